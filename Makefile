@@ -1,0 +1,33 @@
+# `make demo` and `make test` on a fresh machine do all that is needed; see README.md.
+PY := .venv/bin/python
+
+.PHONY: demo setup test lint format fuzz clean
+
+demo: setup
+	.venv/bin/sluice flows -r examples/first/capture.pcap --summary
+
+setup:
+	@scripts/setup.sh
+
+# Sanitizers where they can be had; the tests that need them say so where they cannot.
+test:
+	@scripts/setup.sh --sanitizers=try
+	$(PY) -m pytest -n 2
+
+lint: setup
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/pyright
+
+format: setup
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+fuzz:
+	@scripts/setup.sh --sanitizers
+	@scripts/fuzz.sh
+
+# .venv and the fuzzers' corpora stay: they are slow to get back.
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .fuzz/bin .fuzz/log
+	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Builds and runs every harness fuzz/fuzz_*.c, or those named as arguments (fuzz_pcap, ...), one after the
+# other for FUZZ_SECONDS (default 600) each. A harness names the sources it needs besides itself in its first
+# line: `// links: sluice/runtime/io/capture.c ...`. Corpora, logs and crashing inputs are under .fuzz/.
+# Fails if a harness does not build or finds something, after all have run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+shopt -s nullglob
+
+seconds=${FUZZ_SECONDS:-600}
+harnesses=(fuzz/fuzz_*.c)
+if [ $# -gt 0 ]; then
+    harnesses=()
+    for name in "$@"; do
+        [ -f "fuzz/$name.c" ] || { echo "fuzz: there is no fuzz/$name.c" >&2; exit 2; }
+        harnesses+=("fuzz/$name.c")
+    done
+fi
+[ ${#harnesses[@]} -gt 0 ] || { echo "fuzz: there is no harness fuzz/fuzz_*.c" >&2; exit 2; }
+
+flags=(-std=gnu11 -g -O1 -fno-omit-frame-pointer -Wall -Wextra
+    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+    -I sluice/runtime -I sluice/runtime/io)
+mkdir -p .fuzz/bin .fuzz/log .fuzz/crashes
+failed=()
+for harness in "${harnesses[@]}"; do
+    name=$(basename "$harness" .c)
+    corpus=.fuzz/corpus/$name
+    mkdir -p "$corpus"
+    read -ra links <<<"$(sed -n '1s|^// links:||p' "$harness")"
+    if ! clang "${flags[@]}" -o ".fuzz/bin/$name" "$harness" "${links[@]}"; then
+        echo "fuzz: $name does not build"
+        failed+=("$name")
+        continue
+    fi
+    echo "fuzz: $name for $seconds s"
+    if ! ".fuzz/bin/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+        -artifact_prefix=".fuzz/crashes/$name-" "$corpus" >".fuzz/log/$name" 2>&1; then
+        tail -n 40 ".fuzz/log/$name"
+        echo "fuzz: $name found something; inputs in .fuzz/crashes, log in .fuzz/log/$name"
+        failed+=("$name")
+    else
+        runs=$(sed -n 's/^stat::number_of_executed_units: *//p' ".fuzz/log/$name")
+        echo "fuzz: $name clean, $runs runs, $(find "$corpus" -type f | wc -l) inputs in its corpus"
+    fi
+done
+[ ${#failed[@]} -eq 0 ] || { echo "fuzz: failed: ${failed[*]}"; exit 1; }

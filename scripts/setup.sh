@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# Gets what building, testing and running Sluice from a checkout needs: .venv with the locked tools and Sluice
+# itself, and a C compiler. Says in a line each what it does, and nothing when there is nothing to do.
+#
+#   scripts/setup.sh                    what `sluice` needs
+#   scripts/setup.sh --sanitizers       also clang with libFuzzer and the sanitizers; fails where it cannot
+#   scripts/setup.sh --sanitizers=try   the same, but only says so where it cannot
+#
+# Environment: PYTHON (3.11 or later), CC (the compiler to use instead of gcc or clang).
+set -euo pipefail
+cd -P "$(dirname "${BASH_SOURCE[0]}")/.."
+exec </dev/null
+
+sanitizers=no
+for arg in "$@"; do
+    case $arg in
+        --sanitizers) sanitizers=must ;;
+        --sanitizers=try) sanitizers=try ;;
+        *) echo "usage: scripts/setup.sh [--sanitizers[=try]]" >&2; exit 2 ;;
+    esac
+done
+
+venv=.venv
+stamp=$venv/setup.stamp                  # the key for which everything was set up
+sanitizers_stamp=$venv/sanitizers.stamp  # that key, and whether there are sanitizers
+
+say() { echo "setup: $*"; }
+die() { echo "setup: $*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Runs a command without its output, which is shown only if the command fails.
+quietly() {
+    local log status=0
+    log=$(mktemp)
+    "$@" >"$log" 2>&1 || status=$?
+    [ $status -eq 0 ] || cat "$log" >&2
+    rm -f "$log"
+    return $status
+}
+
+can_apt() { [ "$(id -u)" -eq 0 ] && have apt-get; }
+
+apt() { quietly env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 "$@"; }
+
+apt_updated=no
+apt_install() {
+    say "apt-get install $*"
+    [ $apt_updated = yes ] || apt update || say "apt-get update failed; going on with the lists that are here"
+    apt_updated=yes
+    apt install --no-install-recommends "$@"
+}
+
+pip_install() { quietly $venv/bin/python -m pip install -q --no-input --disable-pip-version-check "$@"; }
+
+# Everything that a set-up depends on: when it is as before, nothing has to be done.
+key() {
+    {
+        cat scripts/setup.sh pyproject.toml requirements-dev.lock requirements-zig.lock
+        echo "$PWD ${CC:-}"
+        for program in gcc clang make; do command -v $program || true; done
+    } | sha256sum
+}
+
+is_set_up() { [ -x $venv/bin/python ] && [ "$(cat $stamp 2>/dev/null)" = "$(key)" ]; }
+
+# Whether sanitizers need no further look: there, or looked for in vain where that is enough.
+sanitizers_settled() {
+    local found
+    [ $sanitizers = no ] && return
+    found=$(cat $sanitizers_stamp 2>/dev/null) || return
+    [ "$found" = "yes $(key)" ] && return
+    [ $sanitizers = try ] && [ "$found" = "no $(key)" ] && say "going on without sanitizers"
+}
+
+# Prints the first Python of version 3.11 or later that can make virtual environments.
+find_python() {
+    local python
+    for python in ${PYTHON:-python3.11 python3 python3.12 python3.13 python3.14}; do
+        if "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' &>/dev/null; then
+            echo "$python"
+            return
+        fi
+    done
+    return 1
+}
+
+# Whether the environment works and was made at this place (one that was moved starts another's pip).
+venv_is_good() {
+    [ "$(set +u; . $venv/bin/activate 2>/dev/null && echo "$VIRTUAL_ENV")" = "$PWD/$venv" ] &&
+        $venv/bin/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+make_venv() {
+    local python
+    if ! python=$(find_python); then
+        can_apt || die "no Python 3.11 or later that has venv: install python3-venv, or set PYTHON"
+        apt_install python3 python3-venv || die "could not install python3 and python3-venv"
+        python=$(find_python) || die "this system's Python is older than 3.11: set PYTHON to a later one"
+    fi
+    say "making $venv with $("$python" --version)"
+    quietly "$python" -m venv --clear $venv || die "could not make $venv"
+}
+
+# Whether the compiler (a command, which may have arguments) makes a program of the C text.
+builds() {
+    local cc=$1 text=$2 dir status=0
+    shift 2
+    dir=$(mktemp -d)
+    # shellcheck disable=SC2086  # $cc is a command with its arguments
+    printf '%s\n' "$text" | $cc "$@" -x c - -o "$dir/out" >/dev/null 2>&1 || status=$?
+    rm -rf "$dir"
+    return $status
+}
+
+can_compile() {
+    builds "$1" $'#include <stdint.h>\n#include <stdio.h>\nint main(void) { return puts("") < 0; }'
+}
+
+can_fuzz() {
+    builds clang 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n > 99; }' \
+        -fsanitize=fuzzer,address,undefined
+}
+
+get_compiler() {
+    local zig="$venv/bin/python -m ziglang cc"
+    if [ -n "${CC:-}" ]; then
+        can_compile "$CC" || die "CC='$CC' does not compile and link a C program"
+        return
+    fi
+    if can_compile gcc || can_compile clang; then return; fi
+    if can_apt && apt_install gcc libc6-dev && can_compile gcc; then return; fi
+    can_compile "$zig" && return
+    say "no gcc and no clang: installing the compiler of the ziglang wheel (large)"
+    if ! pip_install --require-hashes -r requirements-zig.lock || ! can_compile "$zig"; then
+        die "no C compiler, and that of the wheel does not work: install gcc or clang, or set CC"
+    fi
+}
+
+get_sanitizers() {
+    if can_fuzz && have llvm-symbolizer; then return; fi
+    if can_apt; then
+        apt_install clang llvm || true
+        can_fuzz || apt_install "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev" || true
+    fi
+    can_fuzz
+}
+
+set_up() {
+    rm -f $stamp
+    venv_is_good || make_venv
+    say "installing requirements-dev.lock and Sluice into $venv"
+    pip_install --require-hashes -r requirements-dev.lock || die "could not install requirements-dev.lock"
+    pip_install --no-build-isolation --no-deps -e . || die "could not install Sluice"
+    get_compiler
+    have make || { can_apt && apt_install make; } || say "there is no make: install it to use the Makefile"
+    key >$stamp
+}
+
+if is_set_up && sanitizers_settled; then exit; fi
+if have flock; then
+    exec 9<. # one at a time in a checkout
+    flock 9
+fi
+is_set_up || set_up
+if ! sanitizers_settled; then
+    say "checking for clang with libFuzzer and sanitizers"
+    before=$(key)
+    if get_sanitizers; then found=yes; else found=no; fi
+    [ "$(key)" = "$before" ] || key >$stamp # a clang came with them
+    echo "$found $(key)" >$sanitizers_stamp
+    if [ $found = no ]; then
+        missing="no clang with libFuzzer and sanitizers: install clang, its libclang-rt-*-dev and llvm"
+        [ $sanitizers = try ] || die "$missing"
+        say "$missing; going on without"
+    fi
+fi
+say "done"

@@ -1,0 +1,4 @@
+"""From the graph to C.
+
+May import: ir.
+"""

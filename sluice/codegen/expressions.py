@@ -1,0 +1,115 @@
+"""Expressions of the IR as C: 64-bit unsigned arithmetic, with parentheses where C's precedence needs them."""
+
+from __future__ import annotations
+
+from sluice.codegen.names import member, variable
+from sluice.ir.expression import MASK, Binary, Const, Expr, Flip, Length, Reg, Slice, Sum, is_bytes, width
+
+# C precedence, higher binds tighter; an operand of lower precedence is put into parentheses. Compilers warn about
+# mixes of & | ^ << with each other and with + without parentheses, so those never count as tighter than each other.
+_PRECEDENCE = {"*": 10, "/": 10, "%": 10, "+": 9, "-": 9, "<<": 8, ">>": 8, "<": 7, "<=": 7, ">": 7, ">=": 7, "==": 6, "!=": 6}
+_BITWISE = {"&": 5, "^": 4, "|": 3}
+_ATOM = 20
+
+
+def place(register: Reg) -> str:
+    """Where a register lives in the generated code."""
+    if register.space in ("perm", "inst"):
+        return f"inst->{member(register)}"
+    if register.space == "slot":
+        return f"box->slot_{member(register)}"
+    return variable(register)
+
+
+def number(value: int) -> str:
+    """A constant."""
+    if value <= 0x7FFFFFFF:
+        return str(value)
+    return f"UINT64_C({value:#x})"
+
+
+def emit(expression: Expr) -> str:
+    """The C text of an expression."""
+    return _emit(expression)[0]
+
+
+def _emit(expression: Expr) -> tuple[str, int]:
+    match expression:
+        case Const(value):
+            return number(value), _ATOM
+        case Reg():
+            text = place(expression)
+            if expression.space in ("perm", "inst") or (expression.space == "slot" and not expression.is_bytes):
+                return f"(uint64_t){text}", 15
+            return text, _ATOM
+        case Flip(operand, bits):
+            if bits == 1:
+                return f"!{inside(operand, 14)}", 11  # below a cast: compilers want (!a) & b
+            return f"(~{inside(operand, 14)} & {number((1 << bits) - 1)})", _ATOM
+        case Slice(base, low, high):
+            if high == Const(MASK):
+                return f"sl_bytes_slice({emit(base)}, {emit(low)}, UINT64_MAX)", _ATOM
+            return f"sl_bytes_slice({emit(base)}, {emit(low)}, {emit(high)})", _ATOM
+        case Length(base, captured):
+            return f"(uint64_t){inside(base, _ATOM)}.{'captured' if captured else 'length'}", 15
+        case Sum(data, pseudo):
+            parts = [f"sl_checksum_part({emit(item)})" if is_bytes(item) else inside(item, 9) for item in pseudo]
+            return f"sl_checksum({emit(data)}, {' + '.join(parts) if parts else '0'})", _ATOM
+        case Binary():
+            return _binary(expression)
+
+
+def inside(expression: Expr, least: int) -> str:
+    """The C text, in parentheses where it binds less tightly than `least`."""
+    text, precedence = _emit(expression)
+    return text if precedence >= least else f"({text})"
+
+
+def _binary(expression: Binary) -> tuple[str, int]:
+    operator, left, right, serial = expression.operator, expression.left, expression.right, expression.serial
+    if serial:
+        return _serial(expression)
+    if operator in ("<<", ">>"):
+        if isinstance(right, Const) and right.value < 64:
+            return f"{inside(left, 11)} {operator} {right.value}", 8
+        name = "sl_shift_left" if operator == "<<" else "sl_shift_right"
+        return f"{name}({emit(left)}, {emit(right)})", _ATOM
+    if operator in ("/", "%"):
+        if isinstance(right, Const) and right.value:
+            return f"{inside(left, 10)} {operator} {inside(right, 11)}", 10
+        return f"{'sl_divide' if operator == '/' else 'sl_modulo'}({emit(left)}, {emit(right)})", _ATOM
+    if operator in _BITWISE:
+        own = _BITWISE[operator]
+        sides = [inside(side, own if isinstance(side, Binary) and side.operator == operator else 12) for side in (left, right)]
+        return f"{sides[0]} {operator} {sides[1]}", own
+    own = _PRECEDENCE[operator]
+    if own in (6, 7):  # a comparison of comparisons wants parentheses: a == b == c is not what it looks like
+        return f"{inside(left, 8)} {operator} {inside(right, 8)}", own
+    return f"{inside(left, own)} {operator} {inside(right, own + 1)}", own
+
+
+def _serial(expression: Binary) -> tuple[str, int]:
+    """RFC 1982 arithmetic in `serial` bits."""
+    operator, serial = expression.operator, expression.serial
+    left, right = emit(expression.left), emit(expression.right)
+    if operator in ("+", "-"):
+        inner = f"{inside(expression.left, 9)} {operator} {inside(expression.right, 10)}"
+        return f"({inner}) & {number((1 << serial) - 1)}", 5
+    match operator:
+        case "<":
+            return f"sl_serial_less({left}, {right}, {serial})", _ATOM
+        case ">":
+            return f"sl_serial_less({right}, {left}, {serial})", _ATOM
+        case "<=":
+            return f"({inside(expression.left, 8)} == {inside(expression.right, 8)} || sl_serial_less({left}, {right}, {serial}))", _ATOM
+        case _:
+            return f"({inside(expression.left, 8)} == {inside(expression.right, 8)} || sl_serial_less({right}, {left}, {serial}))", _ATOM
+
+
+def stored(expression: Expr, bits: int) -> str:
+    """The C text of an expression cut to the low `bits` bits."""
+    if bits >= 64 or width(expression) <= bits:
+        return emit(expression)
+    if isinstance(expression, Const):
+        return number(expression.value & ((1 << bits) - 1))
+    return f"{inside(expression, 12)} & {number((1 << bits) - 1)}"

@@ -1,0 +1,98 @@
+"""How instances lie in memory: the structs of tables, and the words of their keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluice.codegen.names import identifier, member, storage
+from sluice.ir.expression import Reg
+from sluice.ir.graph import KeyPart, LayerProgram, Program
+
+
+@dataclass(frozen=True)
+class KeyWord:
+    """Where a part of a key lies in its half: word and, for a number, how far above its bit 0."""
+
+    part: KeyPart
+    word: int
+    shift: int
+
+
+def key_words(parts: tuple[KeyPart, ...]) -> tuple[list[KeyWord], int]:
+    """Numbers are packed into 64-bit words while they fit; bytes begin a word of their own. Returns the words too."""
+    placed: list[KeyWord] = []
+    word, used = 0, 0
+    for part in parts:
+        if part.bits > 64:
+            if used:
+                word, used = word + 1, 0
+            placed.append(KeyWord(part, word, 0))
+            word += (part.bits + 63) // 64
+            continue
+        if used + part.bits > 64:
+            word, used = word + 1, 0
+        placed.append(KeyWord(part, word, used))
+        used += part.bits
+    return placed, word + (1 if used else 0)
+
+
+@dataclass
+class Table:
+    """A table: the layers that share it, the fields of its instances."""
+
+    name: str
+    layers: list[LayerProgram]
+    fields: list[tuple[Reg, int]]
+    oriented: bool
+    half: int
+    parts: list[KeyWord]
+    sides: int
+
+    @property
+    def words(self) -> int:
+        """64-bit words of the whole key."""
+        return self.half * (2 if self.oriented else 1)
+
+    @property
+    def struct(self) -> str:
+        return f"struct instance_{identifier(self.name)}"
+
+    @property
+    def variable(self) -> str:
+        return f"table_{identifier(self.name)}"
+
+    @property
+    def shared(self) -> bool:
+        return len(self.layers) > 1
+
+
+def tables(program: Program) -> dict[str, Table]:
+    """The tables of a program, by name, in the order in which layers name them first."""
+    found: dict[str, Table] = {}
+    for layer in program.layers.values():
+        instance = layer.instance
+        if instance is None:
+            continue
+        table = found.get(instance.table)
+        if table is None:
+            parts, half = key_words(instance.key)
+            table = Table(instance.table, [], [], instance.oriented, half, parts, instance.sides)
+            found[instance.table] = table
+        table.layers.append(layer)
+        known = {reg.name for reg, _ in table.fields}
+        table.fields += [(reg, init) for reg, init in instance.fields if reg.name not in known]
+    return found
+
+
+def struct_text(table: Table, states: list[str]) -> list[str]:
+    """The C struct of a table's instances; `states` are the functions that keep something in them."""
+    out = [f"{table.struct} {{", "    struct sl_instance head;", f"    uint64_t key[{table.words}];", "    uint64_t number;"]
+    for reg, _ in sorted(table.fields, key=lambda item: -storage(item[0].bits)):
+        out.append(f"    uint{8 * storage(reg.bits)}_t {member(reg)};")
+    out.append("    uint8_t swapped;   /* the higher half of the key is the active side's */")
+    if table.sides:
+        out.append(f"    struct sl_sequence sequence[{table.sides}];")
+    for name in states:
+        out.append(f"    {name}_state_type {name}_state __attribute__((aligned(8)));")
+    out.append("};")
+    return out

@@ -1,0 +1,42 @@
+"""Names in the generated C: each register, block and layer keeps the name that it has in the description and the IR."""
+
+from __future__ import annotations
+
+import re
+
+from sluice.ir.expression import Reg
+
+_C_WORDS = frozenset(
+    """auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false
+    box inst unit fresh key hash flip instance layer event""".split()
+)
+
+
+def identifier(name: str) -> str:
+    """A C identifier for a name of any letters."""
+    word = re.sub(r"\W+", "_", name).strip("_")
+    if not word or word[0].isdigit():
+        word = "n" + word
+    return word
+
+
+def variable(register: Reg) -> str:
+    """The C variable of a register that lives with the packet."""
+    space, _, rest = register.name.partition(".")
+    word = identifier(rest) if space == "local" else identifier(register.name)
+    return word + "_" if word in _C_WORDS and register.name != "local.unit" else word
+
+
+def member(register: Reg) -> str:
+    """The member of the instance's struct, or of the slots, that a register is."""
+    space, _, rest = register.name.partition(".")
+    return identifier(rest if space == "slot" else register.name)
+
+
+def storage(bits: int) -> int:
+    """Bytes of the smallest C integer that holds `bits` bits."""
+    for size in (1, 2, 4, 8):
+        if bits <= 8 * size:
+            return size
+    raise ValueError(f"{bits} bits")

@@ -1,0 +1,159 @@
+"""Control flow as C: a graph of blocks becomes nested ifs where that is what it is, and goto where it is not.
+
+A block with one predecessor is written where its predecessor leads to it; one where several paths meet is written
+behind the block that dominates it, under a label (after Ramsey, Beyond Relooper, ICFP 2022, with goto for break).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sluice.ir.graph import Block, Graph
+from sluice.ir.instruction import Terminator
+
+
+@dataclass
+class Line:
+    """A line of C, indented by `level`."""
+
+    level: int
+    text: str
+
+
+def immediate_dominators(graph: Graph, order: list[str]) -> dict[str, str]:
+    """For every block but the entry, the closest one that every path to it passes (Cooper, Harvey, Kennedy 2001)."""
+    number = {name: index for index, name in enumerate(order)}
+    before = graph.predecessors()
+    dominator: dict[str, str] = {order[0]: order[0]}
+    changed = True
+    while changed:
+        changed = False
+        for name in order[1:]:
+            known = [p for p in before[name] if p in dominator]
+            common = known[0]
+            for other in known[1:]:
+                while common != other:
+                    while number[common] > number[other]:
+                        common = dominator[common]
+                    while number[other] > number[common]:
+                        other = dominator[other]
+            if dominator.get(name) != common:
+                dominator[name] = common
+                changed = True
+    del dominator[order[0]]
+    return dominator
+
+
+class Structure:
+    """Writes one graph. `body` gives the C of an instruction, `branch` those of a terminator: (condition, target)
+    pairs, the last with None for its condition.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        body: Callable[[Block], list[str]],
+        branch: Callable[[Terminator], list[tuple[str | None, str]]],
+        finish: Callable[[Terminator], list[str]],
+        label: Callable[[str], str],
+    ) -> None:
+        self.graph = graph
+        self.body = body
+        self.branch = branch
+        self.finish = finish
+        self.label = label
+        self.order = graph.order()
+        self.number = {name: index for index, name in enumerate(self.order)}
+        before = graph.predecessors()
+        self.merges = {name for name in self.order if len(before[name]) > 1}
+        self.merges |= {name for name in self.order for p in before[name] if self.number[p] >= self.number[name]}
+        dominator = immediate_dominators(graph, self.order)
+        self.children: dict[str, list[str]] = {name: [] for name in self.order}
+        for name in self.order:
+            if name in dominator and name in self.merges:
+                self.children[dominator[name]].append(name)
+        self.used: set[str] = set()
+
+    def lines(self) -> list[Line]:
+        """The whole graph as lines of C."""
+        out = self._tree(self.graph.entry, None, 1)
+        return [line for line in out if not line.text.startswith("@") or line.text[1:] in self.used] and [
+            Line(0, self.label(line.text[1:]) + ":;") if line.text.startswith("@") else line
+            for line in out
+            if not line.text.startswith("@") or line.text[1:] in self.used
+        ]
+
+    def _tree(self, name: str, follow: str | None, level: int) -> list[Line]:
+        """Block `name` and what it dominates; `follow` is the block that is written next."""
+        out: list[Line] = []
+        if name in self.merges:
+            out.append(Line(0, "@" + name))
+        block = self.graph.blocks[name]
+        out += [Line(level, text) for text in self.body(block)]
+        children = self.children[name]
+        inner = children[0] if children else follow
+        out += self._terminator(block.terminator, inner, level)
+        for index, child in enumerate(children):
+            after = children[index + 1] if index + 1 < len(children) else follow
+            out += self._tree(child, after, level)
+        return out
+
+    def _to(self, target: str, follow: str | None, level: int) -> list[Line]:
+        if target not in self.merges:
+            return self._tree(target, follow, level)
+        if target == follow:
+            return []
+        self.used.add(target)
+        return [Line(level, f"goto {self.label(target)};")]
+
+    def _terminator(self, terminator: Terminator, follow: str | None, level: int) -> list[Line]:
+        ends = self.finish(terminator)
+        if ends:
+            return [Line(level, text) for text in ends]
+        ways = self.branch(terminator)
+        if len(ways) == 1:
+            return self._to(ways[0][1], follow, level)
+        out: list[Line] = []
+        opened = False
+        for condition, target in ways:
+            inner = self._to(target, follow, level + 1)
+            if condition is None:
+                if inner and opened and _leaves(out):
+                    out.append(Line(level, "}"))
+                    out += [Line(line.level - 1 if line.level else 0, line.text) for line in inner]
+                    return out
+                if inner and _is_single_if(inner, level + 1):
+                    first = inner[0]
+                    out.append(Line(level, "} else " + first.text))
+                    out += [Line(line.level - 1 if line.level else 0, line.text) for line in inner[1:]]
+                    return out
+                if inner:
+                    out.append(Line(level, "} else {"))
+                    out += inner
+            else:
+                out.append(Line(level, f"{'} else ' if opened else ''}if ({condition}) {{"))
+                out += inner
+                opened = True
+        out.append(Line(level, "}"))
+        return out
+
+
+def _leaves(lines: list[Line]) -> bool:
+    """Whether control never reaches the end of these lines."""
+    last = lines[-1].text
+    return last.startswith(("goto ", "return"))
+
+
+def _is_single_if(lines: list[Line], level: int) -> bool:
+    """Whether the lines are one if statement, so that it may stand behind an else."""
+    if not lines[0].text.startswith("if (") or lines[0].level != level:
+        return False
+    for index, line in enumerate(lines):
+        if line.level == level and line.text == "}":
+            return index == len(lines) - 1
+        if line.level == level and index and not line.text.startswith("} else"):
+            return False
+        if line.level == 0:
+            return False
+    return False

@@ -1,0 +1,336 @@
+"""A box: a compiled stack with its functions, loaded and ready for packets."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sluice.codegen.functions import CFunction, Functions, listens
+from sluice.codegen.stack import Generated, generate
+from sluice.engine.compiler import Compiled, compile_library
+from sluice.engine.events import Decoder, PythonFunction, Seen
+from sluice.ir.build import Hook, build
+from sluice.ir.graph import Program
+from sluice.lang.stack import Stack
+from sluice.passes.pipeline import run as run_passes
+
+_DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
+MESSAGE_SIZE = 512
+
+
+class RunError(Exception):
+    """A box that cannot run: no memory, a file that cannot be read, a function that refuses."""
+
+
+class Frame(ctypes.Structure):
+    """struct sl_frame."""
+
+    _fields_ = (
+        ("at", ctypes.c_char_p),
+        ("captured", ctypes.c_uint32),
+        ("length", ctypes.c_uint32),
+        ("time", ctypes.c_uint64),
+        ("link_type", ctypes.c_uint32),
+        ("interface", ctypes.c_uint32),
+        ("number", ctypes.c_uint64),
+    )
+
+
+class CounterInfo(ctypes.Structure):
+    """struct sl_counter_info."""
+
+    _fields_ = (("layer", ctypes.c_char_p), ("name", ctypes.c_char_p))
+
+
+class _Report(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_uint64))
+
+
+class COptions(ctypes.Structure):
+    """struct sl_options."""
+
+    _fields_ = (
+        ("seed", ctypes.c_uint64),
+        ("memory", ctypes.c_uint64),
+        ("max_instances", ctypes.c_uint32),
+        ("timeouts", ctypes.c_bool),
+        ("idle", ctypes.c_double),
+        ("function_options", ctypes.POINTER(ctypes.c_char_p)),
+        ("deliver", _DELIVER),
+        ("user", ctypes.c_void_p),
+    )
+
+
+class BenchResult(ctypes.Structure):
+    """struct sl_bench_result."""
+
+    _fields_ = (("cpu_ns", ctypes.c_uint64), ("wall_ns", ctypes.c_uint64))
+
+
+class BenchTotals(ctypes.Structure):
+    """struct sl_bench."""
+
+    _fields_ = (
+        ("packets", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint64),
+        ("peak_rss_bytes", ctypes.c_uint64),
+        ("counters", ctypes.POINTER(ctypes.c_uint64)),
+        ("counter_count", ctypes.c_uint32),
+        ("reports", _Report * 64),
+        ("report_count", ctypes.c_uint32),
+        ("message", ctypes.c_char * MESSAGE_SIZE),
+    )
+
+
+@dataclass
+class Settings:
+    """Bounds and choices of a box.
+
+    memory: bytes that all sequences together may hold. max_instances: of each table. timeouts: whether anything times
+    out. idle: seconds in place of each layer's general timeout. seed: of the hashes, random when None.
+    """
+
+    memory: int = 1 << 30
+    max_instances: int = 1 << 22
+    timeouts: bool = True
+    idle: float | None = None
+    seed: int | None = None
+
+
+@dataclass
+class CompiledStack:
+    """A stack with its functions as a library."""
+
+    program: Program
+    generated: Generated
+    compiled: Compiled
+    functions: Functions
+    seconds: float
+
+
+def compile_stack(
+    stack: Stack,
+    functions: tuple[CFunction, ...] = (),
+    python: frozenset[Hook] = frozenset(),
+    passes: str | list[str] = "all",
+    options: frozenset[str] = frozenset(),
+    fresh: bool = False,
+) -> CompiledStack:
+    """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler."""
+    begin = time.perf_counter()
+    hooked = Functions(functions, python)
+    program = run_passes(build(stack, hooked.hooks(), options), passes)
+    generated = generate(program, hooked)
+    seconds = time.perf_counter() - begin
+    return CompiledStack(program, generated, compile_library(generated, fresh), hooked, seconds)
+
+
+@dataclass
+class Outcome:
+    """What a run came to.
+
+    counters: by layer ("box" for the whole) and name. reports: figures of functions. fault: what is wrong with the
+    file, None when nothing is. stopped: whether the user stopped it.
+    """
+
+    packets: int
+    counters: dict[str, dict[str, int]]
+    reports: dict[str, int]
+    fault: str | None = None
+    stopped: bool = False
+    seconds: float = 0.0
+
+
+@dataclass
+class Box:
+    """A running box. Feed it packets or files, then `finish` and `close` (or use it in a `with`)."""
+
+    stack: CompiledStack
+    settings: Settings = field(default_factory=Settings)
+    python: list[PythonFunction] = field(default_factory=lambda: [])
+    function_options: list[str] = field(default_factory=lambda: [])
+
+    def __post_init__(self) -> None:
+        self._library = ctypes.CDLL(str(self.stack.compiled.path))
+        self._prefix = self.stack.generated.name
+        self._decoder = Decoder(self.stack.program, self.stack.generated.events)
+        self._route: list[list[Callable[[Seen], None]]] = []
+        for layer_name, event in self.stack.generated.events:
+            layer = self.stack.program.layers[layer_name]
+            self._route.append(
+                [
+                    call
+                    for function in self.python
+                    for wanted, name, call in function.handlers
+                    if listens(Hook(wanted, name), layer.name, layer.layer, layer.prototype, event)
+                ]
+            )
+        self._error: BaseException | None = None
+        self._number = 0
+        self._deliver = _DELIVER(self._batch) if self.stack.generated.events else _DELIVER()
+        self._options = self.c_options()
+        self._open = self._function("open", ctypes.c_void_p, ctypes.POINTER(COptions))
+        self._process = self._function("process", None, ctypes.c_void_p, ctypes.POINTER(Frame), ctypes.c_size_t)
+        self._finish = self._function("finish", None, ctypes.c_void_p)
+        self._close = self._function("close", None, ctypes.c_void_p)
+        box = self._open(ctypes.byref(self._options))
+        if not box:
+            raise RunError(
+                f"the box cannot be opened: a function refused, or the machine has no room for tables of "
+                f"{self.settings.max_instances} instances and {self.settings.memory} bytes of held data"
+            )
+        self._box = ctypes.c_void_p(box)
+        self._finished = False
+
+    def c_options(self) -> COptions:
+        """The settings as C takes them."""
+        texts = [text.encode() for text in self.function_options] + [b""] * len(self.stack.functions.c)
+        strings = (ctypes.c_char_p * len(texts))(*texts) if texts else None
+        seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(64)
+        return COptions(
+            seed,
+            self.settings.memory,
+            self.settings.max_instances,
+            self.settings.timeouts,
+            self.settings.idle or 0.0,
+            ctypes.cast(strings, ctypes.POINTER(ctypes.c_char_p)) if strings is not None else None,
+            self._deliver,
+            None,
+        )
+
+    def _function(self, name: str, result: type | None, *arguments: type) -> Callable[..., int]:
+        function = self._library[f"{self._prefix}_{name}"]
+        function.restype = result
+        function.argtypes = arguments
+        return function
+
+    def _batch(self, _user: int, at: int, size: int) -> None:
+        """Hand a batch of events to the functions; an exception of theirs is raised again where Python called."""
+        if self._error is not None:
+            return
+        try:
+            for seen, number in self._decoded(ctypes.string_at(at, size)):
+                for call in self._route[number]:
+                    call(seen)
+        except BaseException as error:
+            self._error = error
+
+    def _decoded(self, batch: bytes):  # type: ignore[no-untyped-def]
+        names = {pair: number for number, pair in enumerate(self.stack.generated.events)}
+        for seen in self._decoder.decode(batch):
+            yield seen, names[seen.layer, seen.name]
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def packet(self, data: bytes, time_ns: int = 0, link_type: int = 1, length: int | None = None) -> None:
+        """Process one packet."""
+        self._number += 1
+        # memory of exactly the packet's size, so that a read behind its end is one that sanitizers see
+        held = ctypes.create_string_buffer(data, len(data)) if data else None
+        frame = Frame(
+            ctypes.cast(held, ctypes.c_char_p) if held is not None else None,
+            len(data),
+            length if length is not None else len(data),
+            time_ns,
+            link_type,
+            0,
+            self._number,
+        )
+        self._process(self._box, ctypes.byref(frame), 1)
+        self._raise()
+
+    def run(self, path: str | os.PathLike[str], progress: Callable[[int, int, int], bool] | None = None) -> Outcome:
+        """Process a capture file. `progress(bytes done, bytes, packets)` may return True to stop.
+
+        Raises RunError when the file cannot be read at all; a fault in its middle is told in the outcome.
+        """
+        library = self._library
+        capture = ctypes.c_void_p()
+        message = ctypes.create_string_buffer(MESSAGE_SIZE)
+        library.sl_capture_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+        if library.sl_capture_open(ctypes.byref(capture), os.fsencode(path), message, MESSAGE_SIZE):
+            raise RunError(message.value.decode(errors="replace"))
+
+        def report(_user: int, done: int, size: int, packets: int) -> int:
+            if self._error is not None:
+                return 1
+            try:
+                return int(progress(done, size, packets)) if progress is not None else 0
+            except BaseException as error:
+                self._error = error
+                return 1
+
+        stopped = ctypes.c_int()
+        library.sl_run.restype = ctypes.c_uint64
+        library.sl_run.argtypes = [
+            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, _PROGRESS, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int),
+        ]  # fmt: skip
+        process = ctypes.cast(library[f"{self._prefix}_process"], ctypes.c_void_p)
+        callback = _PROGRESS(report)
+        library.sl_capture_fault.restype = ctypes.c_char_p
+        library.sl_capture_fault.argtypes = [ctypes.c_void_p]
+        library.sl_capture_close.argtypes = [ctypes.c_void_p]
+        begin = time.perf_counter()
+        try:
+            packets = library.sl_run(process, self._box, capture, callback, None, ctypes.byref(stopped))
+            fault = library.sl_capture_fault(capture)
+            self._raise()
+            self.finish()
+        finally:
+            library.sl_capture_close(capture)
+        return Outcome(
+            packets=packets,
+            counters=self.counters(),
+            reports=self.reports(),
+            fault=f"{Path(path)}: {fault.decode(errors='replace')}" if fault else None,
+            stopped=stopped.value == 2,
+            seconds=time.perf_counter() - begin,
+        )
+
+    def finish(self) -> None:
+        """The end of input: every instance ends, functions report."""
+        if not self._finished:
+            self._finished = True
+            self._finish(self._box)
+            self._raise()
+            for function in self.python:
+                for ending in function.endings:
+                    ending()
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """All counters, by layer and name."""
+        self._library.sl_box_counters.restype = ctypes.POINTER(ctypes.c_uint64)
+        self._library.sl_box_counters.argtypes = [ctypes.c_void_p]
+        pointer = self._library.sl_box_counters(self._box)
+        found: dict[str, dict[str, int]] = {}
+        for number, (layer, name) in enumerate(self.stack.generated.counters):
+            found.setdefault(layer, {})[name] = pointer[number]
+        return found
+
+    def reports(self) -> dict[str, int]:
+        """Figures that functions reported."""
+        self._library.sl_box_reports.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Report), ctypes.c_uint32]
+        rows = (_Report * 64)()
+        count = self._library.sl_box_reports(self._box, rows, 64)
+        return {rows[n].name.decode(): rows[n].value for n in range(count)}
+
+    def close(self) -> None:
+        """Give the memory back. Without `finish` before, what was held is forgotten."""
+        if self._box.value:
+            self._close(self._box)
+            self._box = ctypes.c_void_p()
+
+    def __enter__(self) -> Box:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,121 @@
+"""Functions in Python: how they say what they want, and how they get it.
+
+    from sluice.functions import on
+
+    @on("tcp", "data")
+    def saw(event):
+        print(event.offset, event.bytes)
+
+Events come in batches: such a function sees everything, in order, a little later than it happened.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice.codegen.layout import KeyWord, key_words
+from sluice.ir.graph import EventShape, LayerProgram, Program
+from sluice.lang.events import END_REASONS, GAP_CAUSES
+
+_HEAD = struct.Struct("<IHHQQQ")
+_NUMBER = struct.Struct("<Q")
+_LENGTHS = struct.Struct("<II")
+
+
+@dataclass(slots=True)
+class Seen:
+    """An event as a function in Python sees it.
+
+    layer: name in the program. name: the event's. instance: number of the connection or datagram, 0 for none. side: 0
+    sent by the active side, 1 by the passive. time: of the packet, nanoseconds since 1970. packet: its number in the
+    capture. values: what the event brings along, also readable as attributes. key: the instance's selector by name,
+    sender first.
+    """
+
+    layer: str
+    name: str
+    instance: int
+    side: int
+    time: int
+    packet: int
+    values: dict[str, Any]
+    key: dict[str, Any] = field(default_factory=lambda: {})
+
+    def __getattr__(self, name: str) -> Any:
+        for found in (self.values, self.key):
+            if name in found:
+                return found[name]
+        known = ", ".join([*self.values, *self.key])
+        raise AttributeError(f"event '{self.name}' of layer '{self.layer}' has no '{name}'; it has {known}")
+
+
+class Decoder:
+    """Reads batches that compiled code wrote."""
+
+    def __init__(self, program: Program, events: list[tuple[str, str]]) -> None:
+        self.shapes: list[tuple[LayerProgram, EventShape, list[KeyWord], int]] = []
+        for layer_name, event in events:
+            layer = program.layers[layer_name]
+            parts, half = key_words(layer.instance.key) if layer.instance is not None else ([], 0)
+            self.shapes.append((layer, layer.events[event], parts, half))
+
+    def decode(self, batch: bytes) -> Iterator[Seen]:
+        """The events of a batch."""
+        at = 0
+        while at < len(batch):
+            size, number, side, instance, time, packet = _HEAD.unpack_from(batch, at)
+            yield self._one(batch, at + _HEAD.size, number, side, instance, time, packet)
+            at += size
+
+    def _one(self, batch: bytes, at: int, number: int, side: int, instance: int, time: int, packet: int) -> Seen:
+        layer, shape, parts, half = self.shapes[number]
+        key: dict[str, Any] = {}
+        if layer.instance is not None:
+            halves = 2 if layer.instance.oriented else 1
+            words = struct.unpack_from(f"<{half * halves}Q", batch, at)
+            (swapped,) = _NUMBER.unpack_from(batch, at + 8 * half * halves)
+            at += 8 * half * halves + 8
+            if instance:
+                sender = ((side ^ swapped) & 1) if halves == 2 else 0
+                key = _key(parts, words[sender * half :][:half], reverse=False)
+                if halves == 2:
+                    key.update(_key(parts, words[(1 - sender) * half :][:half], reverse=True))
+        values: dict[str, Any] = {}
+        for name, bits in shape.fields:
+            if bits == 0:
+                captured, _ = _LENGTHS.unpack_from(batch, at)
+                values[name] = batch[at + 8 : at + 8 + captured]
+                at += 8 + (captured + 7) // 8 * 8
+            else:
+                values[name] = _NUMBER.unpack_from(batch, at)[0]
+                at += 8
+        if not shape.callback and "cause" in values:
+            values["cause"] = GAP_CAUSES[values["cause"]]
+        if not shape.callback and "reason" in values:
+            values["reason"] = END_REASONS[values["reason"]]
+        return Seen(layer.name, shape.name, instance, side, time, packet, values, key)
+
+
+def _key(parts: list[KeyWord], words: tuple[int, ...], reverse: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for placed in parts:
+        name = placed.part.other if reverse and placed.part.other else placed.part.name
+        bits = placed.part.bits
+        if bits > 64:
+            pieces = [words[placed.word + k] for k in range((bits + 63) // 64)]
+            found[name] = b"".join(piece.to_bytes(8, "big") for piece in pieces)[: bits // 8]
+        else:
+            found[name] = words[placed.word] >> placed.shift & ((1 << bits) - 1)
+    return found
+
+
+@dataclass
+class PythonFunction:
+    """Handlers of one Python file: (layer, event, function), and what to call at the end."""
+
+    name: str
+    handlers: list[tuple[str, str, Callable[[Seen], None]]]
+    endings: list[Callable[[], None]]

@@ -1,0 +1,106 @@
+"""Finding functions: a ready one by its name, a C file, a Python file."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sluice.codegen.functions import CFunction, read_c_function
+from sluice.engine.events import PythonFunction, Seen
+from sluice.ir.build import Hook
+from sluice.lang.errors import did_you_mean
+
+READY = Path(__file__).resolve().parent.parent / "functions"
+NONE = "none"
+
+
+class FunctionError(Exception):
+    """A function that cannot be used; the message says what to do."""
+
+
+@dataclass
+class Wanted:
+    """The functions of a run: those in C with their options, those in Python, and whether streams are buffered."""
+
+    c: list[CFunction] = field(default_factory=lambda: [])
+    options: list[str] = field(default_factory=lambda: [])
+    python: list[PythonFunction] = field(default_factory=lambda: [])
+    track_only: bool = False
+
+    def python_hooks(self) -> frozenset[Hook]:
+        """Events that functions in Python listen to."""
+        return frozenset(Hook(layer, event) for function in self.python for layer, event, _ in function.handlers)
+
+
+def ready_functions() -> list[str]:
+    """Names of the functions that come with Sluice."""
+    return sorted({path.stem for path in READY.iterdir() if path.suffix in (".c", ".py") and path.stem != "__init__"} | {NONE})
+
+
+def find_functions(names: list[str]) -> Wanted:
+    """The functions that `-f` names: NAME, FILE.c or FILE.py, each perhaps with `:options` behind it.
+
+    `none` stands for tracking without any function, streams not buffered. Raises FunctionError.
+    """
+    wanted = Wanted()
+    for given in names:
+        name, _, options = given.partition(":")
+        if name == NONE:
+            wanted.track_only = True
+            continue
+        path = _path(name)
+        if path.suffix == ".py":
+            wanted.python.append(load_python(path))
+            continue
+        try:
+            wanted.c.append(read_c_function(_identifier(path.stem), path.read_text(), str(path)))
+        except ValueError as error:
+            raise FunctionError(str(error)) from error
+        wanted.options.append(options)
+    if len({function.name for function in wanted.c}) != len(wanted.c):
+        raise FunctionError("two functions of one name: rename one of the files")
+    return wanted
+
+
+def _identifier(stem: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in stem)
+
+
+def _path(name: str) -> Path:
+    if name.endswith((".c", ".py")):
+        if not Path(name).is_file():
+            raise FunctionError(f"{name}: no such file")
+        return Path(name)
+    for suffix in (".c", ".py"):
+        path = READY / f"{name}{suffix}"
+        if path.is_file() and name != "__init__":
+            return path
+    raise FunctionError(f"there is no function '{name}': {did_you_mean(name, ready_functions())} A file is given as FILE.c or FILE.py.")
+
+
+def load_python(path: Path) -> PythonFunction:
+    """The handlers of a Python file: its functions marked by `on` and `at_end`. Raises FunctionError."""
+    module_name = f"sluice_function_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise FunctionError(f"{path}: not a Python file")
+    known = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == str(path.resolve())), None)
+    if known is not None:
+        module = known  # the file that describes the stack may hold its function, too
+    else:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        spec.loader.exec_module(module)
+    handlers: list[tuple[str, str, Callable[[Seen], None]]] = []
+    endings: list[Callable[[], None]] = []
+    for value in vars(module).values():
+        for layer, event in getattr(value, "__sluice_on__", []):
+            handlers.append((layer, event, value))
+        if getattr(value, "__sluice_at_end__", False):
+            endings.append(value)
+    if not handlers:
+        raise FunctionError(f"{path}: no function is marked with @on(layer, event), so nothing would be called")
+    return PythonFunction(path.stem, handlers, endings)

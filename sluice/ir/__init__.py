@@ -1,0 +1,4 @@
+"""Instructions and their effects, graph, builder (lang -> ir), verifier, interpreter, text form.
+
+May import: lang.
+"""

@@ -1,0 +1,281 @@
+"""From a stack of the language to a program of the IR.
+
+A layer is compiled once for each kind of layers below it: one TCP serves IPv4 and IPv6, and its keys are as wide as
+what the layer below offers. Values that cross layers go through slots of the context.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sluice.ir.build_layer import LayerBuilder, LayerContext, Step
+from sluice.ir.expression import Expr, Reg
+from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.scope import Offer, Scope, action_expressions, external_owner, external_slot, nested
+from sluice.lang.choice import Choice
+from sluice.lang.errors import DescriptionError
+from sluice.lang.expression import BYTES, Below, Expression
+from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
+from sluice.lang.prototype import Prototype
+from sluice.lang.stack import Layer, Stack
+
+
+@dataclass(frozen=True)
+class Hook:
+    """Somebody listens to event `event` of the layer or parser called `layer` (`*`: of every layer)."""
+
+    layer: str
+    event: str
+
+
+@dataclass
+class Variant:
+    """A layer over one kind of lower layers."""
+
+    name: str
+    layer: Layer
+    offers: dict[str, Offer]
+    above: list[tuple[int, str]] = field(default_factory=lambda: [])
+
+
+def build(stack: Stack, hooks: frozenset[Hook] = frozenset(), options: frozenset[str] = frozenset()) -> Program:
+    """The program of a stack, not yet optimised.
+
+    hooks: events that functions listen to; nothing is emitted for others. options: optional checks to make.
+    Raises DescriptionError for a description that makes no sense.
+    """
+    return _StackBuilder(stack, hooks, options).build()
+
+
+class _StackBuilder:
+    def __init__(self, stack: Stack, hooks: frozenset[Hook], options: frozenset[str]) -> None:
+        self.stack = stack
+        self.hooks = hooks
+        self.options = options
+        self.variants: dict[tuple[str, tuple[tuple[str, str], ...]], Variant] = {}
+        self.slots: dict[str, Reg] = {}
+
+    def build(self) -> Program:
+        stack = self.stack
+        if not stack.layers:
+            raise DescriptionError("a stack without layers", "write stack.name = parser(...).", stack.where)
+        self.expressions = {layer.name: _expressions(layer, stack) for layer in stack.layers.values()}
+        self.needs = self._needs()
+        self._check_reachable()
+        self._check_owners()
+        roots: list[tuple[int | None, str]] = []
+        for layer in stack.roots():
+            variant = self._variant(layer, {})
+            for link_type in layer.prototype.link_types or (None,):
+                if any(link_type == known for known, _ in roots):
+                    kind = "any packet" if link_type is None else f"link type {link_type}"
+                    raise DescriptionError(
+                        f"two layers would be the first for {kind}", "connect them, or give their parsers link_types.", layer.where
+                    )
+                roots.append((link_type, variant.name))
+        self._name_variants()
+        roots = [(kind, self.final[name]) for kind, name in roots]
+        layers = [self._layer(number, variant) for number, variant in enumerate(self.variants.values())]
+        return Program(
+            name=stack.name or "stack",
+            layers={layer.name: layer for layer in layers},
+            roots=tuple(roots),
+            slots=tuple(self.slots.values()),
+            depth=stack.depth,
+        )
+
+    def _needs(self) -> dict[str, set[str]]:
+        """For every layer the names that it or a layer above it reads from below."""
+        needs: dict[str, set[str]] = {}
+        for name, expressions in self.expressions.items():
+            needs[name] = {item.name for item in expressions if isinstance(item, Below)}
+        changed = True
+        while changed:
+            changed = False
+            for branch in self.stack.branches:
+                passed = needs[branch.upper.name] - set(branch.lower.prototype.offers)
+                if not passed <= needs[branch.lower.name]:
+                    needs[branch.lower.name] |= passed
+                    changed = True
+        return needs
+
+    def _check_reachable(self) -> None:
+        reached = {layer.name for layer in self.stack.roots()}
+        before = 0
+        while len(reached) != before:
+            before = len(reached)
+            reached |= {b.upper.name for b in self.stack.branches if b.lower.name in reached}
+        for layer in self.stack.layers.values():
+            if layer.name not in reached:
+                raise DescriptionError(
+                    f"no packet can reach layer '{layer.name}'", f"write stack += (stack.lower >> stack.{layer.name}) + Pred(...).", layer.where
+                )
+
+    def _check_owners(self) -> None:
+        """A layer may name only layers below it."""
+        below: dict[str, set[str]] = {name: set() for name in self.stack.layers}
+        changed = True
+        while changed:
+            changed = False
+            for branch in self.stack.branches:
+                more = below[branch.lower.name] | {branch.lower.name}
+                if not more <= below[branch.upper.name]:
+                    below[branch.upper.name] |= more
+                    changed = True
+        for name, expressions in self.expressions.items():
+            layer = self.stack.layers[name]
+            for item in expressions:
+                owner = external_owner(item, layer)
+                if owner is None:
+                    continue
+                known = any(
+                    self.stack.layers[lower] is owner or self.stack.layers[lower].prototype is owner for lower in below[name]
+                )
+                if not known:
+                    raise DescriptionError(
+                        f"layer '{name}' uses {owner.title}, which is not below it",
+                        "build the parser with the layer that will lie below it in the stack.",
+                        item.where,
+                    )
+
+    def _variant(self, layer: Layer, offers: dict[str, Offer]) -> Variant:
+        needed = {name: offer for name, offer in offers.items() if name in self.needs[layer.name]}
+        key = (layer.name, tuple(sorted((name, offer.slot.name) for name, offer in needed.items())))
+        if key in self.variants:
+            return self.variants[key]
+        variant = Variant(f"{layer.name}#{len(self.variants)}", layer, needed)
+        self.variants[key] = variant
+        scope = Scope(layer, needed)
+        mine: dict[str, Offer] = {}
+        for name, expression in layer.prototype.offers.items():
+            bits = scope.bits(expression)
+            slot = Reg(f"slot.{name}.{bits}", bits if bits <= 64 else 0)
+            self.slots[slot.name] = slot
+            mine[name] = Offer(slot, bits, layer.name)
+        for number, branch in enumerate(self.stack.branches):
+            if branch.lower is layer:
+                upper = self._variant(branch.upper, {**offers, **mine})
+                variant.above.append((number, upper.name))
+        return variant
+
+    def _name_variants(self) -> None:
+        """A variant is called like its layer; where there are several, also by who offers what it needs."""
+        self.final: dict[str, str] = {}
+        taken: set[str] = set()
+        count: dict[str, int] = {}
+        for variant in self.variants.values():
+            count[variant.layer.name] = count.get(variant.layer.name, 0) + 1
+        for variant in self.variants.values():
+            name = variant.layer.name
+            if count[name] > 1:
+                providers = list(dict.fromkeys(offer.provider for offer in variant.offers.values()))
+                name = f"{name}_over_{'_'.join(providers)}" if providers else name
+            wish, number = name, 2
+            while name in taken:
+                name, number = f"{wish}_{number}", number + 1
+            taken.add(name)
+            self.final[variant.name] = name
+
+    def _layer(self, number: int, variant: Variant) -> LayerProgram:
+        layer = variant.layer
+        exports: dict[str, tuple[Reg, Expression]] = {}
+        for expressions in self.expressions.values():
+            for item in expressions:
+                owner = getattr(item, "owner", None)
+                if owner is not layer and owner is not layer.prototype:
+                    continue
+                used_by = [other for other, known in self.expressions.items() if item in _identity(known)]
+                if all(external_owner(item, self.stack.layers[user]) is None for user in used_by):
+                    continue
+                slot = external_slot(item, owner)
+                exports[slot.name] = (slot, item)
+                self.slots[slot.name] = slot
+        hooks = frozenset(
+            hook.event for hook in self.hooks if hook.layer in ("*", layer.name, layer.prototype.name, self.final[variant.name])
+        )
+        scope = Scope(layer, variant.offers)
+        slots: dict[str, Expr] = {}
+        for name, expression in layer.prototype.offers.items():
+            slots[name] = Reg(f"slot.{name}.{scope.bits(expression)}", self.slots[f"slot.{name}.{scope.bits(expression)}"].bits)
+        table = self._table(variant)
+        sharing = [v for v in self.variants.values() if v.layer.prototype.keys is not None and self._table(v) == table]
+        context = LayerContext(
+            name=self.final[variant.name],
+            scope=scope,
+            hooks=hooks,
+            above=[Step(self.stack.branches[index], self.final[target]) for index, target in variant.above],
+            exports=list(exports.values()),
+            options=self.options,
+            table=table,
+            home=number,
+            shared=len(sharing) > 1,
+            ends=slots,
+        )
+        return LayerBuilder(context).build()
+
+    def _table(self, variant: Variant) -> str:
+        """Layers of one prototype share a table, as far as their keys have one shape."""
+        prototype = variant.layer.prototype
+        if prototype.keys is None:
+            return ""
+        scope = Scope(variant.layer, variant.offers)
+        shape = "_".join(str(scope.bits(item)) for item in prototype.keys[0])
+        first = next(name for name, layer in self.stack.layers.items() if layer.prototype is prototype)
+        return f"{first}_{shape}"
+
+
+def _identity(expressions: list[Expression]) -> _Identity:
+    return _Identity(expressions)
+
+
+class _Identity:
+    """Membership by identity: expressions overload ==."""
+
+    def __init__(self, expressions: list[Expression]) -> None:
+        self._ids = {id(item) for item in expressions}
+
+    def __contains__(self, item: object) -> bool:
+        return id(item) in self._ids
+
+
+def _expressions(layer: Layer, stack: Stack) -> list[Expression]:
+    """Every expression that a layer uses, nested ones included, with those of the steps that lead on from it."""
+    p: Prototype = layer.prototype
+    found: list[Expression] = _header_expressions(p.format) + action_expressions(p.prep_block) + action_expressions(p.sdu_choice)
+    for key in p.keys or ():
+        found += key
+    if p.key_condition is not None:
+        found.append(p.key_condition)
+    if p.sequence is not None:
+        s = p.sequence
+        found += [s.meta, s.data] + [item for item in (s.data_len, s.start, *(s.window or ())) if item is not None]
+    if p.sequence_condition is not None:
+        found.append(p.sequence_condition)
+    if p.machine is not None:
+        found += [t.condition for t in p.machine.transitions.values() if t.condition is not None]
+    for event in p.events.defined.values():
+        found += action_expressions(event.action)
+    found += [r.condition for r in p.requirements] + list(p.offers.values())
+    found += [b.condition for b in stack.above(layer) if b.condition is not None]
+    return [item for expression in found for item in nested(expression)]
+
+
+def _header_expressions(format: object) -> list[Expression]:
+    found: list[Expression] = []
+    if isinstance(format, HeaderFormat):
+        for part in format.parts:
+            found += _header_expressions(part)
+    elif isinstance(format, LayoutType):
+        found += [item.bits for item in format.fields.values() if isinstance(item.bits, Expression)]
+    elif isinstance(format, AnyUntil):
+        found += [format.condition] + ([format.end] if format.end is not None else [])
+        for item in format.layouts:
+            found += _header_expressions(item)
+    elif isinstance(format, Choice):
+        found.append(format.condition)
+        for branch in format.branches():
+            found += _header_expressions(branch)
+    return found
+
+
+__all__ = ["BYTES", "Hook", "Variant", "build"]

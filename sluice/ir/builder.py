@@ -1,0 +1,100 @@
+"""Puts a graph together, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sluice.ir.expression import ONE, ZERO, Const, Expr, Reg
+from sluice.ir.graph import Block, Graph
+from sluice.ir.instruction import Assign, Branch, End, Goto, Instruction, Terminator
+from sluice.lang.where import NOWHERE, Where
+
+
+class GraphBuilder:
+    """A graph under construction: instructions go to the current block, which a terminator closes."""
+
+    def __init__(self, name: str, parameters: tuple[Reg, ...]) -> None:
+        self.graph = Graph(name, "entry", parameters)
+        self._names: dict[str, int] = {}
+        self.where = NOWHERE
+        self.current: Block | None = self._open("entry")
+
+    def _open(self, name: str) -> Block:
+        block = Block(name)
+        self.graph.blocks[name] = block
+        return block
+
+    def name(self, wish: str) -> str:
+        """A block name that is not taken yet."""
+        count = self._names.get(wish, 0)
+        self._names[wish] = count + 1
+        return wish if count == 0 else f"{wish}_{count + 1}"
+
+    @contextmanager
+    def at(self, where: Where) -> Iterator[None]:
+        """What is emitted inside comes from line `where` of the description."""
+        before, self.where = self.where, where
+        yield
+        self.where = before
+
+    def emit(self, instruction: Instruction) -> None:
+        """Append to the current block; a terminator closes it. Behind a closed block nothing can be reached."""
+        if self.current is None:
+            return
+        if instruction.where is NOWHERE:
+            instruction.where = self.where
+        self.current.instructions.append(instruction)
+        if isinstance(instruction, Terminator):
+            self.current = None
+
+    def block(self, name: str) -> None:
+        """Begin block `name` (from `self.name`); the current one, when still open, leads to it."""
+        if self.current is not None:
+            self.emit(Goto(name))
+        self.current = self._open(name)
+
+    def assign(self, target: Reg, value: Expr) -> None:
+        """Emit an assignment."""
+        self.emit(Assign(target, value))
+
+    def end(self, outcome: str) -> None:
+        """The packet leaves the layer."""
+        self.emit(End(outcome))
+
+    def end_block(self, outcome: str) -> str:
+        """Name of the (shared) block that ends packets with `outcome`."""
+        name = "end " + outcome
+        if name not in self.graph.blocks:
+            self.graph.blocks[name] = Block(name, [End(outcome, where=self.where)])
+        return name
+
+    @contextmanager
+    def when(self, condition: Expr, wish: str, otherwise: str | None = None) -> Iterator[None]:
+        """What is emitted inside runs when `condition` holds; else it goes on behind, or with block `otherwise`."""
+        yes = self.name(wish)
+        no = otherwise or self.name("after " + wish)
+        self.emit(Branch(condition, yes, no))
+        self.current = self._open(yes)
+        yield
+        if otherwise is None:
+            self.block(no)
+
+    def unless(self, condition: Expr, wish: str, to: str) -> None:
+        """Go to block `to` when `condition` does not hold, else on."""
+        if isinstance(condition, Const) and condition.value:
+            return
+        name = self.name(wish)
+        self.emit(Branch(condition, name, to))
+        self.current = self._open(name)
+
+    def finish(self) -> Graph:
+        """The graph, without blocks that cannot be reached."""
+        reachable = set(self.graph.order())
+        self.graph.blocks = {name: block for name, block in self.graph.blocks.items() if name in reachable}
+        return self.graph
+
+
+def truth(value: bool) -> Const:
+    """A constant bit."""
+    return ONE if value else ZERO

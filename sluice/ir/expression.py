@@ -1,0 +1,235 @@
+"""Expressions of the IR: pure functions of registers and constants.
+
+Numbers are unsigned, arithmetic is modulo 2^64, a comparison is 0 or 1. A register with `bits == 0` holds bytes: a
+piece of the packet or of assembled data, of which some may not have been captured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+MASK = (1 << 64) - 1
+
+ARITHMETIC = ("*", "/", "%", "+", "-", "<<", ">>", "&", "^", "|")
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A number."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A register. The word before the first dot of its name tells where it lives:
+
+    header, v, temp, local, mark: with the packet, in this layer; mark registers are positions in the unit, in bytes.
+    perm, inst: in the instance (the user's fields; the compiler's).
+    slot: in the context, where a layer leaves values for those above.
+    """
+
+    name: str
+    bits: int
+
+    @property
+    def space(self) -> str:
+        return self.name.split(".", 1)[0]
+
+    @property
+    def is_bytes(self) -> bool:
+        return self.bits == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`left operator right`. With `serial` bits, + and - stay within that width and < <= > >= are those of RFC 1982."""
+
+    operator: str
+    left: Expr
+    right: Expr
+    serial: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """The complement of `operand` in `bits` bits."""
+
+    operand: Expr
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Bytes [low, high) of `base`, clipped at its end."""
+
+    base: Expr
+    low: Expr
+    high: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Length of bytes on the wire, or, with `captured`, as far as they were captured."""
+
+    base: Expr
+    captured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """RFC 1071 checksum of `data` begun with the numbers and bytes of `pseudo`; 0 also when `data` is not all there."""
+
+    data: Expr
+    pseudo: tuple[Expr, ...]
+
+
+Expr = Const | Reg | Binary | Flip | Slice | Length | Sum
+
+ZERO = Const(0)
+ONE = Const(1)
+
+
+def is_bytes(expression: Expr) -> bool:
+    """Whether the value is bytes and not a number."""
+    return isinstance(expression, Slice) or (isinstance(expression, Reg) and expression.is_bytes)
+
+
+def width(expression: Expr) -> int:
+    """Bits that the value of a number expression may need: `~` flips so many."""
+    match expression:
+        case Const(value):
+            return max(1, value.bit_length())
+        case Reg(_, bits):
+            return bits
+        case Flip(_, bits):
+            return bits
+        case Length():
+            return 32
+        case Sum():
+            return 16
+        case Binary(operator, left, right, serial):
+            if operator in COMPARISONS:
+                return 1
+            if serial and operator in "+-":
+                return serial
+            if operator in "&|^":
+                return max(width(left), width(right))
+            if operator in (">>", "%", "/"):
+                return width(left)
+            return 64
+        case _:
+            return 64
+
+
+def children(expression: Expr) -> tuple[Expr, ...]:
+    """The operands of an expression."""
+    match expression:
+        case Binary(_, left, right, _):
+            return (left, right)
+        case Flip(operand, _):
+            return (operand,)
+        case Slice(base, low, high):
+            return (base, low, high)
+        case Length(base, _):
+            return (base,)
+        case Sum(data, pseudo):
+            return (data, *pseudo)
+        case _:
+            return ()
+
+
+def registers(expression: Expr) -> Iterator[Reg]:
+    """All registers that the expression reads."""
+    if isinstance(expression, Reg):
+        yield expression
+    for child in children(expression):
+        yield from registers(child)
+
+
+def rewrite(expression: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The expression with `change` applied to every node, operands first."""
+    match expression:
+        case Binary(operator, left, right, serial):
+            expression = Binary(operator, rewrite(left, change), rewrite(right, change), serial)
+        case Flip(operand, bits):
+            expression = Flip(rewrite(operand, change), bits)
+        case Slice(base, low, high):
+            expression = Slice(rewrite(base, change), rewrite(low, change), rewrite(high, change))
+        case Length(base, captured):
+            expression = Length(rewrite(base, change), captured)
+        case Sum(data, pseudo):
+            expression = Sum(rewrite(data, change), tuple(rewrite(item, change) for item in pseudo))
+        case _:
+            pass
+    return change(expression)
+
+
+def calculate(operator: str, left: int, right: int, serial: int = 0) -> int:
+    """What a binary operator means on numbers; the one definition for interpreter and constant folding."""
+    if serial and operator in ("<", "<=", ">", ">="):
+        if left == right:
+            return int(operator in ("<=", ">="))
+        if operator in (">", ">="):
+            left, right = right, left
+        distance = (right - left) & ((1 << serial) - 1)
+        return int(0 < distance < 1 << (serial - 1))
+    match operator:
+        case "+":
+            result = left + right
+        case "-":
+            result = left - right
+        case "*":
+            result = left * right
+        case "/":
+            result = left // right if right else 0
+        case "%":
+            result = left % right if right else 0
+        case "<<":
+            result = left << right if right < 64 else 0
+        case ">>":
+            result = left >> right if right < 64 else 0
+        case "&":
+            result = left & right
+        case "|":
+            result = left | right
+        case "^":
+            result = left ^ right
+        case "==":
+            result = int(left == right)
+        case "!=":
+            result = int(left != right)
+        case "<":
+            result = int(left < right)
+        case "<=":
+            result = int(left <= right)
+        case ">":
+            result = int(left > right)
+        case ">=":
+            result = int(left >= right)
+        case _:
+            raise ValueError(f"unknown operator {operator}")
+    return result & ((1 << serial) - 1 if serial else MASK)
+
+
+def show(expression: Expr) -> str:
+    """The text form, which `sluice.ir.text` parses back."""
+    match expression:
+        case Const(value):
+            return str(value)
+        case Reg(name, _):
+            return name
+        case Binary(operator, left, right, serial):
+            suffix = f".{serial}" if serial else ""
+            return f"({show(left)} {operator}{suffix} {show(right)})"
+        case Flip(operand, bits):
+            return f"flip.{bits}({show(operand)})"
+        case Slice(base, low, high):
+            end = "" if high == Const(MASK) else show(high)
+            return f"{show(base)}[{show(low)}:{end}]"
+        case Length(base, captured):
+            return f"{'captured' if captured else 'length'}({show(base)})"
+        case Sum(data, pseudo):
+            return f"sum({', '.join(show(item) for item in (data, *pseudo))})"

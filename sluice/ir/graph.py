@@ -1,0 +1,191 @@
+"""Programs of the IR: layers, each with its graphs of blocks, its instance and its sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sluice.ir.expression import Reg
+from sluice.ir.instruction import Instruction, Terminator
+
+
+@dataclass
+class Block:
+    """Instructions that run one after the other; the last one is a terminator."""
+
+    name: str
+    instructions: list[Instruction] = field(default_factory=lambda: [])
+
+    @property
+    def terminator(self) -> Terminator:
+        last = self.instructions[-1]
+        assert isinstance(last, Terminator)
+        return last
+
+    @property
+    def body(self) -> list[Instruction]:
+        return self.instructions[:-1]
+
+
+@dataclass
+class Graph:
+    """A control-flow graph. `parameters` are registers that the caller sets."""
+
+    name: str
+    entry: str
+    parameters: tuple[Reg, ...]
+    blocks: dict[str, Block] = field(default_factory=lambda: {})
+
+    def predecessors(self) -> dict[str, list[str]]:
+        """For every block those that lead to it."""
+        found: dict[str, list[str]] = {name: [] for name in self.blocks}
+        for block in self.blocks.values():
+            for target in block.terminator.targets():
+                found[target].append(block.name)
+        return found
+
+    def order(self) -> list[str]:
+        """Reachable blocks in reverse post-order: a block before those that follow it, but for loops."""
+        seen: set[str] = set()
+        post: list[str] = []
+        stack: list[tuple[str, Iterator[str]]] = [(self.entry, iter(self.blocks[self.entry].terminator.targets()))]
+        seen.add(self.entry)
+        while stack:
+            name, targets = stack[-1]
+            for target in targets:
+                if target not in seen:
+                    seen.add(target)
+                    stack.append((target, iter(self.blocks[target].terminator.targets())))
+                    break
+            else:
+                post.append(name)
+                stack.pop()
+        return post[::-1]
+
+    def instructions(self) -> Iterator[Instruction]:
+        """All instructions of all blocks."""
+        for block in self.blocks.values():
+            yield from block.instructions
+
+    def registers(self) -> dict[str, Reg]:
+        """All registers that occur, by name."""
+        found: dict[str, Reg] = {reg.name: reg for reg in self.parameters}
+        for instruction in self.instructions():
+            for reg in (*instruction.written(), *instruction.read_registers()):
+                found[reg.name] = reg
+        return found
+
+
+@dataclass(frozen=True)
+class KeyPart:
+    """A component of a selector: `bits` of a number, or `bits // 8` bytes when it is wider than 64.
+
+    `other` is its name in the second list of a connection-oriented selector.
+    """
+
+    name: str
+    bits: int
+    other: str = ""
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of a layer's machine."""
+
+    name: str
+    accept: bool
+    closed: bool
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Constants of a layer's sequence; see sluice.lang.Sequence. `width` is meta's, `record` the fields of a record."""
+
+    width: int
+    linear: bool
+    policy: str
+    whole: bool
+    buffer_data: bool
+    limit: int
+    limit_pieces: int
+    limit_records: int
+    history: int
+    record: tuple[Reg, ...]
+
+
+@dataclass(frozen=True)
+class InstanceLayout:
+    """What an instance of a layer holds: the table that it is in, its key, its fields with their init, its sequences.
+
+    Layers of one prototype whose keys have one shape name the same `table`.
+    """
+
+    table: str
+    key: tuple[KeyPart, ...]
+    oriented: bool
+    stored: bool
+    fields: tuple[tuple[Reg, int], ...]
+    sides: int
+
+
+@dataclass
+class EventShape:
+    """An event of a layer and the data that it brings along: (name, bits), bits 0 for bytes.
+
+    `callback` is the name of the user's layout, empty for built-in events.
+    """
+
+    name: str
+    fields: tuple[tuple[str, int], ...]
+    callback: str
+    where: str = ""
+
+
+@dataclass
+class LayerProgram:
+    """A layer, compiled for one kind of layers below it.
+
+    `name` is unique in the program; `layer` is what the user called it; `prototype` the parser's name.
+    """
+
+    name: str
+    layer: str
+    prototype: str
+    main: Graph
+    drain: Graph | None = None
+    end: Graph | None = None
+    instance: InstanceLayout | None = None
+    rules: Rules | None = None
+    states: tuple[State, ...] = ()
+    timeouts: tuple[float, ...] = ()
+    events: dict[str, EventShape] = field(default_factory=lambda: {})
+    above: tuple[str, ...] = ()
+    home: int = 0
+
+    def graphs(self) -> Iterator[Graph]:
+        """Its main graph and, where it has instances, those that drain and end them."""
+        yield self.main
+        if self.drain is not None:
+            yield self.drain
+        if self.end is not None:
+            yield self.end
+
+    def outcomes(self) -> list[str]:
+        """All outcomes that packets have in this layer, in order of appearance."""
+        return list(dict.fromkeys(i.outcome for i in self.main.instructions() if i.__class__.__name__ == "End"))  # type: ignore[attr-defined]
+
+    def counters(self) -> list[str]:
+        """Names of its counters besides `packets`, `bytes` and the outcomes."""
+        names = [i.counter for g in self.graphs() for i in g.instructions() if i.__class__.__name__ == "Count"]  # type: ignore[attr-defined]
+        return list(dict.fromkeys(names))
+
+
+@dataclass
+class Program:
+    """A compiled stack: its layers, where packets enter by link type (None: any), and the bound on nesting."""
+
+    name: str
+    layers: dict[str, LayerProgram]
+    roots: tuple[tuple[int | None, str], ...]
+    slots: tuple[Reg, ...]
+    depth: int

@@ -1,0 +1,215 @@
+"""The state of a box while packets pass: its layers with their counters, its tables, its clock, its events;
+and what happens to instances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.interpreter.frame import Code, Context, Frame, run
+from sluice.ir.interpreter.sequence import Sequence
+from sluice.ir.interpreter.table import NEVER, SWEEP_SLOTS, Instance, Key, Table
+from sluice.ir.interpreter.value import EMPTY, Bytes, InterpreterError, Registers
+from sluice.lang.events import END_REASONS
+
+TIMEOUT, EVICTED, EOF = (END_REASONS.index(name) for name in ("timeout", "evicted", "eof"))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a Call handed over: the program's name of the layer, the event, the instance by its number (0:
+    none, or not stored), the side of the sender, the values (of bytes, those that were captured).
+    """
+
+    layer: str
+    name: str
+    instance: int
+    side: int
+    values: tuple[int | bytes, ...]
+
+
+@dataclass(slots=True)
+class LayerState:
+    """A layer of the running box. `lifetimes`: its timeouts in nanoseconds, 0 for never."""
+
+    program: LayerProgram
+    counters: dict[str, int]
+    table: Table | None
+    lifetimes: list[int]
+    main: Code
+    drain: Code | None = None
+    end: Code | None = None
+
+
+@dataclass(slots=True)
+class Box:
+    """Everything that lasts from packet to packet. `inits`: of all fields in the instances of each table."""
+
+    program: Program
+    layers: dict[str, LayerState] = field(default_factory=lambda: {})
+    homes: dict[int, LayerState] = field(default_factory=lambda: {})
+    tables: dict[str, Table] = field(default_factory=lambda: {})
+    inits: dict[str, dict[str, int]] = field(default_factory=lambda: {})
+    now: int = 0
+    created: int = 0
+    too_deep: int = 0
+    events: list[Event] = field(default_factory=lambda: [])
+
+    # --- layers ---------------------------------------------------------------------------------------------
+
+    def enter(self, name: str, unit: Bytes, context: Context, depth: int) -> None:
+        """Run a layer on a unit, unless layers are nested too deep."""
+        if depth > self.program.depth:
+            self.too_deep += 1
+            return
+        layer = self.layers[name]
+        layer.counters["packets"] += 1
+        layer.counters["bytes"] += unit[1]
+        frame = Frame(unit, context, depth)
+        frame.strings[layer.program.main.parameters[0].name] = unit
+        run(layer.main, frame)
+
+    def drain(self, layer: LayerState, frame: Frame, side: int, cause: int, everything: int) -> int:
+        """Run the drain graph for the current instance; its result."""
+        graph, code = layer.program.drain, layer.drain
+        if graph is None or code is None:
+            raise InterpreterError(f"layer '{layer.program.name}' has no drain graph")
+        inner = Frame(EMPTY, frame.context, frame.depth)
+        inner.use(frame.current)
+        unit, *numbers = graph.parameters
+        inner.strings[unit.name] = EMPTY
+        for register, value in zip(numbers, (side, cause, everything), strict=True):
+            inner.numbers[register.name] = value
+        return run(code, inner)
+
+    # --- instances ------------------------------------------------------------------------------------------
+
+    def lookup(self, layer: LayerState, frame: Frame, key: Key, reverse: Key) -> tuple[bool, bool, int]:
+        """Whether there is an instance, whether its time is over, and the packet's side."""
+        table = _table(layer)
+        if table.sweep_due():
+            self._sweep(layer, table, frame.depth)
+        pair, flip = _canonical(key, reverse)
+        instance = table.find(pair)
+        frame.use(instance)
+        if instance is None:
+            return False, False, 0
+        return True, instance.deadline <= self.now, int(flip != instance.swapped)
+
+    def create(self, layer: LayerState, frame: Frame, key: Key, reverse: Key) -> None:
+        """A new instance. It is not stored when the table is full of instances that are being ended, or when
+        what the end of another one delivered has taken its key.
+        """
+        table = _table(layer)
+        if table.live >= table.max_instances:
+            victim = table.victim()
+            if victim is not None:
+                self.end_other(layer, victim, EVICTED, frame.depth)
+        instance = self._blank(layer, *_canonical(key, reverse))
+        if table.add(instance):
+            self.created += 1
+            instance.number = self.created
+            layer.counters["instances"] += 1
+        frame.use(instance)
+
+    def _blank(self, layer: LayerState, key: Key, swapped: bool) -> Instance:
+        """An instance as it begins: also with the fields that only other layers of the same table use."""
+        program = layer.program
+        layout = program.instance
+        if layout is None:
+            raise InterpreterError(f"layer '{program.name}' has no instances")
+        fields: Registers[int] = Registers(self.inits[layout.table])
+        for register, init in layout.fields:
+            fields[register.name] = init
+        sequences: list[Sequence] = []
+        if layout.sides:
+            if program.rules is None:
+                raise InterpreterError(f"layer '{program.name}' has sides but no sequence")
+            rules = program.rules
+            sequences = [Sequence(rules) for _ in range(layout.sides)]
+        return Instance(fields, sequences, key, swapped)
+
+    def fresh(self, layer: LayerState, frame: Frame) -> None:
+        """An instance for this packet alone."""
+        frame.use(self._blank(layer, (), False))
+
+    def destroy(self, layer: LayerState, frame: Frame) -> None:
+        """Give back what the sequences hold and free the slot."""
+        instance = frame.current
+        for sequence in instance.sequences:
+            sequence.clear()
+        if instance.stored:
+            _table(layer).remove(instance)
+        frame.use(None)
+
+    def end(self, layer: LayerState, instance: Instance, reason: int, context: Context, depth: int) -> None:
+        """Run a layer's end graph for an instance, unless its end has begun: what the end delivers may come
+        back to it, where layers lie in a loop.
+        """
+        if instance.ending:
+            return
+        graph, code = layer.program.end, layer.end
+        if graph is None or code is None:
+            raise InterpreterError(f"layer '{layer.program.name}' has no end graph")
+        if instance.stored:
+            layer.counters["ended:" + END_REASONS[reason]] += 1
+            _table(layer).begin_end(instance)
+        instance.ending = True
+        frame = Frame(EMPTY, context, depth)
+        frame.use(instance)
+        unit, why = graph.parameters
+        frame.strings[unit.name] = EMPTY
+        frame.numbers[why.name] = reason
+        run(code, frame)
+
+    def end_other(self, layer: LayerState, instance: Instance, reason: int, depth: int) -> None:
+        """End an instance that is not the packet's own: by the layer that it belongs to, with slots of its
+        own.
+
+        `layer` is one that uses its table.
+        """
+        home = instance.fields.get("inst.home")
+        self.end(layer if home is None else self.homes[home], instance, reason, Context(), depth)
+
+    def touch(self, layer: LayerState, instance: Instance, timeout: int) -> None:
+        """The instance lives on from now."""
+        lifetime = layer.lifetimes[timeout]
+        instance.deadline = min(self.now + lifetime, NEVER) if lifetime else NEVER
+
+    def _sweep(self, layer: LayerState, table: Table, depth: int) -> None:
+        for _ in range(SWEEP_SLOTS):
+            instance = table.examine()
+            if instance is not None and instance.deadline <= self.now:
+                self.end_other(layer, instance, TIMEOUT, depth)
+
+    def close(self) -> None:
+        """The end of input: all instances end, table by table, and again while ends have created new ones."""
+        users = {name: self._user(name) for name in self.tables}
+        while any(table.live for table in self.tables.values()):
+            for name, table in self.tables.items():
+                slot = 0
+                while slot < len(table.slots):
+                    instance = table.slots[slot]
+                    if instance is not None:
+                        self.end_other(users[name], instance, EOF, 0)
+                    slot += 1
+
+    def _user(self, table: str) -> LayerState:
+        def uses(layer: LayerState) -> bool:
+            return layer.program.instance is not None and layer.program.instance.table == table
+
+        return next(layer for layer in self.layers.values() if uses(layer))
+
+
+def _table(layer: LayerState) -> Table:
+    if layer.table is None:
+        raise InterpreterError(f"layer '{layer.program.name}' has no table")
+    return layer.table
+
+
+def _canonical(key: Key, reverse: Key) -> tuple[Key, bool]:
+    """What an instance is found by: of two halves, the pair in one order; and whether `key` is the second."""
+    if not reverse:
+        return key, False
+    return ((key, reverse), False) if key <= reverse else ((reverse, key), True)

@@ -1,0 +1,87 @@
+"""A graph that has been made ready to run, and what it works on while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sluice.ir.interpreter.table import Instance
+from sluice.ir.interpreter.value import Bytes, InterpreterError, NoInstance, Registers
+
+BLOCKS_MOST = 10_000_000
+"""A graph that runs through more blocks than this does not end."""
+
+NOWHERE: Registers[int] = NoInstance()
+
+
+class Context:
+    """The slots in which layers leave values for those above: one for each packet, and for each end of an
+    instance that is not the packet's own.
+    """
+
+    __slots__ = ("numbers", "strings")
+
+    def __init__(self) -> None:
+        self.numbers: Registers[int] = Registers()
+        self.strings: Registers[Bytes] = Registers()
+
+
+class Frame:
+    """One run of a graph: its registers by kind, unit, current instance, how deep layers are nested."""
+
+    __slots__ = ("context", "depth", "fields", "instance", "numbers", "result", "strings", "unit")
+
+    def __init__(self, unit: Bytes, context: Context, depth: int) -> None:
+        self.unit = unit
+        self.context = context
+        self.depth = depth
+        self.numbers: Registers[int] = Registers()
+        self.strings: Registers[Bytes] = Registers()
+        self.instance: Instance | None = None
+        self.fields = NOWHERE
+        self.result = 0
+
+    def use(self, instance: Instance | None) -> None:
+        """Make an instance the current one."""
+        self.instance = instance
+        self.fields = NOWHERE if instance is None else instance.fields
+
+    @property
+    def current(self) -> Instance:
+        """The current instance, which must be there."""
+        if self.instance is None:
+            raise InterpreterError("there is no instance")
+        return self.instance
+
+
+Number = Callable[[Frame], int]
+String = Callable[[Frame], Bytes]
+Operation = Callable[[Frame], None]
+
+
+class Code:
+    """A block: what it does, and which one follows (None: the graph ends)."""
+
+    __slots__ = ("follow", "name", "operations")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.operations: tuple[Operation, ...] = ()
+        self.follow: Callable[[Frame], Code | None] = _unfinished
+
+
+def _unfinished(frame: Frame) -> Code | None:
+    raise InterpreterError("a block without a terminator")
+
+
+def run(entry: Code, frame: Frame) -> int:
+    """Run a graph to its end, and return its result."""
+    code: Code | None = entry
+    blocks = 0
+    while code is not None:
+        for operation in code.operations:
+            operation(frame)
+        code = code.follow(frame)
+        blocks += 1
+        if blocks > BLOCKS_MOST:
+            raise InterpreterError("a graph does not end")
+    return frame.result

@@ -1,0 +1,444 @@
+"""Instructions of the IR as Python closures over a frame. What each means is said at its class.
+
+Where an instruction says that there is nothing more (`more` is 0), its other registers become undefined.
+Lookup without an instance leaves `expired` and `side` 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sluice.ir import instruction as ir
+from sluice.ir.expression import Expr, Reg
+from sluice.ir.graph import Graph, Rules
+from sluice.ir.interpreter.box import Box, Event, LayerState
+from sluice.ir.interpreter.expressions import assign, number, set_number, set_string, string, unset, value
+from sluice.ir.interpreter.frame import Code, Frame, Operation
+from sluice.ir.interpreter.sequence import Sequence, in_window
+from sluice.ir.interpreter.table import Key
+from sluice.ir.interpreter.value import InterpreterError, clip
+
+Maker = Callable[[Any, "Compiler"], Operation]
+Kind = TypeVar("Kind", bound=ir.Instruction)
+
+_MAKERS: dict[type[ir.Instruction], Maker] = {}
+
+
+def _for(cls: type[Kind]) -> Callable[[Callable[[Kind, Compiler], Operation]], None]:
+    """Decorator: how instructions of class `cls` are compiled."""
+
+    def register(maker: Callable[[Kind, Compiler], Operation]) -> None:
+        _MAKERS[cls] = maker
+
+    return register
+
+
+class Compiler:
+    """Compiles the graphs of one layer of a box."""
+
+    def __init__(self, box: Box, layer: LayerState) -> None:
+        self.box = box
+        self.layer = layer
+
+    @property
+    def rules(self) -> Rules:
+        """The layer's sequence."""
+        if self.layer.program.rules is None:
+            raise InterpreterError(f"layer '{self.layer.program.name}' has no sequence")
+        return self.layer.program.rules
+
+    def graph(self, graph: Graph) -> Code:
+        """A graph, by its entry."""
+        codes = {name: Code(name) for name in graph.blocks}
+        for name, block in graph.blocks.items():
+            codes[name].operations = tuple(self._operation(item) for item in block.body)
+            codes[name].follow = self._terminator(block.terminator, codes)
+        return codes[graph.entry]
+
+    def _operation(self, instruction: ir.Instruction) -> Operation:
+        maker = _MAKERS.get(type(instruction))
+        if maker is None:
+            raise InterpreterError(f"no instruction for a block's body: {type(instruction).__name__}")
+        return maker(instruction, self)
+
+    def _terminator(self, last: ir.Terminator, codes: dict[str, Code]) -> Callable[[Frame], Code | None]:
+        match last:
+            case ir.Goto():
+                to = codes[last.to]
+                return lambda frame: to
+            case ir.Branch():
+                condition, yes, no = number(last.condition), codes[last.yes], codes[last.no]
+                return lambda frame: yes if condition(frame) else no
+            case ir.Check():
+                return _check(last, codes)
+            case ir.CheckWire():
+                mark, size = number(last.mark), number(last.size)
+                yes, short = codes[last.yes], codes[last.short]
+                return lambda frame: yes if mark(frame) + size(frame) <= frame.unit[1] else short
+            case ir.End():
+                return self._end(last.outcome)
+            case ir.Return():
+                return _return(last.result)
+            case _:
+                raise InterpreterError(f"no terminator: {type(last).__name__}")
+
+    def _end(self, outcome: str) -> Callable[[Frame], Code | None]:
+        counters = self.layer.counters
+
+        def follow(frame: Frame) -> Code | None:
+            counters[outcome] += 1
+            return None
+
+        return follow
+
+
+def _check(check: ir.Check, codes: dict[str, Code]) -> Callable[[Frame], Code | None]:
+    mark, size = number(check.mark), number(check.size)
+    yes, cut, short = codes[check.yes], codes[check.cut], codes[check.short]
+
+    def follow(frame: Frame) -> Code | None:
+        end = mark(frame) + size(frame)
+        captured, length = frame.unit
+        return yes if end <= len(captured) else cut if end <= length else short
+
+    return follow
+
+
+def _return(result: Expr) -> Callable[[Frame], Code | None]:
+    compute = number(result)
+
+    def follow(frame: Frame) -> Code | None:
+        frame.result = compute(frame)
+        return None
+
+    return follow
+
+
+def _sequence(side: Expr) -> Callable[[Frame], Sequence]:
+    """The sequence of a side of the current instance."""
+    which = number(side)
+    return lambda frame: frame.current.sequences[which(frame)]
+
+
+def _all_unset(registers: tuple[Reg, ...]) -> Operation:
+    drops = [unset(register) for register in registers]
+
+    def operation(frame: Frame) -> None:
+        for drop in drops:
+            drop(frame)
+
+    return operation
+
+
+def _key(parts: tuple[Expr, ...]) -> Callable[[Frame], Key]:
+    values = [value(part) for part in parts]
+    return lambda frame: tuple([part(frame) for part in values])
+
+
+# --- header -----------------------------------------------------------------------------------------------
+
+
+@_for(ir.Load)
+def _load(load: ir.Load, compiler: Compiler) -> Operation:
+    mark, put = number(load.mark), set_number(load.target)
+    first, last = load.at // 8, (load.at + load.bits + 7) // 8
+    spare = 0 if load.order == "little" else -(load.at + load.bits) % 8
+    mask, size = (1 << load.bits) - 1, last - first
+    order = "little" if load.order == "little" else "big"
+
+    def operation(frame: Frame) -> None:
+        begin = mark(frame) + first
+        data = frame.unit[0][begin : begin + size]
+        if len(data) < size:
+            raise InterpreterError(f"'{load.target.name}' is loaded from bytes that no check covers")
+        put(frame, int.from_bytes(data, order) >> spare & mask)
+
+    return operation
+
+
+@_for(ir.LoadBytes)
+def _load_bytes(load: ir.LoadBytes, compiler: Compiler) -> Operation:
+    mark, size, put, at = number(load.mark), number(load.size), set_string(load.target), load.at
+
+    def operation(frame: Frame) -> None:
+        begin, count = mark(frame) + at, size(frame)
+        data = frame.unit[0][begin : begin + count] if count else b""
+        if len(data) < count:
+            raise InterpreterError(f"'{load.target.name}' is loaded from bytes that no check covers")
+        put(frame, (data, count))
+
+    return operation
+
+
+@_for(ir.Mark)
+def _mark(mark: ir.Mark, compiler: Compiler) -> Operation:
+    base, offset, put = number(mark.base), number(mark.offset), set_number(mark.target)
+    return lambda frame: put(frame, base(frame) + offset(frame))
+
+
+@_for(ir.Payload)
+def _payload(payload: ir.Payload, compiler: Compiler) -> Operation:
+    mark, put = number(payload.mark), set_string(payload.target)
+    return lambda frame: put(frame, clip(frame.unit, mark(frame), frame.unit[1]))
+
+
+@_for(ir.Assign)
+def _assign(instruction: ir.Assign, compiler: Compiler) -> Operation:
+    return assign(instruction.target, instruction.value)
+
+
+# --- instances --------------------------------------------------------------------------------------------
+
+
+@_for(ir.Lookup)
+def _lookup(lookup: ir.Lookup, compiler: Compiler) -> Operation:
+    box, layer = compiler.box, compiler.layer
+    key, reverse = _key(lookup.key), _key(lookup.reverse)
+    found, expired, side = set_number(lookup.found), set_number(lookup.expired), set_number(lookup.side)
+
+    def operation(frame: Frame) -> None:
+        is_there, is_over, which = box.lookup(layer, frame, key(frame), reverse(frame))
+        found(frame, is_there)
+        expired(frame, is_over)
+        side(frame, which)
+
+    return operation
+
+
+@_for(ir.CreateInst)
+def _create(create: ir.CreateInst, compiler: Compiler) -> Operation:
+    box, layer = compiler.box, compiler.layer
+    key, reverse = _key(create.key), _key(create.reverse)
+    return lambda frame: box.create(layer, frame, key(frame), reverse(frame))
+
+
+@_for(ir.FreshInst)
+def _fresh(fresh: ir.FreshInst, compiler: Compiler) -> Operation:
+    box, layer = compiler.box, compiler.layer
+    return lambda frame: box.fresh(layer, frame)
+
+
+@_for(ir.DestroyInst)
+def _destroy(destroy: ir.DestroyInst, compiler: Compiler) -> Operation:
+    box, layer = compiler.box, compiler.layer
+    return lambda frame: box.destroy(layer, frame)
+
+
+@_for(ir.EndInst)
+def _end_instance(end: ir.EndInst, compiler: Compiler) -> Operation:
+    box, layer = compiler.box, compiler.layer
+
+    def operation(frame: Frame) -> None:
+        box.end(layer, frame.current, end.reason, frame.context, frame.depth)
+        frame.use(None)
+
+    return operation
+
+
+@_for(ir.Touch)
+def _touch(touch: ir.Touch, compiler: Compiler) -> Operation:
+    box, layer, timeout = compiler.box, compiler.layer, number(touch.timeout)
+    return lambda frame: box.touch(layer, frame.current, timeout(frame))
+
+
+@_for(ir.SwapSides)
+def _swap_sides(swap: ir.SwapSides, compiler: Compiler) -> Operation:
+    side, put = number(swap.side), set_number(swap.target)
+
+    def operation(frame: Frame) -> None:
+        instance = frame.current
+        instance.swapped = not instance.swapped
+        put(frame, side(frame) ^ 1)
+
+    return operation
+
+
+# --- sequence ---------------------------------------------------------------------------------------------
+
+
+@_for(ir.InWindow)
+def _in_window(instruction: ir.InWindow, compiler: Compiler) -> Operation:
+    meta, length = number(instruction.meta), number(instruction.length)
+    low, high, put = number(instruction.low), number(instruction.high), set_number(instruction.target)
+    width = compiler.rules.width
+    return lambda frame: put(frame, in_window(width, meta(frame), length(frame), low(frame), high(frame)))
+
+
+@_for(ir.BeginSeq)
+def _begin(begin: ir.BeginSeq, compiler: Compiler) -> Operation:
+    sequence, meta, anew = _sequence(begin.side), number(begin.meta), number(begin.anew)
+    return lambda frame: sequence(frame).begin(meta(frame), anew(frame) != 0)
+
+
+@_for(ir.PlaceSeq)
+def _place(place: ir.PlaceSeq, compiler: Compiler) -> Operation:
+    sequence, meta, put = _sequence(place.side), number(place.meta), set_number(place.target)
+    return lambda frame: put(frame, sequence(frame).position(meta(frame)))
+
+
+@_for(ir.InOrder)
+def _in_order(instruction: ir.InOrder, compiler: Compiler) -> Operation:
+    sequence, position = _sequence(instruction.side), number(instruction.position)
+    put = set_number(instruction.target)
+    return lambda frame: put(frame, sequence(frame).in_order(position(frame)))
+
+
+@_for(ir.OverlapSeq)
+def _overlap(overlap: ir.OverlapSeq, compiler: Compiler) -> Operation:
+    sequence, position, data = _sequence(overlap.side), number(overlap.position), string(overlap.data)
+    last, more, cursor = number(overlap.last), set_number(overlap.more), set_number(overlap.cursor)
+    offset, length = set_number(overlap.offset), set_number(overlap.length)
+    new, old = set_string(overlap.new), set_string(overlap.old)
+    nothing = _all_unset((overlap.cursor, overlap.offset, overlap.length, overlap.new, overlap.old))
+
+    def operation(frame: Frame) -> None:
+        found = sequence(frame).overlap(position(frame), data(frame), last(frame))
+        more(frame, found is not None)
+        if found is None:
+            nothing(frame)
+            return
+        behind, known = found
+        cursor(frame, behind)
+        offset(frame, known.offset)
+        length(frame, known.length)
+        new(frame, known.new)
+        old(frame, known.old)
+
+    return operation
+
+
+@_for(ir.RoomSeq)
+def _room(room: ir.RoomSeq, compiler: Compiler) -> Operation:
+    sequence, position, data = _sequence(room.side), number(room.position), string(room.data)
+    put = set_number(room.target)
+    return lambda frame: put(frame, sequence(frame).room(position(frame), data(frame)))
+
+
+@_for(ir.InsertSeq)
+def _insert(insert: ir.InsertSeq, compiler: Compiler) -> Operation:
+    sequence, position = _sequence(insert.side), number(insert.position)
+    data, units = string(insert.data), number(insert.units)
+    return lambda frame: sequence(frame).insert(position(frame), data(frame), units(frame))
+
+
+@_for(ir.CutSeq)
+def _cut(cut: ir.CutSeq, compiler: Compiler) -> Operation:
+    sequence, put = _sequence(cut.side), set_number(cut.target)
+    return lambda frame: put(frame, sequence(frame).cut())
+
+
+@_for(ir.WaitingSeq)
+def _waiting(waiting: ir.WaitingSeq, compiler: Compiler) -> Operation:
+    sequence, put = _sequence(waiting.side), set_number(waiting.target)
+    return lambda frame: put(frame, sequence(frame).waiting())
+
+
+@_for(ir.Assemble)
+def _assemble(assemble: ir.Assemble, compiler: Compiler) -> Operation:
+    sequence, put, offset = _sequence(assemble.side), set_string(assemble.target), set_number(assemble.offset)
+
+    def operation(frame: Frame) -> None:
+        data, where = sequence(frame).assemble()
+        put(frame, data)
+        offset(frame, where)
+
+    return operation
+
+
+@_for(ir.GiveUpSeq)
+def _give_up(give_up: ir.GiveUpSeq, compiler: Compiler) -> Operation:
+    sequence, more = _sequence(give_up.side), set_number(give_up.more)
+    offset, length, cut = set_number(give_up.offset), set_number(give_up.length), set_number(give_up.cut)
+    nothing = _all_unset((give_up.offset, give_up.length, give_up.cut))
+
+    def operation(frame: Frame) -> None:
+        gap = sequence(frame).give_up()
+        more(frame, gap is not None)
+        if gap is None:
+            nothing(frame)
+            return
+        offset(frame, gap.offset)
+        length(frame, gap.length)
+        cut(frame, gap.cut)
+
+    return operation
+
+
+@_for(ir.RecordSeq)
+def _record(record: ir.RecordSeq, compiler: Compiler) -> Operation:
+    sequence, position = _sequence(record.side), number(record.position)
+    values = [number(item) for item in record.values]
+
+    def operation(frame: Frame) -> None:
+        sequence(frame).record(position(frame), tuple([item(frame) for item in values]))
+
+    return operation
+
+
+@_for(ir.ReleaseSeq)
+def _release(release: ir.ReleaseSeq, compiler: Compiler) -> Operation:
+    sequence, more = _sequence(release.side), set_number(release.more)
+    targets, nothing = [set_number(register) for register in release.values], _all_unset(release.values)
+
+    def operation(frame: Frame) -> None:
+        values = sequence(frame).release()
+        more(frame, values is not None)
+        if values is None:
+            nothing(frame)
+            return
+        for put, item in zip(targets, values, strict=True):
+            put(frame, item)
+
+    return operation
+
+
+@_for(ir.SettleSeq)
+def _settle(settle: ir.SettleSeq, compiler: Compiler) -> Operation:
+    sequence = _sequence(settle.side)
+    return lambda frame: sequence(frame).settle()
+
+
+@_for(ir.Drain)
+def _drain(drain: ir.Drain, compiler: Compiler) -> Operation:
+    box, layer, everything = compiler.box, compiler.layer, drain.all
+    side, cause, put = number(drain.side), number(drain.cause), set_number(drain.progress)
+    return lambda frame: put(frame, box.drain(layer, frame, side(frame), cause(frame), everything))
+
+
+# --- outside ----------------------------------------------------------------------------------------------
+
+
+@_for(ir.Call)
+def _call(call: ir.Call, compiler: Compiler) -> Operation:
+    events, layer, name = compiler.box.events, compiler.layer.program.name, call.event
+    side, values = number(call.side), [value(item) for item in call.values]
+
+    def operation(frame: Frame) -> None:
+        instance = frame.instance
+        if name == "end" and instance is not None and not instance.stored:
+            return
+        got = [item(frame) for item in values]
+        plain = tuple([item if isinstance(item, int) else item[0] for item in got])
+        events.append(Event(layer, name, instance.number if instance else 0, side(frame), plain))
+
+    return operation
+
+
+@_for(ir.NextLayer)
+def _next_layer(following: ir.NextLayer, compiler: Compiler) -> Operation:
+    box, name, sdu = compiler.box, following.layer, string(following.sdu)
+    return lambda frame: box.enter(name, sdu(frame), frame.context, frame.depth + 1)
+
+
+@_for(ir.Count)
+def _count(count: ir.Count, compiler: Compiler) -> Operation:
+    counters, name = compiler.layer.counters, count.counter
+
+    def operation(frame: Frame) -> None:
+        counters[name] += 1
+
+    return operation
+
+
+__all__ = ["Compiler"]

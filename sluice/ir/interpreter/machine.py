@@ -1,0 +1,101 @@
+"""The interpreter: a program, ready for packets."""
+
+from __future__ import annotations
+
+import sys
+
+from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.interpreter.box import Box, Event, LayerState
+from sluice.ir.interpreter.frame import Code, Context
+from sluice.ir.interpreter.instructions import Compiler
+from sluice.ir.interpreter.table import Table
+from sluice.lang.events import END_REASONS
+
+CALLS_PER_LAYER = 20
+"""Python calls that one more layer may be nested in, ends of instances on the way included."""
+
+
+class Interpreter:
+    """Runs a program on packets, one after the other.
+
+    timeouts: whether time ends instances. idle: seconds that replace every layer's general timeout.
+    max_instances: of each table.
+
+    events: what was called, in order. counters: for each layer of the program `packets` and `bytes` (on the
+    wire) that entered, every outcome, every counter, `instances` that were stored, and `ended:` with each
+    reason of those. box: `packets`, `bytes`, and what came to no layer.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        timeouts: bool = True,
+        idle: float | None = None,
+        max_instances: int = 1 << 20,
+    ) -> None:
+        self.program = program
+        self._box = Box(program)
+        for layer in program.layers.values():
+            table = None
+            if layer.instance is not None:
+                table = self._box.tables.setdefault(layer.instance.table, Table(max_instances))
+                inits = self._box.inits.setdefault(layer.instance.table, {})
+                for register, init in layer.instance.fields:
+                    inits.setdefault(register.name, init)
+            seconds = [idle, *layer.timeouts[1:]] if idle is not None else list(layer.timeouts)
+            lifetimes = [int(item * 1e9) if timeouts else 0 for item in seconds]
+            state = LayerState(layer, _counters(layer), table, lifetimes, Code("nothing yet"))
+            self._box.layers[layer.name] = state
+            self._box.homes[layer.home] = state
+        for state in self._box.layers.values():
+            compiler, layer = Compiler(self._box, state), state.program
+            state.main = compiler.graph(layer.main)
+            state.drain = compiler.graph(layer.drain) if layer.drain is not None else None
+            state.end = compiler.graph(layer.end) if layer.end is not None else None
+        self._roots = dict(program.roots)
+        self._counts = {"packets": 0, "bytes": 0, "unknown link type": 0}
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + CALLS_PER_LAYER * program.depth))
+
+    @property
+    def events(self) -> list[Event]:
+        """What was called, in order."""
+        return self._box.events
+
+    @property
+    def counters(self) -> dict[str, dict[str, int]]:
+        """The counters of each layer."""
+        return {name: layer.counters for name, layer in self._box.layers.items()}
+
+    @property
+    def box(self) -> dict[str, int]:
+        """The counters of the whole."""
+        return {**self._counts, "too deep": self._box.too_deep}
+
+    def packet(self, data: bytes, time_ns: int, link_type: int = 1, length: int | None = None) -> None:
+        """A packet of `length` bytes on the wire, of which `data` was captured, arrives at `time_ns`."""
+        length = len(data) if length is None else length
+        self._box.now = max(self._box.now, time_ns)
+        self._counts["packets"] += 1
+        self._counts["bytes"] += length
+        root = self._roots.get(link_type, self._roots.get(None))
+        if root is None:
+            self._counts["unknown link type"] += 1
+            return
+        self._box.enter(root, (data[:length], length), Context(), 1)
+
+    def close(self) -> None:
+        """The input ends, and with it all instances."""
+        self._box.close()
+
+    def conserves(self) -> bool:
+        """Whether in every layer each packet has had one outcome."""
+        return all(
+            layer.counters["packets"] == sum(layer.counters[name] for name in layer.program.outcomes())
+            for layer in self._box.layers.values()
+        )
+
+
+def _counters(layer: LayerProgram) -> dict[str, int]:
+    names = ["packets", "bytes", *layer.outcomes(), *layer.counters(), "instances"]
+    return dict.fromkeys([*names, *("ended:" + reason for reason in END_REASONS)], 0)

@@ -1,0 +1,481 @@
+"""The model of one side's packet sequence. sluice/runtime/sequence.h does the same in C.
+
+Positions are 64 bits wide, on a circle; meta of fewer bits is unwrapped around `next`. The order of three of
+them is
+
+    start <= delivered <= next
+
+[delivered, next) is contiguous and waits to be delivered: as bytes of the packet being processed (`fresh`),
+or in held pieces. For each packet: begin, position, overlap, room, insert, then assemble or settle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sluice.ir.expression import MASK
+from sluice.ir.graph import Rules
+from sluice.ir.interpreter.value import EMPTY, Bytes, clip
+
+DATA, CUT, PHANTOM = "data", "cut", "phantom"
+"""Kinds of pieces: bytes; bytes that the snap length took; sequence space without bytes (SYN, FIN)."""
+
+FARTHEST = (1 << 63) - 1
+"""The farthest position of a linear sequence, and the farthest ahead that a piece may end."""
+
+PIECE_MOST = 131072 - 40
+"""Longer data is buffered as several pieces: the runtime's largest block, less the head of a piece."""
+
+HISTORY_MOST = 65536
+
+
+def signed(distance: int) -> int:
+    """A distance on the circle of 64 bits, the shorter way round."""
+    distance &= MASK
+    return distance - (1 << 64) if distance >> 63 else distance
+
+
+def in_window(width: int, meta: int, length: int, low: int, high: int) -> bool:
+    """Whether any of [meta, meta + max(length, 1)) lies in [low, high), all modulo 2^width."""
+    mask = (1 << width) - 1
+    size = (high - low) & mask
+    return size != 0 and ((meta - low) & mask < size or (low - meta) & mask < max(length, 1))
+
+
+def new_wins(policy: str, start: int, end: int, old_start: int, old_end: int) -> bool:
+    """Whether a new segment [start, end) wins over a held piece [old_start, old_end) where both have bytes.
+
+    The segment is taken as far as it has bytes and is not delivered, the piece as it stands.
+    """
+    match policy:
+        case "last":
+            return True
+        case "bsd":
+            return start < old_start
+        case "bsd_right":
+            return start >= old_start
+        case "linux":
+            return start < old_start or (start == old_start and end > old_end)
+        case "windows":
+            return start < old_start and end > old_end
+        case "solaris":
+            return start <= old_start and end >= old_end
+        case _:
+            return False
+
+
+@dataclass(slots=True)
+class Piece:
+    """What is known of `length` units from `position` on."""
+
+    kind: str
+    position: int
+    length: int
+    data: bytearray = field(default_factory=bytearray)
+
+
+class Record(NamedTuple):
+    """What conditions on virtual ordered packets will need of a packet beyond `next`."""
+
+    position: int
+    values: tuple[int, ...]
+
+
+class Overlap(NamedTuple):
+    """Bytes that were known already: where in the stream, and both copies (the old bytes may be gone)."""
+
+    offset: int
+    length: int
+    new: Bytes
+    old: Bytes
+
+
+class Gap(NamedTuple):
+    """Bytes given up: where in the stream, how many, and whether the snap length took them."""
+
+    offset: int
+    length: int
+    cut: bool
+
+
+class Sequence:
+    """One side's sequence."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.clear()
+
+    def clear(self) -> None:
+        """The end of an instance: everything held is gone."""
+        self.based = self.rules.linear
+        self.start: int = 0  # position of stream offset 0
+        self.next: int = 0  # the next expected position
+        self.delivered: int = 0  # everything before it was delivered or given up
+        self.skipped: int = 0  # phantom units in [start, delivered)
+        self.trailing: int = 0  # of those, the ones directly before `delivered`
+        self.fresh: bytes | None = None  # [delivered, next) begins with these bytes of the current packet
+        self.pieces: list[Piece] = []  # ascending, disjoint, all at or behind `delivered`
+        self.records: list[Record] = []  # by position, then arrival
+        self.history = bytearray()  # the last delivered bytes of an unbroken run
+        self.history_end: int = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes in pieces, delivered or not."""
+        return sum(piece.length for piece in self.pieces if piece.kind == DATA)
+
+    # --- where things lie -----------------------------------------------------------------------------------
+
+    def begin(self, meta: int, anew: bool) -> None:
+        """The first packet sets the base; so does one with `anew`, while nothing is held or delivered."""
+        if self.rules.linear or (self.based and not anew):
+            return
+        if self.based:
+            nothing_yet = (self.delivered - self.start) & MASK == self.skipped
+            if self.fresh is not None or not nothing_yet or self.held_bytes:
+                return
+            self.pieces.clear()
+            self.records.clear()
+        self.based = True
+        self.start = self.next = self.delivered = meta & ((1 << self.rules.width) - 1)
+        self.skipped = self.trailing = 0
+
+    def position(self, meta: int) -> int:
+        """The position that `meta` means."""
+        if self.rules.linear:
+            return min(meta, FARTHEST)
+        if not self.based:
+            return meta
+        unused = 64 - self.rules.width
+        return (self.next + (signed((meta - self.next) << unused) >> unused)) & MASK
+
+    def in_order(self, position: int) -> bool:
+        """Whether `position` is at or before the next expected one, or none is known yet."""
+        return not self.based or signed(position - self.next) <= 0
+
+    def cut(self) -> bool:
+        """Whether the next expected bytes are missing by the snap length."""
+        piece = self._ahead()
+        return piece is not None and piece.kind == CUT and piece.position == self.next
+
+    def waiting(self) -> bool:
+        """Whether contiguous bytes wait to be delivered."""
+        return self.delivered != self.next
+
+    def _ahead(self) -> Piece | None:
+        """The first piece that does not lie before `next`."""
+        waiting = (self.next - self.delivered) & MASK
+        for piece in self.pieces:
+            if self._distance(piece.position) >= waiting:
+                return piece
+        return None
+
+    def _distance(self, position: int) -> int:
+        return (position - self.delivered) & MASK
+
+    def _offset(self, position: int) -> int:
+        """The stream offset of a position that is not before `delivered`."""
+        return (position - self.start - self.skipped) & MASK
+
+    def _old_offset(self, position: int) -> int:
+        """The stream offset of a position in [start, delivered).
+
+        Exact when the phantoms among them lie at the end (a FIN), else as if they lay at the beginning.
+        """
+        units = min((position - self.start) & MASK, (self.delivered - self.trailing - self.start) & MASK)
+        return max(0, units - (self.skipped - self.trailing))
+
+    # --- what is known already ------------------------------------------------------------------------------
+
+    def overlap(self, position: int, data: Bytes, cursor: int) -> tuple[int, Overlap] | None:
+        """The next known range of the captured bytes of `data`, from `cursor` on, and the cursor behind it.
+
+        In ascending order: what lies in [start, delivered), then each piece of bytes. None when no more are
+        known.
+        """
+        captured = len(data[0])
+        if cursor >= captured:
+            return None
+        at = signed(position + cursor - self.delivered)
+        end = min(at + captured - cursor, FARTHEST)
+        first = signed(self.start - self.delivered)
+        old: bytes | None
+        if first < 0 and at < 0 and end > first:
+            low, high = max(at, first), min(end, 0)
+            where = (self.delivered + low) & MASK
+            offset, old = self._old_offset(where), self._remembered(where, high - low)
+        else:
+            at = max(at, 0)
+            for piece in self.pieces:
+                start = self._distance(piece.position)
+                if piece.kind == DATA and start + piece.length > at:
+                    break
+            else:
+                return None
+            if start >= end:
+                return None
+            low, high = max(at, start), min(end, start + piece.length)
+            offset = self._offset(self.delivered + low)
+            old = bytes(piece.data[low - start : high - start]) if self.rules.buffer_data else None
+        length = high - low
+        low = (self.delivered + low - position) & MASK
+        new = clip(data, low, low + length)
+        return low + length, Overlap(offset, length, new, (old if old is not None else b"", length))
+
+    def _remembered(self, position: int, length: int) -> bytes | None:
+        back = (self.history_end - position) & MASK
+        if not 0 < back <= len(self.history) or length > back:
+            return None
+        low = len(self.history) - back
+        return bytes(self.history[low : low + length])
+
+    def _remember(self, position: int, data: bytes | bytearray) -> None:
+        keep = min(self.rules.history, HISTORY_MOST)
+        if not keep:
+            return
+        if position != self.history_end:
+            self.history.clear()
+        self.history_end = (position + len(data)) & MASK
+        self.history += data
+        del self.history[:-keep]
+
+    # --- insert ---------------------------------------------------------------------------------------------
+
+    def room(self, position: int, data: Bytes) -> bool:
+        """Whether `data` can be inserted within the limits.
+
+        What is in order while nothing waits always can: it leaves with what it frees. So can what was
+        delivered before.
+        """
+        captured, rules = len(data[0]), self.rules
+        if self.delivered == self.next and signed(position - self.next) <= 0:
+            return True
+        if signed(position + captured - self.delivered) <= 0:
+            return True
+        return (
+            self.held_bytes + captured <= rules.limit
+            and len(self.pieces) < rules.limit_pieces
+            and (not rules.limit_records or len(self.records) < rules.limit_records)
+        )
+
+    def insert(self, position: int, data: Bytes, units: int) -> None:
+        """Insert `units` of sequence space: the captured bytes of `data`, those that were cut, then phantoms.
+
+        What lies before `delivered` is dropped. Bytes that are next in order while nothing is held stay fresh
+        until they are assembled or settled.
+        """
+        self.settle()
+        if self.rules.linear and position > FARTHEST:
+            return
+        data = clip(data, 0, units)
+        known = -signed(position - self.delivered)
+        if known > 0:
+            if units <= known:
+                return
+            data = clip(data, known, MASK)
+            units -= known
+            position = self.delivered
+        units = min(units, FARTHEST - (position if self.rules.linear else self._distance(position)))
+        if units == 0:
+            return
+        captured, length = clip(data, 0, units)
+        cut, phantom, end = position + len(captured), position + length, position + units
+        in_order = position == self.next and not self.pieces
+        if in_order:
+            if captured and self.rules.buffer_data:
+                self.fresh = captured
+                self.next = cut & MASK
+            elif captured:
+                self._pass(len(captured))
+                self.next = self.delivered
+            if cut == phantom:
+                if self.fresh is not None:
+                    self.next = end & MASK  # phantoms behind fresh bytes are known by the distance
+                elif phantom != end:
+                    self._skip(end - phantom)
+                    self.next = self.delivered
+                return
+        else:
+            self._fill(DATA, position, cut, captured)
+        self._fill(CUT, cut, phantom)
+        self._fill(PHANTOM, phantom, end)
+        self._advance()
+
+    def settle(self) -> None:
+        """End of the packet: bytes that were not delivered are copied."""
+        if self.fresh is None:
+            return
+        data, self.fresh = self.fresh, None
+        end = self.delivered + len(data)
+        made = _cut_up(DATA, self.delivered, len(data), data)
+        if self.next != end & MASK:
+            made.append(Piece(PHANTOM, end & MASK, (self.next - end) & MASK))
+        self.pieces[:0] = made
+
+    def _fill(self, kind: str, low: int, high: int, data: bytes = b"") -> None:
+        """Make [low, high) known: what is known stays, but the policy may let bytes replace bytes."""
+        if low == high:
+            return
+        length = high - low
+        start = self._distance(low)
+        end = start + length
+        if kind == DATA:
+            self._uncover(start, end)
+        found: list[Piece] = []
+        at = start
+        for piece in self.pieces:
+            old_start = self._distance(piece.position)
+            old_end = old_start + piece.length
+            if old_end > start and at < end:
+                if at < old_start:
+                    stop = min(old_start, end)
+                    found += self._new(kind, at, stop, data[at - start : stop - start])
+                    at = stop
+                if old_start < end:
+                    stop = min(old_end, end)
+                    wins = kind == DATA and new_wins(self.rules.policy, start, end, old_start, old_end)
+                    if wins and self.rules.buffer_data:
+                        piece.data[at - old_start : stop - old_start] = data[at - start : stop - start]
+                    at = stop
+            found.append(piece)
+        if at < end:
+            found += self._new(kind, at, end, data[at - start :])
+        self.pieces = found
+
+    def _new(self, kind: str, at: int, stop: int, data: bytes) -> list[Piece]:
+        position = (self.delivered + at) & MASK
+        if kind != DATA or not self.rules.buffer_data:
+            return [Piece(kind, position, stop - at)]
+        return _cut_up(kind, position, stop - at, data)
+
+    def _uncover(self, start: int, end: int) -> None:
+        """Take what is not bytes out of [start, end), distances from `delivered`: there bytes have come."""
+        found: list[Piece] = []
+        for piece in self.pieces:
+            old_start = self._distance(piece.position)
+            old_end = old_start + piece.length
+            if piece.kind == DATA or old_end <= start or old_start >= end:
+                found.append(piece)
+                continue
+            if old_start < start:
+                found.append(Piece(piece.kind, piece.position, start - old_start))
+            if old_end > end:
+                found.append(Piece(piece.kind, (self.delivered + end) & MASK, old_end - end))
+        self.pieces = found
+
+    # --- moves ----------------------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Move `next` over contiguous pieces up to what was cut. What is not waited for is passed at once."""
+        done = 0
+        for piece in self.pieces:
+            distance, waiting = self._distance(piece.position), self._distance(self.next)
+            if distance < waiting:  # bytes that replaced a phantom may reach farther than it did
+                self.next = (self.delivered + max(waiting, distance + piece.length)) & MASK
+                continue
+            if piece.position != self.next or piece.kind == CUT:
+                break
+            if piece.kind == PHANTOM and self.delivered == self.next:
+                self._skip(piece.length)
+                self.next = self.delivered
+                done += 1
+            elif not self.rules.buffer_data:
+                self._pass(piece.length)
+                self.next = self.delivered
+                done += 1
+            else:
+                self.next = (self.next + piece.length) & MASK
+        del self.pieces[:done]
+
+    def _skip(self, count: int) -> None:
+        """Pass phantom units at `delivered`. Before anything real, the stream begins behind them."""
+        anything = (self.delivered - self.start) & MASK != self.skipped
+        self.delivered = (self.delivered + count) & MASK
+        if not anything or self.skipped + count >= 1 << 32:
+            self.start = (self.start + count) & MASK
+        else:
+            self.skipped += count
+            self.trailing = min(self.trailing + count, 0xFFFF)
+
+    def _pass(self, count: int) -> None:
+        """Move `delivered` over units that are in the stream."""
+        self.delivered = (self.delivered + count) & MASK
+        self.trailing = 0
+
+    # --- deliver --------------------------------------------------------------------------------------------
+
+    def assemble(self) -> tuple[Bytes, int]:
+        """Deliver the contiguous bytes: all of [delivered, next), and the stream offset of the first."""
+        offset = self._offset(self.delivered)
+        if self.fresh is not None:
+            data, self.fresh = self.fresh, None
+            phantoms = (self.next - self.delivered - len(data)) & MASK
+            self._remember(self.delivered, data)
+            self._pass(len(data))
+            if phantoms:
+                self._skip(phantoms)
+            return (data, len(data)), offset
+        if self.delivered == self.next:
+            return EMPTY, offset
+        parts = bytearray()
+        while self.delivered != self.next:
+            piece = self.pieces.pop(0)
+            if piece.kind == DATA:
+                parts += piece.data
+                self._remember(piece.position, piece.data)
+                self._pass(piece.length)
+            else:
+                self._skip(piece.length)
+        return (bytes(parts), len(parts)), offset
+
+    def give_up(self) -> Gap | None:
+        """Give up what is missing at `next`: what was cut there, else all up to the first piece or record.
+
+        None when nothing is beyond, or when bytes still wait.
+        """
+        if self.delivered != self.next:
+            return None
+        cut = self.cut()
+        if cut:
+            length = self.pieces.pop(0).length
+        else:
+            ends = [signed(record.position - self.next) for record in self.records]
+            ends = [end for end in ends if end > 0][:1]
+            ends += [self._distance(piece.position) for piece in self.pieces[:1]]
+            if not ends:
+                return None
+            length = min(ends)
+        gap = Gap(self._offset(self.next), length, cut)
+        self._pass(length)
+        self.next = self.delivered
+        self._advance()
+        return gap
+
+    # --- records --------------------------------------------------------------------------------------------
+
+    def record(self, position: int, values: tuple[int, ...]) -> bool:
+        """Keep a record behind those that are not beyond it; False at the limit."""
+        if len(self.records) >= self.rules.limit_records:
+            return False
+        at = len(self.records)
+        while at and signed(position - self.records[at - 1].position) < 0:
+            at -= 1
+        self.records.insert(at, Record(position, values))
+        return True
+
+    def release(self) -> tuple[int, ...] | None:
+        """Take the lowest record out when it is not beyond `next` any more."""
+        if not self.records or signed(self.records[0].position - self.next) > 0:
+            return None
+        return self.records.pop(0).values
+
+
+def _cut_up(kind: str, position: int, length: int, data: bytes) -> list[Piece]:
+    """Pieces of at most PIECE_MOST bytes each."""
+    return [
+        Piece(
+            kind, (position + at) & MASK, min(PIECE_MOST, length - at), bytearray(data[at : at + PIECE_MOST])
+        )
+        for at in range(0, length, PIECE_MOST)
+    ]

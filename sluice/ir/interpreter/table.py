@@ -1,0 +1,129 @@
+"""The model of a table of instances. sluice/runtime/table.h does the same in C, with an index of its own.
+
+Which slot a new instance gets, which slots the sweep looks at and which instance is evicted are part of what
+a program means, because the order of events depends on them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sluice.ir.interpreter.sequence import Sequence
+from sluice.ir.interpreter.value import Registers
+
+NEVER = (1 << 64) - 1
+"""The deadline of an instance that time does not end."""
+
+SWEEP_EVERY = 32
+"""Look-ups from one step of the sweep to the next."""
+
+SWEEP_SLOTS = 8
+EVICT_AMONG = 8
+
+Key = tuple[Any, ...]
+
+
+class Instance:
+    """What a layer keeps from packet to packet.
+
+    number: from 1 in order of creation, 0 when it is not stored. key: what it is found by; of an oriented
+    layer a pair of halves, and `swapped` says that the active side sends the second one. ending: its end has
+    begun; then it is not found, nor ended again.
+    """
+
+    __slots__ = ("deadline", "ending", "fields", "key", "number", "sequences", "slot", "swapped")
+
+    def __init__(
+        self, fields: Registers[int], sequences: list[Sequence], key: Key = (), swapped: bool = False
+    ) -> None:
+        self.number = 0
+        self.key = key
+        self.swapped = swapped
+        self.fields = fields
+        self.sequences = sequences
+        self.deadline = NEVER
+        self.slot = -1
+        self.ending = False
+
+    @property
+    def stored(self) -> bool:
+        """Whether it is, or was, in a table."""
+        return self.number > 0
+
+
+class Table:
+    """Instances by key, each in a slot that it keeps."""
+
+    def __init__(self, max_instances: int) -> None:
+        self.max_instances = max_instances
+        self.slots: list[Instance | None] = []
+        self.free: list[int] = []
+        self.index: dict[Key, Instance] = {}
+        self.live = 0
+        self.lookups = 0
+        self.sweep_cursor = 0
+        self.evict_cursor = 0
+
+    def find(self, key: Key) -> Instance | None:
+        """The instance with this key, unless its end has begun."""
+        return self.index.get(key)
+
+    def add(self, instance: Instance) -> bool:
+        """Store an instance in the slot freed last, else in one never used. False when the table is full or
+        its key is taken.
+        """
+        if self.live >= self.max_instances or instance.key in self.index:
+            return False
+        if self.free:
+            instance.slot = self.free.pop()
+            self.slots[instance.slot] = instance
+        else:
+            instance.slot = len(self.slots)
+            self.slots.append(instance)
+        self.index[instance.key] = instance
+        self.live += 1
+        return True
+
+    def begin_end(self, instance: Instance) -> None:
+        """From now on it is not found; its slot is taken until `remove`."""
+        instance.ending = True
+        del self.index[instance.key]
+
+    def remove(self, instance: Instance) -> None:
+        """Free the slot of an instance whose end has begun."""
+        self.slots[instance.slot] = None
+        self.free.append(instance.slot)
+        self.live -= 1
+
+    def sweep_due(self) -> bool:
+        """Count a look-up; whether the sweep makes a step before it."""
+        self.lookups += 1
+        return self.lookups % SWEEP_EVERY == 0
+
+    def examine(self) -> Instance | None:
+        """The instance in the next slot of the sweep, when there is one whose end has not begun."""
+        if not self.slots:
+            return None
+        slot = self.sweep_cursor % len(self.slots)
+        self.sweep_cursor = slot + 1
+        instance = self.slots[slot]
+        return None if instance is None or instance.ending else instance
+
+    def victim(self) -> Instance | None:
+        """Of the next live instances whose end has not begun, the one with the earliest deadline, the first
+        of equals. None when there is none in one round.
+        """
+        best: Instance | None = None
+        seen = 0
+        for _ in range(len(self.slots)):
+            slot = self.evict_cursor % len(self.slots)
+            self.evict_cursor = slot + 1
+            instance = self.slots[slot]
+            if instance is None or instance.ending:
+                continue
+            if best is None or instance.deadline < best.deadline:
+                best = instance
+            seen += 1
+            if seen == EVICT_AMONG:
+                break
+        return best

@@ -1,0 +1,322 @@
+"""What the names of a description mean inside one layer: expressions of the language become expressions of the IR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sluice.ir.expression import MASK, ZERO, Binary, Const, Expr, Flip, Length, Reg, Slice, Sum, is_bytes, width
+from sluice.lang import expression as lang
+from sluice.lang.action import Action, Assign, Block
+from sluice.lang.choice import Choice
+from sluice.lang.errors import DescriptionError, did_you_mean
+from sluice.lang.layout import Field
+from sluice.lang.prototype import Parser, Prototype
+from sluice.lang.stack import Layer
+
+UNIT = Reg("local.unit", 0)
+PAYLOAD = Reg("local.payload", 0)
+SDU = Reg("local.sdu", 0)
+SIDE = Reg("local.side", 1)
+CREATED = Reg("local.created", 1)
+STATE = Reg("inst.state", 8)
+LAST = Const(MASK)
+
+PROPERTY_BITS = {"cursor": 32, "payload_len": 32, "to_active": 1, "to_passive": 1, "cur_state": 8, "created": 1}
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a layer below offers under a name: the slot that it leaves it in, its width in bits, and who does."""
+
+    slot: Reg
+    bits: int
+    provider: str
+
+
+def field_name(prototype: Prototype, item: Field) -> str:
+    """A header field's name, with its layout's where the name alone is not enough."""
+    same = prototype.header_fields().get(item.name, [])
+    if len(same) > 1:
+        assert item.layout is not None
+        return f"{item.layout.__name__}.{item.name}"
+    return item.name
+
+
+def external_slot(expression: lang.Expression, owner: Parser) -> Reg:
+    """The slot in which `owner` leaves the value of one of its names for the layers above."""
+    who = owner.name if isinstance(owner, Layer) else owner.prototype.name + "*"
+    match expression:
+        case lang.FieldValue():
+            item = expression.field
+            bits = item.width if item.kind == lang.NUMBER else 0
+            return Reg(f"slot.{who}.{expression.group}.{field_name(owner.prototype, item)}", bits)
+        case lang.Taken():
+            return Reg(f"slot.{who}.psm.{expression.transition.name}", 1)
+        case lang.Contains():
+            return Reg(f"slot.{who}.has.{expression.part.__name__}", 1)
+        case lang.Property():
+            bits = PROPERTY_BITS.get(expression.name, 64) if expression.kind == lang.NUMBER else 0
+            return Reg(f"slot.{who}.{expression.name}", bits)
+        case _:
+            raise AssertionError(expression)
+
+
+def external_owner(expression: lang.Expression, layer: Layer) -> Parser | None:
+    """The parser whose name this is, when it is not the layer itself."""
+    if isinstance(expression, (lang.FieldValue, lang.Taken, lang.Contains, lang.Property)):
+        owner = expression.owner
+        if owner is not layer and owner is not layer.prototype:
+            return owner
+    return None
+
+
+@dataclass
+class Scope:
+    """Names as one layer sees them.
+
+    `mark` is the position that the header has been parsed to, while it is being parsed. `packet` is False where there
+    is none (an instance ends by time): then what belongs to a packet is 0 or empty.
+    """
+
+    layer: Layer
+    offers: dict[str, Offer]
+    mark: Reg | None = None
+    packet: bool = True
+    parsed: set[str] = field(default_factory=lambda: set())
+
+    @property
+    def prototype(self) -> Prototype:
+        return self.layer.prototype
+
+    def without_packet(self) -> Scope:
+        """The same layer where no packet is being processed."""
+        return Scope(self.layer, self.offers, None, False, self.parsed)
+
+    def header(self, item: Field) -> Reg:
+        """The register of a header field."""
+        return Reg(f"header.{field_name(self.prototype, item)}", item.width if item.kind == lang.NUMBER else 0)
+
+    def register(self, target: lang.FieldValue | Field) -> Reg:
+        """The register that an Assign sets."""
+        if isinstance(target, lang.FieldValue):
+            if target.owner is not self.layer and target.owner is not self.prototype:
+                raise DescriptionError(
+                    f"{self.layer.title} assigns to a field of {target.owner.title}", "a layer sets only its own temp and perm.", target.where
+                )
+            item = target.field
+            return Reg(f"{target.group}.{item.name}", item.width if item.kind == lang.NUMBER else 0)
+        return self._field(target, assigned=True)
+
+    def _field(self, item: Field, assigned: bool = False) -> Reg:
+        bits = item.width if item.kind == lang.NUMBER else 0
+        if item.layout is self.prototype.temp_layout and item.layout is not None:
+            return Reg(f"temp.{item.name}", bits)
+        if item.layout is self.prototype.perm_layout and item.layout is not None:
+            return Reg(f"perm.{item.name}", bits)
+        if any(item is known for same in self.prototype.header_fields().values() for known in same):
+            if assigned:
+                raise DescriptionError("a header field cannot be assigned to", "assign to a field of temp or perm.", item.where)
+            return self.header(item)
+        if item.layout is None:
+            raise DescriptionError("a field outside any layout", "declare it inside a class derived from layout.", item.where)
+        return Reg(f"local.data.{item.layout.__name__}.{item.name}", bits)
+
+    def number(self, expression: lang.Expression) -> Expr:
+        """The IR of an expression that must be a number."""
+        found = self.resolve(expression)
+        if is_bytes(found):
+            raise DescriptionError("bytes where a number is needed", "use .length, or a field of at most 64 bits.", expression.where)
+        return found
+
+    def bytes(self, expression: lang.Expression) -> Expr:
+        """The IR of an expression that must be bytes."""
+        found = self.resolve(expression)
+        if not is_bytes(found):
+            raise DescriptionError("a number where bytes are needed", "use payload, sdu, or a slice of them.", expression.where)
+        return found
+
+    def resolve(self, expression: lang.Expression) -> Expr:
+        """The IR of an expression of the description, as this layer means it."""
+        owner = external_owner(expression, self.layer)
+        if owner is not None:
+            slot = external_slot(expression, owner)
+            return slot if self.packet else (UNIT if slot.is_bytes else ZERO)
+        match expression:
+            case lang.Number():
+                return Const(expression.value)
+            case lang.StateNumber():
+                return self._state(expression)
+            case lang.Binary():
+                return self._binary(expression)
+            case lang.Invert():
+                operand = self.number(expression.operand)
+                return Flip(operand, width(operand))
+            case lang.Slice():
+                low = ZERO if expression.low is None else self.number(expression.low)
+                high = LAST if expression.high is None else self.number(expression.high)
+                return Slice(self.bytes(expression.base), low, high)
+            case lang.LengthOf():
+                return Length(self.bytes(expression.base))
+            case lang.Checksum():
+                return Sum(self.bytes(expression.data), tuple(self.resolve(item) for item in expression.pseudo))
+            case lang.FieldValue():
+                return self._value(expression)
+            case lang.Contains():
+                return Reg(f"local.has.{expression.part.__name__}", 1) if self.packet else ZERO
+            case lang.Property():
+                return self._property(expression)
+            case lang.Taken():
+                return Reg(f"local.took.{expression.transition.name}", 1) if self.packet else ZERO
+            case lang.EventValue():
+                return Reg(f"local.{expression.event.name}.{expression.name}", 64 if expression.kind == lang.NUMBER else 0)
+            case lang.Below():
+                return self._below(expression)
+            case Field():
+                return self._parsed(self._field(expression), expression)
+            case _:
+                raise DescriptionError("this expression has no meaning here", "use fields and properties of parsers.", expression.where)
+
+    def _state(self, expression: lang.StateNumber) -> Expr:
+        machine = self.prototype.machine
+        number = None if machine is None else machine.number_of(expression.state)
+        if number is None:
+            raise DescriptionError(
+                f"{self.layer.title} has no state '{expression.state.name}'", "compare with a state of its own PSM.", expression.where
+            )
+        return Const(number)
+
+    def _binary(self, expression: lang.Binary) -> Expr:
+        left, right = self.number(expression.left), self.number(expression.right)
+        serial = serial_width(expression) if expression.operator in ("+", "-", "<", "<=", ">", ">=") else 0
+        return Binary(expression.operator, left, right, serial)
+
+    def _value(self, expression: lang.FieldValue) -> Expr:
+        item = expression.field
+        bits = item.width if item.kind == lang.NUMBER else 0
+        if expression.group == "perm":
+            return Reg(f"perm.{item.name}", bits)
+        if not self.packet:
+            return ZERO if bits else UNIT
+        if expression.group == "v":
+            return Reg(f"v.{field_name(self.prototype, item)}", bits)
+        if expression.group == "temp":
+            return Reg(f"temp.{item.name}", bits)
+        return self._parsed(self.header(item), expression)
+
+    def _parsed(self, register: Reg, expression: lang.Expression) -> Reg:
+        if self.mark is not None and register.space == "header" and register.name not in self.parsed:
+            raise DescriptionError(
+                f"field '{register.name.split('.', 1)[1]}' is used before it is parsed",
+                "use it in conditions and lengths of parts behind its own.",
+                expression.where,
+            )
+        return register
+
+    def _property(self, expression: lang.Property) -> Expr:
+        name = expression.name
+        if name in ("to_active", "to_passive"):
+            if not self.prototype.oriented:
+                raise DescriptionError(f"{name} of a connectionless parser", "use ConnectionOriented().", expression.where)
+            return Binary("==", SIDE, Const(1 if name == "to_active" else 0))
+        if name == "cur_state":
+            if self.prototype.machine is None:
+                raise DescriptionError(f"{self.layer.title} has no state machine", "define p.psm, or leave cur_state out.", expression.where)
+            return STATE
+        if name == "sdu":
+            return SDU
+        if not self.packet:
+            return ZERO if expression.kind == lang.NUMBER else UNIT
+        if name == "created":
+            return CREATED
+        if name == "unit":
+            return UNIT
+        if name == "cursor":
+            return self.mark if self.mark is not None else Reg("mark.end", 32)
+        if name == "payload":
+            return PAYLOAD if self.mark is None else Slice(UNIT, self.mark, LAST)
+        assert name == "payload_len"
+        return Length(PAYLOAD) if self.mark is None else Binary("-", Length(UNIT), self.mark)
+
+    def _below(self, expression: lang.Below) -> Expr:
+        if expression.name not in self.offers:
+            raise DescriptionError(
+                f"no layer below {self.layer.title} offers '{expression.name}'",
+                f"a parser below must say p.offer({expression.name}=...); " + did_you_mean(expression.name, self.offers),
+                expression.where,
+            )
+        slot = self.offers[expression.name].slot
+        if not self.packet:
+            return UNIT if slot.is_bytes else ZERO
+        return slot
+
+    def bits(self, expression: lang.Expression) -> int:
+        """Width in bits of a key's component or of an offer: a number's, or that of bytes of constant length."""
+        if isinstance(expression, lang.FieldValue) and isinstance(expression.field.bits, int):
+            return expression.field.bits
+        if isinstance(expression, lang.Below) and expression.name in self.offers:
+            return self.offers[expression.name].bits
+        found = self.resolve(expression)
+        if is_bytes(found):
+            raise DescriptionError(
+                "a key or an offer of variable length", "use fields of a fixed number of bits.", expression.where
+            )
+        return width(found)
+
+
+def serial_width(expression: lang.Expression) -> int:
+    """The width of serial numbers (RFC 1982) that an expression works on, 0 when it is an ordinary one."""
+    match expression:
+        case lang.FieldValue():
+            return expression.field.width if expression.field.serial else 0
+        case Field():
+            return expression.width if expression.serial else 0
+        case lang.Binary() if expression.operator in ("+", "-") or expression.operator in ("<", "<=", ">", ">="):
+            widths = {serial_width(expression.left), serial_width(expression.right)} - {0}
+            if len(widths) > 1:
+                raise DescriptionError("serial numbers of different widths", "declare both fields with the same bits.", expression.where)
+            return widths.pop() if widths else 0
+        case _:
+            return 0
+
+
+def action_expressions(action: object) -> list[lang.Expression]:
+    """All expressions in an action, nested ones included."""
+    match action:
+        case Choice():
+            found = [action.condition]
+            for branch in action.branches():
+                found += action_expressions(branch)
+            return found
+        case Block():
+            return [item for part in action.actions for item in action_expressions(part)]
+        case Assign():
+            return [action.expression]
+        case Action():
+            return []
+        case lang.Expression():
+            return [action]
+        case _:
+            return []
+
+
+def nested(expression: lang.Expression) -> list[lang.Expression]:
+    """An expression and all those in it."""
+    found = [expression]
+    match expression:
+        case lang.Binary():
+            found += nested(expression.left) + nested(expression.right)
+        case lang.Invert():
+            found += nested(expression.operand)
+        case lang.Slice():
+            found += nested(expression.base)
+            found += [] if expression.low is None else nested(expression.low)
+            found += [] if expression.high is None else nested(expression.high)
+        case lang.LengthOf():
+            found += nested(expression.base)
+        case lang.Checksum():
+            found += nested(expression.data)
+            for item in expression.pseudo:
+                found += nested(item)
+        case _:
+            pass
+    return found

@@ -1,0 +1,133 @@
+"""The instance is there wherever it is used, and has the fields that are used.
+
+What flows is whether there is one: a look-up that found it, told by the branch on its `found`; one that was
+created; none after EndInst or DestroyInst. Drain and end graphs run with the instance that they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sluice.ir.dataflow import forward
+from sluice.ir.expression import Binary, Const, Expr, Flip, Reg
+from sluice.ir.graph import Block
+from sluice.ir.instruction import (
+    Branch,
+    CreateInst,
+    DestroyInst,
+    EndInst,
+    FreshInst,
+    Instruction,
+    Lookup,
+    Resource,
+)
+from sluice.ir.verify.subject import MAIN, Subject
+
+RULE = "instance"
+
+
+@dataclass(frozen=True)
+class Presence:
+    """Whether there is an instance; with `found`, there is one just when that register is not 0."""
+
+    state: str
+    found: str = ""
+
+
+ABSENT = Presence("there is none")
+PRESENT = Presence("present")
+MAYBE = Presence("on some paths there is none")
+
+
+def check(subject: Subject) -> None:
+    """No instance is used that may not be there, and no field that it does not have."""
+    _layout(subject)
+    start = ABSENT if subject.kind == MAIN else PRESENT
+    facts = forward(subject.graph, start, _flow, _meet)
+    for name, known in facts.items():
+        block = subject.graph.blocks[name]
+        for instruction in block.instructions:
+            if known != PRESENT:
+                what = _uses(instruction)
+                if what is not None:
+                    state = "the look-up may not have found one" if known.found else known.state
+                    subject.fail(RULE, f"{what} needs an instance, and {state}", block, instruction)
+            known = _step(instruction, known)
+
+
+def _uses(instruction: Instruction) -> str | None:
+    """What of an instruction needs an instance."""
+    if instruction.NEEDS_INSTANCE:
+        return instruction.__class__.__name__
+    for reg in (*instruction.read_registers(), *instruction.written()):
+        if reg.space in ("perm", "inst"):
+            return reg.name
+    return None
+
+
+def _step(instruction: Instruction, known: Presence) -> Presence:
+    match instruction:
+        case Lookup(found):
+            return Presence("as found", found.name)
+        case CreateInst() | FreshInst():
+            return PRESENT
+        case EndInst() | DestroyInst():
+            return ABSENT
+        case _:
+            if known.found and any(reg.name == known.found for reg in instruction.written()):
+                return MAYBE
+            return known
+
+
+def _flow(block: Block, known: Presence) -> Iterator[tuple[str, Presence]]:
+    for instruction in block.instructions:
+        known = _step(instruction, known)
+    last = block.terminator
+    if isinstance(last, Branch) and known.found:
+        tested = asks(last.condition, known.found)
+        if tested is not None:
+            yield last.yes, PRESENT if tested else ABSENT
+            yield last.no, ABSENT if tested else PRESENT
+            return
+    for target in last.targets():
+        yield target, known
+
+
+def asks(condition: Expr, register: str) -> bool | None:
+    """True when the condition holds just when the one-bit register is 1, False when just when it is 0."""
+    match condition:
+        case Reg(name, 1) if name == register:
+            return True
+        case Flip(operand, 1):
+            inner = asks(operand, register)
+            return None if inner is None else not inner
+        case Binary("==" | "!=" as operator, Reg(name, 1), Const(0 | 1 as value)) if name == register:
+            return (operator == "==") == (value == 1)
+        case _:
+            return None
+
+
+def _meet(left: Presence, right: Presence) -> Presence:
+    return left if left == right else MAYBE
+
+
+def _layout(subject: Subject) -> None:
+    """The layer has instances, with keys and fields as they are used."""
+    layout = subject.layer.instance
+    fields = {} if layout is None else {reg.name: reg.bits for reg, _ in layout.fields}
+    for block in subject.graph.blocks.values():
+        for instruction in block.instructions:
+            if layout is None and (instruction.NEEDS_INSTANCE or Resource.INSTANCE in instruction.WRITES):
+                subject.fail(RULE, "the layer keeps no instances", block, instruction)
+            for reg in (*instruction.read_registers(), *instruction.written()):
+                if reg.space in ("perm", "inst") and fields.get(reg.name) != reg.bits:
+                    subject.fail(RULE, f"{reg.name} is no field of the layer's instance", block, instruction)
+            if layout is not None and isinstance(instruction, (Lookup, CreateInst)):
+                parts = len(layout.key)
+                if len(instruction.key) != parts or len(instruction.reverse) != (
+                    parts if layout.oriented else 0
+                ):
+                    subject.fail(
+                        RULE, f"the key must have {parts} parts as in the layer's table", block, instruction
+                    )

@@ -1,0 +1,156 @@
+"""Every read of the packet is dominated by a length check that covers it.
+
+The facts that flow: how many bytes behind a mark were captured - a number, or exactly the value of an
+expression - and which mark lies how many bytes behind another, so that one check at a mark covers what is
+read at those behind it. They are forgotten when the mark, or a register of the expression, is set anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from sluice.ir.dataflow import forward, hidden_writes
+from sluice.ir.expression import Const, Expr, Reg, registers
+from sluice.ir.graph import Block
+from sluice.ir.instruction import Assign, Check, Instruction, Load, LoadBytes, Mark
+from sluice.ir.verify.subject import Subject
+
+RULE = "packet reads"
+
+
+@dataclass
+class Covered:
+    """What is known to have been captured.
+
+    least: for a mark the number of bytes behind it. exact: (mark, size): as many bytes as the expression
+    says. behind: (mark, base, n): the mark lies n bytes behind base.
+    """
+
+    least: dict[str, int] = field(default_factory=lambda: {})
+    exact: set[tuple[str, Expr]] = field(default_factory=lambda: set())
+    behind: set[tuple[str, str, int]] = field(default_factory=lambda: set())
+
+    def copy(self) -> Covered:
+        return Covered(dict(self.least), set(self.exact), set(self.behind))
+
+    def meet(self, other: Covered) -> Covered:
+        """What holds on both of two ways."""
+        least = {
+            name: min(size, other.least[name]) for name, size in self.least.items() if name in other.least
+        }
+        return Covered(least, self.exact & other.exact, self.behind & other.behind)
+
+    def add(self, mark: str, size: Expr) -> None:
+        """A check found `size` bytes behind `mark`.
+
+        Only marks behind the checked one profit: for one before it, position and distance may have wrapped.
+        """
+        self._add(mark, size)
+        for later, base, distance in list(self.behind):
+            if base != mark:
+                continue
+            if isinstance(size, Const):
+                self._add(later, Const(max(0, size.value - distance)))
+            elif distance == 0:
+                self._add(later, size)
+
+    def _add(self, mark: str, size: Expr) -> None:
+        if not isinstance(size, Const):
+            self.exact.add((mark, size))
+        elif size.value > self.least.get(mark, 0):
+            self.least[mark] = size.value
+
+    def forget(self, name: str) -> None:
+        """Register `name` is set anew."""
+        self.least.pop(name, None)
+        self.behind = {item for item in self.behind if name not in item[:2]}
+        self._forget_sizes(lambda reg: reg.name == name, name)
+
+    def forget_spaces(self, spaces: frozenset[str]) -> None:
+        """All registers of `spaces` may be set anew."""
+        if spaces:
+            self._forget_sizes(lambda reg: reg.space in spaces)
+
+    def _forget_sizes(self, changed: Callable[[Reg], bool], mark: str = "") -> None:
+        self.exact = {
+            item
+            for item in self.exact
+            if item[0] != mark and not any(changed(reg) for reg in registers(item[1]))
+        }
+
+    def move(self, target: str, base: str, distance: int) -> None:
+        """Mark `target` becomes the position `distance` bytes behind `base`."""
+        least = self.least.get(base, 0) - distance
+        exact = [size for mark, size in self.exact if mark == base] if distance == 0 else []
+        behind = [(base, distance)] + [(far, n + distance) for mark, far, n in self.behind if mark == base]
+        self.forget(target)
+        if least > 0:
+            self.least[target] = least
+        self.exact |= {(target, size) for size in exact if all(reg.name != target for reg in registers(size))}
+        self.behind |= {(target, far, n) for far, n in behind if far != target}
+
+    def step(self, instruction: Instruction) -> None:
+        """What an instruction changes."""
+        self.forget_spaces(hidden_writes(instruction))
+        match instruction:
+            case Mark(target, base, Const(distance)):
+                self.move(target.name, base.name, distance)
+            case Assign(Reg() as target, Reg() as base) if target.space == base.space == "mark":
+                self.move(target.name, base.name, 0)
+            case _:
+                for reg in instruction.written():
+                    self.forget(reg.name)
+
+
+def check(subject: Subject) -> None:
+    """No byte is read that may not be there."""
+    facts = forward(subject.graph, Covered(), _flow, Covered.meet)
+    for name, known in facts.items():
+        block = subject.graph.blocks[name]
+        now = known.copy()
+        for instruction in block.instructions:
+            problem = _problem(instruction, now)
+            if problem is not None:
+                subject.fail(RULE, problem, block, instruction)
+            now.step(instruction)
+
+
+def _flow(block: Block, known: Covered) -> Iterator[tuple[str, Covered]]:
+    after = known.copy()
+    for instruction in block.instructions:
+        after.step(instruction)
+    last = block.terminator
+    if isinstance(last, Check):
+        there = after.copy()
+        there.add(last.mark.name, last.size)
+        yield last.yes, there
+        yield last.cut, after
+        yield last.short, after
+    else:
+        for target in last.targets():
+            yield target, after
+
+
+def _problem(instruction: Instruction, known: Covered) -> str | None:
+    """Which bytes an instruction reads that no check covers."""
+    match instruction:
+        case Load(_, mark, at, bits, _):
+            return _missing(mark, (at + bits + 7) // 8, known)
+        case LoadBytes(_, _, _, Const(0)):
+            return None
+        case LoadBytes(_, mark, at, Const(size)):
+            return _missing(mark, at + size, known)
+        case LoadBytes(_, mark, at, size):
+            if at == 0 and (mark.name, size) in known.exact:
+                return None
+            return f"no length check at {mark.name} covers the size that it reads"
+        case _:
+            return None
+
+
+def _missing(mark: Reg, size: int, known: Covered) -> str | None:
+    least = known.least.get(mark.name, 0)
+    if size <= least:
+        return None
+    return f"reads {size} bytes behind {mark.name}, where a length check covers {least}"

@@ -1,0 +1,53 @@
+"""Blocks are whole: one terminator at the end, targets that exist; instructions stand where they may."""
+
+from __future__ import annotations
+
+from sluice.ir.graph import Block
+from sluice.ir.instruction import DestroyInst, Drain, End, EndInst, Instruction, NextLayer, Return, Terminator
+from sluice.ir.verify.subject import DRAIN, END, MAIN, Subject
+
+RULE = "structure"
+
+# Instructions that belong to certain graphs. An instance that ended itself while it ends, or drained itself
+# while it drains, would not come back.
+PLACES: dict[type[Instruction], tuple[str, ...]] = {
+    End: (MAIN,),
+    Return: (DRAIN, END),
+    DestroyInst: (END,),
+    EndInst: (MAIN,),
+    Drain: (MAIN, END),
+}
+
+
+def check(subject: Subject) -> None:
+    """Every block is whole, and every instruction stands in a graph where it may."""
+    graph = subject.graph
+    if graph.entry not in graph.blocks:
+        subject.fail(RULE, f"the entry block '{graph.entry}' does not exist")
+    for name, block in graph.blocks.items():
+        if name != block.name:
+            subject.fail(RULE, f"the block is listed as '{name}'", block)
+        _check_block(subject, block)
+
+
+def _check_block(subject: Subject, block: Block) -> None:
+    if not block.instructions or not isinstance(block.instructions[-1], Terminator):
+        subject.fail(RULE, "the block does not end with a terminator", block)
+    for instruction in block.body:
+        if isinstance(instruction, Terminator):
+            subject.fail(RULE, "a terminator before the end of the block", block, instruction)
+    for target in block.terminator.targets():
+        if target not in subject.graph.blocks:
+            subject.fail(RULE, f"leads to block '{target}', which does not exist", block, block.terminator)
+    for instruction in block.instructions:
+        places = PLACES.get(type(instruction))
+        if places is not None and subject.kind not in places:
+            name = instruction.__class__.__name__
+            subject.fail(
+                RULE,
+                f"{name} in the {subject.kind} graph, it belongs in {' or '.join(places)}",
+                block,
+                instruction,
+            )
+        if isinstance(instruction, NextLayer) and instruction.layer not in subject.program.layers:
+            subject.fail(RULE, f"layer '{instruction.layer}' does not exist", block, instruction)

@@ -1,0 +1,38 @@
+"""The language: what users import to describe protocols and stacks. Imports nothing else of Sluice.
+
+    from sluice.lang import *
+"""
+
+from sluice.lang.action import Assemble, Assign, Callback, swap_sides
+from sluice.lang.choice import Else, If
+from sluice.lang.errors import DescriptionError, DescriptionWarning
+from sluice.lang.expression import internet_checksum
+from sluice.lang.layout import AnyUntil, Bit, UInt, layout
+from sluice.lang.prototype import Connectionless, ConnectionOriented
+from sluice.lang.psm import PSM, Pred, PSMState, make_psm_state
+from sluice.lang.sequence import Sequence
+from sluice.lang.stack import Stack
+
+__all__ = [
+    "PSM",
+    "AnyUntil",
+    "Assemble",
+    "Assign",
+    "Bit",
+    "Callback",
+    "Connectionless",
+    "ConnectionOriented",
+    "DescriptionError",
+    "DescriptionWarning",
+    "Else",
+    "If",
+    "PSMState",
+    "Pred",
+    "Sequence",
+    "Stack",
+    "UInt",
+    "internet_checksum",
+    "layout",
+    "make_psm_state",
+    "swap_sides",
+]

@@ -1,0 +1,36 @@
+"""What a person sees who wrote a wrong description: where, what, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from sluice.lang.where import Where, here
+
+
+class DescriptionError(Exception):
+    """A description that Sluice refuses.
+
+    `where` is the line of the user's own code, `what` the mistake, `advice` what to write instead.
+    """
+
+    def __init__(self, what: str, advice: str, where: Where | None = None) -> None:
+        self.where = where if where is not None else here()
+        self.what = what
+        self.advice = advice
+        super().__init__(f"{self.where}: {what}\n    {advice}")
+
+
+class DescriptionWarning(UserWarning):
+    """Something in a description that is allowed and probably not meant."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Advice for an unknown name: the closest known ones, else all of them."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    if not names:
+        return "nothing of that kind is defined yet."
+    return "known here: " + ", ".join(names[:20]) + ("." if len(names) <= 20 else ", ...")

@@ -1,0 +1,337 @@
+"""Expressions of a description: numbers and byte slices that are known only when a packet comes.
+
+A number has up to 64 bits; arithmetic is modulo 2^64; a comparison gives one bit; `~x` flips x in its own width
+(DESIGN.md section 3, Numbers). Expressions are trees without meaning of their own: `sluice.ir.resolve` gives each
+name its register in the layer that it is used in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sluice.lang.errors import DescriptionError
+from sluice.lang.where import Where, here
+
+if TYPE_CHECKING:
+    from sluice.lang.events import Event
+    from sluice.lang.layout import Field, layout
+    from sluice.lang.prototype import Parser
+    from sluice.lang.psm import PSMState, Transition
+
+NUMBER = "number"
+BYTES = "bytes"
+
+_ADVICE_LOGIC = "write '&' for and, '|' for or, '~' for not, with each comparison in parentheses."
+
+
+class Expression:
+    """A value that a packet decides. `kind` is NUMBER or BYTES."""
+
+    kind = NUMBER
+
+    def __init__(self, where: Where | None = None) -> None:
+        self.where = where if where is not None else here()
+
+    def __bool__(self) -> NoReturn:
+        raise DescriptionError(
+            "an expression has no truth value while the stack is being described",
+            "put it into If(...) or Pred(...); " + _ADVICE_LOGIC,
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise DescriptionError("an expression cannot be iterated over", "index or slice it, as in payload[:n].")
+
+    __hash__ = object.__hash__
+
+    def _binary(self, operator: str, other: object, swapped: bool = False) -> Binary:
+        right = to_expression(other)
+        return Binary(operator, right, self) if swapped else Binary(operator, self, right)
+
+    def __add__(self, other: object) -> Binary:
+        return self._binary("+", other)
+
+    def __radd__(self, other: object) -> Binary:
+        return self._binary("+", other, swapped=True)
+
+    def __sub__(self, other: object) -> Binary:
+        return self._binary("-", other)
+
+    def __rsub__(self, other: object) -> Binary:
+        return self._binary("-", other, swapped=True)
+
+    def __mul__(self, other: object) -> Binary:
+        return self._binary("*", other)
+
+    def __rmul__(self, other: object) -> Binary:
+        return self._binary("*", other, swapped=True)
+
+    def __floordiv__(self, other: object) -> Binary:
+        return self._binary("/", other)
+
+    def __truediv__(self, other: object) -> Binary:
+        return self._binary("/", other)
+
+    def __mod__(self, other: object) -> Binary:
+        return self._binary("%", other)
+
+    def __lshift__(self, other: object) -> Binary:
+        return self._binary("<<", other)
+
+    def __rlshift__(self, other: object) -> Binary:
+        return self._binary("<<", other, swapped=True)
+
+    def __rshift__(self, other: object) -> Binary:
+        return self._binary(">>", other)
+
+    def __rrshift__(self, other: object) -> Binary:
+        return self._binary(">>", other, swapped=True)
+
+    def __and__(self, other: object) -> Binary:
+        return self._binary("&", other)
+
+    def __rand__(self, other: object) -> Binary:
+        return self._binary("&", other, swapped=True)
+
+    def __or__(self, other: object) -> Binary:
+        return self._binary("|", other)
+
+    def __ror__(self, other: object) -> Binary:
+        return self._binary("|", other, swapped=True)
+
+    def __xor__(self, other: object) -> Binary:
+        return self._binary("^", other)
+
+    def __rxor__(self, other: object) -> Binary:
+        return self._binary("^", other, swapped=True)
+
+    def __eq__(self, other: object) -> Binary:  # type: ignore[override]
+        return self._binary("==", other)
+
+    def __ne__(self, other: object) -> Binary:  # type: ignore[override]
+        return self._binary("!=", other)
+
+    def __lt__(self, other: object) -> Binary:
+        return self._binary("<", other)
+
+    def __le__(self, other: object) -> Binary:
+        return self._binary("<=", other)
+
+    def __gt__(self, other: object) -> Binary:
+        return self._binary(">", other)
+
+    def __ge__(self, other: object) -> Binary:
+        return self._binary(">=", other)
+
+    def __invert__(self) -> Invert:
+        return Invert(self)
+
+    def __getitem__(self, item: object) -> Slice:
+        if self.kind != BYTES:
+            raise DescriptionError(
+                "a number cannot be sliced", "slice bytes (payload, sdu, a field of more than 64 bits); shift and mask a number."
+            )
+        if not isinstance(item, slice):
+            raise DescriptionError(
+                "bytes are taken by slices, not by one index", f"write [{item}:{item} + 1], or make it a field of a layout."
+            )
+        if item.step is not None:
+            raise DescriptionError("a slice of bytes has no step", "write [low:high].")
+        low = to_expression(item.start) if item.start is not None else None
+        high = to_expression(item.stop) if item.stop is not None else None
+        return Slice(self, low, high)
+
+    @property
+    def length(self) -> LengthOf:
+        """Number of bytes on the wire of a byte slice."""
+        if self.kind != BYTES:
+            raise DescriptionError("a number has no length in bytes", "use .length of payload, sdu or a slice.")
+        return LengthOf(self)
+
+
+class Number(Expression):
+    """A constant, 0 <= value < 2^64."""
+
+    def __init__(self, value: int, where: Where | None = None) -> None:
+        super().__init__(where)
+        self.value = value & ((1 << 64) - 1)
+
+
+class Binary(Expression):
+    """`left operator right`; both sides are numbers."""
+
+    def __init__(self, operator: str, left: Expression, right: Expression) -> None:
+        super().__init__()
+        for side in (left, right):
+            if side.kind != NUMBER:
+                raise DescriptionError(
+                    f"'{operator}' needs numbers, and one side is a byte slice",
+                    "take its .length, or declare a field of at most 64 bits for what you compare.",
+                    self.where,
+                )
+        self.operator = operator
+        self.left = left
+        self.right = right
+
+
+class Invert(Expression):
+    """`~operand`, in the operand's own width."""
+
+    def __init__(self, operand: Expression) -> None:
+        super().__init__()
+        if operand.kind != NUMBER:
+            raise DescriptionError("'~' needs a number", "byte slices have no complement.", self.where)
+        self.operand = operand
+
+
+class Slice(Expression):
+    """`base[low:high]` of bytes; clips at the end of what it cuts."""
+
+    kind = BYTES
+
+    def __init__(self, base: Expression, low: Expression | None, high: Expression | None) -> None:
+        super().__init__()
+        self.base = base
+        self.low = low
+        self.high = high
+
+
+class LengthOf(Expression):
+    """Length on the wire, in bytes, of a byte slice."""
+
+    def __init__(self, base: Expression) -> None:
+        super().__init__()
+        self.base = base
+
+
+class Checksum(Expression):
+    """The Internet checksum (RFC 1071) over `data`, begun with the sum of `pseudo`; 0 when it verifies."""
+
+    def __init__(self, data: Expression, pseudo: list[Expression]) -> None:
+        super().__init__()
+        self.data = data
+        self.pseudo = pseudo
+
+
+def internet_checksum(data: Expression, *pseudo: object) -> Checksum:
+    """The Internet checksum (RFC 1071) over a byte slice and, before it, over a pseudo header.
+
+    Each item of `pseudo` is a number, added as such, or a byte slice, summed as 16-bit words. The result is 0 when
+    the checksum inside `data` is right, and also when `data` was cut by the snap length (it cannot be known then).
+    """
+    if data.kind != BYTES:
+        raise DescriptionError("internet_checksum() needs bytes", "give it a slice, as in ip.unit[:n].")
+    return Checksum(data, [to_expression(item) for item in pseudo])
+
+
+class FieldValue(Expression):
+    """Field `field` of the header, temp or perm of `owner` (`group`), or of its virtual ordered packets (`v`)."""
+
+    def __init__(self, owner: Parser, group: str, field: Field) -> None:
+        super().__init__()
+        self.owner = owner
+        self.group = group
+        self.field = field
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.field.kind
+
+
+class Contains(Expression):
+    """1 when the packet's header contained `part` (a layout or a field of it)."""
+
+    def __init__(self, owner: Parser, part: type[layout]) -> None:
+        super().__init__()
+        self.owner = owner
+        self.part = part
+
+
+class Property(Expression):
+    """What every parser offers by itself: cursor, payload_len, to_active, cur_state, created, ..."""
+
+    def __init__(self, owner: Parser, name: str, kind: str = NUMBER) -> None:
+        super().__init__()
+        self.owner = owner
+        self.name = name
+        self._kind = kind
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self._kind
+
+
+class Below(Expression):
+    """Value `name` that the nearest layer below offers; its kind is known when the stack is."""
+
+    kind = "any"
+
+    def __init__(self, owner: Parser, name: str) -> None:
+        super().__init__()
+        self.owner = owner
+        self.name = name
+
+
+class Taken(Expression):
+    """1 when a step of this packet took the transition."""
+
+    def __init__(self, owner: Parser, transition: Transition) -> None:
+        super().__init__()
+        self.__dict__["owner"] = owner
+        self.__dict__["transition"] = transition
+
+    owner: Parser
+    transition: Transition
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("timeout", "restart"):
+            self.transition.set_option(name, value)
+        elif name == "where":
+            self.__dict__[name] = value
+        else:
+            raise DescriptionError(f"a transition has no setting '{name}'", "settings are .timeout and .restart.")
+
+
+class StateNumber(Expression):
+    """A state of the machine, to be compared with `cur_state`."""
+
+    def __init__(self, state: PSMState) -> None:
+        super().__init__()
+        self.state = state
+
+
+class EventValue(Expression):
+    """What a built-in event brings along, as `tcp.event.gap.length`."""
+
+    def __init__(self, event: Event, name: str, kind: str) -> None:
+        super().__init__()
+        self.event = event
+        self.name = name
+        self._kind = kind
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self._kind
+
+
+def to_expression(value: object) -> Expression:
+    """The expression that a user's value stands for.
+
+    Raises DescriptionError for what is none (a float, a layout, a string, ...).
+    """
+    from sluice.lang.psm import PSMState
+
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, bool):
+        return Number(int(value))
+    if isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 64:
+            raise DescriptionError(f"{value} does not fit in 64 bits", "numbers are at most 64 bits wide.")
+        return Number(value)
+    if isinstance(value, PSMState):
+        return StateNumber(value)
+    shown = getattr(value, "__name__", repr(value))
+    raise DescriptionError(
+        f"{shown} is not an expression",
+        "use a field (p.header.x), a property of the parser (p.payload_len), or a whole number.",
+    )

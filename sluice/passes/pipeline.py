@@ -1,0 +1,74 @@
+"""The passes in their order, and why in that order; `run` applies them.
+
+A pass is a function from a program to a new one that means the same; the verifier looks at what every pass
+leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sluice.ir.graph import Program
+from sluice.ir.verify import VerifyError
+from sluice.ir.verify import verify as verify_program
+from sluice.passes import constants, dead_code
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass under the name that switches it on and off."""
+
+    name: str
+    run: Callable[[Program], Program]
+
+
+Observer = Callable[[str, Program], None]
+"""Called after every pass with its name and the program that it left."""
+
+PASSES = (
+    # First, so that all others see branches that are decided as decided.
+    Pass("constants", constants.run),
+    # Last: what the passes before it took the readers from goes now.
+    Pass("dead_code", dead_code.run),
+)
+
+
+def run(
+    program: Program,
+    passes: str | Iterable[str] = "all",
+    verify: bool = True,
+    observer: Observer | None = None,
+) -> Program:
+    """The program after `passes`: "all", "none", or names of those wanted, which run in the order of PASSES.
+
+    With `verify`, raises VerifyError when the program breaks a rule, naming the pass that left it so. An
+    unknown name is a ValueError.
+    """
+    wanted = select(passes)
+    if verify:
+        verify_program(program)
+    for item in wanted:
+        program = item.run(program)
+        if verify:
+            try:
+                verify_program(program)
+            except VerifyError as error:
+                raise error.after(item.name) from error
+        if observer is not None:
+            observer(item.name, program)
+    return program
+
+
+def select(passes: str | Iterable[str]) -> tuple[Pass, ...]:
+    """The passes that are meant, in the order of PASSES."""
+    if passes == "all":
+        return PASSES
+    if passes == "none":
+        return ()
+    names = [passes] if isinstance(passes, str) else list(passes)
+    known = [item.name for item in PASSES]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"unknown pass '{name}'; the passes are {', '.join(known)} (or 'all', 'none')")
+    return tuple(item for item in PASSES if item.name in names)

@@ -1,0 +1,4 @@
+"""Protocols, one file each.
+
+May import: lang.
+"""

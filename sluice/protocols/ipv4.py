@@ -1,0 +1,102 @@
+"""IPv4: RFC 791, with options (as bytes) and reassembly of fragments.
+
+Total length 0 (segmentation offload) means all that is there, a length beyond the frame is cut to the frame.
+Only fragments have instances; a datagram goes up when it is complete. Of overlapping fragments the first to
+come wins; the first one without more_frag says where the datagram ends. An incomplete datagram is given up 30
+s after its last fragment. Limits: a datagram of at most 128 KiB; options are not parsed; the header checksum
+is checked with option `checksums` only. Offers src, dst, protocol.
+"""
+
+from sluice.lang import (
+    PSM,
+    Assemble,
+    Assign,
+    Bit,
+    Connectionless,
+    If,
+    Pred,
+    PSMState,
+    Sequence,
+    UInt,
+    internet_checksum,
+    layout,
+)
+
+UNKNOWN = 0xFFFFFFFF
+"""No fragment without more_frag has come, so where the datagram ends is not known."""
+
+
+class ipv4_hdr(layout):
+    version = Bit(4)
+    ihl = Bit(4)
+    tos = Bit(8)
+    total_length = UInt(16)
+    id = UInt(16)
+    reserved = Bit(1)
+    dont_frag = Bit(1)
+    more_frag = Bit(1)
+    offset = Bit(13)
+    ttl = Bit(8)
+    protocol = Bit(8)
+    checksum = Bit(16)
+    src = Bit(32)
+    dst = Bit(32)
+
+
+class ipv4_options(layout):
+    options = Bit((ipv4_hdr.ihl - 5) << 5)
+
+
+class ipv4_temp(layout):
+    position = Bit(32)
+    length = Bit(32)
+
+
+class ipv4_perm(layout):
+    last = Bit(13)
+    end = Bit(32, init=UNKNOWN)
+
+
+def ipv4_parser() -> Connectionless:
+    ip = Connectionless("ipv4")
+    ip.header = ipv4_hdr + (If(ipv4_hdr.ihl > 5) >> ipv4_options)
+    header_length = ip.header.ihl << 2
+    ip.require(ip.header.version == 4, "version")
+    ip.require(ip.header.ihl >= 5, "header length")
+    ip.require((ip.header.total_length == 0) | (ip.header.total_length >= header_length), "total length")
+    ip.require(internet_checksum(ip.unit[:header_length]) == 0, "checksum", option="checksums")
+    ip.offer(src=ip.header.src, dst=ip.header.dst, protocol=ip.header.protocol)
+
+    fragment = (ip.header.more_frag == 1) | (ip.header.offset != 0)
+    ip.selector = If(fragment) >> [ip.header.src, ip.header.dst, ip.header.protocol, ip.header.id]
+    ip.timeout = 30
+
+    ip.temp = ipv4_temp
+    ip.perm = ipv4_perm
+    last = (ip.header.more_frag == 0) & (ip.header.offset != 0)
+    ip.prep = (
+        Assign(ip.temp.position, ip.header.offset << 3)
+        + Assign(ip.temp.length, ip.header.total_length - header_length)
+        + (If(ip.header.total_length == 0) >> Assign(ip.temp.length, ip.payload_len))
+        + (
+            If(last & (ip.perm.end == UNKNOWN))
+            >> Assign(ip.perm.last, ip.header.offset)
+            + Assign(ip.perm.end, ip.temp.position + ip.payload[: ip.temp.length].length)
+        )
+    )
+    ip.sdu = ip.payload[: ip.temp.length]
+    ip.seq = If(fragment) >> Sequence(
+        meta=ip.temp.position,
+        data=ip.sdu[: ip.perm.end - ip.temp.position],
+        whole=True,
+        limit=1 << 17,
+    )
+
+    DUMP = PSMState(start=True, accept=True)
+    FRAG = PSMState()
+    ip.psm = PSM(DUMP, FRAG)
+    ip.psm.dump = (DUMP >> DUMP) + Pred(~fragment)
+    ip.psm.frag = (DUMP >> FRAG) + Pred(fragment)
+    ip.psm.last = (FRAG >> DUMP) + Pred((ip.v.header.more_frag == 0) & (ip.v.header.offset == ip.perm.last))
+    ip.event.asm = If(ip.psm.dump | ip.psm.last) >> Assemble()
+    return ip

@@ -1,0 +1,28 @@
+"""IPv6: RFC 8200, the fixed header. Extension headers are layers of their own.
+
+Payload length 0 means all that is there (segmentation offload, or a jumbogram, whose option is not read); a
+length beyond the frame is cut to the frame. Offers src, dst (16 bytes each) and protocol (the next header).
+"""
+
+from sluice.lang import Bit, Connectionless, Else, If, UInt, layout
+
+
+class ipv6_hdr(layout):
+    version = Bit(4)
+    traffic_class = Bit(8)
+    flow_label = Bit(20)
+    payload_length = UInt(16)
+    next = Bit(8)
+    hop_limit = Bit(8)
+    src = Bit(128)
+    dst = Bit(128)
+
+
+def ipv6_parser() -> Connectionless:
+    ip6 = Connectionless("ipv6")
+    ip6.header = ipv6_hdr
+    ip6.require(ip6.header.version == 6, "version")
+    length = ip6.header.payload_length
+    ip6.sdu = If(length == 0) >> ip6.payload >> Else() >> ip6.payload[:length]
+    ip6.offer(src=ip6.header.src, dst=ip6.header.dst, protocol=ip6.header.next)
+    return ip6

@@ -1,0 +1,23 @@
+"""Logical link control: IEEE 802.2.
+
+Unnumbered frames have a control field of one byte, the others one of two. DSAP and SSAP 0xaa with control 3
+announce SNAP (snap.py), 6 with control 3 IPv4.
+"""
+
+from sluice.lang import Bit, Connectionless, If, layout
+
+
+class llc_hdr(layout):
+    dsap = Bit(8)
+    ssap = Bit(8)
+    control = Bit(8)
+
+
+class llc_numbered(layout):
+    control_high = Bit(8)
+
+
+def llc_parser() -> Connectionless:
+    llc = Connectionless("llc")
+    llc.header = llc_hdr + (If((llc_hdr.control & 3) != 3) >> llc_numbered)
+    return llc

@@ -1,0 +1,337 @@
+"""TCP (RFC 9293), with the options of RFC 7323 and RFC 2018.
+
+The machine is the paper's sender-side one (4.4), made whole: it advances by what each side sends, in the order in which
+it was sent, and its states do not depend on how the packets of the two sides are interleaved.
+
+| state        | seen so far                         | active end  | passive end  |
+|--------------|-------------------------------------|-------------|--------------|
+| CLOSED       | nothing                             | CLOSED      | LISTEN       |
+| SYN_SENT     | SYN of the active side              | SYN_SENT    | LISTEN       |
+| SYN_ACK_SENT | SYN/ACK of the passive side only    | SYN_SENT    | SYN_RECEIVED |
+| SYN_RECEIVED | SYN of both sides                   | SYN_SENT    | SYN_RECEIVED |
+| ESTABLISHED  | anything but SYN                    | ESTABLISHED | ESTABLISHED  |
+| FIN_WAIT_1   | FIN of the active side              | FIN_WAIT_1  | CLOSE_WAIT   |
+| FIN_WAIT_2   | and its acknowledgement             | FIN_WAIT_2  | CLOSE_WAIT   |
+| CLOSE_WAIT   | FIN of the passive side             | CLOSE_WAIT  | FIN_WAIT_1   |
+| CLOSE_WAIT_2 | and its acknowledgement             | CLOSE_WAIT  | FIN_WAIT_2   |
+| CLOSING      | FIN of both, none acknowledged      | CLOSING     | CLOSING      |
+| TIME_WAIT    | both, the active side's acknowledged  | TIME_WAIT | LAST_ACK     |
+| LAST_ACK     | both, the passive side's acknowledged | LAST_ACK  | TIME_WAIT    |
+| TERMINATED   | both acknowledged; lingers          | TIME_WAIT   | CLOSED       |
+| RESET        | a reset that counts; lingers        | CLOSED      | CLOSED       |
+
+Limits: no check of timestamps (PAWS); urgent data stay in line; the window of a connection that was picked up in its
+middle is taken to be scaled by the largest factor, as its SYN was not seen.
+"""
+
+from sluice.lang import (
+    PSM,
+    AnyUntil,
+    Assemble,
+    Assign,
+    Bit,
+    ConnectionOriented,
+    Else,
+    If,
+    Pred,
+    PSMState,
+    Sequence,
+    UInt,
+    internet_checksum,
+    layout,
+    make_psm_state,
+    swap_sides,
+)
+
+LINGER = 10.0
+HANDSHAKE = 30.0
+
+
+class tcp_hdr(layout):
+    sport = UInt(16)
+    dport = UInt(16)
+    seq_num = UInt(32, serial=True)
+    ack_num = UInt(32, serial=True)
+    hdr_len = Bit(4)
+    reserved = Bit(4)
+    cwr = Bit(1)
+    ece = Bit(1)
+    urg = Bit(1)
+    ack = Bit(1)
+    psh = Bit(1)
+    rst = Bit(1)
+    syn = Bit(1)
+    fin = Bit(1)
+    window_size = UInt(16)
+    checksum = Bit(16)
+    urgent_pointer = Bit(16)
+
+
+class tcp_eol(layout):
+    eol_type = Bit(8, const=0)
+
+
+class tcp_nop(layout):
+    nop_type = Bit(8, const=1)
+
+
+class tcp_mss(layout):
+    mss_type = Bit(8, const=2)
+    mss_len = Bit(8, const=4)
+    mss_value = Bit(16)
+
+
+class tcp_ws(layout):
+    ws_type = Bit(8, const=3)
+    ws_len = Bit(8, const=3)
+    ws_value = Bit(8)
+
+
+class tcp_sack_permitted(layout):
+    sack_permitted_type = Bit(8, const=4)
+    sack_permitted_len = Bit(8, const=2)
+
+
+class tcp_sack(layout):
+    sack_type = Bit(8, const=5)
+    sack_len = Bit(8)
+    sack_value = Bit((sack_len - 2) << 3)
+
+
+class tcp_ts(layout):
+    ts_type = Bit(8, const=8)
+    ts_len = Bit(8, const=10)
+    ts_value = Bit(32)
+    ts_echo_reply = Bit(32)
+
+
+class tcp_other(layout):
+    other_type = Bit(8)
+    other_len = Bit(8)
+    other_value = Bit((other_len - 2) << 3)
+
+
+class tcp_data(layout):
+    active_heard = Bit(1)
+    active_syn = Bit(1)  # it sent one with its first packet
+    active_open = Bit(1)  # it sent a SYN without ACK
+    active_acked = Bit(1)  # it sent an acknowledgement
+    active_fin = Bit(1)
+    active_first = UInt(32, serial=True)
+    active_next = UInt(32, serial=True)  # behind the farthest that it sent
+    active_end = UInt(32, serial=True)  # behind its FIN
+    active_ack = UInt(32, serial=True)
+    active_window = Bit(32)
+    active_scale = Bit(8, init=14)
+    passive_heard = Bit(1)
+    passive_syn = Bit(1)
+    passive_open = Bit(1)
+    passive_acked = Bit(1)
+    passive_fin = Bit(1)
+    passive_first = UInt(32, serial=True)
+    passive_next = UInt(32, serial=True)
+    passive_end = UInt(32, serial=True)
+    passive_ack = UInt(32, serial=True)
+    passive_window = Bit(32)
+    passive_scale = Bit(8, init=14)
+    closing = Bit(1)  # a FIN or RST came, counted or not
+    syn = Bit(2)  # who sent one: 1 the active side, 2 the passive one
+    fin = Bit(2)
+    rst = Bit(2)
+
+
+class tcp_temp(layout):
+    number = UInt(32, serial=True)  # of the first byte
+    units = Bit(32)  # of sequence space
+    behind = UInt(32, serial=True)
+    low = UInt(32, serial=True)
+    high = UInt(32, serial=True)
+    first_syn = Bit(1)
+    opens = Bit(1)
+    reused = Bit(1)
+    reset = Bit(1)
+
+
+def tcp_parser(limit=1 << 20, policy="first", resets="window", history=0):
+    """`limit`: bytes held out of order per side; `policy`: of overlaps; `resets`: "window", or "always" to believe all."""
+    tcp = ConnectionOriented("tcp")
+
+    tcp.header = tcp_hdr
+    tcp.header += AnyUntil(
+        [tcp_eol, tcp_nop, tcp_mss, tcp_ws, tcp_sack_permitted, tcp_sack, tcp_ts, tcp_other],
+        tcp.cursor < tcp.header.hdr_len << 2,
+        end=tcp.header.hdr_len << 2,
+    )
+    tcp.require(tcp.header.hdr_len >= 5, "header length")
+    tcp.require(
+        internet_checksum(tcp.unit, tcp.below.src, tcp.below.dst, 6, tcp.unit.length) == 0,
+        "checksum",
+        option="checksums",
+    )
+    tcp.selector = (
+        [tcp.below.src, tcp.header.sport],
+        [tcp.below.dst, tcp.header.dport],
+    )
+    tcp.perm = tcp_data
+    tcp.temp = tcp_temp
+    header, perm, temp = tcp.header, tcp.perm, tcp.temp
+
+    # Data on a SYN lies at its number + 1; SYN and FIN take a place of their own.
+    syn_alone = (header.syn == 1) & (tcp.payload_len == 0)
+    tcp.prep = Assign(temp.number, header.seq_num + (header.syn & (tcp.payload_len != 0)))
+    tcp.prep += Assign(temp.units, tcp.payload_len + header.fin + syn_alone)
+    tcp.prep += Assign(temp.behind, header.seq_num + (tcp.payload_len + header.fin + header.syn))
+    tcp.prep += If(tcp.created & header.syn & header.ack) >> swap_sides()
+
+    def side(name):
+        """The perm fields of one side, by name without it."""
+        return {key.removeprefix(name): getattr(perm, key) for key in tcp_data.fields if key.startswith(name)}
+
+    def sent_by(own, other, bit):
+        """What a packet from one side changes; `bit` stands for that side."""
+        mine, its = side(own), side(other)
+        another_first = (header.seq_num != mine["first"]) & (
+            mine["syn"] | (header.seq_num != mine["first"] - 1)
+        )
+        x = Assign(temp.reused, header.syn & ~header.ack & mine["heard"] & (perm.closing | another_first))
+        y = If(its["acked"] == 1) >> (
+            Assign(temp.low, its["ack"]) + Assign(temp.high, its["ack"] + (its["window"] << its["scale"]))
+        )
+        y >>= Else()
+        y >>= Assign(temp.low, temp.number) + Assign(temp.high, temp.number + 0x7FFFFFFF)
+        # RFC 9293, 3.10.7.4 (RFC 5961): in the window or at the expected number; 3.10.7.3: it acknowledges the SYN
+        in_window = its["acked"] & (header.seq_num >= temp.low) & (header.seq_num < temp.high)
+        expected = mine["heard"] & (header.seq_num == mine["next"])
+        refused = (
+            ~mine["heard"]
+            & header.ack
+            & its["syn"]
+            & (header.ack_num > its["first"])
+            & (header.ack_num <= its["next"])
+        )
+        believed = 1 if resets == "always" else tcp.created | in_window | expected | refused
+        z = y + Assign(temp.reset, header.rst & believed)
+        z += Assign(temp.first_syn, header.syn & ((perm.syn & bit) == 0))
+        z += Assign(temp.opens, ~header.rst & (~header.syn | (header.ack & mine["open"])))
+        z += If(mine["heard"] == 0) >> (
+            Assign(mine["heard"], 1)
+            + Assign(mine["first"], header.seq_num)
+            + Assign(mine["syn"], header.syn)
+            + Assign(mine["next"], temp.behind)
+        )
+        z += If((header.rst == 0) & (temp.behind > mine["next"])) >> Assign(mine["next"], temp.behind)
+        z += If(header.syn == 1) >> (
+            Assign(perm.syn, perm.syn | bit)
+            + Assign(mine["open"], mine["open"] | ~header.ack)
+            + (
+                If(tcp.header_contain(tcp_ws) & (header.ws_value < 14))
+                >> Assign(mine["scale"], header.ws_value)
+            )
+            + (If(~tcp.header_contain(tcp_ws)) >> Assign(mine["scale"], 0))
+        )
+        z += If((header.ack == 1) & (~mine["acked"] | (header.ack_num >= mine["ack"]))) >> (
+            Assign(mine["acked"], 1)
+            + Assign(mine["ack"], header.ack_num)
+            + Assign(mine["window"], header.window_size)
+        )
+        z += If(header.fin == 1) >> (
+            Assign(perm.fin, perm.fin | bit) + Assign(mine["fin"], 1) + Assign(mine["end"], temp.behind)
+        )
+        z += If(header.rst == 1) >> Assign(perm.rst, perm.rst | bit)
+        z += Assign(perm.closing, perm.closing | header.fin | header.rst)
+        return x + (If(temp.reused == 0) >> z)
+
+    tcp.prep += (
+        If(tcp.to_passive == 1)
+        >> sent_by("active_", "passive_", 1)
+        >> Else()
+        >> sent_by("passive_", "active_", 2)
+    )
+
+    tcp.seq = If(header.rst == 0) >> Sequence(
+        meta=temp.number,
+        zero_based=False,
+        data=tcp.payload,
+        data_len=temp.units,
+        start=temp.first_syn,
+        window=(temp.low, temp.high),
+        enforce=False,
+        policy=policy,
+        limit=limit,
+        history=history,
+    )
+
+    CLOSED = PSMState(start=True)
+    SYN_SENT, SYN_ACK_SENT, SYN_RECEIVED, ESTABLISHED = make_psm_state(4)
+    FIN_WAIT_1, FIN_WAIT_2, CLOSE_WAIT, CLOSE_WAIT_2, CLOSING, TIME_WAIT, LAST_ACK = make_psm_state(7)
+    TERMINATED, RESET = PSMState(closed=True), PSMState(closed=True)
+    opening = [CLOSED, SYN_SENT, SYN_ACK_SENT, SYN_RECEIVED, ESTABLISHED]
+    # How far each side has closed: 0 not at all, 1 it sent its FIN, 2 that was acknowledged.
+    closing = {
+        (1, 0): FIN_WAIT_1,
+        (2, 0): FIN_WAIT_2,
+        (0, 1): CLOSE_WAIT,
+        (0, 2): CLOSE_WAIT_2,
+        (1, 1): CLOSING,
+        (2, 1): TIME_WAIT,
+        (1, 2): LAST_ACK,
+        (2, 2): TERMINATED,
+    }
+    tcp.psm = PSM(*opening, *closing.values(), RESET)
+
+    for state in tcp.psm.states():
+        name = f"reuse_{state.name}"
+        setattr(tcp.psm, name, (state >> CLOSED) + Pred(temp.reused))
+        getattr(tcp.psm, name).restart = True
+        if not state.closed:
+            name = f"reset_{state.name}"
+            setattr(tcp.psm, name, (state >> RESET) + Pred(temp.reset))
+            getattr(tcp.psm, name).timeout = LINGER
+
+    acked = [
+        perm.active_fin & perm.passive_acked & (perm.passive_ack >= perm.active_end),
+        perm.passive_fin & perm.active_acked & (perm.active_ack >= perm.passive_end),
+    ]
+    fin = [(tcp.v.header.fin == 1) & (tcp.to_passive == 1), (tcp.v.header.fin == 1) & (tcp.to_active == 1)]
+
+    def condition(before, after):
+        """What it takes to get from one pair of closing progress to another; None when one packet cannot."""
+        needs = []
+        for which in (0, 1):
+            if before[which] == 0 < after[which]:
+                needs.append(fin[which])
+            if before[which] < 2 == after[which]:
+                needs.append(acked[which])
+        if not needs or any(a < b for a, b in zip(after, before)) or (before == (0, 0) and 0 not in after):
+            return None
+        result = needs[0]
+        for need in needs[1:]:
+            result = result & need
+        return result
+
+    for before in [(0, 0), *closing]:
+        for after in sorted(closing, key=sum, reverse=True):
+            needed = condition(before, after)
+            if needed is None:
+                continue
+            for state in opening if before == (0, 0) else [closing[before]]:
+                name = f"{state.name}_to_{closing[after].name}"
+                setattr(tcp.psm, name, (state >> closing[after]) + Pred(needed))
+                if after == (2, 2):
+                    getattr(tcp.psm, name).timeout = LINGER
+
+    from_active, from_passive = header.syn & (tcp.to_passive == 1), header.syn & (tcp.to_active == 1)
+    tcp.psm.open = (CLOSED >> ESTABLISHED) + Pred(temp.opens)
+    tcp.psm.hs1 = (CLOSED >> SYN_SENT) + Pred(from_active)
+    tcp.psm.hs1_missed = (CLOSED >> SYN_ACK_SENT) + Pred(from_passive)
+    tcp.psm.hs2 = (SYN_SENT >> SYN_RECEIVED) + Pred(from_passive)
+    tcp.psm.hs2_before = (SYN_ACK_SENT >> SYN_RECEIVED) + Pred(from_active)
+    tcp.psm.hs3 = (SYN_RECEIVED >> ESTABLISHED) + Pred(temp.opens)
+    tcp.psm.pick_up_1 = (SYN_SENT >> ESTABLISHED) + Pred(temp.opens)
+    tcp.psm.pick_up_2 = (SYN_ACK_SENT >> ESTABLISHED) + Pred(temp.opens)
+    for transition in (tcp.psm.hs1, tcp.psm.hs1_missed, tcp.psm.hs2, tcp.psm.hs2_before):
+        transition.timeout = HANDSHAKE
+
+    tcp.event.asm = If(header.rst == 0) >> Assemble()
+    tcp.timeout = 300.0
+    return tcp

@@ -1,0 +1,301 @@
+/* A running box, as far as it is the same for every stack: time, memory, counters, and what functions on events see.
+ *
+ * Generated code puts its tables behind `struct sl_box`. One worker owns a box; nothing in it is shared. */
+#ifndef SL_BOX_H
+#define SL_BOX_H
+
+#include "io/capture.h"
+#include "pool.h"
+#include "sequence.h"
+#include "table.h"
+
+#include <stdlib.h>
+
+#define SL_UNUSED __attribute__((unused))
+#define SL_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+enum {
+    SL_SWEEP_EVERY = 32,     /* look-ups of a table between two steps of its sweep */
+    SL_SWEEP_STEP = 8,       /* slots that a step of the sweep, or an eviction, looks at */
+    SL_DEPTH_MOST = 256,     /* layers that one packet may pass */
+    SL_SLOT_FRESH = 0xfffffffe,   /* sl_instance.slot of an instance that is never stored */
+};
+
+/* Why an instance ended, and why bytes were given up: the numbers of END_REASONS and GAP_CAUSES in the language. */
+enum sl_end_reason { SL_END_ACCEPT, SL_END_TIMEOUT, SL_END_REUSED, SL_END_EVICTED, SL_END_EOF, SL_END_LIMIT };
+enum sl_gap_cause { SL_GAP_LIMIT, SL_GAP_TIMEOUT, SL_GAP_CLOSE, SL_GAP_SNAPLEN };
+
+/* --- what is known of a layer when the stack is compiled --- */
+
+struct sl_key_part {
+    const char *name;
+    uint32_t bits;   /* of a number; above 64: bits / 8 bytes */
+    uint32_t word;   /* of its half of the key in which it begins */
+    uint32_t shift;  /* how far above bit 0 of that word a number lies */
+};
+
+struct sl_field_info {
+    const char *name;    /* as in the description, without `perm.` */
+    uint32_t offset;     /* in the instance */
+    uint32_t bytes;      /* 1, 2, 4 or 8 */
+};
+
+struct sl_state_info {
+    const char *name;
+    bool accept, closed;
+};
+
+struct sl_layer_info {
+    const char *name;        /* unique in the program */
+    const char *layer;       /* as the stack calls it */
+    const char *prototype;   /* as its parser is called */
+    uint32_t index;
+    bool has_sequence;       /* its instances deliver streams */
+    bool oriented;           /* the key has two halves, the lower one first */
+    uint32_t half_words;     /* words of one half */
+    uint32_t key_parts, fields, states;
+    const struct sl_key_part *key_part;
+    const struct sl_field_info *field;
+    const struct sl_state_info *state;
+    uint32_t number_offset;  /* of the uint64_t number of an instance */
+    uint32_t swapped_offset; /* of the uint8_t that is 1 when the higher half is the active side's */
+    uint32_t state_offset;   /* of the uint8_t state, when it has states */
+    const uint32_t *function_state; /* where each function keeps its own state in the instance, 0: nowhere */
+};
+
+struct sl_counter_info {
+    const char *layer;   /* name of the layer, or "box" */
+    const char *name;
+};
+
+/* --- a box --- */
+
+struct sl_batch {
+    uint8_t *at;
+    size_t size, used;
+    void (*deliver)(void *user, const uint8_t *at, size_t used);
+    void *user;
+};
+
+struct sl_report {
+    const char *name;
+    uint64_t value;
+};
+
+struct sl_options {
+    uint64_t seed;               /* of hashes */
+    uint64_t memory;             /* bytes for what sequences hold */
+    uint32_t max_instances;      /* of each table */
+    bool timeouts;               /* whether anything times out */
+    double idle;                 /* seconds, in place of every layer's general timeout; 0: the layers' own */
+    const char *const *function_options;   /* one string for each function, in order; may be NULL */
+    void (*deliver)(void *user, const uint8_t *at, size_t used);   /* batches of events for functions in Python */
+    void *user;
+};
+
+struct sl_box {
+    uint64_t now;                /* the largest packet time seen so far, in nanoseconds */
+    uint64_t time;               /* of the packet being processed, nanoseconds */
+    uint64_t number;             /* of the packet being processed, from 1 */
+    uint64_t created;            /* instances stored so far; each gets the next number */
+    struct sl_pool pool;
+    struct sl_scratch scratch;
+    uint64_t *counters;
+    uint64_t *timeouts;          /* nanoseconds, SL_NEVER for none */
+    const struct sl_layer_info *layers;
+    uint32_t layer_count;
+    uint32_t depth;              /* layers that the packet is in now */
+    uint8_t path[SL_DEPTH_MOST]; /* their indexes */
+    struct sl_batch batch;
+    struct sl_report reports[64];
+    uint32_t report_count;
+    void **workers;              /* what each function keeps for the worker */
+};
+
+/* --- events --- */
+
+struct sl_event {
+    struct sl_box *box;
+    const struct sl_layer_info *layer;
+    struct sl_instance *instance;   /* NULL where there is none, or one that is never stored */
+    uint32_t side;                  /* 0: sent by the active side, 1: by the passive one */
+};
+
+/* What built-in events bring along; see BUILT_IN in sluice/lang/events.py. */
+struct sl_on_created { char nothing; };
+struct sl_on_packet { uint64_t length; };
+struct sl_on_data { uint64_t offset; sl_bytes bytes; };
+struct sl_on_rexmit { uint64_t offset, length; sl_bytes new_bytes, old; };
+struct sl_on_out_of_wnd { char nothing; };
+struct sl_on_gap { uint64_t offset, length, cause; };
+struct sl_on_end { uint64_t reason; };
+
+/* The instance's number, from 1 in order of creation; 0 where there is none. */
+static inline uint64_t sl_event_number(const struct sl_event *event) {
+    if (!event->instance)
+        return 0;
+    uint64_t number;
+    memcpy(&number, (const char *)event->instance + event->layer->number_offset, sizeof number);
+    return number;
+}
+
+/* The words of one side's half of the instance's key: side 0 is the active one. */
+static inline const uint64_t *sl_event_half(const struct sl_event *event, unsigned side) {
+    const uint64_t *key = sl_instance_key(event->instance);
+    if (!event->layer->oriented)
+        return key;
+    uint8_t swapped = *((const uint8_t *)event->instance + event->layer->swapped_offset);
+    return key + ((side ^ swapped) & 1) * event->layer->half_words;
+}
+
+/* The value of a field of the instance; 0 when `field` is NULL. */
+static inline uint64_t sl_field_value(const struct sl_instance *instance, const struct sl_field_info *field) {
+    if (!field)
+        return 0;
+    const char *at = (const char *)instance + field->offset;
+    switch (field->bytes) {
+    case 1: return *(const uint8_t *)at;
+    case 2: { uint16_t x; memcpy(&x, at, sizeof x); return x; }
+    case 4: { uint32_t x; memcpy(&x, at, sizeof x); return x; }
+    default: { uint64_t x; memcpy(&x, at, sizeof x); return x; }
+    }
+}
+
+/* The field called `name`, or NULL. */
+static inline const struct sl_field_info *sl_layer_field(const struct sl_layer_info *layer, const char *name) {
+    for (uint32_t i = 0; i < layer->fields; i++)
+        if (strcmp(layer->field[i].name, name) == 0)
+            return &layer->field[i];
+    return NULL;
+}
+
+/* A figure of a function, for the summary; the name must outlive the box. */
+static inline void sl_report(struct sl_box *box, const char *name, uint64_t value) {
+    for (uint32_t i = 0; i < box->report_count; i++)
+        if (strcmp(box->reports[i].name, name) == 0) {
+            box->reports[i].value += value;
+            return;
+        }
+    if (box->report_count < sizeof box->reports / sizeof *box->reports)
+        box->reports[box->report_count++] = (struct sl_report){name, value};
+}
+
+/* --- used by generated code --- */
+
+static inline uint64_t sl_deadline(const struct sl_box *box, uint32_t timeout) {
+    uint64_t after = box->timeouts[timeout];
+    return after > SL_NEVER - box->now ? SL_NEVER : box->now + after;
+}
+
+/* Is the instance's time over? */
+static inline bool sl_expired(const struct sl_box *box, const struct sl_instance *instance) {
+    return instance->deadline <= box->now && instance->deadline != SL_NEVER;
+}
+
+/* The Internet checksum (RFC 1071) over data that is all there, begun with `initial`, inverted: 0 is right. */
+static inline uint64_t sl_checksum(sl_bytes data, uint64_t initial) {
+    if (data.captured < data.length)
+        return 0;
+    return (uint16_t)~sl_internet_checksum(data.at, data.captured, initial);
+}
+
+/* Sum of a pseudo header's bytes. */
+static inline uint64_t sl_checksum_part(sl_bytes data) {
+    return sl_internet_checksum(data.at, data.captured, 0);
+}
+
+/* Sorts the halves of a key: whether the first one is the higher. `key` receives both. */
+static inline bool sl_key_pair(uint64_t *key, const uint64_t *one, const uint64_t *other, unsigned words) {
+    bool higher = false;
+    for (unsigned i = 0; i < words; i++)
+        if (one[i] != other[i]) {
+            higher = one[i] > other[i];
+            break;
+        }
+    memcpy(key, higher ? other : one, 8 * words);
+    memcpy(key + words, higher ? one : other, 8 * words);
+    return higher;
+}
+
+/* --- batches for functions in Python: one record an event --- */
+
+struct sl_record_head {
+    uint32_t size;       /* of the record, this head included, a multiple of 8 */
+    uint16_t event;      /* number of the event in the program's list */
+    uint16_t side;
+    uint64_t instance;   /* number, 0 for none */
+    uint64_t time;       /* of the packet */
+    uint64_t number;     /* of the packet */
+};
+
+SL_COLD void sl_batch_flush(struct sl_batch *batch) {
+    if (batch->used && batch->deliver)
+        batch->deliver(batch->user, batch->at, batch->used);
+    batch->used = 0;
+}
+
+/* Room for a record of `size` bytes; grows for one that is larger than the batch. NULL without memory. */
+static inline uint8_t *sl_batch_take(struct sl_batch *batch, size_t size) {
+    if (size > batch->size - batch->used) {
+        sl_batch_flush(batch);
+        if (size > batch->size) {
+            uint8_t *larger = realloc(batch->at, size);
+            if (!larger)
+                return NULL;
+            batch->at = larger;
+            batch->size = size;
+        }
+    }
+    uint8_t *at = batch->at + batch->used;
+    batch->used += size;
+    return at;
+}
+
+static inline size_t sl_record_bytes(sl_bytes bytes) { return 8 + (((size_t)bytes.captured + 7) & ~(size_t)7); }
+
+static inline uint8_t *sl_record_number(uint8_t *at, uint64_t value) {
+    memcpy(at, &value, 8);
+    return at + 8;
+}
+
+static inline uint8_t *sl_record_put(uint8_t *at, sl_bytes bytes) {
+    memcpy(at, &bytes.captured, 4);
+    memcpy(at + 4, &bytes.length, 4);
+    if (bytes.captured)
+        memcpy(at + 8, bytes.at, bytes.captured);
+    return at + sl_record_bytes(bytes);
+}
+
+/* --- opening and closing --- */
+
+SL_COLD void sl_box_close(struct sl_box *box) {
+    sl_pool_close(&box->pool);
+    if (box->scratch.at)
+        munmap(box->scratch.at, box->scratch.size);
+    free(box->batch.at);
+    free(box->counters);
+    free(box->timeouts);
+    free(box->workers);
+}
+
+/* Memory of a box; 0, or -1 when there is not enough (then it is closed already). */
+SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, uint32_t counters, uint32_t timeouts,
+                        uint32_t functions) {
+    box->counters = calloc(counters + 1, sizeof *box->counters);
+    box->timeouts = calloc(timeouts + 1, sizeof *box->timeouts);
+    box->workers = calloc(functions + 1, sizeof *box->workers);
+    box->batch.size = options->deliver ? 1 << 20 : 0;
+    box->batch.at = options->deliver ? malloc(box->batch.size) : NULL;
+    box->batch.deliver = options->deliver;
+    box->batch.user = options->user;
+    box->scratch.size = (size_t)1 << 28;
+    box->scratch.at = sl_pool_map(box->scratch.size);
+    if (!box->counters || !box->timeouts || !box->workers || !box->scratch.at ||
+        (options->deliver && !box->batch.at) || sl_pool_open(&box->pool, options->memory)) {
+        sl_box_close(box);
+        return -1;
+    }
+    return 0;
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* What a C function on events includes.
+ *
+ *     #include "function.h"
+ *
+ *     struct totals { uint64_t bytes; };
+ *     SLUICE_WORKER(struct totals)
+ *
+ *     SLUICE_ON(tcp, data) {
+ *         SLUICE_WORKER_OF(event->box)->bytes += data->bytes.length;
+ *     }
+ *     SLUICE_CLOSE {
+ *         sl_report(box, "bytes", SLUICE_WORKER_OF(box)->bytes);
+ *     }
+ *
+ * SLUICE_ON(layer, event) { ... }   `layer` is a layer's or parser's name, or any. Inside: `event` says where, `data` is
+ *                                   what the event brings along: struct sl_on_NAME, or for a Callback the user's layout.
+ * SLUICE_STATE(type)                every instance of the layers that it listens to carries one, zeroed when it begins;
+ *                                   SLUICE_STATE_OF(event) points to it.
+ * SLUICE_WORKER(type)               one for the worker, zeroed; SLUICE_WORKER_OF(box) points to it.
+ * SLUICE_OPEN { ... return 0; }     once at the beginning; `box`, and `options`, the user's text behind the colon or "".
+ *                                   Not 0 refuses to run.
+ * SLUICE_CLOSE { ... }              once at the end; `box`.
+ *
+ * The file is compiled with the stack, as one unit: a function that is called for every packet costs no call. Sluice
+ * finds the lines by reading them, so each of these stands at the beginning of a line. */
+#ifndef SL_FUNCTION_H
+#define SL_FUNCTION_H
+
+#include "box.h"
+
+#include <stdio.h>
+
+#define SL_PASTE2(a, b) a##b
+#define SL_PASTE(a, b) SL_PASTE2(a, b)
+#define SL_JOIN(a, b) SL_PASTE(a, SL_PASTE(_, b))
+
+#define SLUICE_ON(layer, name)                                                                            \
+    static inline void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, name))(                                    \
+        __attribute__((unused)) const struct sl_event *event,                                             \
+        __attribute__((unused)) const struct SL_PASTE(sl_on_, name) *data)
+
+#define SLUICE_STATE(type)                                                                                \
+    typedef type SL_JOIN(SLUICE_FUNCTION, state_type);                                                    \
+    static inline type *SL_JOIN(SLUICE_FUNCTION, state)(const struct sl_event *event) {                   \
+        return (type *)(void *)((char *)event->instance +                                                 \
+                                event->layer->function_state[SL_JOIN(SLUICE_FUNCTION, index)]);           \
+    }
+#define SLUICE_STATE_OF(event) SL_JOIN(SLUICE_FUNCTION, state)(event)
+
+#define SLUICE_WORKER(type)                                                                               \
+    typedef type SL_JOIN(SLUICE_FUNCTION, worker_type);                                                   \
+    static inline type *SL_JOIN(SLUICE_FUNCTION, worker)(const struct sl_box *box) {                      \
+        return (type *)box->workers[SL_JOIN(SLUICE_FUNCTION, index)];                                     \
+    }
+#define SLUICE_WORKER_OF(box) SL_JOIN(SLUICE_FUNCTION, worker)(box)
+
+#define SLUICE_OPEN                                                                                       \
+    static int SL_JOIN(SLUICE_FUNCTION, open)(__attribute__((unused)) struct sl_box *box,                 \
+                                              __attribute__((unused)) const char *options)
+#define SLUICE_CLOSE                                                                                      \
+    static void SL_JOIN(SLUICE_FUNCTION, close)(__attribute__((unused)) struct sl_box *box)
+
+#endif

@@ -1,0 +1,64 @@
+/* Reads capture files: pcap and pcapng, mapped into memory.
+ *
+ *     struct sl_capture *c;
+ *     char why[SL_CAPTURE_MESSAGE];
+ *     if (sl_capture_open(&c, path, why, sizeof why)) ...say why...
+ *     while ((got = sl_capture_next(c, &frame)) == 1) ...use frame...
+ *     if (got < 0) ...say sl_capture_fault(c)...
+ *     sl_capture_close(c);
+ *
+ * A frame points into the map: nothing is copied, allocated or asked of the kernel per packet. However corrupt
+ * a file is, nothing outside it is read, and the packets before the fault are delivered.
+ *
+ * Limits. The size is the one at opening: packets that are appended later are not seen, and a file that is
+ * *truncated* while open ends the process (SIGBUS); so never write to a file that is being read. Pipes and
+ * compressed files cannot be mapped and are refused. One reader belongs to one thread at a time. */
+#ifndef SL_IO_CAPTURE_H
+#define SL_IO_CAPTURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SL_CAPTURE_MESSAGE = 512,                  /* a message buffer of this size suits any but a very long path */
+    SL_CAPTURE_LARGEST_PACKET = 256 << 20,     /* a captured length above this is corruption */
+    SL_CAPTURE_MOST_INTERFACES = 1 << 16,      /* of one pcapng section */
+};
+
+struct sl_capture;
+
+struct sl_frame {
+    const uint8_t *at;   /* the captured bytes; valid until the capture is closed */
+    uint32_t captured;   /* how many */
+    uint32_t length;     /* on the wire; never less than captured */
+    uint64_t time;       /* nanoseconds since 1970; 0 where the file has none (simple packet blocks). Before 1970
+                          * is 0, beyond 2554 UINT64_MAX: real files have both, so a box must stand them. */
+    uint32_t link_type;  /* LINKTYPE_ number, see tcpdump.org/linktypes.html */
+    uint32_t interface;  /* number of the interface in its pcapng section; 0 in a pcap file */
+    uint64_t number;     /* 1 for the first packet of the file */
+};
+
+/* Opens the capture file at path. 0: *out is the reader, to be closed by sl_capture_close. -1: *out is NULL and
+ * message says why, beginning with the path. */
+int sl_capture_open(struct sl_capture **out, const char *path, char *message, size_t message_size);
+
+/* The same for a capture that is in memory already; bytes must stay as they are until the capture is closed. */
+int sl_capture_open_memory(struct sl_capture **out, const uint8_t *bytes, size_t n, char *message,
+                           size_t message_size);
+
+/* 1: *frame is the next packet. 0: the end, without fault. -1: a fault, see sl_capture_fault. Unless it returns 1
+ * it leaves *frame alone, and so does every later call, with the same result. */
+int sl_capture_next(struct sl_capture *c, struct sl_frame *frame);
+
+/* What ended the capture early: where, at which packet (the one that would have been next), and "cut short" or
+ * "corrupt" with the reason. NULL when there was no fault. Valid until the capture is closed. */
+const char *sl_capture_fault(const struct sl_capture *c);
+
+/* For progress: bytes behind us (after a fault: where the faulty record or block begins), and bytes in all. */
+uint64_t sl_capture_position(const struct sl_capture *c);
+uint64_t sl_capture_size(const struct sl_capture *c);
+
+/* Ends the capture and all frames of it. NULL is allowed. */
+void sl_capture_close(struct sl_capture *c);
+
+#endif

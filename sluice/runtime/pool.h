@@ -1,0 +1,202 @@
+/* The memory of held pieces and records: a budget, and blocks of 64 bytes to 128 KiB within it.
+ *
+ * A buddy allocator (Knowlton 1965): a block that is given back joins its free neighbour, so a flood of
+ * small pieces does not leave a pool that can hold no large one. The address space of the whole budget is
+ * mapped at open; the machine gives memory for it when it is first touched, 128 KiB after 128 KiB
+ * (`reserved`), and gets it back at close. So `reserved` never passes the budget. What a pool hands out
+ * depends only on the order of the calls. */
+#ifndef SL_POOL_H
+#define SL_POOL_H
+
+#include "bytes.h"
+
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SL_POISONS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SL_POISONS 1
+#endif
+#endif
+#ifdef SL_POISONS
+/* Under the sanitizer, a byte that was not handed out may not be touched. */
+#include <sanitizer/asan_interface.h>
+#define SL_POISON(at, bytes) __asan_poison_memory_region(at, bytes)
+#define SL_UNPOISON(at, bytes) __asan_unpoison_memory_region(at, bytes)
+#else
+#define SL_POISON(at, bytes) ((void)0)
+#define SL_UNPOISON(at, bytes) ((void)0)
+#endif
+
+enum {
+    SL_POOL_LEAST = 64,
+    SL_POOL_MOST = 131072,
+    SL_POOL_CLASSES = 12,   /* 64 << 11 == 131072 */
+};
+
+/* The first bytes of a free block. */
+struct sl_pool_free {
+    struct sl_pool_free *next, *previous;
+};
+
+struct sl_pool {
+    uint64_t used;       /* bytes handed out, each block as large as its class */
+    uint64_t reserved;   /* bytes of the budget that blocks were cut from so far */
+    uint64_t budget;     /* as given at open, rounded down to 64 */
+    uint64_t refused;    /* calls of sl_pool_take that returned NULL */
+
+    uint8_t *memory;     /* `budget` bytes of address space */
+    uint8_t *starts;     /* for each 64 bytes of it: 1 + the class of the free block that starts here, or 0 */
+    struct sl_pool_free *free[SL_POOL_CLASSES];   /* the last freed first */
+    uint32_t nonempty;   /* bit c: free[c] is not NULL */
+};
+
+/* The class of a block for so many bytes; SL_POOL_CLASSES or more if there is none so large. */
+static inline unsigned sl_pool_class(size_t bytes) {
+    return bytes <= SL_POOL_LEAST ? 0 : 58 - (unsigned)__builtin_clzll((uint64_t)bytes - 1);
+}
+
+static inline void *sl_pool_map(size_t bytes) {
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* An empty pool of at most `budget` bytes. 0, or -1 when the address space cannot be had (then the pool is
+ * one that refuses everything, and may be closed). */
+SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
+    *pool = (struct sl_pool){0};
+    budget &= ~(uint64_t)(SL_POOL_LEAST - 1);
+    if (budget == 0)
+        return 0;
+    uint8_t *memory = sl_pool_map(budget);
+    uint8_t *starts = sl_pool_map(budget / SL_POOL_LEAST);
+    if (!memory || !starts) {
+        if (memory)
+            munmap(memory, budget);
+        if (starts)
+            munmap(starts, budget / SL_POOL_LEAST);
+        return -1;
+    }
+    pool->memory = memory;
+    pool->starts = starts;
+    pool->budget = budget;
+    return 0;
+}
+
+/* Gives everything back to the machine, also what is still handed out. */
+SL_COLD void sl_pool_close(struct sl_pool *pool) {
+    if (pool->budget) {
+        SL_UNPOISON(pool->memory, pool->reserved);
+        munmap(pool->memory, pool->budget);
+        munmap(pool->starts, pool->budget / SL_POOL_LEAST);
+    }
+    *pool = (struct sl_pool){0};
+}
+
+static inline void sl_pool_push(struct sl_pool *pool, uint64_t offset, unsigned class) {
+    struct sl_pool_free *block = (struct sl_pool_free *)(void *)(pool->memory + offset);
+    SL_UNPOISON(block, sizeof *block);
+    *block = (struct sl_pool_free){pool->free[class], NULL};
+    if (block->next)
+        block->next->previous = block;
+    pool->free[class] = block;
+    pool->nonempty |= 1u << class;
+    pool->starts[offset / SL_POOL_LEAST] = (uint8_t)(class + 1);
+}
+
+static inline void sl_pool_unlink(struct sl_pool *pool, struct sl_pool_free *block, unsigned class) {
+    if (block->next)
+        block->next->previous = block->previous;
+    if (block->previous)
+        block->previous->next = block->next;
+    else if (!(pool->free[class] = block->next))
+        pool->nonempty &= ~(1u << class);
+    pool->starts[(uint64_t)((uint8_t *)block - pool->memory) / SL_POOL_LEAST] = 0;
+    SL_POISON(block, sizeof *block);
+}
+
+/* Cuts the next blocks from the budget: one of the largest class, or at its end all that is left, in powers
+ * of two. False when nothing is left. */
+static inline bool sl_pool_extend(struct sl_pool *pool) {
+    uint64_t left = sl_min(pool->budget - pool->reserved, SL_POOL_MOST);
+    if (left == 0)
+        return false;
+    SL_POISON(pool->memory + pool->reserved, left);
+    /* The largest first: each block then lies at a multiple of its own size, as buddies must. */
+    for (unsigned class = SL_POOL_CLASSES; class-- > 0;)
+        if (left & (uint64_t)SL_POOL_LEAST << class) {
+            sl_pool_push(pool, pool->reserved, class);
+            pool->reserved += (uint64_t)SL_POOL_LEAST << class;
+        }
+    return true;
+}
+
+/* Would sl_pool_take hand out so many bytes now? */
+static inline bool sl_pool_has(const struct sl_pool *pool, size_t bytes) {
+    unsigned class = sl_pool_class(bytes);
+    if (class >= SL_POOL_CLASSES)
+        return false;
+    return pool->nonempty >> class != 0 || pool->budget - pool->reserved >= (uint64_t)SL_POOL_LEAST << class;
+}
+
+/* A block of at least so many bytes, at a multiple of 64, its content undefined; to be given back with the
+ * same number. NULL (and `refused` one more) when the budget has no such block left, or for more than
+ * SL_POOL_MOST. */
+SL_COLD void *sl_pool_take(struct sl_pool *pool, size_t bytes) {
+    unsigned wanted = sl_pool_class(bytes);
+    if (wanted >= SL_POOL_CLASSES || !sl_pool_has(pool, bytes)) {
+        pool->refused++;
+        return NULL;
+    }
+    while (pool->nonempty >> wanted == 0)
+        sl_pool_extend(pool);
+
+    unsigned class = wanted + (unsigned)__builtin_ctz(pool->nonempty >> wanted);
+    struct sl_pool_free *block = pool->free[class];
+    sl_pool_unlink(pool, block, class);
+    uint64_t offset = (uint64_t)((uint8_t *)block - pool->memory);
+    while (class > wanted) {
+        class--;
+        sl_pool_push(pool, offset + ((uint64_t)SL_POOL_LEAST << class), class);
+    }
+    pool->used += (uint64_t)SL_POOL_LEAST << wanted;
+    SL_UNPOISON(block, bytes);
+    return block;
+}
+
+/* Takes back what sl_pool_take handed out for the same number of bytes. */
+SL_COLD void sl_pool_give(struct sl_pool *pool, void *at, size_t bytes) {
+    unsigned class = sl_pool_class(bytes);
+    uint64_t offset = (uint64_t)((uint8_t *)at - pool->memory);
+    pool->used -= (uint64_t)SL_POOL_LEAST << class;
+    SL_POISON(at, (uint64_t)SL_POOL_LEAST << class);
+    while (class + 1 < SL_POOL_CLASSES) {
+        uint64_t buddy = offset ^ (uint64_t)SL_POOL_LEAST << class;
+        if (buddy >= pool->reserved || pool->starts[buddy / SL_POOL_LEAST] != class + 1)
+            break;
+        sl_pool_unlink(pool, (struct sl_pool_free *)(void *)(pool->memory + buddy), class);
+        offset = sl_min(offset, buddy);
+        class++;
+    }
+    sl_pool_push(pool, offset, class);
+}
+
+/* --- scratch: memory that lasts until the packet's callbacks are done --- */
+
+struct sl_scratch {
+    uint8_t *at;   /* the owner's memory */
+    size_t size;
+    size_t used;   /* the owner sets it to 0 when nobody looks at the bytes any more */
+};
+
+/* n bytes, at any alignment, or NULL when so many are not left. */
+static inline uint8_t *sl_scratch_take(struct sl_scratch *scratch, size_t n) {
+    if (n > scratch->size - scratch->used)
+        return NULL;
+    uint8_t *at = scratch->at + scratch->used;
+    scratch->used += n;
+    return at;
+}
+
+#endif

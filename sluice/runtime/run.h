@@ -1,0 +1,46 @@
+/* Drives a box over a capture: the loop of `sluice run`, and that of `sluice bench`. */
+#ifndef SL_RUN_H
+#define SL_RUN_H
+
+#include "box.h"
+
+enum { SL_BURST = 32 };
+
+typedef struct sl_box *(*sl_open_function)(const struct sl_options *options);
+typedef void (*sl_process_function)(struct sl_box *box, const struct sl_frame *frames, size_t count);
+typedef void (*sl_box_function)(struct sl_box *box);
+
+/* Processes all packets of a capture in bursts. `progress`, when given, is called every few megabytes of the file; not 0
+ * from it stops. Returns the number of packets processed; *stopped says why it ended early: 1 a fault in the file
+ * (sl_capture_fault says what), 2 because progress said so, 0 not at all. */
+uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_capture *capture,
+                int (*progress)(void *user, uint64_t position, uint64_t size, uint64_t packets), void *user,
+                int *stopped);
+
+struct sl_bench_result {
+    uint64_t cpu_ns, wall_ns;   /* of the loop over all packets alone */
+};
+
+struct sl_bench {
+    uint64_t packets, bytes;      /* of one run */
+    uint64_t peak_rss_bytes;      /* of the process */
+    uint64_t *counters;           /* those of the last run; room for counter_count */
+    uint32_t counter_count;
+    struct sl_report reports[64]; /* of the last run */
+    uint32_t report_count;
+    char message[SL_CAPTURE_MESSAGE];
+};
+
+/* Loads the capture at `path` into memory, and processes all of it `repeat` times, each time in a new box, on one pinned
+ * thread. 0, or -1 with bench->message. */
+int sl_bench(sl_open_function open, sl_process_function process, sl_box_function finish, sl_box_function close,
+             const struct sl_options *options, const char *path, unsigned repeat, struct sl_bench_result *results,
+             struct sl_bench *bench);
+
+/* A box's counters, numbered as in NAME_counters. */
+const uint64_t *sl_box_counters(const struct sl_box *box);
+
+/* Copies at most `most` reports of functions; how many there are. */
+uint32_t sl_box_reports(const struct sl_box *box, struct sl_report *reports, uint32_t most);
+
+#endif

@@ -1,0 +1,414 @@
+/* The packet sequence of one side: what has arrived, in which order it is delivered, what is missing.
+ *
+ * Positions are 64 bits wide, on a circle: meta of fewer bits is unwrapped around `next`. The order of three
+ * of them is
+ *
+ *     start <= delivered <= next
+ *
+ * [delivered, next) is contiguous and waits to be delivered: either as a slice of the packet being processed
+ * (struct sl_fresh), or in held pieces. All pieces lie at or behind `delivered`. While packets come in order
+ * and are delivered at once, nothing is held and nothing is copied.
+ *
+ * For each packet: begin, position, overlap, room, insert, then assemble or settle. What a function needs of
+ * `rules` it takes from there each time: a stack's rules are constants, and fold away. */
+#ifndef SL_SEQUENCE_H
+#define SL_SEQUENCE_H
+
+#include "bytes.h"
+#include "sequence_state.h"
+
+/* In-order bytes of the packet being processed, not copied: on the C stack, zeroed for each packet. */
+struct sl_fresh {
+    sl_bytes data;
+    uint64_t position;
+    bool present;
+};
+
+struct sl_overlap {
+    uint64_t offset;   /* in the stream */
+    uint32_t length;
+    sl_bytes fresh;    /* the copy that has just arrived */
+    sl_bytes old;      /* the one known before; at == NULL when it is not in memory */
+};
+
+struct sl_gap {
+    uint64_t offset;   /* in the stream */
+    uint64_t length;
+    bool cut;          /* the bytes came, but the snap length took them */
+};
+
+struct sl_holding {
+    uint64_t bytes;   /* of DATA pieces */
+    uint32_t pieces, records;
+};
+
+/* The position that `meta` of this packet means. */
+static inline uint64_t sl_sequence_position(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                            uint64_t meta) {
+    if (rules->linear)
+        return sl_min(meta, SL_FARTHEST);
+    if (!seq->based)
+        return meta;
+    unsigned unused = 64 - rules->width;
+    return seq->next + (uint64_t)((int64_t)((meta - seq->next) << unused) >> unused);
+}
+
+/* Does any of the positions [meta, meta + max(length, 1)) lie in [low, high)? All modulo 2^width; low == high
+ * is an empty window. */
+static inline bool sl_sequence_in_window(const struct sl_sequence_rules *rules, uint64_t meta, uint64_t length,
+                                         uint64_t low, uint64_t high) {
+    const uint64_t mask = sl_mask(rules->width);
+    uint64_t size = (high - low) & mask;
+    return size != 0 && (((meta - low) & mask) < size || ((low - meta) & mask) < sl_max(length, 1));
+}
+
+/* Do undelivered contiguous bytes exist? */
+static inline bool sl_sequence_waiting(const struct sl_sequence *seq, const struct sl_fresh *fresh) {
+    (void)fresh;
+    return seq->delivered != seq->next;
+}
+
+/* Does `next` stand before bytes that the snap length took? */
+static inline bool sl_sequence_cut(const struct sl_sequence *seq) {
+    const struct sl_piece *piece = seq->held ? seq->held->ahead : NULL;
+    return piece && piece->position == seq->next && piece->kind == SL_PIECE_CUT;
+}
+
+static inline struct sl_holding sl_sequence_holding(const struct sl_sequence *seq) {
+    const struct sl_held *held = seq->held;
+    return held ? (struct sl_holding){held->bytes, held->pieces, held->records} : (struct sl_holding){0, 0, 0};
+}
+
+/* --- the way of a packet --- */
+
+/* Sets the base. Without one, meta becomes it. With one, `anew` moves it to meta, but only while nothing was
+ * delivered or given up and no bytes are held; records and other pieces are then discarded. A linear sequence
+ * always begins at 0. */
+static inline void sl_sequence_begin(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                     struct sl_pool *pool, uint64_t meta, bool anew) {
+    if (SL_LIKELY(seq->based && !anew) || rules->linear)
+        return;
+    if (seq->based) {
+        if (seq->lent || seq->delivered - seq->start != seq->skipped || (seq->held && seq->held->bytes))
+            return;
+        sl_sequence_discard(seq, rules, pool);
+        sl_sequence_unhold(seq, pool);
+    }
+    seq->based = 1;
+    seq->start = seq->next = seq->delivered = meta & sl_mask(rules->width);
+    seq->skipped = seq->trailing = 0;
+}
+
+/* Iterates over the ranges of the captured bytes of `data` that are known already, in ascending order: first
+ * what lies in [start, delivered), then each DATA piece. `*cursor` is 0 for the first call and belongs to
+ * this function after it. False (and *out untouched) when there are no more. To be called before the insert;
+ * the slices in *out are good until then. */
+SL_COLD bool sl_sequence_overlap_more(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                      uint64_t position, sl_bytes data, uint64_t *cursor, struct sl_overlap *out) {
+    /* As distances from `delivered`; what lies before it is negative. */
+    int64_t at = (int64_t)(position + *cursor - seq->delivered);
+    int64_t end = at + (int64_t)sl_min(data.captured - *cursor, at > 0 ? (uint64_t)(INT64_MAX - at) : UINT32_MAX);
+    int64_t first = (int64_t)(seq->start - seq->delivered);
+    uint64_t lo, hi, offset;
+    const uint8_t *old = NULL;
+    if (at < 0 && end > first && first < 0) {
+        lo = seq->delivered + (uint64_t)(at > first ? at : first);
+        hi = seq->delivered + (uint64_t)(end < 0 ? end : 0);
+        offset = sl_sequence_old_offset(seq, lo);
+        if (seq->held)
+            old = sl_history_find(seq->held, rules->history, lo, hi - lo);
+    } else {
+        if (!seq->held || end <= 0)
+            return false;
+        at = at < 0 ? 0 : at;
+        struct sl_piece *piece = sl_pieces_reach(seq->held, seq->delivered, seq->delivered + (uint64_t)at);
+        while (piece && piece->kind != SL_PIECE_DATA)
+            piece = piece->next;
+        if (!piece || piece->position - seq->delivered >= (uint64_t)end)
+            return false;
+        uint64_t from = piece->position - seq->delivered;
+        lo = seq->delivered + sl_max((uint64_t)at, from);
+        hi = seq->delivered + sl_min((uint64_t)end, from + piece->length);
+        offset = sl_sequence_offset(seq, lo);
+        if (rules->buffer_data)
+            old = piece->bytes + (lo - piece->position);
+    }
+    uint32_t length = (uint32_t)(hi - lo);
+    *out = (struct sl_overlap){
+        offset, length, sl_bytes_slice(data, lo - position, hi - position), {old, old ? length : 0, length}};
+    *cursor = hi - position;
+    return true;
+}
+
+static inline bool sl_sequence_overlap(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                       uint64_t position, sl_bytes data, uint64_t *cursor, struct sl_overlap *out) {
+    if (SL_LIKELY(!seq->held && position == seq->delivered) || *cursor >= data.captured)
+        return false;
+    return sl_sequence_overlap_more(seq, rules, position, data, cursor, out);
+}
+
+/* May `data` be inserted without going over the limits? What is in order while nothing waits may always (it fills the
+ * hole, and leaves with what it frees), and so may what was delivered before. */
+static inline bool sl_sequence_room(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                    const struct sl_pool *pool, uint64_t position, sl_bytes data) {
+    const struct sl_held *held = seq->held;
+    if (SL_LIKELY(seq->delivered == seq->next) && !sl_position_before(seq->next, position))
+        return true;
+    if (!sl_position_before(seq->delivered, position + data.captured))
+        return true;
+    size_t memory = sizeof(struct sl_piece) + (rules->buffer_data ? sl_min(data.captured, SL_PIECE_MOST) : 0);
+    if (!held)   /* a block that can be halved, for the piece and for what holds it */
+        memory = sl_min(2 * sl_max(memory, sizeof *held), SL_POOL_MOST);
+    return (held ? held->bytes : 0) + data.captured <= rules->limit_bytes &&
+           (held ? held->pieces : 0) < rules->limit_pieces &&
+           (rules->limit_records == 0 || (held ? held->records : 0) < rules->limit_records) &&
+           sl_pool_has(pool, memory);
+}
+
+/* sl_sequence_settle when there is something to settle. */
+SL_COLD bool sl_sequence_settle_fresh(struct sl_sequence *seq, struct sl_pool *pool, struct sl_fresh *fresh) {
+    fresh->present = false;
+    if (!seq->lent)
+        return true;   /* cleared since */
+    seq->lent = 0;
+    if (!sl_sequence_hold(seq, pool)) {
+        seq->next = seq->delivered;
+        return false;
+    }
+    /* Behind fresh bytes and before `next` lie phantoms, if anything. */
+    struct sl_piece *behind = seq->held->first;
+    uint64_t end = seq->delivered + fresh->data.captured;
+    bool complete =
+        sl_sequence_add(seq, pool, behind, SL_PIECE_DATA, seq->delivered, fresh->data.captured, fresh->data.at) &&
+        sl_sequence_add(seq, pool, behind, SL_PIECE_PHANTOM, end, seq->next - end, NULL);
+    sl_sequence_unhold(seq, pool);
+    return complete;
+}
+
+/* The end of a packet: bytes in *fresh that were not assembled are copied. False when there was no memory:
+ * then `next` comes back to what could not be copied, as if it had not arrived. */
+static inline bool sl_sequence_settle(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                      struct sl_pool *pool, struct sl_fresh *fresh) {
+    (void)rules;
+    return SL_LIKELY(!fresh->present) || sl_sequence_settle_fresh(seq, pool, fresh);
+}
+
+/* sl_sequence_insert for whatever is not simply the next bytes. */
+SL_COLD bool sl_sequence_insert_any(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                    struct sl_pool *pool, struct sl_fresh *fresh, uint64_t position, sl_bytes data,
+                                    uint64_t units) {
+    bool complete = sl_sequence_settle(seq, rules, pool, fresh);
+
+    data = sl_bytes_slice(data, 0, units);
+    if (rules->linear && position > SL_FARTHEST)
+        return complete;
+    if (sl_position_before(position, seq->delivered)) {
+        uint64_t known = seq->delivered - position;
+        if (units <= known)
+            return complete;
+        data = sl_bytes_slice(data, known, UINT64_MAX);
+        units -= known;
+        position = seq->delivered;
+    }
+    units = sl_min(units, SL_FARTHEST - (rules->linear ? position : position - seq->delivered));
+    if (units == 0)
+        return complete;
+    data = sl_bytes_slice(data, 0, units);
+
+    uint64_t cut = position + data.captured, phantom = position + data.length, end = position + units;
+    bool in_order = position == seq->next && !(seq->held && seq->held->first);
+    if (in_order) {
+        if (data.captured && rules->buffer_data) {
+            *fresh = (struct sl_fresh){sl_bytes_slice(data, 0, data.captured), position, true};
+            seq->lent = 1;
+            seq->next = cut;
+        } else if (data.captured) {
+            sl_sequence_pass(seq, data.captured);
+            seq->next = seq->delivered;
+        }
+        if (cut == phantom) {
+            if (seq->lent)
+                seq->next = end;   /* phantoms behind fresh bytes: known by the distance, without a piece */
+            else if (phantom != end)
+                sl_sequence_skip(seq, end - phantom);
+            return complete;
+        }
+    }
+    if (!sl_sequence_hold(seq, pool))
+        return false;
+    if (!in_order && data.captured)
+        complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_DATA, position, cut,
+                                     rules->buffer_data ? data.at : NULL);
+    if (cut != phantom)
+        complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_CUT, cut, phantom, NULL);
+    if (phantom != end)
+        complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_PHANTOM, phantom, end, NULL);
+    sl_sequence_advance(seq, rules, pool);
+    sl_sequence_unhold(seq, pool);
+    return complete;
+}
+
+/* Inserts `units` of sequence space at `position`: first the captured bytes of `data` (clipped to units),
+ * then those that the snap length took (CUT), then space without bytes (PHANTOM). What lies before
+ * `delivered` is dropped. Bytes that are next in order while no piece is held are left in *fresh, not
+ * copied: they must be assembled or settled before the packet's memory goes. Everything else is copied;
+ * where bytes are held already, the policy decides whose stay. DATA takes the place of CUT and PHANTOM;
+ * those take no place that is known. `next` then stands behind all that is contiguous, or at a CUT. False
+ * when the pool had no memory: what could not be copied is missing, and may come again.
+ * A second insert for the same packet settles the first. */
+static inline bool sl_sequence_insert(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                      struct sl_pool *pool, struct sl_fresh *fresh, uint64_t position, sl_bytes data,
+                                      uint64_t units) {
+    if (SL_LIKELY(position == seq->next && !seq->held && !seq->lent && data.captured == units &&
+                  data.length == units && (!rules->linear || position <= SL_FARTHEST - units))) {
+        seq->next += units;
+        if (!rules->buffer_data) {
+            sl_sequence_pass(seq, units);
+        } else if (units) {
+            *fresh = (struct sl_fresh){data, position, true};
+            seq->lent = 1;
+        }
+        return true;
+    }
+    return sl_sequence_insert_any(seq, rules, pool, fresh, position, data, units);
+}
+
+/* sl_sequence_assemble from pieces. */
+SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                             struct sl_pool *pool, struct sl_scratch *scratch) {
+    struct sl_held *held = seq->held;
+    uint64_t total = 0, most = sl_min(scratch->size - scratch->used, UINT32_MAX);
+    for (struct sl_piece *piece = held->first; piece != held->ahead; piece = piece->next) {
+        uint64_t length = piece->kind == SL_PIECE_DATA ? piece->length : 0;
+        if (length > most - total)
+            break;
+        total += length;
+    }
+    uint8_t *to = total ? sl_scratch_take(scratch, total) : NULL;
+    sl_bytes all = {to, (uint32_t)total, (uint32_t)total};
+    struct sl_piece *piece;
+    while ((piece = held->first) != held->ahead) {
+        uint64_t length = piece->length;
+        if (piece->kind == SL_PIECE_DATA) {
+            if (length > total)
+                break;
+            memcpy(to, piece->bytes, (size_t)length);
+            to += length;
+            total -= length;
+            if (rules->history)
+                sl_history_append(held, pool, rules->history, piece->position, piece->bytes, length);
+            sl_sequence_pass(seq, length);
+        } else {
+            uint64_t next = seq->next;
+            sl_sequence_skip(seq, length);
+            seq->next = next;
+        }
+        sl_pieces_remove(held, pool, piece);
+    }
+    sl_sequence_unhold(seq, pool);
+    return all;
+}
+
+/* All bytes of [delivered, next) as one slice, and in *offset the stream offset of the first: the packet's
+ * own bytes where *fresh has them, else a copy in `scratch`. delivered becomes next. When the scratch has no
+ * room for all, only as many of the first pieces are delivered as fit (the rest waits; an empty slice when
+ * none does). Empty when nothing waits. */
+static inline sl_bytes sl_sequence_assemble(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                            struct sl_pool *pool, struct sl_fresh *fresh, struct sl_scratch *scratch,
+                                            uint64_t *offset) {
+    *offset = sl_sequence_offset(seq, seq->delivered);
+    if (SL_LIKELY(fresh->present && seq->lent)) {
+        uint64_t phantoms = seq->next - seq->delivered - fresh->data.captured;
+        if (rules->history && sl_sequence_hold(seq, pool)) {
+            sl_history_append(seq->held, pool, rules->history, fresh->position, fresh->data.at, fresh->data.captured);
+            sl_sequence_unhold(seq, pool);
+        }
+        sl_sequence_pass(seq, fresh->data.captured);
+        if (phantoms)
+            sl_sequence_skip(seq, phantoms);
+        fresh->present = false;
+        seq->lent = 0;
+        return fresh->data;
+    }
+    if (seq->delivered == seq->next)
+        return (sl_bytes){NULL, 0, 0};
+    return sl_sequence_assemble_pieces(seq, rules, pool, scratch);
+}
+
+/* Gives up what is missing at `next`: a CUT there, else all up to the first piece or record beyond. False
+ * when nothing is beyond, or when bytes still wait. Otherwise *gap says what is given up, and `next` stands
+ * behind it and all that is contiguous there. */
+SL_COLD bool sl_sequence_give_up(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                                 struct sl_gap *gap) {
+    struct sl_held *held = seq->held;
+    if (!held || seq->delivered != seq->next)
+        return false;
+    struct sl_piece *piece = held->ahead;
+    uint64_t length = UINT64_MAX;
+    bool cut = sl_sequence_cut(seq);
+    if (cut) {
+        length = piece->length;
+        sl_pieces_remove(held, pool, piece);
+    } else {
+        const struct sl_record *record = held->first_record;
+        while (record && !sl_position_before(seq->next, record->position))
+            record = record->next;
+        if (!piece && !record)
+            return false;
+        if (piece)
+            length = piece->position - seq->next;
+        if (record)
+            length = sl_min(length, record->position - seq->next);
+    }
+    *gap = (struct sl_gap){sl_sequence_offset(seq, seq->next), length, cut};
+    sl_sequence_pass(seq, length);
+    seq->next = seq->delivered;
+    sl_sequence_advance(seq, rules, pool);
+    sl_sequence_unhold(seq, pool);
+    return true;
+}
+
+/* --- records: what conditions on virtual ordered packets will need of packets beyond `next` --- */
+
+/* Keeps rules->record_words words for `position`. False: no memory, or at the limit. */
+SL_COLD bool sl_sequence_record(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                                uint64_t position, const uint64_t *words) {
+    if ((seq->held ? seq->held->records : 0) >= rules->limit_records || !sl_sequence_hold(seq, pool))
+        return false;
+    bool kept = sl_records_add(seq->held, pool, position, words, rules->record_words);
+    sl_sequence_unhold(seq, pool);
+    return kept;
+}
+
+SL_COLD void sl_sequence_release_first(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                       struct sl_pool *pool, uint64_t *words) {
+    if (rules->record_words)
+        memcpy(words, seq->held->first_record->words, 8 * (size_t)rules->record_words);
+    sl_records_remove_first(seq->held, pool, rules->record_words);
+    sl_sequence_unhold(seq, pool);
+}
+
+/* Takes the lowest record (the earliest of equals) out into `words` when it is not beyond `next` any more.
+ * False when there is none such. */
+static inline bool sl_sequence_release(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                       struct sl_pool *pool, uint64_t *words) {
+    if (SL_LIKELY(!seq->held) || !seq->held->first_record ||
+        sl_position_before(seq->next, seq->held->first_record->position))
+        return false;
+    sl_sequence_release_first(seq, rules, pool, words);
+    return true;
+}
+
+/* The end of an instance: all memory goes back, the sequence is empty. */
+static inline void sl_sequence_clear(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                     struct sl_pool *pool) {
+    if (seq->held) {
+        sl_sequence_discard(seq, rules, pool);
+        if (seq->held->history)
+            sl_pool_give(pool, seq->held->history, seq->held->history_size);
+        sl_pool_give(pool, seq->held, sizeof(struct sl_held));
+    }
+    sl_sequence_reset(seq, rules);
+}
+
+#endif

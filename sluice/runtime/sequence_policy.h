@@ -1,0 +1,34 @@
+/* Which copy of overlapping bytes wins: as Novak and Sturges, "Target-Based TCP Stream Reassembly" (2007),
+ * tell operating systems apart. */
+#ifndef SL_SEQUENCE_POLICY_H
+#define SL_SEQUENCE_POLICY_H
+
+#include "bytes.h"
+
+enum sl_policy {
+    SL_POLICY_FIRST,       /* what came first stays */
+    SL_POLICY_LAST,        /* what comes last replaces it */
+    SL_POLICY_BSD,         /* the new one wins over what starts behind it */
+    SL_POLICY_BSD_RIGHT,   /* the new one wins unless it starts before the old */
+    SL_POLICY_LINUX,       /* as BSD; and with the same start, when it is longer */
+    SL_POLICY_WINDOWS,     /* the new one wins when it sticks out at both ends */
+    SL_POLICY_SOLARIS,     /* the new one wins when it covers the old */
+};
+
+/* Does a new segment [start, end) win over the held piece [old_start, old_end) where both have bytes? All
+ * four are distances from the same point; the piece is taken as it stands, the segment as far as it has
+ * bytes in memory and is not delivered. */
+static inline bool sl_policy_new_wins(uint8_t policy, uint64_t start, uint64_t end, uint64_t old_start,
+                                      uint64_t old_end) {
+    switch (policy) {
+    case SL_POLICY_LAST: return true;
+    case SL_POLICY_BSD: return start < old_start;
+    case SL_POLICY_BSD_RIGHT: return start >= old_start;
+    case SL_POLICY_LINUX: return start < old_start || (start == old_start && end > old_end);
+    case SL_POLICY_WINDOWS: return start < old_start && end > old_end;
+    case SL_POLICY_SOLARIS: return start <= old_start && end >= old_end;
+    default: return false;
+    }
+}
+
+#endif

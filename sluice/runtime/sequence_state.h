@@ -1,0 +1,217 @@
+/* What a sequence is made of, and the moves that keep it whole: between any two of them that sequence.h makes,
+ *
+ *     - the pieces are ascending and disjoint, none is empty, and none lies before `delivered`;
+ *     - those before `next` leave no hole in [delivered, next), are no CUT, and the first is DATA;
+ *     - `ahead` is the first of the others; when it lies at `next`, it is a CUT;
+ *     - while bytes are lent to the packet's stack, there are none before `next`.
+ *
+ * Stacks call sequence.h, not this. */
+#ifndef SL_SEQUENCE_STATE_H
+#define SL_SEQUENCE_STATE_H
+
+#include "bytes.h"
+#include "pool.h"
+#include "sequence_pieces.h"
+#include "sequence_policy.h"
+
+struct sl_sequence_rules {
+    uint8_t width;            /* bits of meta, 1 to 64 */
+    bool linear;              /* meta counts from 0 and never wraps */
+    uint8_t policy;           /* enum sl_policy */
+    bool whole;               /* for the caller: a gap ends the instance */
+    bool buffer_data;         /* false: nobody asks for the bytes; only their extents are kept */
+    uint32_t limit_bytes;     /* of the pieces held */
+    uint32_t limit_pieces;
+    uint32_t limit_records;   /* 0: no record is ever kept */
+    uint32_t history;         /* delivered bytes to remember, up to 65536 */
+    uint8_t record_words;
+};
+
+struct sl_sequence {
+    uint64_t start;       /* position of stream offset 0 */
+    uint64_t next;        /* the next expected position */
+    uint64_t delivered;   /* everything before it was delivered or given up */
+    struct sl_held *held; /* NULL while there are no pieces, records or history */
+    uint32_t skipped;     /* phantom units in [start, delivered) */
+    uint16_t trailing;    /* of those, the ones directly before `delivered` */
+    uint8_t based;        /* start is known */
+    uint8_t lent;         /* [delivered, next) begins with the bytes of a struct sl_fresh */
+};
+_Static_assert(sizeof(struct sl_sequence) == 40, "two of them and an instance's head share two cache lines");
+
+/* The farthest position of a linear sequence, and the farthest ahead that any piece may end: beyond it,
+ * "ahead" and "behind" could not be told apart. */
+#define SL_FARTHEST ((uint64_t)INT64_MAX)
+
+/* Does position a lie before b, by the shorter way round? */
+static inline bool sl_position_before(uint64_t a, uint64_t b) { return (int64_t)(a - b) < 0; }
+
+/* An empty sequence in memory with any content (what it held is forgotten, not freed). */
+static inline void sl_sequence_reset(struct sl_sequence *seq, const struct sl_sequence_rules *rules) {
+    *seq = (struct sl_sequence){.based = rules->linear};
+}
+
+/* The stream offset of a position that is not before `delivered`. */
+static inline uint64_t sl_sequence_offset(const struct sl_sequence *seq, uint64_t position) {
+    return position - seq->start - seq->skipped;
+}
+
+/* The stream offset of a position in [start, delivered): exact when the phantoms among them lie at the end
+ * (a FIN), else as if they lay at the beginning. */
+static inline uint64_t sl_sequence_old_offset(const struct sl_sequence *seq, uint64_t position) {
+    uint64_t units = sl_min(position - seq->start, seq->delivered - seq->trailing - seq->start);
+    uint64_t inner = seq->skipped - seq->trailing;
+    return units > inner ? units - inner : 0;
+}
+
+/* --- memory --- */
+
+/* Makes seq->held exist; false without memory. sl_sequence_unhold frees it when nothing is in it. */
+static inline bool sl_sequence_hold(struct sl_sequence *seq, struct sl_pool *pool) {
+    if (!seq->held && (seq->held = sl_pool_take(pool, sizeof(struct sl_held))))
+        *seq->held = (struct sl_held){0};
+    return seq->held != NULL;
+}
+
+static inline void sl_sequence_unhold(struct sl_sequence *seq, struct sl_pool *pool) {
+    if (seq->held && !seq->held->first && !seq->held->first_record && !seq->held->history) {
+        sl_pool_give(pool, seq->held, sizeof(struct sl_held));
+        seq->held = NULL;
+    }
+}
+
+/* Frees all pieces and records. */
+SL_COLD void sl_sequence_discard(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                 struct sl_pool *pool) {
+    while (seq->held && seq->held->first)
+        sl_pieces_remove(seq->held, pool, seq->held->first);
+    while (seq->held && seq->held->first_record)
+        sl_records_remove_first(seq->held, pool, rules->record_words);
+}
+
+/* --- moves --- */
+
+/* Passes n phantom units at `delivered`, behind which nothing waits yet. */
+static inline void sl_sequence_skip(struct sl_sequence *seq, uint64_t n) {
+    bool delivered_any = seq->delivered - seq->start != seq->skipped;
+    seq->next = seq->delivered += n;
+    if (!delivered_any || n > UINT32_MAX - seq->skipped) {
+        seq->start += n;   /* the same offset for all that follows */
+    } else {
+        seq->skipped += (uint32_t)n;
+        seq->trailing = (uint16_t)sl_min(seq->trailing + n, UINT16_MAX);
+    }
+}
+
+/* Moves `delivered` over units that are in the stream. */
+static inline void sl_sequence_pass(struct sl_sequence *seq, uint64_t n) {
+    seq->delivered += n;
+    seq->trailing = 0;
+}
+
+/* Moves `next` over every contiguous piece up to a CUT. What is not waited for is passed at once. */
+static inline void sl_sequence_advance(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                       struct sl_pool *pool) {
+    struct sl_held *held = seq->held;
+    struct sl_piece *piece;
+    while ((piece = held->ahead) && piece->position == seq->next && piece->kind != SL_PIECE_CUT) {
+        uint64_t length = piece->length;
+        if (piece->kind == SL_PIECE_PHANTOM && seq->delivered == seq->next) {
+            sl_pieces_remove(held, pool, piece);
+            sl_sequence_skip(seq, length);
+        } else if (!rules->buffer_data) {
+            sl_pieces_remove(held, pool, piece);
+            sl_sequence_pass(seq, length);
+            seq->next = seq->delivered;
+        } else {
+            held->ahead = piece->next;
+            seq->next += length;
+        }
+    }
+}
+
+/* There is nothing any more from `position` to the piece `behind`: if `next` was past it, it comes back. */
+static inline void sl_sequence_retreat(struct sl_sequence *seq, uint64_t position, struct sl_piece *behind) {
+    if (position - seq->delivered < seq->next - seq->delivered) {
+        seq->next = position;
+        seq->held->ahead = behind;
+    }
+}
+
+/* Adds a piece of this kind in front of `behind`; data longer than a block as several. */
+static inline bool sl_sequence_add(struct sl_sequence *seq, struct sl_pool *pool, struct sl_piece *behind, uint8_t kind,
+                                   uint64_t position, uint64_t length, const uint8_t *bytes) {
+    struct sl_held *held = seq->held;
+    while (length) {
+        uint64_t part = bytes ? sl_min(length, SL_PIECE_MOST) : length;
+        struct sl_piece *piece = sl_pieces_add(held, pool, behind, kind, position, part, bytes);
+        if (!piece) {
+            sl_sequence_retreat(seq, position, behind);
+            return false;
+        }
+        if (held->ahead == behind && position - seq->delivered >= seq->next - seq->delivered)
+            held->ahead = piece;
+        position += part;
+        length -= part;
+        if (bytes)
+            bytes += part;
+    }
+    return true;
+}
+
+/* Takes what is not DATA out of [lo, hi), where bytes have come. That may be a phantom that already waits. */
+static inline bool sl_sequence_uncover(struct sl_sequence *seq, struct sl_pool *pool, uint64_t lo, uint64_t hi) {
+    const uint64_t origin = seq->delivered;
+    struct sl_piece *piece = sl_pieces_reach(seq->held, origin, lo), *next;
+    for (; piece && piece->position - origin < hi - origin; piece = next) {
+        next = piece->next;
+        if (piece->kind == SL_PIECE_DATA)
+            continue;
+        uint64_t position = piece->position, end = position + piece->length;
+        bool sticks_out_right = end - origin > hi - origin;
+        if (position - origin < lo - origin) {
+            piece->length = lo - position;
+            sl_sequence_retreat(seq, lo, next);
+            if (sticks_out_right)
+                return sl_sequence_add(seq, pool, next, piece->kind, hi, end - hi, NULL);
+        } else if (sticks_out_right) {
+            piece->position = hi;
+            piece->length = end - hi;
+            sl_sequence_retreat(seq, position, piece);
+        } else {
+            sl_pieces_remove(seq->held, pool, piece);
+            sl_sequence_retreat(seq, position, next);
+        }
+    }
+    return true;
+}
+
+/* Makes [lo, hi) known: new pieces of this kind where there are none; where there are, they stay, except
+ * that the policy may let bytes (`data`, of lo) replace bytes. False when memory ran out; all that did not
+ * need any is done. */
+SL_COLD bool sl_sequence_fill(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                              uint8_t kind, uint64_t lo, uint64_t hi, const uint8_t *data) {
+    const uint64_t origin = seq->delivered, start = lo - origin, end = hi - origin;
+    bool complete = true;
+    if (kind == SL_PIECE_DATA)
+        complete = sl_sequence_uncover(seq, pool, lo, hi);
+    struct sl_piece *piece = sl_pieces_reach(seq->held, origin, lo);
+    for (uint64_t at = start; at < end;) {
+        const uint8_t *bytes = data ? data + (at - start) : NULL;
+        uint64_t old_start = piece ? piece->position - origin : UINT64_MAX;
+        if (at < old_start) {
+            uint64_t stop = sl_min(old_start, end);
+            complete &= sl_sequence_add(seq, pool, piece, kind, origin + at, stop - at, bytes);
+            at = stop;
+        } else {
+            uint64_t old_end = old_start + piece->length, stop = sl_min(old_end, end);
+            if (bytes && sl_policy_new_wins(rules->policy, start, end, old_start, old_end))
+                memcpy(piece->bytes + (at - old_start), bytes, (size_t)(stop - at));
+            at = stop;
+            piece = piece->next;
+        }
+    }
+    return complete;
+}
+
+#endif

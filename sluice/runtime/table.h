@@ -1,0 +1,324 @@
+/* The instances of one layer, found by key: linear hashing (Litwin 1980) over an array that never moves.
+ *
+ * The index grows by one bucket at a time as instances are created, so no packet waits for a rehash. A
+ * bucket is one cache line of eight entries; the full hash stands in the entry, so that a split never
+ * touches an instance and a look-up touches one only to compare its key. A full bucket turns its last entry
+ * into a link to an overflow bucket. The hash is keyed, but nothing here depends on its quality except time. */
+#ifndef SL_TABLE_H
+#define SL_TABLE_H
+
+#include "bytes.h"
+
+#include <sys/mman.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define SL_NEVER UINT64_MAX
+#define SL_TABLE_MOST 0xfffffff0u   /* instances; above it slot numbers have other meanings */
+
+/* What every generated instance begins with; uint64_t key[key_words] follows directly. A slot that is free
+ * has slot == SL_SLOT_FREE, deadline == SL_NEVER, and in hash 1 + the free slot below it on the stack (or 0). */
+struct sl_instance {
+    uint64_t deadline;   /* in nanoseconds of packet time, or SL_NEVER */
+    uint32_t hash;
+    uint32_t slot;       /* its place in the table's array */
+};
+
+enum {
+    SL_BUCKET_ENTRIES = 8,
+    SL_BUCKET_LOAD = 3,      /* instances for each home bucket before one more is added: 21 bytes an instance */
+    SL_BUCKETS_LEAST = 16,   /* a power of two */
+};
+#define SL_SLOT_FREE UINT32_MAX
+#define SL_BUCKET_LINK UINT32_MAX   /* in place[7]: hash[7] is the number of an overflow bucket */
+
+/* Entries are packed to the front; place 0 is an empty entry. */
+struct sl_bucket {
+    uint32_t hash[SL_BUCKET_ENTRIES];
+    uint32_t place[SL_BUCKET_ENTRIES];   /* slot + 1 */
+} __attribute__((aligned(64)));
+
+struct sl_table {
+    uint8_t *instances;         /* max_instances * instance_bytes of address space */
+    size_t instance_bytes;
+    struct sl_bucket *home;     /* buckets that a hash leads to */
+    struct sl_bucket *spill;    /* overflow buckets */
+    uint32_t buckets;           /* home buckets in use: 2^level + those already split at this level */
+    uint32_t mask;              /* 2^(level+1) - 1 */
+    uint64_t secret[4];         /* from the seed */
+
+    uint32_t live;              /* instances */
+    uint32_t high_water;        /* slots ever used */
+    uint32_t max_instances;
+    uint32_t free_slot;         /* 1 + the slot freed last, or 0 */
+    uint32_t spill_used;        /* overflow buckets ever used */
+    uint32_t spill_free;        /* 1 + an overflow bucket free again (linked by hash[0]), or 0 */
+    unsigned key_words;
+    size_t home_bytes, spill_bytes;
+};
+
+__extension__ typedef unsigned __int128 sl_uint128;
+
+static inline uint64_t sl_fold(uint64_t a, uint64_t b) {
+    sl_uint128 product = (sl_uint128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+SL_COLD void sl_table_close(struct sl_table *table) {
+    if (table->instances)
+        munmap(table->instances, table->instance_bytes * table->max_instances);
+    if (table->home)
+        munmap(table->home, table->home_bytes);
+    if (table->spill)
+        munmap(table->spill, table->spill_bytes);
+    *table = (struct sl_table){0};
+}
+
+/* An empty table of at most max_instances (1 to SL_TABLE_MOST) of instance_bytes each (rounded up to 8; it
+ * includes struct sl_instance and the key). 0, or -1 when the address space cannot be had or the numbers
+ * make no sense; then nothing needs to be closed. */
+SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigned key_words, uint32_t max_instances,
+                          uint64_t seed) {
+    *table = (struct sl_table){0};
+    if (max_instances == 0 || max_instances > SL_TABLE_MOST || instance_bytes > 1u << 30 ||
+        instance_bytes < sizeof(struct sl_instance) + 8 * (size_t)key_words)
+        return -1;
+    table->instance_bytes = (instance_bytes + 7) & ~(size_t)7;
+    table->max_instances = max_instances;
+    table->key_words = key_words;
+    table->buckets = SL_BUCKETS_LEAST;
+    table->mask = 2 * SL_BUCKETS_LEAST - 1;
+    /* An overflow bucket is only added where seven entries stand before it, and all but the first behind a
+     * home bucket are full: a seventh of the instances is the most that there can be. */
+    table->home_bytes = ((size_t)max_instances / SL_BUCKET_LOAD + SL_BUCKETS_LEAST + 1) * sizeof(struct sl_bucket);
+    table->spill_bytes = ((size_t)max_instances / 7 + 2) * sizeof(struct sl_bucket);
+    for (int i = 0; i < 4; i++) {
+        /* splitmix64 (Steele et al. 2014): four unlike numbers from any seed, 0 too */
+        uint64_t z = (seed += UINT64_C(0x9e3779b97f4a7c15));
+        z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+        table->secret[i] = z ^ z >> 31;
+    }
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *instances = mmap(NULL, table->instance_bytes * max_instances, PROT_READ | PROT_WRITE, flags, -1, 0);
+    void *home = mmap(NULL, table->home_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    void *spill = mmap(NULL, table->spill_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    table->instances = instances == MAP_FAILED ? NULL : instances;
+    table->home = home == MAP_FAILED ? NULL : home;
+    table->spill = spill == MAP_FAILED ? NULL : spill;
+    if (!table->instances || !table->home || !table->spill) {
+        sl_table_close(table);
+        return -1;
+    }
+    return 0;
+}
+
+/* The keyed hash of a key; key_words is a literal at the call. */
+static inline uint32_t sl_table_hash(const struct sl_table *table, const uint64_t *key, unsigned key_words) {
+    uint64_t h = table->secret[0];
+    unsigned i = 0;
+    for (; i + 1 < key_words; i += 2)
+        h = sl_fold(key[i] ^ table->secret[1], key[i + 1] ^ h);
+    if (i < key_words)
+        h = sl_fold(key[i] ^ table->secret[1], h ^ table->secret[2]);
+    h = sl_fold(h ^ table->secret[2], table->secret[3]);
+    return (uint32_t)(h ^ h >> 32);
+}
+
+static inline struct sl_bucket *sl_table_home(const struct sl_table *table, uint32_t hash) {
+    uint32_t i = hash & table->mask;
+    return &table->home[i < table->buckets ? i : i & table->mask >> 1];
+}
+
+static inline struct sl_instance *sl_table_slot(const struct sl_table *table, uint32_t slot) {
+    return (struct sl_instance *)(void *)(table->instances + (size_t)slot * table->instance_bytes);
+}
+
+static inline uint64_t *sl_instance_key(struct sl_instance *instance) { return (uint64_t *)(void *)(instance + 1); }
+
+/* Bit i: entry i has this hash (it may be empty or a link). */
+static inline unsigned sl_bucket_match(const struct sl_bucket *bucket, uint32_t hash) {
+#ifdef __SSE2__
+    const __m128i wanted = _mm_set1_epi32((int)hash);
+    const __m128i *tags = (const __m128i *)(const void *)bucket->hash;
+    __m128i low = _mm_cmpeq_epi32(_mm_load_si128(tags), wanted);
+    __m128i high = _mm_cmpeq_epi32(_mm_load_si128(tags + 1), wanted);
+    return (unsigned)_mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(low, high), _mm_setzero_si128()));
+#else
+    unsigned found = 0;
+    for (unsigned i = 0; i < SL_BUCKET_ENTRIES; i++)
+        found |= (unsigned)(bucket->hash[i] == hash) << i;
+    return found;
+#endif
+}
+
+static inline struct sl_bucket *sl_bucket_next(const struct sl_table *table, const struct sl_bucket *bucket) {
+    return bucket->place[7] == SL_BUCKET_LINK ? &table->spill[bucket->hash[7]] : NULL;
+}
+
+/* The live instance with this key, or NULL. hash is sl_table_hash of the key; key_words a literal. */
+static inline struct sl_instance *sl_table_find(const struct sl_table *table, const uint64_t *key, unsigned key_words,
+                                                uint32_t hash) {
+    const struct sl_bucket *bucket = sl_table_home(table, hash);
+    do {
+        for (unsigned found = sl_bucket_match(bucket, hash); found; found &= found - 1) {
+            uint32_t slot = bucket->place[__builtin_ctz(found)] - 1;
+            if (slot >= table->max_instances)
+                continue;   /* an empty entry or the link, whose other half happens to equal the hash */
+            struct sl_instance *instance = sl_table_slot(table, slot);
+            uint64_t unlike = 0;
+            for (unsigned i = 0; i < key_words; i++)
+                unlike |= sl_instance_key(instance)[i] ^ key[i];
+            if (SL_LIKELY(unlike == 0))
+                return instance;
+        }
+    } while (__builtin_expect((bucket = sl_bucket_next(table, bucket)) != NULL, 0));
+    return NULL;
+}
+
+/* Asks for the cache line that sl_table_find will look at first. */
+static inline void sl_table_prefetch(const struct sl_table *table, uint32_t hash) {
+    __builtin_prefetch(sl_table_home(table, hash));
+}
+
+/* Asks for the instance that this hash probably belongs to; to be called when the line above has arrived. */
+static inline void sl_table_prefetch_instance(const struct sl_table *table, uint32_t hash) {
+    const struct sl_bucket *bucket = sl_table_home(table, hash);
+    unsigned found = sl_bucket_match(bucket, hash);
+    uint32_t slot = found ? bucket->place[__builtin_ctz(found)] - 1 : UINT32_MAX;
+    if (slot < table->max_instances)
+        __builtin_prefetch(sl_table_slot(table, slot), 1);
+}
+
+/* The live instance in this slot, or NULL. Any number is allowed. */
+static inline struct sl_instance *sl_table_at(const struct sl_table *table, uint32_t slot) {
+    if (slot >= table->high_water)
+        return NULL;
+    struct sl_instance *instance = sl_table_slot(table, slot);
+    return instance->slot == slot ? instance : NULL;
+}
+
+static inline unsigned sl_bucket_count(const struct sl_bucket *bucket) {
+    unsigned n = 0;
+    while (n < SL_BUCKET_ENTRIES && bucket->place[n] != 0 && bucket->place[n] != SL_BUCKET_LINK)
+        n++;
+    return n;
+}
+
+/* Adds an entry to the chain of a home bucket. Only the home bucket and the first behind it can have room:
+ * the others are full, so that this and the removal take the same time for a chain of any length. */
+static inline void sl_bucket_add(struct sl_table *table, struct sl_bucket *home, uint32_t hash, uint32_t place) {
+    struct sl_bucket *bucket = home, *first = sl_bucket_next(table, home);
+    unsigned n = first ? sl_bucket_count(bucket = first) : sl_bucket_count(home);
+    if (n == SL_BUCKET_ENTRIES || bucket->place[n] == SL_BUCKET_LINK) {
+        uint32_t number = table->spill_used;
+        if (table->spill_free) {
+            number = table->spill_free - 1;
+            table->spill_free = table->spill[number].hash[0];
+        } else {
+            table->spill_used++;
+        }
+        bucket = &table->spill[number];
+        *bucket = (struct sl_bucket){{0}, {0}};
+        n = 0;
+        if (!first) {   /* the home's last entry makes place for the link */
+            bucket->hash[0] = home->hash[7];
+            bucket->place[0] = home->place[7];
+            n = 1;
+        } else {
+            bucket->hash[7] = home->hash[7];
+            bucket->place[7] = SL_BUCKET_LINK;
+        }
+        home->hash[7] = number;
+        home->place[7] = SL_BUCKET_LINK;
+    }
+    bucket->hash[n] = hash;
+    bucket->place[n] = place;
+}
+
+static inline void sl_table_free_spill(struct sl_table *table, uint32_t number) {
+    table->spill[number].hash[0] = table->spill_free;
+    table->spill_free = number + 1;
+}
+
+/* Adds one home bucket: the next one in turn is split by one more bit of the hash. */
+SL_COLD void sl_table_grow(struct sl_table *table) {
+    struct sl_bucket *old = &table->home[table->buckets - (table->mask + 1) / 2];
+    struct sl_bucket entries = *old;
+    *old = (struct sl_bucket){{0}, {0}};
+    if (++table->buckets > table->mask)
+        table->mask = 2 * table->mask + 1;
+    for (;;) {
+        unsigned n = sl_bucket_count(&entries);
+        struct sl_bucket *next = sl_bucket_next(table, &entries);
+        uint32_t number = entries.hash[7];
+        struct sl_bucket rest = next ? *next : (struct sl_bucket){{0}, {0}};
+        if (next)
+            sl_table_free_spill(table, number);   /* copied: its memory may serve the two new chains */
+        for (unsigned i = 0; i < n; i++)
+            sl_bucket_add(table, sl_table_home(table, entries.hash[i]), entries.hash[i], entries.place[i]);
+        if (!next)
+            return;
+        entries = rest;
+    }
+}
+
+/* A new instance with this key, which no live instance has: deadline SL_NEVER, hash, slot and key written,
+ * the rest as the slot's last user left it (zero when there was none). NULL when max_instances are live.
+ * Its slot is the one freed last; when none is free, the first that was never used. */
+SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64_t *key, unsigned key_words,
+                                            uint32_t hash) {
+    uint32_t slot;
+    struct sl_instance *instance;
+    if (table->free_slot) {
+        slot = table->free_slot - 1;
+        instance = sl_table_slot(table, slot);
+        table->free_slot = instance->hash;
+    } else if (table->high_water < table->max_instances) {
+        slot = table->high_water++;
+        instance = sl_table_slot(table, slot);
+    } else {
+        return NULL;
+    }
+    instance->deadline = SL_NEVER;
+    instance->hash = hash;
+    instance->slot = slot;
+    memcpy(sl_instance_key(instance), key, 8 * (size_t)key_words);
+    sl_bucket_add(table, sl_table_home(table, hash), hash, slot + 1);
+    if (++table->live > (uint64_t)table->buckets * SL_BUCKET_LOAD)
+        sl_table_grow(table);
+    return instance;
+}
+
+/* Ends a live instance; its slot is the next to be used again. Nothing shrinks. */
+SL_COLD void sl_table_remove(struct sl_table *table, struct sl_instance *instance) {
+    struct sl_bucket *home = sl_table_home(table, instance->hash), *bucket = home;
+    unsigned i;
+    for (;; bucket = sl_bucket_next(table, bucket)) {
+        unsigned n = sl_bucket_count(bucket);
+        for (i = 0; i < n && bucket->place[i] != instance->slot + 1; i++)
+            ;
+        if (i < n)
+            break;
+    }
+    /* The hole is filled from the bucket that need not be full. */
+    struct sl_bucket *first = sl_bucket_next(table, home), *from = first ? first : home;
+    unsigned last = sl_bucket_count(from) - 1;
+    bucket->hash[i] = from->hash[last];
+    bucket->place[i] = from->place[last];
+    from->hash[last] = from->place[last] = 0;
+    if (first && last == 0) {
+        uint32_t number = home->hash[7];
+        home->hash[7] = first->hash[7];
+        home->place[7] = first->place[7];
+        sl_table_free_spill(table, number);
+    }
+    instance->deadline = SL_NEVER;
+    instance->hash = table->free_slot;
+    table->free_slot = instance->slot + 1;
+    instance->slot = SL_SLOT_FREE;
+    table->live--;
+}
+
+#endif

@@ -1,0 +1,4 @@
+"""Stacks of protocols, one file each.
+
+May import: lang, and the protocols that they stack.
+"""

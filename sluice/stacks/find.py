@@ -1,0 +1,92 @@
+"""Find the stack that a user means: one of ours by its name, or one in a Python file of the user's own."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+from pathlib import Path
+
+import sluice.stacks
+from sluice.lang import Stack
+from sluice.lang.errors import did_you_mean
+
+
+class UnknownStackError(Exception):
+    """There is no such stack; the message says what to do."""
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(f"{what}\n    {advice}")
+
+
+def stack_names() -> list[str]:
+    """Names of the stacks that come with Sluice."""
+    return sorted(item.name for item in pkgutil.iter_modules(sluice.stacks.__path__) if item.name != "find")
+
+
+def find_stack(name_or_path: str) -> Stack:
+    """The stack called so: a name out of `stack_names()`, or the path of a Python file that describes one.
+
+    The file makes one Stack at its top level, or calls the one that is meant `stack`; it may import what lies
+    beside it. Raises UnknownStackError, and whatever the user's file raises (DescriptionError has its line).
+    """
+    if name_or_path.endswith(".py") or os.sep in name_or_path:
+        return _from_file(Path(name_or_path))
+    if name_or_path in stack_names():
+        made = getattr(importlib.import_module(f"sluice.stacks.{name_or_path}"), name_or_path)()
+        assert isinstance(made, Stack)
+        return made
+    if Path(name_or_path + ".py").is_file():
+        advice = f"give the file as a path: ./{name_or_path}.py"
+    else:
+        advice = (
+            did_you_mean(name_or_path, stack_names())
+            + " Or give the path of a Python file that describes one."
+        )
+    raise UnknownStackError(f"there is no stack '{name_or_path}'", advice)
+
+
+def _from_file(path: Path) -> Stack:
+    if not path.is_file():
+        raise UnknownStackError(
+            f"{path}: no such file", "give the path of a Python file that describes a stack, or a name."
+        )
+    known = _execute(path)
+    named = known.get("stack")
+    if isinstance(named, Stack):
+        return named
+    found = {id(value): name for name, value in known.items() if isinstance(value, Stack)}
+    if not found:
+        raise UnknownStackError(
+            f"{path}: no variable is a Stack", "write stack = Stack() at the file's top level and fill it."
+        )
+    if len(found) > 1:
+        names = ", ".join(sorted(found.values()))
+        raise UnknownStackError(
+            f"{path}: several variables are stacks ({names})", "call the one that is meant `stack`."
+        )
+    stack = known[next(iter(found.values()))]
+    assert isinstance(stack, Stack)
+    return stack
+
+
+def _execute(path: Path) -> dict[str, object]:
+    """The variables of a user's file after it has run; its folder is searched for imports."""
+    path = path.resolve()
+    name = f"sluice_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UnknownStackError(f"{path}: not a Python file", "give it a name that ends in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(str(path.parent))
+    return vars(module)

@@ -1,0 +1,104 @@
+"""TCP/IP from the link layer to TCP, UDP and ICMP, with all that lies between.
+
+Enters by link types 1 (Ethernet), 113 and 276 (Linux cooked), 0 and 108 (BSD loopback), 101, 12, 14, 228 and
+229 (IP). Between: VLAN tags, LLC and SNAP, IPv4 and IPv6 with fragments and extension headers, authentication
+headers, IP in IP. Layer `other` takes what else IP carries. `ah6` is the authentication header among the
+extension headers of IPv6.
+"""
+
+from sluice.lang import Pred, Stack
+from sluice.protocols.ah import ah_parser
+from sluice.protocols.arp import arp_parser
+from sluice.protocols.ethernet import ethernet_parser
+from sluice.protocols.icmp import icmp_parser
+from sluice.protocols.icmp6 import icmp6_parser
+from sluice.protocols.ipv4 import ipv4_parser
+from sluice.protocols.ipv6 import ipv6_parser
+from sluice.protocols.ipv6_extension import ipv6_extension_parser
+from sluice.protocols.ipv6_fragment import ipv6_fragment_parser
+from sluice.protocols.llc import llc_parser
+from sluice.protocols.null import null_parser
+from sluice.protocols.other_ip import other_ip_parser
+from sluice.protocols.raw import raw_parser
+from sluice.protocols.sll import sll_parser
+from sluice.protocols.sll2 import sll2_parser
+from sluice.protocols.snap import snap_parser
+from sluice.protocols.tcp import tcp_parser
+from sluice.protocols.udp import udp_parser
+from sluice.protocols.vlan import vlan_parser
+
+
+def tcp_ip() -> Stack:
+    s = Stack("tcp_ip", depth=16)
+    s.eth = ethernet_parser()
+    s.vlan = vlan_parser()
+    s.llc = llc_parser()
+    s.snap = snap_parser()
+    s.arp = arp_parser()
+    s.sll = sll_parser()
+    s.sll2 = sll2_parser()
+    s.null = null_parser()
+    s.raw = raw_parser()
+    s.ipv4 = ipv4_parser()
+    s.ipv6 = ipv6_parser()
+    s.ext = ipv6_extension_parser()
+    s.frag = ipv6_fragment_parser()
+    s.ah = ah_parser()
+    s.ah6 = ah_parser()
+    s.icmp = icmp_parser()
+    s.icmp6 = icmp6_parser()
+    s.udp = udp_parser()
+    s.tcp = tcp_parser()
+    s.other = other_ip_parser()
+
+    for lower, ethertype in (
+        (s.eth, s.eth.header.type),
+        (s.vlan, s.vlan.header.type),
+        (s.snap, s.snap.temp.ethertype),
+        (s.sll, s.sll.header.protocol),
+        (s.sll2, s.sll2.header.protocol),
+    ):
+        s += (lower >> s.ipv4) + Pred(ethertype == 0x0800)
+        s += (lower >> s.ipv6) + Pred(ethertype == 0x86DD)
+        s += (lower >> s.arp) + Pred(ethertype == 0x0806)
+        tagged = (ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100) | (ethertype == 0x9200)
+        s += (lower >> s.vlan) + Pred(tagged)
+    s += (s.eth >> s.llc) + Pred(s.eth.header.type <= 1500)
+    s += (s.vlan >> s.llc) + Pred(s.vlan.header.type <= 1500)
+    s += (s.sll >> s.llc) + Pred(s.sll.header.protocol == 4)
+    s += (s.sll2 >> s.llc) + Pred(s.sll2.header.protocol == 4)
+
+    unnumbered = s.llc.header.control == 3
+    s += (s.llc >> s.snap) + Pred((s.llc.header.dsap == 0xAA) & (s.llc.header.ssap == 0xAA) & unnumbered)
+    s += (s.llc >> s.ipv4) + Pred((s.llc.header.dsap == 6) & (s.llc.header.ssap == 6) & unnumbered)
+
+    s += (s.raw >> s.ipv4) + Pred(s.raw.header.version == 4)
+    s += (s.raw >> s.ipv6) + Pred(s.raw.header.version == 6)
+    family = s.null.temp.family
+    s += (s.null >> s.ipv4) + Pred(family == 2)
+    s += (s.null >> s.ipv6) + Pred((family == 10) | (family == 24) | (family == 28) | (family == 30))
+
+    over4 = ((s.ipv4, s.ipv4.header.protocol), (s.ah, s.ah.header.next))
+    over6 = (
+        (s.ipv6, s.ipv6.header.next),
+        (s.ext, s.ext.header.next),
+        (s.frag, s.frag.perm.next),
+        (s.ah6, s.ah6.header.next),
+    )
+    for lower, protocol in (*over4, *over6):
+        s += (lower >> s.tcp) + Pred(protocol == 6)
+        s += (lower >> s.udp) + Pred(protocol == 17)
+        s += (lower >> s.ipv4) + Pred(protocol == 4)
+        s += (lower >> s.ipv6) + Pred(protocol == 41)
+    for lower, protocol in over4:
+        s += (lower >> s.icmp) + Pred(protocol == 1)
+        s += (lower >> s.ah) + Pred(protocol == 51)
+    for lower, protocol in over6:
+        s += (lower >> s.icmp6) + Pred(protocol == 58)
+        s += (lower >> s.ah6) + Pred(protocol == 51)
+        s += (lower >> s.frag) + Pred(protocol == 44)
+        options = (protocol == 0) | (protocol == 43) | (protocol == 60)
+        s += (lower >> s.ext) + Pred(options | (protocol == 135) | (protocol == 139) | (protocol == 140))
+    for lower, protocol in (*over4, *over6):
+        s += (lower >> s.other) + Pred(protocol != 59)  # 59: nothing follows
+    return s

@@ -1,0 +1,103 @@
+"""Golden cases of passes: text in, text out, and a heading for each.
+
+    == a name that says what happens
+    graph ... (before)
+    --
+    graph ... (after)
+
+The registers of instance and context that a graph uses are declared as it needs them, so that a case is
+nothing but its graph. Both sides must satisfy the verifier. With SLUICE_UPDATE_GOLDEN=1 in the environment
+the right sides are written anew; look at the difference before you believe it.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluice.ir.expression import Const, Reg, is_bytes
+from sluice.ir.graph import Block, EventShape, Graph, InstanceLayout, KeyPart, LayerProgram, Program, Rules
+from sluice.ir.instruction import Assign, Call, End, NextLayer
+from sluice.ir.text import parse_graph, print_graph
+from sluice.ir.verify import verify
+
+FOLDER = Path(__file__).parent.parent / "golden" / "passes"
+UPDATE = os.environ.get("SLUICE_UPDATE_GOLDEN") == "1"
+
+
+@dataclass
+class Case:
+    """A graph before a pass and after it."""
+
+    name: str
+    before: str
+    after: str
+
+
+def cases(file: str) -> list[Case]:
+    """All cases of a golden file."""
+    found: list[Case] = []
+    for part in (FOLDER / file).read_text().split("\n== ")[1:]:
+        name, _, rest = part.partition("\n")
+        before, _, after = rest.partition("--\n")
+        found.append(Case(name.strip(), before.strip() + "\n", after.strip() + "\n"))
+    return found
+
+
+def program_of(graph: Graph) -> Program:
+    """A program around a main graph, with all that the graph uses and does not declare."""
+    registers = graph.registers().values()
+    kept = [reg for reg in registers if reg.space in ("perm", "inst")]
+    fields = tuple((reg, 3 if reg.name == "inst.state" else 0) for reg in kept)
+    slots = tuple(reg for reg in registers if reg.space == "slot")
+    calls = [item for item in graph.instructions() if isinstance(item, Call)]
+    layer = LayerProgram(
+        "g",
+        "g",
+        "p",
+        graph,
+        instance=InstanceLayout("t", (KeyPart("a", 16),), False, True, fields, 1),
+        rules=Rules(32, False, "first", False, True, 1000, 10, 10, 0, (Reg("v.fin", 1),)),
+        events={item.event: shape_of(item) for item in calls},
+    )
+    unit = Reg("local.unit", 0)
+    fills = [Assign(reg, unit if reg.is_bytes else Const(1)) for reg in slots]
+    below = Graph("below", "entry", (unit,), {})
+    below.blocks["entry"] = Block("entry", [*fills, NextLayer("g", unit), End("passed")])
+    above = parse_graph("graph up (local.unit:bytes)\nentry:\n  End('ended')\n")
+    layers = {
+        "below": LayerProgram("below", "below", "p", below),
+        "g": layer,
+        "up": LayerProgram("up", "up", "p", above),
+    }
+    return Program("test", layers, ((None, "below"),), slots, 4)
+
+
+def shape_of(call: Call) -> EventShape:
+    """An event that has the fields which a Call gives it."""
+    fields = tuple((f"f{n}", 0 if is_bytes(item) else 64) for n, item in enumerate(call.values))
+    return EventShape(call.event, fields, "")
+
+
+def check(case: Case, file: str, run: Callable[[Program], Program]) -> None:
+    """The pass makes of the left side the right one, leaves its input alone, and finds nothing more to do."""
+    program = program_of(parse_graph(case.before))
+    verify(program)
+    before = print_graph(program.layers["g"].main)
+    result = run(program)
+    verify(result)
+    after = print_graph(result.layers["g"].main)
+    assert print_graph(program.layers["g"].main) == before
+    if UPDATE:
+        update(file, case, after)
+        return
+    assert after == case.after
+    assert print_graph(run(result).layers["g"].main) == after
+
+
+def update(file: str, case: Case, after: str) -> None:
+    """Write the right side of a case anew."""
+    intro = (FOLDER / file).read_text().split("\n== ")[0].rstrip() + "\n"
+    found = [Case(c.name, c.before, after if c.name == case.name else c.after) for c in cases(file)]
+    text = "".join(f"\n== {c.name}\n{c.before}--\n{c.after}" for c in found)
+    (FOLDER / file).write_text(intro + text)

@@ -1,0 +1,137 @@
+"""Golden cases of pass `constants`; see tests/golden/passes/constants.txt."""
+
+import random
+
+import pytest
+from golden_passes import Case, cases, check
+
+from sluice.ir.expression import ARITHMETIC, COMPARISONS, Binary, Const, Expr, Flip, Reg, calculate, show
+from sluice.ir.text import parse_graph
+from sluice.passes import constants
+from sluice.passes.simplify import simplify
+
+FILE = "constants.txt"
+
+
+@pytest.mark.parametrize("case", cases(FILE), ids=lambda case: case.name)
+def test_golden(case: Case):
+    check(case, FILE, constants.run)
+
+
+A, BIT, WIDE = Reg("header.a", 8), Reg("header.bit", 1), Reg("header.wide", 64)
+DATA = Reg("local.data", 0)
+REGISTERS = {reg.name: reg.bits for reg in (A, BIT, WIDE, DATA)}
+
+SIMPLE = {
+    "(2 + 3)": "5",
+    "(1 - 2)": "18446744073709551615",
+    "(1 -.32 2)": "4294967295",
+    "(4294967295 +.32 1)": "0",
+    "(7 / 0)": "0",
+    "(1 << 64)": "0",
+    "(4294967295 <.32 0)": "1",
+    "flip.8(1)": "254",
+    "length(local.data[3:3])": "0",
+    "captured(local.data[3:2])": "0",
+    "(header.a + 0)": "header.a",
+    "(0 + header.a)": "header.a",
+    "(header.wide +.32 0)": "(header.wide +.32 0)",
+    "(header.a +.32 0)": "header.a",
+    "(header.a * 1)": "header.a",
+    "(header.a * 0)": "0",
+    "(header.a & 0)": "0",
+    "(header.a | 0)": "header.a",
+    "(header.a ^ header.a)": "0",
+    "(header.a - header.a)": "0",
+    "(header.a & header.a)": "header.a",
+    "(header.a & 255)": "header.a",
+    "(header.a & 127)": "(header.a & 127)",
+    "(header.a >> 8)": "0",
+    "(header.wide >> 8)": "(header.wide >> 8)",
+    "(header.a % 1)": "0",
+    "(0 / header.a)": "0",
+    "((header.a + 3) + 4)": "(header.a + 7)",
+    "((header.a & 3) & 4)": "0",
+    "((header.a << 3) << 61)": "0",
+    "((header.a << 3) << 2)": "(header.a << 5)",
+    "((header.wide << 3) >> 3)": "((header.wide << 3) >> 3)",
+    "((header.a +.32 3) + 4)": "((header.a +.32 3) + 4)",
+    "(header.a == header.a)": "1",
+    "(header.a < header.a)": "0",
+    "(header.a == 256)": "0",
+    "(header.a < 256)": "1",
+    "(header.a <= 255)": "1",
+    "(header.a <= 254)": "(header.a <= 254)",
+    "(header.a >= 0)": "1",
+    "(header.a > 0)": "(header.a != 0)",
+    "(header.a >.32 0)": "(header.a >.32 0)",
+    "(5 < header.a)": "(header.a > 5)",
+    "(5 <.32 header.a)": "(header.a >.32 5)",
+    "(header.bit == 1)": "header.bit",
+    "(header.bit != 1)": "flip.1(header.bit)",
+    "((header.a < 4) == 0)": "(header.a >= 4)",
+    "flip.1((header.a == 4))": "(header.a != 4)",
+    "flip.1((header.a <.32 4))": "flip.1((header.a <.32 4))",
+    "flip.8((header.a == 4))": "flip.8((header.a == 4))",
+    "flip.1(flip.1(header.bit))": "header.bit",
+    "flip.1(flip.1(header.a))": "flip.1(flip.1(header.a))",
+    "length(local.data[0:])": "length(local.data)",
+    "length(local.data[2:10][1:4])": "length(local.data[3:6])",
+    "length(local.data[2:10][1:])": "length(local.data[3:10])",
+    "length(local.data[2:10][9:12])": "0",
+}
+
+
+def parse(text: str) -> Expr:
+    declared = ", ".join(f"{name}:{f'u{bits}' if bits else 'bytes'}" for name, bits in REGISTERS.items())
+    graph = parse_graph(f"graph g ({declared})\nentry:\n  Return({text})\n")
+    (found,) = graph.blocks["entry"].terminator.expressions()
+    return found
+
+
+@pytest.mark.parametrize(("text", "simple"), SIMPLE.items(), ids=SIMPLE)
+def test_simplify(text: str, simple: str):
+    assert show(simplify(parse(text))) == simple
+
+
+def value(expression: Expr, registers: dict[str, int]) -> int:
+    """What a number expression without bytes means; what the interpreter does, in a few lines."""
+    match expression:
+        case Const(number):
+            return number
+        case Reg(name, _):
+            return registers[name]
+        case Binary(operator, left, right, serial):
+            return calculate(operator, value(left, registers), value(right, registers), serial)
+        case Flip(operand, bits):
+            return ~value(operand, registers) & ((1 << bits) - 1)
+        case _:
+            raise AssertionError(expression)
+
+
+def random_expression(chance: random.Random, depth: int) -> Expr:
+    if depth == 0 or chance.random() < 0.15:
+        constants = [0, 1, 2, 3, 7, 8, 63, 64, 127, 128, 255, 256, (1 << 32) - 1, 1 << 63, (1 << 64) - 1]
+        return chance.choice([A, BIT, WIDE, Const(chance.choice(constants))])
+    if chance.random() < 0.2:
+        return Flip(random_expression(chance, depth - 1), chance.choice([1, 8, 64]))
+    operator = chance.choice(ARITHMETIC + COMPARISONS)
+    serial = chance.choice([0, 0, 8, 32]) if operator in ("+", "-", "<", "<=", ">", ">=") else 0
+    left = random_expression(chance, depth - 1)
+    right = left if chance.random() < 0.1 else random_expression(chance, depth - 1)
+    return Binary(operator, left, right, serial)
+
+
+def test_simplify_keeps_the_value():
+    chance = random.Random(1)
+    for _ in range(5000):
+        expression = random_expression(chance, 4)
+        simpler = simplify(expression)
+        assert simplify(simpler) == simpler
+        for _ in range(8):
+            registers = {
+                reg.name: chance.choice([0, 1, 2, chance.getrandbits(64), (1 << 64) - 1])
+                & ((1 << reg.bits) - 1)
+                for reg in (A, BIT, WIDE)
+            }
+            assert value(simpler, registers) == value(expression, registers), show(expression)

@@ -1,0 +1,200 @@
+"""The pipeline: passes by name, the verifier behind each, nothing left to do the second time."""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import pytest
+
+from sluice.ir.build import Hook, build
+from sluice.ir.copy import copy_program
+from sluice.ir.graph import Program
+from sluice.ir.instruction import Load, NextLayer
+from sluice.ir.text import print_program
+from sluice.ir.verify import VerifyError, verify
+from sluice.lang import (
+    PSM,
+    Assemble,
+    Assign,
+    Bit,
+    Connectionless,
+    If,
+    Pred,
+    PSMState,
+    Sequence,
+    Stack,
+    UInt,
+    layout,
+)
+from sluice.passes import pipeline
+from sluice.passes.pipeline import PASSES, Pass, run
+
+
+class eth_hdr(layout):
+    dmac = Bit(48)
+    smac = Bit(48)
+    type = UInt(16)
+
+
+class ip_hdr(layout):
+    version = Bit(4)
+    ihl = Bit(4)
+    tos = Bit(8)
+    tot_len = UInt(16)
+    id = Bit(16)
+    blank = Bit(1)
+    dont_frag = Bit(1)
+    more_frag = Bit(1)
+    f1 = Bit(5)
+    f2 = Bit(8)
+    ttl = Bit(8)
+    protocol = Bit(8)
+    check = Bit(16)
+    saddr = Bit(32)
+    daddr = Bit(32)
+
+
+class ip_temp(layout):
+    offset = Bit(16)
+    length = Bit(16)
+
+
+def eth_parser() -> Any:
+    eth: Any = Connectionless()
+    eth.header = eth_hdr
+    return eth
+
+
+def ip_parser() -> Any:
+    """The IP of the paper's appendix C.1."""
+    ip: Any = Connectionless()
+    ip.header = ip_hdr
+    ip.selector = [ip.header.saddr, ip.header.daddr]
+    ip.temp = ip_temp
+    ip.prep = Assign(ip.temp.offset, ((ip.header.f1 << 8) + ip.header.f2) << 3) + Assign(
+        ip.temp.length, ip.header.tot_len - (ip.header.ihl << 2)
+    )
+    ip.seq = Sequence(meta=ip.temp.offset, data=ip.payload[: ip.temp.length])
+    DUMP = PSMState(start=True, accept=True)
+    FRAG = PSMState()
+    ip.psm = PSM(DUMP, FRAG)
+    ip.psm.dump = (DUMP >> DUMP) + Pred(
+        ((ip.header.dont_frag == 1) & (ip.temp.offset == 0))
+        | ((ip.header.more_frag == 0) & (ip.temp.offset == 0))
+    )
+    ip.psm.frag = (DUMP >> FRAG) + Pred((ip.header.more_frag == 1) | (ip.temp.offset != 0))
+    ip.psm.more = (FRAG >> FRAG) + Pred(ip.header.more_frag == 1)
+    ip.psm.last = (FRAG >> DUMP) + Pred(ip.v.header.more_frag == 0)
+    taken = cast(Any, ip.psm)
+    ip.event.asm = If(taken.dump | taken.last) >> Assemble()
+    return ip
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    stack = Stack()
+    stack.eth = eth_parser()
+    stack.ip = ip_parser()
+    stack += (stack.eth >> stack.ip) + Pred(stack.eth.header.type == 0x800)
+    return build(stack, frozenset({Hook("*", "data"), Hook("*", "gap"), Hook("*", "end")}))
+
+
+def size(program: Program) -> int:
+    """Number of instructions."""
+    return sum(
+        1 for layer in program.layers.values() for graph in layer.graphs() for _ in graph.instructions()
+    )
+
+
+def test_the_built_program_is_sound(program: Program):
+    verify(program)
+
+
+def test_smaller_and_nothing_left_to_do(program: Program):
+    once = run(program)
+    assert size(once) < 0.75 * size(program)
+    assert print_program(run(once)) == print_program(once)
+
+
+def test_input_stays(program: Program):
+    before = print_program(program)
+    run(program)
+    assert print_program(program) == before
+
+
+def test_none(program: Program):
+    assert run(program, "none") is program
+
+
+def names_run(program: Program, passes: str | Iterable[str]) -> list[str]:
+    seen: list[str] = []
+    run(program, passes, observer=lambda name, _: seen.append(name))
+    return seen
+
+
+def test_by_name(program: Program):
+    assert names_run(program, "all") == [item.name for item in PASSES]
+    assert names_run(program, "none") == []
+    assert names_run(program, []) == []
+    for item in PASSES:
+        assert names_run(program, [item.name]) == [item.name]
+        assert names_run(program, item.name) == [item.name]
+
+
+def test_order_is_that_of_the_pipeline(program: Program):
+    backwards = [item.name for item in reversed(PASSES)]
+    assert names_run(program, backwards) == backwards[::-1]
+
+
+def test_every_pass_alone_leaves_a_sound_program(program: Program):
+    for item in PASSES:
+        result = run(program, [item.name])
+        assert size(result) <= size(program)
+        assert print_program(run(result, [item.name])) == print_program(result)
+
+
+def test_names_are_unique():
+    assert len({item.name for item in PASSES}) == len(PASSES)
+
+
+def test_unknown_name(program: Program):
+    with pytest.raises(ValueError, match=r"unknown pass 'constant'; the passes are constants, dead_code"):
+        run(program, ["dead_code", "constant"])
+
+
+def test_observer_sees_every_program(program: Program):
+    sizes: list[int] = []
+    result = run(program, observer=lambda _, after: sizes.append(size(after)))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == size(result)
+
+
+def without_checks(program: Program) -> Program:
+    """A broken pass: it reads where nothing was checked."""
+    result = copy_program(program)
+    for layer in result.layers.values():
+        for item in layer.main.instructions():
+            if isinstance(item, Load):
+                item.at += 8000
+    return result
+
+
+def test_verifier_runs_behind_every_pass(program: Program, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pipeline, "PASSES", (*PASSES, Pass("broken", without_checks)))
+    with pytest.raises(VerifyError, match=r"^after pass 'broken': graph 'eth'.* reads 1014 bytes") as caught:
+        run(program)
+    assert caught.value.stage == "broken"
+
+
+def test_verifier_can_be_switched_off(program: Program, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pipeline, "PASSES", (Pass("broken", without_checks),))
+    run(copy_program(program), verify=False)
+
+
+def test_input_is_verified(program: Program):
+    broken = copy_program(program)
+    for item in broken.layers["eth"].main.instructions():
+        if isinstance(item, NextLayer):
+            item.layer = "nowhere"
+    with pytest.raises(VerifyError, match="layer 'nowhere' does not exist") as caught:
+        run(broken)
+    assert caught.value.stage == ""

@@ -1,0 +1,112 @@
+/* table.h. */
+#include "table_model.h"
+
+static void test_slots(void) {
+    CASE("slots: the one freed last first, then the first never used");
+    struct sl_table table;
+    CHECK(sl_table_open(&table, sizeof(struct test_instance), 2, 4, 7) == 0);
+    struct sl_instance *made[5];
+    for (uint64_t i = 0; i < 5; i++) {
+        uint64_t key[2] = {i, 0};
+        made[i] = sl_table_create(&table, key, 2, sl_table_hash(&table, key, 2));
+        CHECK((made[i] != NULL) == (i < 4));
+        CHECK(!made[i] || made[i]->slot == i);
+    }
+    CHECK(table.live == 4 && table.high_water == 4 && table.max_instances == 4);
+    sl_table_remove(&table, made[1]);
+    sl_table_remove(&table, made[3]);
+    CHECK(table.live == 2 && table.high_water == 4);
+    CHECK(!sl_table_at(&table, 1) && !sl_table_at(&table, 3) && sl_table_at(&table, 2) == made[2]);
+    CHECK(!sl_table_at(&table, 4) && !sl_table_at(&table, UINT32_MAX));
+    CHECK(made[1]->deadline == SL_NEVER);   /* a sweep passes it by the deadline alone */
+    const uint64_t key[2] = {9, 9};
+    const uint64_t other[2] = {9, 8};
+    CHECK(sl_table_create(&table, key, 2, 1) == made[3]);
+    CHECK(sl_table_create(&table, other, 2, 1) == made[1]);
+    CHECK(sl_table_find(&table, key, 2, 1) == made[3] && sl_table_find(&table, other, 2, 1) == made[1]);
+    sl_table_close(&table);
+
+    CASE("what is not cleared: the bytes behind the key");
+    CHECK(sl_table_open(&table, sizeof(struct test_instance), 2, 1, 7) == 0);
+    struct test_instance *instance = (struct test_instance *)(void *)sl_table_create(&table, key, 2, 5);
+    CHECK(instance->mark == 0);
+    instance->mark = 77;
+    sl_table_remove(&table, &instance->head);
+    CHECK((struct test_instance *)(void *)sl_table_create(&table, other, 2, 5) == instance && instance->mark == 77);
+    sl_table_close(&table);
+
+    CASE("an empty entry is not found, whatever the hash");
+    CHECK(sl_table_open(&table, sizeof(struct test_instance), 2, 4, 7) == 0);
+    const uint64_t zero[2] = {0, 0};
+    CHECK(!sl_table_find(&table, zero, 2, 0));
+    sl_table_remove(&table, sl_table_create(&table, zero, 2, 0));
+    CHECK(!sl_table_find(&table, zero, 2, 0));
+    sl_table_close(&table);
+
+    CASE("numbers that make no sense are refused");
+    CHECK(sl_table_open(&table, sizeof(struct test_instance), 2, 0, 7) == -1);
+    CHECK(sl_table_open(&table, sizeof(struct test_instance), 4, 1, 7) == -1);
+    CHECK(sl_table_open(&table, sizeof(struct test_instance), 2, UINT32_MAX, 7) == -1);
+}
+
+static void test_hash(void) {
+    CASE("the hash depends on the seed, and on each word");
+    struct sl_table a, b;
+    CHECK(sl_table_open(&a, 64, 2, 4, 1) == 0 && sl_table_open(&b, 64, 2, 4, 2) == 0);
+    unsigned same = 0, collisions = 0;
+    for (uint64_t i = 0; i < 1000; i++) {
+        uint64_t key[3] = {i, i + 1, i + 2};
+        same += sl_table_hash(&a, key, 2) == sl_table_hash(&b, key, 2);
+        for (unsigned words = 1; words <= 3; words++) {
+            uint32_t hash = sl_table_hash(&a, key, words);
+            for (unsigned bit = 0; bit < 64 * words; bit++) {
+                key[bit / 64] ^= UINT64_C(1) << bit % 64;
+                collisions += hash == sl_table_hash(&a, key, words);
+                key[bit / 64] ^= UINT64_C(1) << bit % 64;
+            }
+        }
+    }
+    CHECK(same < 3 && collisions < 3);
+    sl_table_close(&a);
+    sl_table_close(&b);
+}
+
+static void test_million(void) {
+    CASE("a million instances: found, in short chains, with an index of at most 24 bytes each");
+    enum { N = 1000000 };
+    struct sl_table table;
+    CHECK(sl_table_open(&table, sizeof(struct test_instance), 2, N, 3) == 0);
+    for (uint64_t i = 0; i < N; i++) {
+        uint64_t key[2] = {i, i >> 3};
+        CHECK(sl_table_create(&table, key, 2, sl_table_hash(&table, key, 2)) != NULL);
+    }
+    for (uint64_t i = 0; i < N; i++) {
+        uint64_t key[2] = {i, i >> 3};
+        struct sl_instance *found = sl_table_find(&table, key, 2, sl_table_hash(&table, key, 2));
+        CHECK(found && found->slot == i);
+    }
+    CHECK(((uint64_t)table.buckets + table.spill_used) * sizeof(struct sl_bucket) <= 24 * (uint64_t)N);
+    printf("  index: %.1f bytes an instance, %u of %u buckets overflowed\n",
+           (double)(table.buckets + table.spill_used) * sizeof(struct sl_bucket) / N, table.spill_used, table.buckets);
+    table_check(&table);
+    for (uint32_t slot = 0; slot < N; slot++)
+        sl_table_remove(&table, sl_table_at(&table, slot));
+    CHECK(table.live == 0);
+    table_check(&table);
+    sl_table_close(&table);
+}
+
+int main(void) {
+    test_slots();
+    test_hash();
+    test_million();
+    CASE("against a naive table: 1,000,000 steps");
+    table_drive(&(struct choices){.seed = 1}, 1000000, MODEL_KEYS, MODEL_KEYS, 0);
+    CASE("against a naive table: fewer instances than keys");
+    table_drive(&(struct choices){.seed = 2}, 200000, 1000, 100, 0);
+    CASE("against a naive table: all keys share 1, 3 or 50 hashes");
+    table_drive(&(struct choices){.seed = 3}, 20000, 300, 300, 1);
+    table_drive(&(struct choices){.seed = 4}, 50000, 1000, 1000, 3);
+    table_drive(&(struct choices){.seed = 5}, 100000, MODEL_KEYS, MODEL_KEYS, 50);
+    return 0;
+}

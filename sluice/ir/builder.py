@@ -21,15 +21,17 @@ class GraphBuilder:
         self.current: Block | None = self._open("entry")
 
     def _open(self, name: str) -> Block:
+        if name in self.graph.blocks:
+            raise AssertionError(f"block '{name}' is opened twice")
         block = Block(name)
         self.graph.blocks[name] = block
         return block
 
     def name(self, wish: str) -> str:
         """A block name that is not taken yet."""
-        count = self._names.get(wish, 0)
-        self._names[wish] = count + 1
-        return wish if count == 0 else f"{wish}_{count + 1}"
+        count = self._names.get(wish, 0) + 1
+        self._names[wish] = count
+        return wish if count == 1 else f"{wish} #{count}"
 
     @contextmanager
     def at(self, where: Where) -> Iterator[None]:

@@ -683,7 +683,8 @@ def test_a_list_of_options() -> None:
 
     parser: Any = Connectionless(name="p")
     parser.header = head
-    parser.header += AnyUntil([value, end], parser.cursor < parser.header.size)
+    options: Any = AnyUntil([value, end], parser.cursor < parser.header.size)
+    parser.header += options
     parser.event.number = If(parser.header_contain(value)) >> Assign(
         seen_number.number, parser.header.number
     ) + Callback(seen_number)

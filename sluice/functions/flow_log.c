@@ -143,18 +143,12 @@ static struct row *row_new(struct flow_log *log, const struct sl_event *event)
     return row;
 }
 
-/* The row's direction of what an event of `side` tells; NULL where no row is kept. */
-static struct direction *way_of(const struct sl_event *event)
+/* The flow that an event belongs to, with its row; NULL where no row is kept. Events of the first packet may come before
+ * its `packet`: data behind which the snap length cut, and the gap. */
+static struct flow *flow_of(const struct sl_event *event)
 {
     if (!event->instance || !event->layer->oriented)
         return NULL;
-    struct flow *flow = SLUICE_STATE_OF(event);
-    return flow->row ? &flow->row->way[(event->side ^ flow->first_side) & 1] : NULL;
-}
-
-SLUICE_ON(any, packet) {
-    if (!event->instance || !event->layer->oriented)
-        return;
     struct flow *flow = SLUICE_STATE_OF(event);
     if (!flow->row) {
         struct flow_log *log = SLUICE_WORKER_OF(event->box);
@@ -162,13 +156,26 @@ SLUICE_ON(any, packet) {
         flow->row = row_new(log, event);
         if (!flow->row) {
             log->lost++;
-            return;
+            return NULL;
         }
     }
+    return flow;
+}
+
+/* The row's direction of what an event of `side` tells; NULL where no row is kept. */
+static struct direction *way_of(const struct sl_event *event)
+{
+    const struct flow *flow = flow_of(event);
+    return flow ? &flow->row->way[(event->side ^ flow->first_side) & 1] : NULL;
+}
+
+SLUICE_ON(any, packet) {
     struct direction *way = way_of(event);
+    if (!way)
+        return;
     way->packets++;
     way->payload += data->length;
-    flow->row->last = event->box->time;
+    SLUICE_STATE_OF(event)->row->last = event->box->time;
 }
 
 SLUICE_ON(any, data) {

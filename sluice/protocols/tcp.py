@@ -332,6 +332,8 @@ def tcp_parser(limit=1 << 20, policy="first", resets="window", history=0):
     for transition in (tcp.psm.hs1, tcp.psm.hs1_missed, tcp.psm.hs2, tcp.psm.hs2_before):
         transition.timeout = HANDSHAKE
 
+    # What a reset carries (a reason in words, RFC 9293, 3.5.3) is no part of the stream, and not counted with its payload.
+    tcp.sdu = If(header.rst == 0) >> tcp.payload >> Else() >> tcp.payload[:0]
     tcp.event.asm = If(header.rst == 0) >> Assemble()
     tcp.timeout = 300.0
     return tcp

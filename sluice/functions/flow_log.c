@@ -202,6 +202,12 @@ SLUICE_ON(any, gap) {
         return;
     way->broken = true;
     struct row *row = SLUICE_STATE_OF(event)->row;
+    uint8_t side = (uint8_t)((event->side ^ SLUICE_STATE_OF(event)->first_side) & 1);
+    struct hole *last = row->hole_count ? &row->holes[row->hole_count - 1] : NULL;
+    if (last && last->side == side && last->cause == data->cause && last->offset + last->length == data->offset) {
+        last->length += data->length;   /* one hole, given up in steps: up to a packet without data that lay in it */
+        return;
+    }
     if (row->hole_count == row->hole_room) {
         uint32_t room = row->hole_room ? 2 * row->hole_room : 4;
         struct hole *holes = realloc(row->holes, room * sizeof *holes);
@@ -210,7 +216,6 @@ SLUICE_ON(any, gap) {
         row->holes = holes;
         row->hole_room = room;
     }
-    uint8_t side = (uint8_t)((event->side ^ SLUICE_STATE_OF(event)->first_side) & 1);
     row->holes[row->hole_count++] = (struct hole){data->offset, data->length, side, (uint8_t)data->cause};
 }
 

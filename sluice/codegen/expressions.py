@@ -17,7 +17,7 @@ def place(register: Reg) -> str:
     if register.space in ("perm", "inst"):
         return f"inst->{member(register)}"
     if register.space == "slot":
-        return f"box->slot_{member(register)}"
+        return f"box->slots.{member(register)}"
     return variable(register)
 
 

@@ -59,6 +59,7 @@ class LayerWriter:
         self.table = names.tables[layer.instance.table] if layer.instance is not None else None
         self.index = list(names.program.layers).index(layer.name)
         self.may_be_fresh = any(isinstance(i, ir.FreshInst) for i in layer.main.instructions())
+        self.may_be_fresh |= self.table is not None and self.table.busy
         self._line = ""
 
     # --- functions ----------------------------------------------------------------------------------------
@@ -288,10 +289,18 @@ class LayerWriter:
             f"    evict_{word}(box);",
             f"    inst = ({table.struct} *)sl_table_create(&{at}, key, {table.words}, hash);",
             "}",
+        ]
+        stored = [
             "inst->number = ++box->base.created;",
-            f"inst->swapped = {'flip' if table.oriented else '0'};",
             self._count("instances"),
         ]
+        if table.busy:  # every instance may be in use by the packets that this one came out of
+            out.append("if (SL_LIKELY(inst)) {")
+            out += ["    " + line for line in stored]
+            out += ["} else {", *("    " + line for line in self._unstored()), "}"]
+        else:
+            out += stored
+        out.append(f"inst->swapped = {'flip' if table.oriented else '0'};")
         return out + self._begin(stored_instance=True)
 
     def _begin(self, stored_instance: bool) -> list[str]:
@@ -314,8 +323,12 @@ class LayerWriter:
         return function_states(self.table, self.names.functions)
 
     def _fresh(self, _: ir.Instruction) -> list[str]:
+        return [*self._unstored(), "inst->swapped = 0;", *self._begin(stored_instance=False)]
+
+    def _unstored(self) -> list[str]:
+        """An instance that only this packet knows."""
         out = ["inst = &fresh_instance;", "inst->head.slot = SL_SLOT_FRESH;", "inst->head.deadline = SL_NEVER;"]
-        return out + ["inst->number = 0;", "inst->swapped = 0;", *self._begin(stored_instance=False)]
+        return [*out, "inst->number = 0;"]
 
     def _destroy(self, _: ir.Instruction) -> list[str]:
         table = self.table
@@ -330,7 +343,11 @@ class LayerWriter:
         return [*out, "if (inst->head.slot != SL_SLOT_FRESH) {", *("    " + line for line in remove), "}"]
 
     def _end_inst(self, i: ir.EndInst) -> list[str]:
-        return [f"end_{self.word}(box, inst, fresh, (sl_bytes){{0}}, {i.reason});   /* {END_REASONS[i.reason]} */", "inst = NULL;"]
+        assert self.table is not None
+        why = f"{i.reason});   /* {END_REASONS[i.reason]} */"
+        if self.table.shared:  # another layer may have used it last
+            return [f"end_instance_{identifier(self.table.name)}(box, inst, fresh, {why}", "inst = NULL;"]
+        return [f"end_{self.word}(box, inst, fresh, (sl_bytes){{0}}, {why}", "inst = NULL;"]
 
     def _touch(self, i: ir.Touch) -> list[str]:
         base = self.names.timeouts[self.layer.name]
@@ -386,6 +403,10 @@ class LayerWriter:
     def _room(self, i: ir.RoomSeq) -> list[str]:
         arguments = f"{self._seq(i.side)}, {self._rules}, &box->base.pool, {emit(i.position)}, {emit(i.data)}"
         return [f"{variable(i.target)} = sl_sequence_room({arguments});"]
+
+    def _full(self, i: ir.FullSeq) -> list[str]:
+        arguments = f"{self._seq(i.side)}, {self._rules}, {emit(i.position)}"
+        return [f"{variable(i.target)} = sl_sequence_full({arguments});"]
 
     def _insert(self, i: ir.InsertSeq) -> list[str]:
         arguments = (
@@ -539,6 +560,7 @@ _WRITERS = {
     ir.InOrder: LayerWriter._in_order,
     ir.OverlapSeq: LayerWriter._overlap,
     ir.RoomSeq: LayerWriter._room,
+    ir.FullSeq: LayerWriter._full,
     ir.InsertSeq: LayerWriter._insert,
     ir.CutSeq: LayerWriter._cut,
     ir.WaitingSeq: LayerWriter._waiting,

@@ -62,6 +62,11 @@ class Table:
         return f"table_{identifier(self.name)}"
 
     @property
+    def busy(self) -> bool:
+        """Whether a packet may meet an instance that it came through already (tunnels within themselves)."""
+        return any(reg.name == "inst.busy" for reg, _ in self.fields)
+
+    @property
     def shared(self) -> bool:
         return len(self.layers) > 1
 

@@ -180,10 +180,13 @@ class _StackWriter:
         return out
 
     def _box(self) -> list[str]:
-        out = ["", "struct box {", "    struct sl_box base;"]
+        out = ["", "/* What layers leave for those above. */", "struct slots {"]
         for slot in sorted(self.program.slots, key=lambda reg: reg.name):
             kind = "sl_bytes" if slot.is_bytes else f"uint{8 * storage(slot.bits)}_t"
-            out.append(f"    {kind} slot_{member(slot)};")
+            out.append(f"    {kind} {member(slot)};")
+        if not self.program.slots:
+            out.append("    char none;")
+        out += ["};", "", "struct box {", "    struct sl_box base;", "    struct slots slots;"]
         for table in self.tables.values():
             word = identifier(table.name)
             out.append(f"    struct sl_table {table.variable};")
@@ -231,17 +234,29 @@ class _StackWriter:
     def _end_dispatch(self, table: Table) -> list[str]:
         """Ending an instance that no packet belongs to, the sweep and the eviction of a table."""
         word, struct = identifier(table.name), table.struct
-        out = ["", f"static void end_instance_{word}(struct box *box, {struct} *inst, uint64_t reason)", "{"]
-        out.append("    struct sl_fresh none[2] = {{{0}, 0, false}, {{0}, 0, false}};")
+        out = ["", "/* Ends an instance by the layer that used it last. */"]
+        out.append(f"static void end_instance_{word}(struct box *box, {struct} *inst, struct sl_fresh *fresh, uint64_t reason)")
+        out.append("{")
         if table.shared:
             out.append("    switch (inst->inst_home) {")
             for layer in table.layers:
-                out.append(f"    case {layer.home}: end_{identifier(layer.name)}(box, inst, none, (sl_bytes){{0}}, reason); break;")
+                out.append(f"    case {layer.home}: end_{identifier(layer.name)}(box, inst, fresh, (sl_bytes){{0}}, reason); break;")
             out.append("    }")
         else:
-            out.append(f"    end_{identifier(table.layers[0].name)}(box, inst, none, (sl_bytes){{0}}, reason);")
+            out.append(f"    end_{identifier(table.layers[0].name)}(box, inst, fresh, (sl_bytes){{0}}, reason);")
         at = f"box->{table.variable}"
+        busy = f" && !(({struct} *)instance)->inst_busy" if table.busy else ""
         out += [
+            "}",
+            "",
+            "/* Ends an instance that is not the packet's: what lower layers left for the packet is not its concern. */",
+            f"SL_COLD void end_other_{word}(struct box *box, struct sl_instance *instance, uint64_t reason)",
+            "{",
+            "    struct sl_fresh none[2] = {{{0}, 0, false}, {{0}, 0, false}};",
+            "    struct slots kept = box->slots;",
+            "    memset(&box->slots, 0, sizeof box->slots);",
+            f"    end_instance_{word}(box, ({struct} *)instance, none, reason);",
+            "    box->slots = kept;",
             "}",
             "",
             f"SL_COLD void sweep_{word}(struct box *box)",
@@ -250,8 +265,8 @@ class _StackWriter:
             f"        if (box->sweep_{word} >= {at}.high_water)",
             f"            box->sweep_{word} = 0;",
             f"        struct sl_instance *instance = sl_table_at(&{at}, box->sweep_{word}++);",
-            "        if (instance && sl_expired(&box->base, instance))",
-            f"            end_instance_{word}(box, ({struct} *)instance, SL_END_TIMEOUT);",
+            f"        if (instance && sl_expired(&box->base, instance){busy})",
+            f"            end_other_{word}(box, instance, SL_END_TIMEOUT);",
             "    }",
             "}",
             "",
@@ -263,14 +278,14 @@ class _StackWriter:
             f"        if (box->evict_{word} >= {at}.high_water)",
             f"            box->evict_{word} = 0;",
             f"        struct sl_instance *instance = sl_table_at(&{at}, box->evict_{word}++);",
-            "        if (!instance)",
+            f"        if (!(instance{busy}))",
             "            continue;",
             "        seen++;",
             "        if (!victim || instance->deadline < victim->deadline)",
             "            victim = instance;",
             "    }",
             "    if (victim)",
-            f"        end_instance_{word}(box, ({struct} *)victim, SL_END_EVICTED);",
+            f"        end_other_{word}(box, victim, SL_END_EVICTED);",
             "}",
         ]
         return out
@@ -388,16 +403,23 @@ class _StackWriter:
                 out.append(f"        case {link_type}: layer_{identifier(name)}(box, unit); break;")
         out += [f"        default: {default}", "        }", "    }", "}"]
         out += ["", f"void {p}_finish(struct sl_box *base)", "{", "    struct box *box = (struct box *)base;"]
+        if self.tables:
+            # what an end delivers may begin instances of the layers above
+            out += ["    bool again = true;", "    base->depth = 0;", "    while (again) {", "        again = false;"]
         for table in self.tables.values():
             word = identifier(table.name)
             out += [
-                f"    for (uint32_t slot = 0; slot < box->{table.variable}.high_water; slot++) {{",
-                f"        struct sl_instance *instance = sl_table_at(&box->{table.variable}, slot);",
-                "        base->scratch.used = 0;",
-                "        if (instance)",
-                f"            end_instance_{word}(box, ({table.struct} *)instance, SL_END_EOF);",
-                "    }",
+                f"        for (uint32_t slot = 0; slot < box->{table.variable}.high_water; slot++) {{",
+                f"            struct sl_instance *instance = sl_table_at(&box->{table.variable}, slot);",
+                "            if (!instance)",
+                "                continue;",
+                "            base->scratch.used = 0;",
+                "            again = true;",
+                f"            end_other_{word}(box, instance, SL_END_EOF);",
+                "        }",
             ]
+        if self.tables:
+            out.append("    }")
         for function in functions:
             if function.closes:
                 out.append(f"    {function.name}_close(base);")

@@ -116,10 +116,11 @@ class Structure:
             return self._to(ways[0][1], follow, level)
         out: list[Line] = []
         opened = False
+        leaving = True  # control leaves in every way so far, so what comes last needs no else
         for condition, target in ways:
             inner = self._to(target, follow, level + 1)
             if condition is None:
-                if inner and opened and _leaves(out):
+                if inner and opened and leaving:
                     out.append(Line(level, "}"))
                     out += [Line(line.level - 1 if line.level else 0, line.text) for line in inner]
                     return out
@@ -135,6 +136,7 @@ class Structure:
                 out.append(Line(level, f"{'} else ' if opened else ''}if ({condition}) {{"))
                 out += inner
                 opened = True
+                leaving = leaving and bool(inner) and _leaves(inner)
         out.append(Line(level, "}"))
         return out
 

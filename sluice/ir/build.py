@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sluice.ir.build_layer import LayerBuilder, LayerContext, Step
-from sluice.ir.expression import Expr, Reg
+from sluice.ir.build_layer import build_layer
+from sluice.ir.expression import Reg
 from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.layer_state import LayerContext, Step
 from sluice.ir.scope import Offer, Scope, action_expressions, external_owner, external_slot, nested
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
@@ -149,9 +150,7 @@ class _StackBuilder:
         mine: dict[str, Offer] = {}
         for name, expression in layer.prototype.offers.items():
             bits = scope.bits(expression)
-            slot = Reg(f"slot.{name}.{bits}", bits if bits <= 64 else 0)
-            self.slots[slot.name] = slot
-            mine[name] = Offer(slot, bits, layer.name)
+            mine[name] = Offer(self._offer_slot(name, bits), bits, layer.name)
         for number, branch in enumerate(self.stack.branches):
             if branch.lower is layer:
                 upper = self._variant(branch.upper, {**offers, **mine})
@@ -194,9 +193,7 @@ class _StackBuilder:
             hook.event for hook in self.hooks if hook.layer in ("*", layer.name, layer.prototype.name, self.final[variant.name])
         )
         scope = Scope(layer, variant.offers)
-        slots: dict[str, Expr] = {}
-        for name, expression in layer.prototype.offers.items():
-            slots[name] = Reg(f"slot.{name}.{scope.bits(expression)}", self.slots[f"slot.{name}.{scope.bits(expression)}"].bits)
+        offers = {name: self._offer_slot(name, scope.bits(item)) for name, item in layer.prototype.offers.items()}
         table = self._table(variant)
         sharing = [v for v in self.variants.values() if v.layer.prototype.keys is not None and self._table(v) == table]
         context = LayerContext(
@@ -205,13 +202,34 @@ class _StackBuilder:
             hooks=hooks,
             above=[Step(self.stack.branches[index], self.final[target]) for index, target in variant.above],
             exports=list(exports.values()),
+            offers=offers,
             options=self.options,
             table=table,
             home=number,
             shared=len(sharing) > 1,
-            ends=slots,
+            loops=bool(table) and self._comes_again(variant, table),
         )
-        return LayerBuilder(context).build()
+        return build_layer(context)
+
+    def _offer_slot(self, name: str, bits: int) -> Reg:
+        slot = Reg(f"slot.{name}.{bits}", bits if bits <= 64 else 0)
+        self.slots[slot.name] = slot
+        return slot
+
+    def _comes_again(self, variant: Variant, table: str) -> bool:
+        """Whether a packet can come from a layer to one above it that uses the same table."""
+        seen: set[str] = set()
+        waiting = [target for _, target in variant.above]
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            other = next(v for v in self.variants.values() if v.name == name)
+            if self._table(other) == table:
+                return True
+            waiting += [target for _, target in other.above]
+        return False
 
     def _table(self, variant: Variant) -> str:
         """Layers of one prototype share a table, as far as their keys have one shape."""

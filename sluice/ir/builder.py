@@ -82,6 +82,13 @@ class GraphBuilder:
         if otherwise is None:
             self.block(no)
 
+    @contextmanager
+    def aside(self, name: str) -> Iterator[None]:
+        """What is emitted inside makes up block `name`; behind it the current block goes on."""
+        before, self.current = self.current, self._open(name)
+        yield
+        self.current = before
+
     def unless(self, condition: Expr, wish: str, to: str) -> None:
         """Go to block `to` when `condition` does not hold, else on."""
         if isinstance(condition, Const) and condition.value:

@@ -1,18 +1,22 @@
 """Instructions of the IR, each declared once: operands, and what it reads and writes besides them.
 
-An operand is `write` (a register that it sets), `read` (an expression), or a plain constant of the instruction. What
-is not an operand - the packet, the table, the sequence, the outside world - is a Resource: READS and WRITES name them.
-Passes, the verifier, the interpreter and the text form all work from these declarations. Instructions of the paper's
-Appendix B keep their names; DESIGN.md section 4 adds the rest.
+An operand is `write` (a register that it sets), `read` (an expression), `leads_to` (the name of a block that
+may follow), or a plain constant of the instruction. What is not an operand - the packet, the table, the
+sequence, the outside world - is a Resource: READS and WRITES name them. Passes, the verifier, the interpreter and
+the text form all work from these declarations. Instructions of the paper's Appendix B keep their names; DESIGN.md
+section 4 adds the rest.
+
+An instruction that stands in a graph is never changed, another one is put in its place: graphs share them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 from sluice.ir.expression import Const, Expr, Reg, registers
 from sluice.lang.where import NOWHERE, Where
@@ -33,6 +37,35 @@ class Resource(Enum):
 
 R = Resource
 
+GRAPHS = (R.TABLE, R.INSTANCE, R.SEQUENCE, R.TIMER, R.COUNTERS, R.CONTEXT, R.OUTSIDE)
+"""What graphs that run inside an instruction may write: those of layers above (which may share this layer's
+table, as in a tunnel, and so its instances), and those that drain and end instances."""
+
+Role = Literal["write", "read", "block", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand of a kind of instruction: name, role, whether it is a tuple, and the type of its items.
+
+    `type` is Reg, Expr, int or str; a `read` of type Reg must stay a register (a mark).
+    """
+
+    name: str
+    role: Role
+    many: bool
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The operands of a kind of instruction, and how to take those of one role out of an instruction."""
+
+    operands: tuple[Operand, ...]
+    written: Callable[[Any], tuple[Reg, ...]]
+    expressions: Callable[[Any], tuple[Expr, ...]]
+    targets: Callable[[Any], tuple[str, ...]]
+
 
 def write() -> Any:
     """Declares an operand that is a register set by the instruction (or a tuple of them)."""
@@ -40,71 +73,132 @@ def write() -> Any:
 
 
 def read() -> Any:
-    """Declares an operand that is an expression (or a tuple of them, or None)."""
+    """Declares an operand that is an expression (or a tuple of them)."""
     return field(metadata={"role": "read"})
+
+
+def leads_to() -> Any:
+    """Declares an operand that is the name of a block which may follow."""
+    return field(metadata={"role": "block"})
+
+
+def _operands(cls: type[Instruction]) -> tuple[Operand, ...]:
+    found: list[Operand] = []
+    for item in dataclasses.fields(cls):
+        if item.name != "where":
+            text = str(item.type)
+            many = text.startswith("tuple[")
+            role: Role = item.metadata.get("role", "plain")
+            found.append(Operand(item.name, role, many, text[6:].split(",")[0] if many else text))
+    return tuple(found)
+
+
+def _taker(operands: tuple[Operand, ...], role: Role) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gives all values of the operands of one role, in order."""
+    names = [item.name for item in operands if item.role == role]
+    many = [item.many for item in operands if item.role == role]
+    if not names:
+        return _nothing
+    take = attrgetter(*names)
+    match many:
+        case [True]:
+            return take
+        case [False]:
+            return lambda instruction: (take(instruction),)
+        case _ if not any(many):
+            return take
+        case _:
+
+            def flat(instruction: Any) -> tuple[Any, ...]:
+                values = zip(take(instruction), many, strict=True)
+                return tuple(item for value, is_tuple in values for item in (value if is_tuple else (value,)))
+
+            return flat
+
+
+def _nothing(_: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _shape(cls: type[Instruction]) -> Shape:
+    operands = _operands(cls)
+    return Shape(operands, _taker(operands, "write"), _taker(operands, "read"), _taker(operands, "block"))
 
 
 @dataclass(slots=True)
 class Instruction:
-    """Base of all instructions. `where` is the line of the description that it came from."""
+    """Base of all instructions. `where` is the line of the description that it came from.
 
+    NEEDS_INSTANCE: there must be a current instance. NEEDS_SEQUENCE: its layer must have a sequence.
+    RUNS_GRAPHS: graphs of this or other layers run inside it.
+    """
+
+    SHAPE: ClassVar[Shape] = Shape((), _nothing, _nothing, _nothing)
     READS: ClassVar[frozenset[Resource]] = frozenset()
     WRITES: ClassVar[frozenset[Resource]] = frozenset()
     NEEDS_INSTANCE: ClassVar[bool] = False
+    NEEDS_SEQUENCE: ClassVar[bool] = False
+    RUNS_GRAPHS: ClassVar[bool] = False
 
     where: Where = field(default=NOWHERE, kw_only=True, compare=False)
 
-    @classmethod
-    def operands(cls) -> Iterator[tuple[str, str]]:
-        """Name and role ("write", "read", "plain") of every operand, in order."""
-        for item in dataclasses.fields(cls):
-            if item.name != "where":
-                yield item.name, item.metadata.get("role", "plain")
-
-    def written(self) -> Iterator[Reg]:
+    def written(self) -> tuple[Reg, ...]:
         """Registers that it sets."""
-        for name, role in self.operands():
-            if role == "write":
-                value = getattr(self, name)
-                yield from value if isinstance(value, tuple) else (value,)
+        return self.SHAPE.written(self)
 
-    def expressions(self) -> Iterator[Expr]:
+    def expressions(self) -> tuple[Expr, ...]:
         """Expressions that it evaluates."""
-        for name, role in self.operands():
-            value = getattr(self, name)
-            if role == "read" and value is not None:
-                yield from value if isinstance(value, tuple) else (value,)
+        return self.SHAPE.expressions(self)
 
-    def read_registers(self) -> Iterator[Reg]:
+    def read_registers(self) -> tuple[Reg, ...]:
         """Registers that its expressions read."""
-        for expression in self.expressions():
-            yield from registers(expression)
+        found: tuple[Reg, ...] = ()
+        for expression in self.SHAPE.expressions(self):
+            found += registers(expression)
+        return found
 
     def has_effect(self) -> bool:
         """Whether it does more than set its registers."""
         return bool(self.WRITES)
 
 
-def effects(reads: tuple[Resource, ...] = (), writes: tuple[Resource, ...] = (), instance: bool = False) -> Any:
-    """Class decorator: declares the implicit reads and writes of an instruction."""
+INSTRUCTIONS: dict[str, type[Instruction]] = {}
 
-    def declare(cls: type[Instruction]) -> type[Instruction]:
-        cls.READS = frozenset(reads) | (frozenset({R.INSTANCE}) if instance else frozenset())
-        cls.WRITES = frozenset(writes)
-        cls.NEEDS_INSTANCE = instance
-        INSTRUCTIONS[cls.__name__] = cls
-        return cls
+I = TypeVar("I", bound=Instruction)  # noqa: E741
+
+
+@dataclass_transform(field_specifiers=(write, read, leads_to))
+def effects(
+    reads: tuple[Resource, ...] = (),
+    writes: tuple[Resource, ...] = (),
+    instance: bool = False,
+    sequence: bool = False,
+    runs: bool = False,
+) -> Callable[[type[I]], type[I]]:
+    """Class decorator: an instruction, with its implicit reads and writes.
+
+    instance, sequence: it needs one, and reads it. runs: graphs run inside it, and write what GRAPHS says.
+    """
+
+    def declare(cls: type[I]) -> type[I]:
+        made = dataclass(slots=True)(cls)
+        needs = ((R.INSTANCE,) if instance else ()) + ((R.SEQUENCE,) if sequence else ())
+        made.READS = frozenset(reads + needs)
+        made.WRITES = frozenset(writes + (GRAPHS if runs else ()))
+        made.NEEDS_INSTANCE = instance
+        made.NEEDS_SEQUENCE = sequence
+        made.RUNS_GRAPHS = runs
+        made.SHAPE = _shape(made)
+        INSTRUCTIONS[made.__name__] = made
+        return made
 
     return declare
 
 
-INSTRUCTIONS: dict[str, type[Instruction]] = {}
-
-# --- header -------------------------------------------------------------------------------------------------------
+# --- header -------------------------------------------------------------------------------------------------
 
 
 @effects(reads=(R.PACKET,))
-@dataclass(slots=True)
 class Load(Instruction):
     """A number of `bits` bits that begins `at` bits behind position `mark`. Needs a Check that covers it."""
 
@@ -116,7 +210,6 @@ class Load(Instruction):
 
 
 @effects(reads=(R.PACKET,))
-@dataclass(slots=True)
 class LoadBytes(Instruction):
     """`size` bytes that begin `at` bytes behind position `mark`. Needs a Check that covers them."""
 
@@ -127,7 +220,6 @@ class LoadBytes(Instruction):
 
 
 @effects()
-@dataclass(slots=True)
 class Mark(Instruction):
     """A position `offset` bytes behind another one."""
 
@@ -137,7 +229,6 @@ class Mark(Instruction):
 
 
 @effects()
-@dataclass(slots=True)
 class Payload(Instruction):
     """What follows position `mark` in the unit (the paper's Payload())."""
 
@@ -146,7 +237,6 @@ class Payload(Instruction):
 
 
 @effects()
-@dataclass(slots=True)
 class Assign(Instruction):
     """Modify a register; a number keeps the low bits that fit."""
 
@@ -154,16 +244,15 @@ class Assign(Instruction):
     value: Expr = read()
 
 
-# --- instances ----------------------------------------------------------------------------------------------------
+# --- instances ----------------------------------------------------------------------------------------------
 
 
 @effects(reads=(R.TABLE, R.TIMER), writes=(R.INSTANCE,))
-@dataclass(slots=True)
 class Lookup(Instruction):
     """Contain(key): find the instance by `key` or, if there is `reverse`, by that; it becomes the current one.
 
-    `found`: there is one. `expired`: its deadline has passed (it is then to be ended). `side`: 0 when the packet was
-    sent by the active side, else 1.
+    `found`: there is one. `expired`: its deadline has passed (it is then to be ended). `side`: 0 when the packet
+    was sent by the active side, else 1. Where none was found, `expired` and `side` are 0.
     """
 
     found: Reg = write()
@@ -173,29 +262,28 @@ class Lookup(Instruction):
     reverse: tuple[Expr, ...] = read()
 
 
-@effects(reads=(R.TABLE,), writes=(R.TABLE, R.INSTANCE, R.SEQUENCE, R.OUTSIDE))
-@dataclass(slots=True)
+@effects(reads=(R.TABLE,), runs=True)
 class CreateInst(Instruction):
-    """Create an instance under `key`; its fields start from their init. When the table is full another one is evicted."""
+    """Create an instance under `key`; its fields start from their init.
+
+    When the table is full another one is evicted, which runs the end graph of that one.
+    """
 
     key: tuple[Expr, ...] = read()
     reverse: tuple[Expr, ...] = read()
 
 
-@effects(writes=(R.INSTANCE, R.SEQUENCE))
-@dataclass(slots=True)
+@effects(writes=(R.INSTANCE, R.SEQUENCE, R.TIMER))
 class FreshInst(Instruction):
     """An instance for this packet alone, which is never stored."""
 
 
-@effects(writes=(R.TABLE, R.INSTANCE, R.SEQUENCE), instance=True)
-@dataclass(slots=True)
+@effects(writes=(R.TABLE, R.INSTANCE, R.SEQUENCE, R.TIMER), instance=True)
 class DestroyInst(Instruction):
-    """Remove the current instance and give back what its sequences hold. Only in the graph that ends instances."""
+    """Remove the current instance, and give back what its sequences hold. Only in end graphs."""
 
 
-@effects(reads=(R.SEQUENCE,), writes=(R.TABLE, R.INSTANCE, R.SEQUENCE, R.COUNTERS, R.OUTSIDE), instance=True)
-@dataclass(slots=True)
+@effects(instance=True, runs=True)
 class EndInst(Instruction):
     """End the current instance for `reason` (its number in END_REASONS): runs the layer's end graph."""
 
@@ -203,7 +291,6 @@ class EndInst(Instruction):
 
 
 @effects(writes=(R.TIMER,), instance=True)
-@dataclass(slots=True)
 class Touch(Instruction):
     """The instance lives on for the timeout number `timeout` of its layer, from now."""
 
@@ -211,7 +298,6 @@ class Touch(Instruction):
 
 
 @effects(reads=(R.INSTANCE,), writes=(R.INSTANCE,), instance=True)
-@dataclass(slots=True)
 class SwapSides(Instruction):
     """Turn which side of the instance is active; `side` is the packet's side afterwards."""
 
@@ -219,11 +305,10 @@ class SwapSides(Instruction):
     side: Expr = read()
 
 
-# --- sequence -----------------------------------------------------------------------------------------------------
+# --- sequence -----------------------------------------------------------------------------------------------
 
 
-@effects()
-@dataclass(slots=True)
+@effects(sequence=True)
 class InWindow(Instruction):
     """Whether any position of [meta, meta + max(length, 1)) lies in [low, high), modulo meta's width."""
 
@@ -234,8 +319,7 @@ class InWindow(Instruction):
     high: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), writes=(R.SEQUENCE,), instance=True)
-@dataclass(slots=True)
+@effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class BeginSeq(Instruction):
     """The first packet sets the base; so does one with `anew`, while nothing is held or delivered."""
 
@@ -244,8 +328,7 @@ class BeginSeq(Instruction):
     anew: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), instance=True)
-@dataclass(slots=True)
+@effects(instance=True, sequence=True)
 class PlaceSeq(Instruction):
     """Where `meta` lies in the sequence, unwrapped around the next expected position."""
 
@@ -254,8 +337,7 @@ class PlaceSeq(Instruction):
     meta: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), instance=True)
-@dataclass(slots=True)
+@effects(instance=True, sequence=True)
 class InOrder(Instruction):
     """Whether `position` is at or before the next expected one, or none is known yet."""
 
@@ -264,10 +346,9 @@ class InOrder(Instruction):
     position: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), instance=True)
-@dataclass(slots=True)
+@effects(instance=True, sequence=True)
 class OverlapSeq(Instruction):
-    """The next range of `data` at `position` that is known already: iterates by `cursor`, which starts at 0."""
+    """The next range of `data` at `position` that is known already; iterates by `cursor`, from 0 on."""
 
     more: Reg = write()
     cursor: Reg = write()
@@ -281,8 +362,7 @@ class OverlapSeq(Instruction):
     last: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), instance=True)
-@dataclass(slots=True)
+@effects(instance=True, sequence=True)
 class RoomSeq(Instruction):
     """Whether `data` at `position` can be held within the limits."""
 
@@ -292,8 +372,16 @@ class RoomSeq(Instruction):
     data: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), writes=(R.SEQUENCE, R.COUNTERS), instance=True)
-@dataclass(slots=True)
+@effects(instance=True, sequence=True)
+class FullSeq(Instruction):
+    """Whether `position` is beyond the next expected one, and there are as many records as there may be."""
+
+    target: Reg = write()
+    side: Expr = read()
+    position: Expr = read()
+
+
+@effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class InsertSeq(Instruction):
     """Insert `data` at `position`; it takes `units` of sequence space."""
 
@@ -303,8 +391,7 @@ class InsertSeq(Instruction):
     units: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), instance=True)
-@dataclass(slots=True)
+@effects(instance=True, sequence=True)
 class CutSeq(Instruction):
     """Whether the next expected bytes are known to be missing by the snap length."""
 
@@ -312,8 +399,7 @@ class CutSeq(Instruction):
     side: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), instance=True)
-@dataclass(slots=True)
+@effects(instance=True, sequence=True)
 class WaitingSeq(Instruction):
     """Whether contiguous bytes wait to be delivered."""
 
@@ -321,8 +407,7 @@ class WaitingSeq(Instruction):
     side: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), writes=(R.SEQUENCE,), instance=True)
-@dataclass(slots=True)
+@effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class Assemble(Instruction):
     """Deliver the contiguous bytes; `offset` is the stream offset of the first."""
 
@@ -331,8 +416,7 @@ class Assemble(Instruction):
     side: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), writes=(R.SEQUENCE,), instance=True)
-@dataclass(slots=True)
+@effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class GiveUpSeq(Instruction):
     """Give up the first hole: `more` is 0 when there is none; `cut` when it comes from the snap length."""
 
@@ -343,8 +427,7 @@ class GiveUpSeq(Instruction):
     side: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), writes=(R.SEQUENCE, R.COUNTERS), instance=True)
-@dataclass(slots=True)
+@effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class RecordSeq(Instruction):
     """Leave a record of a packet that is beyond the next expected position."""
 
@@ -353,28 +436,25 @@ class RecordSeq(Instruction):
     values: tuple[Expr, ...] = read()
 
 
-@effects(reads=(R.SEQUENCE,), writes=(R.SEQUENCE,), instance=True)
-@dataclass(slots=True)
+@effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class ReleaseSeq(Instruction):
-    """The lowest record that is no longer beyond the next expected position; `more` is 0 when there is none."""
+    """The lowest record no longer beyond the next expected position; `more` is 0 when there is none."""
 
     more: Reg = write()
     values: tuple[Reg, ...] = write()
     side: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), writes=(R.SEQUENCE, R.COUNTERS), instance=True)
-@dataclass(slots=True)
+@effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class SettleSeq(Instruction):
     """End of the packet: bytes that were not delivered are copied, as the packet goes away."""
 
     side: Expr = read()
 
 
-@effects(reads=(R.SEQUENCE,), writes=(R.SEQUENCE, R.COUNTERS, R.OUTSIDE), instance=True)
-@dataclass(slots=True)
+@effects(instance=True, sequence=True, runs=True)
 class Drain(Instruction):
-    """Deliver what waits, give up a hole for `cause`, deliver what is behind it: runs the layer's drain graph.
+    """Deliver what waits, give up a hole for `cause`, deliver what is behind it: the layer's drain graph.
 
     With `all` it goes on until nothing is held. `progress` is 0 when there was nothing to do.
     """
@@ -385,21 +465,19 @@ class Drain(Instruction):
     all: int
 
 
-# --- outside ------------------------------------------------------------------------------------------------------
+# --- outside ------------------------------------------------------------------------------------------------
 
 
 @effects(writes=(R.OUTSIDE,), reads=(R.CONTEXT,))
-@dataclass(slots=True)
 class Call(Instruction):
-    """Invoke whoever hooked `event` with `values`, in the order of the event's fields. `side` is the sender's."""
+    """Invoke whoever hooked `event` with `values`, its fields in their order. `side` is the sender's."""
 
     event: str
     side: Expr = read()
     values: tuple[Expr, ...] = read()
 
 
-@effects(writes=(R.OUTSIDE, R.COUNTERS, R.CONTEXT, R.TABLE), reads=(R.CONTEXT,))
-@dataclass(slots=True)
+@effects(reads=(R.CONTEXT,), runs=True)
 class NextLayer(Instruction):
     """Run the graph of `layer` on `sdu`."""
 
@@ -408,14 +486,13 @@ class NextLayer(Instruction):
 
 
 @effects(writes=(R.COUNTERS,))
-@dataclass(slots=True)
 class Count(Instruction):
     """Add one to a counter of the layer."""
 
     counter: str
 
 
-# --- terminators: the last instruction of a block ------------------------------------------------------------------
+# --- terminators: the last instruction of a block -----------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -424,62 +501,49 @@ class Terminator(Instruction):
 
     def targets(self) -> tuple[str, ...]:
         """Names of the blocks that may follow."""
-        return tuple(
-            getattr(self, name) for name, role in self.operands() if role == "plain" and name in ("to", "yes", "no", "cut", "short")
-        )
-
-    def retarget(self, old: str, new: str) -> None:
-        """Let what led to block `old` lead to `new`."""
-        for name in ("to", "yes", "no", "cut", "short"):
-            if getattr(self, name, None) == old:
-                setattr(self, name, new)
+        return self.SHAPE.targets(self)
 
 
 @effects()
-@dataclass(slots=True)
 class Goto(Terminator):
     """Go on with block `to`."""
 
-    to: str
+    to: str = leads_to()
 
 
 @effects()
-@dataclass(slots=True)
 class Branch(Terminator):
     """IfElse: `yes` when `condition` is not 0."""
 
     condition: Expr = read()
-    yes: str
-    no: str
+    yes: str = leads_to()
+    no: str = leads_to()
 
 
 @effects(reads=(R.PACKET,))
-@dataclass(slots=True)
 class Check(Terminator):
-    """Length check: `yes` when `size` bytes behind `mark` were captured, `cut` when they were on the wire only,
-    `short` when the unit is shorter than that.
+    """Length check: `yes` when `size` bytes behind `mark` were captured, `cut` when they were on the wire
+    only, `short` when the unit is shorter than that.
     """
 
     mark: Reg = read()
     size: Expr = read()
-    yes: str
-    cut: str
-    short: str
+    yes: str = leads_to()
+    cut: str = leads_to()
+    short: str = leads_to()
 
 
 @effects(reads=(R.PACKET,))
-@dataclass(slots=True)
 class CheckWire(Terminator):
     """`yes` when the unit reaches `size` bytes behind `mark` on the wire, captured or not."""
 
     mark: Reg = read()
     size: Expr = read()
-    yes: str
-    short: str
+    yes: str = leads_to()
+    short: str = leads_to()
 
 
 @effects(writes=(R.COUNTERS,))
-@dataclass(slots=True)
 class End(Terminator):
     """The packet leaves the layer with `outcome`; every packet has exactly one, so the counters conserve."""
 
@@ -487,7 +551,6 @@ class End(Terminator):
 
 
 @effects()
-@dataclass(slots=True)
 class Return(Terminator):
     """The end of a drain or end graph, with its result."""
 

@@ -161,7 +161,6 @@ static inline bool sl_sequence_room(const struct sl_sequence *seq, const struct 
         memory = sl_min(2 * sl_max(memory, sizeof *held), SL_POOL_MOST);
     return (held ? held->bytes : 0) + data.captured <= rules->limit_bytes &&
            (held ? held->pieces : 0) < rules->limit_pieces &&
-           (rules->limit_records == 0 || (held ? held->records : 0) < rules->limit_records) &&
            sl_pool_has(pool, memory);
 }
 
@@ -262,9 +261,11 @@ static inline bool sl_sequence_insert(struct sl_sequence *seq, const struct sl_s
     if (SL_LIKELY(position == seq->next && !seq->held && !seq->lent && data.captured == units &&
                   data.length == units && (!rules->linear || position <= SL_FARTHEST - units))) {
         seq->next += units;
-        if (!rules->buffer_data) {
+        if (!units) {
+            /* nothing moves */
+        } else if (!rules->buffer_data) {
             sl_sequence_pass(seq, units);
-        } else if (units) {
+        } else {
             *fresh = (struct sl_fresh){data, position, true};
             seq->lent = 1;
         }
@@ -370,10 +371,17 @@ SL_COLD bool sl_sequence_give_up(struct sl_sequence *seq, const struct sl_sequen
 
 /* --- records: what conditions on virtual ordered packets will need of packets beyond `next` --- */
 
-/* Keeps rules->record_words words for `position`. False: no memory, or at the limit. */
+/* Is `position` beyond `next`, and are there as many records as there may be? Then a hole is to be given up, which lets
+ * records go, before one more is kept. */
+static inline bool sl_sequence_full(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                    uint64_t position) {
+    return seq->held && seq->held->records >= rules->limit_records && sl_position_before(seq->next, position);
+}
+
+/* Keeps rules->record_words words for `position`. False: no memory. */
 SL_COLD bool sl_sequence_record(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                 uint64_t position, const uint64_t *words) {
-    if ((seq->held ? seq->held->records : 0) >= rules->limit_records || !sl_sequence_hold(seq, pool))
+    if (!sl_sequence_hold(seq, pool))
         return false;
     bool kept = sl_records_add(seq->held, pool, position, words, rules->record_words);
     sl_sequence_unhold(seq, pool);

@@ -22,7 +22,7 @@ struct sl_sequence_rules {
     bool buffer_data;         /* false: nobody asks for the bytes; only their extents are kept */
     uint32_t limit_bytes;     /* of the pieces held */
     uint32_t limit_pieces;
-    uint32_t limit_records;   /* 0: no record is ever kept */
+    uint32_t limit_records;
     uint32_t history;         /* delivered bytes to remember, up to 65536 */
     uint8_t record_words;
 };

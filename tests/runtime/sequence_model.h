@@ -286,7 +286,7 @@ static inline void sequence_drive(struct choices *choices) {
         .buffer_data = choose(choices, 8) != 0,
         .limit_bytes = choose(choices, 4) ? 1 << 20 : choose(choices, 200),
         .limit_pieces = choose(choices, 4) ? 1 << 20 : choose(choices, 8),
-        .limit_records = choose(choices, 4) ? MODEL_RECORDS : choose(choices, 8),
+        .limit_records = choose(choices, 4) ? MODEL_RECORDS : 1 + choose(choices, 8),
         .history = histories[choose(choices, 6)],
         .record_words = (uint8_t)choose(choices, 3),
     };
@@ -356,16 +356,16 @@ static inline void sequence_drive(struct choices *choices) {
                 bool in_order = model.delivered == model.next && position <= model.next;
                 bool known = position + captured <= model.delivered;
                 CHECK(room == (in_order || known ||
-                               (holding.bytes + captured <= rules.limit_bytes && holding.pieces < rules.limit_pieces &&
-                                (rules.limit_records == 0 || holding.records < rules.limit_records))));
+                               (holding.bytes + captured <= rules.limit_bytes && holding.pieces < rules.limit_pieces)));
+                CHECK(sl_sequence_full(&seq, &rules, real) ==
+                      (model.record_count > 0 && model.record_count >= rules.limit_records && position > model.next));
             }
-            if (sl_position_before(seq.next, real) && choose(choices, 2)) {
+            if (sl_position_before(seq.next, real) && !sl_sequence_full(&seq, &rules, real) && choose(choices, 2)) {
                 uint64_t words[2] = {step, position};
                 bool kept = sl_sequence_record(&seq, &rules, &pool, real, words);
                 if (exact) {
-                    CHECK(kept == (model.record_count < rules.limit_records));
-                    if (kept)
-                        model_record(position, words);
+                    CHECK(kept);
+                    model_record(position, words);
                 }
             }
             if (!room && choose(choices, 4))

@@ -95,12 +95,10 @@ class Box:
         frame.use(instance)
         if instance is None:
             return False, False, 0
-        return True, instance.deadline <= self.now, int(flip != instance.swapped)
+        return True, self._expired(instance), int(flip != instance.swapped)
 
     def create(self, layer: LayerState, frame: Frame, key: Key, reverse: Key) -> None:
-        """A new instance. It is not stored when the table is full of instances that are being ended, or when
-        what the end of another one delivered has taken its key.
-        """
+        """A new instance. It is not stored when the table is full of instances that are in use below."""
         table = _table(layer)
         if table.live >= table.max_instances:
             victim = table.victim()
@@ -154,7 +152,6 @@ class Box:
             raise InterpreterError(f"layer '{layer.program.name}' has no end graph")
         if instance.stored:
             layer.counters["ended:" + END_REASONS[reason]] += 1
-            _table(layer).begin_end(instance)
         instance.ending = True
         frame = Frame(EMPTY, context, depth)
         frame.use(instance)
@@ -169,18 +166,26 @@ class Box:
 
         `layer` is one that uses its table.
         """
+        self.end(self.owner(layer, instance), instance, reason, Context(empty=True), depth)
+
+    def owner(self, layer: LayerState, instance: Instance) -> LayerState:
+        """The layer that used an instance last, among those that share its table."""
         home = instance.fields.get("inst.home")
-        self.end(layer if home is None else self.homes[home], instance, reason, Context(), depth)
+        return layer if home is None else self.homes[home]
 
     def touch(self, layer: LayerState, instance: Instance, timeout: int) -> None:
         """The instance lives on from now."""
         lifetime = layer.lifetimes[timeout]
         instance.deadline = min(self.now + lifetime, NEVER) if lifetime else NEVER
 
+    def _expired(self, instance: Instance) -> bool:
+        """Whether its time is over; NEVER does not come, not even when packets say that it has."""
+        return instance.deadline <= self.now and instance.deadline != NEVER
+
     def _sweep(self, layer: LayerState, table: Table, depth: int) -> None:
         for _ in range(SWEEP_SLOTS):
             instance = table.examine()
-            if instance is not None and instance.deadline <= self.now:
+            if instance is not None and self._expired(instance):
                 self.end_other(layer, instance, TIMEOUT, depth)
 
     def close(self) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluice.ir.interpreter.table import Instance
-from sluice.ir.interpreter.value import Bytes, InterpreterError, NoInstance, Registers
+from sluice.ir.interpreter.value import (
+    Bytes,
+    InterpreterError,
+    NoInstance,
+    NoStrings,
+    Registers,
+    ZeroNumbers,
+)
 
 BLOCKS_MOST = 10_000_000
 """A graph that runs through more blocks than this does not end."""
@@ -15,14 +22,14 @@ NOWHERE: Registers[int] = NoInstance()
 
 class Context:
     """The slots in which layers leave values for those above: one for each packet, and for each end of an
-    instance that is not the packet's own.
+    instance that is not the packet's own. Those are `empty`: what nobody left reads as 0.
     """
 
     __slots__ = ("numbers", "strings")
 
-    def __init__(self) -> None:
-        self.numbers: Registers[int] = Registers()
-        self.strings: Registers[Bytes] = Registers()
+    def __init__(self, empty: bool = False) -> None:
+        self.numbers: Registers[int] = ZeroNumbers() if empty else Registers()
+        self.strings: Registers[Bytes] = NoStrings() if empty else Registers()
 
 
 class Frame:

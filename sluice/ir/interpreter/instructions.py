@@ -230,7 +230,7 @@ def _end_instance(end: ir.EndInst, compiler: Compiler) -> Operation:
     box, layer = compiler.box, compiler.layer
 
     def operation(frame: Frame) -> None:
-        box.end(layer, frame.current, end.reason, frame.context, frame.depth)
+        box.end(box.owner(layer, frame.current), frame.current, end.reason, frame.context, frame.depth)
         frame.use(None)
 
     return operation
@@ -313,6 +313,12 @@ def _room(room: ir.RoomSeq, compiler: Compiler) -> Operation:
     sequence, position, data = _sequence(room.side), number(room.position), string(room.data)
     put = set_number(room.target)
     return lambda frame: put(frame, sequence(frame).room(position(frame), data(frame)))
+
+
+@_for(ir.FullSeq)
+def _full(full: ir.FullSeq, compiler: Compiler) -> Operation:
+    sequence, position, put = _sequence(full.side), number(full.position), set_number(full.target)
+    return lambda frame: put(frame, sequence(frame).full(position(frame)))
 
 
 @_for(ir.InsertSeq)

@@ -256,8 +256,11 @@ class Sequence:
         return (
             self.held_bytes + captured <= rules.limit
             and len(self.pieces) < rules.limit_pieces
-            and (not rules.limit_records or len(self.records) < rules.limit_records)
         )
+
+    def full(self, position: int) -> bool:
+        """Whether `position` is beyond `next`, and there are as many records as there may be."""
+        return signed(position - self.next) > 0 and len(self.records) >= self.rules.limit_records
 
     def insert(self, position: int, data: Bytes, units: int) -> None:
         """Insert `units` of sequence space: the captured bytes of `data`, those that were cut, then phantoms.
@@ -454,15 +457,12 @@ class Sequence:
 
     # --- records --------------------------------------------------------------------------------------------
 
-    def record(self, position: int, values: tuple[int, ...]) -> bool:
-        """Keep a record behind those that are not beyond it; False at the limit."""
-        if len(self.records) >= self.rules.limit_records:
-            return False
+    def record(self, position: int, values: tuple[int, ...]) -> None:
+        """Keep a record behind those that are not beyond it."""
         at = len(self.records)
         while at and signed(position - self.records[at - 1].position) < 0:
             at -= 1
         self.records.insert(at, Record(position, values))
-        return True
 
     def release(self) -> tuple[int, ...] | None:
         """Take the lowest record out when it is not beyond `next` any more."""

@@ -28,7 +28,7 @@ class Instance:
 
     number: from 1 in order of creation, 0 when it is not stored. key: what it is found by; of an oriented
     layer a pair of halves, and `swapped` says that the active side sends the second one. ending: its end has
-    begun; then it is not found, nor ended again.
+    begun, and does not begin again.
     """
 
     __slots__ = ("deadline", "ending", "fields", "key", "number", "sequences", "slot", "swapped")
@@ -44,6 +44,11 @@ class Instance:
         self.deadline = NEVER
         self.slot = -1
         self.ending = False
+
+    @property
+    def in_use(self) -> bool:
+        """Whether its end has begun, or a packet that came through it is in the layers above."""
+        return self.ending or bool(self.fields.get("inst.busy"))
 
     @property
     def stored(self) -> bool:
@@ -65,7 +70,7 @@ class Table:
         self.evict_cursor = 0
 
     def find(self, key: Key) -> Instance | None:
-        """The instance with this key, unless its end has begun."""
+        """The instance with this key."""
         return self.index.get(key)
 
     def add(self, instance: Instance) -> bool:
@@ -84,13 +89,9 @@ class Table:
         self.live += 1
         return True
 
-    def begin_end(self, instance: Instance) -> None:
-        """From now on it is not found; its slot is taken until `remove`."""
-        instance.ending = True
-        del self.index[instance.key]
-
     def remove(self, instance: Instance) -> None:
-        """Free the slot of an instance whose end has begun."""
+        """Forget an instance and free its slot."""
+        del self.index[instance.key]
         self.slots[instance.slot] = None
         self.free.append(instance.slot)
         self.live -= 1
@@ -101,16 +102,16 @@ class Table:
         return self.lookups % SWEEP_EVERY == 0
 
     def examine(self) -> Instance | None:
-        """The instance in the next slot of the sweep, when there is one whose end has not begun."""
+        """The instance in the next slot of the sweep, when there is one that is not in use."""
         if not self.slots:
             return None
         slot = self.sweep_cursor % len(self.slots)
         self.sweep_cursor = slot + 1
         instance = self.slots[slot]
-        return None if instance is None or instance.ending else instance
+        return None if instance is None or instance.in_use else instance
 
     def victim(self) -> Instance | None:
-        """Of the next live instances whose end has not begun, the one with the earliest deadline, the first
+        """Of the next live instances that are not in use, the one with the earliest deadline, the first
         of equals. None when there is none in one round.
         """
         best: Instance | None = None
@@ -119,7 +120,7 @@ class Table:
             slot = self.evict_cursor % len(self.slots)
             self.evict_cursor = slot + 1
             instance = self.slots[slot]
-            if instance is None or instance.ending:
+            if instance is None or instance.in_use:
                 continue
             if best is None or instance.deadline < best.deadline:
                 best = instance

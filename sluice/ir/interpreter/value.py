@@ -35,6 +35,20 @@ class NoInstance(Registers[int]):
         raise InterpreterError(f"register '{name}' is set without an instance")
 
 
+class ZeroNumbers(Registers[int]):
+    """Slots where no packet passed: what nobody left is 0."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+
+class NoStrings(Registers[Bytes]):
+    """Slots where no packet passed: what nobody left is empty."""
+
+    def __missing__(self, name: str) -> Bytes:
+        return EMPTY
+
+
 def clip(value: Bytes, low: int, high: int) -> Bytes:
     """Bytes [low, high), clipped at the end in both measures; nothing when low is beyond high."""
     captured, length = value

@@ -440,6 +440,33 @@ def test_the_deepest_stack_can_be_run() -> None:
     assert box.box["too deep"] == 1 and box.counters["nest"]["packets"] == 255
 
 
+def test_what_ends_inside_itself_ends_once() -> None:
+    class hdr(layout):
+        last = Bit(8)
+
+    parser: Any = Connectionless(name="p")
+    parser.header = hdr
+    parser.selector = [parser.unit[:0].length]  # the same instance on all levels
+    on, over = PSMState(start=True), PSMState(accept=True)
+    parser.psm = PSM(on, over)
+    parser.psm.end = (on >> over) + Pred(parser.header.last)
+    stack = Stack(depth=3)
+    stack.p = parser
+    stack += (stack.p >> stack.p) + Pred(parser.payload_len > 0)
+    box = Interpreter(program(stack, "created", "end"))
+    box.packet(b"\1\1\1", 0)
+    box.close()
+    assert seen(box) == [("created", 1), ("end", 1, 0)]
+    box.packet(b"\0", 0)
+    assert seen(box)[2:] == [("created", 2)]
+
+
+def test_a_graph_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.ir.interpreter.frame.BLOCKS_MOST", 1000)
+    with pytest.raises(InterpreterError, match="does not end"):
+        run_text("graph a (local.unit:bytes)\nentry:\n  Goto() to: entry\n")
+
+
 def test_roots_by_link_type() -> None:
     class hdr(layout):
         x = Bit(8)
@@ -685,8 +712,9 @@ def test_a_list_of_options() -> None:
     parser.header = head
     options: Any = AnyUntil([value, end], parser.cursor < parser.header.size)
     parser.header += options
+    last: Any = parser.header
     parser.event.number = If(parser.header_contain(value)) >> Assign(
-        seen_number.number, parser.header.number
+        seen_number.number, last.number
     ) + Callback(seen_number)
     stack = Stack()
     stack.p = parser

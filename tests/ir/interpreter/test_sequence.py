@@ -444,9 +444,11 @@ def test_limits() -> None:
     put(sequence, 20, b"f")
     assert not room(sequence, 30, 1)  # two pieces
     sequence.clear()
-    assert sequence.record(5, ()) and room(sequence, 5, 1)
-    assert sequence.record(6, ()) and not room(sequence, 5, 1)
-    assert not sequence.record(7, ())
+    sequence.record(5, ())
+    assert not sequence.full(7)
+    sequence.record(6, ())
+    assert sequence.full(7) and not sequence.full(0) and room(sequence, 7, 1)
+    put(sequence, 5, b"abcdefghij")
     put(sequence, 0, b"x")
     assert not room(sequence, 1, 1)  # in order, but it would have to wait
     take(sequence)

@@ -1,0 +1,107 @@
+"""The graphs that no packet runs by itself: draining a side, ending an instance."""
+
+from __future__ import annotations
+
+from sluice.ir.build_events import EventBuilder
+from sluice.ir.builder import GraphBuilder
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Reg
+from sluice.ir.graph import Graph
+from sluice.ir.instruction import Branch, Count, DestroyInst, Drain, GiveUpSeq, Goto, NextLayer, Return, WaitingSeq
+from sluice.ir.layer_state import (
+    ABOVE,
+    ALL,
+    ASSEMBLED,
+    BUSY,
+    CAUSE,
+    CAUSE_NUMBER,
+    PROGRESS,
+    REASON,
+    REASON_NUMBER,
+    LayerState,
+    has_assemble,
+)
+from sluice.ir.scope import SDU, SIDE, UNIT
+
+
+def drain_graph(layer: LayerState) -> Graph:
+    """Deliver what waits, give a hole up, deliver what is behind it; with `all` until nothing is held.
+
+    There may be no packet: what belongs to one is 0 or empty here, also for the layers above.
+    """
+    scope = layer.scope.without_packet()
+    out = GraphBuilder(f"{layer.context.name}.drain", (UNIT, SIDE, CAUSE, ALL))
+    events = EventBuilder(layer, out, scope)
+    with out.at(layer.prototype.where):
+        waiting, more, cut = Reg("local.waiting", 1), Reg("local.gap_more", 1), Reg("local.gap_cut", 1)
+        offset, length, cause = Reg("local.gap_offset", 64), Reg("local.gap_length", 64), Reg("local.gap_cause", 8)
+        gave_up = Reg("local.gave_up", 1)
+        events.clear_data()
+        out.assign(gave_up, ZERO)
+        loop, deliver, hole, done = out.name("look"), out.name("deliver"), out.name("hole"), out.name("done")
+        out.block(loop)
+        out.emit(WaitingSeq(waiting, SIDE))
+        out.emit(Branch(waiting, deliver, hole))
+        out.block(deliver)
+        events.assemble_sequence()
+        with out.when(ASSEMBLED, "delivered"):
+            for event in layer.standing:
+                if has_assemble(event.action):
+                    for effect in layer.along.get(event.name, []):
+                        events.event(effect)
+            _pass_on(layer, events, out)
+        out.block(hole)
+        out.unless(Binary("|", ALL, Flip(gave_up, 1)), "go on", done)
+        out.emit(GiveUpSeq(more, offset, length, cut, SIDE))
+        out.unless(more, "give up", done)
+        out.assign(gave_up, ONE)
+        out.emit(Count("gaps"))
+        out.assign(cause, CAUSE)
+        with out.when(cut, "cut by snap length"):
+            out.assign(cause, Const(CAUSE_NUMBER["snaplen"]))
+        events.happens("gap", {"offset": offset, "length": length, "cause": cause})
+        out.emit(Goto(loop))
+        out.block(done)
+        out.emit(Return(gave_up))
+    return out.finish()
+
+
+def _pass_on(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
+    """Data that come without a packet go where data went last."""
+    if not layer.context.above:
+        return
+    fill_slots(layer, events, out)
+    for number, step in enumerate(layer.context.above):
+        with out.when(Binary("==", ABOVE, Const(number + 1)), f"to {step.target}"):
+            out.emit(NextLayer(step.target, SDU))
+
+
+def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
+    """What the layers above may ask of this one."""
+    for slot, expression in layer.context.exports:
+        out.assign(slot, events.scope.resolve(expression))
+    for name, expression in layer.prototype.offers.items():
+        with out.at(expression.where):
+            out.assign(layer.context.offers[name], events.scope.resolve(expression))
+
+
+def end_graph(layer: LayerState) -> Graph:
+    """The instance ends: what it holds is delivered, unless only the whole counts, and everybody is told."""
+    scope = layer.scope.without_packet()
+    out = GraphBuilder(f"{layer.context.name}.end", (UNIT, REASON))
+    events = EventBuilder(layer, out, scope)
+    with out.at(layer.prototype.where):
+        out.assign(SIDE, ZERO)
+        events.clear_data()
+        if layer.context.loops:
+            out.assign(BUSY, ONE)
+        if layer.sequence is not None and not layer.sequence.whole:
+            cause = Reg("local.cause", 8)
+            out.assign(cause, Const(CAUSE_NUMBER["close"]))
+            with out.when(Binary("==", REASON, Const(REASON_NUMBER["timeout"])), "by timeout"):
+                out.assign(cause, Const(CAUSE_NUMBER["timeout"]))
+            for side in range(layer.sides):
+                out.emit(Drain(PROGRESS, Const(side), cause, 1))
+        events.happens("end", {"reason": REASON})
+        out.emit(DestroyInst())
+        out.emit(Return(ZERO))
+    return out.finish()

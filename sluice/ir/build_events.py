@@ -1,0 +1,165 @@
+"""Actions and events of a layer as instructions (paper, 4.5 and 5.2)."""
+
+from __future__ import annotations
+
+from sluice.ir.builder import GraphBuilder
+from sluice.ir.expression import ONE, Binary, Const, Expr, Length, Reg, is_bytes
+from sluice.ir.instruction import Assemble, Branch, Call, Goto, SwapSides
+from sluice.ir.expression import ZERO
+from sluice.ir.layer_state import ASSEMBLED, SDU_OFFSET, SEQUENCED, LayerState, callbacks, initial, nothing
+from sluice.ir.scope import CREATED, SDU, SIDE, Scope
+from sluice.lang.action import Assemble as AssembleAction
+from sluice.lang.action import Assign as AssignAction
+from sluice.lang.action import Block, Callback
+from sluice.lang.action import SwapSides as SwapSidesAction
+from sluice.lang.choice import Choice
+from sluice.lang.errors import DescriptionError
+from sluice.lang.events import Event
+from sluice.lang.expression import NUMBER, Expression
+
+
+class EventBuilder:
+    """Emits the actions and events of one layer into one graph.
+
+    `held`: registers for conditions of events with v, which were evaluated in the steps before.
+    """
+
+    def __init__(self, layer: LayerState, out: GraphBuilder, scope: Scope) -> None:
+        self.layer = layer
+        self.out = out
+        self.scope = scope
+        self.held: dict[int, Reg] = {}
+
+    def clear_data(self) -> None:
+        """Fields of callback layouts start from their init, so that a Callback always hands over something defined."""
+        seen: set[str] = set()
+        for event in self.layer.prototype.events.defined.values():
+            for callback in callbacks(event.action):
+                name = callback.data.__name__
+                if name in seen:
+                    continue
+                seen.add(name)
+                for item in callback.data.fields.values():
+                    bits = item.width if item.kind == NUMBER else 0
+                    value = Const(initial(item.init)) if bits else nothing()
+                    self.out.assign(Reg(f"local.data.{name}.{item.name}", bits), value)
+
+    def action(self, action: object, event: Event | None = None) -> None:
+        """An action of prep (`event` None) or of an event."""
+        if isinstance(action, Block):
+            for part in action.actions:
+                self.action(part, event)
+        elif isinstance(action, Choice):
+            self._choice(action, event)
+        elif isinstance(action, AssignAction):
+            self._assign(action)
+        elif isinstance(action, AssembleAction):
+            if event is None:
+                raise DescriptionError(
+                    "Assemble() in prep", "assemble in an event: p.event.asm = If(...) >> Assemble().", action.where
+                )
+            with self.out.at(action.where):
+                self._assemble()
+        elif isinstance(action, Callback):
+            if event is None:
+                raise DescriptionError(
+                    "Callback() in prep", "call back in an event: p.event.x = ... + Callback(data).", action.where
+                )
+            with self.out.at(action.where):
+                name, fields = action.data.__name__, self.layer.shapes[event.name].fields
+                values = tuple(Reg(f"local.data.{name}.{item}", bits) for item, bits in fields)
+                self.out.emit(Call(event.name, SIDE, values))
+        else:
+            assert isinstance(action, SwapSidesAction)
+            if event is not None or not self.layer.prototype.oriented:
+                raise DescriptionError(
+                    "swap_sides() stands in prep of a connection-oriented parser", "move it there.", action.where
+                )
+            # Only the creating packet: later, bytes lie in the sequences of the sides as they are.
+            with self.out.at(action.where), self.out.when(CREATED, "swap sides"):
+                self.out.emit(SwapSides(SIDE, SIDE))
+
+    def _choice(self, choice: Choice, event: Event | None) -> None:
+        out = self.out
+        with out.at(choice.where):
+            condition = self._condition(choice.condition)
+            if choice.otherwise is None:
+                with out.when(condition, "do"):
+                    self.action(choice.body, event)
+                return
+            yes, no, after = out.name("do"), out.name("else"), out.name("after do")
+            out.emit(Branch(condition, yes, no))
+            out.block(yes)
+            self.action(choice.body, event)
+            out.emit(Goto(after))
+            out.block(no)
+            self.action(choice.otherwise, event)
+            out.block(after)
+
+    def _assign(self, action: AssignAction) -> None:
+        with self.out.at(action.where):
+            target = self.scope.register(action.register)
+            value = self.scope.resolve(action.expression)
+            if is_bytes(value) != target.is_bytes:
+                raise DescriptionError(
+                    f"'{target.name}' and what is assigned to it are not of one kind",
+                    "a field of at most 64 bits holds a number, a longer one bytes.",
+                    action.where,
+                )
+            self.out.assign(target, value)
+
+    def _condition(self, condition: Expression) -> Expr:
+        return self.held.get(id(condition)) or self.scope.number(condition)
+
+    def happens(self, name: str, values: dict[str, Expr]) -> None:
+        """A built-in event happens: hand it to those who hooked it, and do what happens with it."""
+        shape = self.layer.built_in_shape(name)
+        if name in self.layer.context.hooks:
+            self.out.emit(Call(name, SIDE, tuple(values[item] for item, _ in shape)))
+        effects = self.layer.along.get(name, [])
+        if effects:
+            for item, bits in shape:
+                self.out.assign(Reg(f"local.{name}.{item}", bits), values[item])
+        for effect in effects:
+            self.event(effect)
+
+    def event(self, event: Event) -> None:
+        """A user's event: when its condition holds, its actions, then the events that happen with it."""
+        action = event.action
+        assert action is not None
+        effects = self.layer.along.get(event.name, [])
+        single = action.actions[0] if len(action.actions) == 1 else None
+        with self.out.at(event.where):
+            if isinstance(single, Choice) and single.otherwise is None:
+                with self.out.when(self._condition(single.condition), f"event {event.name}"):
+                    self.action(single.body, event)
+                    for effect in effects:
+                        self.event(effect)
+            else:
+                self.action(action, event)
+                for effect in effects:
+                    self.event(effect)
+
+    def _assemble(self) -> None:
+        """Assemble(): of a packet that is not part of the sequence, the SDU is what p.sdu says."""
+        out = self.out
+        if self.layer.prototype.sequence_condition is None or not self.scope.packet:
+            self.assemble_sequence()
+            return
+        inside, outside, after = out.name("assemble"), out.name("no sequence"), out.name("assembled")
+        out.emit(Branch(SEQUENCED, inside, outside))
+        out.block(outside)
+        out.assign(ASSEMBLED, ONE)
+        out.emit(Goto(after))
+        out.block(inside)
+        self.assemble_sequence()
+        out.block(after)
+
+    def assemble_sequence(self) -> None:
+        """Deliver what is contiguous, as the SDU and as event `data`."""
+        out = self.out
+        out.emit(Assemble(SDU, SDU_OFFSET, SIDE))
+        out.assign(ASSEMBLED, Binary(">", Length(SDU), ZERO))
+        if self.layer.wanted("data"):
+            with out.when(ASSEMBLED, "data"):
+                self.happens("data", {"offset": SDU_OFFSET, "bytes": SDU})

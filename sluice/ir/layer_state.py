@@ -1,0 +1,239 @@
+"""What the builders of one layer's graphs share: its description, its surroundings, and the registers that they use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, Slice, width
+from sluice.ir.graph import EventShape
+from sluice.ir.scope import STATE, UNIT, Scope, nested
+from sluice.lang.action import Assemble, Block, Callback
+from sluice.lang.choice import Choice
+from sluice.lang.errors import DescriptionError
+from sluice.lang.events import BUILT_IN, END_REASONS, GAP_CAUSES, Event, event_order
+from sluice.lang.expression import NUMBER, Expression, FieldValue, Number
+from sluice.lang.psm import Transition
+from sluice.lang.stack import Branch as StackBranch
+
+IN_ORDER = Reg("local.in_order", 1)
+INSERTED = Reg("local.inserted", 1)
+SEQUENCED = Reg("local.sequenced", 1)
+ASSEMBLED = Reg("local.assembled", 1)
+FRESH = Reg("local.fresh", 1)
+POSITION = Reg("local.position", 64)
+SEQ_DATA = Reg("local.seq_data", 0)
+SDU_OFFSET = Reg("local.sdu_offset", 64)
+PROGRESS = Reg("local.progress", 1)
+REASON = Reg("local.reason", 8)
+CAUSE = Reg("local.cause", 8)
+ALL = Reg("local.all", 1)
+
+TIMEOUT = Reg("inst.timeout", 8)
+"""Number of the timeout that the last transition left the instance with."""
+ABOVE = Reg("inst.above", 8)
+"""1 + number of the step by which data last went up: data that come without a packet go the same way; 0 none yet."""
+HOME = Reg("inst.home", 8)
+"""Which of the layers that share the table used the instance last."""
+BUSY = Reg("inst.busy", 8)
+"""A packet that passed through the instance is in the layers above: it must not be ended or used from there."""
+
+REASON_NUMBER = {name: number for number, name in enumerate(END_REASONS)}
+CAUSE_NUMBER = {name: number for number, name in enumerate(GAP_CAUSES)}
+
+
+@dataclass
+class Step:
+    """A step to a layer above: the user's line, and the layer program that it leads to."""
+
+    branch: StackBranch
+    target: str
+
+
+@dataclass
+class LayerContext:
+    """What a layer must know of its surroundings.
+
+    hooks: events that somebody listens to. above: steps on. exports: slots to fill for layers above with values of
+    this one. offers: slots for what it offers. options: checks that the user asked for. table: its table's name;
+    shared: whether other layers use it too; loops: whether a layer above may come to the same table again.
+    """
+
+    name: str
+    scope: Scope
+    hooks: frozenset[str]
+    above: list[Step]
+    exports: list[tuple[Reg, Expression]]
+    offers: dict[str, Reg]
+    options: frozenset[str]
+    table: str
+    home: int
+    shared: bool
+    loops: bool
+
+
+@dataclass
+class LayerState:
+    """A layer while it is built."""
+
+    context: LayerContext
+    shapes: dict[str, EventShape] = field(default_factory=lambda: {})
+
+    def __post_init__(self) -> None:
+        self.scope = self.context.scope
+        self.prototype = self.scope.prototype
+        self.sequence = self.prototype.sequence
+        self.machine = self.prototype.machine
+        self.standing, self.along = event_order(self.prototype, self.prototype.relations)
+        self.transitions: list[Transition] = list(self.machine.transitions.values()) if self.machine else []
+        self.has_instance = self.prototype.keys is not None
+        self.assembles = any(has_assemble(event.action) for event in self.prototype.events.defined.values())
+        self.timeouts = self._timeouts()
+        self.v_fields = self._v_fields()
+        for event in self.prototype.events.defined.values():
+            self._shape(event)
+
+    @property
+    def sides(self) -> int:
+        """How many sequences an instance has."""
+        return 0 if self.sequence is None else (2 if self.prototype.oriented else 1)
+
+    @property
+    def keeps_fresh(self) -> bool:
+        """Whether some packets use an instance that is never stored."""
+        return self.prototype.key_condition is not None
+
+    def wanted(self, name: str) -> bool:
+        """Whether anybody cares for a built-in event."""
+        return name in self.context.hooks or bool(self.along.get(name))
+
+    def accepting(self) -> Expr | None:
+        """Whether the current state accepts; None when no state of the machine does."""
+        if self.machine is None:
+            return None
+        result: Expr | None = None
+        for number, state in enumerate(self.machine.states()):
+            if state.accept:
+                test = Binary("==", STATE, Const(number))
+                result = test if result is None else Binary("|", result, test)
+        return result
+
+    def event_conditions(self) -> list[tuple[Expression, Reg]]:
+        """Conditions of events that ask for virtual packets, with the registers that remember whether they held."""
+        found: list[tuple[Expression, Reg]] = []
+
+        def look(action: object) -> None:
+            if isinstance(action, Block):
+                for part in action.actions:
+                    look(part)
+            elif isinstance(action, Choice):
+                if uses_v(action.condition):
+                    found.append((action.condition, Reg(f"local.held.{len(found)}", 1)))
+                for branch in action.branches():
+                    look(branch)
+
+        for event in self.prototype.events.defined.values():
+            look(event.action)
+        return found
+
+    def _timeouts(self) -> list[float]:
+        """Timeout 0 is the general one (0.0: never); then those of transitions."""
+        general = self.prototype.timeout
+        found = [general if general is not None else 0.0]
+        for transition in self.transitions:
+            if transition.timeout is not None and transition.timeout not in found[1:]:
+                found.append(transition.timeout)
+        return found
+
+    def _v_fields(self) -> list[Reg]:
+        """Header fields that conditions ask of virtual packets."""
+        from sluice.ir.scope import action_expressions
+
+        conditions = [t.condition for t in self.transitions if t.condition is not None]
+        for event in self.prototype.events.defined.values():
+            conditions += action_expressions(event.action)
+        found: dict[str, Reg] = {}
+        for condition in conditions:
+            for item in nested(condition):
+                if not isinstance(item, FieldValue) or item.group != "v":
+                    continue
+                if item.field.kind != NUMBER:
+                    raise DescriptionError(
+                        "a virtual packet keeps numbers only",
+                        "use header fields of at most 64 bits in conditions with v.",
+                        item.where,
+                    )
+                if self.sequence is None:
+                    raise DescriptionError(
+                        "virtual ordered packets need a sequence",
+                        "define p.seq = Sequence(...), or use p.header.",
+                        item.where,
+                    )
+                reg = self.scope.resolve(item)
+                assert isinstance(reg, Reg)
+                found[reg.name] = reg
+        return list(found.values())
+
+    def _shape(self, event: Event) -> None:
+        for callback in callbacks(event.action):
+            members = [(name, item.width if item.kind == NUMBER else 0) for name, item in callback.data.fields.items()]
+            self.shapes[event.name] = EventShape(
+                event.name, tuple(members), callback.data.__name__, str(event.where)
+            )
+
+    def built_in_shape(self, name: str) -> tuple[tuple[str, int], ...]:
+        """Names and widths of what a built-in event brings along; remembers that it is used."""
+        fields = tuple((item, 64 if kind == NUMBER else 0) for item, kind in BUILT_IN[name].items())
+        self.shapes.setdefault(name, EventShape(name, fields, ""))
+        return fields
+
+
+def uses_v(expression: Expression) -> bool:
+    """Whether a condition asks for virtual ordered packets."""
+    return any(isinstance(item, FieldValue) and item.group == "v" for item in nested(expression))
+
+
+def has_assemble(action: object) -> bool:
+    """Whether an action assembles, under whatever condition."""
+    if isinstance(action, Block):
+        return any(has_assemble(part) for part in action.actions)
+    if isinstance(action, Choice):
+        return any(has_assemble(branch) for branch in action.branches())
+    return isinstance(action, Assemble)
+
+
+def callbacks(action: object) -> list[Callback]:
+    """All Callbacks of an action."""
+    if isinstance(action, Block):
+        return [found for part in action.actions for found in callbacks(part)]
+    if isinstance(action, Choice):
+        return [found for branch in action.branches() for found in callbacks(branch)]
+    return [action] if isinstance(action, Callback) else []
+
+
+def initial(init: Expression | None) -> int:
+    """What a register starts from."""
+    if init is None:
+        return 0
+    if not isinstance(init, Number):
+        raise DescriptionError("init= is not a constant", "give a whole number, and compute in p.prep.", init.where)
+    return init.value
+
+
+def nothing() -> Expr:
+    """Bytes that are none."""
+    return Slice(UNIT, ZERO, ZERO)
+
+
+def header_of(reg: Reg) -> Reg:
+    """The packet's own field for a field of virtual packets."""
+    return Reg("header." + reg.name.split(".", 1)[1], reg.bits)
+
+
+def all_of(*conditions: Expr) -> Expr:
+    """1 when all hold; those that are not one bit wide are compared with 0."""
+    result: Expr | None = None
+    for condition in conditions:
+        one = condition if width(condition) == 1 else Binary("!=", condition, ZERO)
+        result = one if result is None else Binary("&", result, one)
+    assert result is not None
+    return result

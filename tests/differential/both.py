@@ -1,0 +1,115 @@
+"""Runs the same packets through the interpreter and through compiled code, and holds what came out against each other."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sluice.engine.box import Box, CompiledStack, Frame, Settings, compile_stack
+from sluice.engine.events import PythonFunction, Seen
+from sluice.ir.build import Hook
+from sluice.ir.interpreter import Interpreter
+from sluice.lang.events import BUILT_IN, END_REASONS, GAP_CAUSES
+from sluice.lang.stack import Stack
+
+NOT_MODELLED = ("no memory",)
+"""Counters of what the interpreter, which has all the memory it wants, never does."""
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A packet as a capture gives it."""
+
+    data: bytes
+    time: int
+    link_type: int = 1
+    length: int | None = None
+
+
+def everything(stack: Stack) -> frozenset[Hook]:
+    """Hooks for every event of a stack."""
+    hooks = {Hook("*", name) for name in BUILT_IN}
+    for layer in stack.layers.values():
+        hooks |= {Hook(layer.name, name) for name in layer.prototype.events.defined}
+    return frozenset(hooks)
+
+
+def compiled(stack: Stack, passes: str | list[str] = "all") -> CompiledStack:
+    """The stack as a library that tells every event."""
+    return compile_stack(stack, python=everything(stack), passes=passes)
+
+
+def run_compiled(made: CompiledStack, packets: Iterable[Packet], settings: Settings) -> tuple[list[Any], dict[str, dict[str, int]]]:
+    """Events and counters of compiled code."""
+    events: list[Any] = []
+
+    def saw(event: Seen) -> None:
+        values = tuple(_number(name, value) for name, value in event.values.items())
+        events.append((event.layer, event.name, event.instance, event.side, values))
+
+    handlers = [(hook.layer, hook.event, saw) for hook in made.functions.python]
+    with Box(made, settings, [PythonFunction("all", handlers, [])]) as box:
+        for packet in packets:
+            box.packet(packet.data, packet.time, packet.link_type, packet.length)
+        box.finish()
+        return events, box.counters()
+
+
+def _number(name: str, value: Any) -> Any:
+    if name == "cause" and isinstance(value, str):
+        return GAP_CAUSES.index(value)
+    if name == "reason" and isinstance(value, str):
+        return END_REASONS.index(value)
+    return value
+
+
+def run_interpreted(made: CompiledStack, packets: Iterable[Packet], settings: Settings) -> tuple[list[Any], dict[str, dict[str, int]]]:
+    """Events and counters of the interpreter."""
+    interpreter = Interpreter(
+        made.program, timeouts=settings.timeouts, idle=settings.idle, max_instances=settings.max_instances
+    )
+    for packet in packets:
+        interpreter.packet(packet.data, packet.time, packet.link_type, packet.length)
+    interpreter.close()
+    assert interpreter.conserves()
+    events = [(e.layer, e.name, e.instance, e.side, e.values) for e in interpreter.events]
+    return events, {**interpreter.counters, "box": interpreter.box}
+
+
+def assert_same(made: CompiledStack, packets: list[Packet], settings: Settings | None = None) -> None:
+    """Both say the same: same events in the same order, same bytes, same counters."""
+    settings = settings or Settings(timeouts=True, memory=1 << 26, max_instances=1 << 16, seed=1)
+    events, counters = run_compiled(made, packets, settings)
+    expected, expected_counters = run_interpreted(made, packets, settings)
+    for number, (one, other) in enumerate(zip(events, expected, strict=False)):
+        assert one == other, f"event {number}: compiled {one}, interpreted {other}"
+    assert len(events) == len(expected), f"compiled {events[len(expected):][:3]}, interpreted {expected[len(events):][:3]}"
+    for layer, own in counters.items():
+        for name, value in own.items():
+            if name not in NOT_MODELLED:
+                assert value == expected_counters[layer].get(name, 0), f"counter '{name}' of layer '{layer}'"
+
+
+def read_capture(made: CompiledStack, path: Path) -> Iterator[Packet]:
+    """The packets of a capture file, by the reader that the library carries."""
+    library = ctypes.CDLL(str(made.compiled.path))
+    library.sl_capture_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+    library.sl_capture_next.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    library.sl_capture_close.argtypes = [ctypes.c_void_p]
+    capture, message, frame = ctypes.c_void_p(), ctypes.create_string_buffer(512), Frame()
+    if library.sl_capture_open(ctypes.byref(capture), str(path).encode(), message, 512):
+        raise OSError(message.value.decode())
+    try:
+        while library.sl_capture_next(capture, ctypes.byref(frame)) == 1:
+            data = ctypes.string_at(_address(frame), frame.captured) if frame.captured else b""
+            yield Packet(data, frame.time, frame.link_type, frame.length)
+    finally:
+        library.sl_capture_close(capture)
+
+
+def _address(frame: Frame) -> int:
+    """The pointer itself: ctypes would read `at` as a text that ends at a zero."""
+    return ctypes.c_void_p.from_buffer(frame, Frame.at.offset).value or 0

@@ -1,0 +1,33 @@
+"""Where the captures are, and what is true of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+OWN = ROOT / "tests" / "corpus"
+SHARED = ROOT.parent / "shared" / "corpus"
+
+
+@cache
+def corpus() -> Path:
+    """The folder: $SLUICE_CORPUS, which is not replaced by another; the shared corpus; this repository's."""
+    named = os.environ.get("SLUICE_CORPUS")
+    if named:
+        return Path(named)
+    return SHARED if (SHARED / "truth.json").is_file() else OWN
+
+
+@cache
+def truth() -> dict[str, dict[str, Any]]:
+    """The entry of truth.json for each capture, by file name. TRUTH.md of the corpus says what it means."""
+    return {entry["file"]: entry for entry in json.loads((corpus() / "truth.json").read_text())["files"]}
+
+
+def captures() -> list[Path]:
+    """All captures of the corpus."""
+    return [corpus() / name for name in truth()]

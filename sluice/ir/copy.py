@@ -1,69 +1,87 @@
 """Copies of programs, so that a pass may change what it is given and its caller still has what was there.
 
-Expressions, registers and descriptions of instances are immutable and shared; only what a pass changes is
-copied.
+Instructions, expressions, registers and descriptions of instances never change and are shared; a copy has
+graphs, blocks and lists of instructions of its own.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cache
+from operator import is_
 from typing import TypeVar
 
 from sluice.ir.expression import Expr
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
-from sluice.ir.instruction import Instruction
+from sluice.ir.instruction import Instruction, Terminator
 
 I = TypeVar("I", bound=Instruction)  # noqa: E741
-
-
-def copy_instruction(instruction: I) -> I:
-    """The same instruction, as an object of its own."""
-    return dataclasses.replace(instruction)
+T = TypeVar("T", bound=Terminator)
 
 
 def copy_graph(graph: Graph) -> Graph:
-    """A graph whose blocks and instructions are its own."""
-    blocks = {
-        name: Block(block.name, [copy_instruction(item) for item in block.instructions])
-        for name, block in graph.blocks.items()
-    }
+    """A graph whose blocks are its own."""
+    blocks = {name: Block(block.name, list(block.instructions)) for name, block in graph.blocks.items()}
     return Graph(graph.name, graph.entry, graph.parameters, blocks)
 
 
-def copy_layer(layer: LayerProgram) -> LayerProgram:
-    """A layer whose graphs are its own."""
-    return dataclasses.replace(
-        layer,
-        main=copy_graph(layer.main),
-        drain=None if layer.drain is None else copy_graph(layer.drain),
-        end=None if layer.end is None else copy_graph(layer.end),
-        events=dict(layer.events),
-    )
+def map_graphs(program: Program, change: Callable[[LayerProgram, Graph], Graph]) -> Program:
+    """The program with `change` applied to every graph; what it leaves as it is stays the same object."""
+    layers = {name: _map_layer(layer, change) for name, layer in program.layers.items()}
+    if all(map(is_, layers.values(), program.layers.values())):
+        return program
+    return dataclasses.replace(program, layers=layers)
+
+
+def _map_layer(layer: LayerProgram, change: Callable[[LayerProgram, Graph], Graph]) -> LayerProgram:
+    main = change(layer, layer.main)
+    drain = layer.drain and change(layer, layer.drain)
+    end = layer.end and change(layer, layer.end)
+    if main is layer.main and drain is layer.drain and end is layer.end:
+        return layer
+    return dataclasses.replace(layer, main=main, drain=drain, end=end)
 
 
 def copy_program(program: Program) -> Program:
-    """A program whose layers are its own."""
-    return dataclasses.replace(
-        program, layers={name: copy_layer(layer) for name, layer in program.layers.items()}
-    )
+    """A program whose graphs are its own."""
+    return map_graphs(program, lambda _, graph: copy_graph(graph))
 
 
-@cache
-def value_operands(cls: type[Instruction]) -> tuple[str, ...]:
-    """Names of the operands that take any expression; one declared `Reg` (a mark) must stay a register."""
-    types = {item.name: str(item.type) for item in dataclasses.fields(cls)}
-    return tuple(name for name, role in cls.operands() if role == "read" and types[name] != "Reg")
+def with_operands(instruction: I, **values: object) -> I:
+    """The instruction with other values of some operands, from the same line of the description."""
+    operands = [values.get(item.name, getattr(instruction, item.name)) for item in instruction.SHAPE.operands]
+    return type(instruction)(*operands, where=instruction.where)
 
 
 def with_expressions(instruction: I, change: Callable[[Expr], Expr]) -> I:
-    """The instruction with `change` applied to every expression that it evaluates, but for marks."""
+    """The instruction with `change` applied to every expression that it evaluates, but for marks.
+
+    The same object when nothing changes.
+    """
     values: dict[str, object] = {}
-    for name in value_operands(type(instruction)):
-        value: Expr | tuple[Expr, ...] | None = getattr(instruction, name)
-        if isinstance(value, tuple):
-            values[name] = tuple(change(item) for item in value)
-        elif value is not None:
-            values[name] = change(value)
-    return dataclasses.replace(instruction, **values)
+    for operand in instruction.SHAPE.operands:
+        if operand.role != "read" or operand.type == "Reg":
+            continue
+        if operand.many:
+            old_items: tuple[Expr, ...] = getattr(instruction, operand.name)
+            new_items = tuple(map(change, old_items))
+            if not all(map(is_, new_items, old_items)):
+                values[operand.name] = new_items
+        else:
+            old: Expr = getattr(instruction, operand.name)
+            new = change(old)
+            if new is not old:
+                values[operand.name] = new
+    return with_operands(instruction, **values) if values else instruction
+
+
+def with_targets(terminator: T, lead: Callable[[str], str]) -> T:
+    """The terminator that leads to block `lead(x)` where it led to x; itself when nothing changes."""
+    values: dict[str, object] = {}
+    for operand in terminator.SHAPE.operands:
+        if operand.role == "block":
+            old: str = getattr(terminator, operand.name)
+            new = lead(old)
+            if new != old:
+                values[operand.name] = new
+    return with_operands(terminator, **values) if values else terminator

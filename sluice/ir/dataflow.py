@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TypeVar
 
 from sluice.ir.graph import Block, Graph
-from sluice.ir.instruction import Call, Instruction, Resource
+from sluice.ir.instruction import Instruction, Resource
 
 F = TypeVar("F")
 
@@ -45,18 +46,14 @@ def forward(
     return facts
 
 
-def runs_graphs(instruction: Instruction) -> bool:
-    """Whether graphs of this or other layers run inside it: a layer above, a drain, an end."""
-    return Resource.OUTSIDE in instruction.WRITES and not isinstance(instruction, Call)
+_SPACES = {Resource.INSTANCE: ("inst.", "perm."), Resource.CONTEXT: ("slot.",)}
 
 
-def hidden_writes(instruction: Instruction) -> frozenset[str]:
-    """Spaces of registers that it may change without naming them."""
-    found: set[str] = set()
-    if runs_graphs(instruction):
-        found |= {"inst", "perm", "slot"}
-    if Resource.INSTANCE in instruction.WRITES:
-        found |= {"inst", "perm"}
-    if Resource.CONTEXT in instruction.WRITES:
-        found.add("slot")
-    return frozenset(found)
+@cache
+def _hidden(kind: type[Instruction]) -> tuple[str, ...]:
+    return tuple(name for resource, names in _SPACES.items() if resource in kind.WRITES for name in names)
+
+
+def hidden_writes(instruction: Instruction) -> tuple[str, ...]:
+    """What the names of the registers begin with that it may change without naming them."""
+    return _hidden(type(instruction))

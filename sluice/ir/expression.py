@@ -1,13 +1,14 @@
 """Expressions of the IR: pure functions of registers and constants.
 
-Numbers are unsigned, arithmetic is modulo 2^64, a comparison is 0 or 1. A register with `bits == 0` holds bytes: a
-piece of the packet or of assembled data, of which some may not have been captured.
+Numbers are unsigned, arithmetic is modulo 2^64, a comparison is 0 or 1. A register with `bits == 0` holds
+bytes: a piece of the packet or of assembled data, of which some may not have been captured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import is_
 
 MASK = (1 << 64) - 1
 
@@ -26,7 +27,7 @@ class Const:
 class Reg:
     """A register. The word before the first dot of its name tells where it lives:
 
-    header, v, temp, local, mark: with the packet, in this layer; mark registers are positions in the unit, in bytes.
+    header, v, temp, local, mark: with the packet, in this layer; marks are positions in the unit, in bytes.
     perm, inst: in the instance (the user's fields; the compiler's).
     slot: in the context, where a layer leaves values for those above.
     """
@@ -45,7 +46,10 @@ class Reg:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """`left operator right`. With `serial` bits, + and - stay within that width and < <= > >= are those of RFC 1982."""
+    """`left operator right`.
+
+    With `serial` bits, + and - stay within that width and < <= > >= are those of RFC 1982.
+    """
 
     operator: str
     left: Expr
@@ -80,7 +84,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """RFC 1071 checksum of `data` begun with the numbers and bytes of `pseudo`; 0 also when `data` is not all there."""
+    """RFC 1071 checksum of `data` begun with numbers and bytes of `pseudo`; 0 also when `data` was cut."""
 
     data: Expr
     pseudo: tuple[Expr, ...]
@@ -141,30 +145,56 @@ def children(expression: Expr) -> tuple[Expr, ...]:
             return ()
 
 
-def registers(expression: Expr) -> Iterator[Reg]:
-    """All registers that the expression reads."""
+def registers(expression: Expr) -> tuple[Reg, ...]:
+    """All registers that the expression reads, as often as it does."""
+    if isinstance(expression, Const):
+        return ()
     if isinstance(expression, Reg):
-        yield expression
+        return (expression,)
+    if isinstance(expression, Binary):
+        return registers(expression.left) + registers(expression.right)
+    found: tuple[Reg, ...] = ()
     for child in children(expression):
-        yield from registers(child)
+        found += registers(child)
+    return found
 
 
 def rewrite(expression: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The expression with `change` applied to every node, operands first."""
+    """The expression with `change` applied to every node, operands first.
+
+    What does not change stays the same object, so that whoever asks needs not compare.
+    """
     match expression:
-        case Binary(operator, left, right, serial):
-            expression = Binary(operator, rewrite(left, change), rewrite(right, change), serial)
-        case Flip(operand, bits):
-            expression = Flip(rewrite(operand, change), bits)
-        case Slice(base, low, high):
-            expression = Slice(rewrite(base, change), rewrite(low, change), rewrite(high, change))
-        case Length(base, captured):
-            expression = Length(rewrite(base, change), captured)
-        case Sum(data, pseudo):
-            expression = Sum(rewrite(data, change), tuple(rewrite(item, change) for item in pseudo))
-        case _:
+        case Const() | Reg():
             pass
+        case Binary(operator, left, right, serial):
+            new_left, new_right = rewrite(left, change), rewrite(right, change)
+            if new_left is not left or new_right is not right:
+                expression = Binary(operator, new_left, new_right, serial)
+        case Flip(operand, bits):
+            new = rewrite(operand, change)
+            if new is not operand:
+                expression = Flip(new, bits)
+        case Slice(base, low, high):
+            new, new_low, new_high = rewrite(base, change), rewrite(low, change), rewrite(high, change)
+            if new is not base or new_low is not low or new_high is not high:
+                expression = Slice(new, new_low, new_high)
+        case Length(base, captured):
+            new = rewrite(base, change)
+            if new is not base:
+                expression = Length(new, captured)
+        case Sum(data, pseudo):
+            new = rewrite(data, change)
+            items = rewrite_all(pseudo, change)
+            if new is not data or items is not pseudo:
+                expression = Sum(new, items)
     return change(expression)
+
+
+def rewrite_all(expressions: tuple[Expr, ...], change: Callable[[Expr], Expr]) -> tuple[Expr, ...]:
+    """Every expression of a tuple, rewritten; the same tuple when none changes."""
+    new = tuple(rewrite(item, change) for item in expressions)
+    return expressions if all(map(is_, new, expressions)) else new
 
 
 def calculate(operator: str, left: int, right: int, serial: int = 0) -> int:

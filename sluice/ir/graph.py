@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sluice.ir.expression import Reg
-from sluice.ir.instruction import Instruction, Terminator
+from sluice.ir.instruction import Count, End, Instruction, Terminator
 
 
 @dataclass
@@ -46,10 +46,9 @@ class Graph:
 
     def order(self) -> list[str]:
         """Reachable blocks in reverse post-order: a block before those that follow it, but for loops."""
-        seen: set[str] = set()
+        seen = {self.entry}
         post: list[str] = []
-        stack: list[tuple[str, Iterator[str]]] = [(self.entry, iter(self.blocks[self.entry].terminator.targets()))]
-        seen.add(self.entry)
+        stack = [(self.entry, iter(self.blocks[self.entry].terminator.targets()))]
         while stack:
             name, targets = stack[-1]
             for target in targets:
@@ -99,7 +98,10 @@ class State:
 
 @dataclass(frozen=True)
 class Rules:
-    """Constants of a layer's sequence; see sluice.lang.Sequence. `width` is meta's, `record` the fields of a record."""
+    """Constants of a layer's sequence; see sluice.lang.Sequence.
+
+    `width` is meta's, `record` the fields of a record.
+    """
 
     width: int
     linear: bool
@@ -115,7 +117,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class InstanceLayout:
-    """What an instance of a layer holds: the table that it is in, its key, its fields with their init, its sequences.
+    """What an instance of a layer holds: its table, its key, its fields with their init, its sequences.
 
     Layers of one prototype whose keys have one shape name the same `table`.
     """
@@ -172,17 +174,17 @@ class LayerProgram:
 
     def outcomes(self) -> list[str]:
         """All outcomes that packets have in this layer, in order of appearance."""
-        return list(dict.fromkeys(i.outcome for i in self.main.instructions() if i.__class__.__name__ == "End"))  # type: ignore[attr-defined]
+        return list(dict.fromkeys(i.outcome for i in self.main.instructions() if isinstance(i, End)))
 
     def counters(self) -> list[str]:
         """Names of its counters besides `packets`, `bytes` and the outcomes."""
-        names = [i.counter for g in self.graphs() for i in g.instructions() if i.__class__.__name__ == "Count"]  # type: ignore[attr-defined]
+        names = (i.counter for g in self.graphs() for i in g.instructions() if isinstance(i, Count))
         return list(dict.fromkeys(names))
 
 
 @dataclass
 class Program:
-    """A compiled stack: its layers, where packets enter by link type (None: any), and the bound on nesting."""
+    """A compiled stack: its layers, where packets enter by link type (None: any), and how deep they nest."""
 
     name: str
     layers: dict[str, LayerProgram]

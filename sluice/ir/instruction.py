@@ -2,9 +2,9 @@
 
 An operand is `write` (a register that it sets), `read` (an expression), `leads_to` (the name of a block that
 may follow), or a plain constant of the instruction. What is not an operand - the packet, the table, the
-sequence, the outside world - is a Resource: READS and WRITES name them. Passes, the verifier, the interpreter and
-the text form all work from these declarations. Instructions of the paper's Appendix B keep their names; DESIGN.md
-section 4 adds the rest.
+sequence, the outside world - is a Resource: READS and WRITES name them. Passes, the verifier, the
+interpreter and the text form all work from these declarations. Instructions of the paper's Appendix B keep
+their names; DESIGN.md section 4 adds the rest.
 
 An instruction that stands in a graph is never changed, another one is put in its place: graphs share them.
 """
@@ -249,10 +249,10 @@ class Assign(Instruction):
 
 @effects(reads=(R.TABLE, R.TIMER), writes=(R.INSTANCE,))
 class Lookup(Instruction):
-    """Contain(key): find the instance by `key` or, if there is `reverse`, by that; it becomes the current one.
+    """Contain(key): find the instance by `key` or, if there is `reverse`, by that; make it the current one.
 
-    `found`: there is one. `expired`: its deadline has passed (it is then to be ended). `side`: 0 when the packet
-    was sent by the active side, else 1. Where none was found, `expired` and `side` are 0.
+    `found`: there is one. `expired`: its deadline has passed (it is then to be ended). `side`: 0 when the
+    packet was sent by the active side, else 1. Where none was found, `expired` and `side` are 0.
     """
 
     found: Reg = write()

@@ -1,10 +1,23 @@
-"""What the names of a description mean inside one layer: expressions of the language become expressions of the IR."""
+"""What the names of a description mean inside one layer: expressions of the language as those of the IR."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sluice.ir.expression import MASK, ZERO, Binary, Const, Expr, Flip, Length, Reg, Slice, Sum, is_bytes, width
+from sluice.ir.expression import (
+    MASK,
+    ZERO,
+    Binary,
+    Const,
+    Expr,
+    Flip,
+    Length,
+    Reg,
+    Slice,
+    Sum,
+    is_bytes,
+    width,
+)
 from sluice.lang import expression as lang
 from sluice.lang.action import Action, Assign, Block
 from sluice.lang.choice import Choice
@@ -21,12 +34,19 @@ CREATED = Reg("local.created", 1)
 STATE = Reg("inst.state", 8)
 LAST = Const(MASK)
 
-PROPERTY_BITS = {"cursor": 32, "payload_len": 32, "to_active": 1, "to_passive": 1, "cur_state": 8, "created": 1}
+PROPERTY_BITS = {
+    "cursor": 32,
+    "payload_len": 32,
+    "to_active": 1,
+    "to_passive": 1,
+    "cur_state": 8,
+    "created": 1,
+}
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a layer below offers under a name: the slot that it leaves it in, its width in bits, and who does."""
+    """What a layer below offers under a name: the slot where it leaves it, its width in bits, who does it."""
 
     slot: Reg
     bits: int
@@ -74,8 +94,8 @@ def external_owner(expression: lang.Expression, layer: Layer) -> Parser | None:
 class Scope:
     """Names as one layer sees them.
 
-    `mark` is the position that the header has been parsed to, while it is being parsed. `packet` is False where there
-    is none (an instance ends by time): then what belongs to a packet is 0 or empty.
+    `mark` is the position that the header has been parsed to, while it is being parsed. `packet` is False
+    where there is none (an instance ends by time): then what belongs to a packet is 0 or empty.
     """
 
     layer: Layer
@@ -94,14 +114,18 @@ class Scope:
 
     def header(self, item: Field) -> Reg:
         """The register of a header field."""
-        return Reg(f"header.{field_name(self.prototype, item)}", item.width if item.kind == lang.NUMBER else 0)
+        return Reg(
+            f"header.{field_name(self.prototype, item)}", item.width if item.kind == lang.NUMBER else 0
+        )
 
     def register(self, target: lang.FieldValue | Field) -> Reg:
         """The register that an Assign sets."""
         if isinstance(target, lang.FieldValue):
             if target.owner is not self.layer and target.owner is not self.prototype:
                 raise DescriptionError(
-                    f"{self.layer.title} assigns to a field of {target.owner.title}", "a layer sets only its own temp and perm.", target.where
+                    f"{self.layer.title} assigns to a field of {target.owner.title}",
+                    "a layer sets only its own temp and perm.",
+                    target.where,
                 )
             item = target.field
             return Reg(f"{target.group}.{item.name}", item.width if item.kind == lang.NUMBER else 0)
@@ -115,24 +139,34 @@ class Scope:
             return Reg(f"perm.{item.name}", bits)
         if any(item is known for same in self.prototype.header_fields().values() for known in same):
             if assigned:
-                raise DescriptionError("a header field cannot be assigned to", "assign to a field of temp or perm.", item.where)
+                raise DescriptionError(
+                    "a header field cannot be assigned to", "assign to a field of temp or perm.", item.where
+                )
             return self.header(item)
         if item.layout is None:
-            raise DescriptionError("a field outside any layout", "declare it inside a class derived from layout.", item.where)
+            raise DescriptionError(
+                "a field outside any layout", "declare it inside a class derived from layout.", item.where
+            )
         return Reg(f"local.data.{item.layout.__name__}.{item.name}", bits)
 
     def number(self, expression: lang.Expression) -> Expr:
         """The IR of an expression that must be a number."""
         found = self.resolve(expression)
         if is_bytes(found):
-            raise DescriptionError("bytes where a number is needed", "use .length, or a field of at most 64 bits.", expression.where)
+            raise DescriptionError(
+                "bytes where a number is needed",
+                "use .length, or a field of at most 64 bits.",
+                expression.where,
+            )
         return found
 
     def bytes(self, expression: lang.Expression) -> Expr:
         """The IR of an expression that must be bytes."""
         found = self.resolve(expression)
         if not is_bytes(found):
-            raise DescriptionError("a number where bytes are needed", "use payload, sdu, or a slice of them.", expression.where)
+            raise DescriptionError(
+                "a number where bytes are needed", "use payload, sdu, or a slice of them.", expression.where
+            )
         return found
 
     def resolve(self, expression: lang.Expression) -> Expr:
@@ -158,7 +192,9 @@ class Scope:
             case lang.LengthOf():
                 return Length(self.bytes(expression.base))
             case lang.Checksum():
-                return Sum(self.bytes(expression.data), tuple(self.resolve(item) for item in expression.pseudo))
+                return Sum(
+                    self.bytes(expression.data), tuple(self.resolve(item) for item in expression.pseudo)
+                )
             case lang.FieldValue():
                 return self._value(expression)
             case lang.Contains():
@@ -168,20 +204,29 @@ class Scope:
             case lang.Taken():
                 return Reg(f"local.took.{expression.transition.name}", 1) if self.packet else ZERO
             case lang.EventValue():
-                return Reg(f"local.{expression.event.name}.{expression.name}", 64 if expression.kind == lang.NUMBER else 0)
+                return Reg(
+                    f"local.{expression.event.name}.{expression.name}",
+                    64 if expression.kind == lang.NUMBER else 0,
+                )
             case lang.Below():
                 return self._below(expression)
             case Field():
                 return self._parsed(self._field(expression), expression)
             case _:
-                raise DescriptionError("this expression has no meaning here", "use fields and properties of parsers.", expression.where)
+                raise DescriptionError(
+                    "this expression has no meaning here",
+                    "use fields and properties of parsers.",
+                    expression.where,
+                )
 
     def _state(self, expression: lang.StateNumber) -> Expr:
         machine = self.prototype.machine
         number = None if machine is None else machine.number_of(expression.state)
         if number is None:
             raise DescriptionError(
-                f"{self.layer.title} has no state '{expression.state.name}'", "compare with a state of its own PSM.", expression.where
+                f"{self.layer.title} has no state '{expression.state.name}'",
+                "compare with a state of its own PSM.",
+                expression.where,
             )
         return Const(number)
 
@@ -216,11 +261,17 @@ class Scope:
         name = expression.name
         if name in ("to_active", "to_passive"):
             if not self.prototype.oriented:
-                raise DescriptionError(f"{name} of a connectionless parser", "use ConnectionOriented().", expression.where)
+                raise DescriptionError(
+                    f"{name} of a connectionless parser", "use ConnectionOriented().", expression.where
+                )
             return Binary("==", SIDE, Const(1 if name == "to_active" else 0))
         if name == "cur_state":
             if self.prototype.machine is None:
-                raise DescriptionError(f"{self.layer.title} has no state machine", "define p.psm, or leave cur_state out.", expression.where)
+                raise DescriptionError(
+                    f"{self.layer.title} has no state machine",
+                    "define p.psm, or leave cur_state out.",
+                    expression.where,
+                )
             return STATE
         if name == "sdu":
             return SDU
@@ -241,7 +292,8 @@ class Scope:
         if expression.name not in self.offers:
             raise DescriptionError(
                 f"no layer below {self.layer.title} offers '{expression.name}'",
-                f"a parser below must say p.offer({expression.name}=...); " + did_you_mean(expression.name, self.offers),
+                f"a parser below must say p.offer({expression.name}=...); "
+                + did_you_mean(expression.name, self.offers),
                 expression.where,
             )
         slot = self.offers[expression.name].slot
@@ -250,7 +302,7 @@ class Scope:
         return slot
 
     def bits(self, expression: lang.Expression) -> int:
-        """Width in bits of a key's component or of an offer: a number's, or that of bytes of constant length."""
+        """Bits of a part of a key or of an offer: of a number, or of bytes of constant length."""
         if isinstance(expression, lang.FieldValue) and isinstance(expression.field.bits, int):
             return expression.field.bits
         if isinstance(expression, lang.Below) and expression.name in self.offers:
@@ -258,7 +310,9 @@ class Scope:
         found = self.resolve(expression)
         if is_bytes(found):
             raise DescriptionError(
-                "a key or an offer of variable length", "use fields of a fixed number of bits.", expression.where
+                "a key or an offer of variable length",
+                "use fields of a fixed number of bits.",
+                expression.where,
             )
         return width(found)
 
@@ -270,10 +324,19 @@ def serial_width(expression: lang.Expression) -> int:
             return expression.field.width if expression.field.serial else 0
         case Field():
             return expression.width if expression.serial else 0
-        case lang.Binary() if expression.operator in ("+", "-") or expression.operator in ("<", "<=", ">", ">="):
+        case lang.Binary() if expression.operator in ("+", "-") or expression.operator in (
+            "<",
+            "<=",
+            ">",
+            ">=",
+        ):
             widths = {serial_width(expression.left), serial_width(expression.right)} - {0}
             if len(widths) > 1:
-                raise DescriptionError("serial numbers of different widths", "declare both fields with the same bits.", expression.where)
+                raise DescriptionError(
+                    "serial numbers of different widths",
+                    "declare both fields with the same bits.",
+                    expression.where,
+                )
             return widths.pop() if widths else 0
         case _:
             return 0

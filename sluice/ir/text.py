@@ -27,7 +27,7 @@ def print_instruction(instruction: Instruction) -> str:
     writes: list[str] = []
     arguments: list[str] = []
     targets: list[str] = []
-    for name, role in instruction.operands():
+    for name, role in [(o.name, "plain" if o.role == "block" else o.role) for o in instruction.SHAPE.operands]:
         value = getattr(instruction, name)
         if role == "write":
             writes += [_bits(reg) for reg in (value if isinstance(value, tuple) else (value,))]
@@ -203,7 +203,7 @@ class _Reader:
         tokens = _Tokens(inside)
         written = iter([_parse_reg(item) for item in (match["writes"] or "").split(",") if item.strip()])
         values: list[object] = []
-        for name, role in cls.operands():
+        for name, role in [(o.name, "plain" if o.role == "block" else o.role) for o in cls.SHAPE.operands]:
             if role == "write":
                 annotation = str(cls.__dataclass_fields__[name].type)
                 if annotation.startswith("tuple"):

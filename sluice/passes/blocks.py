@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sluice.ir.copy import copy_program
+from sluice.ir.copy import copy_graph, map_graphs
 from sluice.ir.graph import Graph, LayerProgram, Program
 
 
 def each_graph(program: Program, change: Callable[[LayerProgram, Graph], bool]) -> Program:
-    """A copy of the program in which `change` was applied to every graph until it had nothing left to do."""
-    program = copy_program(program)
-    for layer in program.layers.values():
-        for graph in layer.graphs():
-            while change(layer, graph):
-                pass
-    return program
+    """The program with `change` applied to a copy of every graph; it says whether it changed anything.
+
+    Graphs that it leaves as they are stay the same objects, so that nobody has to look at them again.
+    """
+
+    def changed_copy(layer: LayerProgram, graph: Graph) -> Graph:
+        copy = copy_graph(graph)
+        return copy if change(layer, copy) else graph
+
+    return map_graphs(program, changed_copy)
 
 
 def remove_unreachable(graph: Graph) -> bool:

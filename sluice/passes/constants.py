@@ -16,8 +16,10 @@ of them or nowhere.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
 
-from sluice.ir.copy import with_expressions
+from sluice.ir.copy import with_expressions, with_operands
 from sluice.ir.dataflow import forward, hidden_writes
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Reg, rewrite
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
@@ -31,121 +33,190 @@ from sluice.ir.instruction import (
     Instruction,
     LoadBytes,
     Mark,
+    Terminator,
 )
 from sluice.passes.blocks import each_graph, remove_unreachable
-from sluice.passes.simplify import is_bit, simplify_node
-
-Facts = dict[str, Expr]
-"""What registers are known to equal, by name: a Const or a Reg."""
+from sluice.passes.simplify import is_bit, simplify, simplify_node
 
 FAR = ("perm", "inst", "slot")
 
+constant = cache(Const)
+"""A number; always the same object, as objects that are the same need not be compared."""
+
+Visit = list[tuple[Instruction, Instruction | None]]
+"""What became of a block's instructions: each with what to write in its stead, None when it can go."""
+
+
+@dataclass(slots=True)
+class Facts:
+    """What registers are known to equal, by name: a Const or a Reg.
+
+    `sources` has the names of all those Regs, and may have more: only when one of them is set anew there is
+    something to forget.
+    """
+
+    values: dict[str, Expr] = field(default_factory=lambda: {})
+    sources: set[str] = field(default_factory=lambda: set(), compare=False)
+
+    def copy(self) -> Facts:
+        return Facts(dict(self.values), set(self.sources))
+
+    def learn(self, more: dict[str, Expr]) -> Facts:
+        """These facts, and constants that are known besides."""
+        return Facts({**self.values, **more}, self.sources) if more else self
+
+    def meet(self, other: Facts) -> Facts:
+        """What is known on both of two ways."""
+        theirs = other.values.get
+        both = {
+            name: value
+            for name, value in self.values.items()
+            if (same := theirs(name)) is value or same == value
+        }
+        return Facts(both, self.sources)
+
+    def look_up(self, register: Reg) -> Expr:
+        """What a register is known to equal; itself when nothing is known."""
+        value: Expr = register
+        while isinstance(value, Reg) and value.name in self.values:
+            value = self.values[value.name]
+        return value
+
+    def set(self, register: Reg, value: Expr) -> None:
+        """The register, forgotten before, is now known to equal `value`."""
+        self.values[register.name] = value
+        if isinstance(value, Reg):
+            self.sources.add(value.name)
+
+    def forget(self, register: Reg) -> None:
+        """A register is set anew."""
+        name = register.name
+        self.values.pop(name, None)
+        if name in self.sources:
+            self.sources.discard(name)
+            for equal in [other for other, value in self.values.items() if value == register]:
+                del self.values[equal]
+
+    def forget_spaces(self, spaces: tuple[str, ...]) -> None:
+        """Registers whose names begin so may be set anew. Nothing equals one of them: see `is_copy`."""
+        for name in [name for name in self.values if name.startswith(spaces)]:
+            del self.values[name]
+
 
 def run(program: Program) -> Program:
-    """A copy of the program with known values in place."""
+    """The program with known values in place."""
     return each_graph(program, _change)
 
 
 def _change(layer: LayerProgram, graph: Graph) -> bool:
-    """Rewrite one graph; says whether anything changed."""
+    """Put in place what is known, until there is nothing left to do; says whether there was anything."""
+    changed = _simplify(graph)
+    while _propagate(layer, graph):
+        changed = True
+    return changed
 
-    def flow(block: Block, facts: Facts) -> Iterator[tuple[str, Facts]]:
-        after = dict(facts)
-        for instruction in block.body:
-            step(layer, evaluate(instruction, after), after)
-        return leave(evaluate(block.terminator, after), after)
 
-    start = forward(graph, {}, flow, meet)
-    sizes = common_sizes(layer, graph, start)
+def _simplify(graph: Graph) -> bool:
+    """Give every expression its simplest form, without knowing anything."""
     changed = False
-    for name, facts in start.items():
+    for block in graph.blocks.values():
+        for place, instruction in enumerate(block.instructions):
+            simpler = with_expressions(instruction, simplify)
+            if simpler is not instruction:
+                block.instructions[place] = simpler
+                changed = True
+    return changed
+
+
+def _propagate(layer: LayerProgram, graph: Graph) -> bool:
+    """Rewrite a graph, whose expressions are simple, by what is known; says whether anything changed."""
+    visits: dict[str, Visit] = {}
+
+    def flow(block: Block, known: Facts) -> Iterator[tuple[str, Facts]]:
+        now = known.copy()
+        # the last visit of a block, which stays, is the one with the facts that hold there
+        visit = visits[block.name] = []
+        for instruction in block.instructions:
+            simpler = evaluate(instruction, now)
+            if isinstance(simpler, Terminator):
+                simpler = decide(simpler)
+                visit.append((instruction, simpler))
+                return leave(simpler, now)
+            if is_redundant(simpler, now):
+                visit.append((instruction, None))
+            else:
+                visit.append((instruction, simpler))
+                step(layer, simpler, now)
+        raise AssertionError(f"block '{block.name}' has no terminator")
+
+    forward(graph, Facts(), flow, Facts.meet)
+    sizes = common_sizes(visits)
+    changed = False
+    for name, visit in visits.items():
         block = graph.blocks[name]
-        rewritten = list(_rewrite_block(layer, block, dict(facts), sizes))
+        rewritten = [_with_size(old, new, sizes) for old, new in visit if new is not None]
         if rewritten != block.instructions:
             block.instructions = rewritten
             changed = True
     return remove_unreachable(graph) or changed
 
 
-def _rewrite_block(
-    layer: LayerProgram, block: Block, facts: Facts, sizes: dict[Expr, Expr]
-) -> Iterator[Instruction]:
-    for instruction in block.instructions:
-        simpler = evaluate(instruction, facts)
-        if isinstance(simpler, (Check, LoadBytes)):
-            assert isinstance(instruction, (Check, LoadBytes))
-            simpler.size = sizes[instruction.size]
-        if isinstance(simpler, Branch):
-            yield decide(simpler)
-        elif not is_redundant(simpler, facts):
-            yield simpler
-        step(layer, simpler, facts)
-
-
-def common_sizes(layer: LayerProgram, graph: Graph, start: dict[str, Facts]) -> dict[Expr, Expr]:
+def common_sizes(visits: dict[str, Visit]) -> dict[Expr, Expr]:
     """For every size of a check or read of bytes what to write in its stead: itself where its uses differ."""
     found: dict[Expr, Expr] = {}
-    for name, facts in start.items():
-        now = dict(facts)
-        for instruction in graph.blocks[name].instructions:
-            simpler = evaluate(instruction, now)
-            if isinstance(instruction, (Check, LoadBytes)):
-                assert isinstance(simpler, (Check, LoadBytes))
-                if found.setdefault(instruction.size, simpler.size) != simpler.size:
-                    found[instruction.size] = instruction.size
-            step(layer, simpler, now)
+    for visit in visits.values():
+        for old, new in visit:
+            if isinstance(old, (Check, LoadBytes)) and isinstance(new, (Check, LoadBytes)):
+                if found.setdefault(old.size, new.size) != new.size:
+                    found[old.size] = old.size
     return found
 
 
-# --- facts
-# --------------------------------------------------------------------------------------------------------
+def _with_size(old: Instruction, new: Instruction, sizes: dict[Expr, Expr]) -> Instruction:
+    """The rewritten instruction, with the size that all of its kind agree on."""
+    if isinstance(old, (Check, LoadBytes)) and isinstance(new, (Check, LoadBytes)):
+        size = sizes[old.size]
+        if size is not new.size:
+            return with_operands(new, size=size)
+    return new
 
 
-def meet(left: Facts, right: Facts) -> Facts:
-    """What is known on both of two ways."""
-    return {name: value for name, value in left.items() if right.get(name) == value}
+# --- facts --------------------------------------------------------------------------------------------------
 
 
 def evaluate(instruction: Instruction, facts: Facts) -> Instruction:
-    """The instruction with what is known in place of its registers, and simplified."""
+    """The instruction with what is known in place of its registers, and simplified; itself without that."""
+    values = facts.values
+    if not any(reg.name in values for reg in instruction.read_registers()):
+        return instruction
 
     def change(node: Expr) -> Expr:
         if isinstance(node, Reg):
-            return look_up(node, facts)
+            return facts.look_up(node)
         return simplify_node(node)
 
     return with_expressions(instruction, lambda expression: rewrite(expression, change))
 
 
-def look_up(register: Reg, facts: Facts) -> Expr:
-    """What a register is known to equal; itself when nothing is known."""
-    value: Expr = register
-    while isinstance(value, Reg) and value.name in facts:
-        value = facts[value.name]
-    return value
-
-
 def step(layer: LayerProgram, instruction: Instruction, facts: Facts) -> None:
-    """What is known after an (evaluated) instruction; changes `facts`."""
+    """What is known after an (evaluated) instruction that is not redundant; changes `facts`."""
     position = _position(instruction, facts)
-    redundant = is_redundant(instruction, facts)
-    forget_spaces(facts, hidden_writes(instruction))
-    if redundant:
-        return
+    spaces = hidden_writes(instruction)
+    if spaces:
+        facts.forget_spaces(spaces)
     for reg in instruction.written():
-        forget(facts, reg)
+        facts.forget(reg)
     match instruction:
         case Assign(target, Const(value)) if not target.is_bytes:
-            facts[target.name] = Const(value & ((1 << target.bits) - 1))
+            facts.set(target, constant(value & ((1 << target.bits) - 1)))
         case Assign(target, Reg() as source) if is_copy(target, source):
-            facts[target.name] = source
-        case Mark(target):
-            if position is not None:
-                facts[target.name] = Const(position & ((1 << target.bits) - 1))
+            facts.set(target, source)
+        case Mark(target) if position is not None:
+            facts.set(target, constant(position & ((1 << target.bits) - 1)))
         case CreateInst() | FreshInst() if layer.instance is not None:
             for reg, init in layer.instance.fields:
                 if not reg.is_bytes:
-                    facts[reg.name] = Const(init & ((1 << reg.bits) - 1))
+                    facts.set(reg, constant(init & ((1 << reg.bits) - 1)))
         case _:
             pass
 
@@ -154,7 +225,7 @@ def _position(instruction: Instruction, facts: Facts) -> int | None:
     """Where a Mark lies, if that is known."""
     match instruction:
         case Mark(_, base, Const(offset)):
-            value = look_up(base, facts)
+            value = facts.look_up(base)
             return value.value + offset if isinstance(value, Const) else None
         case _:
             return None
@@ -169,61 +240,42 @@ def is_copy(target: Reg, source: Reg) -> bool:
 
 def is_redundant(instruction: Instruction, facts: Facts) -> bool:
     """Whether it assigns what the register holds already."""
-    match instruction:
-        case Assign(target, value):
-            return value == target or (target.name in facts and value == look_up(target, facts))
-        case _:
-            return False
+    if not isinstance(instruction, Assign):
+        return False
+    target, value = instruction.target, instruction.value
+    return value == target or (target.name in facts.values and value == facts.look_up(target))
 
 
-def forget(facts: Facts, register: Reg) -> None:
-    """A register is set anew."""
-    facts.pop(register.name, None)
-    for name in [name for name, value in facts.items() if value == register]:
-        del facts[name]
+# --- branches -----------------------------------------------------------------------------------------------
 
 
-def forget_spaces(facts: Facts, spaces: frozenset[str]) -> None:
-    """Registers of whole spaces may be set anew. Nothing is known to equal one of them: see `is_copy`."""
-    for name in [name for name in facts if name.split(".", 1)[0] in spaces]:
-        del facts[name]
-
-
-# --- branches
-# -----------------------------------------------------------------------------------------------------
-
-
-def decide(branch: Branch) -> Instruction:
-    """The simplest terminator that goes where the branch goes."""
-    match branch.condition:
+def decide(terminator: Terminator) -> Terminator:
+    """The simplest terminator that goes where this one goes."""
+    if not isinstance(terminator, Branch):
+        return terminator
+    yes, no = terminator.yes, terminator.no
+    match terminator.condition:
         case Const(value):
-            return Goto(branch.yes if value else branch.no, where=branch.where)
+            return Goto(yes if value else no, where=terminator.where)
         case Flip(operand, 1) if is_bit(operand):
-            return decide(Branch(operand, branch.no, branch.yes, where=branch.where))
+            return decide(Branch(operand, no, yes, where=terminator.where))
         case Binary("!=", operand, Const(0)):
-            return decide(Branch(operand, branch.yes, branch.no, where=branch.where))
+            return decide(Branch(operand, yes, no, where=terminator.where))
         case _:
-            return branch
+            return terminator
 
 
-def leave(terminator: Instruction, facts: Facts) -> Iterator[tuple[str, Facts]]:
-    """The ways out that can be taken, with what is known on each."""
-    simpler = decide(terminator) if isinstance(terminator, Branch) else terminator
-    match simpler:
-        case Branch(condition, yes, no):
-            yield yes, {**facts, **learn(condition, True)}
-            yield no, {**facts, **learn(condition, False)}
-        case Goto(to):
-            yield to, facts
-        case Check(_, _, yes, cut, short):
-            for target in (yes, cut, short):
-                yield target, facts
-        case _:
-            for target in getattr(simpler, "targets", tuple[str, ...])():
-                yield target, facts
+def leave(terminator: Terminator, facts: Facts) -> Iterator[tuple[str, Facts]]:
+    """The ways out of a (decided) terminator, with what is known on each."""
+    if isinstance(terminator, Branch):
+        yield terminator.yes, facts.learn(learn(terminator.condition, True))
+        yield terminator.no, facts.learn(learn(terminator.condition, False))
+    else:
+        for target in terminator.targets():
+            yield target, facts
 
 
-def learn(condition: Expr, holds: bool) -> Facts:
+def learn(condition: Expr, holds: bool) -> dict[str, Expr]:
     """What follows from a condition that holds, or does not."""
     match condition:
         case Reg(name, bits) if not holds or bits == 1:

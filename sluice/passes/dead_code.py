@@ -7,6 +7,9 @@ reads it. Empty blocks are skipped, a block with one predecessor that leads nowh
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from sluice.ir.copy import with_targets
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Branch, Goto, Instruction, Terminator
 from sluice.passes.blocks import each_graph, remove_unreachable
@@ -15,24 +18,24 @@ KEPT = ("perm", "inst", "slot")
 
 
 def run(program: Program) -> Program:
-    """A copy of the program without dead code."""
+    """The program without dead code."""
     return each_graph(program, _change)
 
 
 def _change(layer: LayerProgram, graph: Graph) -> bool:
-    """Take away what can go; says whether anything changed."""
-    changed = [
-        remove_unreachable(graph),
-        join_branches(graph),
-        skip_empty(graph),
-        merge_chains(graph),
-        remove_dead(graph),
-    ]
-    return any(changed)
+    """Take away what can go, until nothing can; says whether anything could."""
+    changed = False
+    while any([_change_blocks(graph), remove_dead(graph)]):
+        changed = True
+    return changed
 
 
-# --- blocks
-# -------------------------------------------------------------------------------------------------------
+# --- blocks -------------------------------------------------------------------------------------------------
+
+
+def _change_blocks(graph: Graph) -> bool:
+    steps = [remove_unreachable(graph), join_branches(graph), skip_empty(graph), merge_chains(graph)]
+    return any(steps)
 
 
 def join_branches(graph: Graph) -> bool:
@@ -48,13 +51,16 @@ def join_branches(graph: Graph) -> bool:
 
 def skip_empty(graph: Graph) -> bool:
     """Who leads to a block that only leads on, leads to where that leads."""
+    empty = {name for name, block in graph.blocks.items() if is_empty(block)}
+    if not empty:
+        return False
     changed = False
     for block in graph.blocks.values():
         last = block.terminator
-        for target in dict.fromkeys(last.targets()):
-            final = destination(graph, target)
-            if final != target:
-                last.retarget(target, final)
+        if not empty.isdisjoint(last.targets()):
+            new = with_targets(last, lambda name: destination(graph, name))
+            if new is not last:
+                block.instructions[-1] = new
                 changed = True
     return remove_unreachable(graph) or changed
 
@@ -84,64 +90,87 @@ def merge_chains(graph: Graph) -> bool:
         block = graph.blocks.get(name)
         if block is None:
             continue
-        while isinstance(block.terminator, Goto):
-            follower = block.terminator.to
-            if follower in (graph.entry, name) or len(predecessors[follower]) != 1:
+        while isinstance(last := block.terminator, Goto):
+            if last.to in (graph.entry, name) or len(predecessors[last.to]) != 1:
                 break
-            block.instructions[-1:] = graph.blocks.pop(follower).instructions
+            block.instructions[-1:] = graph.blocks.pop(last.to).instructions
             changed = True
     return changed
 
 
-# --- instructions
-# -------------------------------------------------------------------------------------------------
+# --- instructions -------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Use:
+    """An instruction, and the registers that it sets and reads, as bits of a number.
+
+    kept: it stays, whether or not what it sets is read in this graph.
+    """
+
+    instruction: Instruction
+    sets: int
+    reads: int
+    kept: bool
 
 
 def remove_dead(graph: Graph) -> bool:
     """Take away instructions without effect whose results are not read afterwards."""
+    uses = uses_of(graph)
+    ends = live_at_end(graph, uses)
     changed = False
-    ends = live_at_end(graph)
     for name, block in graph.blocks.items():
-        live = set(ends[name])
+        live = ends[name]
         kept: list[Instruction] = []
-        for instruction in reversed(block.instructions):
-            if is_dead(instruction, live):
-                changed = True
-                continue
-            kept.append(instruction)
-            live_before(instruction, live)
-        block.instructions = kept[::-1]
+        for use in reversed(uses[name]):
+            if use.kept or use.sets & live:
+                kept.append(use.instruction)
+                live = live & ~use.sets | use.reads
+        if len(kept) < len(block.instructions):
+            block.instructions = kept[::-1]
+            changed = True
     return changed
 
 
-def is_dead(instruction: Instruction, live: set[str]) -> bool:
-    """Whether nothing is lost without the instruction, when the registers in `live` are read later."""
+def uses_of(graph: Graph) -> dict[str, list[Use]]:
+    """What the instructions of every block use; those that assign a register to itself are left out."""
+    bits: dict[str, int] = {}
+    found: dict[str, list[Use]] = {}
+    for name, block in graph.blocks.items():
+        uses = found[name] = list[Use]()
+        for instruction in block.instructions:
+            if isinstance(instruction, Assign) and instruction.value == instruction.target:
+                continue
+            sets = reads = 0
+            for reg in instruction.written():
+                sets |= bits.setdefault(reg.name, 1 << len(bits))
+            for reg in instruction.read_registers():
+                reads |= bits.setdefault(reg.name, 1 << len(bits))
+            uses.append(Use(instruction, sets, reads, is_kept(instruction)))
+    return found
+
+
+def is_kept(instruction: Instruction) -> bool:
+    """Whether something is lost without the instruction, even when no register that it sets is read."""
     if isinstance(instruction, Terminator) or instruction.has_effect():
-        return False
-    if isinstance(instruction, Assign) and instruction.value == instruction.target:
         return True
-    return all(reg.space not in KEPT and reg.name not in live for reg in instruction.written())
+    return any(reg.space in KEPT for reg in instruction.written())
 
 
-def live_before(instruction: Instruction, live: set[str]) -> None:
-    """Turns the registers that are read after the instruction into those that are read from it on."""
-    live.difference_update(reg.name for reg in instruction.written())
-    live.update(reg.name for reg in instruction.read_registers())
-
-
-def live_at_end(graph: Graph) -> dict[str, set[str]]:
+def live_at_end(graph: Graph, uses: dict[str, list[Use]]) -> dict[str, int]:
     """For every block the registers that may be read behind it before they are set."""
-    starts: dict[str, set[str]] = {name: set() for name in graph.blocks}
-    ends: dict[str, set[str]] = {name: set() for name in graph.blocks}
+    starts = dict.fromkeys(graph.blocks, 0)
+    ends = dict.fromkeys(graph.blocks, 0)
     predecessors = graph.predecessors()
     waiting = graph.order()
     while waiting:
         name = waiting.pop()
-        block = graph.blocks[name]
-        ends[name] = set[str]().union(*(starts[target] for target in block.terminator.targets()))
-        live = set(ends[name])
-        for instruction in reversed(block.instructions):
-            live_before(instruction, live)
+        live = 0
+        for target in graph.blocks[name].terminator.targets():
+            live |= starts[target]
+        ends[name] = live
+        for use in reversed(uses[name]):
+            live = live & ~use.sets | use.reads
         if live != starts[name]:
             starts[name] = live
             waiting += predecessors[name]

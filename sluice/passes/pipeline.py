@@ -49,10 +49,10 @@ def run(
     if verify:
         verify_program(program)
     for item in wanted:
-        program = item.run(program)
+        before, program = program, item.run(program)
         if verify:
             try:
-                verify_program(program)
+                verify_program(program, before)
             except VerifyError as error:
                 raise error.after(item.name) from error
         if observer is not None:

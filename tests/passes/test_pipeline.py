@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from sluice.ir.build import Hook, build
-from sluice.ir.copy import copy_program
+from sluice.ir.copy import copy_program, with_operands
 from sluice.ir.graph import Program
 from sluice.ir.instruction import Load, NextLayer
 from sluice.ir.text import print_program
@@ -172,9 +172,10 @@ def without_checks(program: Program) -> Program:
     """A broken pass: it reads where nothing was checked."""
     result = copy_program(program)
     for layer in result.layers.values():
-        for item in layer.main.instructions():
-            if isinstance(item, Load):
-                item.at += 8000
+        for block in layer.main.blocks.values():
+            for place, item in enumerate(block.instructions):
+                if isinstance(item, Load):
+                    block.instructions[place] = with_operands(item, at=item.at + 8000)
     return result
 
 
@@ -192,9 +193,10 @@ def test_verifier_can_be_switched_off(program: Program, monkeypatch: pytest.Monk
 
 def test_input_is_verified(program: Program):
     broken = copy_program(program)
-    for item in broken.layers["eth"].main.instructions():
-        if isinstance(item, NextLayer):
-            item.layer = "nowhere"
+    for block in broken.layers["eth"].main.blocks.values():
+        for place, item in enumerate(block.instructions):
+            if isinstance(item, NextLayer):
+                block.instructions[place] = with_operands(item, layer="nowhere")
     with pytest.raises(VerifyError, match="layer 'nowhere' does not exist") as caught:
         run(broken)
     assert caught.value.stage == ""

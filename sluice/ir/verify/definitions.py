@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluice.ir.dataflow import forward
-from sluice.ir.expression import Reg
 from sluice.ir.graph import Block
 from sluice.ir.verify.subject import Subject
 
@@ -16,23 +15,30 @@ PACKET_SPACES = ("header", "v", "temp", "local", "mark")
 
 def check(subject: Subject) -> None:
     """No register is read that some path leaves unset. Instances and slots have rules of their own."""
-    start = frozenset(reg.name for reg in subject.graph.parameters)
-    facts = forward(subject.graph, start, _flow, frozenset[str].intersection)
-    for name, known in facts.items():
-        block = subject.graph.blocks[name]
-        defined = set(known)
-        for instruction in block.instructions:
-            for reg in instruction.read_registers():
-                if _lives_with_packet(reg) and reg.name not in defined:
+    bits: dict[str, int] = {}
+    """Each register as a bit of a number: a set of them is a number."""
+
+    def bit(name: str) -> int:
+        return bits.setdefault(name, 1 << len(bits))
+
+    start = 0
+    for reg in subject.graph.parameters:
+        start |= bit(reg.name)
+    sets = {
+        name: [bit(reg.name) for step in steps for reg in step.written]
+        for name, steps in subject.steps.items()
+    }
+
+    def flow(block: Block, known: int) -> Iterator[tuple[str, int]]:
+        for one in sets[block.name]:
+            known |= one
+        for target in block.terminator.targets():
+            yield target, known
+
+    for name, known in forward(subject.graph, start, flow, int.__and__).items():
+        for block, instruction, written, read in subject.steps[name]:
+            for reg in read:
+                if not known & bit(reg.name) and reg.space in PACKET_SPACES:
                     subject.fail(RULE, f"{reg.name} may be read before it is set", block, instruction)
-            defined.update(reg.name for reg in instruction.written())
-
-
-def _lives_with_packet(reg: Reg) -> bool:
-    return reg.space in PACKET_SPACES
-
-
-def _flow(block: Block, known: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    after = known.union(reg.name for instruction in block.instructions for reg in instruction.written())
-    for target in block.terminator.targets():
-        yield target, after
+            for reg in written:
+                known |= bit(reg.name)

@@ -20,11 +20,13 @@ from sluice.ir.instruction import (
     FreshInst,
     Instruction,
     Lookup,
-    Resource,
 )
 from sluice.ir.verify.subject import MAIN, Subject
 
 RULE = "instance"
+
+BEGIN = (Lookup, CreateInst, FreshInst)
+"""Instructions behind which there may be an instance where there was none."""
 
 
 @dataclass(frozen=True)
@@ -46,38 +48,35 @@ def check(subject: Subject) -> None:
     start = ABSENT if subject.kind == MAIN else PRESENT
     facts = forward(subject.graph, start, _flow, _meet)
     for name, known in facts.items():
-        block = subject.graph.blocks[name]
-        for instruction in block.instructions:
-            if known != PRESENT:
-                what = _uses(instruction)
+        for block, instruction, written, read in subject.steps[name]:
+            if known is not PRESENT:
+                what = _uses(instruction, read + written)
                 if what is not None:
                     state = "the look-up may not have found one" if known.found else known.state
                     subject.fail(RULE, f"{what} needs an instance, and {state}", block, instruction)
             known = _step(instruction, known)
 
 
-def _uses(instruction: Instruction) -> str | None:
+def _uses(instruction: Instruction, registers: tuple[Reg, ...]) -> str | None:
     """What of an instruction needs an instance."""
     if instruction.NEEDS_INSTANCE:
         return instruction.__class__.__name__
-    for reg in (*instruction.read_registers(), *instruction.written()):
+    for reg in registers:
         if reg.space in ("perm", "inst"):
             return reg.name
     return None
 
 
 def _step(instruction: Instruction, known: Presence) -> Presence:
-    match instruction:
-        case Lookup(found):
-            return Presence("as found", found.name)
-        case CreateInst() | FreshInst():
-            return PRESENT
-        case EndInst() | DestroyInst():
-            return ABSENT
-        case _:
-            if known.found and any(reg.name == known.found for reg in instruction.written()):
-                return MAYBE
-            return known
+    if isinstance(instruction, Lookup):
+        return Presence("as found", instruction.found.name)
+    if isinstance(instruction, BEGIN):
+        return PRESENT
+    if isinstance(instruction, (EndInst, DestroyInst)):
+        return ABSENT
+    if known.found and any(reg.name == known.found for reg in instruction.written()):
+        return MAYBE
+    return known
 
 
 def _flow(block: Block, known: Presence) -> Iterator[tuple[str, Presence]]:
@@ -116,11 +115,11 @@ def _layout(subject: Subject) -> None:
     """The layer has instances, with keys and fields as they are used."""
     layout = subject.layer.instance
     fields = {} if layout is None else {reg.name: reg.bits for reg, _ in layout.fields}
-    for block in subject.graph.blocks.values():
-        for instruction in block.instructions:
-            if layout is None and (instruction.NEEDS_INSTANCE or Resource.INSTANCE in instruction.WRITES):
+    for steps in subject.steps.values():
+        for block, instruction, written, read in steps:
+            if layout is None and (instruction.NEEDS_INSTANCE or isinstance(instruction, BEGIN)):
                 subject.fail(RULE, "the layer keeps no instances", block, instruction)
-            for reg in (*instruction.read_registers(), *instruction.written()):
+            for reg in read + written:
                 if reg.space in ("perm", "inst") and fields.get(reg.name) != reg.bits:
                     subject.fail(RULE, f"{reg.name} is no field of the layer's instance", block, instruction)
             if layout is not None and isinstance(instruction, (Lookup, CreateInst)):

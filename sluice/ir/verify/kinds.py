@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from sluice.ir.expression import (
     ARITHMETIC,
     COMPARISONS,
@@ -22,6 +25,7 @@ from sluice.ir.verify.subject import Subject
 RULE = "kinds"
 
 SPACES = ("header", "v", "temp", "local", "mark", "perm", "inst", "slot")
+OPERATORS = frozenset(ARITHMETIC + COMPARISONS)
 
 # Operands that are not numbers.
 BYTES = {
@@ -55,15 +59,27 @@ MARKS = {
 }
 
 
+@cache
+def _kinds(kind: type[Instruction]) -> tuple[tuple[str, bool, str], ...]:
+    """For every operand with expressions its name, whether it is a tuple, and what it must be."""
+    found: list[tuple[str, bool, str]] = []
+    for item in kind.SHAPE.operands:
+        if item.role in ("write", "read"):
+            place = (kind.__name__, item.name)
+            wanted = "a mark" if place in MARKS else "bytes" if place in BYTES else "a number"
+            found.append((item.name, item.many, "" if place in EITHER else wanted))
+    return tuple(found)
+
+
 def check(subject: Subject) -> None:
     """Every operand is of its kind, and a register has one width wherever it occurs."""
     widths = {reg.name: reg.bits for reg in subject.graph.parameters}
-    for block in subject.graph.blocks.values():
-        for instruction in block.instructions:
+    for steps in subject.steps.values():
+        for block, instruction, written, read in steps:
             problem = _instruction(instruction) or _event(subject, instruction)
             if problem is not None:
                 subject.fail(RULE, problem, block, instruction)
-            for reg in (*instruction.written(), *instruction.read_registers()):
+            for reg in written + read:
                 if widths.setdefault(reg.name, reg.bits) != reg.bits:
                     subject.fail(
                         RULE,
@@ -79,53 +95,45 @@ def _kind(bits: int) -> str:
 
 def _instruction(instruction: Instruction) -> str | None:
     """What is wrong with an instruction by itself."""
-    title = instruction.__class__.__name__
-    for name, role in instruction.operands():
-        if role == "plain":
-            continue
-        items = operand_items(instruction, name)
+    for name, many, wanted in _kinds(type(instruction)):
+        value: Any = getattr(instruction, name)
+        items: tuple[Expr, ...] = value if many else (value,)
         for item in items:
             problem = _expression(item)
             if problem is not None:
                 return problem
-            place = (title, name)
-            if place in MARKS:
+            if wanted == "a mark":
                 if not isinstance(item, Reg) or item.space != "mark":
                     return f"operand {name} must be a mark"
-            elif place not in EITHER and is_bytes(item) != (place in BYTES):
-                return f"operand {name} must be {'bytes' if place in BYTES else 'a number'}"
+            elif wanted and is_bytes(item) != (wanted == "bytes"):
+                return f"operand {name} must be {wanted}"
     match instruction:
         case Assign(target, value) if is_bytes(value) != target.is_bytes:
             return (
                 f"assigns {'bytes' if is_bytes(value) else 'a number'} to a register of {_kind(target.bits)}"
             )
-        case Load(_, _, at, bits, order):
-            if not 1 <= bits <= 64:
-                return f"loads {bits} bits, it must be 1 to 64"
-            if at < 0:
-                return "loads from before its mark"
-            if order not in ("big", "little"):
-                return f"unknown byte order '{order}'"
-            if order == "little" and (at % 8 or bits % 8):
-                return "a little-endian number must begin and end at a byte"
+        case Load():
+            return _load(instruction)
         case LoadBytes(_, _, at, _) if at < 0:
             return "loads from before its mark"
         case _:
-            pass
+            return None
+
+
+def _load(load: Load) -> str | None:
+    if not 1 <= load.bits <= 64:
+        return f"loads {load.bits} bits, it must be 1 to 64"
+    if load.at < 0:
+        return "loads from before its mark"
+    if load.order not in ("big", "little"):
+        return f"unknown byte order '{load.order}'"
+    if load.order == "little" and (load.at % 8 or load.bits % 8):
+        return "a little-endian number must begin and end at a byte"
     return None
-
-
-def operand_items(instruction: Instruction, name: str) -> tuple[Expr, ...]:
-    """The expressions of an operand, one or several."""
-    value: Expr | tuple[Expr, ...] = getattr(instruction, name)
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _expression(expression: Expr) -> str | None:
     """What is wrong with an expression."""
-    numbers: tuple[Expr, ...] = ()
-    pieces: tuple[Expr, ...] = ()
-    others: tuple[Expr, ...] = ()
     match expression:
         case Const(value):
             return None if 0 <= value <= MASK else f"constant {value} does not fit in 64 bits"
@@ -134,29 +142,35 @@ def _expression(expression: Expr) -> str | None:
                 return f"register '{name}' lives nowhere"
             return None if 0 <= bits <= 64 else f"register '{name}' has {bits} bits"
         case Binary(operator, left, right, serial):
-            if operator not in ARITHMETIC and operator not in COMPARISONS:
+            if operator not in OPERATORS:
                 return f"unknown operator '{operator}'"
             if not 0 <= serial <= 64:
                 return f"serial numbers of {serial} bits"
-            numbers = (left, right)
+            return _operands((left, right))
         case Flip(operand, bits):
             if not 1 <= bits <= 64:
                 return f"flips {bits} bits, it must be 1 to 64"
-            numbers = (operand,)
+            return _operands((operand,))
         case Slice(base, low, high):
-            pieces, numbers = (base,), (low, high)
+            return _operands((low, high), (base,))
         case Length(base, _):
-            pieces = (base,)
+            return _operands((), (base,))
         case Sum(data, pseudo):
-            pieces, others = (data,), pseudo
-    for item in (*numbers, *pieces, *others):
+            return _operands((), (data,)) or next(filter(None, map(_expression, pseudo)), None)
+
+
+def _operands(numbers: tuple[Expr, ...], pieces: tuple[Expr, ...] = ()) -> str | None:
+    """What is wrong with operands of which some must be numbers, others bytes."""
+    for item in numbers + pieces:
         problem = _expression(item)
         if problem is not None:
             return problem
-    if any(is_bytes(item) for item in numbers):
-        return "bytes where a number is needed"
-    if not all(is_bytes(item) for item in pieces):
-        return "a number where bytes are needed"
+    for item in numbers:
+        if is_bytes(item):
+            return "bytes where a number is needed"
+    for item in pieces:
+        if not is_bytes(item):
+            return "a number where bytes are needed"
     return None
 
 

@@ -61,75 +61,78 @@ class Covered:
         elif size.value > self.least.get(mark, 0):
             self.least[mark] = size.value
 
-    def forget(self, name: str) -> None:
-        """Register `name` is set anew."""
-        self.least.pop(name, None)
-        self.behind = {item for item in self.behind if name not in item[:2]}
+    def forget(self, register: Reg) -> None:
+        """A register is set anew."""
+        name = register.name
+        if register.space == "mark":
+            self.least.pop(name, None)
+            self.behind = {item for item in self.behind if name not in item[:2]}
         self._forget_sizes(lambda reg: reg.name == name, name)
 
-    def forget_spaces(self, spaces: frozenset[str]) -> None:
-        """All registers of `spaces` may be set anew."""
-        if spaces:
-            self._forget_sizes(lambda reg: reg.space in spaces)
+    def forget_spaces(self, spaces: tuple[str, ...]) -> None:
+        """All registers whose names begin so may be set anew."""
+        self._forget_sizes(lambda reg: reg.name.startswith(spaces))
 
     def _forget_sizes(self, changed: Callable[[Reg], bool], mark: str = "") -> None:
-        self.exact = {
-            item
-            for item in self.exact
-            if item[0] != mark and not any(changed(reg) for reg in registers(item[1]))
-        }
+        if self.exact:
+            self.exact = {
+                item
+                for item in self.exact
+                if item[0] != mark and not any(changed(reg) for reg in registers(item[1]))
+            }
 
-    def move(self, target: str, base: str, distance: int) -> None:
-        """Mark `target` becomes the position `distance` bytes behind `base`."""
+    def move(self, register: Reg, base: str, distance: int) -> None:
+        """Mark `register` becomes the position `distance` bytes behind `base`."""
+        target = register.name
         least = self.least.get(base, 0) - distance
         exact = [size for mark, size in self.exact if mark == base] if distance == 0 else []
         behind = [(base, distance)] + [(far, n + distance) for mark, far, n in self.behind if mark == base]
-        self.forget(target)
+        self.forget(register)
         if least > 0:
             self.least[target] = least
         self.exact |= {(target, size) for size in exact if all(reg.name != target for reg in registers(size))}
         self.behind |= {(target, far, n) for far, n in behind if far != target}
 
-    def step(self, instruction: Instruction) -> None:
-        """What an instruction changes."""
-        self.forget_spaces(hidden_writes(instruction))
+    def step(self, instruction: Instruction, written: tuple[Reg, ...]) -> None:
+        """What an instruction changes that sets the registers `written`."""
+        spaces = hidden_writes(instruction)
+        if spaces:
+            self.forget_spaces(spaces)
         match instruction:
             case Mark(target, base, Const(distance)):
-                self.move(target.name, base.name, distance)
-            case Assign(Reg() as target, Reg() as base) if target.space == base.space == "mark":
-                self.move(target.name, base.name, 0)
+                self.move(target, base.name, distance)
+            case Assign(target, Reg() as base) if target.space == base.space == "mark":
+                self.move(target, base.name, 0)
             case _:
-                for reg in instruction.written():
-                    self.forget(reg.name)
+                for reg in written:
+                    self.forget(reg)
 
 
 def check(subject: Subject) -> None:
     """No byte is read that may not be there."""
-    facts = forward(subject.graph, Covered(), _flow, Covered.meet)
-    for name, known in facts.items():
-        block = subject.graph.blocks[name]
+
+    def flow(block: Block, known: Covered) -> Iterator[tuple[str, Covered]]:
+        after = known.copy()
+        for step in subject.steps[block.name]:
+            after.step(step.instruction, step.written)
+        last = block.terminator
+        if isinstance(last, Check):
+            there = after.copy()
+            there.add(last.mark.name, last.size)
+            yield last.yes, there
+            yield last.cut, after
+            yield last.short, after
+        else:
+            for target in last.targets():
+                yield target, after
+
+    for name, known in forward(subject.graph, Covered(), flow, Covered.meet).items():
         now = known.copy()
-        for instruction in block.instructions:
+        for block, instruction, written, _ in subject.steps[name]:
             problem = _problem(instruction, now)
             if problem is not None:
                 subject.fail(RULE, problem, block, instruction)
-            now.step(instruction)
-
-
-def _flow(block: Block, known: Covered) -> Iterator[tuple[str, Covered]]:
-    after = known.copy()
-    for instruction in block.instructions:
-        after.step(instruction)
-    last = block.terminator
-    if isinstance(last, Check):
-        there = after.copy()
-        there.add(last.mark.name, last.size)
-        yield last.yes, there
-        yield last.cut, after
-        yield last.short, after
-    else:
-        for target in last.targets():
-            yield target, after
+            now.step(instruction, written)
 
 
 def _problem(instruction: Instruction, known: Covered) -> str | None:

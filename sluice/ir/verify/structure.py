@@ -49,5 +49,5 @@ def _check_block(subject: Subject, block: Block) -> None:
                 block,
                 instruction,
             )
-        if isinstance(instruction, NextLayer) and instruction.layer not in subject.program.layers:
+        if isinstance(instruction, NextLayer) and instruction.layer not in subject.whole.program.layers:
             subject.fail(RULE, f"layer '{instruction.layer}' does not exist", block, instruction)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
+from functools import cached_property
+from typing import NamedTuple, NoReturn
 
+from sluice.ir.expression import Reg
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
-from sluice.ir.instruction import Instruction
+from sluice.ir.instruction import Instruction, NextLayer
 from sluice.ir.text import print_instruction
 from sluice.lang.where import NOWHERE, Where
 
@@ -55,14 +57,70 @@ class VerifyError(Exception):
         )
 
 
+class Step(NamedTuple):
+    """An instruction in its block, with the registers that it sets and reads."""
+
+    block: Block
+    instruction: Instruction
+    written: tuple[Reg, ...]
+    read: tuple[Reg, ...]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What rules want to know of the program as a whole, found out once."""
+
+    program: Program
+
+    @cached_property
+    def slots(self) -> dict[str, int]:
+        """Width of every slot that the program declares."""
+        return {reg.name: reg.bits for reg in self.program.slots}
+
+    @cached_property
+    def reached(self) -> set[str]:
+        """Layers that packets come to, from the first ones on."""
+        layers = self.program.layers
+        reached: set[str] = set()
+        waiting = [name for _, name in self.program.roots]
+        while waiting:
+            name = waiting.pop()
+            if name in reached or name not in layers:
+                continue
+            reached.add(name)
+            for graph in layers[name].graphs():
+                waiting += [item.layer for item in graph.instructions() if isinstance(item, NextLayer)]
+        return reached
+
+    @cached_property
+    def filled(self) -> set[str]:
+        """Slots that some layer fills to which packets come."""
+        return {
+            reg.name
+            for name in self.reached
+            for graph in self.program.layers[name].graphs()
+            for instruction in graph.instructions()
+            for reg in instruction.written()
+            if reg.space == "slot"
+        }
+
+
 @dataclass(frozen=True)
 class Subject:
     """One graph in its layer and program; `kind` says which of the layer's graphs it is."""
 
-    program: Program
+    whole: Whole
     layer: LayerProgram
     kind: str
     graph: Graph
+
+    @cached_property
+    def steps(self) -> dict[str, list[Step]]:
+        """All instructions, by block: several rules go through them."""
+        return {
+            name: [Step(block, item, item.written(), item.read_registers()) for item in block.instructions]
+            for name, block in self.graph.blocks.items()
+        }
 
     def fail(
         self, rule: str, reason: str, block: Block | None = None, instruction: Instruction | None = None

@@ -788,3 +788,9 @@ def test_agrees_with_truth(library: Library, request: pytest.FixtureRequest, pat
     pairs = enumerate(zip(found, wanted, strict=True), start=1)
     different = next((i for i, (ours, theirs) in pairs if ours != theirs), None)
     assert different is None, f"packet {different} is not the same"
+
+
+@pytest.mark.corpus
+def test_there_is_a_corpus() -> None:
+    """The parametrised test above would pass without a capture."""
+    assert CAPTURES

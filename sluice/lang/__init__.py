@@ -1,12 +1,12 @@
 """The language: what users import to describe protocols and stacks. Imports nothing else of Sluice.
 
-    from sluice.lang import *
+from sluice.lang import *
 """
 
 from sluice.lang.action import Assemble, Assign, Callback, swap_sides
 from sluice.lang.choice import Else, If
 from sluice.lang.errors import DescriptionError, DescriptionWarning
-from sluice.lang.expression import internet_checksum
+from sluice.lang.expression import internet_checksum, one_of
 from sluice.lang.layout import AnyUntil, Bit, UInt, layout
 from sluice.lang.prototype import Connectionless, ConnectionOriented
 from sluice.lang.psm import PSM, Pred, PSMState, make_psm_state
@@ -20,8 +20,8 @@ __all__ = [
     "Assign",
     "Bit",
     "Callback",
-    "Connectionless",
     "ConnectionOriented",
+    "Connectionless",
     "DescriptionError",
     "DescriptionWarning",
     "Else",
@@ -34,5 +34,6 @@ __all__ = [
     "internet_checksum",
     "layout",
     "make_psm_state",
+    "one_of",
     "swap_sides",
 ]

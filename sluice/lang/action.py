@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sluice.lang.choice import Choice, If
-from sluice.lang.errors import DescriptionError
+from sluice.lang.errors import DescriptionError, described
 from sluice.lang.expression import BYTES, NUMBER, Below, Expression, FieldValue, to_expression
 from sluice.lang.layout import Field, LayoutType
 from sluice.lang.where import here
@@ -28,13 +28,14 @@ class Block(Action):
         super().__init__()
         for action in actions:
             if isinstance(action, If):
-                raise DescriptionError("an If(...) without a body", "write If(condition) >> something.", action.where)
+                raise action.without_body()
             if isinstance(action, Choice):
-                action.check_closed()
+                for branch in action.branches():
+                    block(branch)
             elif not isinstance(action, Action):
                 raise DescriptionError(
-                    f"{getattr(action, '__name__', repr(action))} is not an action",
-                    "actions are Assign, Assemble, Callback, swap_sides, and these behind If(...).",
+                    f"{described(action)} is not an action",
+                    "actions: Assign(...), Assemble(), Callback(...), swap_sides(), If(...) >> action.",
                 )
         self.actions = actions
 
@@ -43,14 +44,23 @@ class Block(Action):
 
 
 class Assign(Action):
-    """Put the value of `expression` into a field of temp or perm, or of a callback's layout."""
+    """Put the value of `expression` into `register`, in prep or in an event.
+
+    register: a field of temp or perm (`p.temp.x`), or of a callback's layout (`that_layout.x`), of this
+        parser. A field of n bits keeps the low n bits of a number; one of more than 64 bits is made to name a
+        byte slice.
+
+    Raises DescriptionError for another register, and for bytes where a number is kept or the other way round.
+    """
 
     def __init__(self, register: object, expression: object) -> None:
         super().__init__()
         if isinstance(register, FieldValue):
             if register.group not in ("temp", "perm"):
                 what = "a virtual packet" if register.group == "v" else "the header"
-                raise DescriptionError(f"a field of {what} cannot be assigned to", "assign to a field of temp or perm.")
+                raise DescriptionError(
+                    f"a field of {what} cannot be assigned to", "assign to a field of temp or perm instead."
+                )
         elif not isinstance(register, Field):
             raise DescriptionError(
                 "only a field of temp, perm or of a callback's layout can be assigned to",
@@ -69,17 +79,27 @@ class Assign(Action):
 
 
 class Assemble(Action):
-    """Deliver all bytes of this side's sequence that are contiguous now, and make them the SDU."""
+    """Deliver all bytes of this side's sequence that are contiguous now, and make them the SDU.
+
+    Stands in events of a parser that has p.seq; event `data` tells of the bytes. A packet outside the
+    condition of p.seq keeps the SDU that it has.
+    """
 
 
 class Callback(Action):
-    """Hand the data of `data` (a layout) to whoever hooked the event."""
+    """Hand the fields of `data` (a layout), as assigned in this event before, to whoever hooked the event.
+
+    Fields that were not assigned have their init= (default 0, or no bytes). Stands in events only. Raises
+    DescriptionError when `data` is not a layout, or has const= or a field of variable length.
+    """
 
     def __init__(self, data: object) -> None:
         super().__init__()
         if not isinstance(data, LayoutType):
-            raise DescriptionError("Callback needs a layout", "declare class name(layout) with the fields to hand over.")
-        self.data: LayoutType = data
+            raise DescriptionError(
+                "Callback needs a layout", "declare class name(layout) with the fields to hand over."
+            )
+        self.data: LayoutType = checked_layout("a callback", data)
 
 
 class SwapSides(Action):
@@ -87,8 +107,29 @@ class SwapSides(Action):
 
 
 def swap_sides() -> SwapSides:
-    """In prep: the creating packet's sender becomes the passive side (as for a connection first seen from SYN/ACK)."""
+    """Turn which side of a connection is called active, in prep of a ConnectionOriented parser.
+
+    Put it behind If(p.created & ...): the sender of the packet that creates the instance is then the passive
+    side, as for a connection first seen from its SYN/ACK. to_active, to_passive and the sides of events
+    follow from there on.
+    """
     return SwapSides()
+
+
+def checked_layout(what: str, value: LayoutType) -> LayoutType:
+    """A layout for temp, perm or a callback. Raises DescriptionError for fields that only headers have."""
+    for field in value.fields.values():
+        if field.const is not None:
+            raise DescriptionError(
+                f"const= in a layout for {what}", "const= is what a header must have; use init=.", field.where
+            )
+        if not isinstance(field.bits, int):
+            raise DescriptionError(
+                f"a field of variable length in a layout for {what}",
+                "give it a number of bits; 65 or more hold bytes.",
+                field.where,
+            )
+    return value
 
 
 def block(value: object) -> Block:

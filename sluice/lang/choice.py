@@ -6,40 +6,62 @@ from collections.abc import Iterator
 from typing import Any
 
 from sluice.lang.errors import DescriptionError
-from sluice.lang.expression import Expression, to_expression
+from sluice.lang.expression import Expression, to_number
 from sluice.lang.where import Where, here
 
 
 class Else:
-    """What stands behind it is done when the condition of the If before it does not hold."""
+    """What stands behind it is done when the condition of the If before it does not hold.
+
+    `If(a) >> x >> Else() >> If(b) >> y >> Else() >> z`: an Else belongs to the nearest If before it that has
+    none.
+    """
 
     def __init__(self) -> None:
         self.where = here()
 
-    def __rshift__(self, other: object) -> Any:
-        raise DescriptionError("an Else() without its If(...)", "write If(condition) >> a >> Else() >> b.", self.where)
+    def _alone(self, other: object) -> Any:
+        raise DescriptionError(
+            "an Else() without its If(...)", "write If(condition) >> a >> Else() >> b.", self.where
+        )
+
+    __rshift__ = __rrshift__ = __add__ = __radd__ = _alone
 
 
 class If:
-    """The beginning of a choice: `If(condition) >> body`."""
+    """The beginning of a choice: `If(condition) >> body`, and perhaps `>> Else() >> other`.
+
+    The condition is a number, and holds when it is not 0. What is joined by '+' is one body, as '+' binds
+    more tightly than '>>'; a choice that is itself joined to something stands in parentheses.
+
+    A choice may stand in a header (its bodies are parts of headers), in prep and events (actions), in
+    p.selector and p.seq (without Else), and in p.sdu (with Else). Raises DescriptionError when the condition
+    is bytes.
+    """
 
     def __init__(self, condition: object) -> None:
         self.where = here()
-        self.condition = to_expression(condition)
-        if self.condition.kind == "bytes":
-            raise DescriptionError("a condition is a number, not bytes", "compare something, as in If(x == 1).")
+        self.condition = to_number(condition, "a condition", "compare something, as in If(x == 1).")
 
     def __rshift__(self, body: object) -> Choice:
         if isinstance(body, (If, Else)):
-            raise DescriptionError("If(...) needs something to do before the next If or Else", "write If(c) >> a >> Else() >> b.")
+            raise self.without_body()
         return Choice(self.condition, body, None, self.where)
 
     def __add__(self, other: object) -> Any:
-        raise DescriptionError("an If(...) without a body", "write If(condition) >> something.", self.where)
+        raise self.without_body()
+
+    def without_body(self) -> DescriptionError:
+        """The error for an If(...) where its body ought to stand too."""
+        return DescriptionError(
+            "an If(...) without a body",
+            "write If(condition) >> body, in parentheses where '+' joins it: '+' binds before '>>'.",
+            self.where,
+        )
 
 
 class Choice:
-    """A condition, what is done when it holds, and perhaps what is done otherwise. Never changed once made."""
+    """A condition, what is done when it holds, and perhaps what is done otherwise. It never changes."""
 
     def __init__(self, condition: Expression, body: Any, otherwise: Any, where: Where) -> None:
         self.condition = condition
@@ -48,37 +70,45 @@ class Choice:
         self.where = where
 
     def __rshift__(self, other: object) -> Choice:
-        hanging = isinstance(self.otherwise, (Else, If))
-        if isinstance(self.otherwise, Choice):
+        if isinstance(self.otherwise, (Choice, If)):
             return Choice(self.condition, self.body, self.otherwise >> other, self.where)
         if isinstance(other, Else):
             if self.otherwise is not None:
-                raise DescriptionError("a second Else() for one If(...)", "an If has one Else; nest another If inside.")
+                raise DescriptionError(
+                    "a second Else() for one If(...)",
+                    "an If has one Else; put another If behind the first Else.",
+                )
             return Choice(self.condition, self.body, other, self.where)
-        if not hanging:
+        if not isinstance(self.otherwise, Else):
             raise DescriptionError(
                 "a second body for one If(...)", "join what is done together with '+', or put Else() between."
             )
-        otherwise: object = other
-        if isinstance(self.otherwise, If):
-            otherwise = self.otherwise >> other
-        return Choice(self.condition, self.body, otherwise, self.where)
+        return Choice(self.condition, self.body, other, self.where)
 
     def __add__(self, other: object) -> Any:
         from sluice.lang.action import Block
         from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
 
         self.check_closed()
-        if isinstance(other, (LayoutType, AnyUntil, HeaderFormat)):
+        body = self.body
+        while isinstance(body, Choice):
+            body = body.body
+        header_part = (LayoutType, AnyUntil, HeaderFormat)
+        if isinstance(body, header_part) or isinstance(other, header_part):
             return HeaderFormat([self]) + other
         return Block([self]) + other
 
     def check_closed(self) -> None:
-        """Raise DescriptionError when an Else() has nothing behind it."""
-        if isinstance(self.otherwise, (Else, If)):
-            raise DescriptionError("Else() with nothing behind it", "write Else() >> something.", self.otherwise.where)
-        if isinstance(self.otherwise, Choice):
-            self.otherwise.check_closed()
+        """Raise DescriptionError when an Else() or If() has nothing behind it."""
+        if isinstance(self.otherwise, Else):
+            raise DescriptionError(
+                "Else() with nothing behind it", "write Else() >> something.", self.otherwise.where
+            )
+        if isinstance(self.otherwise, If):
+            raise self.otherwise.without_body()
+        for branch in (self.body, self.otherwise):
+            if isinstance(branch, Choice):
+                branch.check_closed()
 
     def branches(self) -> Iterator[Any]:
         """Body and alternative, as far as they exist."""

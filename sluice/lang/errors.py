@@ -25,6 +25,18 @@ class DescriptionWarning(UserWarning):
     """Something in a description that is allowed and probably not meant."""
 
 
+def described(value: object) -> str:
+    """What a user put where it does not belong, as a message calls it."""
+    name = getattr(value, "__name__", None)
+    if isinstance(name, str):
+        return f"'{name}'"
+    kind = type(value)
+    if kind.__module__.startswith("sluice.lang"):
+        return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Advice for an unknown name: the closest known ones, else all of them."""
     names = sorted(known)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from sluice.lang.action import Block, block
-from sluice.lang.choice import Choice
-from sluice.lang.errors import DescriptionError, did_you_mean
+from sluice.lang.action import Action, Block, block
+from sluice.lang.choice import Choice, If
+from sluice.lang.errors import DescriptionError, described, did_you_mean
 from sluice.lang.expression import BYTES, NUMBER, EventValue
 from sluice.lang.where import Where, here
 
@@ -24,14 +24,22 @@ BUILT_IN: dict[str, dict[str, str]] = {
 }
 """Built-in events and what each brings along:
 
-created: the instance begins. packet: once for each packet of an instance, after its steps; `length` is that of its
-payload on the wire. data: `bytes` were delivered at stream offset `offset`. rexmit: `length` bytes at `offset` were
-known already, `old` (empty when no longer kept) beside `new`. gap: `length` bytes at `offset` were given up, for
-`cause` (see GAP_CAUSES). end: the instance ends, for `reason` (see END_REASONS).
+created: the instance begins. packet: once for each packet of an instance, after its steps; `length` is that
+of its payload on the wire. data: `bytes` were delivered at stream offset `offset`. rexmit: `length` bytes at
+`offset` were known already, `old` (empty when no longer kept) beside `new`. out_of_wnd: a packet lies outside
+the window of the sequence. gap: `length` bytes at `offset` were given up, for `cause` (see GAP_CAUSES). end:
+the instance ends, for `reason` (see END_REASONS). Offsets count bytes from the first of the side's sequence,
+lengths are in bytes.
 """
 
 GAP_CAUSES = ("limit", "timeout", "close", "snaplen")
+"""Why bytes were given up, by the number that event `gap` brings along: a limit of the sequence was reached,
+the instance timed out, it ended otherwise, the snap length cut them off."""
+
 END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
+"""Why an instance ended, by the number that event `end` brings along: its machine reached a state that
+accepts, no packet for its timeout, a restart transition, it made room for others, end of input, a limit (of a
+sequence that only counts whole)."""
 
 
 class Event:
@@ -49,7 +57,9 @@ class Event:
 
     def __rshift__(self, other: object) -> HappensWith:
         if not isinstance(other, Event):
-            raise DescriptionError("an event is related to an event", "write p.event.a >> p.event.b.")
+            raise DescriptionError(
+                f"an event is related to an event, not to {described(other)}", "write p.event.a >> p.event.b."
+            )
         return HappensWith(self, other)
 
     def __getattr__(self, name: str) -> Any:
@@ -57,7 +67,9 @@ class Event:
             raise AttributeError(name)
         values = BUILT_IN[self.name] if self.built_in else {}
         if name not in values:
-            raise DescriptionError(f"event '{self.name}' brings no '{name}' along", did_you_mean(name, values))
+            raise DescriptionError(
+                f"event '{self.name}' brings no '{name}' along", did_you_mean(name, values)
+            )
         return EventValue(self, name, values[name])
 
 
@@ -80,7 +92,11 @@ class HappensBefore:
 
 
 class Events:
-    """`p.event`: assign an action to define an event, read one to relate it to others."""
+    """`p.event`: assign an action to define an event, read one to relate it to others.
+
+    `p.event.name = If(condition) >> actions` happens for a packet for which the condition holds; see BUILT_IN
+    for those that happen by themselves. Raises DescriptionError for a name that is taken or not known.
+    """
 
     def __init__(self, owner: Parser) -> None:
         self.__dict__["owner"] = owner
@@ -92,12 +108,18 @@ class Events:
     def __setattr__(self, name: str, value: object) -> None:
         if name in BUILT_IN:
             raise DescriptionError(
-                f"'{name}' is a built-in event", f"define an event of your own and relate it: p.event.{name} >> p.event.yours."
+                f"'{name}' is a built-in event",
+                f"define an event of your own and relate it: p.event.{name} >> p.event.yours.",
             )
         if name in self.defined:
             raise DescriptionError(f"event '{name}' is defined twice", "give the second one another name.")
-        if not isinstance(value, (Choice, Block)) and not hasattr(value, "where"):
-            raise DescriptionError(f"event '{name}' is not an action", "write p.event.x = If(cond) >> Assemble(), or Callback(...).")
+        if name in ("owner", "defined"):
+            raise DescriptionError(f"'{name}' cannot be the name of an event", "choose another name.")
+        if not isinstance(value, (Choice, Action, If)):
+            raise DescriptionError(
+                f"event '{name}' is {described(value)}, not an action",
+                f"write p.event.{name} = If(condition) >> Assemble(), or Callback(...), or another action.",
+            )
         self.defined[name] = Event(self.owner, name, block(value), here())
 
     def __getattr__(self, name: str) -> Any:
@@ -113,59 +135,86 @@ class Events:
 class Relations:
     """`p.event_relation += a, b` (a before b) and `+= a >> b` (b when a happens)."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Parser) -> None:
+        self.owner = owner
         self.before: list[HappensBefore] = []
         self.along: list[HappensWith] = []
 
     def __iadd__(self, other: object) -> Relations:
         if isinstance(other, HappensWith):
+            self._check(other.cause, other.effect)
+            if other.effect.built_in:
+                raise DescriptionError(
+                    f"'{other.effect.name}' is built in and happens by itself",
+                    "put it on the left side of >>.",
+                )
             self.along.append(other)
-        elif isinstance(other, tuple) and len(other) == 2 and all(isinstance(item, Event) for item in other):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
-            first, second = other  # pyright: ignore[reportUnknownVariableType]
-            self.before.append(HappensBefore(first, second))  # pyright: ignore[reportUnknownArgumentType]
-        else:
+            return self
+        if isinstance(other, tuple):
+            events = [item for item in cast(tuple[object, ...], other) if isinstance(item, Event)]
+            if len(events) == 2 and len(cast(tuple[object, ...], other)) == 2:
+                self._check(*events)
+                for event in events:
+                    if event.built_in:
+                        raise DescriptionError(
+                            f"'{event.name}' is built in, and when it happens is settled",
+                            f"relate it by p.event.{event.name} >> p.event.yours.",
+                        )
+                self.before.append(HappensBefore(*events))
+                return self
+        raise DescriptionError(
+            "a relation joins two events",
+            "write p.event_relation += p.event.a, p.event.b (before) or += p.event.a >> p.event.b (with).",
+        )
+
+    def _check(self, first: Event, second: Event) -> None:
+        """Refuse events of another parser, and a relation that closes a circle."""
+        for event in (first, second):
+            if event.owner is not self.owner:
+                raise DescriptionError(
+                    f"event '{event.name}' belongs to {event.owner.title}", "relate events of one parser."
+                )
+        path = self._path(second.name, first.name)
+        if path is not None:
+            circle = " -> ".join([first.name, *path])
             raise DescriptionError(
-                "a relation joins two events", "write += p.event.a, p.event.b (before) or += p.event.a >> p.event.b (with)."
+                f"the relations of events run in a circle: {circle}", "take one of them out."
             )
-        return self
+
+    def _path(self, start: str, end: str) -> list[str] | None:
+        """Names from `start` to `end`, both included, along the relations so far; None: no way."""
+        if start == end:
+            return [start]
+        for name in self.followers(start):
+            path = self._path(name, end)
+            if path is not None:
+                return [start, *path]
+        return None
+
+    def followers(self, name: str) -> list[str]:
+        """Events that come behind event `name` in one relation."""
+        with_it = [item.effect.name for item in self.along if item.cause.name == name]
+        return with_it + [item.second.name for item in self.before if item.first.name == name]
 
 
 def event_order(owner: Parser, relations: Relations) -> tuple[list[Event], dict[str, list[Event]]]:
-    """The user's events that are checked on their own, in order, and for each event those that happen with it.
-
-    Raises DescriptionError when the relations contradict each other.
+    """The user's events that are checked on their own, in order, and for each event those that happen with
+    it.
     """
     defined = owner.event.defined
     along: dict[str, list[Event]] = {}
-    effects: set[str] = set()
-    edges: dict[str, list[tuple[str, Where]]] = {name: [] for name in [*defined, *BUILT_IN]}
     for relation in relations.along:
         along.setdefault(relation.cause.name, []).append(relation.effect)
-        if relation.effect.built_in:
-            raise DescriptionError(
-                f"'{relation.effect.name}' is built in and happens by itself", "put it on the left side of >>.", relation.where
-            )
-        effects.add(relation.effect.name)
-        edges[relation.cause.name].append((relation.effect.name, relation.where))
-    for relation in relations.before:
-        edges[relation.first.name].append((relation.second.name, relation.where))
-    order: list[str] = []
-    done: set[str] = set()
+    effects = {relation.effect.name for relation in relations.along}
+    backwards: list[str] = []
 
-    def visit(name: str, path: list[str], where: Where | None) -> None:
-        if name in path:
-            circle = " -> ".join([*path[path.index(name) :], name])
-            raise DescriptionError(f"the relations of events run in a circle: {circle}", "take one of them out.", where)
-        if name in done:
+    def visit(name: str) -> None:
+        if name in backwards:
             return
-        for target, line in reversed(edges[name]):
-            visit(target, [*path, name], line)
-        done.add(name)
-        order.append(name)
+        for follower in reversed(relations.followers(name)):
+            visit(follower)
+        backwards.append(name)
 
     for name in reversed(list(defined)):
-        visit(name, [], None)
-    for name in BUILT_IN:
-        visit(name, [], None)
-    standing = [defined[name] for name in reversed(order) if name in defined and name not in effects]
-    return standing, along
+        visit(name)
+    return [defined[name] for name in reversed(backwards) if name not in effects], along

@@ -1,27 +1,30 @@
 """Expressions of a description: numbers and byte slices that are known only when a packet comes.
 
-A number has up to 64 bits; arithmetic is modulo 2^64; a comparison gives one bit; `~x` flips x in its own width
-(DESIGN.md section 3, Numbers). Expressions are trees without meaning of their own: `sluice.ir.resolve` gives each
-name its register in the layer that it is used in.
+A number has up to 64 bits; arithmetic is modulo 2^64; a comparison gives one bit; `~x` flips x in its own
+width (DESIGN.md section 3, Numbers). Expressions are trees without meaning of their own: `sluice.ir.scope`
+gives each name its register in the layer that it is used in.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from sluice.lang.errors import DescriptionError
+from sluice.lang.errors import DescriptionError, described
 from sluice.lang.where import Where, here
 
 if TYPE_CHECKING:
     from sluice.lang.events import Event
-    from sluice.lang.layout import Field, layout
+    from sluice.lang.layout import Field, LayoutType
     from sluice.lang.prototype import Parser
     from sluice.lang.psm import PSMState, Transition
 
 NUMBER = "number"
 BYTES = "bytes"
 
-_ADVICE_LOGIC = "write '&' for and, '|' for or, '~' for not, with each comparison in parentheses."
+_ADVICE_LOGIC = (
+    "write '&' for and, '|' for or, '~' for not, with each comparison in parentheses; "
+    "(a <= x) & (x < b) for a <= x < b; one_of(x, a, b) for x in (a, b)."
+)
 
 
 class Expression:
@@ -35,11 +38,11 @@ class Expression:
     def __bool__(self) -> NoReturn:
         raise DescriptionError(
             "an expression has no truth value while the stack is being described",
-            "put it into If(...) or Pred(...); " + _ADVICE_LOGIC,
+            "put it into If(...) or Pred(...), and " + _ADVICE_LOGIC,
         )
 
     def __iter__(self) -> NoReturn:
-        raise DescriptionError("an expression cannot be iterated over", "index or slice it, as in payload[:n].")
+        raise DescriptionError("an expression cannot be iterated over", "slice bytes, as in p.payload[:n].")
 
     __hash__ = object.__hash__
 
@@ -126,30 +129,36 @@ class Expression:
         return Invert(self)
 
     def __getitem__(self, item: object) -> Slice:
-        if self.kind != BYTES:
+        if self.kind == NUMBER:
             raise DescriptionError(
-                "a number cannot be sliced", "slice bytes (payload, sdu, a field of more than 64 bits); shift and mask a number."
+                "a number cannot be sliced",
+                "slice bytes (payload, sdu, a field of more than 64 bits); shift and mask a number.",
             )
         if not isinstance(item, slice):
+            low, high = (str(item), str(item + 1)) if isinstance(item, int) else ("n", "n + 1")
             raise DescriptionError(
-                "bytes are taken by slices, not by one index", f"write [{item}:{item} + 1], or make it a field of a layout."
+                "bytes are taken by slices, not by one index",
+                f"write [{low}:{high}] for bytes, or make it a field of a layout for a number.",
             )
-        if item.step is not None:
+        bounds = cast("slice[object, object, object]", item)
+        if bounds.step is not None:
             raise DescriptionError("a slice of bytes has no step", "write [low:high].")
-        low = to_expression(item.start) if item.start is not None else None
-        high = to_expression(item.stop) if item.stop is not None else None
+        low = None if bounds.start is None else _position(bounds.start)
+        high = None if bounds.stop is None else _position(bounds.stop)
         return Slice(self, low, high)
 
     @property
     def length(self) -> LengthOf:
         """Number of bytes on the wire of a byte slice."""
-        if self.kind != BYTES:
-            raise DescriptionError("a number has no length in bytes", "use .length of payload, sdu or a slice.")
+        if self.kind == NUMBER:
+            raise DescriptionError(
+                "a number has no length in bytes", "use .length of payload, sdu or a slice."
+            )
         return LengthOf(self)
 
 
 class Number(Expression):
-    """A constant, 0 <= value < 2^64."""
+    """A constant, kept modulo 2^64: 0 <= value < 2^64."""
 
     def __init__(self, value: int, where: Where | None = None) -> None:
         super().__init__(where)
@@ -162,7 +171,7 @@ class Binary(Expression):
     def __init__(self, operator: str, left: Expression, right: Expression) -> None:
         super().__init__()
         for side in (left, right):
-            if side.kind != NUMBER:
+            if side.kind == BYTES:
                 raise DescriptionError(
                     f"'{operator}' needs numbers, and one side is a byte slice",
                     "take its .length, or declare a field of at most 64 bits for what you compare.",
@@ -178,8 +187,12 @@ class Invert(Expression):
 
     def __init__(self, operand: Expression) -> None:
         super().__init__()
-        if operand.kind != NUMBER:
-            raise DescriptionError("'~' needs a number", "byte slices have no complement.", self.where)
+        if operand.kind == BYTES:
+            raise DescriptionError(
+                "'~' needs a number, and this is a byte slice",
+                "complement a number, as in ~(x == 1).",
+                self.where,
+            )
         self.operand = operand
 
 
@@ -213,18 +226,48 @@ class Checksum(Expression):
 
 
 def internet_checksum(data: Expression, *pseudo: object) -> Checksum:
-    """The Internet checksum (RFC 1071) over a byte slice and, before it, over a pseudo header.
+    """The Internet checksum (RFC 1071), a number of 16 bits, over a byte slice and, before it, a pseudo
+    header.
 
-    Each item of `pseudo` is a number, added as such, or a byte slice, summed as 16-bit words. The result is 0 when
-    the checksum inside `data` is right, and also when `data` was cut by the snap length (it cannot be known then).
+    data: a byte slice that begins with a whole 16-bit word, as the unit of a layer does; it holds its
+        checksum.
+    pseudo: each a number, added as such, or a byte slice, summed as 16-bit words in network order.
+
+    The result is 0 when the checksum inside `data` is right, and also when `data` was cut by the snap length
+    (it cannot be known then). Raises DescriptionError when `data` is a number.
     """
-    if data.kind != BYTES:
-        raise DescriptionError("internet_checksum() needs bytes", "give it a slice, as in ip.unit[:n].")
-    return Checksum(data, [to_expression(item) for item in pseudo])
+    expression = to_expression(data)
+    if expression.kind == NUMBER:
+        raise DescriptionError(
+            "internet_checksum() needs bytes, and this is a number", "give it a slice, as in ip.unit[:n]."
+        )
+    return Checksum(expression, [to_expression(item) for item in pseudo])
+
+
+def one_of(value: object, *alternatives: object) -> Binary:
+    """1 when the number `value` equals one of `alternatives`: (value == a) | (value == b) | ...
+
+    Raises DescriptionError for no alternatives, for bytes, and for what is no expression.
+    """
+    if not alternatives:
+        raise DescriptionError("one_of() without anything to compare with", "write one_of(x, a, b, ...).")
+    for alternative in alternatives:
+        if isinstance(alternative, (list, tuple, set, frozenset, range)):
+            raise DescriptionError(
+                "one_of() with a collection",
+                "list what to compare with one by one, or write one_of(x, *values).",
+            )
+    expression = to_expression(value)
+    result = expression == alternatives[0]
+    for alternative in alternatives[1:]:
+        result = result | (expression == alternative)
+    return result
 
 
 class FieldValue(Expression):
-    """Field `field` of the header, temp or perm of `owner` (`group`), or of its virtual ordered packets (`v`)."""
+    """Field `field` of the header, temp or perm of `owner` (`group`), or of its virtual ordered packets
+    (`v`).
+    """
 
     def __init__(self, owner: Parser, group: str, field: Field) -> None:
         super().__init__()
@@ -240,7 +283,7 @@ class FieldValue(Expression):
 class Contains(Expression):
     """1 when the packet's header contained `part` (a layout or a field of it)."""
 
-    def __init__(self, owner: Parser, part: type[layout]) -> None:
+    def __init__(self, owner: Parser, part: LayoutType) -> None:
         super().__init__()
         self.owner = owner
         self.part = part
@@ -288,7 +331,9 @@ class Taken(Expression):
         elif name == "where":
             self.__dict__[name] = value
         else:
-            raise DescriptionError(f"a transition has no setting '{name}'", "settings are .timeout and .restart.")
+            raise DescriptionError(
+                f"a transition has no setting '{name}'", "settings of a transition are timeout and restart."
+            )
 
 
 class StateNumber(Expression):
@@ -326,12 +371,35 @@ def to_expression(value: object) -> Expression:
         return Number(int(value))
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 64:
-            raise DescriptionError(f"{value} does not fit in 64 bits", "numbers are at most 64 bits wide.")
+            raise DescriptionError(
+                f"{value} does not fit in 64 bits",
+                "numbers are at most 64 bits wide; compare longer fields in parts.",
+            )
         return Number(value)
     if isinstance(value, PSMState):
         return StateNumber(value)
-    shown = getattr(value, "__name__", repr(value))
     raise DescriptionError(
-        f"{shown} is not an expression",
+        f"{described(value)} is not an expression",
         "use a field (p.header.x), a property of the parser (p.payload_len), or a whole number.",
     )
+
+
+def to_number(
+    value: object, what: str, advice: str = "use a field of at most 64 bits, or .length."
+) -> Expression:
+    """The expression that `value` stands for; raises DescriptionError ("`what` is bytes ...") when that is
+    bytes.
+    """
+    expression = to_expression(value)
+    if expression.kind == BYTES:
+        raise DescriptionError(f"{what} is bytes where a number is needed", advice)
+    return expression
+
+
+def _position(value: object) -> Expression:
+    if isinstance(value, int) and value < 0:
+        raise DescriptionError(
+            f"a slice that counts from the end ({value})",
+            "count from the start: [:x.length - n] leaves the last n out.",
+        )
+    return to_number(value, "the limit of a slice")

@@ -4,66 +4,80 @@
         sport = UInt(16)
         dport = UInt(16)
 
-The order of the members is the order of the fields. A field of up to 64 bits is an unsigned number in network order;
-a longer one, or one whose length is an expression of earlier fields, is a byte slice.
+The order of the members is the order of the fields. A field of up to 64 bits is an unsigned number in network
+order; a longer one, or one whose length is an expression of earlier fields, is a byte slice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
-from sluice.lang.errors import DescriptionError, did_you_mean
-from sluice.lang.expression import BYTES, NUMBER, Expression, to_expression
+from sluice.lang.errors import DescriptionError, described, did_you_mean
+from sluice.lang.expression import BYTES, NUMBER, Expression, Number, to_number
 from sluice.lang.where import Where, here
 
 ORDERS = ("big", "little")
 
 
 class Field(Expression):
-    """A member of a layout.
-
-    `bits` is its length: a whole number, or an expression over earlier fields. `const`: what a header must have
-    there. `init`: what temp or perm starts from. `serial`: RFC 1982 arithmetic in the field's width.
-    """
+    """A member of a layout; `Bit` and `UInt` make them, and say what the parameters mean."""
 
     def __init__(
         self,
         bits: int | Expression,
         const: int | None = None,
-        init: int | Expression | None = None,
+        init: int | None = None,
         order: str = "big",
         serial: bool = False,
     ) -> None:
         super().__init__()
-        if isinstance(bits, bool) or not isinstance(bits, (int, Expression)):
-            raise DescriptionError(f"the length of a field is a number of bits, not {bits!r}", "write Bit(8), or Bit(len << 3).")
+        if isinstance(bits, bool) or not isinstance(cast(object, bits), (int, Expression)):
+            raise DescriptionError(
+                f"the length of a field is a number of bits, not {described(bits)}",
+                "write Bit(8), or Bit(n << 3) with a field n before it that counts bytes.",
+            )
         if isinstance(bits, int) and bits <= 0:
             raise DescriptionError(f"a field of {bits} bits", "a field has at least one bit.")
+        if isinstance(bits, Expression) and bits.kind == BYTES:
+            raise DescriptionError(
+                "the length of a field is a number of bits, not bytes",
+                "use a field of at most 64 bits in it.",
+            )
         self.bits = bits
         self.order = order
         self.serial = serial
         self.name = ""
-        self.layout: type[layout] | None = None
+        self.layout: LayoutType | None = None
         if order not in ORDERS:
-            raise DescriptionError(f"unknown byte order '{order}'", "the order is 'big' or 'little'.")
+            raise DescriptionError(f"unknown byte order {order!r}", "the order is 'big' or 'little'.")
         if order == "little" and (not isinstance(bits, int) or bits % 8 or bits > 64):
-            raise DescriptionError("a little-endian field has whole bytes, at most 8", "use 8, 16, ... or 64 bits.")
+            raise DescriptionError(
+                "a little-endian field has whole bytes, at most 8", "use 8, 16, ... or 64 bits."
+            )
         if self.kind == BYTES and (const is not None or serial):
             raise DescriptionError(
-                "const= and serial= are for numbers, and a field of more than 64 or of variable bits is a byte slice",
-                "split the field, or compare a number field beside it.",
+                "const= and serial= are for numbers, and this field is a byte slice",
+                "a number has a constant length of at most 64 bits; split the field.",
             )
         if self.kind == BYTES and init is not None:
             raise DescriptionError("init= is for numbers of at most 64 bits", "a byte slice starts empty.")
+        if const is not None and not isinstance(cast(object, const), int):
+            raise DescriptionError(
+                f"const= is {described(const)}, not a whole number",
+                "compare with an expression in p.require(...) instead.",
+            )
+        if init is not None and not isinstance(cast(object, init), int):
+            raise DescriptionError("init= is not a constant", "give a whole number, and compute in p.prep.")
         if isinstance(bits, int) and bits <= 64:
             for what, number in (("const", const), ("init", init)):
-                if isinstance(number, int) and not 0 <= number < 1 << bits:
-                    raise DescriptionError(f"{what}={number} does not fit in {bits} bits", f"give a number below {1 << bits}.")
-        if const is not None and not isinstance(const, int):
-            raise DescriptionError("const= is a whole number", "compare with an expression in p.require(...) instead.")
+                if number is not None and not 0 <= number < 1 << bits:
+                    raise DescriptionError(
+                        f"{what}={number} does not fit in {bits} bits",
+                        f"give a number from 0 to {(1 << bits) - 1}.",
+                    )
         self.const = const
-        self.init = None if init is None else to_expression(init)
+        self.init: Expression | None = None if init is None else Number(init)
 
     @property
     def kind(self) -> str:  # type: ignore[override]
@@ -83,29 +97,74 @@ class Field(Expression):
 def Bit(  # noqa: N802 - the paper's name
     length: int | Expression,
     const: int | None = None,
-    init: int | Expression | None = None,
+    init: int | None = None,
     order: str = "big",
     serial: bool = False,
 ) -> Any:
-    """A field of `length` bits; see Field."""
+    """A field of `length` bits: a whole number from 1, or an expression over fields before it, in bits.
+
+    Of a constant length of at most 64 bits it holds an unsigned number; else it is a byte slice, which begins
+    and ends at a byte. Bits are taken from the most significant one on.
+
+    const: what the header must have there; another value is malformed, or, in an AnyUntil, another
+        alternative.
+    init: what a field of temp, perm or a callback's layout starts from (default 0).
+    order: "big" (network order) or "little", which takes whole bytes, at most 8, from a byte on.
+    serial: serial numbers (RFC 1982): + and - stay within the field's width, and < <= > >= compare modulo it.
+
+    const and init are whole numbers that fit in the field. Raises DescriptionError for what is none of this.
+    """
     return Field(length, const, init, order, serial)
 
 
 UInt = Bit
+"""The same as `Bit`, for fields that are read as a number of several bytes."""
+
+RESERVED = ("fields", "where")
+"""What layouts themselves are asked for."""
 
 
 class _Members(dict[str, Any]):
-    """Namespace of a layout's body: refuses a second field of the same name, which Python would silently accept."""
+    """Namespace of a layout's body: refuses, at its line, what Python would silently accept."""
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if isinstance(self.get(name), Field):
-            raise DescriptionError(f"field '{name}' is defined twice in one layout", "give the second one another name.")
-        if isinstance(value, Field):
-            if value.name:
-                raise DescriptionError(
-                    f"'{name}' is the same field as '{value.name}'", f"give '{name}' a Bit(...) of its own."
-                )
+        if name == "__annotations__":
+            value = _Annotations(self)
+        elif isinstance(value, Field):
+            self._check(name, value)
             value.name = name
+        elif not name.startswith("__"):
+            raise DescriptionError(
+                f"'{name}' in layout '{self['__qualname__'].rpartition('.')[2]}' is not a field",
+                f"write {name} = Bit(n); put anything else outside the class.",
+            )
+        super().__setitem__(name, value)
+
+    def _check(self, name: str, value: Field) -> None:
+        if name in self:
+            raise DescriptionError(
+                f"field '{name}' is defined twice in one layout", "give the second one another name."
+            )
+        if name in RESERVED or name.startswith("__"):
+            raise DescriptionError(f"'{name}' cannot be the name of a field", "choose another name.")
+        if value.name:
+            raise DescriptionError(
+                f"'{name}' is the same field as '{value.name}'", f"give '{name}' a Bit(...) of its own."
+            )
+
+
+class _Annotations(dict[str, Any]):
+    """Refuses `name: UInt(16)`, which would be no field."""
+
+    def __init__(self, members: _Members) -> None:
+        super().__init__()
+        self._members = members
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in self._members:
+            raise DescriptionError(
+                f"'{name}' is annotated and not assigned", f"write {name} = Bit(n), with '='."
+            )
         super().__setitem__(name, value)
 
 
@@ -120,18 +179,26 @@ class LayoutType(type):
         return _Members()
 
     def __new__(cls, name: str, bases: tuple[type, ...], members: _Members) -> LayoutType:
-        made = super().__new__(cls, name, bases, dict(members))
-        made.fields = {}
         for base in bases:
-            made.fields.update(getattr(base, "fields", {}))
+            if getattr(base, "fields", None):
+                raise DescriptionError(
+                    f"layout '{name}' is derived from layout '{base.__name__}'",
+                    f"derive it from layout alone; for a header write {base.__name__} + {name}.",
+                )
+        made = super().__new__(cls, name, bases, {**members, "__annotations__": {}})
+        made.fields = {}
         made.where = here()
         for key, value in members.items():
             if isinstance(value, Field):
-                value.layout = made  # type: ignore[assignment]
+                value.layout = made
                 made.fields[key] = value
-            elif not key.startswith("__") and bases and not callable(value):
-                raise DescriptionError(f"'{key}' in layout '{name}' is not a field", f"write {key} = Bit(n).")
         return made
+
+    def __call__(cls, *arguments: object) -> Any:
+        raise DescriptionError(
+            f"layout '{cls.__name__}' is called",
+            f"use the class itself: {cls.__name__}, without parentheses.",
+        )
 
     def __add__(cls, other: object) -> HeaderFormat:
         return HeaderFormat([cls]) + other
@@ -139,41 +206,82 @@ class LayoutType(type):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise DescriptionError(f"layout '{cls.__name__}' has no field '{name}'", did_you_mean(name, cls.fields))
+        raise DescriptionError(
+            f"layout '{cls.__name__}' has no field '{name}'", did_you_mean(name, cls.fields)
+        )
 
 
 class layout(metaclass=LayoutType):  # noqa: N801 - the paper's name
-    """Base of all layouts."""
+    """Base of all layouts: derive a class from it whose members are Bit(...) and UInt(...), in order.
+
+    The class stands for the layout (`p.header = some_layout`); it is never called. Layouts and other parts of
+    a header add up with `+`. Raises DescriptionError, at the member's line, for what is not a field and for a
+    name that stands twice.
+    """
 
 
 class AnyUntil:
     """A list of type-length-value parts: parse whichever of `layouts` fits, while `condition` holds.
 
-    An alternative is chosen by the `const=` of its first field; one without const fits always, so it comes last.
-    With `end`, a position in the header in bytes, no alternative reads past it, and the cursor goes there however
-    the list ended. A part that is not understood ends the list and is counted; the packet goes on.
+    layouts: the alternatives, told apart by the `const=` of their first fields, which have one length; one
+        whose first field has no const fits always, so it comes last.
+    condition: a number; the list ends when it is 0. It may ask for fields parsed so far and for `p.cursor`.
+    end: a position, in bytes from the start of the header: no alternative reads past it, and the cursor goes
+        there however the list ended.
+
+    A part that is not understood ends the list and is counted; the packet goes on. Of an alternative that
+    stands in the list several times, its fields have the values of the last.
     """
 
-    def __init__(self, layouts: object, condition: Expression, end: object = None) -> None:
+    def __init__(self, layouts: object, condition: object, end: object = None) -> None:
         self.where = here()
         if not isinstance(layouts, (list, tuple)) or not layouts:
             raise DescriptionError("AnyUntil needs a list of layouts", "write AnyUntil([a, b], condition).")
         self.layouts: list[LayoutType] = []
-        for item in layouts:  # pyright: ignore[reportUnknownVariableType]
+        for item in cast(Iterable[object], layouts):
             if not isinstance(item, LayoutType):
-                raise DescriptionError(f"AnyUntil lists layouts, and {item!r} is none", "give classes derived from layout.")
-            if not item.fields:
-                raise DescriptionError(f"layout '{item.__name__}' has no fields", "an alternative reads at least one byte.")
-            self.layouts.append(item)
-        for earlier in self.layouts[:-1]:
-            first = next(iter(earlier.fields.values()))
-            if first.const is None:
                 raise DescriptionError(
-                    f"'{earlier.__name__}' fits everything, so the alternatives behind it are never tried",
-                    "put it last, or give its first field a const=.",
+                    f"AnyUntil lists layouts, and {described(item)} is none",
+                    "give classes derived from layout.",
                 )
-        self.condition = to_expression(condition)
-        self.end = None if end is None else to_expression(end)
+            if not item.fields:
+                raise DescriptionError(
+                    f"layout '{item.__name__}' has no fields", "an alternative reads at least one byte."
+                )
+            self.layouts.append(item)
+        self._check_first_fields()
+        self.condition = to_number(
+            condition, "the condition of AnyUntil", "compare something, as in p.cursor < n."
+        )
+        self.end = (
+            None
+            if end is None
+            else to_number(end, "end=", "give a position in bytes, as in p.header.len << 2.")
+        )
+
+    def _check_first_fields(self) -> None:
+        known: dict[int, str] = {}
+        first = next(iter(self.layouts[0].fields.values()))
+        for item in self.layouts:
+            field, name = next(iter(item.fields.values())), item.__name__
+            if field.const is None:
+                if item is not self.layouts[-1]:
+                    raise DescriptionError(
+                        f"'{name}' fits everything, so the alternatives behind it are never tried",
+                        "put it last, or give its first field a const=.",
+                    )
+                continue
+            if (field.width, field.order) != (first.width, first.order):
+                raise DescriptionError(
+                    f"'{self.layouts[0].__name__}' and '{name}' begin with fields of different length or order",
+                    "alternatives are told apart by one first field: give it the same bits everywhere.",
+                )
+            if field.const in known:
+                raise DescriptionError(
+                    f"'{known[field.const]}' and '{name}' both begin with const={field.const}",
+                    "only the first would ever be tried; give each a const of its own.",
+                )
+            known[field.const] = name
 
     def __add__(self, other: object) -> HeaderFormat:
         return HeaderFormat([self]) + other
@@ -183,13 +291,26 @@ class HeaderFormat:
     """Parts of a header one behind the other: layouts, If(...) >> layout, AnyUntil(...)."""
 
     def __init__(self, parts: list[Any]) -> None:
-        from sluice.lang.choice import Choice
+        from sluice.lang.choice import Choice, If
 
+        plain: list[LayoutType] = []
         for part in parts:
-            if not isinstance(part, (LayoutType, AnyUntil, Choice)):
+            if isinstance(part, If):
+                raise part.without_body()
+            if isinstance(part, LayoutType):
+                if part in plain:
+                    raise DescriptionError(
+                        f"layout '{part.__name__}' stands twice in one header",
+                        "give the second place a layout of its own.",
+                    )
+                plain.append(part)
+            elif isinstance(part, Choice):
+                for branch in part.branches():
+                    header_format(branch)
+            elif not isinstance(part, AnyUntil):
                 raise DescriptionError(
-                    f"{getattr(part, '__name__', repr(part))} cannot be part of a header",
-                    "a header is made of layouts, If(...) >> layout, and AnyUntil(...).",
+                    f"{described(part)} cannot be part of a header",
+                    "a header is made of layouts, If(...) >> layout, and AnyUntil(...), joined by '+'.",
                 )
         self.parts = parts
 
@@ -212,7 +333,7 @@ class HeaderFormat:
 
 
 def header_format(value: object) -> HeaderFormat:
-    """A header format from what a user wrote: a layout, a sum of parts, a choice, a list."""
+    """A header format from what a user wrote: a layout, a sum of parts, a choice, an AnyUntil."""
     if isinstance(value, HeaderFormat):
         return value
     return HeaderFormat([value])

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, cast
 
-from sluice.lang.action import Block, block
-from sluice.lang.choice import Choice
-from sluice.lang.errors import DescriptionError, did_you_mean
+from sluice.lang.action import Block, block, checked_layout
+from sluice.lang.choice import Choice, If
+from sluice.lang.errors import DescriptionError, described, did_you_mean
 from sluice.lang.events import Events, Relations
-from sluice.lang.expression import BYTES, NUMBER, Below, Contains, Expression, FieldValue, Property, to_expression
+from sluice.lang.expression import (
+    BYTES,
+    NUMBER,
+    Below,
+    Contains,
+    Expression,
+    FieldValue,
+    Property,
+    to_expression,
+    to_number,
+)
 from sluice.lang.layout import Field, HeaderFormat, LayoutType, header_format
-from sluice.lang.psm import PSM
+from sluice.lang.psm import PSM, seconds
 from sluice.lang.sequence import Sequence, sequence_choice
-from sluice.lang.where import here, user_function
+from sluice.lang.where import Where, here, user_function
 
 PROPERTIES: dict[str, str] = {
     "cursor": NUMBER,
@@ -24,16 +35,26 @@ PROPERTIES: dict[str, str] = {
     "cur_state": NUMBER,
     "current_state": NUMBER,
     "created": NUMBER,
-    "captured": NUMBER,
 }
-"""What every parser knows: `cursor` (bytes of header parsed so far), `payload` (what follows the header),
-`payload_len` (its length on the wire), `unit` (header and payload), `to_active`/`to_passive` (1 when the packet is
-sent to that side), `cur_state`, `created` (1 when this packet created the instance)."""
+"""What every parser knows by itself:
+
+cursor: bytes of header parsed so far. payload: what follows the header; payload_len: its bytes on the wire.
+unit: header and payload. to_active, to_passive: 1 when the packet is sent to that side. cur_state,
+current_state: the state of the machine, to be compared with a PSMState. created: 1 when this packet created
+the instance.
+"""
+
+OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created")
+"""Properties that an instance has, and a packet without one has not."""
 
 SETTINGS = (
     "header", "selector", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event", "event_relation",
     "buffer_data", "name", "link_types",
 )  # fmt: skip
+"""What can be set of a parser."""
+
+NAMES = ("header", "temp", "perm", "v", "below", "psm", "sdu", "event", "event_relation")
+"""What can be asked of a parser or a layer, beside PROPERTIES."""
 
 
 class Fields:
@@ -52,56 +73,76 @@ class Fields:
         if name not in fields:
             what = {"v": "header"}.get(group, group)
             owner: Parser = self.__dict__["_owner"]
-            raise DescriptionError(f"the {what} of {owner.title} has no field '{name}'", did_you_mean(name, fields))
+            raise DescriptionError(
+                f"the {what} of {owner.title} has no field '{name}'", did_you_mean(name, fields)
+            )
         if len(fields[name]) > 1:
             layouts = ", ".join(str(field.layout.__name__) for field in fields[name] if field.layout)
             raise DescriptionError(
-                f"field '{name}' stands in several layouts of one header ({layouts})", "give each field a name of its own."
+                f"field '{name}' stands in several layouts of one header ({layouts})",
+                f"give each field a name of its own, or say which: {layouts.split(',')[0]}.{name}.",
             )
         return FieldValue(self.__dict__["_owner"], group, fields[name][0])
 
     def __setattr__(self, name: str, value: object) -> None:
         raise DescriptionError(
-            f"'{name}' cannot be set by '='", "use Assign(register, expression) in p.prep or in an event."
+            f"field '{name}' cannot be set by '='",
+            "use Assign(register, expression) in p.prep or in an event.",
         )
 
 
 class HeaderFields(Fields):
     """Fields of a header; `+=` adds parts to it."""
 
-    def __init__(self, owner: Parser, group: str, fields: dict[str, list[Field]], format: HeaderFormat | None) -> None:
+    def __init__(
+        self, owner: Parser, group: str, fields: dict[str, list[Field]], format: HeaderFormat | None
+    ) -> None:
         super().__init__(owner, group, fields)
         self.__dict__["_format"] = format
 
     def __add__(self, other: object) -> HeaderFormat:
         format: HeaderFormat | None = self.__dict__["_format"]
         if format is None:
-            raise DescriptionError("'+=' on a header that has no first part", "start with p.header = some_layout.")
+            raise DescriptionError(
+                "'+=' on a header that has no first part", "start with p.header = some_layout."
+            )
         return format + other
 
 
 class VirtualPackets:
-    """`p.v`: this side's packets as if they had arrived in order (paper, 4.3)."""
+    """`p.v`: this side's packets as if they had arrived in order (paper, 4.3). Only `p.v.header.x` can be
+    asked.
+    """
 
     def __init__(self, owner: Parser, fields: dict[str, list[Field]]) -> None:
-        self.header = Fields(owner, "v", fields)
+        self.__dict__["header"] = Fields(owner, "v", fields)
+
+    header: Fields
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise DescriptionError(f"virtual packets have no '{name}'", "only their header fields are kept: p.v.header.x.")
+        raise DescriptionError(
+            f"virtual packets have no '{name}'", "only their header fields are kept: p.v.header.x."
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise DescriptionError("virtual packets cannot be set", "keep what you need in a field of perm.")
 
 
 class BelowNames:
     """`p.below`: values that the nearest layer below offers, by name."""
 
     def __init__(self, owner: Parser) -> None:
-        self._owner = owner
+        self.__dict__["_owner"] = owner
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Below(self._owner, name)
+        return Below(self.__dict__["_owner"], name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise DescriptionError(f"'{name}' belongs to a layer below", f"that one says p.offer({name}=...).")
 
 
 class PsmOf:
@@ -114,9 +155,18 @@ class PsmOf:
     def __getattr__(self, name: str) -> Any:
         return self.__dict__["_psm"].taken(name, self.__dict__["_owner"])
 
+    def __setattr__(self, name: str, value: object) -> None:
+        raise DescriptionError(
+            f"transition '{name}' is defined on a layer",
+            "define it in the parser: p.psm.t = (A >> B) + Pred(...).",
+        )
+
 
 class Parser:
-    """What an expression may be asked of: a prototype, or a layer of a stack that is made from one."""
+    """What an expression may be asked of: a prototype, or a layer of a stack that is made from one.
+
+    Beside what stands here it has PROPERTIES. Asked for anything else, it raises DescriptionError.
+    """
 
     @property
     def prototype(self) -> Prototype:
@@ -128,47 +178,79 @@ class Parser:
         raise NotImplementedError
 
     @property
-    def header(self) -> Any:
+    def header(self) -> HeaderFields:
+        """The fields of the header: `p.header.x`. Set to a layout or a sum of parts, and extended by `+=`."""
         p = self.prototype
         return HeaderFields(self, "header", p.header_fields(), p.format)
 
     @property
-    def temp(self) -> Any:
+    def temp(self) -> Fields:
+        """Fields of the packet being processed; set to a layout. They start from init= for every packet."""
         return Fields(self, "temp", _group(self.prototype.temp_layout))
 
     @property
-    def perm(self) -> Any:
+    def perm(self) -> Fields:
+        """Fields of the instance; set to a layout. They start from init= when it is created."""
         return Fields(self, "perm", _group(self.prototype.perm_layout))
 
     @property
-    def v(self) -> Any:
+    def v(self) -> VirtualPackets:
+        """This side's packets as if they had arrived in order, for conditions only: `p.v.header.x`."""
         return VirtualPackets(self, self.prototype.header_fields())
 
     @property
-    def below(self) -> Any:
+    def below(self) -> BelowNames:
+        """What the nearest layer below offers: `p.below.name`."""
         return BelowNames(self)
 
     @property
     def event(self) -> Events:
+        """Events: `p.event.name = action` defines one."""
         return self.prototype.events
 
+    @event.setter
+    def event(self, value: object) -> None:
+        raise DescriptionError("p.event is not set", "write p.event.name = action.")
+
+    @property
+    def event_relation(self) -> Relations:
+        """The order of events: `+= a, b` (a before b) and `+= a >> b` (b is checked each time a happens)."""
+        return self.prototype.relations
+
+    @event_relation.setter
+    def event_relation(self, value: object) -> None:
+        if value is not self.prototype.relations:
+            raise DescriptionError(
+                "p.event_relation is extended, not replaced",
+                "write p.event_relation += p.event.a, p.event.b.",
+            )
+
     def header_contain(self, part: object) -> Contains:
-        """1 when the packet's header contained layout `part`."""
+        """1 when the packet's header contained layout `part`, 0 else.
+
+        Raises DescriptionError when `part` is not a layout of the header.
+        """
         if not isinstance(part, LayoutType):
             raise DescriptionError("header_contain needs a layout", "give a class derived from layout.")
         format = self.prototype.format
         if format is None or part not in list(format.layouts()):
             raise DescriptionError(
-                f"layout '{part.__name__}' is not part of the header of {self.title}", "add it to p.header first."
+                f"layout '{part.__name__}' is not part of the header of {self.title}",
+                "add it to p.header first.",
             )
-        return Contains(self, part)  # type: ignore[arg-type]
+        return Contains(self, part)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        if name in PROPERTIES:
-            return Property(self, "cur_state" if name == "current_state" else name, PROPERTIES[name])
-        raise DescriptionError(f"{self.title} has no '{name}'", did_you_mean(name, [*PROPERTIES, *SETTINGS]))
+        if name not in PROPERTIES:
+            raise DescriptionError(f"{self.title} has no '{name}'", did_you_mean(name, [*PROPERTIES, *NAMES]))
+        if name in ("to_active", "to_passive") and not self.prototype.oriented:
+            raise DescriptionError(
+                f"'{name}' of a parser without connections",
+                "make it by ConnectionOriented(), or leave this out.",
+            )
+        return Property(self, "cur_state" if name == "current_state" else name, PROPERTIES[name])
 
 
 def _group(layout: LayoutType | None) -> dict[str, list[Field]]:
@@ -185,33 +267,75 @@ class Requirement:
         self.option = option
 
 
+class Offers(dict[str, Expression]):
+    """What a parser offers to those above, by name."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise DescriptionError(
+            f"offer '{name}' is asked of a parser", f"ask a layer of a stack: stack.layer.offers.{name}."
+        )
+
+
 class Prototype(Parser):
-    """A protocol: its header, instances, sequence, machine and events. Made by Connectionless/ConnectionOriented."""
+    """A protocol: its header, instances, sequence, machine and events. Made by
+    Connectionless/ConnectionOriented.
+
+    name: how messages, counters and rows of flows call it; by default the name of the function that makes it,
+        without `_parser`.
+    link_types: link types (of capture files; 1 is Ethernet) whose packets begin here, whole numbers from 0 to
+        65535. A parser without any is the first layer when no step leads to it.
+    """
 
     oriented = False
 
+    where: Where
+    name: str
+    link_types: tuple[int, ...]
+    format: HeaderFormat | None
+    temp_layout: LayoutType | None
+    perm_layout: LayoutType | None
+    keys: tuple[list[Expression], ...] | None
+    key_condition: Expression | None
+    prep_block: Block | None
+    sequence: Sequence | None
+    sequence_condition: Expression | None
+    machine: PSM | None
+    sdu_choice: Any
+    offers: Offers
+    requirements: list[Requirement]
+    events: Events
+    relations: Relations
+    _timeout: float | None
+    _buffer_data: bool
+
     def __init__(self, name: str = "", link_types: tuple[int, ...] = ()) -> None:
-        self.where = here()
         function = user_function()
-        inferred = function.removesuffix("_parser") if not function.startswith("<") else ""
-        self.name = name or inferred
+        self.__dict__.update(
+            where=here(),
+            name="" if function.startswith("<") else function.removesuffix("_parser"),
+            link_types=(),
+            format=None,
+            temp_layout=None,
+            perm_layout=None,
+            keys=None,
+            key_condition=None,
+            prep_block=None,
+            sequence=None,
+            sequence_condition=None,
+            machine=None,
+            sdu_choice=None,
+            offers=Offers(),
+            requirements=[],
+            events=Events(self),
+            relations=Relations(self),
+            _timeout=None,
+            _buffer_data=True,
+        )
+        if name != "":
+            self.name = name
         self.link_types = link_types
-        self.format: HeaderFormat | None = None
-        self.temp_layout: LayoutType | None = None
-        self.perm_layout: LayoutType | None = None
-        self.keys: tuple[list[Expression], ...] | None = None
-        self.key_condition: Expression | None = None
-        self.prep_block: Block | None = None
-        self.sequence: Sequence | None = None
-        self.sequence_condition: Expression | None = None
-        self.machine: PSM | None = None
-        self.sdu_choice: Any = None
-        self.offers: dict[str, Expression] = {}
-        self.requirements: list[Requirement] = []
-        self.events = Events(self)
-        self.relations = Relations()
-        self._timeout: float | None = None
-        self._buffer_data = True
 
     @property
     def prototype(self) -> Prototype:
@@ -235,154 +359,233 @@ class Prototype(Parser):
         return found
 
     def offer(self, **values: object) -> None:
-        """Values for the layers above, which read them as `p.below.name`."""
+        """Values for the layers above, which read them as `p.below.name`; numbers, or bytes of a constant
+        length.
+
+        Raises DescriptionError for a name that is offered already.
+        """
         for name, value in values.items():
+            if name in self.offers:
+                raise DescriptionError(
+                    f"'{name}' is offered twice by {self.title}", "offer it once, or under another name."
+                )
             self.offers[name] = to_expression(value)
 
     def require(self, condition: object, reason: str, option: str | None = None) -> None:
-        """A packet for which `condition` does not hold is malformed, counted under `reason`, and goes no further.
+        """A packet for which `condition` does not hold is malformed, counted under `reason`, and goes no
+        further.
 
-        With `option` it is checked only when the user asks for that option (as `checksums`).
+        It may ask for the header, `p.payload` and `p.unit`. With `option` it is checked only when the user
+        asks for that option (as `checksums`).
         """
-        self.requirements.append(Requirement(to_expression(condition), reason, option))
+        for what, value in (("reason", reason), ("option", option)):
+            if value is not None and (not isinstance(value, str) or not value):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise DescriptionError(
+                    f"{what} {described(value)} of p.require(...)", f"give the {what} as a word or two."
+                )
+        number = to_number(condition, "what p.require() asks", "compare something, as in p.header.x == 1.")
+        self.requirements.append(Requirement(number, reason, option))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setter = getattr(type(self), f"_set_{name}", None)
-        if setter is not None:
-            setter(self, value)
-        elif name.startswith("_") or name in _ATTRIBUTES:
+        known = getattr(type(self), name, None)
+        if isinstance(known, property) and known.fset is not None:
             object.__setattr__(self, name, value)
+        elif name == "name":
+            if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+                raise DescriptionError(
+                    f"a parser called {described(value)}",
+                    "a name has letters, digits and '_', and begins with no digit.",
+                )
+            self.__dict__["name"] = value
+        elif name == "link_types":
+            types: object = value
+            if not isinstance(types, tuple) or not all(map(_is_link_type, cast(tuple[object, ...], types))):
+                raise DescriptionError(
+                    f"link_types={described(cast(object, types))}",
+                    "give a tuple of numbers from 0 to 65535, as in link_types=(1,).",
+                )
+            self.__dict__["link_types"] = value
         else:
             raise DescriptionError(f"{self.title} has no setting '{name}'", did_you_mean(name, SETTINGS))
 
-    def _set_header(self, value: object) -> None:
-        self.format = header_format(value)
+    @Parser.header.setter
+    def header(self, value: object) -> None:
+        self.__dict__["format"] = header_format(value)
 
-    def _set_temp(self, value: object) -> None:
-        self.temp_layout = _checked_layout("temp", value)
+    @Parser.temp.setter
+    def temp(self, value: object) -> None:
+        self.__dict__["temp_layout"] = _checked_layout("temp", value)
 
-    def _set_perm(self, value: object) -> None:
-        self.perm_layout = _checked_layout("perm", value)
+    @Parser.perm.setter
+    def perm(self, value: object) -> None:
+        self.__dict__["perm_layout"] = _checked_layout("perm", value)
 
     @property
     def selector(self) -> Any:
+        """What tells instances apart: a list of expressions, or, connection-oriented, a list for each side.
+
+        `If(condition) >> [...]`: a packet outside the condition uses a fresh instance that is never stored.
+        """
         return self.keys
 
-    def _set_selector(self, value: object) -> None:
+    @selector.setter
+    def selector(self, value: object) -> None:
+        condition: Expression | None = None
+        if isinstance(value, If):
+            raise value.without_body()
         if isinstance(value, Choice):
             value.check_closed()
             if value.otherwise is not None:
-                raise DescriptionError("a selector with an Else()", "a packet outside the condition uses a fresh instance by itself.")
-            self.key_condition = value.condition
+                raise DescriptionError(
+                    "a selector with an Else()",
+                    "a packet outside the condition uses a fresh instance by itself.",
+                )
+            condition = value.condition
             value = value.body
-        keys: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]
-        if not all(isinstance(key, list) and key for key in keys):
-            raise DescriptionError("a selector is a list, or a pair of lists", "write [a, b], or ([a, b], [c, d]).")
+        lists = cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,)
+        keys = [cast(list[object], item) for item in lists if isinstance(item, list) and item]
+        if len(keys) != len(lists) or len(keys) > 2:
+            raise DescriptionError(
+                "a selector is a list, or a pair of lists", "write [a, b], or ([a, b], [c, d])."
+            )
         if self.oriented and len(keys) != 2:
             raise DescriptionError(
-                "a connection-oriented selector has two lists", "write ([source ...], [destination ...]), or use Connectionless()."
+                "a connection-oriented selector has two lists",
+                "write ([source ...], [destination ...]), or use Connectionless().",
             )
         if not self.oriented and len(keys) != 1:
-            raise DescriptionError("a connectionless selector has one list", "write [a, b], or use ConnectionOriented().")
-        if len(keys) == 2 and len(keys[0]) != len(keys[1]):
-            raise DescriptionError("the two lists of a selector have different lengths", "give both sides the same fields.")
-        self.keys = tuple([to_expression(item) for item in key] for key in keys)
+            raise DescriptionError(
+                "a connectionless selector has one list", "write [a, b], or use ConnectionOriented()."
+            )
+        if len({len(key) for key in keys}) > 1:
+            raise DescriptionError(
+                "the two lists of a selector have different lengths",
+                "give both sides the same fields, in one order.",
+            )
+        self.__dict__["keys"] = tuple([to_expression(item) for item in key] for key in keys)
+        self.__dict__["key_condition"] = condition
 
     @property
     def prep(self) -> Any:
+        """Actions done once a packet, after its instance is found or created; set to actions, extended by
+        `+=`.
+        """
         return self.prep_block if self.prep_block is not None else Block([])
 
-    def _set_prep(self, value: object) -> None:
-        self.prep_block = block(value)
+    @prep.setter
+    def prep(self, value: object) -> None:
+        self.__dict__["prep_block"] = block(value)
 
     @property
     def seq(self) -> Any:
+        """The Sequence of each side's bytes, or If(condition) >> Sequence(...)."""
         return self.sequence
 
-    def _set_seq(self, value: object) -> None:
-        self.sequence_condition, self.sequence = sequence_choice(value)
+    @seq.setter
+    def seq(self, value: object) -> None:
+        condition, sequence = sequence_choice(value)
+        self.__dict__.update(sequence_condition=condition, sequence=sequence)
 
     @property
     def psm(self) -> Any:
+        """The state machine: set to a PSM once; then its transitions are set and read as `p.psm.t`."""
         if self.machine is None:
             raise DescriptionError(f"{self.title} has no state machine yet", "write p.psm = PSM(...) first.")
         return self.machine
 
-    def _set_psm(self, value: object) -> None:
+    @psm.setter
+    def psm(self, value: object) -> None:
         if not isinstance(value, PSM):
-            raise DescriptionError("p.psm is not a PSM", "write p.psm = PSM(state, ...).")
+            raise DescriptionError(
+                f"p.psm is {described(value)}, not a PSM", "write p.psm = PSM(state, ...)."
+            )
         if value.owner is not None and value.owner is not self:
             raise DescriptionError("one PSM for two parsers", "build a PSM for each parser.")
+        if self.machine is not None and self.machine is not value:
+            raise DescriptionError(
+                f"{self.title} has a state machine already", "list all states in one PSM(...)."
+            )
         value.__dict__["owner"] = self
-        self.machine = value
+        self.__dict__["machine"] = value
 
     @property
     def sdu(self) -> Any:
+        """The bytes for the layer above: by default the payload, or what Assemble() delivered.
+
+        Set to bytes, or to If(condition) >> bytes >> Else() >> bytes, to change the default.
+        """
         return Property(self, "sdu", BYTES)
 
-    def _set_sdu(self, value: object) -> None:
+    @sdu.setter
+    def sdu(self, value: object) -> None:
         if isinstance(value, Choice):
             value.check_closed()
-            if value.otherwise is None:
-                raise DescriptionError("p.sdu with an If and no Else", "say what goes up in the other case.")
-        elif to_expression(value).kind != BYTES:
-            raise DescriptionError("p.sdu is not bytes", "write p.sdu = p.payload[:n].")
-        self.sdu_choice = value
+        self.__dict__["sdu_choice"] = _checked_sdu(value)
 
     @property
     def timeout(self) -> Any:
+        """Seconds of packet time without a packet after which an instance ends: 1e-9 to 1e9. By default it
+        never does.
+        """
         return self._timeout
 
-    def _set_timeout(self, value: object) -> None:
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or value <= 0:
-            raise DescriptionError(f"timeout {value!r}", "a timeout is a positive number of seconds.")
-        self._timeout = float(value)
+    @timeout.setter
+    def timeout(self, value: object) -> None:
+        self.__dict__["_timeout"] = seconds(value)
 
     @property
     def buffer_data(self) -> Any:
+        """Whether bytes that come out of order are kept (default True); without, only their places are."""
         return self._buffer_data
 
-    def _set_buffer_data(self, value: object) -> None:
+    @buffer_data.setter
+    def buffer_data(self, value: object) -> None:
         if not isinstance(value, bool):
-            raise DescriptionError(f"buffer_data = {value!r}", "buffer_data is True or False.")
-        self._buffer_data = value
-
-    @property
-    def event_relation(self) -> Any:
-        return self.relations
-
-    def _set_event_relation(self, value: object) -> None:
-        if value is not self.relations:
-            raise DescriptionError("event_relation is extended, not replaced", "write p.event_relation += ....")
-
-    def _set_event(self, value: object) -> None:
-        raise DescriptionError("p.event is not set", "write p.event.name = action.")
+            raise DescriptionError(f"buffer_data = {described(value)}", "buffer_data is True or False.")
+        self.__dict__["_buffer_data"] = value
 
 
-_ATTRIBUTES = {
-    "where", "name", "link_types", "format", "temp_layout", "perm_layout", "keys", "key_condition", "prep_block",
-    "sequence", "sequence_condition", "machine", "sdu_choice", "offers", "requirements", "events", "relations",
-}  # fmt: skip
+def _is_link_type(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 16
 
 
 def _checked_layout(what: str, value: object) -> LayoutType:
     if not isinstance(value, LayoutType):
-        raise DescriptionError(f"p.{what} is not a layout", f"write p.{what} = some_layout (the class, not an object of it).")
+        raise DescriptionError(
+            f"p.{what} is {described(value)}, not a layout",
+            f"write p.{what} = some_layout, a class derived from layout.",
+        )
     for field in value.fields.values():
-        if field.const is not None:
-            raise DescriptionError(f"const= in a layout for {what}", "const= is for headers; use init=.", field.where)
-        if not isinstance(field.bits, int):
-            raise DescriptionError(f"a field of variable length in {what}", "give it a number of bits.", field.where)
-        if what == "perm" and field.kind == BYTES:
-            raise DescriptionError("a field of more than 64 bits in perm", "a perm field has at most 64 bits.", field.where)
-    return value
+        if what == "perm" and isinstance(field.bits, int) and field.bits > 64:
+            raise DescriptionError(
+                "a field of more than 64 bits in perm", "a perm field has at most 64 bits.", field.where
+            )
+    return checked_layout(what, value)
+
+
+def _checked_sdu(value: object) -> Choice | Expression:
+    """Bytes, or a choice between bytes that says what goes up in either case."""
+    if isinstance(value, If):
+        raise value.without_body()
+    if not isinstance(value, Choice):
+        expression = to_expression(value)
+        if expression.kind == NUMBER:
+            raise DescriptionError("p.sdu is a number, not bytes", "write p.sdu = p.payload[:n].")
+        return expression
+    if value.otherwise is None:
+        raise DescriptionError("p.sdu with an If and no Else", "say what goes up in the other case.")
+    body, otherwise = _checked_sdu(value.body), _checked_sdu(value.otherwise)
+    return Choice(value.condition, body, otherwise, value.where)
 
 
 class Connectionless(Prototype):
-    """A protocol whose instances, if it has any, are found by one key."""
+    """A protocol whose instances, if p.selector gives it any, are found by one key. See Prototype."""
 
 
 class ConnectionOriented(Prototype):
-    """A protocol between two sides, found by one key for each."""
+    """A protocol between two sides, whose instances are found by a key for each. See Prototype.
+
+    The active side is that which sent the packet that created the instance.
+    """
 
     oriented = True

@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, cast
 
-from sluice.lang.errors import DescriptionError, did_you_mean
-from sluice.lang.expression import BYTES, Expression, Taken, to_expression
+from sluice.lang.errors import DescriptionError, described, did_you_mean
+from sluice.lang.expression import Expression, Taken, to_number
 from sluice.lang.where import here, user_names
 
 if TYPE_CHECKING:
     from sluice.lang.prototype import Parser
 
 
+LONGEST = 1e9
+"""Seconds, some 32 years: no timeout is longer."""
+
+
 class Pred:
-    """The condition of a transition between states or between layers."""
+    """The condition of a transition between states, or of a step between layers.
+
+    A number, which holds when it is not 0; `Pred(1)` always does. Raises DescriptionError when it is bytes.
+    """
 
     def __init__(self, condition: object) -> None:
         self.where = here()
-        self.condition: Expression = to_expression(condition)
-        if self.condition.kind == BYTES:
-            raise DescriptionError("a predicate is a number, not bytes", "compare something, as in Pred(x == 1).")
+        self.condition: Expression = to_number(
+            condition, "a predicate", "compare something, as in Pred(x == 1)."
+        )
 
 
 class PSMState:
-    """A state. `start`: of a new instance. `accept`: the instance is destroyed behind it. `closed`: the connection is
-    over but lingers until its timeout, so that late packets count on it.
+    """A state of a machine. `A >> B` is a transition from one to another.
+
+    start: a new instance is in it; one state of a machine is.
+    accept: behind the packet that leads to it, the instance is destroyed.
+    closed: the connection is over but lingers until its timeout, so that late packets count on it.
+    name: how listings and `sluice flows` call it; by default the name of the variable.
     """
 
-    def __init__(self, start: bool = False, accept: bool = False, closed: bool = False, name: str = "") -> None:
+    def __init__(
+        self, start: bool = False, accept: bool = False, closed: bool = False, name: str = ""
+    ) -> None:
         self.where = here()
+        for what, value in (("start", start), ("accept", accept), ("closed", closed)):
+            if not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise DescriptionError(f"{what}={described(value)}", f"{what} is True or False.")
         self.start = start
         self.accept = accept
         self.closed = closed
@@ -36,15 +53,34 @@ class PSMState:
 
     def __rshift__(self, other: object) -> Transition:
         if not isinstance(other, PSMState):
-            raise DescriptionError("a transition leads from a state to a state", "write (A >> B) + Pred(...).")
+            raise DescriptionError(
+                "a transition leads from a state to a state", "write (A >> B) + Pred(...)."
+            )
         return Transition(self, other)
+
+    def __add__(self, other: object) -> Any:
+        raise DescriptionError(
+            "something is added to a state",
+            "write (A >> B) + Pred(...), with the parentheses: '+' binds more tightly than '>>'.",
+        )
 
 
 def make_psm_state(count: int) -> tuple[PSMState, ...]:
-    """`count` plain states at once."""
-    if count < 1:
-        raise DescriptionError(f"make_psm_state({count})", "make at least one state.")
+    """`count` plain states at once, `count` from 1, as in `A, B = make_psm_state(2)`."""
+    if not isinstance(count, int) or count < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise DescriptionError(
+            f"make_psm_state({described(count)})", "give a whole number from 1: how many states."
+        )
     return tuple(PSMState() for _ in range(count))
+
+
+def seconds(value: object) -> float:
+    """A timeout as a user gave it; raises DescriptionError for what is none."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 1e-9 <= value <= LONGEST:
+        raise DescriptionError(
+            f"timeout {described(value)}", f"a timeout is a number of seconds, from 1e-9 to {LONGEST:g}."
+        )
+    return float(value)
 
 
 class Transition:
@@ -70,22 +106,28 @@ class Transition:
     def set_option(self, name: str, value: Any) -> None:
         """`p.psm.t.timeout = seconds` or `p.psm.t.restart = True`."""
         if name == "timeout":
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or value <= 0:
-                raise DescriptionError(f"timeout {value!r}", "a timeout is a positive number of seconds.")
-            self.timeout = float(value)
+            self.timeout = seconds(value)
         else:
             if not isinstance(value, bool):
-                raise DescriptionError(f"restart = {value!r}", "restart is True or False.")
+                raise DescriptionError(f"restart = {described(value)}", "restart is True or False.")
             self.restart = value
 
 
 class PSM:
-    """The states of a protocol and, as attributes, its transitions."""
+    """The states of a protocol and, as attributes, its transitions.
 
-    def __init__(self, *states: PSMState) -> None:
+    `p.psm.t = (A >> B) + Pred(condition)` defines transition t. From a state the first one, in order of
+    definition, whose condition holds is taken. Read, `p.psm.t` is 1 when a step of this packet took it.
+    `p.psm.t.timeout = seconds`: once t was taken, the instance ends when no packet comes for so long.
+    `p.psm.t.restart = True`: it ends at once, and the packet that took t enters the layer anew.
+
+    Raises DescriptionError unless exactly one state has start=True and every state is listed once.
+    """
+
+    def __init__(self, *states: PSMState | Iterable[PSMState]) -> None:
         flat: list[Any] = []
         for state in states:
-            flat.extend(state) if isinstance(state, (list, tuple)) else flat.append(state)
+            flat.extend(cast(Iterable[Any], state) if isinstance(state, (list, tuple)) else [state])
         self.__dict__["where"] = here()
         self.__dict__["owner"] = None
         self.__dict__["transitions"] = {}
@@ -93,17 +135,22 @@ class PSM:
             raise DescriptionError("a PSM without states", "write PSM(A, B, ...).")
         for state in flat:
             if not isinstance(state, PSMState):
-                raise DescriptionError(f"{state!r} is not a state", "make states with PSMState() or make_psm_state(n).")
+                raise DescriptionError(
+                    f"{described(state)} is not a state", "make states with PSMState() or make_psm_state(n)."
+                )
+        if len({id(state) for state in flat}) != len(flat):
+            raise DescriptionError("a state stands twice in one PSM", "list every state once.")
+        if len(flat) > 255:
+            raise DescriptionError(f"a PSM with {len(flat)} states", "a machine has at most 255 states.")
         names = {id(value): name for name, value in user_names().items() if isinstance(value, PSMState)}
         for number, state in enumerate(flat):
             state.name = state.name or names.get(id(state), f"S{number}")
         starts = [state for state in flat if state.start]
         if len(starts) != 1:
             raise DescriptionError(
-                f"a PSM has one start state, and this one has {len(starts)}", "give exactly one state start=True."
+                f"a PSM has one start state, and this one has {len(starts) or 'none'}",
+                "give exactly one state start=True.",
             )
-        if len({id(state) for state in flat}) != len(flat):
-            raise DescriptionError("a state stands twice in one PSM", "list every state once.")
         self.__dict__["_states"] = flat
 
     where: Any
@@ -121,21 +168,37 @@ class PSM:
                 return number
         return None
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Taken):  # p.psm.t.timeout = ... assigns back nothing; p.psm.t = p.psm.t would come here
-            raise DescriptionError("a transition assigned from another", "write (A >> B) + Pred(...) for each.")
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, Taken):
+            raise DescriptionError(
+                "a transition assigned from another", "write (A >> B) + Pred(...) for each."
+            )
         if not isinstance(value, Transition):
-            raise DescriptionError(f"psm.{name} is not a transition", "write p.psm.t = (A >> B) + Pred(condition).")
+            raise DescriptionError(
+                f"psm.{name} is {described(value)}, not a transition",
+                f"write p.psm.{name} = (A >> B) + Pred(condition).",
+            )
         if value.condition is None:
-            raise DescriptionError(f"transition '{name}' has no Pred", "write (A >> B) + Pred(condition); Pred(1) is always.")
+            raise DescriptionError(
+                f"transition '{name}' has no Pred", "write (A >> B) + Pred(condition); Pred(1) is always."
+            )
         if name in self.transitions:
-            raise DescriptionError(f"transition '{name}' is defined twice", "give the second one another name.")
+            raise DescriptionError(
+                f"transition '{name}' is defined twice", "give the second one another name."
+            )
+        if hasattr(type(self), name) or name in self.__dict__:
+            raise DescriptionError(f"'{name}' cannot be the name of a transition", "choose another name.")
         if value.name:
-            raise DescriptionError(f"one transition has two names, '{value.name}' and '{name}'", "make a transition for each name.")
+            raise DescriptionError(
+                f"one transition has two names, '{value.name}' and '{name}'",
+                "make a transition for each name.",
+            )
         for state in (value.source, value.target):
             if self.number_of(state) is None:
+                called = f" '{state.name}'" if state.name else ""
                 raise DescriptionError(
-                    f"transition '{name}' uses a state that is not in the machine", "list the state in PSM(...)."
+                    f"transition '{name}' uses a state{called} that is not in the machine",
+                    "list the state in PSM(...), and use states of this machine only.",
                 )
         value.name = name
         self.transitions[name] = value

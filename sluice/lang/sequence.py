@@ -1,30 +1,39 @@
-"""`Sequence`: the bytes of one side in the order in which they were sent (paper, 4.2; DESIGN.md section 3)."""
+"""`Sequence`: the bytes of one side in the order in which they were sent (paper, 4.2)."""
 
 from __future__ import annotations
 
 from sluice.lang.choice import Choice
-from sluice.lang.errors import DescriptionError
-from sluice.lang.expression import BYTES, NUMBER, Expression, to_expression
+from sluice.lang.errors import DescriptionError, described
+from sluice.lang.expression import NUMBER, Expression, to_expression, to_number
 from sluice.lang.where import here
 
 POLICIES = ("first", "last", "bsd", "bsd_right", "linux", "windows", "solaris")
+"""Which copy of bytes that overlap wins, among those not delivered: the first or the last to come, or as the
+named system does it."""
 
 
 class Sequence:
-    """How a packet's bytes find their place among those of its side.
+    """How a packet's bytes find their place among those of its side; assigned to `p.seq`.
 
-    meta: position of the first byte, of up to 64 bits.
-    data: the bytes; data_len: how much sequence space they take (default: their length; more is space behind them).
+    meta: position of the first byte, a number of up to 64 bits.
+    data: the bytes.
+    data_len: how much sequence space they take, in bytes (default: their length; what is more is space behind
+        them).
     zero_based: positions start at 0 and do not wrap; else they start at the first packet inserted and wrap at
         meta's width.
-    start: a packet that fulfils it sets the base anew while nothing is held or delivered.
-    window: (low, high), half open, modulo meta's width; outside, `out_of_wnd` is raised and, with enforce, the packet
-        is not inserted.
-    overwrite_rexmit: a retransmission replaces bytes that are held (policy "last").
+    start: a packet for which it is not 0 sets the base anew while nothing is held or delivered (not
+        zero_based).
+    window: (low, high), positions, half open, modulo meta's width; what lies outside raises `out_of_wnd` and,
+        with `enforce`, is not inserted.
+    overwrite_rexmit: a retransmission replaces bytes that are held; the same as policy="last".
     policy: which copy of overlapping held bytes wins, one of POLICIES.
-    limit: bytes held and not delivered, per instance and side; limit_pieces, limit_records: their number.
-    history: delivered bytes that are kept for the old copy of `rexmit`.
-    whole: nothing is delivered when a part is missing; at the limit the instance ends.
+    limit, limit_pieces, limit_records: at most so many bytes, pieces and records (packets out of order that
+        virtual packets need) are held and not delivered, per instance and side: 1 to 2^31 - 1. At a limit a
+        hole is given up.
+    history: so many delivered bytes are kept for the old copy of `rexmit`: 0 to 2^20.
+    whole: nothing is delivered when a part is missing, and at a limit the instance ends.
+
+    Raises DescriptionError for a value out of these, and for settings that contradict each other.
     """
 
     def __init__(
@@ -45,33 +54,50 @@ class Sequence:
         whole: bool = False,
     ) -> None:
         self.where = here()
-        self.meta: Expression = to_expression(meta)
-        if self.meta.kind == BYTES:
-            raise DescriptionError("meta is a number of at most 64 bits", "use a field of at most 64 bits.")
+        self.meta: Expression = to_number(meta, "meta=", "use a field of at most 64 bits.")
         self.data: Expression = to_expression(data)
         if self.data.kind == NUMBER:
             raise DescriptionError("data= is a number", "give bytes, as in data=p.payload[:n].")
-        self.data_len: Expression | None = None if data_len is None else to_expression(data_len)
+        self.data_len: Expression | None = None
+        if data_len is not None:
+            self.data_len = to_number(data_len, "data_len=", "give a number, as in p.payload_len + 1.")
+        for name, flag in (("zero_based", zero_based), ("enforce", enforce), ("whole", whole)):
+            if not isinstance(flag, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise DescriptionError(f"{name}={described(flag)}", f"{name} is True or False.")
         self.zero_based = zero_based
-        self.start: Expression | None = None if start is None else to_expression(start)
-        if self.start is not None and zero_based:
-            raise DescriptionError("start= with a zero-based sequence", "its base is 0 for ever; give zero_based=False.")
+        self.start: Expression | None = None
+        if start is not None:
+            self.start = to_number(start, "start=", "give a condition, as in p.header.syn == 1.")
+            if zero_based:
+                raise DescriptionError(
+                    "start= with a zero-based sequence",
+                    "its base is 0 for ever; give zero_based=False, or no start=.",
+                )
         self.window: tuple[Expression, Expression] | None = None
         if window is not None:
             if not isinstance(window, tuple) or len(window) != 2:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise DescriptionError("window= is a pair", "write window=(low, high).")
-            self.window = (to_expression(window[0]), to_expression(window[1]))
+                raise DescriptionError("window= is not a pair", "write window=(low, high), two positions.")
+            advice = "give two positions, numbers like meta."
+            self.window = (to_number(window[0], "window=", advice), to_number(window[1], "window=", advice))
         self.enforce = enforce
         if policy not in POLICIES:
-            raise DescriptionError(f"unknown overlap policy '{policy}'", "policies: " + ", ".join(POLICIES) + ".")
+            raise DescriptionError(
+                f"unknown overlap policy {policy!r}", "policies: " + ", ".join(POLICIES) + "."
+            )
         if overwrite_rexmit and policy not in ("first", "last"):
             raise DescriptionError("overwrite_rexmit and policy contradict each other", "give only policy=.")
         self.policy = "last" if overwrite_rexmit else policy
-        for name, value in (("limit", limit), ("limit_pieces", limit_pieces), ("limit_records", limit_records)):
-            if not 1 <= value < 1 << 31:
-                raise DescriptionError(f"{name}={value}", "a limit is at least 1 and below 2^31.")
-        if not 0 <= history <= 1 << 20:
-            raise DescriptionError(f"history={history}", "history is 0 to 1048576 bytes.")
+        for name, value in (
+            ("limit", limit),
+            ("limit_pieces", limit_pieces),
+            ("limit_records", limit_records),
+        ):
+            if not isinstance(value, int) or not 1 <= value < 1 << 31:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise DescriptionError(
+                    f"{name}={described(value)}", "a limit is a whole number from 1 to 2^31 - 1."
+                )
+        if not isinstance(history, int) or not 0 <= history <= 1 << 20:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(f"history={described(history)}", "history is 0 to 1048576 bytes.")
         self.limit = limit
         self.limit_pieces = limit_pieces
         self.limit_records = limit_records
@@ -86,6 +112,11 @@ def sequence_choice(value: object) -> tuple[Expression | None, Sequence]:
     if isinstance(value, Choice) and isinstance(value.body, Sequence):
         value.check_closed()
         if value.otherwise is not None:
-            raise DescriptionError("p.seq with an Else()", "packets outside the condition are not inserted; leave the Else out.")
+            raise DescriptionError(
+                "p.seq with an Else()", "packets outside the condition are not inserted; leave the Else out."
+            )
         return value.condition, value.body
-    raise DescriptionError("p.seq is not a sequence", "write p.seq = Sequence(...), or If(cond) >> Sequence(...).")
+    raise DescriptionError(
+        f"p.seq is {described(value)}, not a sequence",
+        "write p.seq = Sequence(...), or If(cond) >> Sequence(...).",
+    )

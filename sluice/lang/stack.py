@@ -4,25 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluice.lang.errors import DescriptionError, did_you_mean
-from sluice.lang.expression import BYTES, Expression, Property
-from sluice.lang.prototype import Parser, Prototype, PsmOf
+from sluice.lang.errors import DescriptionError, described, did_you_mean
+from sluice.lang.expression import (
+    BYTES,
+    Binary,
+    Checksum,
+    Contains,
+    Expression,
+    FieldValue,
+    Invert,
+    LengthOf,
+    Property,
+    Slice,
+    Taken,
+)
+from sluice.lang.layout import Field
+from sluice.lang.prototype import NAMES, SETTINGS, Parser, Prototype, PsmOf
 from sluice.lang.psm import Pred
-from sluice.lang.where import here
+from sluice.lang.where import Where, here
 
 
 class Layer(Parser):
     """A place in a stack, filled by a prototype. Layers of one prototype share its table."""
 
+    where: Where
+    name: str
+    number: int
+
     def __init__(self, name: str, prototype: Prototype, number: int) -> None:
-        self.where = here()
-        self.name = name
-        self.number = number
-        self._prototype = prototype
+        self.__dict__.update(where=here(), name=name, number=number, _prototype=prototype)
 
     @property
     def prototype(self) -> Prototype:
-        return self._prototype
+        return self.__dict__["_prototype"]
 
     @property
     def title(self) -> str:
@@ -30,19 +44,120 @@ class Layer(Parser):
 
     @property
     def psm(self) -> Any:
-        return PsmOf(self, self._prototype.psm)
+        """Transitions as this layer's packets take them: `stack.layer.psm.t`."""
+        return PsmOf(self, self.prototype.psm)
 
     @property
     def sdu(self) -> Any:
+        """The bytes for the layer above."""
         return Property(self, "sdu", BYTES)
+
+    @property
+    def offers(self) -> OfferedNames:
+        """What the layer's parser offers, for predicates: `stack.ipv4.offers.protocol`."""
+        return OfferedNames(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SETTINGS and name not in NAMES:
+            raise DescriptionError(
+                f"'{name}' belongs to the parser of {self.title}", "ask the parser, before it is a layer."
+            )
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "event_relation" or name == "event":
+            object.__setattr__(self, name, value)
+            return
+        if name in SETTINGS:
+            raise DescriptionError(
+                f"'{name}' is set on {self.title}",
+                f"set it on the parser, before it is a layer: p.{name} = ....",
+            )
+        raise DescriptionError(
+            f"{self.title} has no setting '{name}'", "a layer is what its parser is; change that one."
+        )
 
     def __rshift__(self, other: object) -> Branch:
         if not isinstance(other, Layer):
-            raise DescriptionError("a layer is followed by a layer", "write stack += (stack.a >> stack.b) + Pred(...).")
+            raise DescriptionError(
+                f"a layer is followed by a layer, not by {described(other)}",
+                "write stack += (stack.a >> stack.b) + Pred(...).",
+            )
         return Branch(self, other)
+
+    def __add__(self, other: object) -> Any:
+        raise DescriptionError(
+            "something is added to a layer",
+            "write (stack.a >> stack.b) + Pred(...), with the parentheses: '+' binds more tightly than '>>'.",
+        )
 
     def __repr__(self) -> str:
         return f"<layer {self.name}>"
+
+
+class OfferedNames:
+    """`stack.layer.offers`: the expressions that the layer's parser offers, as this layer's packets have
+    them.
+    """
+
+    def __init__(self, layer: Layer) -> None:
+        self.__dict__["_layer"] = layer
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        layer: Layer = self.__dict__["_layer"]
+        offers = layer.prototype.offers
+        if name not in offers:
+            raise DescriptionError(f"{layer.title} offers no '{name}'", did_you_mean(name, offers))
+        return of_layer(offers[name], layer)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise DescriptionError(f"offer '{name}' is set on a layer", f"say p.offer({name}=...) in its parser.")
+
+
+def of_layer(expression: Expression, layer: Layer) -> Expression:
+    """The same expression, with what it asks of the layer's parser asked of the layer."""
+
+    def same(part: Expression) -> Expression:
+        return of_layer(part, layer)
+
+    mine = getattr(expression, "owner", None) is layer.prototype
+    match expression:
+        case Binary():
+            return Binary(expression.operator, same(expression.left), same(expression.right))
+        case Invert():
+            return Invert(same(expression.operand))
+        case Slice():
+            low = None if expression.low is None else same(expression.low)
+            return Slice(
+                same(expression.base), low, None if expression.high is None else same(expression.high)
+            )
+        case LengthOf():
+            return LengthOf(same(expression.base))
+        case Checksum():
+            return Checksum(same(expression.data), [same(item) for item in expression.pseudo])
+        case Field():
+            return _field_of_layer(expression, layer)
+        case FieldValue() if mine:
+            return FieldValue(layer, expression.group, expression.field)
+        case Contains() if mine:
+            return Contains(layer, expression.part)
+        case Property() if mine:
+            return Property(layer, expression.name, expression.kind)
+        case Taken() if mine:
+            return Taken(layer, expression.transition)
+        case _:
+            return expression
+
+
+def _field_of_layer(field: Field, layer: Layer) -> Expression:
+    p = layer.prototype
+    if field.layout is not None and field.layout is p.temp_layout:
+        return FieldValue(layer, "temp", field)
+    if field.layout is not None and field.layout is p.perm_layout:
+        return FieldValue(layer, "perm", field)
+    return FieldValue(layer, "header", field)
 
 
 class Branch:
@@ -56,7 +171,10 @@ class Branch:
 
     def __add__(self, pred: object) -> Branch:
         if not isinstance(pred, Pred):
-            raise DescriptionError("a step to the next layer needs a Pred", "write (stack.a >> stack.b) + Pred(condition).")
+            raise DescriptionError(
+                f"a step to the next layer needs a Pred, not {described(pred)}",
+                "write (stack.a >> stack.b) + Pred(condition).",
+            )
         if self.condition is not None:
             raise DescriptionError("a second Pred for one step", "join the conditions with & or |.")
         self.condition = pred.condition
@@ -64,37 +182,58 @@ class Branch:
 
 
 class Stack:
-    """The layers of a middlebox. `depth` bounds how many layers one packet may pass."""
+    """The layers of a middlebox.
 
-    def __init__(self, name: str = "", depth: int = 32) -> None:
-        self.__dict__["where"] = here()
-        self.__dict__["name"] = name
-        self.__dict__["depth"] = depth
-        self.__dict__["layers"] = {}
-        self.__dict__["branches"] = []
-        if not 1 <= depth <= 255:
-            raise DescriptionError(f"depth={depth}", "a packet passes 1 to 255 layers.")
+    `stack.name = parser` makes a layer; `stack += (stack.a >> stack.b) + Pred(condition)` a step. Of the
+    steps from a layer a packet takes the first, in order of definition, whose condition holds. A layer that
+    no step leads to, or whose parser names link types, is where packets begin.
 
-    where: Any
+    name: how listings and generated code call it; letters, digits and '_'.
+    depth: how many layers one packet may pass, 1 to 255; a packet that would pass more is counted and goes no
+        further.
+
+    Raises DescriptionError for a layer or step that makes no sense.
+    """
+
+    where: Where
     name: str
     depth: int
     layers: dict[str, Layer]
     branches: list[Branch]
 
+    def __init__(self, name: str = "", depth: int = 32) -> None:
+        self.__dict__.update(where=here(), name="", layers={}, branches=[])
+        if name != "":
+            self.name = name
+        self.depth = depth
+
     def __setattr__(self, name: str, value: object) -> None:
-        if name in ("name", "depth"):
-            self.__dict__[name] = value
-            return
         if isinstance(value, Layer):
             value = value.prototype
+        if name == "depth" and not isinstance(value, Prototype):
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 255:
+                raise DescriptionError(f"depth={described(value)}", "a packet passes 1 to 255 layers.")
+            self.__dict__["depth"] = value
+        elif name == "name" and not isinstance(value, Prototype):
+            if not isinstance(value, str) or not value.isidentifier() or not value.isascii():
+                raise DescriptionError(
+                    f"a stack called {described(value)}",
+                    "a name has letters, digits and '_', and begins with no digit.",
+                )
+            self.__dict__["name"] = value
+        else:
+            self._add_layer(name, value)
+
+    def _add_layer(self, name: str, value: object) -> None:
+        if hasattr(type(self), name) or name in ("name", "depth", "layers", "branches", "where"):
+            raise DescriptionError(f"'{name}' cannot be the name of a layer", "choose another name.")
         if not isinstance(value, Prototype):
             raise DescriptionError(
-                f"stack.{name} is not a parser", "assign what Connectionless() or ConnectionOriented() made (call the parser function)."
+                f"stack.{name} is {described(value)}, not a parser",
+                "assign what Connectionless() or ConnectionOriented() made (call the parser function).",
             )
         if name in self.layers:
             raise DescriptionError(f"layer '{name}' is defined twice", "give the second one another name.")
-        if name in ("layers", "branches", "where"):
-            raise DescriptionError(f"'{name}' cannot be the name of a layer", "choose another name.")
         self.layers[name] = Layer(name, value, len(self.layers))
         if not value.name:
             value.name = name
@@ -108,12 +247,21 @@ class Stack:
 
     def __iadd__(self, other: object) -> Stack:
         if not isinstance(other, Branch):
-            raise DescriptionError("a stack is extended by steps", "write stack += (stack.a >> stack.b) + Pred(condition).")
+            raise DescriptionError(
+                f"a stack is extended by steps, not by {described(other)}",
+                "write stack += (stack.a >> stack.b) + Pred(condition).",
+            )
         if other.condition is None:
-            raise DescriptionError("a step to the next layer without a Pred", "add + Pred(condition); Pred(1) is always.", other.where)
+            raise DescriptionError(
+                "a step to the next layer without a Pred",
+                "add + Pred(condition); Pred(1) is always.",
+                other.where,
+            )
         for layer in (other.lower, other.upper):
             if self.layers.get(layer.name) is not layer:
-                raise DescriptionError(f"layer '{layer.name}' belongs to another stack", "use layers of this stack.")
+                raise DescriptionError(
+                    f"layer '{layer.name}' belongs to another stack", "use layers of this stack."
+                )
         self.branches.append(other)
         return self
 
@@ -122,9 +270,25 @@ class Stack:
         return [branch for branch in self.branches if branch.lower is layer]
 
     def roots(self) -> list[Layer]:
-        """Layers where a packet may begin: those that no step leads to, or that name their link types."""
+        """Layers where a packet may begin: those that no step leads to, or that name their link types.
+
+        Raises DescriptionError when there is none, and for a layer that no step leads to and that names no
+        link types while others do.
+        """
         reached = {branch.upper.name for branch in self.branches if branch.upper is not branch.lower}
-        found = [layer for layer in self.layers.values() if layer.name not in reached or layer.prototype.link_types]
+        named = [layer for layer in self.layers.values() if layer.prototype.link_types]
+        found = [layer for layer in self.layers.values() if layer.name not in reached or layer in named]
         if not found:
-            raise DescriptionError("no layer is the first one", "one layer must not be the next of another.", self.where)
+            raise DescriptionError(
+                "no layer is the first one",
+                "one layer must not be the next of another, or its parser must name its link_types.",
+                self.where,
+            )
+        for layer in found:
+            if named and layer not in named:
+                raise DescriptionError(
+                    f"no packet can reach layer '{layer.name}'",
+                    f"write stack += (stack.lower >> stack.{layer.name}) + Pred(...), or give it link_types.",
+                    layer.where,
+                )
         return found

@@ -273,7 +273,7 @@ class AnyUntil:
                 continue
             if (field.width, field.order) != (first.width, first.order):
                 raise DescriptionError(
-                    f"'{self.layouts[0].__name__}' and '{name}' begin with fields of different length or order",
+                    f"'{self.layouts[0].__name__}' and '{name}' begin with fields of another length or order",
                     "alternatives are told apart by one first field: give it the same bits everywhere.",
                 )
             if field.const in known:

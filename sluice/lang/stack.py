@@ -272,23 +272,26 @@ class Stack:
     def roots(self) -> list[Layer]:
         """Layers where a packet may begin: those that no step leads to, or that name their link types.
 
-        Raises DescriptionError when there is none, and for a layer that no step leads to and that names no
-        link types while others do.
+        Raises DescriptionError when there is none, and for a layer that no step leads to or from and that
+        names no link types, unless it is alone.
         """
         reached = {branch.upper.name for branch in self.branches if branch.upper is not branch.lower}
-        named = [layer for layer in self.layers.values() if layer.prototype.link_types]
-        found = [layer for layer in self.layers.values() if layer.name not in reached or layer in named]
+        left = {branch.lower.name for branch in self.branches}
+        found: list[Layer] = []
+        for layer in self.layers.values():
+            named = bool(layer.prototype.link_types)
+            if not named and layer.name not in reached | left and len(self.layers) > 1:
+                raise DescriptionError(
+                    f"no packet can reach layer '{layer.name}'",
+                    f"write stack += (stack.lower >> stack.{layer.name}) + Pred(...), or give it link_types.",
+                    layer.where,
+                )
+            if named or layer.name not in reached:
+                found.append(layer)
         if not found:
             raise DescriptionError(
                 "no layer is the first one",
                 "one layer must not be the next of another, or its parser must name its link_types.",
                 self.where,
             )
-        for layer in found:
-            if named and layer not in named:
-                raise DescriptionError(
-                    f"no packet can reach layer '{layer.name}'",
-                    f"write stack += (stack.lower >> stack.{layer.name}) + Pred(...), or give it link_types.",
-                    layer.where,
-                )
         return found

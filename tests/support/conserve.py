@@ -1,0 +1,69 @@
+"""The conservation law of counters: what goes in comes out, in every layer and in the whole box.
+
+`check_conservation` is to be called after every run of a box, whatever went through it.
+"""
+
+from __future__ import annotations
+
+from sluice.ir.graph import Program
+
+Counters = dict[str, dict[str, int]]
+
+
+def is_outcome(name: str) -> bool:
+    """Whether a counter says how packets ended in a layer: each packet counts in exactly one such."""
+    return name in ("passed", "ended", "held") or name.startswith(("cut:", "malformed:", "dropped:"))
+
+
+def check_conservation(program: Program, counters: Counters) -> None:
+    """Assert it.
+
+    - In every layer: packets = the sum over their outcomes.
+    - At the bottom: packets of the box = those of the layers that packets enter by + of unknown link types.
+    - Between layers: what is passed on arrives in a layer above or is too deep. What a sequence delivers
+      without a packet of its own (at a gap, at the end) goes up too, and is not counted as passed: where a
+      layer stands on one with such a sequence, more packets may arrive than were passed on.
+    """
+    box = counters["box"]
+    entered = {name for _, name in program.roots}
+    bottom = 0
+    for name in program.layers:
+        found = counters[name]
+        outcomes = sum(value for counter, value in found.items() if is_outcome(counter))
+        assert found["packets"] == outcomes, (
+            f"{name}: {found['packets']} packets, {outcomes} outcomes: {found}"
+        )
+        if name in entered:
+            bottom += found["packets"]
+    above = {name for layer in program.layers.values() for name in layer.above}
+    if not entered & above:
+        there = bottom + box["unknown link type"]
+        assert box["packets"] == there, f"{box['packets']} packets of the box, {there} at the bottom"
+    passed = sum(found.get("passed", 0) for name, found in counters.items() if name != "box")
+    arrived = sum(found["packets"] for name, found in counters.items() if name in program.layers) - bottom
+    if entered & above:
+        arrived += bottom - box["packets"] + box["unknown link type"]
+    arrived += box["too deep"]
+    drains = any(layer.drain is not None and layer.above for layer in program.layers.values())
+    if drains:
+        assert passed <= arrived, f"{passed} packets passed on, {arrived} arrived"
+    else:
+        assert passed == arrived, f"{passed} packets passed on, {arrived} arrived"
+
+
+def check_all_ended(program: Program, counters: Counters) -> None:
+    """Assert that every instance that began has ended, by one reason: what holds when a box has finished."""
+    for table in {layer.instance.table for layer in program.layers.values() if layer.instance is not None}:
+        found = [counters[name] for name in _sharing(program, table)]
+        began = sum(layer["instances"] for layer in found)
+        ended = sum(value for layer in found for name, value in layer.items() if name.startswith("ended:"))
+        assert began == ended, f"table {table}: {began} instances began, {ended} ended"
+
+
+def _sharing(program: Program, table: str) -> list[str]:
+    """Layers whose instances are in a table."""
+    return [
+        name
+        for name, layer in program.layers.items()
+        if layer.instance is not None and layer.instance.table == table
+    ]

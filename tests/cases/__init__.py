@@ -1,0 +1,1 @@
+"""Directed cases: what existing stacks get wrong, and what ours must get right."""

@@ -1,0 +1,228 @@
+"""Bounds and clocks: floods, cut packets, rubbish, timestamps that jump; and checksums when asked for."""
+
+import random
+
+import pytest
+
+from sluice.engine.box import Settings
+from tests.cases.trace import trace
+from tests.support.connection import Host, goodbye, handshake, pair
+from tests.support.packets import A4, B4, eth, fragments4, ip4, scale, tcp
+from tests.support.run import leaves_nothing, run
+from tests.support.stacks import checking, whole
+
+
+def opened(**settings: int) -> tuple[Host, Host, list[bytes]]:
+    """Two hosts with a connection, and the packets of its handshake."""
+    client, server = pair(**settings)  # type: ignore[arg-type]
+    return client, server, handshake(client, server)
+
+
+def syn_from(number: int) -> bytes:
+    """A SYN of its own address and port."""
+    source = bytes([11]) + number.to_bytes(3, "big")
+    return eth(ip4(tcp(number & 0xFFFF, 80, number * 99, "S", options=scale(7)), 6, source, B4))
+
+
+# --- floods ------
+
+
+def test_syn_flood() -> None:
+    """One packet each: an instance, no memory beside it, and all gone when the handshake does not go on."""
+    frames = [syn_from(number) for number in range(10_000)]
+    result = run(whole(), frames)
+    assert result.count("tcp", "instances") == 10_000 and result.reports["pool at most"] == 0
+    times = [number / 10_000 for number in range(10_000)]
+    client, server = pair()
+    later = [client.data(b"")] * 50_000
+    result = run(whole(), [*frames, *later], [*times, *[32 + number / 1000 for number in range(50_000)]])
+    assert result.live["tcp_over_ipv4"] == 1 and result.count("tcp", "ended:timeout") == 10_000
+    assert server.next == 5000
+
+
+def test_syn_flood_on_a_full_table() -> None:
+    """At the bound old ones make way, and it is counted."""
+    frames = [syn_from(number) for number in range(5000)]
+    result = run(whole(), frames, settings=Settings(seed=1, max_instances=1000))
+    assert result.count("tcp", "instances") == 5000
+    assert result.count("tcp", "ended:evicted") == 4000 and result.live["tcp_over_ipv4"] == 1000
+    assert sum(row["end"] == "evicted" for row in result.rows) == 4000
+
+
+def test_memory_of_the_box_is_bounded() -> None:
+    """Many connections with a hole each: the budget of the box holds; what cannot be held is counted."""
+    frames: list[bytes] = []
+    for number in range(200):
+        client, server = pair(port=2000 + number)
+        frames += handshake(client, server)
+        frames += [client.at(1000 * (1 + block), bytes([number]) * 1000) for block in range(20)]
+    budget = 1 << 20
+    result = run(whole(), frames, settings=Settings(seed=1, max_instances=1 << 16, memory=budget))
+    assert result.reports["pool at most"] <= budget
+    delivered = sum(row["src_after_gap"] + row["src_stream"] for row in result.rows)
+    lost = sum(gap["length"] for row in result.rows for gap in row["gaps"]) - 200 * 1000
+    assert delivered + lost == 200 * 20_000
+    assert any(gap["cause"] == "limit" for row in result.rows for gap in row["gaps"]) or result.count(
+        "tcp", "no memory"
+    )
+
+
+def test_fragment_flood() -> None:
+    frames = [fragments4(bytes(16), 8, id=number)[number & 1] for number in range(5000)]
+    result = run(whole(), frames, settings=Settings(seed=1, max_instances=500))
+    assert result.count("ipv4", "ended:evicted") == 4500 and result.rows == []
+    leaves_nothing(whole(), frames[:100], result)
+
+
+def test_rubbish_of_every_length() -> None:
+    choose = random.Random(5)
+    frames = [choose.randbytes(size) for size in range(300)]
+    frames += [eth(ip4(choose.randbytes(size))) for size in range(300)]
+    for _ in range(300):
+        flags = "".join(choose.sample("FSRPAU", 3))
+        options = choose.randbytes(choose.randrange(41))
+        frames.append(eth(ip4(tcp(1, 2, choose.getrandbits(32), flags, options=options))))
+    result = run(whole(), frames)
+    assert result.counters["box"]["packets"] == 900
+
+
+# --- cut by the snap length ------
+
+
+def conversation() -> list[bytes]:
+    client, server, frames = opened()
+    frames += [
+        client.send("A", b"question", options=scale(7)),
+        server.data(b"answer"),
+        *goodbye(client, server),
+    ]
+    return frames
+
+
+@pytest.mark.parametrize("snap", range(0, 80))
+def test_packets_cut_at_any_byte(snap: int) -> None:
+    frames = conversation()
+    result = trace(*[(frame[:snap], len(frame)) for frame in frames])
+    assert result.counters["box"]["packets"] == len(frames)
+    if snap < 14:
+        assert result.count("eth", "cut:header") == len(frames)
+    elif snap < 34:
+        assert result.count("ipv4", "cut:header") == len(frames)
+    elif snap < 54:
+        assert result.count("tcp", "cut:header") == len(frames)
+    else:
+        assert result.state == "TERMINATED" and result.row["src_payload"] == 8
+        seen = max(0, min(snap - 58, 8)), max(0, min(snap - 54, 6))
+        assert (result.row["src_stream"], result.row["dst_stream"]) == seen
+        assert result.stream(40000) == b"question"[: seen[0]] and result.stream(80) == b"answer"[: seen[1]]
+        lost = {gap["side"]: gap["length"] for gap in result.row["gaps"]}
+        assert lost == {
+            side: size - there
+            for side, size, there in (("src", 8, seen[0]), ("dst", 6, seen[1]))
+            if size > there
+        }
+        assert all(gap["cause"] == "snaplen" for gap in result.row["gaps"])
+
+
+@pytest.mark.parametrize("size", range(0, 70))
+def test_packets_that_end_early(size: int) -> None:
+    """As before, but nothing says that there was more: a header that does not fit is malformed."""
+    frames = conversation()
+    result = trace([frame[:size] for frame in frames])
+    short = len(frames) if size < 54 else 1 if size < 58 else 0  # one header has an option
+    assert sum(result.count(layer, "malformed:header too short") for layer in ("eth", "ipv4", "tcp")) == short
+
+
+def test_cut_segment_sent_again_whole() -> None:
+    client, server, frames = opened()
+    first, second = client.data(b"0123456789"), client.data(b"abcdef")
+    result = trace(*frames, second, (first[:-4], len(first)))
+    assert result.stream(40000) == b"012345abcdef"
+    assert result.row["gaps"] == [{"side": "src", "offset": 6, "length": 4, "cause": "snaplen"}]
+    result = trace(*frames, (second[:-3], len(second)), first, goodbye(client, server))
+    assert result.stream(40000) == b"0123456789abc" and result.state == "TERMINATED"
+    assert result.row["gaps"] == [{"side": "src", "offset": 13, "length": 3, "cause": "snaplen"}]
+
+
+# --- time ------
+
+
+def test_time_is_that_of_the_packets() -> None:
+    """A day of packet time passes in a moment: the connection is over, and its end begins another."""
+    client, server, frames = opened()
+    frames += [client.data(b"old"), client.data(b"new")]
+    result = run(whole(), frames, [0, 0.1, 0.2, 0.3, 86_400])
+    assert [row["end"] for row in result.rows] == ["timeout", "eof"]
+    assert result.streams(40000) == [b"old", b"new"]
+    assert run(whole(), frames, [0, 0.1, 0.2, 0.3, 299]).stream(40000) == b"oldnew"
+    assert server.next == 5001
+
+
+def test_idle_is_an_option() -> None:
+    client, server, frames = opened()
+    frames += [client.data(b"old"), client.data(b"new")]
+    for idle, count in ((5, 2), (50, 1)):
+        settings = Settings(seed=1, max_instances=1 << 16, idle=idle)
+        assert len(run(whole(), frames, [0, 0.1, 0.2, 0.3, 10], settings=settings).rows) == count
+    assert server.next == 5001
+
+
+def test_without_timeouts_nothing_ever_ends() -> None:
+    client, server, frames = opened()
+    frames += [client.data(b"old"), *goodbye(client, server), client.at(3, b"", "A")]
+    settings = Settings(seed=1, max_instances=1 << 16, timeouts=False)
+    assert len(run(whole(), frames, [10.0**number for number in range(8)], settings=settings).rows) == 1
+
+
+def test_timestamps_that_jump_back() -> None:
+    """Time does not run backwards: it stays at the largest that was seen, and nothing times out."""
+    client, server, frames = opened()
+    frames += [client.data(bytes([number])) for number in range(6)]
+    times = [5000, 5000.1, 5000.2, 5000.3, 1, 5000.4, 0, 4000, 5000.5]
+    result = run(whole(), frames, times)
+    assert result.stream(40000) == bytes(range(6)) and result.row["end"] == "eof"
+    assert server.next == 5001
+
+
+def test_old_timestamps_do_not_end_a_connection_early() -> None:
+    client, server, frames = opened()
+    frames += [client.data(b"a"), client.data(b"b")]
+    assert run(whole(), frames, [5000, 5000, 5000, 10, 5299]).stream(40000) == b"ab"
+    assert len(run(whole(), frames, [5000, 5000, 5000, 10, 5301]).rows) == 2
+    assert server.next == 5001
+
+
+def test_lingering_ends() -> None:
+    client, server, frames = opened()
+    frames += [client.data(b"x"), *goodbye(client, server)]
+    late = client.at(0, b"x")
+    times = [number / 1000 for number in range(len(frames))]
+    assert len(run(whole(), [*frames, late], [*times, 9]).rows) == 1
+    assert len(run(whole(), [*frames, late], [*times, 11]).rows) == 2
+
+
+# --- checksums ------
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_checksums_are_not_verified_unless_asked(version: int) -> None:
+    client, server = pair(version=version, checksums=True)
+    frames = [*handshake(client, server), client.data(b"right"), server.data(b"odd")]
+    wrong = frames[3][:-1] + b"T"
+    assert run(whole(), [*frames[:3], wrong, frames[4]]).stream(40000) == b"righT"
+    result = run(checking(), [*frames[:3], wrong, *frames[3:]])
+    assert (result.stream(40000), result.stream(80)) == (b"right", b"odd")
+    assert result.count("tcp", "malformed:checksum") == 1 and result.row["src_rexmit"] == 0
+
+
+def test_checksum_of_a_cut_packet_is_not_known() -> None:
+    client, server = pair(checksums=True)
+    frames = [*handshake(client, server), client.data(b"0123456789")]
+    result = run(checking(), [*frames[:3], (frames[3][:-4], len(frames[3]))])
+    assert result.stream(40000) == b"012345" and result.count("tcp", "malformed:checksum") == 0
+
+
+def test_checksum_of_a_reassembled_datagram() -> None:
+    segment = tcp(1, 2, 99, "A", bytes(range(100)), addresses=(A4, B4))
+    assert run(checking(), fragments4(segment, 64)).stream(1) == bytes(range(100))
+    assert run(checking(), fragments4(segment[:-1] + b"!", 64)).rows == []

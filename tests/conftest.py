@@ -1,0 +1,1 @@
+"""Makes pytest put the repository's root on the path, from where tests import `tests.support`."""

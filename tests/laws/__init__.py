@@ -1,0 +1,1 @@
+"""Laws: what must hold for every connection and every datagram, tried on generated ones."""

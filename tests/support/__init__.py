@@ -1,0 +1,1 @@
+"""What tests of whole stacks share: packets, connections, running a stack, and reading what it saw."""

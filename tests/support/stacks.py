@@ -1,0 +1,36 @@
+"""Compiled stacks that several tests run, each compiled once a process."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sluice.engine.box import CompiledStack
+from sluice.lang import Pred, Stack
+from sluice.protocols.ethernet import ethernet_parser
+from sluice.protocols.ipv4 import ipv4_parser
+from sluice.protocols.tcp import tcp_parser
+from sluice.stacks.tcp_ip import tcp_ip
+from tests.support.run import watch_all
+
+
+@cache
+def whole() -> CompiledStack:
+    """Stack tcp_ip."""
+    return watch_all(tcp_ip())
+
+
+@cache
+def checking() -> CompiledStack:
+    """Stack tcp_ip with checksums verified."""
+    return watch_all(tcp_ip(), options=["checksums"])
+
+
+@cache
+def plain_tcp(**settings: Any) -> CompiledStack:
+    """Ethernet, IPv4, and TCP with settings of its parser."""
+    stack = Stack("plain_tcp")
+    stack.eth, stack.ipv4, stack.tcp = ethernet_parser(), ipv4_parser(), tcp_parser(**settings)
+    stack += (stack.eth >> stack.ipv4) + Pred(stack.eth.header.type == 0x0800)
+    stack += (stack.ipv4 >> stack.tcp) + Pred(stack.ipv4.header.protocol == 6)
+    return watch_all(stack)

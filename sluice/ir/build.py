@@ -13,6 +13,7 @@ from sluice.ir.expression import Reg
 from sluice.ir.graph import LayerProgram, Program
 from sluice.ir.layer_state import LayerContext, Step
 from sluice.ir.scope import Offer, Scope, action_expressions, external_owner, external_slot, nested
+from sluice.lang.check import check
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.expression import BYTES, Below, Expression
@@ -62,6 +63,7 @@ class _StackBuilder:
             raise DescriptionError("a stack without layers", "write stack.name = parser(...).", stack.where)
         self.expressions = {layer.name: _expressions(layer, stack) for layer in stack.layers.values()}
         self.needs = self._needs()
+        check(stack)
         self._check_reachable()
         self._check_owners()
         roots: list[tuple[int | None, str]] = []

@@ -358,6 +358,24 @@ class EventValue(Expression):
         return self._kind
 
 
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The operands of an expression."""
+    match expression:
+        case Binary():
+            return (expression.left, expression.right)
+        case Invert():
+            return (expression.operand,)
+        case Slice():
+            limits = (expression.low, expression.high)
+            return (expression.base, *(item for item in limits if item is not None))
+        case LengthOf():
+            return (expression.base,)
+        case Checksum():
+            return (expression.data, *expression.pseudo)
+        case _:
+            return ()
+
+
 def to_expression(value: object) -> Expression:
     """The expression that a user's value stands for.
 

@@ -291,6 +291,7 @@ class Prototype(Parser):
     oriented = False
 
     where: Where
+    lines: dict[str, Where]
     name: str
     link_types: tuple[int, ...]
     format: HeaderFormat | None
@@ -314,6 +315,7 @@ class Prototype(Parser):
         function = user_function()
         self.__dict__.update(
             where=here(),
+            lines={},
             name="" if function.startswith("<") else function.removesuffix("_parser"),
             link_types=(),
             format=None,
@@ -390,6 +392,7 @@ class Prototype(Parser):
         known = getattr(type(self), name, None)
         if isinstance(known, property) and known.fset is not None:
             object.__setattr__(self, name, value)
+            self.lines[name] = here()
         elif name == "name":
             if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
                 raise DescriptionError(

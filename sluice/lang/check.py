@@ -1,0 +1,320 @@
+"""Checks that need a whole description: what a parser asks for is its own, and known by then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sluice.lang.action import Action, Assemble, Assign, Block, Callback
+from sluice.lang.choice import Choice
+from sluice.lang.errors import DescriptionError
+from sluice.lang.events import Event
+from sluice.lang.expression import EventValue, Expression, FieldValue, Property, Taken, children
+from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType
+from sluice.lang.prototype import OF_INSTANCE, Prototype
+from sluice.lang.stack import Stack
+from sluice.lang.where import Where
+
+Use = tuple[Expression, Where]
+"""An expression and the line that uses it: a field of a layout itself knows only where it was declared."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an expression may stand: what is not known there yet, and what to do about it.
+
+    before: what comes behind it, as a message says it. groups, properties: of which nothing is known yet.
+        steps:
+    whether transitions were taken. data: whether fields of callbacks may stand there. advice: what may be
+    used.
+    """
+
+    before: str
+    groups: tuple[str, ...]
+    properties: tuple[str, ...]
+    steps: bool
+    data: bool
+    advice: str
+
+
+_UNFOUND = ("temp", "perm")
+HEADER = Place(
+    "the header is parsed",
+    _UNFOUND,
+    (*OF_INSTANCE, "sdu"),
+    False,
+    False,
+    "use fields parsed before, and p.cursor.",
+)
+FIND = Place(
+    "the instance is found",
+    _UNFOUND,
+    (*OF_INSTANCE, "sdu"),
+    False,
+    False,
+    "use header fields here; prep comes later.",
+)
+PREP = Place(
+    "the machine makes its steps", (), ("sdu",), False, True, "use header, temp and perm here, and p.payload."
+)
+SEQUENCE = Place("the machine makes its steps", (), (), False, False, "use header, temp and perm here.")
+LATER = Place("", (), (), True, True, "")
+
+
+def check(stack: Stack) -> None:
+    """Raise DescriptionError, with the line that uses it, for what a parser of `stack` asks for in vain."""
+    seen: list[Prototype] = []
+    for layer in stack.layers.values():
+        if layer.prototype not in seen:
+            seen.append(layer.prototype)
+            _Checker(stack, layer.prototype).check()
+
+
+class _Checker:
+    """The checks of one parser."""
+
+    def __init__(self, stack: Stack, prototype: Prototype) -> None:
+        self.prototype = prototype
+        layers = [layer for layer in stack.layers.values() if layer.prototype is prototype]
+        self.own = (prototype, *layers)
+        self.steps = [branch for branch in stack.branches if branch.lower in layers]
+        self.data = [
+            action.data
+            for event in prototype.events.defined.values()
+            for action in actions(event.action)
+            if isinstance(action, Callback)
+        ]
+
+    def check(self) -> None:
+        p = self.prototype
+        self._names_of_layouts()
+        self._instances()
+        for use in _header_uses(p.format):
+            self._use(use, HEADER)
+        for requirement in p.requirements:
+            self._use((requirement.condition, requirement.where), FIND)
+        for expression in [item for key in p.keys or () for item in key]:
+            self._use((expression, p.lines["selector"]), FIND)
+        if p.key_condition is not None:
+            self._use((p.key_condition, p.lines["selector"]), FIND)
+        self._actions(p.prep_block, PREP)
+        for expression in choice_expressions(p.sdu_choice):
+            self._use((expression, p.lines["sdu"]), PREP)
+        if p.sequence is not None:
+            s = p.sequence
+            for expression in (s.meta, s.data, s.data_len, s.start, *(s.window or ()), p.sequence_condition):
+                if expression is not None:
+                    self._use((expression, s.where), SEQUENCE)
+        for transition in p.machine.transitions.values() if p.machine is not None else ():
+            if transition.condition is not None:
+                self._use((transition.condition, transition.where), LATER, v=True)
+        for event in p.events.defined.values():
+            self._actions(event.action, LATER, event)
+        for expression in p.offers.values():
+            self._use((expression, expression.where), LATER)
+        for branch in self.steps:
+            if branch.condition is not None:
+                self._use((branch.condition, branch.where), LATER)
+
+    def _names_of_layouts(self) -> None:
+        """Layouts of the header and of callbacks are known by their names."""
+        p = self.prototype
+        known: dict[str, LayoutType] = {}
+        for item in [*(p.format.layouts() if p.format is not None else ()), *self.data]:
+            if known.setdefault(item.__name__, item) is not item:
+                raise DescriptionError(
+                    f"two layouts of {p.title} are called '{item.__name__}'",
+                    "give one another name.",
+                    item.where,
+                )
+
+    def _instances(self) -> None:
+        """What only instances can keep needs a selector; what assembles needs a sequence."""
+        p = self.prototype
+        if p.keys is None:
+            for what, value in (
+                ("perm", p.perm_layout),
+                ("seq", p.sequence),
+                ("psm", p.machine),
+                ("timeout", p.timeout),
+            ):
+                if value is not None:
+                    raise DescriptionError(
+                        f"{p.title} has p.{what} but no instances",
+                        "give it p.selector = [...].",
+                        p.lines[what],
+                    )
+        if p.sequence is None:
+            for event in p.events.defined.values():
+                for action in actions(event.action):
+                    if isinstance(action, Assemble):
+                        raise DescriptionError(
+                            f"{p.title} assembles but has no sequence",
+                            "define p.seq = Sequence(...).",
+                            action.where,
+                        )
+
+    def _actions(self, block: Block | None, place: Place, event: Event | None = None) -> None:
+        for expression, where, condition in action_uses(block):
+            self._use((expression, where), place, v=condition and event is not None, event=event)
+        for action in actions(block):
+            if isinstance(action, Assign):
+                self._target(action)
+
+    def _target(self, action: Assign) -> None:
+        """An Assign sets a field of its own parser."""
+        p, target = self.prototype, action.register
+        if isinstance(target, FieldValue):
+            if target.owner not in self.own:
+                raise DescriptionError(
+                    f"{p.title} assigns to a field of {target.owner.title}",
+                    "a parser sets only its own temp and perm.",
+                    action.where,
+                )
+            return
+        group = self._group(target, action.where)
+        if group == "header":
+            raise DescriptionError(
+                "a field of the header cannot be assigned to",
+                "assign to a field of temp or perm instead.",
+                action.where,
+            )
+
+    def _use(self, use: Use, place: Place, v: bool = False, event: Event | None = None) -> None:
+        """Refuse what is not known at `place`; `v`: virtual packets may be asked there."""
+        for item, where in _parts(*use):
+            if isinstance(item, Field):
+                self._known(self._group(item, where), item.name, place, where)
+            elif isinstance(item, EventValue):
+                self._event_value(item, event, where)
+            elif not isinstance(item, (FieldValue, Property, Taken)) or item.owner not in self.own:
+                continue
+            elif isinstance(item, FieldValue):
+                if item.group == "v" and not v:
+                    raise DescriptionError(
+                        "a virtual packet outside a condition of the machine or of an event",
+                        "p.v.header.x may stand in Pred(...) of transitions and in If(...) of events.",
+                        where,
+                    )
+                self._known(item.group, item.field.name, place, where)
+            elif isinstance(item, Property):
+                if item.name in OF_INSTANCE and self.prototype.keys is None:
+                    raise DescriptionError(
+                        f"'{item.name}' of a parser without instances", "give it p.selector = [...].", where
+                    )
+                if item.name in place.properties:
+                    raise self._early(item.name, place, where)
+            elif not place.steps:
+                raise self._early(f"psm.{item.transition.name}", place, where)
+
+    def _known(self, group: str, name: str, place: Place, where: Where) -> None:
+        if group in place.groups or (group == "data" and not place.data):
+            raise self._early(f"{group}.{name}", place, where)
+
+    def _early(self, name: str, place: Place, where: Where) -> DescriptionError:
+        return DescriptionError(f"'{name}' is asked for before {place.before}", place.advice, where)
+
+    def _group(self, item: Field, where: Where) -> str:
+        """Which group of this parser a field of a layout belongs to."""
+        p, owner = self.prototype, item.layout
+        if owner is None:
+            raise DescriptionError(
+                "a field outside any layout", "make it a member of a class derived from layout.", where
+            )
+        if owner is p.temp_layout:
+            return "temp"
+        if owner is p.perm_layout:
+            return "perm"
+        if p.format is not None and owner in list(p.format.layouts()):
+            return "header"
+        if owner in self.data:
+            return "data"
+        raise DescriptionError(
+            f"layout '{owner.__name__}' is no part of {p.title}",
+            "make it p.header, p.temp, p.perm or a Callback's; of another layer ask stack.layer.header.x.",
+            where,
+        )
+
+    def _event_value(self, item: EventValue, event: Event | None, where: Where) -> None:
+        """What a built-in event brings along is known in those that happen with it."""
+        name = item.event.name
+        if item.event.owner is not self.prototype or event is None or name not in self._causes(event.name):
+            raise DescriptionError(
+                f"'{name}.{item.name}' is known only when event '{name}' happens",
+                f"use it in an event related to it: p.event_relation += p.event.{name} >> p.event.yours.",
+                where,
+            )
+
+    def _causes(self, name: str) -> set[str]:
+        """Built-in events that have happened whenever event `name` does."""
+        found: set[str] | None = None
+        for relation in self.prototype.relations.along:
+            if relation.effect.name == name:
+                cause = relation.cause
+                more = {cause.name} if cause.built_in else self._causes(cause.name)
+                found = more if found is None else found & more
+        return found or set()
+
+
+def actions(action: object) -> Iterator[Action]:
+    """All simple actions in an action, under whatever conditions."""
+    if isinstance(action, Block):
+        for part in action.actions:
+            yield from actions(part)
+    elif isinstance(action, Choice):
+        for branch in action.branches():
+            yield from actions(branch)
+    elif isinstance(action, Action):
+        yield action
+
+
+def action_uses(action: object) -> Iterator[tuple[Expression, Where, bool]]:
+    """Expressions of an action, the lines that use them, and whether they are conditions."""
+    if isinstance(action, Block):
+        for part in action.actions:
+            yield from action_uses(part)
+    elif isinstance(action, Choice):
+        yield action.condition, action.where, True
+        for branch in action.branches():
+            yield from action_uses(branch)
+    elif isinstance(action, Assign):
+        yield action.expression, action.where, False
+
+
+def choice_expressions(value: object) -> Iterator[Expression]:
+    """An expression, or those of a choice between expressions with its conditions."""
+    if isinstance(value, Choice):
+        yield value.condition
+        for branch in value.branches():
+            yield from choice_expressions(branch)
+    elif isinstance(value, Expression):
+        yield value
+
+
+def _header_uses(part: object) -> Iterator[Use]:
+    if isinstance(part, HeaderFormat):
+        for item in part.parts:
+            yield from _header_uses(item)
+    elif isinstance(part, LayoutType):
+        for field in part.fields.values():
+            if isinstance(field.bits, Expression):
+                yield field.bits, field.where
+    elif isinstance(part, AnyUntil):
+        yield part.condition, part.where
+        if part.end is not None:
+            yield part.end, part.where
+        for item in part.layouts:
+            yield from _header_uses(item)
+    elif isinstance(part, Choice):
+        yield part.condition, part.where
+        for branch in part.branches():
+            yield from _header_uses(branch)
+
+
+def _parts(expression: Expression, where: Where) -> Iterator[Use]:
+    """An expression and all in it, each with the line that uses it."""
+    if not isinstance(expression, Field):
+        where = expression.where
+    yield expression, where
+    for child in children(expression):
+        yield from _parts(child, where)

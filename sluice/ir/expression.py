@@ -6,6 +6,7 @@ bytes: a piece of the packet or of assembled data, of which some may not have be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import is_
@@ -91,6 +92,9 @@ class Sum:
 
 
 Expr = Const | Reg | Binary | Flip | Slice | Length | Sum
+
+_NAME = re.compile(r"[^\W\d][\w.*#@]*")
+"""What the name of a register may be in the text form without quotes."""
 
 ZERO = Const(0)
 ONE = Const(1)
@@ -244,13 +248,19 @@ def calculate(operator: str, left: int, right: int, serial: int = 0) -> int:
     return result & ((1 << serial) - 1 if serial else MASK)
 
 
+def quote(text: str) -> str:
+    """A string of the text form, in quotes, on one line whatever is in it."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return "'" + "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in escaped) + "'"
+
+
 def show(expression: Expr) -> str:
     """The text form, which `sluice.ir.text` parses back."""
     match expression:
         case Const(value):
             return str(value)
         case Reg(name, _):
-            return name
+            return name if _NAME.fullmatch(name) else quote(name)
         case Binary(operator, left, right, serial):
             suffix = f".{serial}" if serial else ""
             return f"({show(left)} {operator}{suffix} {show(right)})"

@@ -247,12 +247,14 @@ class Assign(Instruction):
 # --- instances ----------------------------------------------------------------------------------------------
 
 
-@effects(reads=(R.TABLE, R.TIMER), writes=(R.INSTANCE,))
+@effects(reads=(R.TABLE, R.TIMER), writes=(R.INSTANCE, R.TABLE, R.SEQUENCE, R.TIMER, R.COUNTERS, R.OUTSIDE))
 class Lookup(Instruction):
     """Contain(key): find the instance by `key` or, if there is `reverse`, by that; make it the current one.
 
     `found`: there is one. `expired`: its deadline has passed (it is then to be ended). `side`: 0 when the
     packet was sent by the active side, else 1. Where none was found, `expired` and `side` are 0.
+
+    Others of the table that have expired may end meanwhile; what layers below left for this packet is kept.
     """
 
     found: Reg = write()

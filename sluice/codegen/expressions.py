@@ -84,7 +84,9 @@ def _binary(expression: Binary) -> tuple[str, int]:
         return f"{sides[0]} {operator} {sides[1]}", own
     own = _PRECEDENCE[operator]
     if own in (6, 7):  # a comparison of comparisons wants parentheses: a == b == c is not what it looks like
-        return f"{inside(left, 8)} {operator} {inside(right, 8)}", own
+        # and a flipped bit, too: !a < b looks like !(a < b)
+        sides = [inside(side, 12 if isinstance(side, Flip) else 8) for side in (left, right)]
+        return f"{sides[0]} {operator} {sides[1]}", own
     return f"{inside(left, own)} {operator} {inside(right, own + 1)}", own
 
 

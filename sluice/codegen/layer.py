@@ -105,6 +105,8 @@ class LayerWriter:
         lines = Structure(graph, self._block, self._ways, self._finish, label).lines()
         out = ["", head, "{"]
         out += ["    " + text for text in self._locals(graph)]
+        if kind == "end":
+            out.append("    SL_UNUSED uint64_t stored = inst->head.slot != SL_SLOT_FRESH;")
         if kind == "main":
             out.append(f"    box->base.path[box->base.depth++] = {self.index};")
             out.append("    " + self._count("packets"))
@@ -283,13 +285,11 @@ class LayerWriter:
         table = self.table
         assert table is not None
         at, word = f"box->{table.variable}", identifier(table.name)
-        out = [
-            f"inst = ({table.struct} *)sl_table_create(&{at}, key, {table.words}, hash);",
-            "if (SL_UNLIKELY(!inst)) {",
-            f"    evict_{word}(box);",
-            f"    inst = ({table.struct} *)sl_table_create(&{at}, key, {table.words}, hash);",
-            "}",
-        ]
+        make = f"({table.struct} *)sl_table_create(&{at}, key, {table.words}, hash)"
+        if table.busy:  # what an end delivered may have begun an instance with this key
+            make = f"sl_table_find(&{at}, key, {table.words}, hash) ? NULL : {make}"
+        out = [f"inst = {make};", f"if (SL_UNLIKELY(!inst && {at}.live >= {at}.max_instances)) {{", f"    evict_{word}(box);"]
+        out += [f"    inst = {make};", "}"]
         stored = [
             "inst->number = ++box->base.created;",
             self._count("instances"),
@@ -495,8 +495,6 @@ class LayerWriter:
             f"{struct} data = {{{', '.join(values) or '0'}}};",
             *calls,
         ]
-        if self._kind == "end" and self.may_be_fresh:
-            return ["if (inst->head.slot != SL_SLOT_FRESH) {", *("    " + line for line in out), "}"]
         return ["{", *("    " + line for line in out), "}"]
 
     def _next_layer(self, i: ir.NextLayer) -> list[str]:

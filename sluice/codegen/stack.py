@@ -315,8 +315,8 @@ class _StackWriter:
         )
         out = [
             "",
-            f"static void record_{identifier(layer.name)}_{identifier(name)}(struct box *box, const struct sl_event *event,",
-            f"    __attribute__((unused)) const {struct} *data)",
+            f"SL_UNUSED static void record_{identifier(layer.name)}_{identifier(name)}(struct box *box,",
+            f"    const struct sl_event *event, SL_UNUSED const {struct} *data)",
             "{",
             f"    size_t size = {size};",
             "    uint8_t *at = sl_batch_take(&box->base.batch, size);",

@@ -209,7 +209,7 @@ class _StackBuilder:
             table=table,
             home=number,
             shared=len(sharing) > 1,
-            loops=bool(table) and self._comes_again(variant, table),
+            loops=bool(table) and any(self._comes_again(other, table) for other in sharing),
         )
         return build_layer(context)
 

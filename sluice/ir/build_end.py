@@ -17,6 +17,7 @@ from sluice.ir.layer_state import (
     PROGRESS,
     REASON,
     REASON_NUMBER,
+    STORED,
     LayerState,
     has_assemble,
 )
@@ -70,9 +71,15 @@ def _pass_on(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None
     if not layer.context.above:
         return
     fill_slots(layer, events, out)
+    was_busy = Reg("local.was_busy", 8)
+    if layer.context.loops:
+        out.assign(was_busy, BUSY)
+        out.assign(BUSY, ONE)
     for number, step in enumerate(layer.context.above):
         with out.when(Binary("==", ABOVE, Const(number + 1)), f"to {step.target}"):
             out.emit(NextLayer(step.target, SDU))
+    if layer.context.loops:
+        out.assign(BUSY, was_busy)
 
 
 def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
@@ -85,9 +92,12 @@ def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> No
 
 
 def end_graph(layer: LayerState) -> Graph:
-    """The instance ends: what it holds is delivered, unless only the whole counts, and everybody is told."""
+    """The instance ends: what it holds is delivered, unless only the whole counts, and everybody is told.
+
+    Of one that was never stored nobody is told.
+    """
     scope = layer.scope.without_packet()
-    out = GraphBuilder(f"{layer.context.name}.end", (UNIT, REASON))
+    out = GraphBuilder(f"{layer.context.name}.end", (UNIT, REASON, STORED))
     events = EventBuilder(layer, out, scope)
     with out.at(layer.prototype.where):
         out.assign(SIDE, ZERO)
@@ -101,7 +111,9 @@ def end_graph(layer: LayerState) -> Graph:
                 out.assign(cause, Const(CAUSE_NUMBER["timeout"]))
             for side in range(layer.sides):
                 out.emit(Drain(PROGRESS, Const(side), cause, 1))
-        events.happens("end", {"reason": REASON})
+        if layer.wanted("end"):
+            with out.when(STORED, "stored"):
+                events.happens("end", {"reason": REASON})
         out.emit(DestroyInst())
         out.emit(Return(ZERO))
     return out.finish()

@@ -37,7 +37,7 @@ from sluice.ir.scope import CREATED, PAYLOAD, SDU, SIDE, STATE, UNIT, Scope, act
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError, DescriptionWarning
 from sluice.lang.events import BUILT_IN
-from sluice.lang.expression import NUMBER, Below, Expression, FieldValue
+from sluice.lang.expression import NUMBER, Below, Expression, FieldValue, Property
 from sluice.lang.expression import Taken as TakenExpression
 
 RESTARTED = Reg("local.restarted", 1)
@@ -108,7 +108,47 @@ def check(layer: LayerState) -> None:
                         "use p.header in it, or relate it to an event of your own.",
                         expression.where,
                     )
+    _check_order(layer)
     _check_transitions(layer)
+
+
+def _check_order(layer: LayerState) -> None:
+    """Refuse what is asked for before it is known: a packet's way through the layer gives the order."""
+    p = layer.prototype
+    found_before = [requirement.condition for requirement in p.requirements]
+    for key in p.keys or ():
+        found_before += key
+    if p.key_condition is not None:
+        found_before.append(p.key_condition)
+    for expression in found_before:
+        _refuse(layer, expression, ("temp", "perm"), ("created", "to_active", "to_passive", "cur_state", "sdu"), "the instance is found")
+    for expression in action_expressions(p.prep_block):
+        _refuse(layer, expression, (), ("sdu",), "the machine makes its steps")
+    if p.sequence is not None:
+        s = p.sequence
+        for expression in (s.meta, s.data, s.data_len, s.start, *(s.window or ()), p.sequence_condition):
+            if expression is not None:
+                _refuse(layer, expression, (), (), "the machine makes its steps")
+
+
+def _refuse(
+    layer: LayerState, expression: Expression, groups: tuple[str, ...], properties: tuple[str, ...], before: str
+) -> None:
+    own = (layer.prototype, layer.scope.layer)
+    for item in nested(expression):
+        name = ""
+        if isinstance(item, FieldValue) and item.owner in own and item.group in groups:
+            name = f"{item.group}.{item.field.name}"
+        elif isinstance(item, Property) and item.owner in own and item.name in properties:
+            name = item.name
+        elif isinstance(item, TakenExpression) and item.owner in own:
+            name = f"psm.{item.transition.name}"
+        if name:
+            raise DescriptionError(
+                f"'{name}' is asked for before {before}, and is not known yet",
+                "use header fields here; temp and perm are set in prep, transitions are taken behind the sequence.",
+                item.where,
+            )
 
 
 def _check_transitions(layer: LayerState) -> None:

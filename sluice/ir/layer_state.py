@@ -27,6 +27,7 @@ PROGRESS = Reg("local.progress", 1)
 REASON = Reg("local.reason", 8)
 CAUSE = Reg("local.cause", 8)
 ALL = Reg("local.all", 1)
+STORED = Reg("local.stored", 1)
 
 TIMEOUT = Reg("inst.timeout", 8)
 """Number of the timeout that the last transition left the instance with."""

@@ -31,10 +31,8 @@ class Packet:
 
 def everything(stack: Stack) -> frozenset[Hook]:
     """Hooks for every event of a stack."""
-    hooks = {Hook("*", name) for name in BUILT_IN}
-    for layer in stack.layers.values():
-        hooks |= {Hook(layer.name, name) for name in layer.prototype.events.defined}
-    return frozenset(hooks)
+    defined = {name for layer in stack.layers.values() for name in layer.prototype.events.defined}
+    return frozenset(Hook("*", name) for name in defined | set(BUILT_IN))
 
 
 def compiled(stack: Stack, passes: str | list[str] = "all") -> CompiledStack:

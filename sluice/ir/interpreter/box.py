@@ -155,9 +155,10 @@ class Box:
         instance.ending = True
         frame = Frame(EMPTY, context, depth)
         frame.use(instance)
-        unit, why = graph.parameters
+        unit, why, stored = graph.parameters
         frame.strings[unit.name] = EMPTY
         frame.numbers[why.name] = reason
+        frame.numbers[stored.name] = int(instance.stored)
         run(code, frame)
 
     def end_other(self, layer: LayerState, instance: Instance, reason: int, depth: int) -> None:

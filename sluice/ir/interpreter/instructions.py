@@ -422,8 +422,6 @@ def _call(call: ir.Call, compiler: Compiler) -> Operation:
 
     def operation(frame: Frame) -> None:
         instance = frame.instance
-        if name == "end" and instance is not None and not instance.stored:
-            return
         got = [item(frame) for item in values]
         plain = tuple([item if isinstance(item, int) else item[0] for item in got])
         events.append(Event(layer, name, instance.number if instance else 0, side(frame), plain))

@@ -1,0 +1,253 @@
+"""Stacks and packets made at random: everything of the language that changes what a program does, in small."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from sluice.lang import (
+    PSM,
+    AnyUntil,
+    Assemble,
+    Assign,
+    Bit,
+    Callback,
+    Connectionless,
+    ConnectionOriented,
+    Else,
+    If,
+    Pred,
+    PSMState,
+    Sequence,
+    Stack,
+    layout,
+    swap_sides,
+)
+from sluice.lang.sequence import POLICIES
+from tests.differential.both import Packet
+
+
+class head(layout):
+    one = Bit(8)
+    other = Bit(8)
+    number = Bit(8, serial=True)
+    flag_a = Bit(1)
+    flag_b = Bit(1)
+    flag_c = Bit(1)
+    kind = Bit(5)
+
+
+class short_option(layout):
+    short_type = Bit(8, const=1)
+
+
+class long_option(layout):
+    long_type = Bit(8, const=2)
+    long_len = Bit(8)
+    long_value = Bit((long_len & 7) << 3)
+
+
+class odd(layout):
+    odd_high = Bit(3)
+    odd_middle = Bit(10)
+    odd_low = Bit(11)
+    odd_little = Bit(16, order="little")
+
+
+class scratch(layout):
+    x = Bit(16)
+    y = Bit(32, init=7)
+    low = Bit(8, serial=True)
+
+
+class kept(layout):
+    n = Bit(8)
+    m = Bit(32, init=3)
+    last = Bit(8, serial=True)
+
+
+class told(layout):
+    what = Bit(32)
+    bytes = Bit(999)
+
+
+def expression(rnd: random.Random, p: Any, kept_too: bool, depth: int = 2) -> Any:
+    """A number made of what a layer knows."""
+    leaves = [p.header.one, p.header.number, p.header.kind, p.payload_len, p.cursor, p.temp.x, p.temp.y, rnd.randrange(300)]
+    if kept_too:
+        leaves += [p.perm.n, p.perm.m, p.perm.last, p.created]
+    if depth == 0 or rnd.random() < 0.3:
+        return rnd.choice(leaves)
+    left, right = (expression(rnd, p, kept_too, depth - 1) for _ in range(2))
+    if isinstance(left, int):
+        left = p.header.one + left
+    match rnd.randrange(9):
+        case 0:
+            return left + right
+        case 1:
+            return left - right
+        case 2:
+            return left * right
+        case 3:
+            return left << (rnd.randrange(70) if rnd.random() < 0.5 else right)
+        case 4:
+            return left >> (rnd.randrange(9) if rnd.random() < 0.5 else right)
+        case 5:
+            return left & right
+        case 6:
+            return left | right
+        case 7:
+            return ~left
+        case _:
+            return left // right if rnd.random() < 0.5 else left % right
+
+
+def condition(rnd: random.Random, p: Any, kept_too: bool = False) -> Any:
+    """A bit that holds now and then."""
+    match rnd.randrange(6):
+        case 0:
+            return p.header.flag_a == 1
+        case 1:
+            return ~p.header.flag_b
+        case 2:
+            return (p.header.kind & 3) == rnd.randrange(4)
+        case 3:
+            return (p.header.flag_a == 0) | (p.header.flag_c == 1)
+        case 4:
+            return expression(rnd, p, kept_too, 1) < expression(rnd, p, kept_too, 1) + 1
+        case _:
+            return (expression(rnd, p, kept_too) + 0) % 3 == rnd.randrange(3)
+
+
+def parser(rnd: random.Random, name: str) -> Any:
+    """A parser with a bit of everything."""
+    p: Any = (ConnectionOriented if rnd.random() < 0.6 else Connectionless)(name)
+    p.header = head
+    if rnd.random() < 0.4:
+        p.header += If(p.header.flag_c == 1) >> odd
+    if rnd.random() < 0.4:
+        options = [short_option, long_option]
+        if rnd.random() < 0.5:
+            p.header += AnyUntil(options, p.payload_len > rnd.randrange(4))
+        else:
+            p.header += AnyUntil(options, p.cursor < 9, end=p.cursor + (p.header.kind & 7))
+    if rnd.random() < 0.3:
+        p.require(p.header.kind != 31, "kind")
+    p.temp = scratch
+    instances = rnd.random() < 0.85
+    p.prep = Assign(p.temp.x, expression(rnd, p, False)) + (
+        If(condition(rnd, p)) >> Assign(p.temp.y, expression(rnd, p, False)) >> Else() >> Assign(p.temp.low, p.header.number)
+    )
+    if not instances:
+        if rnd.random() < 0.5:
+            p.sdu = p.payload[: p.temp.x & 15]
+        return p
+    p.perm = kept
+    selector = ([p.header.one, p.header.kind & 1], [p.header.other, p.header.kind & 1]) if p.oriented else [p.header.one]
+    p.selector = If((p.header.kind & 3) != rnd.randrange(4)) >> selector if rnd.random() < 0.3 else selector
+    p.prep += Assign(p.perm.n, p.perm.n + 1) + (If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True)))
+    if p.oriented and rnd.random() < 0.3:
+        p.prep += If(p.created & p.header.flag_a) >> swap_sides()
+    if rnd.random() < 0.5:
+        p.timeout = rnd.choice([0.5, 2.0, 30.0])
+    sequenced = rnd.random() < 0.85
+    if sequenced:
+        add_sequence(rnd, p)
+    if rnd.random() < 0.9:
+        add_machine(rnd, p, sequenced)
+    return p
+
+
+def add_sequence(rnd: random.Random, p: Any) -> None:
+    """A sequence with some of its settings."""
+    linear = rnd.random() < 0.4
+    settings: dict[str, Any] = {"zero_based": linear, "policy": rnd.choice(POLICIES)}
+    if rnd.random() < 0.5:
+        settings["data_len"] = p.payload_len + (p.header.flag_a & 1)
+    if rnd.random() < 0.3:
+        low = p.temp.low if not linear else p.temp.low + 0
+        settings |= {"window": (low, low + rnd.randrange(200)), "enforce": rnd.random() < 0.5}
+    if not linear and rnd.random() < 0.4:
+        settings["start"] = p.header.flag_c == 1
+    if rnd.random() < 0.5:
+        settings |= {"limit": rnd.randrange(1, 40), "limit_pieces": rnd.randrange(1, 6), "limit_records": rnd.randrange(1, 6)}
+    if rnd.random() < 0.4:
+        settings["history"] = rnd.randrange(1, 30)
+    if linear and rnd.random() < 0.3:
+        settings["whole"] = True
+    sequence = Sequence(meta=p.header.number, data=p.payload[: rnd.choice([5, 100])], **settings)
+    p.seq = If(condition(rnd, p)) >> sequence if rnd.random() < 0.3 else sequence
+    if rnd.random() < 0.1:
+        p.buffer_data = False
+
+
+def add_machine(rnd: random.Random, p: Any, sequenced: bool) -> None:
+    """States, transitions with and without v, restart, events."""
+    states = [PSMState(start=True), PSMState(), PSMState(accept=rnd.random() < 0.7), PSMState(closed=True)]
+    p.psm = PSM(*states)
+    names: list[str] = []
+    for number in range(rnd.randrange(2, 8)):
+        source, target = rnd.choice([s for s in states if not s.accept]), rnd.choice(states)
+        if sequenced and rnd.random() < 0.5:
+            wanted = (p.v.header.flag_a == 1) & (p.v.header.kind != rnd.randrange(8))
+        else:
+            wanted = condition(rnd, p, True)
+        setattr(p.psm, f"t{number}", (source >> target) + Pred(wanted))
+        names.append(f"t{number}")
+        if rnd.random() < 0.2:
+            getattr(p.psm, f"t{number}").timeout = rnd.choice([0.1, 5.0])
+    if rnd.random() < 0.3:
+        p.psm.again = (rnd.choice(states) >> states[0]) + Pred((p.header.flag_a & p.header.flag_b) == 1)
+        p.psm.again.restart = True
+    if sequenced and rnd.random() < 0.9:
+        wanted = condition(rnd, p) if rnd.random() < 0.4 else getattr(p.psm, rnd.choice(names)) | (p.header.flag_b == 0)
+        p.event.asm = If(wanted) >> Assemble() if rnd.random() < 0.7 else Assemble()
+        if rnd.random() < 0.5:
+            p.event.sdu = Assign(told.what, p.cur_state) + Assign(told.bytes, p.sdu) + Callback(told)
+            p.event_relation += p.event.asm >> p.event.sdu
+    if rnd.random() < 0.6:
+        wanted = (p.v.header.flag_b == 1) if sequenced and rnd.random() < 0.5 else getattr(p.psm, rnd.choice(names))
+        p.event.note = If(wanted) >> (Assign(told.what, p.perm.m + p.temp.x) + Callback(told))
+        if "asm" in p.event.defined and rnd.random() < 0.5:
+            p.event_relation += p.event.note, p.event.asm
+    if rnd.random() < 0.3:
+        p.event.over = Assign(told.what, p.event.end.reason + p.perm.n) + Callback(told)
+        p.event_relation += p.event.end >> p.event.over
+
+
+def stack(rnd: random.Random) -> Stack:
+    """One to three layers, perhaps of one parser, perhaps in a loop."""
+    made = Stack("random", depth=rnd.choice([3, 6]))
+    names = ["a", "b", "c"][: rnd.randrange(1, 4)]
+    for number, name in enumerate(names):
+        again = number and rnd.random() < 0.2
+        setattr(made, name, getattr(made, names[number - 1]).prototype if again else parser(rnd, name))
+    for lower, upper in zip(names, names[1:], strict=False):
+        below = getattr(made, lower)
+        made += (below >> getattr(made, upper)) + Pred(condition(rnd, below) if rnd.random() < 0.5 else 1)
+    if rnd.random() < 0.4:
+        last, back = getattr(made, names[-1]), getattr(made, rnd.choice(names[1:] or names))
+        made += (last >> back) + Pred(last.header.flag_c == 1)
+    return made
+
+
+def packets(rnd: random.Random, count: int) -> list[Packet]:
+    """Packets of few connections, with numbers near each other, cut now and then."""
+    found: list[Packet] = []
+    time = 10**18
+    for _ in range(count):
+        data = b""
+        for _ in range(rnd.choice([1, 1, 2, 3])):
+            number = rnd.randrange(30) if rnd.random() < 0.9 else rnd.randrange(256)
+            data += bytes([rnd.randrange(3), rnd.randrange(3), (number + 240) % 256, rnd.randrange(256)])
+            if rnd.random() < 0.3:
+                data += bytes(rnd.choice([1, 2, 3, rnd.randrange(256)]) for _ in range(rnd.randrange(6)))
+        data += rnd.randbytes(rnd.choice([0, 0, 1, 3, 8, 20]))
+        length = len(data)
+        if rnd.random() < 0.05:
+            length += rnd.randrange(9)
+        if rnd.random() < 0.05:
+            data = data[: rnd.randrange(len(data) + 1)]
+        time += rnd.choice([0, 10**6, 10**8, 10**9, -(10**8), 10**10 if rnd.random() < 0.1 else 0])
+        found.append(Packet(data, time, rnd.choice([1, 1, 1, 7]), max(length, len(data))))
+    return found

@@ -14,7 +14,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lang": set(),
     "ir": {"lang"},
     "passes": {"ir"},
-    "codegen": {"ir"},
+    "codegen": {"ir", "lang"},
     "runtime": set(),
     "engine": {"codegen", "passes", "ir", "lang"},
     "protocols": {"lang"},
@@ -23,6 +23,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {"lang", "ir", "passes", "codegen", "runtime", "engine", "protocols", "stacks", "functions"},
 }
 """A package may also import itself and `sluice` for its version. `sluice/__init__.py` imports nothing."""
+
+CONSTANTS_ONLY = {("codegen", "lang")}
+"""Here only constants may be imported: names that the language gives to numbers which the C must have too."""
+
+NOTHING = {Path("sluice/__init__.py"), Path("sluice/functions/__init__.py")}
+"""Modules that import nothing of Sluice: every user's function loads the second one."""
 
 
 def imported(source: str, module: Path) -> Iterator[tuple[int, str]]:
@@ -45,7 +51,7 @@ def imported(source: str, module: Path) -> Iterator[tuple[int, str]]:
 def violations(source: str, module: Path) -> list[str]:
     """A sentence for every import in a module (path from the root of the checkout) that the rules forbid."""
     owner = module.parts[1] if len(module.parts) > 2 else ""
-    allowed = MAY_IMPORT[owner] | {owner} if owner else set[str]()
+    allowed = set[str]() if module in NOTHING else MAY_IMPORT[owner] | {owner}
     found: list[str] = []
     for line, name in imported(source, module):
         top, *rest = name.split(".")
@@ -54,6 +60,8 @@ def violations(source: str, module: Path) -> list[str]:
                 found.append(f"{module}:{line}: imports {top}, and Sluice has no dependencies at run time")
         elif rest and rest[0] in MAY_IMPORT and rest[0] not in allowed:
             found.append(f"{module}:{line}: {owner or 'sluice'} may not import {rest[0]}")
+        elif rest and (owner, rest[0]) in CONSTANTS_ONLY and not rest[-1].isupper():
+            found.append(f"{module}:{line}: {owner} may import only constants of {rest[0]}, not {rest[-1]}")
     return found
 
 
@@ -105,3 +113,19 @@ def test_a_packages_own_init_is_judged_like_its_modules() -> None:
     assert violations("from ..lang import layout", Path("sluice/ir/__init__.py")) == []
     assert len(violations("from ..engine import cache", Path("sluice/ir/__init__.py"))) == 1
     assert len(violations("from . import lang", Path("sluice/__init__.py"))) == 1
+
+
+def test_codegen_takes_constants_of_the_language_only():
+    module = Path("sluice/codegen/stack.py")
+    assert violations("from sluice.lang.events import BUILT_IN, END_REASONS", module) == []
+    for source in (
+        "from sluice.lang.events import END_REASONS, Event",
+        "from sluice.lang import sequence",
+        "import sluice.lang",
+    ):
+        assert len(violations(source, module)) == 1
+
+
+def test_what_every_function_loads_imports_nothing():
+    assert len(violations("from sluice.lang import Bit", Path("sluice/functions/__init__.py"))) == 1
+    assert violations("from sluice.lang import Bit", Path("sluice/functions/some.py")) == []

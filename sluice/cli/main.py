@@ -13,11 +13,12 @@ from sluice.engine.box import RunError
 from sluice.engine.compiler import CompilerError
 from sluice.engine.functions import FunctionError
 from sluice.lang.errors import DescriptionError, DescriptionWarning
+from sluice.passes.pipeline import UnknownPassError
 from sluice.stacks.find import UnknownStackError
 
 COMMANDS = (run, flows)
 
-_EXPECTED = (DescriptionError, UnknownStackError, FunctionError, RunError, CompilerError)
+_EXPECTED = (DescriptionError, UnknownStackError, UnknownPassError, FunctionError, RunError, CompilerError)
 
 
 def parser() -> argparse.ArgumentParser:

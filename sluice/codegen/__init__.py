@@ -1,4 +1,4 @@
 """From the graph to C.
 
-May import: ir.
+May import: ir; of lang only constants (reasons, policies: the language is where they are defined).
 """

@@ -1,4 +1,6 @@
-"""Ready functions on events, found by `sluice run -f NAME`, and what a function in Python imports. Imports lang only.
+"""Ready functions on events, found by `sluice run -f NAME`, and what a function in Python imports.
+
+May import: lang; this module, which every function loads, nothing.
 
     from sluice.functions import on, at_end
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from sluice.ir.graph import Program
 from sluice.ir.verify import VerifyError
 from sluice.ir.verify import verify as verify_program
 from sluice.passes import constants, dead_code
+
+
+class UnknownPassError(ValueError):
+    """A name that is not that of a pass."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,8 @@ def run(
 ) -> Program:
     """The program after `passes`: "all", "none", or names of those wanted, which run in the order of PASSES.
 
-    With `verify`, raises VerifyError when the program breaks a rule, naming the pass that left it so. An
-    unknown name is a ValueError.
+    With `verify`, raises VerifyError when the program breaks a rule, naming the pass that left it so. A name
+    that is not that of a pass raises UnknownPassError.
     """
     wanted = select(passes)
     if verify:
@@ -61,7 +66,7 @@ def run(
 
 
 def select(passes: str | Iterable[str]) -> tuple[Pass, ...]:
-    """The passes that are meant, in the order of PASSES."""
+    """The passes that are meant, in the order of PASSES. Raises UnknownPassError for any other name."""
     if passes == "all":
         return PASSES
     if passes == "none":
@@ -69,6 +74,12 @@ def select(passes: str | Iterable[str]) -> tuple[Pass, ...]:
     names = [passes] if isinstance(passes, str) else list(passes)
     known = [item.name for item in PASSES]
     for name in names:
+        if name in ("all", "none"):
+            raise UnknownPassError(f"'{name}' stands alone, it is not one of several passes")
         if name not in known:
-            raise ValueError(f"unknown pass '{name}'; the passes are {', '.join(known)} (or 'all', 'none')")
+            close = get_close_matches(name, known, 1)
+            advice = f": do you mean '{close[0]}'?" if close else "."
+            raise UnknownPassError(
+                f"unknown pass '{name}'{advice} Known are {', '.join(known)} (or 'all', 'none')"
+            )
     return tuple(item for item in PASSES if item.name in names)

@@ -1,16 +1,18 @@
 """The pipeline: passes by name, the verifier behind each, nothing left to do the second time."""
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any, cast
 
 import pytest
 
 from sluice.ir.build import Hook, build
-from sluice.ir.copy import copy_program, with_operands
-from sluice.ir.graph import Program
+from sluice.ir.copy import copy_graph, copy_program, with_operands
+from sluice.ir.expression import Reg
+from sluice.ir.graph import LayerProgram, Program
 from sluice.ir.instruction import Load, NextLayer
-from sluice.ir.text import print_program
-from sluice.ir.verify import VerifyError, verify
+from sluice.ir.text import parse_graph, print_program
+from sluice.ir.verify import RULES, VerifyError, verify
 from sluice.lang import (
     PSM,
     Assemble,
@@ -26,7 +28,7 @@ from sluice.lang import (
     layout,
 )
 from sluice.passes import pipeline
-from sluice.passes.pipeline import PASSES, Pass, run
+from sluice.passes.pipeline import PASSES, Pass, UnknownPassError, run
 
 
 class eth_hdr(layout):
@@ -157,8 +159,77 @@ def test_names_are_unique():
 
 
 def test_unknown_name(program: Program):
-    with pytest.raises(ValueError, match=r"unknown pass 'constant'; the passes are constants, dead_code"):
+    with pytest.raises(UnknownPassError) as caught:
         run(program, ["dead_code", "constant"])
+    assert str(caught.value) == (
+        "unknown pass 'constant': do you mean 'constants'? Known are constants, dead_code (or 'all', 'none')"
+    )
+    with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are constants, dead_code \(or"):
+        run(program, "x")
+    with pytest.raises(UnknownPassError, match="'all' stands alone, it is not one of several passes"):
+        run(program, ["all", "dead_code"])
+
+
+def test_what_a_pass_leaves_as_it_is_stays_the_same_object(program: Program):
+    once = run(program)
+    assert run(once) is once
+    for item in PASSES:
+        assert item.run(once) is once
+
+
+def test_only_what_changed_is_verified_again(program: Program, monkeypatch: pytest.MonkeyPatch):
+    """A graph that a pass shares with its input is not looked at; one that it changed is."""
+    looked: list[str] = []
+    monkeypatch.setitem(RULES, "kinds", lambda subject: looked.append(subject.graph.name))
+
+    def touch_ip(program: Program) -> Program:
+        layer = program.layers["ip"]
+        ip = dataclasses.replace(layer, main=copy_graph(layer.main))
+        return dataclasses.replace(program, layers={**program.layers, "ip": ip})
+
+    monkeypatch.setattr(pipeline, "PASSES", (Pass("touch", touch_ip), Pass("nothing", lambda same: same)))
+    run(program)
+    everything = [graph.name for layer in program.layers.values() for graph in layer.graphs()]
+    assert looked == [*everything, program.layers["ip"].main.name]
+
+
+def test_graphs_in_changed_surroundings_are_verified_again(program: Program, monkeypatch: pytest.MonkeyPatch):
+    def without_fields(program: Program) -> Program:
+        layer = program.layers["ip"]
+        assert layer.instance is not None
+        ip = dataclasses.replace(layer, instance=dataclasses.replace(layer.instance, fields=()))
+        return dataclasses.replace(program, layers={**program.layers, "ip": ip})
+
+    monkeypatch.setattr(pipeline, "PASSES", (Pass("broken", without_fields),))
+    with pytest.raises(VerifyError, match=r"^after pass 'broken'.* is no field of the layer's instance"):
+        run(program)
+
+
+def test_a_slot_that_is_no_longer_filled(monkeypatch: pytest.MonkeyPatch):
+    """The layer that reads it did not change; the one below it did."""
+    reader = parse_graph(
+        "graph up (local.unit:bytes) uses (slot.x:u8)\nentry:\n  Branch(slot.x) yes: a, no: b\n"
+        "a:\n  End('a')\nb:\n  End('b')\n"
+    )
+    filler = parse_graph(
+        "graph low (local.unit:bytes)\nentry:\n  slot.x:u8 = Assign(1)\n"
+        "  NextLayer('up', local.unit)\n  End('e')\n"
+    )
+    layers = {
+        "low": LayerProgram("low", "low", "p", filler),
+        "up": LayerProgram("up", "up", "p", reader),
+    }
+    program = Program("test", layers, ((None, "low"),), (Reg("slot.x", 8),), 4)
+
+    def without_fill(program: Program) -> Program:
+        result = copy_program(program)
+        del result.layers["low"].main.blocks["entry"].instructions[0]
+        low = result.layers["low"]
+        return dataclasses.replace(program, layers={**program.layers, "low": low})
+
+    monkeypatch.setattr(pipeline, "PASSES", (Pass("broken", without_fill),))
+    with pytest.raises(VerifyError, match=r"no layer fills slot\.x"):
+        run(program)
 
 
 def test_observer_sees_every_program(program: Program):

@@ -45,7 +45,6 @@ class StackNames:
     counters: Counters
     events: list[tuple[str, str]]
     timeouts: dict[str, int]
-    looping: set[tuple[str, str]]
     weak: bool
 
 
@@ -499,8 +498,7 @@ class LayerWriter:
 
     def _next_layer(self, i: ir.NextLayer) -> list[str]:
         call = f"layer_{identifier(i.layer)}(box, {emit(i.sdu)});"
-        if (self.layer.name, i.layer) not in self.names.looping:
-            return [call]
+        # also where layers lie in no loop: instances that end on the way nest further
         deep = self.names.counters.add("box", "too deep")
         return [f"if (SL_LIKELY(box->base.depth < {self.names.program.depth}))", "    " + call, "else", "    " + deep]
 

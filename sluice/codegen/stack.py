@@ -58,7 +58,7 @@ class _StackWriter:
             if layer.instance is not None:
                 for name in ("instances", *(f"ended:{reason}" for reason in END_REASONS)):
                     counters.index(layer.name, name)
-        self.names = StackNames(program, functions, self.tables, counters, [], first, _looping(program), weak)
+        self.names = StackNames(program, functions, self.tables, counters, [], first, weak)
 
     def write(self) -> Generated:
         writers = [LayerWriter(layer, self.names) for layer in self.program.layers.values()]
@@ -464,21 +464,6 @@ def _member(shape: EventShape, name: str) -> str:
 
 def _bool(value: bool) -> str:
     return "true" if value else "false"
-
-
-def _looping(program: Program) -> set[tuple[str, str]]:
-    """Steps to a layer above that may come round again, or that a very deep stack could take too far."""
-    reach: dict[str, set[str]] = {layer.name: set(layer.above) for layer in program.layers.values()}
-    changed = True
-    while changed:
-        changed = False
-        for found in reach.values():
-            more = {far for near in found for far in reach[near]} - found
-            if more:
-                found |= more
-                changed = True
-    deep = len(program.layers) > program.depth
-    return {(a, b) for a, layer in program.layers.items() for b in layer.above if deep or a in reach[b] or a == b}
 
 
 __all__ = ["BUILT_IN", "Generated", "generate"]

@@ -83,7 +83,7 @@ def syn_first(order: tuple[int, ...]) -> bool:
     return at(0) < min(at(2), at(3)) and at(1) < at(4)
 
 
-@pytest.mark.parametrize("order", filter(syn_first, permutations(range(5))))
+@pytest.mark.parametrize("order", list(filter(syn_first, permutations(range(5)))))
 def test_handshake_reordered_with_data(order: tuple[int, ...]) -> None:
     """In any order in which each side's SYN comes before its other packets."""
     client, server = pair()

@@ -1,0 +1,73 @@
+"""Packets of a capture file, and memory for one that ends where the packet ends."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from sluice.engine.box import MESSAGE_SIZE, Box, Frame
+
+
+class Packet(NamedTuple):
+    """A packet: the captured bytes, its length on the wire, time in ns, link type."""
+
+    data: bytes
+    length: int
+    time: int = 0
+    link_type: int = 1
+
+    def cut(self, size: int, wire: bool) -> Packet:
+        """Its first `size` bytes: cut by the snap length, or with `wire` on the wire already."""
+        return self._replace(data=self.data[:size], length=size if wire else self.length)
+
+
+class _Frame(ctypes.Structure):
+    _fields_ = (("at", ctypes.c_void_p), *Frame._fields_[1:])
+
+
+def read_packets(library: Path, path: Path) -> list[Packet]:
+    """All packets before the end or a fault, by the reader in a compiled stack's library."""
+    c = ctypes.CDLL(str(library))
+    capture, frame = ctypes.c_void_p(), _Frame()
+    message = ctypes.create_string_buffer(MESSAGE_SIZE)
+    if c.sl_capture_open(ctypes.byref(capture), os.fsencode(path), message, ctypes.c_size_t(MESSAGE_SIZE)):
+        return []
+    found: list[Packet] = []
+    while c.sl_capture_next(capture, ctypes.byref(frame)) == 1:
+        data = ctypes.string_at(frame.at, frame.captured) if frame.captured else b""
+        found.append(Packet(data, frame.length, frame.time, frame.link_type))
+    c.sl_capture_close(capture)
+    return found
+
+
+class Edge:
+    """Feeds a box with packets that end where a page without access begins: a read behind one is fatal.
+
+    Each packet takes the place of the one before, so a box that keeps a pointer reads other bytes.
+    """
+
+    SIZE = 1 << 20
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self.number = 0
+        self._process = ctypes.CDLL(str(box.stack.compiled.path))[f"{box.stack.generated.name}_process"]
+        self._process.restype = None
+        self._process.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+        self._map = mmap.mmap(-1, self.SIZE + mmap.PAGESIZE)
+        self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mprotect(ctypes.c_void_p(self._start + self.SIZE), ctypes.c_size_t(mmap.PAGESIZE), 0):
+            raise OSError(ctypes.get_errno(), "mprotect")
+
+    def packet(self, packet: Packet) -> None:
+        """Process one packet."""
+        self.number += 1
+        size = len(packet.data)
+        self._map[self.SIZE - size : self.SIZE] = packet.data
+        at = self._start + self.SIZE - size
+        frame = _Frame(at, size, packet.length, packet.time, packet.link_type, 0, self.number)
+        self._process(self.box._box, ctypes.byref(frame), 1)  # pyright: ignore[reportPrivateUsage]

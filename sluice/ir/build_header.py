@@ -90,6 +90,7 @@ class HeaderBuilder:
         self._marks += 1
         with out.at(choice.where):
             yes, no, after = out.name("header part"), out.name("no header part"), out.name("after header part")
+            scope.at = choice.where
             out.emit(Branch(scope.number(choice.condition), yes, no))
             for name, branch in ((yes, choice.body), (no, choice.otherwise)):
                 out.block(name)
@@ -113,6 +114,7 @@ class HeaderBuilder:
                 self._run(item, run, exits)
                 run = []
                 with out.at(member.where):
+                    scope.at = member.where
                     size = _bytes_of(scope.number(to_expression(member.bits)))
                     assert scope.mark is not None
                     self._check(scope.mark, size, exits)
@@ -174,6 +176,7 @@ class HeaderBuilder:
             self._marks += 1
             out.emit(Mark(here, start, ZERO))
             limit: Expr | None = None
+            scope.at = part.where
             if part.end is not None:
                 limit = Reg(f"local.list_end.{self._marks}", 32)
                 self.out.assign(limit, scope.number(part.end))

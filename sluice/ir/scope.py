@@ -25,6 +25,7 @@ from sluice.lang.errors import DescriptionError, did_you_mean
 from sluice.lang.layout import Field
 from sluice.lang.prototype import Parser, Prototype
 from sluice.lang.stack import Layer
+from sluice.lang.where import Where
 
 UNIT = Reg("local.unit", 0)
 PAYLOAD = Reg("local.payload", 0)
@@ -95,7 +96,8 @@ class Scope:
     """Names as one layer sees them.
 
     `mark` is the position that the header has been parsed to, while it is being parsed. `packet` is False
-    where there is none (an instance ends by time): then what belongs to a packet is 0 or empty.
+    where there is none (an instance ends by time): then what belongs to a packet is 0 or empty. `at` is the
+    line of the header part that is being parsed: a field of a layout knows only where it was declared.
     """
 
     layer: Layer
@@ -103,6 +105,7 @@ class Scope:
     mark: Reg | None = None
     packet: bool = True
     parsed: set[str] = field(default_factory=lambda: set())
+    at: Where | None = None
 
     @property
     def prototype(self) -> Prototype:
@@ -253,7 +256,7 @@ class Scope:
             raise DescriptionError(
                 f"field '{register.name.split('.', 1)[1]}' is used before it is parsed",
                 "use it in conditions and lengths of parts behind its own.",
-                expression.where,
+                self.at or expression.where,
             )
         return register
 

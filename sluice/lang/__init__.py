@@ -8,6 +8,7 @@ from sluice.lang.choice import Else, If
 from sluice.lang.errors import DescriptionError, DescriptionWarning
 from sluice.lang.expression import internet_checksum, one_of
 from sluice.lang.layout import AnyUntil, Bit, UInt, layout
+from sluice.lang.message import Length
 from sluice.lang.prototype import Connectionless, ConnectionOriented
 from sluice.lang.psm import PSM, Pred, PSMState, make_psm_state
 from sluice.lang.sequence import Sequence
@@ -26,6 +27,7 @@ __all__ = [
     "DescriptionWarning",
     "Else",
     "If",
+    "Length",
     "PSMState",
     "Pred",
     "Sequence",

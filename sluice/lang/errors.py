@@ -31,6 +31,9 @@ def described(value: object) -> str:
     if isinstance(name, str):
         return f"'{name}'"
     kind = type(value)
+    noun = getattr(kind, "noun", None)
+    if isinstance(noun, str):
+        return noun
     if kind.__module__.startswith("sluice.lang"):
         return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
     shown = repr(value)

@@ -21,6 +21,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
     "out_of_wnd": {},
     "gap": {"offset": NUMBER, "length": NUMBER, "cause": NUMBER},
     "end": {"reason": NUMBER},
+    "lost": {"cause": NUMBER},
 }
 """Built-in events and what each brings along:
 

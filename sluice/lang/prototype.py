@@ -21,6 +21,7 @@ from sluice.lang.expression import (
     to_number,
 )
 from sluice.lang.layout import Field, HeaderFormat, LayoutType, header_format
+from sluice.lang.message import Length
 from sluice.lang.psm import PSM, seconds
 from sluice.lang.sequence import Sequence, sequence_choice
 from sluice.lang.where import Where, here, user_function
@@ -49,7 +50,7 @@ OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created")
 
 SETTINGS = (
     "header", "selector", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event", "event_relation",
-    "buffer_data", "name", "link_types",
+    "buffer_data", "name", "link_types", "message",
 )  # fmt: skip
 """What can be set of a parser."""
 
@@ -59,6 +60,8 @@ NAMES = ("header", "temp", "perm", "v", "below", "psm", "sdu", "event", "event_r
 
 class Fields:
     """The fields of one group (header, temp, perm, v.header), read as attributes."""
+
+    noun = "a group of fields"
 
     def __init__(self, owner: Parser, group: str, fields: dict[str, list[Field]]) -> None:
         self.__dict__["_owner"] = owner
@@ -74,7 +77,8 @@ class Fields:
             what = {"v": "header"}.get(group, group)
             owner: Parser = self.__dict__["_owner"]
             raise DescriptionError(
-                f"the {what} of {owner.title} has no field '{name}'", did_you_mean(name, fields)
+                f"the {what} of {owner.title} has no field '{name}'",
+                did_you_mean(name, fields) if fields else f"set p.{what} to a layout first.",
             )
         if len(fields[name]) > 1:
             layouts = ", ".join(str(field.layout.__name__) for field in fields[name] if field.layout)
@@ -535,6 +539,17 @@ class Prototype(Parser):
     @timeout.setter
     def timeout(self, value: object) -> None:
         self.__dict__["_timeout"] = seconds(value)
+
+    @property
+    def message(self) -> Any:
+        """How long the next message is, for a layer above a byte stream: a Length."""
+        return self.framing
+
+    @message.setter
+    def message(self, value: object) -> None:
+        if not isinstance(value, Length):
+            raise DescriptionError("p.message is not a Length", "write p.message = Length(p.header.length).")
+        self.__dict__["framing"] = value
 
     @property
     def buffer_data(self) -> Any:

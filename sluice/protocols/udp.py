@@ -3,9 +3,16 @@
 The payload ends where the UDP length or the IP length says, whichever comes first; UDP length 0 (a jumbogram,
 or segmentation offload) means what IP says; 1 to 7 is malformed. With option `checksums` a checksum other
 than 0 is checked (0: none was sent; over IPv6 too, RFC 6935). Sits on a layer that offers src and dst.
+
+`plain_udp_parser` makes one that keeps no conversations and checks no checksum: header and payload only, over
+any layer.
 """
 
-from sluice.lang import ConnectionOriented, Else, If, UInt, internet_checksum, layout
+from typing import TypeVar
+
+from sluice.lang import Connectionless, ConnectionOriented, Else, If, UInt, internet_checksum, layout
+
+Parser = TypeVar("Parser", Connectionless, ConnectionOriented)
 
 PROTOCOL = 17
 
@@ -17,12 +24,22 @@ class udp_hdr(layout):
     checksum = UInt(16)
 
 
-def udp_parser() -> ConnectionOriented:
-    udp = ConnectionOriented("udp")
+def datagram(udp: Parser) -> Parser:
+    """Header and payload."""
     udp.header = udp_hdr
     length = udp.header.length
     udp.require((length == 0) | (length >= 8), "length")
     udp.sdu = If(length == 0) >> udp.payload >> Else() >> udp.payload[: length - 8]
+    return udp
+
+
+def plain_udp_parser() -> Connectionless:
+    return datagram(Connectionless("udp"))
+
+
+def udp_parser() -> ConnectionOriented:
+    udp = datagram(ConnectionOriented("udp"))
+    length = udp.header.length
     udp.selector = [udp.below.src, udp.header.sport], [udp.below.dst, udp.header.dport]
     udp.timeout = 60
 

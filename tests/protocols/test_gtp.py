@@ -1,0 +1,118 @@
+"""GTP-U: optional bytes, extension headers, where the payload ends."""
+
+import struct
+
+import pytest
+
+from sluice.ir.build import Hook, build
+from sluice.ir.interpreter import Interpreter
+from sluice.lang import Bit, Connectionless, Pred, Stack, layout
+from sluice.protocols.gtp import gtp_parser
+
+E, S, PN = 4, 2, 1
+TEID = 0x1234
+
+
+class inner_hdr(layout):
+    first = Bit(8)
+
+
+def inner_parser() -> Connectionless:
+    """Keeps one instance, so that its packets are told of."""
+    inner = Connectionless("inner")
+    inner.header = inner_hdr
+    inner.selector = [inner.below.tunnel]
+    return inner
+
+
+def stack() -> Stack:
+    made = Stack()
+    made.gtp, made.inner = gtp_parser(), inner_parser()
+    made += (made.gtp >> made.inner) + Pred(made.gtp.header.MT == 255)
+    return made
+
+
+PROGRAM = build(stack(), frozenset({Hook("inner", "packet")}))
+
+
+def gtp(
+    payload: bytes, flags: int = 0, options: bytes = b"", length: int | None = None, first: int = 0x30
+) -> bytes:
+    said = len(options) + len(payload) if length is None else length
+    return struct.pack(">BBHI", first | flags, 255, said, TEID) + options + payload
+
+
+def optional(following: int = 0) -> bytes:
+    return struct.pack(">HBB", 7, 0, following)
+
+
+def extension(words: int, following: int) -> bytes:
+    return bytes([words]) + bytes(4 * words - 2) + bytes([following])
+
+
+def run(packet: bytes, length: int | None = None) -> tuple[list[int], dict[str, int]]:
+    """Payload lengths that came through, and the counters of the layer that are not 0."""
+    box = Interpreter(PROGRAM)
+    box.packet(packet, 0, 1, len(packet) if length is None else length)
+    box.close()
+    assert box.conserves()
+    lengths = [int(event.values[0]) + 1 for event in box.events]
+    return lengths, {
+        name: value
+        for name, value in box.counters["gtp"].items()
+        if value and name not in ("packets", "bytes")
+    }
+
+
+@pytest.mark.parametrize("flags", range(8))
+def test_optional_bytes(flags: int) -> None:
+    assert run(gtp(b"inner", flags, optional() if flags else b""))[0] == [5]
+
+
+@pytest.mark.parametrize("flags", range(8))
+def test_type_of_extension_counts_only_with_its_flag(flags: int) -> None:
+    options = (optional(0x85) + (extension(1, 0) if flags & E else b"")) if flags else b""
+    assert run(gtp(b"inner", flags, options))[0] == [5]
+
+
+@pytest.mark.parametrize("words", [[1], [2], [1, 1], [3, 1, 2], [255]])
+def test_extension_headers(words: list[int]) -> None:
+    followed = [0xC0] * (len(words) - 1) + [0]
+    chain = b"".join(extension(size, more) for size, more in zip(words, followed, strict=True))
+    assert run(gtp(b"inner", E | S, optional(0x85) + chain))[0] == [5]
+
+
+@pytest.mark.parametrize(
+    "packet, outcome",
+    [
+        (gtp(b"inner", E, optional(0x85) + bytes(4)), "malformed:extension header"),
+        (gtp(b"", E, optional(0x85) + extension(1, 0x85)), "malformed:extension header"),
+        (gtp(b"inn", E, optional(0x85) + b"\x09" + bytes(3)), "malformed:extension header"),
+        (gtp(b"inner", first=0x10), "malformed:version"),
+        (gtp(b"inner", first=0x20), "malformed:version"),
+        (gtp(b"inner", S, optional(), length=3), "malformed:length"),
+        (gtp(b"", S), "malformed:header too short"),
+        (gtp(b"")[:7], "malformed:header too short"),
+    ],
+)
+def test_malformed(packet: bytes, outcome: str) -> None:
+    lengths, counters = run(packet)
+    assert lengths == [] and counters[outcome] == 1
+
+
+def test_payload_ends_where_the_length_says() -> None:
+    assert run(gtp(b"inner and padding", length=5))[0] == [5]
+    assert run(gtp(b"inner", length=500))[0] == [5]
+    assert run(gtp(b"inner"), length=9)[0] == [1]
+
+
+def test_cut_by_the_snap_length() -> None:
+    packet = gtp(b"inner", S, optional())
+    for size in range(len(packet)):
+        _, counters = run(packet[:size], len(packet))
+        assert counters.get("cut:header", 0) == (size < 12)
+
+
+def test_other_messages_end_here() -> None:
+    lengths, counters = run(struct.pack(">BBHI", 0x32, 1, 4, 0) + optional())
+    assert lengths == [] and counters == {"ended": 1}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs every harness fuzz/fuzz_*.c, or those named as arguments (fuzz_pcap, ...), one after the
 # other for FUZZ_SECONDS (default 600) each. A harness names the sources it needs besides itself in its first
-# line: `// links: sluice/runtime/io/capture.c ...`. Corpora, logs and crashing inputs are under .fuzz/.
+# line: `// links: sluice/runtime/io/capture.c ...`, or the program that writes them and first inputs:
+# `// made by: fuzz/make_stack.py`. Corpora, logs and crashing inputs are under .fuzz/.
 # Fails if a harness does not build or finds something, after all have run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -28,7 +29,14 @@ for harness in "${harnesses[@]}"; do
     corpus=.fuzz/corpus/$name
     mkdir -p "$corpus"
     read -ra links <<<"$(sed -n '1s|^// links:||p' "$harness")"
-    if ! clang "${flags[@]}" -o ".fuzz/bin/$name" "$harness" "${links[@]}"; then
+    made=.fuzz/made/$name
+    maker=$(sed -n '1s|^// made by: *||p' "$harness")
+    if [ -n "$maker" ] && ! .venv/bin/python "$maker" "$made" "$corpus"; then
+        echo "fuzz: $maker failed"
+        failed+=("$name")
+        continue
+    fi
+    if ! clang "${flags[@]}" -I "$made" -o ".fuzz/bin/$name" "$harness" "${links[@]}"; then
         echo "fuzz: $name does not build"
         failed+=("$name")
         continue

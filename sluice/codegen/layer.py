@@ -70,6 +70,10 @@ class LayerWriter:
             out.append(self._drain_head() + ";")
         if self.layer.end is not None:
             out.append(self._end_head() + ";")
+        if self.layer.frame is not None:
+            out.append(f"static uint64_t frame_{self.word}(struct box *box, sl_bytes unit, uint64_t searching);")
+            out.append(f"static uint64_t lost_{self.word}(struct box *box, sl_bytes unit, uint64_t cause);")
+            out.append(f"static void messages_{self.word}(struct box *box, struct sl_messages *messages, sl_bytes sdu);")
         return out
 
     def _drain_head(self) -> str:
@@ -90,6 +94,12 @@ class LayerWriter:
             out += self._function(self.layer.drain, "__attribute__((noinline)) " + self._drain_head(), "drain")
         if self.layer.end is not None:
             out += self._function(self.layer.end, "__attribute__((noinline)) " + self._end_head(), "end")
+        if self.layer.frame is not None and self.layer.lost is not None:
+            head = f"static uint64_t frame_{self.word}(SL_UNUSED struct box *box, sl_bytes unit, SL_UNUSED uint64_t searching)"
+            out += self._function(self.layer.frame, head, "frame")
+            head = f"SL_COLD uint64_t lost_{self.word}(struct box *box, SL_UNUSED sl_bytes unit, SL_UNUSED uint64_t cause)"
+            out += self._function(self.layer.lost, head, "lost")
+            out += self._messages()
         out += self._function(self.layer.main, f"static void layer_{self.word}(struct box *box, sl_bytes unit)", "main")
         return out
 
@@ -113,6 +123,61 @@ class LayerWriter:
         out += ["    " * line.level + line.text for line in lines]
         out.append("}")
         return out
+
+    def _messages(self) -> list[str]:
+        """Cuts what a stream brings into messages for this layer."""
+        w = self.word
+        deep = self.names.counters.add("box", "too deep")
+        lose = "sl_messages_lose(messages, &box->base.pool, "
+        return [
+            "",
+            "/* What the stream of one side brings, message by message; what is not whole is kept. */",
+            f"static void messages_{w}(struct box *box, struct sl_messages *messages, sl_bytes sdu)",
+            "{",
+            "    if (messages->state == SL_MESSAGES_OVER)",
+            "        return;",
+            "    if (messages->used && messages->used + sdu.captured < messages->want) {",
+            "        if (!sl_messages_keep(messages, &box->base.pool, sdu))",
+            f"            {lose}SL_LOSS_LIMIT);",
+            "        return;",
+            "    }",
+            "    bool kept = messages->used != 0;",
+            "    sl_bytes rest = sl_messages_join(messages, &box->base.pool, &box->base.scratch, sdu);",
+            "    if (kept && !rest.captured)",
+            f"        {lose}SL_LOSS_LIMIT);",
+            "    uint64_t want = 0;",
+            "    while (rest.captured) {",
+            "        if (messages->state == SL_MESSAGES_LOST) {",
+            f"            lost_{w}(box, (sl_bytes){{0}}, messages->cause);",
+            f"            messages->state = {'SL_MESSAGES_SEARCHING' if self.layer.resyncs else 'SL_MESSAGES_OVER'};",
+            *([] if self.layer.resyncs else ["            return;"]),
+            "        }",
+            f"        want = frame_{w}(box, rest, messages->state == SL_MESSAGES_SEARCHING);",
+            "        if (want == SL_MESSAGE_INCOMPLETE)",
+            "            break;",
+            "        if (want >= SL_MESSAGE_TOO_LONG) {",
+            "            if (messages->state == SL_MESSAGES_SEARCHING)",
+            "                rest = sl_bytes_slice(rest, 1, UINT64_MAX);",
+            "            else",
+            f"                {lose}want == SL_MESSAGE_TOO_LONG ? SL_LOSS_LIMIT : SL_LOSS_MALFORMED);",
+            "            want = 0;",
+            "            continue;",
+            "        }",
+            "        messages->state = SL_MESSAGES_FOUND;",
+            "        if (want > rest.captured)",
+            "            break;",
+            f"        if (SL_LIKELY(box->base.depth < {self.names.program.depth}))",
+            f"            layer_{w}(box, sl_bytes_slice(rest, 0, want));",
+            "        else",
+            "            " + deep,
+            "        rest = sl_bytes_slice(rest, want, UINT64_MAX);",
+            "        want = 0;",
+            "    }",
+            "    messages->want = (uint32_t)want;",
+            "    if (rest.captured && !sl_messages_keep(messages, &box->base.pool, rest))",
+            f"        {lose}SL_LOSS_LIMIT);",
+            "}",
+        ]
 
     def _locals(self, graph: Graph) -> list[str]:
         parameters = {reg.name for reg in graph.parameters}
@@ -311,6 +376,8 @@ class LayerWriter:
             out.append(f"{place(reg)} = {number(own.get(reg, init))};")
         for side in range(table.sides):
             out.append(f"sl_sequence_reset(&inst->sequence[{side}], &rules_{self.word});")
+            if table.messages:
+                out.append(f"sl_messages_reset(&inst->messages[{side}]);")
         if stored_instance:
             for name in self.states():
                 out.append(f"memset(&inst->{name}_state, 0, sizeof inst->{name}_state);")
@@ -333,6 +400,8 @@ class LayerWriter:
         table = self.table
         assert table is not None
         out = [f"sl_sequence_clear(&inst->sequence[{side}], &rules_{self.word}, &box->base.pool);" for side in range(table.sides)]
+        if table.messages:
+            out += [f"sl_messages_drop(&inst->messages[{side}], &box->base.pool);" for side in range(table.sides)]
         reasons = [self.names.counters.index(self.layer.name, f"ended:{reason}") for reason in END_REASONS]
         first = reasons[0]
         assert reasons == list(range(first, first + len(reasons)))
@@ -465,7 +534,7 @@ class LayerWriter:
     # outside
 
     def _instance_pointer(self) -> str:
-        if self.table is None:
+        if self.table is None or self._kind in ("frame", "lost"):
             return "NULL"
         return "inst->head.slot == SL_SLOT_FRESH ? NULL : &inst->head" if self.may_be_fresh else "&inst->head"
 
@@ -501,6 +570,16 @@ class LayerWriter:
         # also where layers lie in no loop: instances that end on the way nest further
         deep = self.names.counters.add("box", "too deep")
         return [f"if (SL_LIKELY(box->base.depth < {self.names.program.depth}))", "    " + call, "else", "    " + deep]
+
+    def _next_messages(self, i: ir.NextMessages) -> list[str]:
+        return [f"messages_{identifier(i.layer)}(box, {self._messages_of(i.side)}, {emit(i.sdu)});"]
+
+    def _lose_messages(self, i: ir.LoseMessages) -> list[str]:
+        return [f"sl_messages_lose({self._messages_of(i.side)}, &box->base.pool, SL_LOSS_GAP);"]
+
+    def _messages_of(self, side: Expr) -> str:
+        assert self.table is not None
+        return f"&inst->messages[{emit(side) if self.table.sides > 1 else '0'}]"
 
     def _counter(self, i: ir.Count) -> list[str]:
         return [self._count(i.counter)]
@@ -568,6 +647,8 @@ _WRITERS = {
     ir.Drain: LayerWriter._drain,
     ir.Call: LayerWriter._call,
     ir.NextLayer: LayerWriter._next_layer,
+    ir.NextMessages: LayerWriter._next_messages,
+    ir.LoseMessages: LayerWriter._lose_messages,
     ir.Count: LayerWriter._counter,
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sluice.codegen.names import identifier, member, storage
 from sluice.ir.expression import Reg
 from sluice.ir.graph import KeyPart, LayerProgram, Program
+from sluice.ir.instruction import NextMessages
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ class Table:
     half: int
     parts: list[KeyWord]
     sides: int
+
+    @property
+    def messages(self) -> bool:
+        """Whether a layer above takes messages from the streams of its instances."""
+        return any(isinstance(i, NextMessages) for layer in self.layers for i in layer.main.instructions())
 
     @property
     def words(self) -> int:
@@ -97,6 +103,8 @@ def struct_text(table: Table, states: list[str]) -> list[str]:
     out.append("    uint8_t swapped;   /* the higher half of the key is the active side's */")
     if table.sides:
         out.append(f"    struct sl_sequence sequence[{table.sides}];")
+        if table.messages:
+            out.append(f"    struct sl_messages messages[{table.sides}];")
     for name in states:
         out.append(f"    {name}_state_type {name}_state __attribute__((aligned(8)));")
     out.append("};")

@@ -18,7 +18,7 @@ from typing import Any
 
 from sluice.codegen.layout import KeyWord, key_words
 from sluice.ir.graph import EventShape, LayerProgram, Program
-from sluice.lang.events import END_REASONS, GAP_CAUSES
+from sluice.lang.events import END_REASONS, GAP_CAUSES, LOSS_CAUSES
 
 _HEAD = struct.Struct("<IHHQQQ")
 _NUMBER = struct.Struct("<Q")
@@ -93,7 +93,7 @@ class Decoder:
                 values[name] = _NUMBER.unpack_from(batch, at)[0]
                 at += 8
         if not shape.callback and "cause" in values:
-            values["cause"] = GAP_CAUSES[values["cause"]]
+            values["cause"] = (LOSS_CAUSES if shape.name == "lost" else GAP_CAUSES)[values["cause"]]
         if not shape.callback and "reason" in values:
             values["reason"] = END_REASONS[values["reason"]]
         return Seen(layer.name, shape.name, instance, side, time, packet, values, key)

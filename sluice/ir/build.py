@@ -19,7 +19,7 @@ from sluice.lang.errors import DescriptionError
 from sluice.lang.expression import BYTES, Below, Expression
 from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
 from sluice.lang.prototype import Prototype
-from sluice.lang.stack import Layer, Stack
+from sluice.lang.stack import Branch, Layer, Stack
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class _StackBuilder:
             name=self.final[variant.name],
             scope=scope,
             hooks=hooks,
-            above=[Step(self.stack.branches[index], self.final[target]) for index, target in variant.above],
+            above=[self._step(self.stack.branches[index], self.final[target]) for index, target in variant.above],
             exports=list(exports.values()),
             offers=offers,
             options=self.options,
@@ -212,6 +212,16 @@ class _StackBuilder:
             loops=bool(table) and any(self._comes_again(other, table) for other in sharing),
         )
         return build_layer(context)
+
+    def _step(self, branch: Branch, target: str) -> Step:
+        messages = branch.upper.prototype.framing is not None
+        if messages and branch.lower.prototype.sequence is None:
+            raise DescriptionError(
+                f"layer '{branch.upper.name}' takes messages from a stream, and layer '{branch.lower.name}' has none",
+                "put it above a layer with p.seq, or leave p.message out.",
+                branch.where,
+            )
+        return Step(branch, target, messages)
 
     def _offer_slot(self, name: str, bits: int) -> Reg:
         slot = Reg(f"slot.{name}.{bits}", bits if bits <= 64 else 0)
@@ -275,6 +285,8 @@ def _expressions(layer: Layer, stack: Stack) -> list[Expression]:
         found += [t.condition for t in p.machine.transitions.values() if t.condition is not None]
     for event in p.events.defined.values():
         found += action_expressions(event.action)
+    if p.framing is not None:
+        found += [item for item in (p.framing.length, p.framing.resync) if item is not None]
     found += [r.condition for r in p.requirements] + list(p.offers.values())
     found += [b.condition for b in stack.above(layer) if b.condition is not None]
     return [item for expression in found for item in nested(expression)]

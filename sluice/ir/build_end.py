@@ -6,7 +6,19 @@ from sluice.ir.build_events import EventBuilder
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Reg
 from sluice.ir.graph import Graph
-from sluice.ir.instruction import Branch, Count, DestroyInst, Drain, GiveUpSeq, Goto, NextLayer, Return, WaitingSeq
+from sluice.ir.instruction import (
+    Branch,
+    Count,
+    DestroyInst,
+    Drain,
+    GiveUpSeq,
+    Goto,
+    LoseMessages,
+    NextLayer,
+    NextMessages,
+    Return,
+    WaitingSeq,
+)
 from sluice.ir.layer_state import (
     ABOVE,
     ALL,
@@ -19,6 +31,7 @@ from sluice.ir.layer_state import (
     REASON_NUMBER,
     STORED,
     LayerState,
+    Step,
     has_assemble,
 )
 from sluice.ir.scope import SDU, SIDE, UNIT
@@ -59,6 +72,8 @@ def drain_graph(layer: LayerState) -> Graph:
         out.assign(cause, CAUSE)
         with out.when(cut, "cut by snap length"):
             out.assign(cause, Const(CAUSE_NUMBER["snaplen"]))
+        if any(step.messages for step in layer.context.above):
+            out.emit(LoseMessages(SIDE))
         events.happens("gap", {"offset": offset, "length": length, "cause": cause})
         out.emit(Goto(loop))
         out.block(done)
@@ -77,9 +92,17 @@ def _pass_on(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None
         out.assign(BUSY, ONE)
     for number, step in enumerate(layer.context.above):
         with out.when(Binary("==", ABOVE, Const(number + 1)), f"to {step.target}"):
-            out.emit(NextLayer(step.target, SDU))
+            pass_to(step, out)
     if layer.context.loops:
         out.assign(BUSY, was_busy)
+
+
+def pass_to(step: Step, out: GraphBuilder) -> None:
+    """The SDU goes to a layer above, as it is or cut into messages."""
+    if step.messages:
+        out.emit(NextMessages(step.target, SDU, SIDE))
+    else:
+        out.emit(NextLayer(step.target, SDU))
 
 
 def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:

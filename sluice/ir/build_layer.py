@@ -5,15 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
-from sluice.ir.build_end import drain_graph, end_graph, fill_slots
+from sluice.ir.build_end import drain_graph, end_graph, fill_slots, pass_to
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_header import HeaderBuilder
 from sluice.ir.build_machine import MachineBuilder
+from sluice.ir.build_message import frame_graph, lost_graph
 from sluice.ir.build_sequence import SequenceBuilder, end_fresh
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg
 from sluice.ir.graph import Graph, InstanceLayout, KeyPart, LayerProgram, Rules, State
-from sluice.ir.instruction import Branch, CreateInst, EndInst, FreshInst, Goto, Lookup, NextLayer, SettleSeq, Touch
+from sluice.ir.instruction import Branch, CreateInst, EndInst, FreshInst, Goto, Lookup, SettleSeq, Touch
 from sluice.ir.layer_state import (
     ABOVE,
     ASSEMBLED,
@@ -51,6 +52,7 @@ def build_layer(context: LayerContext) -> LayerProgram:
     main = _MainBuilder(layer).build()
     drain = drain_graph(layer) if layer.sequence is not None and not layer.sequence.whole else None
     end = end_graph(layer) if layer.has_instance else None
+    framing = layer.prototype.framing
     states: tuple[State, ...] = ()
     if layer.machine is not None:
         states = tuple(State(s.name, s.accept, s.closed) for s in layer.machine.states())
@@ -61,6 +63,9 @@ def build_layer(context: LayerContext) -> LayerProgram:
         main=main,
         drain=drain,
         end=end,
+        frame=frame_graph(layer) if framing is not None else None,
+        lost=lost_graph(layer) if framing is not None else None,
+        resyncs=framing is not None and framing.resync is not None,
         instance=_instance_layout(layer),
         rules=_rules(layer),
         states=states,
@@ -442,7 +447,7 @@ class _MainBuilder:
                 out.assign(ABOVE, Const(number + 1))
             if layer.context.loops and layer.has_instance:
                 out.assign(BUSY, ONE)
-            out.emit(NextLayer(step.target, SDU))
+            pass_to(step, out)
             if layer.context.loops and layer.has_instance:
                 out.assign(BUSY, ZERO)
             out.assign(PASSED, ONE)

@@ -34,12 +34,10 @@ def map_graphs(program: Program, change: Callable[[LayerProgram, Graph], Graph])
 
 
 def _map_layer(layer: LayerProgram, change: Callable[[LayerProgram, Graph], Graph]) -> LayerProgram:
-    main = change(layer, layer.main)
-    drain = layer.drain and change(layer, layer.drain)
-    end = layer.end and change(layer, layer.end)
-    if main is layer.main and drain is layer.drain and end is layer.end:
+    changed = {kind: change(layer, graph) for kind, graph in layer.graphs_by_kind()}
+    if all(changed[kind] is graph for kind, graph in layer.graphs_by_kind()):
         return layer
-    return dataclasses.replace(layer, main=main, drain=drain, end=end)
+    return dataclasses.replace(layer, **changed)
 
 
 def copy_program(program: Program) -> Program:

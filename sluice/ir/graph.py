@@ -143,11 +143,15 @@ class EventShape:
     where: str = ""
 
 
+GRAPH_KINDS = ("main", "drain", "end", "frame", "lost")
+
+
 @dataclass
 class LayerProgram:
     """A layer, compiled for one kind of layers below it.
 
-    `name` is unique in the program; `layer` is what the user called it; `prototype` the parser's name.
+    `name` is unique in the program; `layer` is what the user called it; `prototype` the parser's name. `resyncs`:
+    where the thread of messages was lost, it looks for the next start.
     """
 
     name: str
@@ -156,6 +160,9 @@ class LayerProgram:
     main: Graph
     drain: Graph | None = None
     end: Graph | None = None
+    frame: Graph | None = None
+    lost: Graph | None = None
+    resyncs: bool = False
     instance: InstanceLayout | None = None
     rules: Rules | None = None
     states: tuple[State, ...] = ()
@@ -165,12 +172,17 @@ class LayerProgram:
     home: int = 0
 
     def graphs(self) -> Iterator[Graph]:
-        """Its main graph and, where it has instances, those that drain and end them."""
-        yield self.main
-        if self.drain is not None:
-            yield self.drain
-        if self.end is not None:
-            yield self.end
+        """Its main graph; where it has instances, those that drain and end them; where it takes messages from a
+        stream, the one that tells how long the next is and the one that tells that the thread was lost.
+        """
+        yield from (graph for _, graph in self.graphs_by_kind())
+
+    def graphs_by_kind(self) -> Iterator[tuple[str, Graph]]:
+        """Its graphs with the names of their fields: main, drain, end, frame, lost."""
+        for kind in GRAPH_KINDS:
+            graph = getattr(self, kind)
+            if graph is not None:
+                yield kind, graph
 
     def outcomes(self) -> list[str]:
         """All outcomes that packets have in this layer, in order of appearance."""

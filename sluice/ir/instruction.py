@@ -487,6 +487,20 @@ class NextLayer(Instruction):
     sdu: Expr = read()
 
 
+@effects(reads=(R.CONTEXT,), runs=True, instance=True, sequence=True)
+class NextMessages(NextLayer):
+    """Cut what the side's stream brings into messages, and run the graph of `layer` on each that is whole."""
+
+    side: Expr = read()
+
+
+@effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
+class LoseMessages(Instruction):
+    """The side's stream has a gap: what was kept of a message is of no use, and where the next begins is unknown."""
+
+    side: Expr = read()
+
+
 @effects(writes=(R.COUNTERS,))
 class Count(Instruction):
     """Add one to a counter of the layer."""

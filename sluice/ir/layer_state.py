@@ -44,10 +44,14 @@ CAUSE_NUMBER = {name: number for number, name in enumerate(GAP_CAUSES)}
 
 @dataclass
 class Step:
-    """A step to a layer above: the user's line, and the layer program that it leads to."""
+    """A step to a layer above: the user's line, and the layer program that it leads to.
+
+    `messages`: that layer takes messages from the stream.
+    """
 
     branch: StackBranch
     target: str
+    messages: bool = False
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluice.lang.choice import Choice, If
+from sluice.lang.choice import Choice, Else, If
 from sluice.lang.errors import DescriptionError, described
 from sluice.lang.expression import BYTES, NUMBER, Below, Expression, FieldValue, to_expression
 from sluice.lang.layout import Field, LayoutType
@@ -29,6 +29,8 @@ class Block(Action):
         for action in actions:
             if isinstance(action, If):
                 raise action.without_body()
+            if isinstance(action, Else):
+                raise action.without_if()
             if isinstance(action, Choice):
                 for branch in action.branches():
                     block(branch)

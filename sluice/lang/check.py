@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sluice.lang.action import Action, Assemble, Assign, Block, Callback
 from sluice.lang.choice import Choice
-from sluice.lang.errors import DescriptionError
+from sluice.lang.errors import DescriptionError, did_you_mean
 from sluice.lang.events import Event
-from sluice.lang.expression import EventValue, Expression, FieldValue, Property, Taken, children
+from sluice.lang.expression import Below, EventValue, Expression, FieldValue, Property, Taken, children
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType
 from sluice.lang.prototype import OF_INSTANCE, Prototype
 from sluice.lang.stack import Stack
@@ -63,19 +63,34 @@ LATER = Place("", (), (), True, True, "")
 
 def check(stack: Stack) -> None:
     """Raise DescriptionError, with the line that uses it, for what a parser of `stack` asks for in vain."""
+    offered = _offered(stack)
     seen: list[Prototype] = []
     for layer in stack.layers.values():
         if layer.prototype not in seen:
             seen.append(layer.prototype)
-            _Checker(stack, layer.prototype).check()
+            _Checker(stack, layer.prototype, offered).check()
+
+
+def _offered(stack: Stack) -> dict[str, set[str]]:
+    """For every layer the names that layers below it offer."""
+    found: dict[str, set[str]] = {name: set() for name in stack.layers}
+    changed = True
+    while changed:
+        changed = False
+        for branch in stack.branches:
+            names = found[branch.lower.name] | set(branch.lower.prototype.offers)
+            changed |= not names <= found[branch.upper.name]
+            found[branch.upper.name] |= names
+    return found
 
 
 class _Checker:
     """The checks of one parser."""
 
-    def __init__(self, stack: Stack, prototype: Prototype) -> None:
+    def __init__(self, stack: Stack, prototype: Prototype, offered: dict[str, set[str]]) -> None:
         self.prototype = prototype
-        layers = [layer for layer in stack.layers.values() if layer.prototype is prototype]
+        self.offered = offered
+        self.layers = layers = [layer for layer in stack.layers.values() if layer.prototype is prototype]
         self.own = (prototype, *layers)
         self.steps = [branch for branch in stack.branches if branch.lower in layers]
         self.data = [
@@ -185,6 +200,8 @@ class _Checker:
         for item, where in _parts(*use):
             if isinstance(item, Field):
                 self._known(self._group(item, where), item.name, place, where)
+            elif isinstance(item, Below):
+                self._below(item, where)
             elif isinstance(item, EventValue):
                 self._event_value(item, event, where)
             elif not isinstance(item, (FieldValue, Property, Taken)) or item.owner not in self.own:
@@ -244,6 +261,19 @@ class _Checker:
                 f"use it in an event related to it: p.event_relation += p.event.{name} >> p.event.yours.",
                 where,
             )
+
+    def _below(self, item: Below, where: Where) -> None:
+        """What is asked of below is offered there, on some way at least."""
+        for layer in self.layers:
+            names = self.offered[layer.name]
+            if item.owner in self.own and item.name not in names:
+                advice = f"a parser below must say p.offer({item.name}=...)."
+                if names:
+                    advice = (
+                        did_you_mean(item.name, names)
+                        + f" Or a parser below must say p.offer({item.name}=...)."
+                    )
+                raise DescriptionError(f"no layer below {layer.title} offers '{item.name}'", advice, where)
 
     def _causes(self, name: str) -> set[str]:
         """Built-in events that have happened whenever event `name` does."""

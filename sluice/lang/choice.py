@@ -20,10 +20,14 @@ class Else:
     def __init__(self) -> None:
         self.where = here()
 
-    def _alone(self, other: object) -> Any:
-        raise DescriptionError(
+    def without_if(self) -> DescriptionError:
+        """The error for an Else() that does not stand behind the body of an If."""
+        return DescriptionError(
             "an Else() without its If(...)", "write If(condition) >> a >> Else() >> b.", self.where
         )
+
+    def _alone(self, other: object) -> Any:
+        raise self.without_if()
 
     __rshift__ = __rrshift__ = __add__ = __radd__ = _alone
 

@@ -37,6 +37,7 @@ GAP_CAUSES = ("limit", "timeout", "close", "snaplen")
 """Why bytes were given up, by the number that event `gap` brings along: a limit of the sequence was reached,
 the instance timed out, it ended otherwise, the snap length cut them off."""
 
+LOSS_CAUSES = ("limit", "gap", "malformed")
 END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
 """Why an instance ended, by the number that event `end` brings along: its machine reached a state that
 accepts, no packet for its timeout, a restart transition, it made room for others, end of input, a limit (of a

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 NUMBER = "number"
 BYTES = "bytes"
 
-_ADVICE_LOGIC = (
-    "write '&' for and, '|' for or, '~' for not, with each comparison in parentheses; "
-    "(a <= x) & (x < b) for a <= x < b; one_of(x, a, b) for x in (a, b)."
-)
-
 
 class Expression:
     """A value that a packet decides. `kind` is NUMBER or BYTES."""
@@ -39,7 +34,8 @@ class Expression:
     def __bool__(self) -> NoReturn:
         raise DescriptionError(
             "an expression has no truth value while the stack is being described",
-            "put it into If(...) or Pred(...), and " + _ADVICE_LOGIC,
+            "put it into If(...) or Pred(...); for and, or, not write &, |, ~ with each comparison in "
+            "parentheses, for x in (a, b) write one_of(x, a, b).",
         )
 
     def __iter__(self) -> NoReturn:

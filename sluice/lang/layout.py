@@ -293,12 +293,14 @@ class HeaderFormat:
     """Parts of a header one behind the other: layouts, If(...) >> layout, AnyUntil(...)."""
 
     def __init__(self, parts: list[Any]) -> None:
-        from sluice.lang.choice import Choice, If
+        from sluice.lang.choice import Choice, Else, If
 
         plain: list[LayoutType] = []
         for part in parts:
             if isinstance(part, If):
                 raise part.without_body()
+            if isinstance(part, Else):
+                raise part.without_if()
             if isinstance(part, LayoutType):
                 if part in plain:
                     raise DescriptionError(

@@ -11,7 +11,7 @@ class Length:
     """How long a layer's next message is, so that it sees whole messages however the stream was cut.
 
     length: bytes of the whole message, its header included, from fields of the header.
-    limit: 1 to 2^30; a longer message is not believed.
+    limit: 1 to 131072; a longer message is not believed.
     resync: what holds of a header where a message begins. Behind a gap, or behind something that is no message, the
         next start is looked for byte by byte; without resync nothing more of that side is understood.
     Either way event `lost` says so, with its cause (see LOSS_CAUSES).
@@ -26,6 +26,6 @@ class Length:
                 raise DescriptionError(
                     f"the {what} of a message is bytes", "give a number made of header fields.", self.where
                 )
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 1 << 30:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise DescriptionError(f"limit={limit!r}", "a message has 1 to 2^30 bytes.", self.where)
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 1 << 17:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(f"limit={limit!r}", "a message has 1 to 131072 bytes.", self.where)
         self.limit = limit

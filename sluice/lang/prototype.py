@@ -312,6 +312,7 @@ class Prototype(Parser):
     requirements: list[Requirement]
     events: Events
     relations: Relations
+    framing: Length | None
     _timeout: float | None
     _buffer_data: bool
 
@@ -336,6 +337,7 @@ class Prototype(Parser):
             requirements=[],
             events=Events(self),
             relations=Relations(self),
+            framing=None,
             _timeout=None,
             _buffer_data=True,
         )

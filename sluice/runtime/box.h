@@ -5,6 +5,7 @@
 #define SL_BOX_H
 
 #include "io/capture.h"
+#include "messages.h"
 #include "pool.h"
 #include "sequence.h"
 #include "table.h"
@@ -129,6 +130,7 @@ struct sl_on_rexmit { uint64_t offset, length; sl_bytes new_bytes, old; };
 struct sl_on_out_of_wnd { char nothing; };
 struct sl_on_gap { uint64_t offset, length, cause; };
 struct sl_on_end { uint64_t reason; };
+struct sl_on_lost { uint64_t cause; };
 
 /* The instance's number, from 1 in order of creation; 0 where there is none. */
 static inline uint64_t sl_event_number(const struct sl_event *event) {

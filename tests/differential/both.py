@@ -12,7 +12,7 @@ from sluice.engine.box import Box, CompiledStack, Frame, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
 from sluice.ir.build import Hook
 from sluice.ir.interpreter import Interpreter
-from sluice.lang.events import BUILT_IN, END_REASONS, GAP_CAUSES
+from sluice.lang.events import BUILT_IN, END_REASONS, GAP_CAUSES, LOSS_CAUSES
 from sluice.lang.stack import Stack
 
 NOT_MODELLED = ("no memory",)
@@ -45,7 +45,7 @@ def run_compiled(made: CompiledStack, packets: Iterable[Packet], settings: Setti
     events: list[Any] = []
 
     def saw(event: Seen) -> None:
-        values = tuple(_number(name, value) for name, value in event.values.items())
+        values = tuple(_number(event.name, name, value) for name, value in event.values.items())
         events.append((event.layer, event.name, event.instance, event.side, values))
 
     handlers = [(hook.layer, hook.event, saw) for hook in made.functions.python]
@@ -56,9 +56,9 @@ def run_compiled(made: CompiledStack, packets: Iterable[Packet], settings: Setti
         return events, box.counters()
 
 
-def _number(name: str, value: Any) -> Any:
+def _number(event: str, name: str, value: Any) -> Any:
     if name == "cause" and isinstance(value, str):
-        return GAP_CAUSES.index(value)
+        return (LOSS_CAUSES if event == "lost" else GAP_CAUSES).index(value)
     if name == "reason" and isinstance(value, str):
         return END_REASONS.index(value)
     return value

@@ -40,6 +40,8 @@ class LayerState:
     main: Code
     drain: Code | None = None
     end: Code | None = None
+    frame: Code | None = None
+    lost: Code | None = None
 
 
 @dataclass(slots=True)
@@ -82,6 +84,26 @@ class Box:
         for register, value in zip(numbers, (side, cause, everything), strict=True):
             inner.numbers[register.name] = value
         return run(code, inner)
+
+    def frame(self, layer: LayerState, unit: Bytes, searching: int, context: Context) -> int:
+        """How long the message is that begins with the unit: the result of the layer's frame graph."""
+        graph, code = layer.program.frame, layer.frame
+        if graph is None or code is None:
+            raise InterpreterError(f"layer '{layer.program.name}' has no frame graph")
+        inner = Frame(unit, context, 0)
+        inner.strings[graph.parameters[0].name] = unit
+        inner.numbers[graph.parameters[1].name] = searching
+        return run(code, inner)
+
+    def lost(self, layer: LayerState, cause: int, context: Context) -> None:
+        """Nobody knows where the layer's next message begins."""
+        graph, code = layer.program.lost, layer.lost
+        if graph is None or code is None:
+            raise InterpreterError(f"layer '{layer.program.name}' takes no messages")
+        inner = Frame(EMPTY, context, 0)
+        inner.strings[graph.parameters[0].name] = EMPTY
+        inner.numbers[graph.parameters[1].name] = cause
+        run(code, inner)
 
     # --- instances ------------------------------------------------------------------------------------------
 

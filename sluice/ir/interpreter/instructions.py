@@ -15,6 +15,7 @@ from sluice.ir.graph import Graph, Rules
 from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.expressions import assign, number, set_number, set_string, string, unset, value
 from sluice.ir.interpreter.frame import Code, Frame, Operation
+from sluice.ir.interpreter.messages import GAP
 from sluice.ir.interpreter.sequence import Sequence, in_window
 from sluice.ir.interpreter.table import Key
 from sluice.ir.interpreter.value import InterpreterError, clip
@@ -427,6 +428,29 @@ def _call(call: ir.Call, compiler: Compiler) -> Operation:
         events.append(Event(layer, name, instance.number if instance else 0, side(frame), plain))
 
     return operation
+
+
+@_for(ir.NextMessages)
+def _next_messages(following: ir.NextMessages, compiler: Compiler) -> Operation:
+    box, name, sdu, side = compiler.box, following.layer, string(following.sdu), number(following.side)
+
+    def operation(frame: Frame) -> None:
+        layer, context, depth = box.layers[name], frame.context, frame.depth
+        frame.current.messages[side(frame)].take(
+            sdu(frame)[0],
+            lambda unit, searching: box.frame(layer, unit, searching, context),
+            lambda unit: box.enter(name, unit, context, depth + 1),
+            lambda cause: box.lost(layer, cause, context),
+            layer.program.resyncs,
+        )
+
+    return operation
+
+
+@_for(ir.LoseMessages)
+def _lose_messages(lose: ir.LoseMessages, compiler: Compiler) -> Operation:
+    side = number(lose.side)
+    return lambda frame: frame.current.messages[side(frame)].lose(GAP)
 
 
 @_for(ir.NextLayer)

@@ -53,6 +53,8 @@ class Interpreter:
             state.main = compiler.graph(layer.main)
             state.drain = compiler.graph(layer.drain) if layer.drain is not None else None
             state.end = compiler.graph(layer.end) if layer.end is not None else None
+            state.frame = compiler.graph(layer.frame) if layer.frame is not None else None
+            state.lost = compiler.graph(layer.lost) if layer.lost is not None else None
         self._roots = dict(program.roots)
         self._counts = {"packets": 0, "bytes": 0, "unknown link type": 0}
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + CALLS_PER_LAYER * program.depth))

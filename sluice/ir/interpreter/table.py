@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sluice.ir.interpreter.messages import Messages
 from sluice.ir.interpreter.sequence import Sequence
 from sluice.ir.interpreter.value import Registers
 
@@ -31,7 +32,7 @@ class Instance:
     begun, and does not begin again.
     """
 
-    __slots__ = ("deadline", "ending", "fields", "key", "number", "sequences", "slot", "swapped")
+    __slots__ = ("deadline", "ending", "fields", "key", "messages", "number", "sequences", "slot", "swapped")
 
     def __init__(
         self, fields: Registers[int], sequences: list[Sequence], key: Key = (), swapped: bool = False
@@ -41,6 +42,7 @@ class Instance:
         self.swapped = swapped
         self.fields = fields
         self.sequences = sequences
+        self.messages = [Messages() for _ in sequences]
         self.deadline = NEVER
         self.slot = -1
         self.ending = False

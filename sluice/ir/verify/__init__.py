@@ -43,9 +43,8 @@ def verify(program: Program, before: Program | None = None) -> None:
 def _subjects(program: Program) -> Iterator[Subject]:
     whole = Whole(program)
     for layer in program.layers.values():
-        for kind, graph in ((MAIN, layer.main), (DRAIN, layer.drain), (END, layer.end)):
-            if graph is not None:
-                yield Subject(whole, layer, kind, graph)
+        for kind, graph in layer.graphs_by_kind():
+            yield Subject(whole, layer, kind, graph)
 
 
 def _taken_over(program: Program, before: Program) -> set[int]:
@@ -56,8 +55,8 @@ def _taken_over(program: Program, before: Program) -> set[int]:
     for name, layer in program.layers.items():
         old = before.layers[name]
         around = (old.instance, old.rules, old.events) == (layer.instance, layer.rules, layer.events)
-        for graph, then in ((layer.main, old.main), (layer.drain, old.drain), (layer.end, old.end)):
-            if graph is then and around:
+        for kind, graph in layer.graphs_by_kind():
+            if graph is getattr(old, kind) and around:
                 found.add(id(graph))
     return found
 

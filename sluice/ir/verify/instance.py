@@ -21,7 +21,7 @@ from sluice.ir.instruction import (
     Instruction,
     Lookup,
 )
-from sluice.ir.verify.subject import MAIN, Subject
+from sluice.ir.verify.subject import DRAIN, END, Subject
 
 RULE = "instance"
 
@@ -45,7 +45,7 @@ MAYBE = Presence("on some paths there is none")
 def check(subject: Subject) -> None:
     """No instance is used that may not be there, and no field that it does not have."""
     _layout(subject)
-    start = ABSENT if subject.kind == MAIN else PRESENT
+    start = PRESENT if subject.kind in (DRAIN, END) else ABSENT
     facts = forward(subject.graph, start, _flow, _meet)
     for name, known in facts.items():
         for block, instruction, written, read in subject.steps[name]:

@@ -38,6 +38,7 @@ BYTES = {
     ("InsertSeq", "data"),
     ("Assemble", "target"),
     ("NextLayer", "sdu"),
+    ("NextMessages", "sdu"),
 }
 EITHER = {
     ("Assign", "target"),

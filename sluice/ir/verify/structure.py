@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from sluice.ir.graph import Block
-from sluice.ir.instruction import DestroyInst, Drain, End, EndInst, Instruction, NextLayer, Return, Terminator
-from sluice.ir.verify.subject import DRAIN, END, MAIN, Subject
+from sluice.ir.instruction import (
+    DestroyInst,
+    Drain,
+    End,
+    EndInst,
+    Instruction,
+    LoseMessages,
+    NextLayer,
+    NextMessages,
+    Return,
+    Terminator,
+)
+from sluice.ir.verify.subject import DRAIN, END, FRAME, LOST, MAIN, Subject
 
 RULE = "structure"
 
@@ -12,10 +23,12 @@ RULE = "structure"
 # while it drains, would not come back.
 PLACES: dict[type[Instruction], tuple[str, ...]] = {
     End: (MAIN,),
-    Return: (DRAIN, END),
+    Return: (DRAIN, END, FRAME, LOST),
     DestroyInst: (END,),
     EndInst: (MAIN,),
     Drain: (MAIN, END),
+    NextLayer: (MAIN, DRAIN),
+    LoseMessages: (DRAIN,),
 }
 
 
@@ -51,3 +64,5 @@ def _check_block(subject: Subject, block: Block) -> None:
             )
         if isinstance(instruction, NextLayer) and instruction.layer not in subject.whole.program.layers:
             subject.fail(RULE, f"layer '{instruction.layer}' does not exist", block, instruction)
+        if isinstance(instruction, NextMessages) and subject.whole.program.layers[instruction.layer].frame is None:
+            subject.fail(RULE, f"layer '{instruction.layer}' does not take messages", block, instruction)

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import NamedTuple, NoReturn
 
 from sluice.ir.expression import Reg
-from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.graph import GRAPH_KINDS, Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Instruction, NextLayer
 from sluice.ir.text import print_instruction
 from sluice.lang.where import NOWHERE, Where
 
-MAIN, DRAIN, END = "main", "drain", "end"
+MAIN, DRAIN, END, FRAME, LOST = GRAPH_KINDS
 
 
 class VerifyError(Exception):

@@ -1,0 +1,92 @@
+"""The graphs of a layer that takes messages from a byte stream: how long the next one is, and that the thread was lost."""
+
+from __future__ import annotations
+
+from sluice.ir.build_events import EventBuilder
+from sluice.ir.build_header import HeaderBuilder
+from sluice.ir.builder import GraphBuilder
+from sluice.ir.expression import MASK, ZERO, Binary, Const, Expr, Reg
+from sluice.ir.graph import Block, Graph
+from sluice.ir.instruction import Count, Return
+from sluice.ir.layer_state import CAUSE, LayerState
+from sluice.ir.scope import SIDE, UNIT, Scope, nested
+from sluice.lang.errors import DescriptionError
+from sluice.lang.expression import FieldValue, Property, Taken
+
+SEARCHING = Reg("local.searching", 1)
+LENGTH = Reg("local.length", 64)
+
+INCOMPLETE = ZERO
+"""What the frame graph returns when the header is not all there yet."""
+MALFORMED = Const(MASK)
+TOO_LONG = Const(MASK - 1)
+"""And when no message begins here: because of its header, or of its length. The runtime knows these numbers."""
+
+
+class _FrameGraph(GraphBuilder):
+    """A graph whose packets have no outcome: what would end one tells instead that no message begins here."""
+
+    def end_block(self, outcome: str) -> str:
+        name = "end " + outcome
+        if name not in self.graph.blocks:
+            result: Expr = INCOMPLETE if outcome == "malformed:header too short" else MALFORMED
+            self.graph.blocks[name] = Block(name, [Return(result, where=self.where)])
+        return name
+
+
+def frame_graph(layer: LayerState) -> Graph:
+    """How many bytes the message has that begins with the unit; `searching` asks the resync condition, too."""
+    framing = layer.prototype.framing
+    assert framing is not None
+    for expression in (framing.length, framing.resync):
+        for item in [] if expression is None else nested(expression):
+            if isinstance(item, Taken) or (isinstance(item, FieldValue) and item.group != "header"):
+                name = item.field.name if isinstance(item, FieldValue) else item.transition.name
+                raise DescriptionError(
+                    f"the message's length depends on '{name}', which is not known before the message is",
+                    "use header fields.",
+                    item.where,
+                )
+            if isinstance(item, Property) and item.name != "cursor":
+                raise DescriptionError(
+                    f"the message's length depends on '{item.name}', which is not known before the message is",
+                    "use header fields.",
+                    item.where,
+                )
+    if layer.prototype.format is None:
+        raise DescriptionError("a message without a header", "its length must stand in one: set p.header.", framing.where)
+    scope = Scope(layer.scope.layer, layer.scope.offers)
+    out = _FrameGraph(f"{layer.context.name}.frame", (UNIT, SEARCHING))
+    with out.at(framing.where):
+        HeaderBuilder(out, scope).build(layer.prototype.format)
+        bad, long = out.name("no message"), out.name("too long")
+        if framing.resync is not None:
+            with out.when(SEARCHING, "searching"):
+                out.unless(scope.number(framing.resync), "a message begins", bad)
+        out.assign(LENGTH, scope.number(framing.length))
+        out.unless(Binary(">=", LENGTH, Reg("mark.end", 32)), "holds its header", bad)
+        out.unless(Binary("!=", LENGTH, ZERO), "holds something", bad)
+        out.unless(Binary("<=", LENGTH, Const(framing.limit)), "within the limit", long)
+        out.emit(Return(LENGTH))
+        with out.aside(bad):
+            out.emit(Return(MALFORMED))
+        with out.aside(long):
+            out.emit(Return(TOO_LONG))
+    return out.finish()
+
+
+def lost_graph(layer: LayerState) -> Graph:
+    """Event `lost`: for `cause` it is not known where the next message begins."""
+    scope = layer.scope.without_packet()
+    out = GraphBuilder(f"{layer.context.name}.lost", (UNIT, CAUSE))
+    events = EventBuilder(layer, out, scope)
+    assert layer.prototype.framing is not None
+    with out.at(layer.prototype.framing.where):
+        out.assign(SIDE, ZERO)
+        events.clear_data()
+        out.emit(Count("lost"))
+        if layer.wanted("lost"):
+            events.happens("lost", {"cause": CAUSE})
+        out.emit(Return(ZERO))
+    return out.finish()
+

@@ -1,0 +1,95 @@
+/* What a side's stream has brought of a message that is not whole yet.
+ *
+ * Generated code cuts the stream into messages; here is what it keeps from one delivery to the next. A message whose
+ * length is known is only appended to until it is whole, so that a long one costs no more than its bytes. */
+#ifndef SL_MESSAGES_H
+#define SL_MESSAGES_H
+
+#include "bytes.h"
+#include "pool.h"
+
+/* What a frame graph returns instead of a length; see sluice/ir/build_message.py. */
+#define SL_MESSAGE_INCOMPLETE UINT64_C(0)
+#define SL_MESSAGE_MALFORMED UINT64_MAX
+#define SL_MESSAGE_TOO_LONG (UINT64_MAX - 1)
+
+enum sl_messages_state {
+    SL_MESSAGES_FOUND,       /* the next byte begins a message, or goes on with one */
+    SL_MESSAGES_LOST,        /* nobody knows, and nobody was told yet */
+    SL_MESSAGES_SEARCHING,   /* the next start is being looked for */
+    SL_MESSAGES_OVER,        /* nothing more is understood */
+};
+
+/* Why the thread was lost: the numbers of LOSS_CAUSES in the language. */
+enum sl_loss_cause { SL_LOSS_LIMIT, SL_LOSS_GAP, SL_LOSS_MALFORMED };
+
+struct sl_messages {
+    uint8_t *at;      /* from the pool; NULL while room is 0 */
+    uint32_t used;    /* bytes of an incomplete message */
+    uint32_t room;
+    uint32_t want;    /* how many it will have; 0 while its header is not all there */
+    uint8_t state;    /* enum sl_messages_state */
+    uint8_t cause;    /* of the loss, while state is LOST */
+};
+
+/* Nothing kept, at the beginning of a stream, in memory with any content. */
+static inline void sl_messages_reset(struct sl_messages *messages) { *messages = (struct sl_messages){0}; }
+
+/* Forgets what is kept and gives its memory back; the state stays. */
+static inline void sl_messages_drop(struct sl_messages *messages, struct sl_pool *pool) {
+    if (messages->room)
+        sl_pool_give(pool, messages->at, messages->room);
+    messages->at = NULL;
+    messages->used = messages->room = messages->want = 0;
+}
+
+/* What was kept is of no use any more, because of `cause`. A side that nothing is understood of stays so. */
+static inline void sl_messages_lose(struct sl_messages *messages, struct sl_pool *pool, uint8_t cause) {
+    sl_messages_drop(messages, pool);
+    if (messages->state != SL_MESSAGES_OVER && messages->state != SL_MESSAGES_LOST) {
+        messages->state = SL_MESSAGES_LOST;
+        messages->cause = cause;
+    }
+}
+
+/* Appends bytes. False when there is no memory; then what was kept is still there. */
+SL_COLD bool sl_messages_keep(struct sl_messages *messages, struct sl_pool *pool, sl_bytes bytes) {
+    uint64_t need = (uint64_t)messages->used + bytes.captured;
+    if (need > messages->room) {
+        uint64_t room = 64;
+        while (room < need || room < sl_min(messages->want, SL_POOL_MOST))
+            room *= 2;
+        uint8_t *larger = room <= SL_POOL_MOST ? sl_pool_take(pool, (size_t)room) : NULL;
+        if (!larger)
+            return false;
+        if (messages->used)
+            memcpy(larger, messages->at, messages->used);
+        if (messages->room)
+            sl_pool_give(pool, messages->at, messages->room);
+        messages->at = larger;
+        messages->room = (uint32_t)room;
+    }
+    if (bytes.captured)
+        memcpy(messages->at + messages->used, bytes.at, bytes.captured);
+    messages->used += bytes.captured;
+    return true;
+}
+
+/* What was kept and `more` behind it, as one slice; nothing is kept afterwards. `more` itself when nothing was; a copy
+ * in `scratch` otherwise, and an empty slice when that has no room. */
+static inline sl_bytes sl_messages_join(struct sl_messages *messages, struct sl_pool *pool, struct sl_scratch *scratch,
+                                        sl_bytes more) {
+    if (!messages->used)
+        return more;
+    uint32_t total = messages->used + more.captured;
+    uint8_t *at = sl_scratch_take(scratch, total);
+    if (at) {
+        memcpy(at, messages->at, messages->used);
+        if (more.captured)
+            memcpy(at + messages->used, more.at, more.captured);
+    }
+    sl_messages_drop(messages, pool);
+    return at ? (sl_bytes){at, total, total} : (sl_bytes){NULL, 0, 0};
+}
+
+#endif

@@ -4,7 +4,11 @@ PY := .venv/bin/python
 .PHONY: demo setup test lint format fuzz clean
 
 demo: setup
-	.venv/bin/sluice flows -r examples/first/capture.pcap --summary
+	.venv/bin/sluice run examples/first/hello.py -r examples/first/capture.pcap -f examples/first/hello.py
+	@mkdir -p build
+	.venv/bin/sluice flows -r examples/first/capture.pcap -o build/flows.jsonl
+	@echo "the flows are in build/flows.jsonl; the first TCP connection:"
+	@grep -m 1 '"proto":"tcp"' build/flows.jsonl
 
 setup:
 	@scripts/setup.sh

@@ -3,38 +3,230 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
 
+from sluice.cli.errors import CommandError
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
-from sluice.engine.functions import Wanted
+from sluice.engine.functions import READY, Wanted
+from sluice.ir.build import Hook
+from sluice.ir.graph import Program
+from sluice.lang.errors import did_you_mean
+from sluice.lang.events import BUILT_IN
 from sluice.lang.stack import Stack
+from sluice.passes.pipeline import UnknownPassError, select
+
+
+def add_command(
+    commands: Any, name: str, doc: str | None, action: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """A command's parser. Its help is the text of its file, the first line of which reads `sluice ...: what
+    it does.`
+    """
+    text = doc or ""
+    brief = text.split("\n", 1)[0].partition(": ")[2].rstrip(".")
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=brief, description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.set_defaults(action=action)
+    return parser
+
+
+def add_stack(parser: argparse.ArgumentParser) -> None:
+    """The argument STACK."""
+    parser.add_argument("stack", metavar="STACK", help="a name, or a Python file that describes a stack")
+
+
+def add_functions(
+    parser: argparse.ArgumentParser, what: str = "a ready function, a C file or a Python file"
+) -> None:
+    """The option -f."""
+    parser.add_argument(
+        "-f",
+        action="append",
+        default=[],
+        metavar="FUNCTION",
+        dest="functions",
+        help=f"{what}; may be given several times",
+    )
+
+
+def add_compile_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that compiles a stack."""
+    parser.add_argument(
+        "--checksums", action="store_true", help="verify checksums; packets with wrong ones are malformed"
+    )
+    parser.add_argument(
+        "--passes",
+        default="all",
+        metavar="all|none|LIST",
+        type=passes_of,
+        help="optimisation passes, by name, with commas",
+    )
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that runs a box."""
-    parser.add_argument("--idle", type=float, metavar="SECONDS", help="time out what was quiet for so long, in packet time")
-    parser.add_argument("--checksums", action="store_true", help="verify checksums; packets with wrong ones are malformed")
-    parser.add_argument("--passes", default="all", metavar="all|none|LIST", help="optimisation passes, by name, with commas")
-    parser.add_argument("--memory", type=int, default=1 << 30, metavar="BYTES", help="that all sequences together may hold")
-    parser.add_argument("--max-instances", type=int, default=1 << 22, metavar="N", help="connections (or datagrams) per table")
-    parser.add_argument("--seed", type=int, metavar="N", help="of the hashes; random unless given")
+    add_compile_options(parser)
+    parser.add_argument(
+        "--idle", type=_seconds, metavar="SECONDS", help="time out what was quiet for so long, in packet time"
+    )
+    parser.add_argument(
+        "--memory",
+        type=_bytes,
+        default=1 << 30,
+        metavar="BYTES",
+        help="that all sequences together may hold (default 1 GiB)",
+    )
+    parser.add_argument(
+        "--max-instances",
+        type=_instances,
+        default=1 << 22,
+        metavar="N",
+        help="connections (or datagrams) per table (default 4194304)",
+    )
+    parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes; random unless given")
+
+
+def _number(what: str, least: int, most: int) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        try:
+            value = int(text, 0)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"'{text}' is not {what} from {least} to {most}")
+        return value
+
+    return convert
+
+
+_bytes = _number("a number of bytes", 1 << 16, 1 << 48)
+_instances = _number("a number of instances", 1, 1 << 28)
+_seed = _number("a seed", 0, (1 << 64) - 1)
+repeats = _number("a number of runs", 1, 10_000)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number of seconds")
+    return value
 
 
 def passes_of(text: str) -> str | list[str]:
-    """The value of --passes."""
-    return text if text in ("all", "none") else [name.strip() for name in text.split(",") if name.strip()]
+    """The value of --passes: "all", "none", or names that exist."""
+    if text in ("all", "none"):
+        return text
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        check_pass(name)
+    return names
 
 
-def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace) -> CompiledStack:
+def check_pass(name: str) -> None:
+    """Raise CommandError when there is no pass of that name."""
+    try:
+        select([name])
+    except UnknownPassError as error:
+        raise CommandError(str(error)) from error
+
+
+def checks_of(options: argparse.Namespace) -> frozenset[str]:
+    """Optional checks that the command line asks for."""
+    return frozenset({"checksums"}) if options.checksums else frozenset()
+
+
+def check_input(path: str) -> None:
+    """Raise CommandError when a capture cannot be read, before anything is compiled or written for it."""
+    if os.path.isdir(path):
+        raise CommandError(f"{path}: is a directory; give a capture file (pcap or pcapng)")
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error
+
+
+def check_output(path: str, *inputs: str) -> None:
+    """Raise CommandError when a file cannot be written, or is one of the inputs."""
+    for given in inputs:
+        if os.path.exists(path) and os.path.exists(given) and os.path.samefile(path, given):
+            raise CommandError(
+                f"{path}: is the input as well, and would be overwritten; write to another file"
+            )
+    if os.path.isdir(path):
+        raise CommandError(f"{path}: is a directory; give the name of a file")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise CommandError(f"{path}: there is no directory {folder}")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise CommandError(f"{path}: cannot be written")
+
+
+def check_function_outputs(wanted: Wanted, *inputs: str) -> None:
+    """The same for the files that functions are told to write (`NAME:out=FILE`)."""
+    for text in wanted.options:
+        if text.startswith("out=") and len(text) > 4:
+            check_output(text[4:], *inputs)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a file. Raises CommandError with the reason when that is not possible."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error
+
+
+def compile_for(
+    stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh: bool = False
+) -> CompiledStack:
     """Compile a stack with the functions and options of the command line."""
     if wanted.track_only:
         for layer in stack.layers.values():
-            layer.prototype.buffer_data = False
-    checks = frozenset({"checksums"}) if options.checksums else frozenset[str]()
-    return compile_stack(stack, tuple(wanted.c), wanted.python_hooks(), passes_of(options.passes), checks)
+            setattr(layer.prototype, "buffer_data", False)  # noqa: B010 - the getter has another type
+    with _busy(f"compiling {stack.name or 'the stack'}"):
+        compiled = compile_stack(
+            stack, tuple(wanted.c), wanted.python_hooks(), options.passes, checks_of(options), fresh
+        )
+    check_hooks(compiled.program, wanted)
+    return compiled
+
+
+def check_hooks(program: Program, wanted: Wanted) -> None:
+    """Warn of events that the user's own functions listen to in vain, because the stack does not have them.
+
+    Ready functions are made for many stacks, so theirs are passed over.
+    """
+    hooks = [(Path(f.path).name, hook) for f in wanted.c if Path(f.path).parent != READY for hook in f.hooks]
+    hooks += [(f"{f.name}.py", Hook(layer, event)) for f in wanted.python for layer, event, _ in f.handlers]
+    for file, hook in hooks:
+        layers = list(program.layers.values())
+        if hook.layer != "*":
+            layers = [layer for layer in layers if hook.layer in (layer.name, layer.layer, layer.prototype)]
+        known = sorted(set(BUILT_IN) | {event for layer in layers for event in layer.events})
+        if not layers:
+            what = f"layer '{hook.layer}'"
+            advice = did_you_mean(hook.layer, {layer.layer for layer in program.layers.values()})
+        elif hook.event not in known:
+            what = f"event '{hook.event}' of '{hook.layer}'"
+            advice = did_you_mean(hook.event, known)
+        else:
+            continue
+        print(
+            f"sluice: warning: {file} listens to {what}, which the stack does not have; {advice}",
+            file=sys.stderr,
+        )
 
 
 def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
@@ -44,25 +236,58 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
 
 def run_file(compiled: CompiledStack, wanted: Wanted, settings: Settings, path: str) -> Outcome:
     """Run a box over a file, with progress on a terminal."""
-    with Box(compiled, settings, wanted.python, wanted.options) as box:
-        return box.run(path, progress_line() if sys.stderr.isatty() else None)
+    with Box(compiled, settings, wanted.python, wanted.options) as box, progress_line() as progress:
+        return box.run(path, progress)
 
 
-def progress_line() -> Callable[[int, int, int], bool]:
-    """A progress callback that keeps one line of the terminal up to date."""
+def _on_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
+@contextlib.contextmanager
+def _busy(what: str) -> Generator[None]:
+    """Say on a terminal what takes its time, and take it back afterwards."""
+    if not _on_terminal():
+        yield
+        return
+    print(f"\r{what} ...", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print(_CLEAR, end="", file=sys.stderr, flush=True)
+
+
+_CLEAR = "\r\x1b[K"
+
+
+@contextlib.contextmanager
+def progress_line() -> Generator[Callable[[int, int, int], bool] | None]:
+    """A progress callback that keeps one line of the terminal up to date, and clears it at the end; None
+    elsewhere.
+    """
+    if not _on_terminal():
+        yield None
+        return
     begin = time.monotonic()
-    last = [begin]
+    last = 0.0
+    shown = False
 
     def show(done: int, size: int, packets: int) -> bool:
+        nonlocal last, shown
         now = time.monotonic()
-        if now - last[0] >= 0.2 or done >= size:
-            last[0] = now
+        if now - last >= 0.1:
+            last = now
+            shown = True
             rate = packets / max(now - begin, 1e-9) / 1e6
-            text = f"\r{100 * done // max(size, 1):3d}%  {packets:,} packets  {rate:.2f} M/s "
-            print(text, end="\n" if done >= size else "", file=sys.stderr, flush=True)
+            text = f"\r{100 * done // max(size, 1):3d}%  {packets:,} packets  {rate:.2f} M/s{_CLEAR[1:]}"
+            print(text, end="", file=sys.stderr, flush=True)
         return False
 
-    return show
+    try:
+        yield show
+    finally:
+        if shown:
+            print(_CLEAR, end="", file=sys.stderr, flush=True)
 
 
 def outcome_json(outcome: Outcome) -> dict[str, object]:
@@ -80,28 +305,43 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
 
 
 _ROUTINE = ("packets", "bytes", "passed", "ended", "held", "instances")
+_BOX_REASONS = (
+    ("unknown link type", "packets of a link type that the stack does not begin with"),
+    ("too deep", "packets nested too deeply"),
+)
 
 
 def summary(outcome: Outcome) -> str:
-    """What the box saw, by layer: packets, bytes, instances, what was passed on, and what was given up and why."""
+    """What the box saw, by layer: packets, bytes, instances, what was passed on, and what was given up and
+    why.
+    """
     box = outcome.counters.get("box", {})
-    lines = [f"{outcome.packets:,} packets, {box.get('bytes', 0):,} bytes in {outcome.seconds:.3f} s"]
+    lines = [f"{outcome.packets:,} packets, {box.get('bytes', 0):,} bytes in {_duration(outcome.seconds)}"]
     seen = [(name, c) for name, c in outcome.counters.items() if name != "box" and c.get("packets")]
     if seen:
         width = max(len(name) for name, _ in seen)
-        lines.append(f"{'layer':<{width}}  {'packets':>11} {'bytes':>14} {'passed on':>11} {'held':>9} {'instances':>10}  what else")
+        head = f"{'layer':<{width}}  {'packets':>11} {'bytes':>14} {'passed on':>11} {'held':>9}"
+        lines.append(f"{head} {'instances':>10}  what else")
         for name, c in seen:
-            rest = ", ".join(f"{key} {value:,}" for key, value in c.items() if value and key not in _ROUTINE)
-            lines.append(
-                f"{name:<{width}}  {c['packets']:>11,} {c['bytes']:>14,} {c.get('passed', 0):>11,} {c.get('held', 0):>9,} "
-                f"{c.get('instances', 0):>10,}  {rest}".rstrip()
+            rest = ", ".join(
+                f"{_reason(key)} {value:,}" for key, value in c.items() if value and key not in _ROUTINE
             )
-    for key, text in (("unknown link type", "packets of a link type that the stack does not begin with"), ("too deep", "packets nested too deeply")):
-        if box.get(key):
-            lines.append(f"{box[key]:,} {text}")
-    for name, value in outcome.reports.items():
-        lines.append(f"{name}: {value:,}")
+            row = f"{name:<{width}}  {c['packets']:>11,} {c['bytes']:>14,} {c.get('passed', 0):>11,}"
+            row += f" {c.get('held', 0):>9,} {c.get('instances', 0):>10,}"
+            lines.append(f"{row}  {rest}".rstrip())
+    lines += [f"{box[key]:,} {text}" for key, text in _BOX_REASONS if box.get(key)]
+    lines += [f"{name}: {value:,}" for name, value in outcome.reports.items()]
     return "\n".join(lines)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _reason(counter: str) -> str:
+    """A counter's name as a summary has it: `ended:eof` becomes `ended (eof)`."""
+    what, _, why = counter.partition(":")
+    return f"{what} ({why})" if why else what
 
 
 def finish(outcome: Outcome, as_json: bool, quiet: bool = False) -> int:

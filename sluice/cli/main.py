@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import warnings
+from collections.abc import Generator
 
 from sluice import __version__
-from sluice.cli import flows, run
-from sluice.engine.box import RunError
-from sluice.engine.compiler import CompilerError
-from sluice.engine.functions import FunctionError
-from sluice.lang.errors import DescriptionError, DescriptionWarning
-from sluice.passes.pipeline import UnknownPassError
-from sluice.stacks.find import UnknownStackError
+from sluice.cli import explain, flows, run, show
+from sluice.cli.errors import tell
+from sluice.lang.errors import DescriptionWarning
 
-COMMANDS = (run, flows)
+_EPILOGUE = """\
+STACK is a name (tcp_ip) or a Python file that describes one. A first example:
 
-_EXPECTED = (DescriptionError, UnknownStackError, UnknownPassError, FunctionError, RunError, CompilerError)
+  sluice flows -r capture.pcap -o flows.jsonl
+  sluice new hello                                 writes a protocol of your own to start from
+  sluice run hello/stack.py -r hello/capture.pcap -f hello/stack.py
+
+Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage.
+"""
+
+
+COMMANDS = (run, flows, show, explain)
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    top = argparse.ArgumentParser(prog="sluice", description="Program middleboxes: describe a protocol stack, run it on packets.")
+    top = argparse.ArgumentParser(
+        prog="sluice",
+        description="Program middleboxes: describe a protocol stack, run it on packets.",
+        epilog=_EPILOGUE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     top.add_argument("--version", action="version", version=f"sluice {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
     for command in COMMANDS:
         command.add(commands)
     return top
@@ -33,27 +45,42 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit status: 0 done, 1 something was wrong with the input, 2 wrong usage."""
-    options = parser().parse_args(arguments)
-    warnings.simplefilter("always", DescriptionWarning)
-    warnings.showwarning = _show_warning
     try:
-        return options.action(options)
-    except _EXPECTED as error:
-        print(f"sluice: {error}", file=sys.stderr)
-        return 1
+        options = parser().parse_args(arguments)
+        with _told_warnings():
+            status = options.action(options)
+            sys.stdout.flush()
+            return status
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # whoever read our output has enough; what is still in the buffer goes nowhere, quietly
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         print("sluice: stopped", file=sys.stderr)
         return 130
+    except Exception as error:
+        text = tell(error)
+        if text is None:
+            raise
+        print(f"sluice: {text}", file=sys.stderr)
+        return 1
 
 
-def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
-    if issubclass(category, DescriptionWarning):
-        print(f"sluice: warning: {message}", file=sys.stderr)
-    else:
-        print(f"sluice: {filename}:{lineno}: {message}", file=sys.stderr)
+@contextlib.contextmanager
+def _told_warnings() -> Generator[None]:
+    """Warnings of a description, and Python's about suspicious syntax, as a line on standard error each."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", DescriptionWarning)
+        warnings.simplefilter("always", SyntaxWarning)
+        warnings.showwarning = _show_warning
+        yield
+
+
+def _show_warning(message: Warning | str, category: type[Warning], file: str, line: int, *_: object) -> None:
+    where = f"{file}:{line}: " if issubclass(category, SyntaxWarning) else ""
+    print(f"sluice: warning: {where}{message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

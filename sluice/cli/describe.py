@@ -1,0 +1,117 @@
+"""A stack as plain data: its parse tree, its layers, their state machines. What `show` prints, draws, or
+gives as JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sluice.cli.wording import action_words, field_words, header_words, words
+from sluice.lang.prototype import Prototype
+from sluice.lang.psm import PSM
+from sluice.lang.stack import Layer, Stack
+
+Data = dict[str, Any]
+
+
+def describe(stack: Stack) -> Data:
+    """The whole stack. All values are strings, numbers, booleans, None, lists and dictionaries."""
+    roots = [
+        {"link_type": link_type, "layer": layer.name}
+        for layer in stack.roots()
+        for link_type in (layer.prototype.link_types or (None,))
+    ]
+    steps = [
+        {
+            "lower": branch.lower.name,
+            "upper": branch.upper.name,
+            "when": "" if branch.condition is None else words(branch.condition, branch.lower),
+        }
+        for branch in stack.branches
+    ]
+    return {
+        "stack": stack.name,
+        "depth": stack.depth,
+        "roots": roots,
+        "steps": steps,
+        "layers": [_layer(layer) for layer in stack.layers.values()],
+    }
+
+
+def _layer(layer: Layer) -> Data:
+    p = layer.prototype
+    return {
+        "name": layer.name,
+        "parser": p.name,
+        "where": p.where.short,
+        "header": header_words(p.format, layer) if p.format is not None else [],
+        "requires": [
+            {"condition": words(r.condition, layer), "reason": r.reason, "option": r.option}
+            for r in p.requirements
+        ],
+        "offers": {name: words(value, layer) for name, value in p.offers.items()},
+        "key": [[words(item, layer) for item in half] for half in p.keys or ()],
+        "key_when": None if p.key_condition is None else words(p.key_condition, layer),
+        "temp": [field_words(field) for field in p.temp_layout.fields.values()]
+        if p.temp_layout is not None
+        else [],
+        "perm": [field_words(field) for field in p.perm_layout.fields.values()]
+        if p.perm_layout is not None
+        else [],
+        "prep": [action_words(part, layer) for part in p.prep_block.actions]
+        if p.prep_block is not None
+        else [],
+        "sequence": _sequence(layer, p),
+        "sdu": None if p.sdu_choice is None else action_words(p.sdu_choice, layer),
+        "timeout": p.timeout,
+        "machine": None if p.machine is None else _machine(p.machine, layer),
+        "events": [
+            {"name": event.name, "action": action_words(event.action, layer), "where": event.where.short}
+            for event in p.events.defined.values()
+        ],
+        "relations": [f"{r.first.name}, {r.second.name}" for r in p.relations.before]
+        + [f"{r.cause.name} >> {r.effect.name}" for r in p.relations.along],
+    }
+
+
+def _sequence(layer: Layer, p: Prototype) -> Data | None:
+    s = p.sequence
+    if s is None:
+        return None
+    return {
+        "when": None if p.sequence_condition is None else words(p.sequence_condition, layer),
+        "meta": words(s.meta, layer),
+        "data": words(s.data, layer),
+        "data_len": None if s.data_len is None else words(s.data_len, layer),
+        "zero_based": s.zero_based,
+        "start": None if s.start is None else words(s.start, layer),
+        "window": None if s.window is None else [words(item, layer) for item in s.window],
+        "enforce": s.enforce,
+        "policy": s.policy,
+        "whole": s.whole,
+        "limit": s.limit,
+        "limit_pieces": s.limit_pieces,
+        "limit_records": s.limit_records,
+        "history": s.history,
+        "buffer_data": p.buffer_data,
+    }
+
+
+def _machine(machine: PSM, layer: Layer) -> Data:
+    return {
+        "states": [
+            {"name": s.name, "start": s.start, "accept": s.accept, "closed": s.closed}
+            for s in machine.states()
+        ],
+        "transitions": [
+            {
+                "name": t.name,
+                "from": t.source.name,
+                "to": t.target.name,
+                "when": "" if t.condition is None else words(t.condition, layer),
+                "timeout": t.timeout,
+                "restart": t.restart,
+            }
+            for t in machine.transitions.values()
+        ],
+    }

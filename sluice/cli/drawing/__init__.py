@@ -1,0 +1,3 @@
+"""Pictures of graphs without any other program: a layered layout, and SVG from it. Imports nothing else of
+Sluice.
+"""

@@ -1,0 +1,182 @@
+"""sluice explain STACK: print the IR after each pass, or the generated C.
+
+Without more, the program as it was built and, after each pass, the layers that the pass changed. The text
+form of the IR is described in docs/ir.md; every line ends with the line of the description that it came
+from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import itertools
+import json
+import re
+from typing import Any
+
+from sluice.cli.common import (
+    add_command,
+    add_compile_options,
+    add_functions,
+    add_stack,
+    check_output,
+    check_pass,
+    checks_of,
+    write_text,
+)
+from sluice.cli.errors import CommandError
+from sluice.cli.pictures import graph_picture
+from sluice.codegen.functions import Functions
+from sluice.codegen.stack import generate
+from sluice.engine.functions import find_functions
+from sluice.ir.build import build
+from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.text import print_layer, print_program
+from sluice.lang.errors import did_you_mean
+from sluice.passes.pipeline import run as run_passes
+from sluice.stacks.find import find_stack
+
+BUILT = "built"
+"""How the program before all passes is called."""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = add_command(commands, "explain", __doc__, action)
+    add_stack(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--pass", metavar="NAME", dest="only", help="only what this pass changed, as a difference"
+    )
+    which.add_argument(
+        "--after", metavar="NAME", help=f"the whole program after this pass ('{BUILT}': before all)"
+    )
+    which.add_argument("--c", action="store_true", help="the generated C")
+    parser.add_argument(
+        "--layer", metavar="L", help="only this layer, by its name in the stack or in the program"
+    )
+    parser.add_argument(
+        "--svg", metavar="FILE", help="draw the graphs of --layer after the last pass, or after --after"
+    )
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
+    add_functions(parser, "function to compile with the stack, so that its events show")
+    add_compile_options(parser)
+
+
+def action(options: argparse.Namespace) -> int:
+    """Run it."""
+    stack = find_stack(options.stack)
+    wanted = find_functions(options.functions)
+    hooked = Functions(tuple(wanted.c), wanted.python_hooks())
+    for name in (options.only, options.after):
+        if name is not None and name != BUILT:
+            check_pass(name)
+    built = build(stack, hooked.hooks(), checks_of(options))
+    stages: list[tuple[str, Program]] = [(BUILT, built)]
+    last = run_passes(built, options.passes, observer=lambda name, program: stages.append((name, program)))
+    _check_layer(last, options.layer)
+    if options.svg:
+        _draw(stages, options)
+        return 0
+    if options.c:
+        source = generate(last, hooked).source
+        _print("c", _c_of(source, last, options.layer), options.json)
+    elif options.after is not None:
+        _print(options.after, _text(_stage(stages, options.after), options.layer), options.json)
+    elif options.only is not None:
+        at = [name for name, _ in stages].index(_known(stages, options.only))
+        before, after = (_text(program, options.layer) for _, program in stages[at - 1 : at + 1])
+        change = difflib.unified_diff(
+            before.splitlines(), after.splitlines(), "before", "after", "", "", 3, ""
+        )
+        _print(options.only, "\n".join(change) or f"pass {options.only} changed nothing", options.json)
+    elif options.json:
+        rows = [{"after": name, "ir": _text(program, options.layer)} for name, program in stages]
+        print(json.dumps({"stages": rows}))
+    else:
+        print("\n".join(_story(stages, options.layer)))
+    return 0
+
+
+def _known(stages: list[tuple[str, Program]], name: str) -> str:
+    if name not in [stage for stage, _ in stages] or (name == BUILT):
+        raise CommandError(f"pass '{name}' was not run; leave --passes out, or name it there")
+    return name
+
+
+def _stage(stages: list[tuple[str, Program]], name: str) -> Program:
+    if name != BUILT:
+        _known(stages, name)
+    return dict(stages)[name]
+
+
+def _layers(program: Program, name: str | None) -> list[LayerProgram]:
+    return [layer for layer in program.layers.values() if name is None or name in (layer.name, layer.layer)]
+
+
+def _check_layer(program: Program, name: str | None) -> None:
+    if not _layers(program, name):
+        known = sorted({known for layer in program.layers.values() for known in (layer.name, layer.layer)})
+        raise CommandError(f"the program has no layer '{name}': {did_you_mean(str(name), known)}")
+
+
+def _text(program: Program, layer: str | None) -> str:
+    return (
+        print_program(program)
+        if layer is None
+        else "\n".join(print_layer(x) for x in _layers(program, layer))
+    )
+
+
+def _print(after: str, text: str, as_json: bool) -> None:
+    print(json.dumps({"after": after, "text": text}) if as_json else text.rstrip("\n"))
+
+
+def _story(stages: list[tuple[str, Program]], layer: str | None) -> list[str]:
+    """The program as built, and what each pass left of every layer that it changed."""
+    out = [f"=== {BUILT} ===", "", _text(stages[0][1], layer)]
+    for (_, before), (name, after) in itertools.pairwise(stages):
+        out += [f"=== after {name} ===", ""]
+        same: list[str] = []
+        for item in _layers(after, layer):
+            text = print_layer(item)
+            if item.name in before.layers and text == print_layer(before.layers[item.name]):
+                same.append(item.name)
+            else:
+                out.append(text)
+        if same:
+            out += [f"unchanged: {', '.join(same)}", ""]
+    return out
+
+
+_LAYER_HEAD = re.compile(r"^/\* --- layer (\S+) \(parser .*\) --- \*/$", re.MULTILINE)
+_PART_HEAD = re.compile(r"^/\* --- ", re.MULTILINE)
+
+
+def _c_of(source: str, program: Program, layer: str | None) -> str:
+    """The generated C; with `layer` only what was generated for it."""
+    if layer is None:
+        return source
+    names = {item.name for item in _layers(program, layer)}
+    out: list[str] = []
+    for head in _LAYER_HEAD.finditer(source):
+        if head[1] in names:
+            end = _PART_HEAD.search(source, head.end())
+            out.append(source[head.start() : end.start() if end else len(source)])
+    return "".join(out)
+
+
+def _draw(stages: list[tuple[str, Program]], options: argparse.Namespace) -> None:
+    if options.layer is None:
+        raise CommandError(
+            "--svg draws the graphs of one layer: add --layer NAME (for the parse tree: sluice show)"
+        )
+    if options.c or options.only is not None:
+        raise CommandError("--svg draws the program after a pass: give --after, not --c or --pass")
+    name = options.after or stages[-1][0]
+    program = _stage(stages, name)
+    graphs = [(item.name, item) for x in _layers(program, options.layer) for item in x.graphs()]
+    check_output(options.svg, options.stack)
+    write_text(options.svg, graph_picture("built" if name == BUILT else f"after {name}", graphs))
+    if options.json:
+        print(json.dumps({"after": name, "svg": options.svg}))

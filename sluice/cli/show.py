@@ -1,0 +1,176 @@
+"""sluice show STACK: say what a stack consists of.
+
+Its parse tree (which layer follows which, and when), then layer by layer: header, key of instances, what
+they keep, sequence, state machine, events, timeouts. --svg draws parse tree and state machines into one
+file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from typing import Any
+
+from sluice.cli.common import add_command, add_stack, check_output, write_text
+from sluice.cli.describe import Data, describe
+from sluice.cli.errors import CommandError
+from sluice.cli.pictures import stack_picture
+from sluice.ir.build import build
+from sluice.lang.errors import did_you_mean
+from sluice.stacks.find import find_stack
+
+_WIDTH = 110
+_INDENT = 13
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = add_command(commands, "show", __doc__, action)
+    add_stack(parser)
+    parser.add_argument("--layer", metavar="L", help="only this layer")
+    parser.add_argument("--svg", metavar="FILE", help="draw parse tree and state machines")
+    parser.add_argument("--json", action="store_true", help="print all of it as JSON")
+
+
+def action(options: argparse.Namespace) -> int:
+    """Run it."""
+    stack = find_stack(options.stack)
+    build(stack)  # refuses what makes no sense, with the line
+    data = describe(stack)
+    if options.layer is not None:
+        names = [layer["name"] for layer in data["layers"]]
+        if options.layer not in names:
+            raise CommandError(
+                f"the stack has no layer '{options.layer}': {did_you_mean(options.layer, names)}"
+            )
+        data["layers"] = [layer for layer in data["layers"] if layer["name"] == options.layer]
+    if options.svg:
+        check_output(options.svg, options.stack)
+        write_text(options.svg, stack_picture(data, tree=options.layer is None))
+    if options.json:
+        print(json.dumps(data, indent=1))
+    elif not options.svg:
+        print(text_of(data, tree=options.layer is None))
+    return 0
+
+
+def text_of(data: Data, tree: bool = True) -> str:
+    """All of a description as text; without `tree` only its layers."""
+    out: list[str] = []
+    if tree:
+        out += [
+            f"stack {data['stack'] or '(without a name)'}: a packet passes at most {data['depth']} layers",
+            "",
+        ]
+        out += ["parse tree", *_tree(data), ""]
+    for layer in data["layers"]:
+        out += [*_layer(layer), ""]
+    return "\n".join(out).rstrip()
+
+
+def _tree(data: Data) -> list[str]:
+    """Every layer under those that lead to it; what lies above it stands at its first place only."""
+    rows: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    above: dict[str, list[Data]] = {}
+    for step in data["steps"]:
+        above.setdefault(step["lower"], []).append(step)
+
+    def grow(name: str, when: str, depth: int) -> None:
+        again = name in seen and name in above
+        rows.append(("  " * depth + name + (" (see above)" if again else ""), when))
+        if name not in seen:
+            seen.add(name)
+            for step in above.get(name, []):
+                grow(step["upper"], step["when"], depth + 1)
+
+    starts: dict[str, list[str]] = {}
+    for root in data["roots"]:
+        kind = "any link type" if root["link_type"] is None else str(root["link_type"])
+        starts.setdefault(root["layer"], []).append(kind)
+    for name, kinds in starts.items():
+        grow(name, kinds[0] if kinds == ["any link type"] else f"link type {', '.join(kinds)}", 1)
+    width = max(len(name) for name, _ in rows) + 2
+    return [f"{name:<{width}}{when}".rstrip() for name, when in rows]
+
+
+def _layer(layer: Data) -> list[str]:
+    parser = "" if layer["parser"] == layer["name"] else f", parser {layer['parser']}"
+    out = [f"layer {layer['name']} ({layer['where']}{parser})"]
+    for line in layer["header"]:
+        out += _row("header" if line is layer["header"][0] else "", line)
+    for item in layer["requires"]:
+        option = f", only with --{item['option']}" if item["option"] else ""
+        out += _row("requires", f"{item['condition']}   (else malformed: {item['reason']}{option})")
+    if layer["offers"]:
+        out += _row("offers", ", ".join(f"{name} = {value}" for name, value in layer["offers"].items()))
+    if layer["key"]:
+        halves = " and ".join("[" + ", ".join(half) + "]" for half in layer["key"])
+        out += _row("key", halves + (f"   (only if {layer['key_when']})" if layer["key_when"] else ""))
+    for group in ("perm", "temp"):
+        if layer[group]:
+            out += _row(group, ", ".join(layer[group]))
+    for index, item in enumerate(layer["prep"]):
+        out += _row("" if index else "prep", item)
+    if layer["sequence"] is not None:
+        out += _sequence(layer["sequence"])
+    if layer["sdu"] is not None:
+        out += _row("sdu", layer["sdu"])
+    if layer["timeout"] is not None:
+        out += _row("timeout", f"{layer['timeout']:g} s")
+    if layer["machine"] is not None:
+        out += _machine(layer["machine"])
+    for event in layer["events"]:
+        out += _row("event", f"{event['name']}: {event['action']}   ({event['where']})")
+    for relation in layer["relations"]:
+        out += _row("relation", relation)
+    return out
+
+
+def _sequence(s: Data) -> list[str]:
+    parts = [f"{s['data']} at {s['meta']}"]
+    if s["data_len"]:
+        parts.append(f"taking {s['data_len']}")
+    parts.append("from 0" if s["zero_based"] else "wrapping")
+    if s["start"]:
+        parts.append(f"begun anew when {s['start']}")
+    if s["window"]:
+        parts.append(f"window [{s['window'][0]}, {s['window'][1]}){'' if s['enforce'] else ' not enforced'}")
+    parts.append(f"policy {s['policy']}")
+    if s["whole"]:
+        parts.append("whole or nothing")
+    parts.append(f"holds {s['limit']:,} bytes, {s['limit_pieces']:,} pieces, {s['limit_records']:,} records")
+    if s["history"]:
+        parts.append(f"keeps the last {s['history']:,} bytes")
+    if not s["buffer_data"]:
+        parts.append("without the bytes")
+    out = _row("sequence", "; ".join(parts))
+    return out + (_row("", f"only if {s['when']}") if s["when"] else [])
+
+
+def _machine(machine: Data) -> list[str]:
+    def state(item: Data) -> str:
+        marks = [mark for mark in ("start", "accept", "closed") if item[mark]]
+        return item["name"] + (f" ({', '.join(marks)})" if marks else "")
+
+    out = _row("states", ", ".join(state(item) for item in machine["states"]))
+    for t in machine["transitions"]:
+        more = (f", timeout {t['timeout']:g} s" if t["timeout"] else "") + (
+            ", restart" if t["restart"] else ""
+        )
+        out += _row("transition", f"{t['name']}: {t['from']} -> {t['to']} when {t['when']}{more}")
+    return out
+
+
+def _row(name: str, text: str) -> list[str]:
+    """A name and its text, wrapped beside it; a header's own indentation stays."""
+    indent = _INDENT + len(text) - len(text.lstrip())
+    return textwrap.wrap(
+        text.strip(),
+        _WIDTH,
+        initial_indent=f"  {name:<{indent - 2}}",
+        subsequent_indent=" " * (indent + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,89 @@
+"""sluice explain: the program after each pass, and the C."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+from sluice.passes.pipeline import PASSES
+from tests.cli.conftest import FIRST, Command
+
+STACK = FIRST / "hello.py"
+
+
+def test_every_pass_is_told_with_what_it_changed(sluice: Command) -> None:
+    out = sluice("explain", STACK).out
+    heads = [line for line in out.splitlines() if line.startswith("===")]
+    assert heads == ["=== built ===", *(f"=== after {item.name} ===" for item in PASSES)]
+    assert "header.celsius:u16 = Load(mark.0, 24, 16, 'big')" in out
+    assert "; hello.py:14" in out
+
+
+def test_passes_none_leaves_the_program_as_built(sluice: Command) -> None:
+    out = sluice("explain", STACK, "--passes", "none").out
+    assert "=== built ===" in out and "=== after" not in out
+
+
+def test_after_a_pass_and_before_all(sluice: Command) -> None:
+    built = sluice("explain", STACK, "--after", "built", "--layer", "hello").out
+    last = sluice("explain", STACK, "--after", PASSES[-1].name, "--layer", "hello").out
+    assert built.startswith("layer hello (layer 'hello'") and last.startswith("layer hello")
+    assert (
+        "Load(mark.0, 4, 4, 'big')" in built and "Load(mark.0, 4, 4, 'big')" not in last
+    )  # `kind` is never read
+
+
+def test_one_pass_as_a_difference(sluice: Command) -> None:
+    out = sluice("explain", STACK, "--pass", "dead_code", "--layer", "hello").out
+    assert "-  header.kind:u4 = Load(mark.0, 4, 4, 'big')" in out
+    assert not [line for line in out.splitlines()[2:] if line.startswith("+")]
+    same = sluice("explain", STACK, "--pass", "dead_code", "--passes", "dead_code", "--layer", "hello").out
+    assert "-  header.kind" in same
+
+
+def test_c_of_the_whole_and_of_a_layer(sluice: Command) -> None:
+    whole = sluice("explain", STACK, "--c").out
+    layer = sluice("explain", STACK, "--c", "--layer", "hello").out
+    assert "struct sl_box *hello_open(const struct sl_options *options)" in whole
+    assert layer in whole
+    assert (
+        "static void layer_hello(" in layer
+        and "static void layer_udp(struct box *box, sl_bytes unit)\n{" not in layer
+    )
+    assert "/* hello.py:29 */" in layer
+
+
+def test_c_contains_the_functions_that_are_asked_for(sluice: Command) -> None:
+    assert "record_hello_record" not in sluice("explain", STACK, "--c").out
+    assert "record_hello_record" in sluice("explain", STACK, "--c", "-f", STACK).out
+
+
+def test_json(sluice: Command) -> None:
+    stages = json.loads(sluice("explain", STACK, "--json").out)["stages"]
+    assert [stage["after"] for stage in stages] == ["built", *(item.name for item in PASSES)]
+    assert stages[0]["ir"].startswith("program hello: 1 -> eth")
+    assert "hello_process" in json.loads(sluice("explain", STACK, "--c", "--json").out)["text"]
+
+
+def test_the_picture_has_every_block(sluice: Command, tmp_path: Path) -> None:
+    path = tmp_path / "hello.svg"
+    assert sluice("explain", STACK, "--layer", "hello", "--svg", path).status == 0
+    texts = {
+        text.text
+        for text in ElementTree.fromstring(path.read_text()).iter("{http://www.w3.org/2000/svg}text")
+    }
+    blocks = [
+        line.rstrip(":")
+        for line in sluice("explain", STACK, "--layer", "hello", "--after", PASSES[-1].name).out.splitlines()
+        if line.endswith(":") and not line.startswith(" ")
+    ]
+    assert len(blocks) > 5 and set(blocks) <= texts
+
+
+def test_mistakes(mistake: Command, tmp_path: Path) -> None:
+    assert (
+        "unknown pass 'dead_cod': do you mean 'dead_code'?"
+        in mistake("explain", STACK, "--pass", "dead_cod").err
+    )
+    assert "was not run" in mistake("explain", STACK, "--passes", "none", "--after", "dead_code").err
+    assert "no layer 'hallo'" in mistake("explain", STACK, "--layer", "hallo").err
+    assert "add --layer" in mistake("explain", STACK, "--svg", tmp_path / "x.svg").err

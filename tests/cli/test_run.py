@@ -1,0 +1,258 @@
+"""sluice run: what it prints, and how it says that something is wrong."""
+
+import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import FIRST, ROOT, Command, pcap, udp_packet
+
+STACK = FIRST / "hello.py"
+
+
+def test_the_summary_has_every_layer_and_what_was_refused(sluice: Command) -> None:
+    done = sluice("run", STACK, "-r", FIRST / "capture.pcap")
+    assert done.status == 0 and done.err == ""
+    rows = {line.split()[0]: line.split() for line in done.out.splitlines()}
+    assert rows["udp"][1:4] == ["12", "154", "12"]
+    assert "malformed (version) 1" in done.out
+
+
+def test_json_counts_the_same(sluice: Command) -> None:
+    found = json.loads(sluice("run", STACK, "-r", FIRST / "capture.pcap", "--json").out)
+    assert found["packets"] == 22 and found["fault"] is None and found["stopped"] is False
+    assert found["box"]["bytes"] == 2939
+    hello = found["layers"]["hello"]
+    assert hello["packets"] == 12
+    assert hello["malformed:version"] == hello["malformed:header too short"] == 1
+    assert hello["ended"] == 10
+
+
+def test_a_ready_function_reports(sluice: Command, capture: Path) -> None:
+    assert json.loads(sluice("run", "tcp_ip", "-r", capture, "-f", "assemble", "--json").out)["reports"] == {
+        "deliveries": 0,
+        "delivered_bytes": 0,
+    }
+
+
+def test_a_c_function(sluice: Command, capture: Path, tmp_path: Path) -> None:
+    function = tmp_path / "count.c"
+    function.write_text(
+        '#include "function.h"\nstruct n { uint64_t n; };\nSLUICE_WORKER(struct n)\n'
+        "SLUICE_ON(udp, created) { SLUICE_WORKER_OF(event->box)->n++; }\n"
+        'SLUICE_CLOSE { sl_report(box, "seen", SLUICE_WORKER_OF(box)->n); }\n'
+    )
+    out = sluice("run", "tcp_ip", "-r", capture, "-f", function, "--json").out
+    assert json.loads(out)["reports"] == {"seen": 2}
+
+
+def test_passes_do_not_change_what_is_counted(sluice: Command) -> None:
+    runs = [
+        json.loads(sluice("run", STACK, "-r", FIRST / "capture.pcap", "--json", "--passes", passes).out)
+        for passes in ("all", "none", "dead_code")
+    ]
+    assert runs[0]["layers"] == runs[1]["layers"] == runs[2]["layers"]
+
+
+def test_idle_is_packet_time(sluice: Command, tmp_path: Path) -> None:
+    path = tmp_path / "slow.pcap"
+    path.write_bytes(pcap([udp_packet(53, b"x")] * 3))  # one second apart
+    for idle, instances in ((10, 1), (0.5, 3)):
+        found = json.loads(sluice("run", "tcp_ip", "-r", path, "--idle", idle, "--json").out)
+        assert found["layers"]["udp_over_ipv4"]["instances"] == instances
+
+
+# --- what is wrong is said in a line or a few ---
+
+
+def test_unknown_stack(mistake: Command, capture: Path) -> None:
+    assert "did you mean 'tcp_ip'?" in mistake("run", "tcpip", "-r", capture).err
+    assert "no such file" in mistake("run", "no/stack.py", "-r", capture).err
+
+
+def test_unknown_function(mistake: Command, capture: Path) -> None:
+    assert "did you mean 'assemble'?" in mistake("run", "tcp_ip", "-r", capture, "-f", "asemble").err
+    assert "no such file" in mistake("run", "tcp_ip", "-r", capture, "-f", "no.c").err
+
+
+def test_unknown_pass(mistake: Command, capture: Path) -> None:
+    assert "unknown pass 'folding'" in mistake("run", "tcp_ip", "-r", capture, "--passes", "folding").err
+
+
+@pytest.mark.parametrize(
+    "option", ["--max-instances=0", "--idle=-1", "--idle=never", "--seed=x", "--memory=1e400"]
+)
+def test_wrong_usage_is_status_2(sluice: Command, capture: Path, option: str) -> None:
+    done = sluice("run", "tcp_ip", "-r", capture, option)
+    assert done.status == 2 and "Traceback" not in done.err and option.split("=")[0] in done.err
+
+
+def test_unreadable_files(mistake: Command, tmp_path: Path) -> None:
+    assert "No such file" in mistake("run", "tcp_ip", "-r", tmp_path / "no.pcap").err
+    assert "is a directory" in mistake("run", "tcp_ip", "-r", tmp_path).err
+    (tmp_path / "text").write_text("this is no capture at all\n")
+    assert str(tmp_path / "text") in mistake("run", "tcp_ip", "-r", tmp_path / "text").err
+    (tmp_path / "empty").write_bytes(b"")
+    assert str(tmp_path / "empty") in mistake("run", "tcp_ip", "-r", tmp_path / "empty").err
+
+
+def test_a_truncated_capture_tells_where_and_keeps_what_was_before(sluice: Command, capture: Path) -> None:
+    whole = capture.read_bytes()
+    capture.write_bytes(whole[:-2])
+    done = sluice("run", "tcp_ip", "-r", capture, "--json")
+    assert done.status == 1
+    assert json.loads(done.out)["packets"] == 2
+    assert "packet 3" in json.loads(done.out)["fault"]
+    assert done.err.startswith("sluice: ") and "the packets before it were processed" in done.err
+
+
+def test_a_corrupt_capture(sluice: Command, capture: Path) -> None:
+    whole = bytearray(capture.read_bytes())
+    struct.pack_into("<I", whole, 24 + 8, 0x7FFFFFFF)
+    capture.write_bytes(whole)
+    done = sluice("run", "tcp_ip", "-r", capture)
+    assert done.status == 1 and "corrupt" in done.err and len(done.err.splitlines()) == 1
+
+
+def test_a_c_function_that_does_not_compile(sluice: Command, capture: Path, tmp_path: Path) -> None:
+    function = tmp_path / "broken.c"
+    function.write_text('#include "function.h"\nSLUICE_ON(udp, created) { nonsense(; }\n')
+    done = sluice("run", "tcp_ip", "-r", capture, "-f", function)
+    assert done.status == 1 and f"{function}:2" in done.err and "Traceback" not in done.err
+
+
+def test_a_c_function_that_listens_to_nothing(mistake: Command, capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "deaf.c").write_text("int x;\n")
+    assert "SLUICE_ON(layer, event)" in mistake("run", "tcp_ip", "-r", capture, "-f", tmp_path / "deaf.c").err
+
+
+USER = """
+from sluice.functions import on
+from sluice.lang import Connectionless, Stack, UInt, layout
+
+class h(layout):
+    x = UInt(8)
+
+def p():
+    p = Connectionless("p")
+    p.header = h
+    p.selector = [p.header.x]
+    return p
+
+stack = Stack("user")
+stack.p = p()
+
+@on("LAYER", "EVENT")
+def saw(event):
+    BODY
+"""
+
+
+def user(
+    tmp_path: Path, layer: str = "p", event: str = "created", body: str = "pass", before: str = ""
+) -> Path:
+    path = tmp_path / "user.py"
+    path.write_text(before + USER.replace("LAYER", layer).replace("EVENT", event).replace("BODY", body))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("before", "text"),
+    [
+        ("x = = 1\n", "user.py:1: invalid syntax"),
+        ("import no_such_module\n", "user.py:1: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("def f():\n    return 1 // 0\nf()\n", "user.py:2: ZeroDivisionError"),
+        ("from sluice.lang import Bit\nBit()\n", "user.py:2: TypeError"),
+    ],
+)
+def test_a_mistake_in_the_users_python_is_told_by_its_line(
+    mistake: Command, capture: Path, tmp_path: Path, before: str, text: str
+) -> None:
+    err = mistake("run", user(tmp_path, before=before), "-r", capture).err
+    assert text in err and before.splitlines()[int(text.split(":")[1]) - 1].strip() in err
+
+
+def test_a_mistake_in_a_handler_is_told_by_its_line(mistake: Command, capture: Path, tmp_path: Path) -> None:
+    path = user(tmp_path, body="event.nothing")
+    line = path.read_text().splitlines().index("    event.nothing") + 1
+    err = mistake("run", path, "-r", capture, "-f", path).err
+    assert f"user.py:{line}: AttributeError: event 'created' of layer 'p' has no 'nothing'" in err
+
+
+def test_a_handler_that_would_never_be_called_is_a_warning(
+    sluice: Command, capture: Path, tmp_path: Path
+) -> None:
+    path = user(tmp_path, layer="q")
+    assert "listens to layer 'q'" in sluice("run", path, "-r", capture, "-f", path).err
+    path = user(tmp_path, event="create")
+    err = sluice("run", path, "-r", capture, "-f", path).err
+    assert "listens to event 'create' of 'p'" in err and "did you mean 'created'?" in err
+    path = user(tmp_path)
+    assert sluice("run", path, "-r", capture, "-f", path).err == ""
+
+
+def test_a_wrong_description_has_file_line_and_advice(
+    mistake: Command, capture: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "user.py"
+    path.write_text(user(tmp_path).read_text().replace("p.header.x", "p.header.y"))
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "header.y" in text)
+    err = mistake("run", path, "-r", capture).err
+    assert f"user.py:{line}: the header of parser 'p' has no field 'y'" in err and "known here: x." in err
+
+
+# --- as a program of its own ---
+
+
+def test_as_a_module_and_as_a_script() -> None:
+    for command in ([sys.executable, "-m", "sluice"], [sys.executable, "-m", "sluice.cli.main"]):
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0 and done.stdout.startswith("sluice ")
+    done = subprocess.run([sys.executable, "-m", "sluice"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2 and "COMMAND" in done.stderr
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    show = f"{sys.executable} -m sluice show tcp_ip | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", show], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.startswith("stack tcp_ip") and done.stderr == ""
+
+
+def test_progress_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
+    path = tmp_path / "large.pcap"
+    path.write_bytes(
+        pcap([udp_packet(53, bytes(1400))] * 20_000)
+    )  # three times as much as between two reports
+    command = [sys.executable, "-m", "sluice", "run", str(STACK), "-r", str(path)]
+    quiet = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert quiet.returncode == 0 and quiet.stderr == "" and "20,000 packets" in quiet.stdout
+    master, slave = pty.openpty()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, cwd=ROOT) as process:
+        os.close(slave)
+        shown = b""
+        while select.select([master], [], [], 60)[0]:
+            try:
+                piece = os.read(master, 4096)
+            except OSError:  # the other end is closed
+                break
+            shown += piece
+        assert process.stdout is not None
+        out = process.stdout.read()
+    os.close(master)
+    assert process.returncode == 0 and b"20,000 packets" in out
+    assert b"% " in shown and b" packets" in shown
+    assert shown.endswith(b"\r\x1b[K")  # the line is taken back, so that the summary stands alone
+
+
+@pytest.mark.parametrize("command", ["run", "flows", "show", "explain"])
+def test_every_command_has_help_and_json(sluice: Command, command: str) -> None:
+    done = sluice(command, "--help")
+    assert done.status == 0
+    assert "--json" in done.out and f"usage: sluice {command}" in done.out
+    assert any(line.split()[:1] == [command] for line in sluice("--help").out.splitlines())

@@ -40,7 +40,9 @@ class Variant:
     above: list[tuple[int, str]] = field(default_factory=lambda: [])
 
 
-def build(stack: Stack, hooks: frozenset[Hook] = frozenset(), options: frozenset[str] = frozenset()) -> Program:
+def build(
+    stack: Stack, hooks: frozenset[Hook] = frozenset(), options: frozenset[str] = frozenset()
+) -> Program:
     """The program of a stack, not yet optimised.
 
     hooks: events that functions listen to; nothing is emitted for others. options: optional checks to make.
@@ -70,10 +72,13 @@ class _StackBuilder:
         for layer in stack.roots():
             variant = self._variant(layer, {})
             for link_type in layer.prototype.link_types or (None,):
-                if any(link_type == known for known, _ in roots):
+                other = next((name for known, name in roots if known == link_type), None)
+                if other is not None:
                     kind = "any packet" if link_type is None else f"link type {link_type}"
                     raise DescriptionError(
-                        f"two layers would be the first for {kind}", "connect them, or give their parsers link_types.", layer.where
+                        f"layers '{other.partition('#')[0]}' and '{layer.name}' would both be the first for {kind}",
+                        "connect them by a step, or give their parsers different link_types.",
+                        layer.where,
                     )
                 roots.append((link_type, variant.name))
         self._name_variants()
@@ -111,7 +116,9 @@ class _StackBuilder:
         for layer in self.stack.layers.values():
             if layer.name not in reached:
                 raise DescriptionError(
-                    f"no packet can reach layer '{layer.name}'", f"write stack += (stack.lower >> stack.{layer.name}) + Pred(...).", layer.where
+                    f"no packet can reach layer '{layer.name}'",
+                    f"write stack += (stack.lower >> stack.{layer.name}) + Pred(...).",
+                    layer.where,
                 )
 
     def _check_owners(self) -> None:
@@ -132,12 +139,13 @@ class _StackBuilder:
                 if owner is None:
                     continue
                 known = any(
-                    self.stack.layers[lower] is owner or self.stack.layers[lower].prototype is owner for lower in below[name]
+                    self.stack.layers[lower] is owner or self.stack.layers[lower].prototype is owner
+                    for lower in below[name]
                 )
                 if not known:
                     raise DescriptionError(
                         f"layer '{name}' uses {owner.title}, which is not below it",
-                        "build the parser with the layer that will lie below it in the stack.",
+                        "a layer may ask itself and those below; build its parser with the layer that lies below it.",
                         item.where,
                     )
 
@@ -192,17 +200,27 @@ class _StackBuilder:
                 exports[slot.name] = (slot, item)
                 self.slots[slot.name] = slot
         hooks = frozenset(
-            hook.event for hook in self.hooks if hook.layer in ("*", layer.name, layer.prototype.name, self.final[variant.name])
+            hook.event
+            for hook in self.hooks
+            if hook.layer in ("*", layer.name, layer.prototype.name, self.final[variant.name])
         )
         scope = Scope(layer, variant.offers)
-        offers = {name: self._offer_slot(name, scope.bits(item)) for name, item in layer.prototype.offers.items()}
+        offers = {
+            name: self._offer_slot(name, scope.bits(item)) for name, item in layer.prototype.offers.items()
+        }
         table = self._table(variant)
-        sharing = [v for v in self.variants.values() if v.layer.prototype.keys is not None and self._table(v) == table]
+        sharing = [
+            v
+            for v in self.variants.values()
+            if v.layer.prototype.keys is not None and self._table(v) == table
+        ]
         context = LayerContext(
             name=self.final[variant.name],
             scope=scope,
             hooks=hooks,
-            above=[self._step(self.stack.branches[index], self.final[target]) for index, target in variant.above],
+            above=[
+                self._step(self.stack.branches[index], self.final[target]) for index, target in variant.above
+            ],
             exports=list(exports.values()),
             offers=offers,
             options=self.options,
@@ -271,14 +289,18 @@ class _Identity:
 def _expressions(layer: Layer, stack: Stack) -> list[Expression]:
     """Every expression that a layer uses, nested ones included, with those of the steps that lead on from it."""
     p: Prototype = layer.prototype
-    found: list[Expression] = _header_expressions(p.format) + action_expressions(p.prep_block) + action_expressions(p.sdu_choice)
+    found: list[Expression] = (
+        _header_expressions(p.format) + action_expressions(p.prep_block) + action_expressions(p.sdu_choice)
+    )
     for key in p.keys or ():
         found += key
     if p.key_condition is not None:
         found.append(p.key_condition)
     if p.sequence is not None:
         s = p.sequence
-        found += [s.meta, s.data] + [item for item in (s.data_len, s.start, *(s.window or ())) if item is not None]
+        found += [s.meta, s.data] + [
+            item for item in (s.data_len, s.start, *(s.window or ())) if item is not None
+        ]
     if p.sequence_condition is not None:
         found.append(p.sequence_condition)
     if p.machine is not None:

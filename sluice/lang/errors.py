@@ -25,15 +25,33 @@ class DescriptionWarning(UserWarning):
     """Something in a description that is allowed and probably not meant."""
 
 
+_NOUNS = {
+    "Field": "a field",
+    "Expression": "an expression",
+    "Fields": "a group of fields",
+    "Choice": "an If(...) >> ...",
+    "If": "an If(...)",
+    "Else": "an Else()",
+    "Block": "a sum of actions",
+    "Prototype": "a parser",
+    "Layer": "a layer",
+    "PSMState": "a state",
+    "Transition": "a transition",
+    "Branch": "a step to a layer",
+    "HeaderFormat": "a header",
+}
+"""How messages call things of the language; others by the name of their class."""
+
+
 def described(value: object) -> str:
     """What a user put where it does not belong, as a message calls it."""
     name = getattr(value, "__name__", None)
     if isinstance(name, str):
         return f"'{name}'"
     kind = type(value)
-    noun = getattr(kind, "noun", None)
-    if isinstance(noun, str):
-        return noun
+    for base in kind.__mro__:
+        if base.__module__.startswith("sluice.lang.") and base.__name__ in _NOUNS:
+            return _NOUNS[base.__name__]
     if kind.__module__.startswith("sluice.lang"):
         return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
     shown = repr(value)

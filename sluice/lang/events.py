@@ -69,9 +69,8 @@ class Event:
             raise AttributeError(name)
         values = BUILT_IN[self.name] if self.built_in else {}
         if name not in values:
-            raise DescriptionError(
-                f"event '{self.name}' brings no '{name}' along", did_you_mean(name, values)
-            )
+            advice = did_you_mean(name, values) if values else "only some built-in events bring values along."
+            raise DescriptionError(f"event '{self.name}' brings no '{name}' along", advice)
         return EventValue(self, name, values[name])
 
 

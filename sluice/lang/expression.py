@@ -26,7 +26,6 @@ class Expression:
     """A value that a packet decides. `kind` is NUMBER or BYTES."""
 
     kind = NUMBER
-    noun = "an expression"
 
     def __init__(self, where: Where | None = None) -> None:
         self.where = where if where is not None else here()

@@ -23,8 +23,6 @@ ORDERS = ("big", "little")
 class Field(Expression):
     """A member of a layout; `Bit` and `UInt` make them, and say what the parameters mean."""
 
-    noun = "a field"
-
     def __init__(
         self,
         bits: int | Expression,

@@ -61,8 +61,6 @@ NAMES = ("header", "temp", "perm", "v", "below", "psm", "sdu", "event", "event_r
 class Fields:
     """The fields of one group (header, temp, perm, v.header), read as attributes."""
 
-    noun = "a group of fields"
-
     def __init__(self, owner: Parser, group: str, fields: dict[str, list[Field]]) -> None:
         self.__dict__["_owner"] = owner
         self.__dict__["_group"] = group
@@ -561,7 +559,7 @@ class Prototype(Parser):
     @buffer_data.setter
     def buffer_data(self, value: object) -> None:
         if not isinstance(value, bool):
-            raise DescriptionError(f"buffer_data = {described(value)}", "buffer_data is True or False.")
+            raise DescriptionError(f"p.buffer_data is {described(value)}", "give True or False.")
         self.__dict__["_buffer_data"] = value
 
 

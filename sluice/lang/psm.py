@@ -45,7 +45,7 @@ class PSMState:
         self.where = here()
         for what, value in (("start", start), ("accept", accept), ("closed", closed)):
             if not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise DescriptionError(f"{what}={described(value)}", f"{what} is True or False.")
+                raise DescriptionError(f"{what}= is {described(value)}", "give True or False.")
         self.start = start
         self.accept = accept
         self.closed = closed
@@ -78,7 +78,7 @@ def seconds(value: object) -> float:
     """A timeout as a user gave it; raises DescriptionError for what is none."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 1e-9 <= value <= LONGEST:
         raise DescriptionError(
-            f"timeout {described(value)}", f"a timeout is a number of seconds, from 1e-9 to {LONGEST:g}."
+            f"a timeout of {described(value)}", "a timeout is a number of seconds, from 1e-9 to 1e9."
         )
     return float(value)
 
@@ -109,7 +109,7 @@ class Transition:
             self.timeout = seconds(value)
         else:
             if not isinstance(value, bool):
-                raise DescriptionError(f"restart = {described(value)}", "restart is True or False.")
+                raise DescriptionError(f"restart is {described(value)}", "give True or False.")
             self.restart = value
 
 

@@ -63,7 +63,7 @@ class Sequence:
             self.data_len = to_number(data_len, "data_len=", "give a number, as in p.payload_len + 1.")
         for name, flag in (("zero_based", zero_based), ("enforce", enforce), ("whole", whole)):
             if not isinstance(flag, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise DescriptionError(f"{name}={described(flag)}", f"{name} is True or False.")
+                raise DescriptionError(f"{name}= is {described(flag)}", "give True or False.")
         self.zero_based = zero_based
         self.start: Expression | None = None
         if start is not None:

@@ -143,17 +143,13 @@ def slice_with_step():
     p.sdu = p.payload[::2]  # wrong
 
 
-@refused(
-    "a slice that counts from the end (-4)", "count from the start: [:x.length - n] leaves the last n out."
-)
+@refused("a slice that counts from the end (-4)", "count from the start: [:x.length - n] leaves the last n out.")
 def slice_from_the_end():
     p = plain()
     p.sdu = p.payload[:-4]  # wrong
 
 
-@refused(
-    "the limit of a slice is bytes where a number is needed", "use a field of at most 64 bits, or .length."
-)
+@refused("the limit of a slice is bytes where a number is needed", "use a field of at most 64 bits, or .length.")
 def slice_to_bytes():
     p = keyed()
     p.sdu = p.payload[: p.temp.piece]  # wrong
@@ -209,7 +205,7 @@ def layout_as_expression():
 
 
 @refused(
-    "a Choice is not an expression",
+    "an If(...) >> ... is not an expression",
     "use a field (p.header.x), a property of the parser (p.payload_len), or a whole number.",
 )
 def choice_as_expression():
@@ -238,9 +234,7 @@ def predicate_of_bytes():
     Pred(p.payload[:4])  # wrong
 
 
-@refused(
-    "what p.require() asks is bytes where a number is needed", "compare something, as in p.header.x == 1."
-)
+@refused("what p.require() asks is bytes where a number is needed", "compare something, as in p.header.x == 1.")
 def requirement_of_bytes():
     p = plain()
     p.require(p.payload, "payload")  # wrong

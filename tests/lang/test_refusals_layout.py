@@ -89,9 +89,7 @@ def const_float():
         a = Bit(8, const=1.0)  # wrong
 
 
-@refused(
-    "const= is an expression, not a whole number", "compare with an expression in p.require(...) instead."
-)
+@refused("const= is an expression, not a whole number", "compare with an expression in p.require(...) instead.")
 def const_expression():
     class h(layout):
         n = Bit(8)
@@ -352,9 +350,7 @@ def choice_without_body_in_header():
     p.header = small + (If(small.kind == 1) >> wide >> Else())  # wrong
 
 
-@refused(
-    "field 'kind' is used before it is parsed", "use it in conditions and lengths of parts behind its own."
-)
+@refused("field 'kind' is used before it is parsed", "use it in conditions and lengths of parts behind its own.")
 def field_before_it_is_parsed():
     p = Connectionless("p")
     p.header = small + wide
@@ -369,9 +365,7 @@ def field_before_it_is_parsed():
     return alone(p)
 
 
-@refused(
-    "field 'size' is used before it is parsed", "use it in conditions and lengths of parts behind its own."
-)
+@refused("field 'size' is used before it is parsed", "use it in conditions and lengths of parts behind its own.")
 def layout_field_before_it_is_parsed():
     class first(layout):
         data = Bit(small.size << 3)  # wrong
@@ -381,9 +375,7 @@ def layout_field_before_it_is_parsed():
     return alone(p)
 
 
-@refused(
-    "field 'size' is used before it is parsed", "use it in conditions and lengths of parts behind its own."
-)
+@refused("field 'size' is used before it is parsed", "use it in conditions and lengths of parts behind its own.")
 def bare_field_before_it_is_parsed():
     class first(layout):
         data = Bit(small.size)  # wrong
@@ -393,9 +385,7 @@ def bare_field_before_it_is_parsed():
     return alone(p)
 
 
-@refused(
-    "field 'size' is used before it is parsed", "use it in conditions and lengths of parts behind its own."
-)
+@refused("field 'size' is used before it is parsed", "use it in conditions and lengths of parts behind its own.")
 def list_end_before_it_is_parsed():
     p = Connectionless("p")
     p.header = (
@@ -546,9 +536,7 @@ def alternatives_of_one_const():
     AnyUntil([tagged, again], 1)  # wrong
 
 
-@refused(
-    "the condition of AnyUntil is bytes where a number is needed", "compare something, as in p.cursor < n."
-)
+@refused("the condition of AnyUntil is bytes where a number is needed", "compare something, as in p.cursor < n.")
 def list_condition_of_bytes():
     AnyUntil([tagged], wide.address)  # wrong
 

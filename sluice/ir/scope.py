@@ -117,9 +117,7 @@ class Scope:
 
     def header(self, item: Field) -> Reg:
         """The register of a header field."""
-        return Reg(
-            f"header.{field_name(self.prototype, item)}", item.width if item.kind == lang.NUMBER else 0
-        )
+        return Reg(f"header.{field_name(self.prototype, item)}", item.width if item.kind == lang.NUMBER else 0)
 
     def register(self, target: lang.FieldValue | Field) -> Reg:
         """The register that an Assign sets."""
@@ -195,9 +193,7 @@ class Scope:
             case lang.LengthOf():
                 return Length(self.bytes(expression.base))
             case lang.Checksum():
-                return Sum(
-                    self.bytes(expression.data), tuple(self.resolve(item) for item in expression.pseudo)
-                )
+                return Sum(self.bytes(expression.data), tuple(self.resolve(item) for item in expression.pseudo))
             case lang.FieldValue():
                 return self._value(expression)
             case lang.Contains():

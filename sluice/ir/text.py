@@ -85,9 +85,7 @@ def print_graph(graph: Graph, lines: bool = True) -> str:
     """A graph as text; with `lines`, each instruction carries the line of the description it came from."""
     known = {reg.name for i in graph.instructions() for reg in i.written()}
     known.update(reg.name for reg in graph.parameters)
-    outside = sorted(
-        (reg for name, reg in graph.registers().items() if name not in known), key=lambda reg: reg.name
-    )
+    outside = sorted((reg for name, reg in graph.registers().items() if name not in known), key=lambda reg: reg.name)
     header = f"graph {_block_name(graph.name)} ({', '.join(map(_type, graph.parameters))})"
     if outside:
         header += f" uses ({', '.join(map(_type, outside))})"
@@ -126,8 +124,7 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
         )
     if layer.states:
         states = (
-            state.name + (" accept" if state.accept else " closed" if state.closed else "")
-            for state in layer.states
+            state.name + (" accept" if state.accept else " closed" if state.closed else "") for state in layer.states
         )
         out.append("  states " + ", ".join(states))
     return "\n".join(out) + "\n" + "\n".join(print_graph(graph, lines) for graph in layer.graphs())

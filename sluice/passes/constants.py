@@ -68,11 +68,7 @@ class Facts:
     def meet(self, other: Facts) -> Facts:
         """What is known on both of two ways."""
         theirs = other.values.get
-        both = {
-            name: value
-            for name, value in self.values.items()
-            if (same := theirs(name)) is value or same == value
-        }
+        both = {name: value for name, value in self.values.items() if (same := theirs(name)) is value or same == value}
         return Facts(both, self.sources)
 
     def look_up(self, register: Reg) -> Expr:

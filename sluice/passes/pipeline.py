@@ -79,7 +79,5 @@ def select(passes: str | Iterable[str]) -> tuple[Pass, ...]:
         if name not in known:
             close = get_close_matches(name, known, 1)
             advice = f": do you mean '{close[0]}'?" if close else "."
-            raise UnknownPassError(
-                f"unknown pass '{name}'{advice} Known are {', '.join(known)} (or 'all', 'none')"
-            )
+            raise UnknownPassError(f"unknown pass '{name}'{advice} Known are {', '.join(known)} (or 'all', 'none')")
     return tuple(item for item in PASSES if item.name in names)

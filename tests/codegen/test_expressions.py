@@ -109,9 +109,7 @@ def cases() -> list[Case]:
     found += [Length(UNIT, captured=True), Length(Slice(UNIT, Const(2), Const(MASK)), captured=True)]
     found += [Length(Slice(UNIT, Const(low), Const(high))) for low in (0, 3, 9, 12) for high in (0, 4, 12)]
     stores = [operator(A, B) for operator in OPERATORS.values()] + [flip(8)(A), A, SHORT, Const(MASK)]
-    return [Case(item) for item in dict.fromkeys(found)] + [
-        Case(item, bits) for item in stores for bits in (1, 8, 32)
-    ]
+    return [Case(item) for item in dict.fromkeys(found)] + [Case(item, bits) for item in stores for bits in (1, 8, 32)]
 
 
 EDGES = (0, 1, 2, 63, 64, 0x7FFF, 0x8000, 0xFFFF, (1 << 31) - 1, 1 << 31, 1 << 63, MASK)
@@ -198,8 +196,8 @@ def wrong(library: ctypes.CDLL, which: list[Case]) -> list[str]:
 
 @pytest.mark.xfail(
     strict=True,
-    reason="sluice.codegen.expressions: small constants and truth values are int in C, where 1 << 63, 5 - 7 and "
-    "2147483647 + 1 are not modulo 2^64; flip.1 of more than a bit is not `!`",
+    reason="sluice.codegen.expressions: small constants and truth values are int in C, where 1 << 63, 5 - 7 "
+    "and 2147483647 + 1 are not modulo 2^64; flip.1 of more than a bit is not `!`",
 )
 @pytest.mark.parametrize("compiler", [name for name in ALWAYS_SO if shutil.which(name)])
 def test_c_means_what_the_ir_means(compiler: str, tmp_path: Path):

@@ -101,9 +101,7 @@ def test_empty_lists():
 def test_registers_from_outside_are_declared():
     graph = graph_of(Assign(Reg("local.x", 16), Reg("slot.ip.src", 32)))
     text = print_graph(graph)
-    assert text.splitlines()[0] == (
-        "graph sample (header.a:u16, local.data:bytes, perm.b:u64) uses (slot.ip.src:u32)"
-    )
+    assert text.splitlines()[0] == ("graph sample (header.a:u16, local.data:bytes, perm.b:u64) uses (slot.ip.src:u32)")
     assert print_graph(parse_graph(text)) == text
 
 

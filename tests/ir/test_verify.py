@@ -11,9 +11,7 @@ from sluice.ir.text import parse_graph
 from sluice.ir.verify import RULES, VerifyError, verify
 from sluice.lang.where import Where
 
-INSTANCE = InstanceLayout(
-    "t", (KeyPart("a", 16),), False, True, ((Reg("inst.state", 8), 0), (Reg("perm.n", 16), 0)), 1
-)
+INSTANCE = InstanceLayout("t", (KeyPart("a", 16),), False, True, ((Reg("inst.state", 8), 0), (Reg("perm.n", 16), 0)), 1)
 SEQUENCE = Rules(32, False, "first", False, True, 1000, 10, 10, 0, (Reg("v.fin", 1),))
 EVENTS = {"data": EventShape("data", (("offset", 64), ("bytes", 0)), "")}
 
@@ -34,8 +32,8 @@ def program_of(
         parse_graph(main) if isinstance(main, str) else main,
         parse_graph(drain) if drain else None,
         parse_graph(end) if end else None,
-        instance,
-        rules,
+        instance=instance,
+        rules=rules,
         events=EVENTS,
     )
     layers = {"g": layer}
@@ -44,10 +42,7 @@ def program_of(
     return Program("test", layers, ((None, "lower" if lower else "g"),), (Reg("slot.x", 16),), 4)
 
 
-HEAD = (
-    "graph g (local.unit:bytes) uses (header.a:u16, perm.n:u16, inst.state:u8, slot.x:u16, slot.y:u16)\n"
-    "entry:\n"
-)
+HEAD = "graph g (local.unit:bytes) uses (header.a:u16, perm.n:u16, inst.state:u8, slot.x:u16, slot.y:u16)\nentry:\n"
 NONE = "graph g ()\nentry:\n  End('ended')\n"
 CHECKED = """graph g (local.unit:bytes)
 entry:
@@ -84,15 +79,11 @@ BAD = {
     "no instruction": Bad("structure", "does not end with a terminator", HEAD),
     "terminator inside": Bad("structure", "before the end of the block", HEAD + END + END),
     "no such block": Bad("structure", "leads to block 'x', which does not exist", HEAD + "  Goto() to: x\n"),
-    "no such layer": Bad(
-        "structure", "layer 'up' does not exist", HEAD + "  NextLayer('up', local.unit)\n" + END
-    ),
+    "no such layer": Bad("structure", "layer 'up' does not exist", HEAD + "  NextLayer('up', local.unit)\n" + END),
     "Return in main": Bad("structure", "Return in the main graph", HEAD + "  Return(0)\n"),
     "End in drain": Bad("structure", "End in the drain graph", drain=HEAD + END),
     "End in end": Bad("structure", "End in the end graph", end=HEAD + END),
-    "DestroyInst in main": Bad(
-        "structure", "it belongs in end", HEAD + "  FreshInst()\n  DestroyInst()\n" + END
-    ),
+    "DestroyInst in main": Bad("structure", "it belongs in end", HEAD + "  FreshInst()\n  DestroyInst()\n" + END),
     "EndInst in end": Bad("structure", "it belongs in main", end=HEAD + "  EndInst(0)\n  Return(0)\n"),
     "Drain in drain": Bad(
         "structure", "belongs in main or end", drain=HEAD + "  local.p:u1 = Drain(0, 0, 0)\n  Return(0)\n"
@@ -110,12 +101,8 @@ BAD = {
         "kinds", "condition must be a number", HEAD + "  Branch(local.unit) yes: entry, no: entry\n"
     ),
     "number passed on": Bad("kinds", "operand sdu must be bytes", HEAD + "  NextLayer('g', 5)\n" + END),
-    "no mark": Bad(
-        "kinds", "operand mark must be a mark", HEAD + "  local.p:bytes = Payload(slot.x)\n" + END
-    ),
-    "no space": Bad(
-        "kinds", "register 'nowhere.x' lives nowhere", HEAD + "  nowhere.x:u8 = Assign(1)\n" + END
-    ),
+    "no mark": Bad("kinds", "operand mark must be a mark", HEAD + "  local.p:bytes = Payload(slot.x)\n" + END),
+    "no space": Bad("kinds", "register 'nowhere.x' lives nowhere", HEAD + "  nowhere.x:u8 = Assign(1)\n" + END),
     "65 bits": Bad(
         "kinds",
         "loads 65 bits",
@@ -137,14 +124,10 @@ BAD = {
     ),
     "no such event": Bad("kinds", "no event 'gap'", HEAD + "  Call('gap', 0, [])\n" + END),
     "fields of an event": Bad("kinds", "has 2 fields, 1 are given", HEAD + "  Call('data', 0, [1])\n" + END),
-    "kind of a field": Bad(
-        "kinds", "field 'bytes' of event 'data'", HEAD + "  Call('data', 0, [1, 2])\n" + END
-    ),
+    "kind of a field": Bad("kinds", "field 'bytes' of event 'data'", HEAD + "  Call('data', 0, [1, 2])\n" + END),
     # paths
     "not reached": Bad("paths", "no path from the entry", HEAD + END + "lost:\n" + END),
-    "no end": Bad(
-        "paths", "leads to an End or a Return", HEAD + "  Goto() to: loop\nloop:\n  Goto() to: loop\n"
-    ),
+    "no end": Bad("paths", "leads to an End or a Return", HEAD + "  Goto() to: loop\nloop:\n  Goto() to: loop\n"),
     # definitions
     "never set": Bad(
         "definitions",
@@ -193,16 +176,12 @@ BAD = {
     "mark set anew": Bad(
         "packet reads",
         "covers 0",
-        CHECKED.format(size=4)
-        + "  mark.0:u32 = Assign(header.len)\n  header.a:u8 = Load(mark.0, 0, 8, 'big')\n"
-        + END,
+        CHECKED.format(size=4) + "  mark.0:u32 = Assign(header.len)\n  header.a:u8 = Load(mark.0, 0, 8, 'big')\n" + END,
     ),
     "moved mark": Bad(
         "packet reads",
         "reads 2 bytes behind mark.1, where a length check covers 1",
-        CHECKED.format(size=4)
-        + "  mark.1:u32 = Mark(mark.0, 3)\n  header.a:u16 = Load(mark.1, 0, 16, 'big')\n"
-        + END,
+        CHECKED.format(size=4) + "  mark.1:u32 = Mark(mark.0, 3)\n  header.a:u16 = Load(mark.1, 0, 16, 'big')\n" + END,
     ),
     "mark moved by a field": Bad(
         "packet reads",
@@ -214,9 +193,7 @@ BAD = {
     "another size": Bad(
         "packet reads",
         "no length check at mark.0 covers the size",
-        CHECKED.format(size="(header.len - 2)")
-        + "  header.b:bytes = LoadBytes(mark.0, 0, (header.len - 1))\n"
-        + END,
+        CHECKED.format(size="(header.len - 2)") + "  header.b:bytes = LoadBytes(mark.0, 0, (header.len - 1))\n" + END,
     ),
     "size set anew": Bad(
         "packet reads",
@@ -246,12 +223,8 @@ BAD = {
     ),
     # instances
     "no instance": Bad("instance", "Touch needs an instance, and there is none", HEAD + "  Touch(0)\n" + END),
-    "field without": Bad(
-        "instance", "perm.n needs an instance", HEAD + "  local.x:u8 = Assign(perm.n)\n" + END
-    ),
-    "field set without": Bad(
-        "instance", "inst.state needs an instance", HEAD + "  inst.state:u8 = Assign(1)\n" + END
-    ),
+    "field without": Bad("instance", "perm.n needs an instance", HEAD + "  local.x:u8 = Assign(perm.n)\n" + END),
+    "field set without": Bad("instance", "inst.state needs an instance", HEAD + "  inst.state:u8 = Assign(1)\n" + END),
     "not asked": Bad(
         "instance",
         "the look-up may not have found one",
@@ -281,9 +254,7 @@ BAD = {
         HEAD + "  Branch(length(local.unit)) yes: one, no: both\none:\n  FreshInst()\n"
         "  Goto() to: both\nboth:\n  Touch(0)\n" + END,
     ),
-    "after its end": Bad(
-        "instance", "needs an instance", HEAD + "  FreshInst()\n  EndInst(0)\n  Touch(0)\n" + END
-    ),
+    "after its end": Bad("instance", "needs an instance", HEAD + "  FreshInst()\n  EndInst(0)\n  Touch(0)\n" + END),
     "after its destruction": Bad(
         "instance",
         "inst.state needs an instance",
@@ -297,27 +268,17 @@ BAD = {
     "wrong width": Bad(
         "instance", "perm.n is no field", "graph g ()\nentry:\n  FreshInst()\n  perm.n:u8 = Assign(1)\n" + END
     ),
-    "layer without instances": Bad(
-        "instance", "keeps no instances", HEAD + "  FreshInst()\n" + END, instance=None
-    ),
+    "layer without instances": Bad("instance", "keeps no instances", HEAD + "  FreshInst()\n" + END, instance=None),
     "wrong key": Bad("instance", "the key must have 1 parts", HEAD + "  CreateInst([1, 2], [])\n" + END),
-    "wrong reverse key": Bad(
-        "instance", "the key must have 1 parts", HEAD + "  CreateInst([1], [1])\n" + END
-    ),
+    "wrong reverse key": Bad("instance", "the key must have 1 parts", HEAD + "  CreateInst([1], [1])\n" + END),
     # sequences
-    "no sequence": Bad(
-        "sequence", "has no sequence", HEAD + "  FreshInst()\n  SettleSeq(0)\n" + END, rules=None
-    ),
+    "no sequence": Bad("sequence", "has no sequence", HEAD + "  FreshInst()\n  SettleSeq(0)\n" + END, rules=None),
     "window without sequence": Bad(
         "sequence", "has no sequence", HEAD + "  local.x:u1 = InWindow(1, 2, 3, 4)\n" + END, rules=None
     ),
-    "wrong record": Bad(
-        "sequence", "has 1 fields", HEAD + "  FreshInst()\n  RecordSeq(0, 1, [1, 2])\n" + END
-    ),
+    "wrong record": Bad("sequence", "has 1 fields", HEAD + "  FreshInst()\n  RecordSeq(0, 1, [1, 2])\n" + END),
     # slots
-    "slot that nobody fills": Bad(
-        "slots", "no layer fills slot.x", HEAD + "  local.x:u16 = Assign(slot.x)\n" + END
-    ),
+    "slot that nobody fills": Bad("slots", "no layer fills slot.x", HEAD + "  local.x:u16 = Assign(slot.x)\n" + END),
     "unknown slot": Bad("slots", "slot.y is no slot", HEAD + "  slot.y:u16 = Assign(1)\n" + END),
 }
 
@@ -363,8 +324,7 @@ GOOD = {
     + END,
     "loop with a check of its own": "graph g ()\nentry:\n  mark.0:u32 = Assign(0)\n"
     "  Goto() to: loop\nloop:\n" + "  Check(mark.0, 1) yes: item, cut: done, short: done\nitem:\n"
-    "  header.a:u8 = Load(mark.0, 0, 8, 'big')\n"
-    + "  mark.1:u32 = Mark(mark.0, 1)\n  mark.0:u32 = Mark(mark.1, 0)\n"
+    "  header.a:u8 = Load(mark.0, 0, 8, 'big')\n" + "  mark.1:u32 = Mark(mark.0, 1)\n  mark.0:u32 = Mark(mark.1, 0)\n"
     "  Branch(header.a) yes: loop, no: done\ndone:\n" + END,
     "found, expired, created": HEAD
     + FOUND.format(condition="local.found")
@@ -372,11 +332,7 @@ GOOD = {
     + "other:\n  CreateInst([7], [])\n  Goto() to: ready\nready:\n"
     "  inst.state:u8 = Assign(perm.n)\n  Touch(0)\n" + END,
     "end of the packet behind the end of its instance": HEAD + "  FreshInst()\n  EndInst(0)\n" + END,
-    "asked in other words": HEAD
-    + FOUND.format(condition="(local.found == 0)")
-    + END
-    + "other:\n  Touch(0)\n"
-    + END,
+    "asked in other words": HEAD + FOUND.format(condition="(local.found == 0)") + END + "other:\n  Touch(0)\n" + END,
 }
 
 
@@ -386,22 +342,16 @@ def test_accepted(text: str):
 
 
 def test_drain_and_end_have_the_instance():
-    drain = (
-        "graph g.drain (local.side:u1)\nentry:\n  local.w:u1 = WaitingSeq(local.side)\n  Return(local.w)\n"
-    )
+    drain = "graph g.drain (local.side:u1)\nentry:\n  local.w:u1 = WaitingSeq(local.side)\n  Return(local.w)\n"
     end = (
-        "graph g.end () uses (inst.state:u8)\nentry:\n  local.s:u8 = Assign(inst.state)\n"
-        "  DestroyInst()\n  Return(0)\n"
+        "graph g.end () uses (inst.state:u8)\nentry:\n  local.s:u8 = Assign(inst.state)\n  DestroyInst()\n  Return(0)\n"
     )
     verify(program_of(NONE, drain, end))
 
 
 def test_slot_filled_by_the_layer_below():
     reads = HEAD + "  local.x:u16 = Assign(slot.x)\n" + END
-    below = (
-        "graph lower (local.unit:bytes)\nentry:\n  slot.x:u16 = Assign(1)\n"
-        "  NextLayer('g', local.unit)\n" + END
-    )
+    below = "graph lower (local.unit:bytes)\nentry:\n  slot.x:u16 = Assign(1)\n  NextLayer('g', local.unit)\n" + END
     verify(program_of(reads, lower=below))
 
 

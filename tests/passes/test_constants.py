@@ -130,8 +130,7 @@ def test_simplify_keeps_the_value():
         assert simplify(simpler) == simpler
         for _ in range(8):
             registers = {
-                reg.name: chance.choice([0, 1, 2, chance.getrandbits(64), (1 << 64) - 1])
-                & ((1 << reg.bits) - 1)
+                reg.name: chance.choice([0, 1, 2, chance.getrandbits(64), (1 << 64) - 1]) & ((1 << reg.bits) - 1)
                 for reg in (A, BIT, WIDE)
             }
             assert value(simpler, registers) == value(expression, registers), show(expression)

@@ -80,8 +80,7 @@ def ip_parser() -> Any:
     FRAG = PSMState()
     ip.psm = PSM(DUMP, FRAG)
     ip.psm.dump = (DUMP >> DUMP) + Pred(
-        ((ip.header.dont_frag == 1) & (ip.temp.offset == 0))
-        | ((ip.header.more_frag == 0) & (ip.temp.offset == 0))
+        ((ip.header.dont_frag == 1) & (ip.temp.offset == 0)) | ((ip.header.more_frag == 0) & (ip.temp.offset == 0))
     )
     ip.psm.frag = (DUMP >> FRAG) + Pred((ip.header.more_frag == 1) | (ip.temp.offset != 0))
     ip.psm.more = (FRAG >> FRAG) + Pred(ip.header.more_frag == 1)
@@ -102,9 +101,7 @@ def program() -> Program:
 
 def size(program: Program) -> int:
     """Number of instructions."""
-    return sum(
-        1 for layer in program.layers.values() for graph in layer.graphs() for _ in graph.instructions()
-    )
+    return sum(1 for layer in program.layers.values() for graph in layer.graphs() for _ in graph.instructions())
 
 
 def test_the_built_program_is_sound(program: Program):
@@ -212,8 +209,7 @@ def test_a_slot_that_is_no_longer_filled(monkeypatch: pytest.MonkeyPatch):
         "a:\n  End('a')\nb:\n  End('b')\n"
     )
     filler = parse_graph(
-        "graph low (local.unit:bytes)\nentry:\n  slot.x:u8 = Assign(1)\n"
-        "  NextLayer('up', local.unit)\n  End('e')\n"
+        "graph low (local.unit:bytes)\nentry:\n  slot.x:u8 = Assign(1)\n  NextLayer('up', local.unit)\n  End('e')\n"
     )
     layers = {
         "low": LayerProgram("low", "low", "p", filler),

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 from sluice.ir.graph import Program
 from sluice.ir.verify import definitions, instance, kinds, paths, reads, sequence, slots, structure
-from sluice.ir.verify.subject import DRAIN, END, MAIN, Subject, VerifyError, Whole
+from sluice.ir.verify.subject import Subject, VerifyError, Whole
 
 RULES = {
-    module.RULE: module.check
-    for module in (structure, kinds, paths, definitions, sequence, instance, slots, reads)
+    module.RULE: module.check for module in (structure, kinds, paths, definitions, sequence, instance, slots, reads)
 }
 ACROSS = (slots.RULE,)
 """Rules that a change in one graph can break in another."""
@@ -27,9 +26,7 @@ def verify(program: Program, before: Program | None = None) -> None:
     """
     for _, name in program.roots:
         if name not in program.layers:
-            raise VerifyError(
-                "structure", f"packets enter at layer '{name}', which does not exist", program.name
-            )
+            raise VerifyError("structure", f"packets enter at layer '{name}', which does not exist", program.name)
     if program is before:
         return
     known = set[int]() if before is None else _taken_over(program, before)
@@ -49,7 +46,7 @@ def _subjects(program: Program) -> Iterator[Subject]:
 
 def _taken_over(program: Program, before: Program) -> set[int]:
     """Identities of the graphs that both programs share, in layers that are otherwise the same."""
-    if program.layers.keys() != before.layers.keys() or program.slots != before.slots:
+    if _outline(program) != _outline(before):
         return set()
     found: set[int] = set()
     for name, layer in program.layers.items():
@@ -59,6 +56,11 @@ def _taken_over(program: Program, before: Program) -> set[int]:
             if graph is getattr(old, kind) and around:
                 found.add(id(graph))
     return found
+
+
+def _outline(program: Program) -> object:
+    """What graphs may refer to outside their layer: slots, layers, and which graphs those have."""
+    return program.slots, {name: [kind for kind, _ in layer.graphs_by_kind()] for name, layer in program.layers.items()}
 
 
 __all__ = ["RULES", "Subject", "VerifyError", "verify"]

@@ -24,10 +24,7 @@ def check(subject: Subject) -> None:
     start = 0
     for reg in subject.graph.parameters:
         start |= bit(reg.name)
-    sets = {
-        name: [bit(reg.name) for step in steps for reg in step.written]
-        for name, steps in subject.steps.items()
-    }
+    sets = {name: [bit(reg.name) for step in steps for reg in step.written] for name, steps in subject.steps.items()}
 
     def flow(block: Block, known: int) -> Iterator[tuple[str, int]]:
         for one in sets[block.name]:

@@ -124,9 +124,5 @@ def _layout(subject: Subject) -> None:
                     subject.fail(RULE, f"{reg.name} is no field of the layer's instance", block, instruction)
             if layout is not None and isinstance(instruction, (Lookup, CreateInst)):
                 parts = len(layout.key)
-                if len(instruction.key) != parts or len(instruction.reverse) != (
-                    parts if layout.oriented else 0
-                ):
-                    subject.fail(
-                        RULE, f"the key must have {parts} parts as in the layer's table", block, instruction
-                    )
+                if len(instruction.key) != parts or len(instruction.reverse) != (parts if layout.oriented else 0):
+                    subject.fail(RULE, f"the key must have {parts} parts as in the layer's table", block, instruction)

@@ -110,9 +110,7 @@ def _instruction(instruction: Instruction) -> str | None:
                 return f"operand {name} must be {wanted}"
     match instruction:
         case Assign(target, value) if is_bytes(value) != target.is_bytes:
-            return (
-                f"assigns {'bytes' if is_bytes(value) else 'a number'} to a register of {_kind(target.bits)}"
-            )
+            return f"assigns {'bytes' if is_bytes(value) else 'a number'} to a register of {_kind(target.bits)}"
         case Load():
             return _load(instruction)
         case LoadBytes(_, _, at, _) if at < 0:
@@ -183,9 +181,7 @@ def _event(subject: Subject, instruction: Instruction) -> str | None:
     if shape is None:
         return f"the layer has no event '{instruction.event}'"
     if len(shape.fields) != len(instruction.values):
-        return (
-            f"event '{instruction.event}' has {len(shape.fields)} fields, {len(instruction.values)} are given"
-        )
+        return f"event '{instruction.event}' has {len(shape.fields)} fields, {len(instruction.values)} are given"
     for (name, bits), value in zip(shape.fields, instruction.values, strict=True):
         if is_bytes(value) != (bits == 0):
             return f"field '{name}' of event '{instruction.event}' is {_kind(bits)}"

@@ -36,9 +36,7 @@ class Covered:
 
     def meet(self, other: Covered) -> Covered:
         """What holds on both of two ways."""
-        least = {
-            name: min(size, other.least[name]) for name, size in self.least.items() if name in other.least
-        }
+        least = {name: min(size, other.least[name]) for name, size in self.least.items() if name in other.least}
         return Covered(least, self.exact & other.exact, self.behind & other.behind)
 
     def add(self, mark: str, size: Expr) -> None:
@@ -76,9 +74,7 @@ class Covered:
     def _forget_sizes(self, changed: Callable[[Reg], bool], mark: str = "") -> None:
         if self.exact:
             self.exact = {
-                item
-                for item in self.exact
-                if item[0] != mark and not any(changed(reg) for reg in registers(item[1]))
+                item for item in self.exact if item[0] != mark and not any(changed(reg) for reg in registers(item[1]))
             }
 
     def move(self, register: Reg, base: str, distance: int) -> None:

@@ -16,9 +16,5 @@ def check(subject: Subject) -> None:
             if rules is None:
                 if instruction.NEEDS_SEQUENCE:
                     subject.fail(RULE, "the layer has no sequence", block, instruction)
-            elif isinstance(instruction, (RecordSeq, ReleaseSeq)) and len(instruction.values) != len(
-                rules.record
-            ):
-                subject.fail(
-                    RULE, f"a record of the layer has {len(rules.record)} fields", block, instruction
-                )
+            elif isinstance(instruction, (RecordSeq, ReleaseSeq)) and len(instruction.values) != len(rules.record):
+                subject.fail(RULE, f"a record of the layer has {len(rules.record)} fields", block, instruction)

@@ -16,9 +16,5 @@ def check(subject: Subject) -> None:
                 if reg.space == "slot" and whole.slots.get(reg.name) != reg.bits:
                     subject.fail(RULE, f"{reg.name} is no slot of the program", block, instruction)
             for reg in read:
-                if (
-                    reg.space == "slot"
-                    and reg.name not in whole.filled
-                    and subject.layer.name in whole.reached
-                ):
+                if reg.space == "slot" and reg.name not in whole.filled and subject.layer.name in whole.reached:
                     subject.fail(RULE, f"no layer fills {reg.name}", block, instruction)

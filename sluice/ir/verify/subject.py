@@ -52,9 +52,7 @@ class VerifyError(Exception):
 
     def after(self, stage: str) -> VerifyError:
         """The same error, blamed on pass `stage`."""
-        return VerifyError(
-            self.rule, self.reason, self.graph, self.block, self.instruction, self.where, stage
-        )
+        return VerifyError(self.rule, self.reason, self.graph, self.block, self.instruction, self.where, stage)
 
 
 class Step(NamedTuple):

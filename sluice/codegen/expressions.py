@@ -7,7 +7,21 @@ from sluice.ir.expression import MASK, Binary, Const, Expr, Flip, Length, Reg, S
 
 # C precedence, higher binds tighter; an operand of lower precedence is put into parentheses. Compilers warn about
 # mixes of & | ^ << with each other and with + without parentheses, so those never count as tighter than each other.
-_PRECEDENCE = {"*": 10, "/": 10, "%": 10, "+": 9, "-": 9, "<<": 8, ">>": 8, "<": 7, "<=": 7, ">": 7, ">=": 7, "==": 6, "!=": 6}
+_PRECEDENCE = {
+    "*": 10,
+    "/": 10,
+    "%": 10,
+    "+": 9,
+    "-": 9,
+    "<<": 8,
+    ">>": 8,
+    "<": 7,
+    "<=": 7,
+    ">": 7,
+    ">=": 7,
+    "==": 6,
+    "!=": 6,
+}
 _BITWISE = {"&": 5, "^": 4, "|": 3}
 _ATOM = 20
 
@@ -80,7 +94,10 @@ def _binary(expression: Binary) -> tuple[str, int]:
         return f"{'sl_divide' if operator == '/' else 'sl_modulo'}({emit(left)}, {emit(right)})", _ATOM
     if operator in _BITWISE:
         own = _BITWISE[operator]
-        sides = [inside(side, own if isinstance(side, Binary) and side.operator == operator else 12) for side in (left, right)]
+        sides = [
+            inside(side, own if isinstance(side, Binary) and side.operator == operator else 12)
+            for side in (left, right)
+        ]
         return f"{sides[0]} {operator} {sides[1]}", own
     own = _PRECEDENCE[operator]
     if own in (6, 7):  # a comparison of comparisons wants parentheses: a == b == c is not what it looks like
@@ -103,9 +120,15 @@ def _serial(expression: Binary) -> tuple[str, int]:
         case ">":
             return f"sl_serial_less({right}, {left}, {serial})", _ATOM
         case "<=":
-            return f"({inside(expression.left, 8)} == {inside(expression.right, 8)} || sl_serial_less({left}, {right}, {serial}))", _ATOM
+            return (
+                f"({inside(expression.left, 8)} == {inside(expression.right, 8)} || sl_serial_less({left}, {right}, {serial}))",
+                _ATOM,
+            )
         case _:
-            return f"({inside(expression.left, 8)} == {inside(expression.right, 8)} || sl_serial_less({right}, {left}, {serial}))", _ATOM
+            return (
+                f"({inside(expression.left, 8)} == {inside(expression.right, 8)} || sl_serial_less({right}, {left}, {serial}))",
+                _ATOM,
+            )
 
 
 def stored(expression: Expr, bits: int) -> str:

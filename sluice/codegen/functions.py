@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from sluice.codegen.layout import Table
+from sluice.codegen.names import identifier
 from sluice.ir.build import Hook
+from sluice.ir.graph import LayerProgram, Program
 
 _ON = re.compile(r"^SLUICE_ON\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 _STATE = re.compile(r"^SLUICE_STATE\(", re.MULTILINE)
@@ -63,3 +66,22 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
 def listens(hook: Hook, layer: str, user_layer: str, prototype: str, event: str) -> bool:
     """Whether a hook means this event of this layer."""
     return hook.event == event and hook.layer in ("*", layer, user_layer, prototype)
+
+
+def function_states(table: Table, functions: Functions) -> list[str]:
+    """Names of the functions that keep something in the instances of a table."""
+    found: list[str] = []
+    for function in functions.c:
+        if function.state and any(
+            hook.layer in ("*", layer.name, layer.layer, layer.prototype)
+            for hook in function.hooks
+            for layer in table.layers
+        ):
+            found.append(function.name)
+    return found
+
+
+def callback_name(program: Program, layer: LayerProgram, event: str) -> str:
+    """The C function that the user may define for an event: its name alone where that is enough (as in the paper)."""
+    same = {other.layer for other in program.layers.values() if event in other.events and other.events[event].callback}
+    return identifier(event) if len(same) == 1 else identifier(f"{layer.layer}_{event}")

@@ -97,7 +97,12 @@ def tables(program: Program) -> dict[str, Table]:
 
 def struct_text(table: Table, states: list[str]) -> list[str]:
     """The C struct of a table's instances; `states` are the functions that keep something in them."""
-    out = [f"{table.struct} {{", "    struct sl_instance head;", f"    uint64_t key[{table.words}];", "    uint64_t number;"]
+    out = [
+        f"{table.struct} {{",
+        "    struct sl_instance head;",
+        f"    uint64_t key[{table.words}];",
+        "    uint64_t number;",
+    ]
     for reg, _ in sorted(table.fields, key=lambda item: -storage(item[0].bits)):
         out.append(f"    uint{8 * storage(reg.bits)}_t {member(reg)};")
     out.append("    uint8_t swapped;   /* the higher half of the key is the active side's */")

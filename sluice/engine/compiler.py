@@ -43,7 +43,10 @@ def _works(command: tuple[str, ...]) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "try.c")
         source.write_text("#include <stdint.h>\n#include <sys/mman.h>\nint sluice_try(void) { return 0; }\n")
-        done = subprocess.run([*command, "-shared", "-fPIC", str(source), "-o", str(Path(folder, "try.so"))], capture_output=True)
+        done = subprocess.run(
+            [*command, "-shared", "-fPIC", str(source), "-o", str(Path(folder, "try.so"))],
+            capture_output=True,
+        )
         return done.returncode == 0
 
 
@@ -102,7 +105,17 @@ def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
         includes = [f"-I{work}", f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}"]
         begin = time.perf_counter()
         done = subprocess.run(
-            [*command, *flags(), *includes, str(source), *map(str, RUNTIME_SOURCES), "-o", str(made), "-ldl", "-lm"],
+            [
+                *command,
+                *flags(),
+                *includes,
+                str(source),
+                *map(str, RUNTIME_SOURCES),
+                "-o",
+                str(made),
+                "-ldl",
+                "-lm",
+            ],
             capture_output=True,
             text=True,
         )

@@ -32,12 +32,17 @@ class Wanted:
 
     def python_hooks(self) -> frozenset[Hook]:
         """Events that functions in Python listen to."""
-        return frozenset(Hook(layer, event) for function in self.python for layer, event, _ in function.handlers)
+        return frozenset(
+            Hook(layer, event) for function in self.python for layer, event, _ in function.handlers
+        )
 
 
 def ready_functions() -> list[str]:
     """Names of the functions that come with Sluice."""
-    return sorted({path.stem for path in READY.iterdir() if path.suffix in (".c", ".py") and path.stem != "__init__"} | {NONE})
+    return sorted(
+        {path.stem for path in READY.iterdir() if path.suffix in (".c", ".py") and path.stem != "__init__"}
+        | {NONE}
+    )
 
 
 def find_functions(names: list[str]) -> Wanted:
@@ -78,7 +83,9 @@ def _path(name: str) -> Path:
         path = READY / f"{name}{suffix}"
         if path.is_file() and name != "__init__":
             return path
-    raise FunctionError(f"there is no function '{name}': {did_you_mean(name, ready_functions())} A file is given as FILE.c or FILE.py.")
+    raise FunctionError(
+        f"there is no function '{name}': {did_you_mean(name, ready_functions())} A file is given as FILE.c or FILE.py."
+    )
 
 
 def load_python(path: Path) -> PythonFunction:
@@ -87,7 +94,9 @@ def load_python(path: Path) -> PythonFunction:
     spec = importlib.util.spec_from_file_location(module_name, path.resolve())
     if spec is None or spec.loader is None:
         raise FunctionError(f"{path}: not a Python file")
-    known = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == str(path.resolve())), None)
+    known = next(
+        (m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == str(path.resolve())), None
+    )
     if known is not None:
         module = known  # the file that describes the stack may hold its function, too
     else:
@@ -102,5 +111,7 @@ def load_python(path: Path) -> PythonFunction:
         if getattr(value, "__sluice_at_end__", False):
             endings.append(value)
     if not handlers:
-        raise FunctionError(f"{path}: no function is marked with @on(layer, event), so nothing would be called")
+        raise FunctionError(
+            f"{path}: no function is marked with @on(layer, event), so nothing would be called"
+        )
     return PythonFunction(path.stem, handlers, endings)

@@ -191,7 +191,7 @@ class _StackBuilder:
         for expressions in self.expressions.values():
             for item in expressions:
                 owner = getattr(item, "owner", None)
-                if owner is not layer and owner is not layer.prototype:
+                if owner is None or (owner is not layer and owner is not layer.prototype):
                     continue
                 used_by = [other for other, known in self.expressions.items() if item in _identity(known)]
                 if all(external_owner(item, self.stack.layers[user]) is None for user in used_by):

@@ -47,7 +47,11 @@ def drain_graph(layer: LayerState) -> Graph:
     events = EventBuilder(layer, out, scope)
     with out.at(layer.prototype.where):
         waiting, more, cut = Reg("local.waiting", 1), Reg("local.gap_more", 1), Reg("local.gap_cut", 1)
-        offset, length, cause = Reg("local.gap_offset", 64), Reg("local.gap_length", 64), Reg("local.gap_cause", 8)
+        offset, length, cause = (
+            Reg("local.gap_offset", 64),
+            Reg("local.gap_length", 64),
+            Reg("local.gap_cause", 8),
+        )
         gave_up = Reg("local.gave_up", 1)
         events.clear_data()
         out.assign(gave_up, ZERO)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import ONE, Binary, Const, Expr, Length, Reg, is_bytes
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg, is_bytes
 from sluice.ir.instruction import Assemble, Branch, Call, Goto, SwapSides
-from sluice.ir.expression import ZERO
 from sluice.ir.layer_state import ASSEMBLED, SDU_OFFSET, SEQUENCED, LayerState, callbacks, initial, nothing
 from sluice.ir.scope import CREATED, SDU, SIDE, Scope
 from sluice.lang.action import Assemble as AssembleAction
@@ -56,14 +55,18 @@ class EventBuilder:
         elif isinstance(action, AssembleAction):
             if event is None:
                 raise DescriptionError(
-                    "Assemble() in prep", "assemble in an event: p.event.asm = If(...) >> Assemble().", action.where
+                    "Assemble() in prep",
+                    "assemble in an event: p.event.asm = If(...) >> Assemble().",
+                    action.where,
                 )
             with self.out.at(action.where):
                 self._assemble()
         elif isinstance(action, Callback):
             if event is None:
                 raise DescriptionError(
-                    "Callback() in prep", "call back in an event: p.event.x = ... + Callback(data).", action.where
+                    "Callback() in prep",
+                    "call back in an event: p.event.x = ... + Callback(data).",
+                    action.where,
                 )
             with self.out.at(action.where):
                 name, fields = action.data.__name__, self.layer.shapes[event.name].fields
@@ -73,7 +76,9 @@ class EventBuilder:
             assert isinstance(action, SwapSidesAction)
             if event is not None or not self.layer.prototype.oriented:
                 raise DescriptionError(
-                    "swap_sides() stands in prep of a connection-oriented parser", "move it there.", action.where
+                    "swap_sides() stands in prep of a connection-oriented parser",
+                    "move it there.",
+                    action.where,
                 )
             # Only the creating packet: later, bytes lie in the sequences of the sides as they are.
             with self.out.at(action.where), self.out.when(CREATED, "swap sides"):

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Reg
-from sluice.ir.instruction import Assign, Branch, Check, CheckWire, Count, Goto, Load, LoadBytes, Mark, Payload
+from sluice.ir.instruction import (
+    Assign,
+    Branch,
+    Check,
+    CheckWire,
+    Count,
+    Goto,
+    Load,
+    LoadBytes,
+    Mark,
+    Payload,
+)
 from sluice.ir.scope import PAYLOAD, Scope
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
@@ -39,7 +50,11 @@ class HeaderBuilder:
         if format is not None:
             for part in format.parts:
                 self._clear_optional(part)
-            exits = Exits(out.end_block("cut:header"), out.end_block("malformed:header too short"), out.end_block("malformed:const"))
+            exits = Exits(
+                out.end_block("cut:header"),
+                out.end_block("malformed:header too short"),
+                out.end_block("malformed:const"),
+            )
             for part in format.parts:
                 self._part(part, exits)
         end = Reg("mark.end", 32)
@@ -89,7 +104,11 @@ class HeaderBuilder:
         joined = Reg(f"mark.{self._marks}", 32)
         self._marks += 1
         with out.at(choice.where):
-            yes, no, after = out.name("header part"), out.name("no header part"), out.name("after header part")
+            yes, no, after = (
+                out.name("header part"),
+                out.name("no header part"),
+                out.name("after header part"),
+            )
             scope.at = choice.where
             out.emit(Branch(scope.number(choice.condition), yes, no))
             for name, branch in ((yes, choice.body), (no, choice.otherwise)):
@@ -146,15 +165,27 @@ class HeaderBuilder:
             with out.at(member.where):
                 if member.kind == NUMBER:
                     if member.order == "little" and at % 8:
-                        raise DescriptionError("a little-endian field that does not begin at a byte", "reorder the fields.", member.where)
+                        raise DescriptionError(
+                            "a little-endian field that does not begin at a byte",
+                            "reorder the fields.",
+                            member.where,
+                        )
                     out.emit(Load(register, start, at, member.bits, member.order))
                 else:
                     if at % 8 or member.bits % 8:
-                        raise DescriptionError("a byte slice that does not begin and end at a byte", "reorder the fields.", member.where)
+                        raise DescriptionError(
+                            "a byte slice that does not begin and end at a byte",
+                            "reorder the fields.",
+                            member.where,
+                        )
                     out.emit(LoadBytes(register, start, at // 8, Const(member.bits // 8)))
                 scope.parsed.add(register.name)
                 if member.const is not None:
-                    out.unless(Binary("==", register, Const(member.const)), f"{member.name} is {member.const}", exits.mismatch)
+                    out.unless(
+                        Binary("==", register, Const(member.const)),
+                        f"{member.name} is {member.const}",
+                        exits.mismatch,
+                    )
             at += member.bits
         scope.mark = self._mark(start, Const(bits // 8))
 
@@ -180,7 +211,11 @@ class HeaderBuilder:
             if part.end is not None:
                 limit = Reg(f"local.list_end.{self._marks}", 32)
                 self.out.assign(limit, scope.number(part.end))
-                out.unless(Binary("<=", here, limit), "list ahead", out.end_block("malformed:list ends before it begins"))
+                out.unless(
+                    Binary("<=", here, limit),
+                    "list ahead",
+                    out.end_block("malformed:list ends before it begins"),
+                )
             loop, done = out.name("list"), out.name("list done")
             cut, broken = out.name("list cut"), out.name("list broken")
             out.block(loop)
@@ -202,7 +237,7 @@ class HeaderBuilder:
                 if lead.const is None:
                     out.emit(Goto(name))
                     break
-                if lead.bits != first.bits:
+                if lead.kind != first.kind or lead.width != first.width:
                     raise DescriptionError(
                         f"the first fields of '{part.layouts[0].__name__}' and '{item.__name__}' differ in length",
                         "alternatives are told apart by one first field.",
@@ -217,6 +252,9 @@ class HeaderBuilder:
                 out.block(name)
                 scope.mark = here
                 self._layout(item, exits)
+                if not any(isinstance(member.bits, int) for member in item.fields.values()):
+                    # Nothing of it has a length that is known to be more than 0: it must not go round for ever.
+                    out.unless(Binary("!=", scope.mark, here), "progress", broken)
                 out.emit(Mark(here, scope.mark, ZERO))
                 out.emit(Goto(loop))
             out.block(broken)

@@ -34,7 +34,18 @@ from sluice.ir.layer_state import (
     nothing,
     uses_v,
 )
-from sluice.ir.scope import CREATED, PAYLOAD, SDU, SIDE, STATE, UNIT, Scope, action_expressions, nested, serial_width
+from sluice.ir.scope import (
+    CREATED,
+    PAYLOAD,
+    SDU,
+    SIDE,
+    STATE,
+    UNIT,
+    Scope,
+    action_expressions,
+    nested,
+    serial_width,
+)
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError, DescriptionWarning
 from sluice.lang.events import BUILT_IN
@@ -86,10 +97,14 @@ def check(layer: LayerState) -> None:
         for what, value in (("perm", p.perm_layout), ("seq", p.sequence), ("psm", p.machine)):
             if value is not None:
                 raise DescriptionError(
-                    f"{title} has {what} but no instances to keep it in", "give it p.selector = [...].", p.where
+                    f"{title} has {what} but no instances to keep it in",
+                    "give it p.selector = [...].",
+                    p.where,
                 )
     if layer.assembles and p.sequence is None:
-        raise DescriptionError(f"{title} assembles but has no sequence", "define p.seq = Sequence(...).", p.where)
+        raise DescriptionError(
+            f"{title} assembles but has no sequence", "define p.seq = Sequence(...).", p.where
+        )
     if p.sequence is not None and not layer.assembles and p.buffer_data and not p.sequence.whole:
         warnings.warn(
             f"{p.where}: {title} has a sequence but never assembles it; its bytes are held to the limit",
@@ -126,7 +141,13 @@ def _check_order(layer: LayerState) -> None:
     if p.key_condition is not None:
         found_before.append(p.key_condition)
     for expression in found_before:
-        _refuse(layer, expression, ("temp", "perm"), ("created", "to_active", "to_passive", "cur_state", "sdu"), "the instance is found")
+        _refuse(
+            layer,
+            expression,
+            ("temp", "perm"),
+            ("created", "to_active", "to_passive", "cur_state", "sdu"),
+            "the instance is found",
+        )
     for expression in action_expressions(p.prep_block):
         _refuse(layer, expression, (), ("sdu",), "the machine makes its steps")
     if p.sequence is not None:
@@ -137,7 +158,11 @@ def _check_order(layer: LayerState) -> None:
 
 
 def _refuse(
-    layer: LayerState, expression: Expression, groups: tuple[str, ...], properties: tuple[str, ...], before: str
+    layer: LayerState,
+    expression: Expression,
+    groups: tuple[str, ...],
+    properties: tuple[str, ...],
+    before: str,
 ) -> None:
     own = (layer.prototype, layer.scope.layer)
     for item in nested(expression):
@@ -189,9 +214,15 @@ def _ordinary_expressions(layer: LayerState) -> list[Expression]:
         found += key
     if p.sequence is not None:
         s = p.sequence
-        found += [s.meta, s.data] + [item for item in (s.data_len, s.start, *(s.window or ())) if item is not None]
-    found += [r.condition for r in p.requirements] + list(p.offers.values()) + action_expressions(p.sdu_choice)
-    return found + [step.branch.condition for step in layer.context.above if step.branch.condition is not None]
+        found += [s.meta, s.data] + [
+            item for item in (s.data_len, s.start, *(s.window or ())) if item is not None
+        ]
+    found += (
+        [r.condition for r in p.requirements] + list(p.offers.values()) + action_expressions(p.sdu_choice)
+    )
+    return found + [
+        step.branch.condition for step in layer.context.above if step.branch.condition is not None
+    ]
 
 
 # --- what instances and sequences are ----------------------------------------------------------------------------
@@ -338,7 +369,11 @@ class _MainBuilder:
         if restarts:
             out.assign(RESTARTED, ZERO)
         with out.at(p.keys[0][0].where):
-            ready, create, fresh = out.name("instance ready"), out.name("create instance"), out.name("fresh instance")
+            ready, create, fresh = (
+                out.name("instance ready"),
+                out.name("create instance"),
+                out.name("fresh instance"),
+            )
             if layer.keeps_fresh:
                 assert p.key_condition is not None
                 stored = out.name("stored instance")
@@ -437,7 +472,11 @@ class _MainBuilder:
         for number, step in enumerate(layer.context.above):
             assert step.branch.condition is not None
             with out.at(step.branch.where):
-                self._when(self.scope.number(step.branch.condition), f"to {step.target}", self._step(number, step, done))
+                self._when(
+                    self.scope.number(step.branch.condition),
+                    f"to {step.target}",
+                    self._step(number, step, done),
+                )
         out.block(done)
 
     def _step(self, number: int, step: Step, done: str) -> Callable[[], None]:

@@ -87,7 +87,10 @@ class MachineBuilder:
                         out.assign(Reg(f"local.took.{transition.name}", 1), ONE)
                         if len(timeouts) > 1:
                             own_timeout = transition.timeout
-                            out.assign(TIMEOUT, Const(timeouts.index(own_timeout, 1) if own_timeout is not None else 0))
+                            out.assign(
+                                TIMEOUT,
+                                Const(timeouts.index(own_timeout, 1) if own_timeout is not None else 0),
+                            )
                         out.emit(Goto(after))
                 out.emit(Goto(after))
             out.block(other)

@@ -1,4 +1,4 @@
-"""The graphs of a layer that takes messages from a byte stream: how long the next one is, and that the thread was lost."""
+"""The graphs of a layer that takes messages from a stream: how long the next one is, and that the thread was lost."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def frame_graph(layer: LayerState) -> Graph:
                     item.where,
                 )
     if layer.prototype.format is None:
-        raise DescriptionError("a message without a header", "its length must stand in one: set p.header.", framing.where)
+        raise DescriptionError(
+            "a message without a header", "its length must stand in one: set p.header.", framing.where
+        )
     scope = Scope(layer.scope.layer, layer.scope.offers)
     out = _FrameGraph(f"{layer.context.name}.frame", (UNIT, SEARCHING))
     with out.at(framing.where):
@@ -89,4 +91,3 @@ def lost_graph(layer: LayerState) -> Graph:
             events.happens("lost", {"cause": CAUSE})
         out.emit(Return(ZERO))
     return out.finish()
-

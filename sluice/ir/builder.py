@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from sluice.ir.expression import ONE, ZERO, Const, Expr, Reg
@@ -34,7 +34,7 @@ class GraphBuilder:
         return wish if count == 1 else f"{wish} #{count}"
 
     @contextmanager
-    def at(self, where: Where) -> Iterator[None]:
+    def at(self, where: Where) -> Generator[None]:
         """What is emitted inside comes from line `where` of the description."""
         before, self.where = self.where, where
         yield
@@ -72,7 +72,7 @@ class GraphBuilder:
         return name
 
     @contextmanager
-    def when(self, condition: Expr, wish: str, otherwise: str | None = None) -> Iterator[None]:
+    def when(self, condition: Expr, wish: str, otherwise: str | None = None) -> Generator[None]:
         """What is emitted inside runs when `condition` holds; else it goes on behind, or with block `otherwise`."""
         yes = self.name(wish)
         no = otherwise or self.name("after " + wish)
@@ -83,7 +83,7 @@ class GraphBuilder:
             self.block(no)
 
     @contextmanager
-    def aside(self, name: str) -> Iterator[None]:
+    def aside(self, name: str) -> Generator[None]:
         """What is emitted inside makes up block `name`; behind it the current block goes on."""
         before, self.current = self.current, self._open(name)
         yield

@@ -1,4 +1,4 @@
-"""Runs the same packets through the interpreter and through compiled code, and holds what came out against each other."""
+"""Runs the same packets through the interpreter and compiled code, and holds what came out against each other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def compiled(stack: Stack, passes: str | list[str] = "all") -> CompiledStack:
     return compile_stack(stack, python=everything(stack), passes=passes)
 
 
-def run_compiled(made: CompiledStack, packets: Iterable[Packet], settings: Settings) -> tuple[list[Any], dict[str, dict[str, int]]]:
+def run_compiled(
+    made: CompiledStack, packets: Iterable[Packet], settings: Settings
+) -> tuple[list[Any], dict[str, dict[str, int]]]:
     """Events and counters of compiled code."""
     events: list[Any] = []
 
@@ -64,7 +66,9 @@ def _number(event: str, name: str, value: Any) -> Any:
     return value
 
 
-def run_interpreted(made: CompiledStack, packets: Iterable[Packet], settings: Settings) -> tuple[list[Any], dict[str, dict[str, int]]]:
+def run_interpreted(
+    made: CompiledStack, packets: Iterable[Packet], settings: Settings
+) -> tuple[list[Any], dict[str, dict[str, int]]]:
     """Events and counters of the interpreter."""
     interpreter = Interpreter(
         made.program, timeouts=settings.timeouts, idle=settings.idle, max_instances=settings.max_instances
@@ -84,7 +88,9 @@ def assert_same(made: CompiledStack, packets: list[Packet], settings: Settings |
     expected, expected_counters = run_interpreted(made, packets, settings)
     for number, (one, other) in enumerate(zip(events, expected, strict=False)):
         assert one == other, f"event {number}: compiled {one}, interpreted {other}"
-    assert len(events) == len(expected), f"compiled {events[len(expected):][:3]}, interpreted {expected[len(events):][:3]}"
+    assert len(events) == len(expected), (
+        f"compiled {events[len(expected) :][:3]}, interpreted {expected[len(events) :][:3]}"
+    )
     for layer, own in counters.items():
         for name, value in own.items():
             if name not in NOT_MODELLED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -73,7 +74,16 @@ class told(layout):
 
 def expression(rnd: random.Random, p: Any, kept_too: bool, depth: int = 2) -> Any:
     """A number made of what a layer knows."""
-    leaves = [p.header.one, p.header.number, p.header.kind, p.payload_len, p.cursor, p.temp.x, p.temp.y, rnd.randrange(300)]
+    leaves = [
+        p.header.one,
+        p.header.number,
+        p.header.kind,
+        p.payload_len,
+        p.cursor,
+        p.temp.x,
+        p.temp.y,
+        rnd.randrange(300),
+    ]
     if kept_too:
         leaves += [p.perm.n, p.perm.m, p.perm.last, p.created]
     if depth == 0 or rnd.random() < 0.3:
@@ -136,16 +146,25 @@ def parser(rnd: random.Random, name: str) -> Any:
     p.temp = scratch
     instances = rnd.random() < 0.85
     p.prep = Assign(p.temp.x, expression(rnd, p, False)) + (
-        If(condition(rnd, p)) >> Assign(p.temp.y, expression(rnd, p, False)) >> Else() >> Assign(p.temp.low, p.header.number)
+        If(condition(rnd, p))
+        >> Assign(p.temp.y, expression(rnd, p, False))
+        >> Else()
+        >> Assign(p.temp.low, p.header.number)
     )
     if not instances:
         if rnd.random() < 0.5:
             p.sdu = p.payload[: p.temp.x & 15]
         return p
     p.perm = kept
-    selector = ([p.header.one, p.header.kind & 1], [p.header.other, p.header.kind & 1]) if p.oriented else [p.header.one]
+    selector = (
+        ([p.header.one, p.header.kind & 1], [p.header.other, p.header.kind & 1])
+        if p.oriented
+        else [p.header.one]
+    )
     p.selector = If((p.header.kind & 3) != rnd.randrange(4)) >> selector if rnd.random() < 0.3 else selector
-    p.prep += Assign(p.perm.n, p.perm.n + 1) + (If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True)))
+    p.prep += Assign(p.perm.n, p.perm.n + 1) + (
+        If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True))
+    )
     if p.oriented and rnd.random() < 0.3:
         p.prep += If(p.created & p.header.flag_a) >> swap_sides()
     if rnd.random() < 0.5:
@@ -170,7 +189,11 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
     if not linear and rnd.random() < 0.4:
         settings["start"] = p.header.flag_c == 1
     if rnd.random() < 0.5:
-        settings |= {"limit": rnd.randrange(1, 40), "limit_pieces": rnd.randrange(1, 6), "limit_records": rnd.randrange(1, 6)}
+        settings |= {
+            "limit": rnd.randrange(1, 40),
+            "limit_pieces": rnd.randrange(1, 6),
+            "limit_records": rnd.randrange(1, 6),
+        }
     if rnd.random() < 0.4:
         settings["history"] = rnd.randrange(1, 30)
     if linear and rnd.random() < 0.3:
@@ -200,13 +223,21 @@ def add_machine(rnd: random.Random, p: Any, sequenced: bool) -> None:
         p.psm.again = (rnd.choice(states) >> states[0]) + Pred((p.header.flag_a & p.header.flag_b) == 1)
         p.psm.again.restart = True
     if sequenced and rnd.random() < 0.9:
-        wanted = condition(rnd, p) if rnd.random() < 0.4 else getattr(p.psm, rnd.choice(names)) | (p.header.flag_b == 0)
+        wanted = (
+            condition(rnd, p)
+            if rnd.random() < 0.4
+            else getattr(p.psm, rnd.choice(names)) | (p.header.flag_b == 0)
+        )
         p.event.asm = If(wanted) >> Assemble() if rnd.random() < 0.7 else Assemble()
         if rnd.random() < 0.5:
             p.event.sdu = Assign(told.what, p.cur_state) + Assign(told.bytes, p.sdu) + Callback(told)
             p.event_relation += p.event.asm >> p.event.sdu
     if rnd.random() < 0.6:
-        wanted = (p.v.header.flag_b == 1) if sequenced and rnd.random() < 0.5 else getattr(p.psm, rnd.choice(names))
+        wanted = (
+            (p.v.header.flag_b == 1)
+            if sequenced and rnd.random() < 0.5
+            else getattr(p.psm, rnd.choice(names))
+        )
         p.event.note = If(wanted) >> (Assign(told.what, p.perm.m + p.temp.x) + Callback(told))
         if "asm" in p.event.defined and rnd.random() < 0.5:
             p.event_relation += p.event.note, p.event.asm
@@ -222,7 +253,7 @@ def stack(rnd: random.Random) -> Stack:
     for number, name in enumerate(names):
         again = number and rnd.random() < 0.2
         setattr(made, name, getattr(made, names[number - 1]).prototype if again else parser(rnd, name))
-    for lower, upper in zip(names, names[1:], strict=False):
+    for lower, upper in itertools.pairwise(names):
         below = getattr(made, lower)
         made += (below >> getattr(made, upper)) + Pred(condition(rnd, below) if rnd.random() < 0.5 else 1)
     if rnd.random() < 0.4:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import random
 import warnings
+from typing import Any
 
 import pytest
 
 from sluice.engine.box import Settings
-from sluice.lang import DescriptionWarning
+from sluice.lang import AnyUntil, Bit, Connectionless, DescriptionWarning, Stack, layout
 from sluice.passes.pipeline import PASSES
-from tests.differential.both import assert_same, compiled
+from tests.differential.both import Packet, assert_same, compiled, run_compiled
 from tests.differential.stacks import packets, stack
 
 STACKS = int(os.environ.get("SLUICE_STACKS", "24"))
@@ -36,3 +37,21 @@ def test_compiled_code_does_what_the_interpreter_says(seed: int, monkeypatch: py
         Settings(memory=1 << 24, max_instances=1 << 10, timeouts=False, seed=seed),
     ):
         assert_same(made, packets(rnd, 400), settings)
+
+
+def test_a_list_of_empty_items_ends() -> None:
+    class counted(layout):
+        n = Bit(8)
+
+    class item(layout):
+        value = Bit(counted.n << 3)
+
+    p: Any = Connectionless("p")
+    p.header = counted + AnyUntil([item], p.payload_len > 0)
+    p.selector = [p.header.n]
+    made_stack = Stack("empty")
+    made_stack.p = p
+    made = compiled(made_stack)
+    assert_same(made, [Packet(b"\0abc", 0), Packet(b"\1abc", 0)])
+    _, counters = run_compiled(made, [Packet(b"\0abc", 0), Packet(b"\1abc", 0)], Settings(memory=1 << 20, max_instances=9))
+    assert counters["p"]["list broken"] == 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.engine.box import CompiledStack, Settings
+from sluice.ir.build import build
 from sluice.lang import (
     Assemble,
     Assign,
@@ -21,7 +22,6 @@ from sluice.lang import (
     Stack,
     layout,
 )
-from sluice.ir.build import build
 from tests.differential.both import Packet, assert_same, compiled, run_compiled
 
 MAGIC = 0x55
@@ -138,24 +138,38 @@ def test_behind_a_gap_the_next_start_is_looked_for(small: CompiledStack) -> None
 
 
 def test_what_is_no_message_is_skipped_to_the_next_start(resyncing: CompiledStack) -> None:
-    assert bodies(resyncing, [segment(0, message(b"one") + b"\x55\x00\x00junk" + message(b"two"))]) == ([b"one", b"two"], [2])
+    assert bodies(resyncing, [segment(0, message(b"one") + b"\x55\x00\x00junk" + message(b"two"))]) == (
+        [b"one", b"two"],
+        [2],
+    )
 
 
 def test_a_message_beyond_the_limit_is_not_believed(resyncing: CompiledStack) -> None:
     long = bytes([MAGIC]) + (301).to_bytes(2, "big")
-    assert bodies(resyncing, [segment(0, message(b"one") + long + message(b"two"))]) == ([b"one", b"two"], [0])
+    assert bodies(resyncing, [segment(0, message(b"one") + long + message(b"two"))]) == (
+        [b"one", b"two"],
+        [0],
+    )
     longest = message(b"y" * 297)
     assert bodies(resyncing, [segment(0, longest + message(b"two"))]) == ([b"y" * 297, b"two"], [])
 
 
 def test_without_resync_nothing_more_is_understood(ending: CompiledStack) -> None:
-    packets = [segment(0, message(b"one") + b"\x55\x00\x00" + message(b"two")), segment(400, message(b"three"))]
+    packets = [
+        segment(0, message(b"one") + b"\x55\x00\x00" + message(b"two")),
+        segment(400, message(b"three")),
+    ]
     assert bodies(ending, packets) == ([b"one"], [2])
 
 
 def test_streams_do_not_mix(resyncing: CompiledStack) -> None:
     one, other = message(b"a" * 50), message(b"b" * 50)
-    packets = [segment(0, one[:20], 1), segment(0, other[:30], 2), segment(20, one[20:], 1), segment(30, other[30:], 2)]
+    packets = [
+        segment(0, one[:20], 1),
+        segment(0, other[:30], 2),
+        segment(20, one[20:], 1),
+        segment(30, other[30:], 2),
+    ]
     assert bodies(resyncing, packets) == ([b"a" * 50, b"b" * 50], [])
 
 

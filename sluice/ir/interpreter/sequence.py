@@ -253,10 +253,7 @@ class Sequence:
             return True
         if signed(position + captured - self.delivered) <= 0:
             return True
-        return (
-            self.held_bytes + captured <= rules.limit
-            and len(self.pieces) < rules.limit_pieces
-        )
+        return self.held_bytes + captured <= rules.limit and len(self.pieces) < rules.limit_pieces
 
     def full(self, position: int) -> bool:
         """Whether `position` is beyond `next`, and there are as many records as there may be."""

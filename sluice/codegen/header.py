@@ -1,0 +1,57 @@
+"""Instructions of header parsing as C."""
+
+from __future__ import annotations
+
+from sluice.codegen.expressions import emit, number, place, stored
+from sluice.codegen.names import storage, variable
+from sluice.codegen.writer import LayerWriter, writes
+from sluice.ir import instruction as ir
+from sluice.ir.expression import ZERO, Binary, Const, Expr
+
+
+@writes(ir.Load)
+def load(w: LayerWriter, i: ir.Load) -> list[str]:
+    first, last = i.at // 8, (i.at + i.bits + 7) // 8
+    size, shift = last - first, last * 8 - i.at - i.bits
+    where = f"unit.at + {emit(i.mark)} + {first}" if first else f"unit.at + {emit(i.mark)}"
+    if i.order == "little":
+        return [f"{variable(i.target)} = sl_load_le({where}, {size});"]
+    if size > 8:  # a field of up to 64 bits that lies across nine bytes
+        text = f"sl_load_be({where}, 8) << {8 - shift} | sl_load_be({where} + 8, 1) >> {shift}"
+        return [f"{variable(i.target)} = ({text}) & {number((1 << i.bits) - 1)};"]
+    text = f"sl_load_be({where}, {size})"
+    if shift:
+        text += f" >> {shift}"
+    if size * 8 - shift != i.bits:
+        text = f"{text if not shift else f'({text})'} & {number((1 << i.bits) - 1)}"
+    return [f"{variable(i.target)} = {text};"]
+
+
+@writes(ir.LoadBytes)
+def load_bytes(w: LayerWriter, i: ir.LoadBytes) -> list[str]:
+    begin: Expr = Binary("+", i.mark, Const(i.at)) if i.at else i.mark
+    return [f"{variable(i.target)} = sl_bytes_slice(unit, {emit(begin)}, {emit(Binary('+', begin, i.size))});"]
+
+
+@writes(ir.Mark)
+def mark(w: LayerWriter, i: ir.Mark) -> list[str]:
+    if i.offset == ZERO:
+        return [f"{variable(i.target)} = {emit(i.base)};"]
+    return [f"{variable(i.target)} = {emit(Binary('+', i.base, i.offset))};"]
+
+
+@writes(ir.Payload)
+def payload(w: LayerWriter, i: ir.Payload) -> list[str]:
+    return [f"{variable(i.target)} = sl_bytes_slice(unit, {emit(i.mark)}, UINT64_MAX);"]
+
+
+@writes(ir.Assign)
+def assign(w: LayerWriter, i: ir.Assign) -> list[str]:
+    if i.target.is_bytes:
+        return [f"{place(i.target)} = {emit(i.value)};"]
+    text = stored(i.value, i.target.bits)
+    if i.target.space in ("perm", "inst", "slot"):
+        size = 8 * storage(i.target.bits)
+        if size < 64:
+            text = f"(uint{size}_t)({text})"
+    return [f"{place(i.target)} = {text};"]

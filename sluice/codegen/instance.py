@@ -1,0 +1,154 @@
+"""Instructions on instances as C: finding, creating, ending them."""
+
+from __future__ import annotations
+
+from sluice.codegen.expressions import emit, number, place, stored
+from sluice.codegen.functions import function_states
+from sluice.codegen.names import identifier, variable
+from sluice.codegen.writer import LayerWriter, writes
+from sluice.ir import instruction as ir
+from sluice.ir.expression import ZERO, Expr, is_bytes
+from sluice.lang.events import END_REASONS
+
+
+def half(w: LayerWriter, name: str, key: tuple[Expr, ...]) -> list[str]:
+    """Statements that pack one half of a key."""
+    assert w.table is not None
+    words: dict[int, list[str]] = {}
+    out: list[str] = []
+    for placed, value in zip(w.table.parts, key, strict=True):
+        if is_bytes(value):
+            for k in range((placed.part.bits + 63) // 64):
+                size = min(8, placed.part.bits // 8 - 8 * k)
+                words[placed.word + k] = [f"sl_load_be(({emit(value)}).at + {8 * k}, {size})"]
+        else:
+            text = stored(value, placed.part.bits)
+            words.setdefault(placed.word, []).append(f"({text}) << {placed.shift}" if placed.shift else text)
+    for word in sorted(words):
+        out.append(f"{name}[{word}] = {' | '.join(words[word])};")
+    return out
+
+
+@writes(ir.Lookup)
+def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
+    table = w.table
+    assert table is not None
+    at = f"box->{table.variable}"
+    out: list[str] = []
+    if table.oriented:
+        out.append(f"uint64_t from[{table.half}], to[{table.half}];")
+        out += half(w, "from", i.key) + half(w, "to", i.reverse)
+        out.append(f"flip = sl_key_pair(key, from, to, {table.half});")
+    else:
+        out += half(w, "key", i.key)
+    out.append(f"hash = sl_table_hash(&{at}, key, {table.words});")
+    out.append(f"if (SL_UNLIKELY(++box->lookups_{identifier(table.name)} % SL_SWEEP_EVERY == 0))")
+    out.append(f"    sweep_{identifier(table.name)}(box);")
+    out.append(f"inst = ({table.struct} *)sl_table_find(&{at}, key, {table.words}, hash);")
+    side = "flip ^ inst->swapped" if table.oriented else "0"
+    out.append(f"{variable(i.found)} = inst != NULL;")
+    out.append(f"{variable(i.expired)} = inst && sl_expired(&box->base, &inst->head);")
+    out.append(f"{variable(i.side)} = inst ? {side} : 0;" if table.oriented else f"{variable(i.side)} = 0;")
+    return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.CreateInst)
+def create(w: LayerWriter, _: ir.Instruction) -> list[str]:
+    table = w.table
+    assert table is not None
+    at, word = f"box->{table.variable}", identifier(table.name)
+    make = f"({table.struct} *)sl_table_create(&{at}, key, {table.words}, hash)"
+    if table.busy:  # what an end delivered may have begun an instance with this key
+        make = f"sl_table_find(&{at}, key, {table.words}, hash) ? NULL : {make}"
+    out = [
+        f"inst = {make};",
+        f"if (SL_UNLIKELY(!inst && {at}.live >= {at}.max_instances)) {{",
+        f"    evict_{word}(box);",
+    ]
+    out += [f"    inst = {make};", "}"]
+    stored = [
+        "inst->number = ++box->base.created;",
+        w.count("instances"),
+    ]
+    if table.busy:  # every instance may be in use by the packets that this one came out of
+        out.append("if (SL_LIKELY(inst)) {")
+        out += ["    " + line for line in stored]
+        out += ["} else {", *("    " + line for line in unstored(w)), "}"]
+    else:
+        out += stored
+    out.append(f"inst->swapped = {'flip' if table.oriented else '0'};")
+    return out + begin_instance(w, stored_instance=True)
+
+
+def begin_instance(w: LayerWriter, stored_instance: bool) -> list[str]:
+    table = w.table
+    assert table is not None
+    own = dict(w.layer.instance.fields) if w.layer.instance is not None else {}
+    out: list[str] = []
+    for reg, init in table.fields:
+        out.append(f"{place(reg)} = {number(own.get(reg, init))};")
+    for side in range(table.sides):
+        out.append(f"sl_sequence_reset(&inst->sequence[{side}], &rules_{w.word});")
+        if table.messages:
+            out.append(f"sl_messages_reset(&inst->messages[{side}]);")
+    if stored_instance:
+        for name in function_states(table, w.names.functions):
+            out.append(f"memset(&inst->{name}_state, 0, sizeof inst->{name}_state);")
+    return out
+
+
+@writes(ir.FreshInst)
+def fresh_instance(w: LayerWriter, _: ir.Instruction) -> list[str]:
+    return [*unstored(w), "inst->swapped = 0;", *begin_instance(w, stored_instance=False)]
+
+
+def unstored(w: LayerWriter) -> list[str]:
+    """An instance that only this packet knows."""
+    out = [
+        "inst = &fresh_instance;",
+        "inst->head.slot = SL_SLOT_FRESH;",
+        "inst->head.deadline = SL_NEVER;",
+    ]
+    return [*out, "inst->number = 0;"]
+
+
+@writes(ir.DestroyInst)
+def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
+    table = w.table
+    assert table is not None
+    out = [
+        f"sl_sequence_clear(&inst->sequence[{side}], &rules_{w.word}, &box->base.pool);" for side in range(table.sides)
+    ]
+    if table.messages:
+        out += [f"sl_messages_drop(&inst->messages[{side}], &box->base.pool);" for side in range(table.sides)]
+    reasons = [w.names.counters.index(w.layer.name, f"ended:{reason}") for reason in END_REASONS]
+    first = reasons[0]
+    assert reasons == list(range(first, first + len(reasons)))
+    remove = [
+        f"box->base.counters[{first} + reason]++;",
+        f"sl_table_remove(&box->{table.variable}, &inst->head);",
+    ]
+    if not w.may_be_fresh:
+        return out + remove
+    return [*out, "if (inst->head.slot != SL_SLOT_FRESH) {", *("    " + line for line in remove), "}"]
+
+
+@writes(ir.EndInst)
+def end_inst(w: LayerWriter, i: ir.EndInst) -> list[str]:
+    assert w.table is not None
+    why = f"{i.reason});   /* {END_REASONS[i.reason]} */"
+    if w.table.shared:  # another layer may have used it last
+        return [f"end_instance_{identifier(w.table.name)}(box, inst, fresh, {why}", "inst = NULL;"]
+    return [f"end_{w.word}(box, inst, fresh, (sl_bytes){{0}}, {why}", "inst = NULL;"]
+
+
+@writes(ir.Touch)
+def touch(w: LayerWriter, i: ir.Touch) -> list[str]:
+    base = w.names.timeouts[w.layer.name]
+    index = f"{base} + {emit(i.timeout)}" if i.timeout != ZERO else str(base)
+    return [f"inst->head.deadline = sl_deadline(&box->base, {index});"]
+
+
+@writes(ir.SwapSides)
+def swap(w: LayerWriter, i: ir.SwapSides) -> list[str]:
+    return ["inst->swapped ^= 1;", f"{variable(i.target)} = {emit(i.side)} ^ 1;"]

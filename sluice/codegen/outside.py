@@ -1,0 +1,82 @@
+"""Instructions that reach outside the layer as C: functions on events, layers above, counters."""
+
+from __future__ import annotations
+
+from sluice.codegen.expressions import emit
+from sluice.codegen.functions import callback_name, listens
+from sluice.codegen.names import identifier, storage
+from sluice.codegen.writer import LayerWriter, writes
+from sluice.ir import instruction as ir
+from sluice.ir.expression import Expr
+
+
+def instance_pointer(w: LayerWriter) -> str:
+    if w.table is None or w.kind in ("frame", "lost"):
+        return "NULL"
+    return "inst->head.slot == SL_SLOT_FRESH ? NULL : &inst->head" if w.may_be_fresh else "&inst->head"
+
+
+@writes(ir.Call)
+def call(w: LayerWriter, i: ir.Call) -> list[str]:
+    layer, shape = w.layer, w.layer.events[i.event]
+    calls: list[str] = []
+    for function in w.names.functions.c:
+        for hook in function.hooks:
+            if listens(hook, layer.name, layer.layer, layer.prototype, i.event):
+                who = "any" if hook.layer == "*" else hook.layer
+                calls.append(f"{function.name}_{who}_{i.event}(&event, &data);")
+    if any(listens(h, layer.name, layer.layer, layer.prototype, i.event) for h in w.names.functions.python):
+        if (layer.name, i.event) not in w.names.events:
+            w.names.events.append((layer.name, i.event))
+        calls.append(f"record_{w.word}_{identifier(i.event)}(box, &event, &data);")
+    if shape.callback and w.names.weak:
+        calls.append(f"{callback_name(w.names.program, layer, i.event)}(&data);")
+    if not calls:
+        return []
+    values: list[str] = []
+    for value, (_, bits) in zip(i.values, shape.fields, strict=True):
+        values.append(emit(value) if bits in (0, 64) else f"(uint{8 * storage(bits)}_t)({emit(value)})")
+    struct = f"struct {shape.callback}" if shape.callback else f"struct sl_on_{i.event}"
+    out = [
+        f"struct sl_event event = {{&box->base, &layers[{w.index}], {instance_pointer(w)}, (uint32_t){_tight(emit(i.side))}}};",
+        f"{struct} data = {{{', '.join(values) or '0'}}};",
+        *calls,
+    ]
+    return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.NextLayer)
+def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
+    call = f"layer_{identifier(i.layer)}(box, {emit(i.sdu)});"
+    # also where layers lie in no loop: instances that end on the way nest further
+    deep = w.names.counters.add("box", "too deep")
+    return [
+        f"if (SL_LIKELY(box->base.depth < {w.names.program.depth}))",
+        "    " + call,
+        "else",
+        "    " + deep,
+    ]
+
+
+@writes(ir.NextMessages)
+def next_messages(w: LayerWriter, i: ir.NextMessages) -> list[str]:
+    return [f"messages_{identifier(i.layer)}(box, {messages_of(w, i.side)}, {emit(i.sdu)});"]
+
+
+@writes(ir.LoseMessages)
+def lose_messages(w: LayerWriter, i: ir.LoseMessages) -> list[str]:
+    return [f"sl_messages_lose({messages_of(w, i.side)}, &box->base.pool, SL_LOSS_GAP);"]
+
+
+def messages_of(w: LayerWriter, side: Expr) -> str:
+    assert w.table is not None
+    return f"&inst->messages[{emit(side) if w.table.sides > 1 else '0'}]"
+
+
+@writes(ir.Count)
+def counter(w: LayerWriter, i: ir.Count) -> list[str]:
+    return [w.count(i.counter)]
+
+
+def _tight(text: str) -> str:
+    return text if text.isidentifier() or text.isdigit() else f"({text})"

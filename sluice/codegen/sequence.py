@@ -1,0 +1,149 @@
+"""Instructions on sequences as C: calls of sluice/runtime/sequence.h."""
+
+from __future__ import annotations
+
+from sluice.codegen.expressions import emit
+from sluice.codegen.names import variable
+from sluice.codegen.writer import LayerWriter, writes
+from sluice.ir import instruction as ir
+from sluice.ir.expression import Expr
+
+
+def sequence_of(w: LayerWriter, side: Expr) -> str:
+    assert w.table is not None
+    return f"&inst->sequence[{emit(side) if w.table.sides > 1 else '0'}]"
+
+
+def fresh_of(w: LayerWriter, side: Expr) -> str:
+    assert w.table is not None
+    return f"&fresh[{emit(side) if w.table.sides > 1 else '0'}]"
+
+
+def rules_of(w: LayerWriter) -> str:
+    return f"&rules_{w.word}"
+
+
+@writes(ir.InWindow)
+def in_window(w: LayerWriter, i: ir.InWindow) -> list[str]:
+    arguments = ", ".join(emit(item) for item in (i.meta, i.length, i.low, i.high))
+    return [f"{variable(i.target)} = sl_sequence_in_window({rules_of(w)}, {arguments});"]
+
+
+@writes(ir.BeginSeq)
+def begin_seq(w: LayerWriter, i: ir.BeginSeq) -> list[str]:
+    return [
+        f"sl_sequence_begin({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.meta)}, {emit(i.anew)});"
+    ]
+
+
+@writes(ir.PlaceSeq)
+def place_sequence(w: LayerWriter, i: ir.PlaceSeq) -> list[str]:
+    return [f"{variable(i.target)} = sl_sequence_position({sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.meta)});"]
+
+
+@writes(ir.InOrder)
+def in_order(w: LayerWriter, i: ir.InOrder) -> list[str]:
+    seq = sequence_of(w, i.side)[1:]
+    return [f"{variable(i.target)} = !{seq}.based || !sl_position_before({seq}.next, {emit(i.position)});"]
+
+
+@writes(ir.OverlapSeq)
+def overlap(w: LayerWriter, i: ir.OverlapSeq) -> list[str]:
+    out = [
+        "struct sl_overlap overlap;",
+        f"{variable(i.cursor)} = {emit(i.last)};" if emit(i.last) != variable(i.cursor) else "",
+        f"{variable(i.more)} = sl_sequence_overlap({sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.position)}, {emit(i.data)}, "
+        f"&{variable(i.cursor)}, &overlap);",
+        f"if ({variable(i.more)}) {{",
+        f"    {variable(i.offset)} = overlap.offset;",
+        f"    {variable(i.length)} = overlap.length;",
+        f"    {variable(i.new)} = overlap.fresh;",
+        f"    {variable(i.old)} = overlap.old;",
+        "}",
+    ]
+    return ["{", *("    " + line for line in out if line), "}"]
+
+
+@writes(ir.RoomSeq)
+def room(w: LayerWriter, i: ir.RoomSeq) -> list[str]:
+    arguments = f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.position)}, {emit(i.data)}"
+    return [f"{variable(i.target)} = sl_sequence_room({arguments});"]
+
+
+@writes(ir.FullSeq)
+def full(w: LayerWriter, i: ir.FullSeq) -> list[str]:
+    arguments = f"{sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.position)}"
+    return [f"{variable(i.target)} = sl_sequence_full({arguments});"]
+
+
+@writes(ir.InsertSeq)
+def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
+    arguments = (
+        f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {fresh_of(w, i.side)}, {emit(i.position)}, "
+        f"{emit(i.data)}, {emit(i.units)}"
+    )
+    return [f"if (SL_UNLIKELY(!sl_sequence_insert({arguments})))", "    " + w.count("no memory")]
+
+
+@writes(ir.CutSeq)
+def cut(w: LayerWriter, i: ir.CutSeq) -> list[str]:
+    return [f"{variable(i.target)} = sl_sequence_cut({sequence_of(w, i.side)});"]
+
+
+@writes(ir.WaitingSeq)
+def waiting(w: LayerWriter, i: ir.WaitingSeq) -> list[str]:
+    return [f"{variable(i.target)} = sl_sequence_waiting({sequence_of(w, i.side)}, {fresh_of(w, i.side)});"]
+
+
+@writes(ir.Assemble)
+def assemble(w: LayerWriter, i: ir.Assemble) -> list[str]:
+    arguments = f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {fresh_of(w, i.side)}, &box->base.scratch, &{variable(i.offset)}"
+    return [f"{variable(i.target)} = sl_sequence_assemble({arguments});"]
+
+
+@writes(ir.GiveUpSeq)
+def give_up(w: LayerWriter, i: ir.GiveUpSeq) -> list[str]:
+    out = [
+        "struct sl_gap gap = {0, 0, false};",
+        f"{variable(i.more)} = sl_sequence_give_up({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, &gap);",
+        f"{variable(i.offset)} = gap.offset;",
+        f"{variable(i.length)} = gap.length;",
+        f"{variable(i.cut)} = gap.cut;",
+    ]
+    return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.RecordSeq)
+def record(w: LayerWriter, i: ir.RecordSeq) -> list[str]:
+    values = ", ".join(emit(value) for value in i.values)
+    return [
+        f"if (!sl_sequence_record({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.position)}, "
+        f"(const uint64_t[]){{{values}}}))",
+        "    " + w.count("no memory"),
+    ]
+
+
+@writes(ir.ReleaseSeq)
+def release(w: LayerWriter, i: ir.ReleaseSeq) -> list[str]:
+    out = [
+        f"uint64_t words[{max(1, len(i.values))}];",
+        f"{variable(i.more)} = sl_sequence_release({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, words);",
+        f"if ({variable(i.more)}) {{",
+        *(f"    {variable(reg)} = words[{n}];" for n, reg in enumerate(i.values)),
+        "}",
+    ]
+    return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.SettleSeq)
+def settle(w: LayerWriter, i: ir.SettleSeq) -> list[str]:
+    return [
+        f"if (SL_UNLIKELY(!sl_sequence_settle({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {fresh_of(w, i.side)})))",
+        "    " + w.count("no memory"),
+    ]
+
+
+@writes(ir.Drain)
+def drain(w: LayerWriter, i: ir.Drain) -> list[str]:
+    arguments = f"box, inst, fresh, (sl_bytes){{0}}, {emit(i.side)}, {emit(i.cause)}, {i.all}"
+    return [f"{variable(i.progress)} = drain_{w.word}({arguments});"]

@@ -1,0 +1,235 @@
+"""The C functions of one layer: what surrounds the instructions, which the modules beside this one write.
+
+A module that writes instructions registers each by `writes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from sluice.codegen.expressions import emit, inside
+from sluice.codegen.functions import Functions
+from sluice.codegen.layout import Table
+from sluice.codegen.names import identifier, variable
+from sluice.codegen.structure import Structure
+from sluice.ir import instruction as ir
+from sluice.ir.expression import ZERO, Binary, Const, Expr
+from sluice.ir.graph import Block, Graph, LayerProgram, Program
+
+
+@dataclass
+class Counters:
+    """All counters of a program, numbered in the order of first use."""
+
+    names: list[tuple[str, str]] = field(default_factory=lambda: [])
+
+    def index(self, layer: str, name: str) -> int:
+        """Number of a counter; a new one when it is not known yet."""
+        if (layer, name) not in self.names:
+            self.names.append((layer, name))
+        return self.names.index((layer, name))
+
+    def add(self, layer: str, name: str, amount: str = "") -> str:
+        """The statement that counts."""
+        at = f"box->base.counters[{self.index(layer, name)}]"
+        text = f"{at} += {amount};" if amount else f"{at}++;"
+        return f"{text:<42} /* {layer}: {name} */"
+
+
+@dataclass
+class StackNames:
+    """What the code of a layer needs to know of the rest of the file."""
+
+    program: Program
+    functions: Functions
+    tables: dict[str, Table]
+    counters: Counters
+    events: list[tuple[str, str]]
+    timeouts: dict[str, int]
+    weak: bool
+
+
+class LayerWriter:
+    """Writes the functions of one layer."""
+
+    def __init__(self, layer: LayerProgram, names: StackNames) -> None:
+        self.layer = layer
+        self.names = names
+        self.word = identifier(layer.name)
+        self.table = names.tables[layer.instance.table] if layer.instance is not None else None
+        self.index = list(names.program.layers).index(layer.name)
+        self.may_be_fresh = any(isinstance(i, ir.FreshInst) for i in layer.main.instructions())
+        self.may_be_fresh |= self.table is not None and self.table.busy
+        self._line = ""
+
+    def prototypes(self) -> list[str]:
+        """Declarations of the layer's functions."""
+        out = [f"static void layer_{self.word}(struct box *box, sl_bytes unit);"]
+        if self.layer.drain is not None:
+            out.append(self._drain_head() + ";")
+        if self.layer.end is not None:
+            out.append(self._end_head() + ";")
+        if self.layer.frame is not None:
+            out.append(f"static uint64_t frame_{self.word}(struct box *box, sl_bytes unit, uint64_t searching);")
+            out.append(f"static uint64_t lost_{self.word}(struct box *box, sl_bytes unit, uint64_t cause);")
+            out.append(
+                f"static void messages_{self.word}(struct box *box, struct sl_messages *messages, sl_bytes sdu);"
+            )
+        return out
+
+    def _drain_head(self) -> str:
+        assert self.table is not None
+        return (
+            f"static uint64_t drain_{self.word}(struct box *box, {self.table.struct} *inst, struct sl_fresh *fresh, "
+            "SL_UNUSED sl_bytes unit, SL_UNUSED uint64_t side, SL_UNUSED uint64_t cause, uint64_t all)"
+        )
+
+    def _end_head(self) -> str:
+        assert self.table is not None
+        return f"static void end_{self.word}(struct box *box, {self.table.struct} *inst, SL_UNUSED struct sl_fresh *fresh, SL_UNUSED sl_bytes unit, uint64_t reason)"
+
+    def functions(self) -> list[str]:
+        """The layer's functions."""
+        out: list[str] = []
+        if self.layer.drain is not None:
+            out += self._function(self.layer.drain, "__attribute__((noinline)) " + self._drain_head(), "drain")
+        if self.layer.end is not None:
+            out += self._function(self.layer.end, "__attribute__((noinline)) " + self._end_head(), "end")
+        if self.layer.frame is not None and self.layer.lost is not None:
+            head = f"static uint64_t frame_{self.word}(SL_UNUSED struct box *box, sl_bytes unit, SL_UNUSED uint64_t searching)"
+            out += self._function(self.layer.frame, head, "frame")
+            head = (
+                f"SL_COLD uint64_t lost_{self.word}(struct box *box, SL_UNUSED sl_bytes unit, SL_UNUSED uint64_t cause)"
+            )
+            out += self._function(self.layer.lost, head, "lost")
+        out += self._function(self.layer.main, f"static void layer_{self.word}(struct box *box, sl_bytes unit)", "main")
+        return out
+
+    def _function(self, graph: Graph, head: str, kind: str) -> list[str]:
+        self.kind = kind
+        self._line = ""
+        labels: dict[str, str] = {}
+
+        def label(name: str) -> str:
+            return labels.setdefault(
+                name,
+                identifier(name) if identifier(name) not in labels.values() else f"{identifier(name)}_{len(labels)}",
+            )
+
+        lines = Structure(graph, self._block, self._ways, self._finish, label).lines()
+        out = ["", head, "{"]
+        out += ["    " + text for text in self._locals(graph)]
+        if kind == "end":
+            out.append("    SL_UNUSED uint64_t stored = inst->head.slot != SL_SLOT_FRESH;")
+        if kind == "main":
+            out.append(f"    box->base.path[box->base.depth++] = {self.index};")
+            out.append("    " + self.count("packets"))
+            out.append("    " + self.count("bytes", "unit.length"))
+        out += ["    " * line.level + line.text for line in lines]
+        out.append("}")
+        return out
+
+    def _locals(self, graph: Graph) -> list[str]:
+        parameters = {reg.name for reg in graph.parameters}
+        numbers: list[str] = []
+        slices: list[str] = []
+        for reg in graph.registers().values():
+            if reg.name in parameters or reg.space in ("perm", "inst", "slot"):
+                continue
+            (slices if reg.is_bytes else numbers).append(variable(reg))
+        # unused: without the pass that removes dead code some are never read
+        out = [
+            f"SL_UNUSED uint64_t {', '.join(f'{name} = 0' for name in chunk)};" for chunk in _chunks(sorted(numbers), 6)
+        ]
+        out += [
+            f"SL_UNUSED sl_bytes {', '.join(f'{name} = {{0}}' for name in chunk)};"
+            for chunk in _chunks(sorted(slices), 4)
+        ]
+        if self.table is not None and self.kind == "main":
+            out.append(f"{self.table.struct} *inst = NULL;")
+            out.append(f"uint64_t key[{self.table.words}];")
+            out.append("uint32_t hash;")
+            if self.table.oriented:
+                out.append("bool flip;")
+            if self.may_be_fresh:
+                out.append(f"{self.table.struct} fresh_instance;")
+            if self.table.sides:
+                out.append("struct sl_fresh fresh[2];")
+                out.append("fresh[0].present = fresh[1].present = false;")
+            else:
+                out.append("SL_UNUSED struct sl_fresh *const fresh = NULL;")
+        return out
+
+    def _block(self, block: Block) -> list[str]:
+        out: list[str] = []
+        for instruction in block.body:
+            lines = WRITERS[type(instruction)](self, instruction)
+            if lines:
+                lines[0] += self._note(instruction)
+            out += lines
+        return out
+
+    def _note(self, instruction: ir.Instruction) -> str:
+        """The line of the description, where it differs from that of the statement before."""
+        where = instruction.where.short if instruction.where.line else ""
+        if not where or where == self._line:
+            return ""
+        self._line = where
+        return f"   /* {where} */"
+
+    def count(self, name: str, amount: str = "") -> str:
+        return self.names.counters.add(self.layer.name, name, amount)
+
+    def _ways(self, terminator: ir.Terminator) -> list[tuple[str | None, str]]:
+        note = self._note(terminator)
+        match terminator:
+            case ir.Goto(to):
+                return [(None, to)]
+            case ir.Branch(condition, yes, no):
+                return [(emit(condition) + note, yes), (None, no)]
+            case ir.Check(mark, size, yes, cut, short):
+                there, wire = self._fits(mark, size, "captured"), self._fits(mark, size, "length")
+                return [(f"SL_LIKELY({there})" + note, yes), (wire, cut), (None, short)]
+            case ir.CheckWire(mark, size, yes, short):
+                return [(f"SL_LIKELY({self._fits(mark, size, 'length')})" + note, yes), (None, short)]
+            case _:
+                raise AssertionError(terminator)
+
+    def _fits(self, mark: Expr, size: Expr, measure: str) -> str:
+        """Whether `size` bytes behind `mark` are within that measure of the unit; a size from a packet may be any."""
+        if isinstance(size, Const) and size.value < 1 << 31:
+            return f"{emit(size if mark == ZERO else Binary('+', mark, size))} <= unit.{measure}"
+        if mark == ZERO:
+            return f"{inside(size, 8)} <= unit.{measure}"
+        return f"{emit(mark)} <= unit.{measure} && {inside(size, 8)} <= unit.{measure} - {inside(mark, 10)}"
+
+    def _finish(self, terminator: ir.Terminator) -> list[str]:
+        match terminator:
+            case ir.End(outcome):
+                return [self.count(outcome) + self._note(terminator), "box->base.depth--;", "return;"]
+            case ir.Return(result):
+                return ["return;"] if self.kind == "end" else [f"return {emit(result)};"]
+            case _:
+                return []
+
+
+_Writer = TypeVar("_Writer", bound=Callable[..., list[str]])
+
+WRITERS: dict[type[ir.Instruction], Callable[[LayerWriter, Any], list[str]]] = {}
+"""For every instruction the function that gives its C, line by line."""
+
+
+def writes(kind: type[ir.Instruction]) -> Callable[[_Writer], _Writer]:
+    """The function below writes the C of instructions of this kind."""
+
+    def register(function: _Writer) -> _Writer:
+        WRITERS[kind] = function
+        return function
+
+    return register
+
+
+def _chunks(items: list[str], size: int) -> list[list[str]]:
+    return [items[at : at + size] for at in range(0, len(items), size)]

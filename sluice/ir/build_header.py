@@ -75,6 +75,7 @@ class HeaderBuilder:
             layouts = list(header_format(part).layouts())
         for item in layouts:
             self.out.assign(Reg(f"local.has.{item.__name__}", 1), ZERO)
+            self.scope.parsed.add(f"local.has.{item.__name__}")
             for member in item.fields.values():
                 register = self.scope.header(member)
                 if not register.is_bytes:
@@ -143,6 +144,7 @@ class HeaderBuilder:
                     scope.mark = self._mark(scope.mark, size)
             self._run(item, run, exits)
             out.assign(Reg(f"local.has.{item.__name__}", 1), ONE)
+            scope.parsed.add(f"local.has.{item.__name__}")
 
     def _run(self, item: LayoutType, run: list[Field], exits: Exits) -> None:
         if not run:

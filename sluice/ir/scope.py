@@ -197,7 +197,7 @@ class Scope:
             case lang.FieldValue():
                 return self._value(expression)
             case lang.Contains():
-                return Reg(f"local.has.{expression.part.__name__}", 1) if self.packet else ZERO
+                return self._contains(expression) if self.packet else ZERO
             case lang.Property():
                 return self._property(expression)
             case lang.Taken():
@@ -219,12 +219,13 @@ class Scope:
                 )
 
     def _state(self, expression: lang.StateNumber) -> Expr:
-        machine = self.prototype.machine
+        owner = expression.owner if expression.owner is not None else self.layer
+        machine = owner.prototype.machine
         number = None if machine is None else machine.number_of(expression.state)
         if number is None:
             raise DescriptionError(
-                f"{self.layer.title} has no state '{expression.state.name}'",
-                "compare with a state of its own PSM.",
+                f"{owner.title} has no state '{expression.state.name}'",
+                "compare cur_state with a state of the same parser's PSM.",
                 expression.where,
             )
         return Const(number)
@@ -253,6 +254,16 @@ class Scope:
                 f"field '{register.name.split('.', 1)[1]}' is used before it is parsed",
                 "use it in conditions and lengths of parts behind its own.",
                 self.at or expression.where,
+            )
+        return register
+
+    def _contains(self, expression: lang.Contains) -> Reg:
+        register = Reg(f"local.has.{expression.part.__name__}", 1)
+        if self.mark is not None and register.name not in self.parsed:
+            raise DescriptionError(
+                f"layout '{expression.part.__name__}' is asked for before it is parsed",
+                "use header_contain(...) in conditions and lengths of parts behind it.",
+                expression.where,
             )
         return register
 

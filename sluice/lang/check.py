@@ -54,10 +54,12 @@ FIND = Place(
     False,
     "use header fields here; prep comes later.",
 )
-PREP = Place(
-    "the machine makes its steps", (), ("sdu",), False, True, "use header, temp and perm here, and p.payload."
-)
+PREP = Place("the machine makes its steps", (), ("sdu",), False, True, "use header, temp and perm here, and p.payload.")
 SEQUENCE = Place("the machine makes its steps", (), (), False, False, "use header, temp and perm here.")
+CREATED = Place("the packet is looked at", (), ("sdu",), False, True, "created comes first; use header, temp and perm.")
+INSERT = Place(
+    "the machine makes its steps", (), (), False, True, "use header, temp and perm, or relate it to 'packet'."
+)
 LATER = Place("", (), (), True, True, "")
 
 
@@ -124,7 +126,7 @@ class _Checker:
             if transition.condition is not None:
                 self._use((transition.condition, transition.where), LATER, v=True)
         for event in p.events.defined.values():
-            self._actions(event.action, LATER, event)
+            self._event(event)
         for expression in p.offers.values():
             self._use((expression, expression.where), LATER)
         for branch in self.steps:
@@ -168,6 +170,40 @@ class _Checker:
                             "define p.seq = Sequence(...).",
                             action.where,
                         )
+
+    def _event(self, event: Event) -> None:
+        """What happens with a built-in event happens when that does."""
+        causes = self._built_in_causes(event.name)
+        place = LATER
+        if "created" in causes:
+            place = CREATED
+        elif causes & {"rexmit", "out_of_wnd"}:
+            place = INSERT
+        self._actions(event.action, place, event)
+        for action in actions(event.action):
+            if isinstance(action, Assemble) and "data" in causes:
+                raise DescriptionError(
+                    f"event '{event.name}' assembles and happens with 'data', which that makes happen",
+                    "assemble in an event of its own: p.event.asm = Assemble().",
+                    action.where,
+                )
+        for expression, where, _ in action_uses(event.action):
+            virtual = (item for item, _ in _parts(expression, where) if isinstance(item, FieldValue))
+            if causes and any(item.group == "v" for item in virtual):
+                raise DescriptionError(
+                    f"event '{event.name}' asks for virtual packets and happens with '{min(causes)}', which knows none",
+                    "use p.header in it, or relate it to an event of your own.",
+                    where,
+                )
+
+    def _built_in_causes(self, name: str) -> set[str]:
+        """Built-in events that event `name` may happen with, directly or through others."""
+        found: set[str] = set()
+        for relation in self.prototype.relations.along:
+            if relation.effect.name == name:
+                cause = relation.cause
+                found |= {cause.name} if cause.built_in else self._built_in_causes(cause.name)
+        return found
 
     def _actions(self, block: Block | None, place: Place, event: Event | None = None) -> None:
         for expression, where, condition in action_uses(block):
@@ -269,10 +305,7 @@ class _Checker:
             if item.owner in self.own and item.name not in names:
                 advice = f"a parser below must say p.offer({item.name}=...)."
                 if names:
-                    advice = (
-                        did_you_mean(item.name, names)
-                        + f" Or a parser below must say p.offer({item.name}=...)."
-                    )
+                    advice = did_you_mean(item.name, names) + f" Or a parser below must say p.offer({item.name}=...)."
                 raise DescriptionError(f"no layer below {layer.title} offers '{item.name}'", advice, where)
 
     def _causes(self, name: str) -> set[str]:

@@ -22,9 +22,7 @@ class Else:
 
     def without_if(self) -> DescriptionError:
         """The error for an Else() that does not stand behind the body of an If."""
-        return DescriptionError(
-            "an Else() without its If(...)", "write If(condition) >> a >> Else() >> b.", self.where
-        )
+        return DescriptionError("an Else() without its If(...)", "write If(condition) >> a >> Else() >> b.", self.where)
 
     def _alone(self, other: object) -> Any:
         raise self.without_if()
@@ -105,9 +103,7 @@ class Choice:
     def check_closed(self) -> None:
         """Raise DescriptionError when an Else() or If() has nothing behind it."""
         if isinstance(self.otherwise, Else):
-            raise DescriptionError(
-                "Else() with nothing behind it", "write Else() >> something.", self.otherwise.where
-            )
+            raise DescriptionError("Else() with nothing behind it", "write Else() >> something.", self.otherwise.where)
         if isinstance(self.otherwise, If):
             raise self.otherwise.without_body()
         for branch in (self.body, self.otherwise):

@@ -178,9 +178,7 @@ class Relations:
         path = self._path(second.name, first.name)
         if path is not None:
             circle = " -> ".join([first.name, *path])
-            raise DescriptionError(
-                f"the relations of events run in a circle: {circle}", "take one of them out."
-            )
+            raise DescriptionError(f"the relations of events run in a circle: {circle}", "take one of them out.")
 
     def _path(self, start: str, end: str) -> list[str] | None:
         """Names from `start` to `end`, both included, along the relations so far; None: no way."""

@@ -44,6 +44,8 @@ class Expression:
 
     def _binary(self, operator: str, other: object, swapped: bool = False) -> Binary:
         right = to_expression(other)
+        if isinstance(right, StateNumber) and isinstance(self, Property):
+            right.owner = self.owner
         return Binary(operator, right, self) if swapped else Binary(operator, self, right)
 
     def __add__(self, other: object) -> Binary:
@@ -147,9 +149,7 @@ class Expression:
     def length(self) -> LengthOf:
         """Number of bytes on the wire of a byte slice."""
         if self.kind == NUMBER:
-            raise DescriptionError(
-                "a number has no length in bytes", "use .length of payload, sdu or a slice."
-            )
+            raise DescriptionError("a number has no length in bytes", "use .length of payload, sdu or a slice.")
         return LengthOf(self)
 
 
@@ -333,11 +333,12 @@ class Taken(Expression):
 
 
 class StateNumber(Expression):
-    """A state of the machine, to be compared with `cur_state`."""
+    """A state of the machine of `owner`, whose `cur_state` it is compared with; None: of the layer's own."""
 
-    def __init__(self, state: PSMState) -> None:
+    def __init__(self, state: PSMState, owner: Parser | None = None) -> None:
         super().__init__()
         self.state = state
+        self.owner = owner
 
 
 class EventValue(Expression):
@@ -398,9 +399,7 @@ def to_expression(value: object) -> Expression:
     )
 
 
-def to_number(
-    value: object, what: str, advice: str = "use a field of at most 64 bits, or .length."
-) -> Expression:
+def to_number(value: object, what: str, advice: str = "use a field of at most 64 bits, or .length.") -> Expression:
     """The expression that `value` stands for; raises DescriptionError ("`what` is bytes ...") when that is
     bytes.
     """

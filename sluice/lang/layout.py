@@ -52,9 +52,7 @@ class Field(Expression):
         if order not in ORDERS:
             raise DescriptionError(f"unknown byte order {order!r}", "the order is 'big' or 'little'.")
         if order == "little" and (not isinstance(bits, int) or bits % 8 or bits > 64):
-            raise DescriptionError(
-                "a little-endian field has whole bytes, at most 8", "use 8, 16, ... or 64 bits."
-            )
+            raise DescriptionError("a little-endian field has whole bytes, at most 8", "use 8, 16, ... or 64 bits.")
         if self.kind == BYTES and (const is not None or serial):
             raise DescriptionError(
                 "const= and serial= are for numbers, and this field is a byte slice",
@@ -162,9 +160,7 @@ class _Annotations(dict[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name not in self._members:
-            raise DescriptionError(
-                f"'{name}' is annotated and not assigned", f"write {name} = Bit(n), with '='."
-            )
+            raise DescriptionError(f"'{name}' is annotated and not assigned", f"write {name} = Bit(n), with '='.")
         super().__setitem__(name, value)
 
 
@@ -206,9 +202,7 @@ class LayoutType(type):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise DescriptionError(
-            f"layout '{cls.__name__}' has no field '{name}'", did_you_mean(name, cls.fields)
-        )
+        raise DescriptionError(f"layout '{cls.__name__}' has no field '{name}'", did_you_mean(name, cls.fields))
 
 
 class layout(metaclass=LayoutType):  # noqa: N801 - the paper's name
@@ -250,14 +244,8 @@ class AnyUntil:
                 )
             self.layouts.append(item)
         self._check_first_fields()
-        self.condition = to_number(
-            condition, "the condition of AnyUntil", "compare something, as in p.cursor < n."
-        )
-        self.end = (
-            None
-            if end is None
-            else to_number(end, "end=", "give a position in bytes, as in p.header.len << 2.")
-        )
+        self.condition = to_number(condition, "the condition of AnyUntil", "compare something, as in p.cursor < n.")
+        self.end = None if end is None else to_number(end, "end=", "give a position in bytes, as in p.header.len << 2.")
 
     def _check_first_fields(self) -> None:
         known: dict[int, str] = {}

@@ -96,18 +96,14 @@ class Fields:
 class HeaderFields(Fields):
     """Fields of a header; `+=` adds parts to it."""
 
-    def __init__(
-        self, owner: Parser, group: str, fields: dict[str, list[Field]], format: HeaderFormat | None
-    ) -> None:
+    def __init__(self, owner: Parser, group: str, fields: dict[str, list[Field]], format: HeaderFormat | None) -> None:
         super().__init__(owner, group, fields)
         self.__dict__["_format"] = format
 
     def __add__(self, other: object) -> HeaderFormat:
         format: HeaderFormat | None = self.__dict__["_format"]
         if format is None:
-            raise DescriptionError(
-                "'+=' on a header that has no first part", "start with p.header = some_layout."
-            )
+            raise DescriptionError("'+=' on a header that has no first part", "start with p.header = some_layout.")
         return format + other
 
 
@@ -124,9 +120,7 @@ class VirtualPackets:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise DescriptionError(
-            f"virtual packets have no '{name}'", "only their header fields are kept: p.v.header.x."
-        )
+        raise DescriptionError(f"virtual packets have no '{name}'", "only their header fields are kept: p.v.header.x.")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise DescriptionError("virtual packets cannot be set", "keep what you need in a field of perm.")
@@ -452,9 +446,7 @@ class Prototype(Parser):
         lists = cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,)
         keys = [cast(list[object], item) for item in lists if isinstance(item, list) and item]
         if len(keys) != len(lists) or len(keys) > 2:
-            raise DescriptionError(
-                "a selector is a list, or a pair of lists", "write [a, b], or ([a, b], [c, d])."
-            )
+            raise DescriptionError("a selector is a list, or a pair of lists", "write [a, b], or ([a, b], [c, d]).")
         if self.oriented and len(keys) != 2:
             raise DescriptionError(
                 "a connection-oriented selector has two lists",
@@ -503,15 +495,11 @@ class Prototype(Parser):
     @psm.setter
     def psm(self, value: object) -> None:
         if not isinstance(value, PSM):
-            raise DescriptionError(
-                f"p.psm is {described(value)}, not a PSM", "write p.psm = PSM(state, ...)."
-            )
+            raise DescriptionError(f"p.psm is {described(value)}, not a PSM", "write p.psm = PSM(state, ...).")
         if value.owner is not None and value.owner is not self:
             raise DescriptionError("one PSM for two parsers", "build a PSM for each parser.")
         if self.machine is not None and self.machine is not value:
-            raise DescriptionError(
-                f"{self.title} has a state machine already", "list all states in one PSM(...)."
-            )
+            raise DescriptionError(f"{self.title} has a state machine already", "list all states in one PSM(...).")
         value.__dict__["owner"] = self
         self.__dict__["machine"] = value
 

@@ -25,9 +25,7 @@ class Pred:
 
     def __init__(self, condition: object) -> None:
         self.where = here()
-        self.condition: Expression = to_number(
-            condition, "a predicate", "compare something, as in Pred(x == 1)."
-        )
+        self.condition: Expression = to_number(condition, "a predicate", "compare something, as in Pred(x == 1).")
 
 
 class PSMState:
@@ -39,9 +37,7 @@ class PSMState:
     name: how listings and `sluice flows` call it; by default the name of the variable.
     """
 
-    def __init__(
-        self, start: bool = False, accept: bool = False, closed: bool = False, name: str = ""
-    ) -> None:
+    def __init__(self, start: bool = False, accept: bool = False, closed: bool = False, name: str = "") -> None:
         self.where = here()
         for what, value in (("start", start), ("accept", accept), ("closed", closed)):
             if not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -53,9 +49,7 @@ class PSMState:
 
     def __rshift__(self, other: object) -> Transition:
         if not isinstance(other, PSMState):
-            raise DescriptionError(
-                "a transition leads from a state to a state", "write (A >> B) + Pred(...)."
-            )
+            raise DescriptionError("a transition leads from a state to a state", "write (A >> B) + Pred(...).")
         return Transition(self, other)
 
     def __add__(self, other: object) -> Any:
@@ -68,9 +62,7 @@ class PSMState:
 def make_psm_state(count: int) -> tuple[PSMState, ...]:
     """`count` plain states at once, `count` from 1, as in `A, B = make_psm_state(2)`."""
     if not isinstance(count, int) or count < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise DescriptionError(
-            f"make_psm_state({described(count)})", "give a whole number from 1: how many states."
-        )
+        raise DescriptionError(f"make_psm_state({described(count)})", "give a whole number from 1: how many states.")
     return tuple(PSMState() for _ in range(count))
 
 
@@ -170,9 +162,7 @@ class PSM:
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, Taken):
-            raise DescriptionError(
-                "a transition assigned from another", "write (A >> B) + Pred(...) for each."
-            )
+            raise DescriptionError("a transition assigned from another", "write (A >> B) + Pred(...) for each.")
         if not isinstance(value, Transition):
             raise DescriptionError(
                 f"psm.{name} is {described(value)}, not a transition",
@@ -183,9 +173,7 @@ class PSM:
                 f"transition '{name}' has no Pred", "write (A >> B) + Pred(condition); Pred(1) is always."
             )
         if name in self.transitions:
-            raise DescriptionError(
-                f"transition '{name}' is defined twice", "give the second one another name."
-            )
+            raise DescriptionError(f"transition '{name}' is defined twice", "give the second one another name.")
         if hasattr(type(self), name) or name in self.__dict__:
             raise DescriptionError(f"'{name}' cannot be the name of a transition", "choose another name.")
         if value.name:

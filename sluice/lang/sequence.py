@@ -81,9 +81,7 @@ class Sequence:
             self.window = (to_number(window[0], "window=", advice), to_number(window[1], "window=", advice))
         self.enforce = enforce
         if policy not in POLICIES:
-            raise DescriptionError(
-                f"unknown overlap policy {policy!r}", "policies: " + ", ".join(POLICIES) + "."
-            )
+            raise DescriptionError(f"unknown overlap policy {policy!r}", "policies: " + ", ".join(POLICIES) + ".")
         if overwrite_rexmit and policy not in ("first", "last"):
             raise DescriptionError("overwrite_rexmit and policy contradict each other", "give only policy=.")
         self.policy = "last" if overwrite_rexmit else policy
@@ -93,9 +91,7 @@ class Sequence:
             ("limit_records", limit_records),
         ):
             if not isinstance(value, int) or not 1 <= value < 1 << 31:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise DescriptionError(
-                    f"{name}={described(value)}", "a limit is a whole number from 1 to 2^31 - 1."
-                )
+                raise DescriptionError(f"{name}={described(value)}", "a limit is a whole number from 1 to 2^31 - 1.")
         if not isinstance(history, int) or not 0 <= history <= 1 << 20:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DescriptionError(f"history={described(history)}", "history is 0 to 1048576 bytes.")
         self.limit = limit

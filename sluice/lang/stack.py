@@ -130,9 +130,7 @@ def of_layer(expression: Expression, layer: Layer) -> Expression:
             return Invert(same(expression.operand))
         case Slice():
             low = None if expression.low is None else same(expression.low)
-            return Slice(
-                same(expression.base), low, None if expression.high is None else same(expression.high)
-            )
+            return Slice(same(expression.base), low, None if expression.high is None else same(expression.high))
         case LengthOf():
             return LengthOf(same(expression.base))
         case Checksum():
@@ -259,9 +257,7 @@ class Stack:
             )
         for layer in (other.lower, other.upper):
             if self.layers.get(layer.name) is not layer:
-                raise DescriptionError(
-                    f"layer '{layer.name}' belongs to another stack", "use layers of this stack."
-                )
+                raise DescriptionError(f"layer '{layer.name}' belongs to another stack", "use layers of this stack.")
         self.branches.append(other)
         return self
 

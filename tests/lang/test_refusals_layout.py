@@ -545,3 +545,18 @@ def list_condition_of_bytes():
 def list_end_of_bytes():
     p = plain()
     AnyUntil([tagged], 1, end=p.payload)  # wrong
+
+
+@refused(
+    "layout 'other' is asked for before it is parsed",
+    "use header_contain(...) in conditions and lengths of parts behind it.",
+)
+def contains_what_is_not_parsed_yet():
+    p = plain()
+    p.header = small + other
+    p.header = (
+        small
+        + (If(p.header_contain(other)) >> tagged)  # wrong
+        + other
+    )
+    return alone(p)

@@ -255,7 +255,7 @@ def restart_looks_at_virtual_packets():
     return alone(p)
 
 
-@refused("layer 'only' has no state 'C'", "compare with a state of its own PSM.")
+@refused("parser 'keyed' has no state 'C'", "compare cur_state with a state of the same parser's PSM.")
 def state_of_another_machine():
     p = keyed()
     A, B, C = PSMState(start=True), PSMState(), PSMState(name="C")

@@ -780,6 +780,67 @@ def virtual_packet_in_prep():
 
 
 @refused(
+    "event 'y' asks for virtual packets and happens with 'packet', which knows none",
+    "use p.header in it, or relate it to an event of your own.",
+)
+def virtual_packets_with_built_in_event_through_another():
+    p = paired()
+    p.seq = Sequence(meta=p.header.seq, data=p.payload)
+    p.event.all = Assemble()
+    p.event.x = If(p.header.kind == 1) >> Callback(seen)
+    p.event.y = If(p.v.header.kind == 1) >> Callback(seen)  # wrong
+    p.event_relation += p.event.packet >> p.event.x
+    p.event_relation += p.event.x >> p.event.y
+    return alone(p)
+
+
+@refused(
+    "event 'all' assembles and happens with 'data', which that makes happen",
+    "assemble in an event of its own: p.event.asm = Assemble().",
+)
+def assembled_with_data():
+    p = paired()
+    p.seq = Sequence(meta=p.header.seq, data=p.payload)
+    p.event.all = Assemble()  # wrong
+    p.event_relation += p.event.data >> p.event.all
+    return alone(p)
+
+
+@refused("'psm.go' is asked for before the packet is looked at", "created comes first; use header, temp and perm.")
+def transition_with_created():
+    p = keyed()
+    A, B = PSMState(start=True), PSMState()
+    p.psm = PSM(A, B)
+    p.psm.go = (A >> B) + Pred(1)
+    p.event.x = If(p.psm.go) >> Callback(seen)  # wrong
+    p.event_relation += p.event.created >> p.event.x
+    return alone(p)
+
+
+@refused(
+    "'psm.go' is asked for before the machine makes its steps", "use header, temp and perm, or relate it to 'packet'."
+)
+def transition_with_rexmit():
+    p = paired()
+    A, B = PSMState(start=True), PSMState()
+    p.psm = PSM(A, B)
+    p.psm.go = (A >> B) + Pred(1)
+    p.seq = Sequence(meta=p.header.seq, data=p.payload)
+    p.event.all = Assemble()
+    p.event.x = If(p.psm.go) >> Callback(seen)  # wrong
+    p.event_relation += p.event.rexmit >> p.event.x
+    return alone(p)
+
+
+@refused("'sdu' is asked for before the packet is looked at", "created comes first; use header, temp and perm.")
+def sdu_with_created():
+    p = keyed()
+    p.event.x = Assign(seen.name, p.sdu) + Callback(seen)  # wrong
+    p.event_relation += p.event.created >> p.event.x
+    return alone(p)
+
+
+@refused(
     "transition 'back' depends on a transition of the same step",
     "a step takes one transition; use the state instead.",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.codegen.names import member, variable
-from sluice.ir.expression import MASK, Binary, Const, Expr, Flip, Length, Reg, Slice, Sum, is_bytes, width
+from sluice.ir.expression import COMPARISONS, MASK, Binary, Const, Expr, Flip, Length, Reg, Slice, Sum, is_bytes, width
 
 # C precedence, higher binds tighter; an operand of lower precedence is put into parentheses. Compilers warn about
 # mixes of & | ^ << with each other and with + without parentheses, so those never count as tighter than each other.
@@ -57,9 +57,12 @@ def _emit(expression: Expr) -> tuple[str, int]:
                 return f"(uint64_t){text}", 15
             return text, _ATOM
         case Flip(operand, bits):
-            if bits == 1:
+            if bits == 1 and width(operand) == 1:
                 return f"!{inside(operand, 14)}", 11  # below a cast: compilers want (!a) & b
-            return f"(~{inside(operand, 14)} & {number((1 << bits) - 1)})", _ATOM
+            mask = (1 << bits) - 1
+            if width(operand) == 1 and _narrow(operand):  # not ~(a == b), which looks like a slip
+                return f"(UINT64_C({mask:#x}) ^ {inside(operand, 12)})", _ATOM
+            return f"(~{inside(operand, 14)} & {number(mask)})", _ATOM
         case Slice(base, low, high):
             if high == Const(MASK):
                 return f"sl_bytes_slice({emit(base)}, {emit(low)}, UINT64_MAX)", _ATOM
@@ -79,13 +82,45 @@ def inside(expression: Expr, least: int) -> str:
     return text if precedence >= least else f"({text})"
 
 
+def _narrow(expression: Expr) -> bool:
+    """Whether C calculates it as an int, which is not modulo 2^64: small constants, truth values, their bits."""
+    match expression:
+        case Const(value):
+            return value <= 0x7FFFFFFF
+        case Flip(operand, bits):
+            return bits == 1 and width(operand) == 1
+        case Binary(operator, left, right, _):
+            both = operator in _BITWISE or operator in ("/", "%")
+            return operator in COMPARISONS or (both and _narrow(left) and _narrow(right))
+        case _:
+            return False
+
+
+def _wide(expression: Expr, least: int) -> str:
+    """The C text as 64 bits, in parentheses where it binds less tightly than `least`."""
+    if not _narrow(expression):
+        return inside(expression, least)
+    if isinstance(expression, Const):
+        return f"UINT64_C({expression.value})"
+    return f"(uint64_t){inside(expression, 12)}"
+
+
+def _left(left: Expr, right: Expr, least: int) -> str:
+    """The left operand of an operator of which C calculates the result in the wider type of both."""
+    return _wide(left, least) if _narrow(right) else inside(left, least)
+
+
+def _is_serial_comparison(expression: Expr) -> bool:
+    return isinstance(expression, Binary) and expression.serial > 0 and expression.operator in COMPARISONS
+
+
 def _binary(expression: Binary) -> tuple[str, int]:
     operator, left, right, serial = expression.operator, expression.left, expression.right, expression.serial
     if serial:
         return _serial(expression)
     if operator in ("<<", ">>"):
         if isinstance(right, Const) and right.value < 64:
-            return f"{inside(left, 11)} {operator} {right.value}", 8
+            return f"{_wide(left, 11)} {operator} {right.value}", 8
         name = "sl_shift_left" if operator == "<<" else "sl_shift_right"
         return f"{name}({emit(left)}, {emit(right)})", _ATOM
     if operator in ("/", "%"):
@@ -98,13 +133,18 @@ def _binary(expression: Binary) -> tuple[str, int]:
             inside(side, own if isinstance(side, Binary) and side.operator == operator else 12)
             for side in (left, right)
         ]
+        if _is_serial_comparison(left) and _is_serial_comparison(right):  # not bool & bool, which looks like a slip
+            sides[0] = _wide(left, 12)
         return f"{sides[0]} {operator} {sides[1]}", own
     own = _PRECEDENCE[operator]
     if own in (6, 7):  # a comparison of comparisons wants parentheses: a == b == c is not what it looks like
-        # and a flipped bit, too: !a < b looks like !(a < b)
-        sides = [inside(side, 12 if isinstance(side, Flip) else 8) for side in (left, right)]
-        return f"{sides[0]} {operator} {sides[1]}", own
-    return f"{inside(left, own)} {operator} {inside(right, own + 1)}", own
+        return f"{_compared(left)} {operator} {_compared(right)}", own
+    return f"{_left(left, right, own)} {operator} {inside(right, own + 1)}", own
+
+
+def _compared(side: Expr) -> str:
+    """A side of a comparison; a flipped bit in parentheses: !a < b looks like !(a < b)."""
+    return inside(side, 12 if isinstance(side, Flip) else 8)
 
 
 def _serial(expression: Binary) -> tuple[str, int]:
@@ -112,23 +152,18 @@ def _serial(expression: Binary) -> tuple[str, int]:
     operator, serial = expression.operator, expression.serial
     left, right = emit(expression.left), emit(expression.right)
     if operator in ("+", "-"):
-        inner = f"{inside(expression.left, 9)} {operator} {inside(expression.right, 10)}"
+        inner = f"{_left(expression.left, expression.right, 9)} {operator} {inside(expression.right, 10)}"
         return f"({inner}) & {number((1 << serial) - 1)}", 5
+    same = f"{_compared(expression.left)} == {_compared(expression.right)}"
     match operator:
         case "<":
             return f"sl_serial_less({left}, {right}, {serial})", _ATOM
         case ">":
             return f"sl_serial_less({right}, {left}, {serial})", _ATOM
         case "<=":
-            return (
-                f"({inside(expression.left, 8)} == {inside(expression.right, 8)} || sl_serial_less({left}, {right}, {serial}))",
-                _ATOM,
-            )
+            return f"({same} || sl_serial_less({left}, {right}, {serial}))", _ATOM
         case _:
-            return (
-                f"({inside(expression.left, 8)} == {inside(expression.right, 8)} || sl_serial_less({right}, {left}, {serial}))",
-                _ATOM,
-            )
+            return f"({same} || sl_serial_less({right}, {left}, {serial}))", _ATOM
 
 
 def stored(expression: Expr, bits: int) -> str:

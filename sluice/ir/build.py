@@ -64,6 +64,8 @@ class _StackBuilder:
         if not stack.layers:
             raise DescriptionError("a stack without layers", "write stack.name = parser(...).", stack.where)
         self.expressions = {layer.name: _expressions(layer, stack) for layer in stack.layers.values()}
+        # by identity: expressions overload ==
+        self.identities = {name: {id(item) for item in known} for name, known in self.expressions.items()}
         self.needs = self._needs()
         check(stack)
         self._check_reachable()
@@ -193,7 +195,7 @@ class _StackBuilder:
                 owner = getattr(item, "owner", None)
                 if owner is None or (owner is not layer and owner is not layer.prototype):
                     continue
-                used_by = [other for other, known in self.expressions.items() if item in _identity(known)]
+                used_by = [other for other, known in self.identities.items() if id(item) in known]
                 if all(external_owner(item, self.stack.layers[user]) is None for user in used_by):
                     continue
                 slot = external_slot(item, owner)
@@ -270,20 +272,6 @@ class _StackBuilder:
         shape = "_".join(str(scope.bits(item)) for item in prototype.keys[0])
         first = next(name for name, layer in self.stack.layers.items() if layer.prototype is prototype)
         return f"{first}_{shape}"
-
-
-def _identity(expressions: list[Expression]) -> _Identity:
-    return _Identity(expressions)
-
-
-class _Identity:
-    """Membership by identity: expressions overload ==."""
-
-    def __init__(self, expressions: list[Expression]) -> None:
-        self._ids = {id(item) for item in expressions}
-
-    def __contains__(self, item: object) -> bool:
-        return id(item) in self._ids
 
 
 def _expressions(layer: Layer, stack: Stack) -> list[Expression]:

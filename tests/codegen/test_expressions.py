@@ -194,11 +194,6 @@ def wrong(library: ctypes.CDLL, which: list[Case]) -> list[str]:
     return list(found.values())
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="sluice.codegen.expressions: small constants and truth values are int in C, where 1 << 63, 5 - 7 "
-    "and 2147483647 + 1 are not modulo 2^64; flip.1 of more than a bit is not `!`",
-)
 @pytest.mark.parametrize("compiler", [name for name in ALWAYS_SO if shutil.which(name)])
 def test_c_means_what_the_ir_means(compiler: str, tmp_path: Path):
     which = cases()

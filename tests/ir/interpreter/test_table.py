@@ -21,7 +21,6 @@ def filled(count: int, max_instances: int = 100) -> Table:
 def end(table: Table, key: int) -> None:
     found = table.find((key,))
     assert found is not None
-    table.begin_end(found)
     table.remove(found)
 
 
@@ -55,12 +54,12 @@ def test_a_full_table_and_a_taken_key() -> None:
     assert table.add(instance(7))
 
 
-def test_what_is_ending_is_not_found_but_keeps_its_slot() -> None:
+def test_what_is_ending_keeps_its_key_and_its_slot() -> None:
     table = filled(2, max_instances=2)
     found = table.find((0,))
     assert found is not None
-    table.begin_end(found)
-    assert table.find((0,)) is None and not table.add(instance(0))
+    found.ending = True
+    assert table.find((0,)) is found and not table.add(instance(0))
     table.remove(found)
     assert table.add(instance(0)) and slot_of(table, 0) == 0
 
@@ -100,16 +99,16 @@ def test_the_earliest_of_the_next_8_is_evicted() -> None:
     assert table.evict_cursor == 6
 
 
-def test_eviction_passes_over_free_slots_and_what_is_ending() -> None:
+def test_eviction_passes_over_free_slots_and_what_is_in_use() -> None:
     table = filled(4)
     end(table, 0)
     found = table.find((1,))
     assert found is not None
-    table.begin_end(found)
+    found.fields["inst.busy"] = 1  # a packet that came through it is in the layers above
     victim = table.victim()
     assert victim is not None and victim.key == (2,)
     for key in (2, 3):
         found = table.find((key,))
         assert found is not None
-        table.begin_end(found)
+        found.ending = True
     assert table.victim() is None

@@ -54,6 +54,14 @@ FIND = Place(
     False,
     "use header fields here; prep comes later.",
 )
+MESSAGE = Place(
+    "the message is there",
+    _UNFOUND,
+    (*OF_INSTANCE, "sdu", "payload", "payload_len", "unit"),
+    False,
+    False,
+    "use fields of the header.",
+)
 PREP = Place("the machine makes its steps", (), ("sdu",), False, True, "use header, temp and perm here, and p.payload.")
 SEQUENCE = Place("the machine makes its steps", (), (), False, False, "use header, temp and perm here.")
 CREATED = Place("the packet is looked at", (), ("sdu",), False, True, "created comes first; use header, temp and perm.")
@@ -108,6 +116,10 @@ class _Checker:
         self._instances()
         for use in _header_uses(p.format):
             self._use(use, HEADER)
+        if p.framing is not None:
+            for expression in (p.framing.length, p.framing.resync):
+                if expression is not None:
+                    self._use((expression, p.framing.where), MESSAGE)
         for requirement in p.requirements:
             self._use((requirement.condition, requirement.where), FIND)
         for expression in [item for key in p.keys or () for item in key]:

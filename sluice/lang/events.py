@@ -29,7 +29,8 @@ created: the instance begins. packet: once for each packet of an instance, after
 of its payload on the wire. data: `bytes` were delivered at stream offset `offset`. rexmit: `length` bytes at
 `offset` were known already, `old` (empty when no longer kept) beside `new`. out_of_wnd: a packet lies outside
 the window of the sequence. gap: `length` bytes at `offset` were given up, for `cause` (see GAP_CAUSES). end:
-the instance ends, for `reason` (see END_REASONS). Offsets count bytes from the first of the side's sequence,
+the instance ends, for `reason` (see END_REASONS). lost: where the next message of a stream begins is not
+known, for `cause` (see LOSS_CAUSES). Offsets count bytes from the first of the side's sequence,
 lengths are in bytes.
 """
 
@@ -38,6 +39,9 @@ GAP_CAUSES = ("limit", "timeout", "close", "snaplen")
 the instance timed out, it ended otherwise, the snap length cut them off."""
 
 LOSS_CAUSES = ("limit", "gap", "malformed")
+"""Why it is not known where the next message begins, by the number that event `lost` brings along: a message
+said to be longer than its limit, a gap in the stream, or something that is no message."""
+
 END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
 """Why an instance ended, by the number that event `end` brings along: its machine reached a state that
 accepts, no packet for its timeout, a restart transition, it made room for others, end of input, a limit (of a

@@ -530,13 +530,15 @@ class Prototype(Parser):
 
     @property
     def message(self) -> Any:
-        """How long the next message is, for a layer above a byte stream: a Length."""
+        """How long the next message is, for a layer above a byte stream: a Length, made of header fields."""
         return self.framing
 
     @message.setter
     def message(self, value: object) -> None:
         if not isinstance(value, Length):
-            raise DescriptionError("p.message is not a Length", "write p.message = Length(p.header.length).")
+            raise DescriptionError(
+                f"p.message is {described(value)}, not a Length", "write p.message = Length(p.header.length)."
+            )
         self.__dict__["framing"] = value
 
     @property

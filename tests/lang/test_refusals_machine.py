@@ -8,14 +8,16 @@ from sluice.lang import (
     PSM,
     Assemble,
     Assign,
+    Connectionless,
     Else,
     If,
+    Length,
     Pred,
     PSMState,
     Sequence,
     make_psm_state,
 )
-from tests.lang.refusal import Refusal, Refusals, alone, check, keyed, paired, plain
+from tests.lang.refusal import Refusal, Refusals, alone, check, keyed, paired, plain, scratch
 
 refused = Refusals()
 
@@ -416,4 +418,59 @@ def side_of_a_parser_without_instances():
     p.header = plain().format
     p.temp = keyed().temp_layout
     p.prep = Assign(p.temp.count, p.to_active)  # wrong
+    return alone(p)
+
+
+# --- messages ----------------------------------------------------------------------------------------------
+
+
+@refused("p.message is an expression, not a Length", "write p.message = Length(p.header.length).")
+def message_no_length():
+    p = plain()
+    p.message = p.header.size  # wrong
+
+
+@refused("the length of a message is bytes where a number is needed", "give a number made of fields of the header.")
+def message_length_bytes():
+    p = plain()
+    p.message = Length(p.payload)  # wrong
+
+
+@refused("resync= is bytes where a number is needed", "compare a field, as in p.header.magic == 7.")
+def message_resync_bytes():
+    p = plain()
+    p.message = Length(p.header.size, resync=p.payload)  # wrong
+
+
+@refused("limit=1048576", "a message has 1 to 131072 bytes.")
+def message_limit():
+    p = plain()
+    p.message = Length(p.header.size, limit=1 << 20)  # wrong
+
+
+@refused("'temp.count' is asked for before the message is there", "use fields of the header.")
+def message_length_from_temp():
+    p = keyed()
+    p.message = Length(p.temp.count)  # wrong
+    return alone(p)
+
+
+@refused("'payload_len' is asked for before the message is there", "use fields of the header.")
+def message_length_from_payload():
+    p = keyed()
+    p.message = Length(p.payload_len)  # wrong
+    return alone(p)
+
+
+@refused("'temp.count' is asked for before the message is there", "use fields of the header.")
+def message_length_from_bare_temp():
+    p = keyed()
+    p.message = Length(scratch.count)  # wrong
+    return alone(p)
+
+
+@refused("a message without a header", "its length must stand in one: set p.header.")
+def message_without_header():
+    p = Connectionless("p")
+    p.message = Length(4)  # wrong
     return alone(p)

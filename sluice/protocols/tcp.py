@@ -115,6 +115,7 @@ class tcp_data(layout):
     active_heard = Bit(1)
     active_syn = Bit(1)  # it sent one with its first packet
     active_open = Bit(1)  # it sent a SYN without ACK
+    active_answered = Bit(1)  # it sent a SYN/ACK
     active_acked = Bit(1)  # it sent an acknowledgement
     active_fin = Bit(1)
     active_first = UInt(32, serial=True)
@@ -126,6 +127,7 @@ class tcp_data(layout):
     passive_heard = Bit(1)
     passive_syn = Bit(1)
     passive_open = Bit(1)
+    passive_answered = Bit(1)
     passive_acked = Bit(1)
     passive_fin = Bit(1)
     passive_first = UInt(32, serial=True)
@@ -212,7 +214,9 @@ def tcp_parser(limit=1 << 20, policy="first", resets="window", history=0):
         believed = 1 if resets == "always" else tcp.created | in_window | expected | refused
         z = y + Assign(temp.reset, header.rst & believed)
         z += Assign(temp.first_syn, header.syn & ((perm.syn & bit) == 0))
-        z += Assign(temp.opens, ~header.rst & (~header.syn | (header.ack & mine["open"])))
+        # A side that sent both kinds of SYN opened at the same time as the other, and has heard that one's SYN.
+        both_kinds = (header.ack | mine["answered"]) & (~header.ack | mine["open"])
+        z += Assign(temp.opens, ~header.rst & (~header.syn | both_kinds))
         z += If(mine["heard"] == 0) >> (
             Assign(mine["heard"], 1)
             + Assign(mine["first"], header.seq_num)
@@ -223,6 +227,7 @@ def tcp_parser(limit=1 << 20, policy="first", resets="window", history=0):
         z += If(header.syn == 1) >> (
             Assign(perm.syn, perm.syn | bit)
             + Assign(mine["open"], mine["open"] | ~header.ack)
+            + Assign(mine["answered"], mine["answered"] | header.ack)
             + (
                 If(tcp.header_contain(tcp_ws) & (header.ws_value < 14))
                 >> Assign(mine["scale"], header.ws_value)

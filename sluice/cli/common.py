@@ -43,9 +43,7 @@ def add_stack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stack", metavar="STACK", help="a name, or a Python file that describes a stack")
 
 
-def add_functions(
-    parser: argparse.ArgumentParser, what: str = "a ready function, a C file or a Python file"
-) -> None:
+def add_functions(parser: argparse.ArgumentParser, what: str = "a ready function, a C file or a Python file") -> None:
     """The option -f."""
     parser.add_argument(
         "-f",
@@ -161,9 +159,7 @@ def check_output(path: str, *inputs: str) -> None:
     """Raise CommandError when a file cannot be written, or is one of the inputs."""
     for given in inputs:
         if os.path.exists(path) and os.path.exists(given) and os.path.samefile(path, given):
-            raise CommandError(
-                f"{path}: is the input as well, and would be overwritten; write to another file"
-            )
+            raise CommandError(f"{path}: is the input as well, and would be overwritten; write to another file")
     if os.path.isdir(path):
         raise CommandError(f"{path}: is a directory; give the name of a file")
     folder = os.path.dirname(path) or "."
@@ -188,14 +184,12 @@ def write_text(path: str | Path, text: str) -> None:
         raise CommandError(f"{path}: {error.strerror}") from error
 
 
-def compile_for(
-    stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh: bool = False
-) -> CompiledStack:
+def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh: bool = False) -> CompiledStack:
     """Compile a stack with the functions and options of the command line."""
     if wanted.track_only:
         for layer in stack.layers.values():
             setattr(layer.prototype, "buffer_data", False)  # noqa: B010 - the getter has another type
-    with _busy(f"compiling {stack.name or 'the stack'}"):
+    with busy(f"compiling {stack.name or 'the stack'}"):
         compiled = compile_stack(
             stack, tuple(wanted.c), wanted.python_hooks(), options.passes, checks_of(options), fresh
         )
@@ -245,7 +239,7 @@ def _on_terminal() -> bool:
 
 
 @contextlib.contextmanager
-def _busy(what: str) -> Generator[None]:
+def busy(what: str) -> Generator[None]:
     """Say on a terminal what takes its time, and take it back afterwards."""
     if not _on_terminal():
         yield
@@ -323,9 +317,7 @@ def summary(outcome: Outcome) -> str:
         head = f"{'layer':<{width}}  {'packets':>11} {'bytes':>14} {'passed on':>11} {'held':>9}"
         lines.append(f"{head} {'instances':>10}  what else")
         for name, c in seen:
-            rest = ", ".join(
-                f"{_reason(key)} {value:,}" for key, value in c.items() if value and key not in _ROUTINE
-            )
+            rest = ", ".join(f"{_reason(key)} {value:,}" for key, value in c.items() if value and key not in _ROUTINE)
             row = f"{name:<{width}}  {c['packets']:>11,} {c['bytes']:>14,} {c.get('passed', 0):>11,}"
             row += f" {c.get('held', 0):>9,} {c.get('instances', 0):>10,}"
             lines.append(f"{row}  {rest}".rstrip())

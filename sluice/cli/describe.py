@@ -46,21 +46,14 @@ def _layer(layer: Layer) -> Data:
         "where": p.where.short,
         "header": header_words(p.format, layer) if p.format is not None else [],
         "requires": [
-            {"condition": words(r.condition, layer), "reason": r.reason, "option": r.option}
-            for r in p.requirements
+            {"condition": words(r.condition, layer), "reason": r.reason, "option": r.option} for r in p.requirements
         ],
         "offers": {name: words(value, layer) for name, value in p.offers.items()},
         "key": [[words(item, layer) for item in half] for half in p.keys or ()],
         "key_when": None if p.key_condition is None else words(p.key_condition, layer),
-        "temp": [field_words(field) for field in p.temp_layout.fields.values()]
-        if p.temp_layout is not None
-        else [],
-        "perm": [field_words(field) for field in p.perm_layout.fields.values()]
-        if p.perm_layout is not None
-        else [],
-        "prep": [action_words(part, layer) for part in p.prep_block.actions]
-        if p.prep_block is not None
-        else [],
+        "temp": [field_words(field) for field in p.temp_layout.fields.values()] if p.temp_layout is not None else [],
+        "perm": [field_words(field) for field in p.perm_layout.fields.values()] if p.perm_layout is not None else [],
+        "prep": [action_words(part, layer) for part in p.prep_block.actions] if p.prep_block is not None else [],
         "sequence": _sequence(layer, p),
         "sdu": None if p.sdu_choice is None else action_words(p.sdu_choice, layer),
         "timeout": p.timeout,
@@ -100,8 +93,7 @@ def _sequence(layer: Layer, p: Prototype) -> Data | None:
 def _machine(machine: PSM, layer: Layer) -> Data:
     return {
         "states": [
-            {"name": s.name, "start": s.start, "accept": s.accept, "closed": s.closed}
-            for s in machine.states()
+            {"name": s.name, "start": s.start, "accept": s.accept, "closed": s.closed} for s in machine.states()
         ],
         "transitions": [
             {

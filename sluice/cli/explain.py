@@ -45,16 +45,10 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "explain", __doc__, action)
     add_stack(parser)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--pass", metavar="NAME", dest="only", help="only what this pass changed, as a difference"
-    )
-    which.add_argument(
-        "--after", metavar="NAME", help=f"the whole program after this pass ('{BUILT}': before all)"
-    )
+    which.add_argument("--pass", metavar="NAME", dest="only", help="only what this pass changed, as a difference")
+    which.add_argument("--after", metavar="NAME", help=f"the whole program after this pass ('{BUILT}': before all)")
     which.add_argument("--c", action="store_true", help="the generated C")
-    parser.add_argument(
-        "--layer", metavar="L", help="only this layer, by its name in the stack or in the program"
-    )
+    parser.add_argument("--layer", metavar="L", help="only this layer, by its name in the stack or in the program")
     parser.add_argument(
         "--svg", metavar="FILE", help="draw the graphs of --layer after the last pass, or after --after"
     )
@@ -86,9 +80,7 @@ def action(options: argparse.Namespace) -> int:
     elif options.only is not None:
         at = [name for name, _ in stages].index(_known(stages, options.only))
         before, after = (_text(program, options.layer) for _, program in stages[at - 1 : at + 1])
-        change = difflib.unified_diff(
-            before.splitlines(), after.splitlines(), "before", "after", "", "", 3, ""
-        )
+        change = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", "", "", 3, "")
         _print(options.only, "\n".join(change) or f"pass {options.only} changed nothing", options.json)
     elif options.json:
         rows = [{"after": name, "ir": _text(program, options.layer)} for name, program in stages]
@@ -121,11 +113,7 @@ def _check_layer(program: Program, name: str | None) -> None:
 
 
 def _text(program: Program, layer: str | None) -> str:
-    return (
-        print_program(program)
-        if layer is None
-        else "\n".join(print_layer(x) for x in _layers(program, layer))
-    )
+    return print_program(program) if layer is None else "\n".join(print_layer(x) for x in _layers(program, layer))
 
 
 def _print(after: str, text: str, as_json: bool) -> None:
@@ -168,9 +156,7 @@ def _c_of(source: str, program: Program, layer: str | None) -> str:
 
 def _draw(stages: list[tuple[str, Program]], options: argparse.Namespace) -> None:
     if options.layer is None:
-        raise CommandError(
-            "--svg draws the graphs of one layer: add --layer NAME (for the parse tree: sluice show)"
-        )
+        raise CommandError("--svg draws the graphs of one layer: add --layer NAME (for the parse tree: sluice show)")
     if options.c or options.only is not None:
         raise CommandError("--svg draws the program after a pass: give --after, not --c or --pass")
     name = options.after or stages[-1][0]

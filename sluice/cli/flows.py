@@ -31,12 +31,8 @@ from sluice.stacks.find import find_stack
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = add_command(commands, "flows", __doc__, action)
-    parser.add_argument(
-        "-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)"
-    )
-    parser.add_argument(
-        "--stack", default="tcp_ip", metavar="STACK", help="a name, or a Python file (default tcp_ip)"
-    )
+    parser.add_argument("-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)")
+    parser.add_argument("--stack", default="tcp_ip", metavar="STACK", help="a name, or a Python file (default tcp_ip)")
     parser.add_argument(
         "-o", metavar="OUT.jsonl", dest="out", help="where to write the rows (default: standard output)"
     )
@@ -57,9 +53,7 @@ def action(options: argparse.Namespace) -> int:
         check_output(options.out, options.file)
     wanted = find_functions([f"flow_log:out={options.out}" if options.out else "flow_log"])
     compiled = compile_for(stack, wanted, options)
-    outcome = run_file(
-        compiled, wanted, settings_of(options, timeouts=options.idle is not None), options.file
-    )
+    outcome = run_file(compiled, wanted, settings_of(options, timeouts=options.idle is not None), options.file)
     if options.out:
         return finish(outcome, options.json)
     if options.summary:

@@ -13,9 +13,7 @@ from sluice.ir.text import print_instruction
 
 _LEAST_GROUP = 4  # sources that share a target are drawn as one from so many on
 _FEW_OTHERS = 2  # with so few nodes left out, a group is "any but these"
-_DEAREST_COVER = (
-    6  # lines that a target may get from groups that are there already, before it gets one of its own
-)
+_DEAREST_COVER = 6  # lines that a target may get from groups that are there already, before it gets one of its own
 _LONGEST_LABEL = 30
 _MOST_LABELS = 30  # steps of a parse tree; with more of them conditions are shown on hover only
 
@@ -47,9 +45,7 @@ class _Group:
     members: tuple[str, ...]
 
 
-def _grouped(
-    pairs: dict[str, list[str]], names: list[str]
-) -> tuple[list[_Group], dict[tuple[str, str], str]]:
+def _grouped(pairs: dict[str, list[str]], names: list[str]) -> tuple[list[_Group], dict[tuple[str, str], str]]:
     """Groups of sources, and for each (source, target) the group that it is drawn from, where it is from one.
 
     pairs: the sources of every target.
@@ -99,9 +95,7 @@ def _notes(groups: list[_Group], names: list[str], arrows: list[Arrow]) -> tuple
         else:
             boxes.append(Box(group.name, ["any of", *_wrapped(group.members)], "note", tip))
             above = _reached(group.name, arrows + faint)
-            faint += [
-                Arrow(member, group.name, [], faint=True) for member in group.members if member not in above
-            ]
+            faint += [Arrow(member, group.name, [], faint=True) for member in group.members if member not in above]
     return boxes, faint
 
 
@@ -189,9 +183,7 @@ def _machine(machine: Data) -> Drawn:
     boxes: list[Box] = []
     for state in machine["states"]:
         marks = [mark for mark in ("start", "accept", "closed") if state[mark]]
-        boxes.append(
-            Box(state["name"], [state["name"], *([", ".join(marks)] if marks else [])], " ".join(marks))
-        )
+        boxes.append(Box(state["name"], [state["name"], *([", ".join(marks)] if marks else [])], " ".join(marks)))
     taken: dict[tuple[str, str], list[Data]] = {}
     sources: dict[str, list[str]] = {}
     for t in machine["transitions"]:
@@ -204,9 +196,7 @@ def _machine(machine: Data) -> Drawn:
         if pair not in drawn:
             arrows.append(Arrow(*pair, _names(transitions), "\n".join(_tip(t) for t in transitions)))
     for name, target in dict.fromkeys((name, target) for (_, target), name in drawn.items()):
-        transitions = [
-            t for pair, ts in taken.items() if pair[1] == target and drawn.get(pair) == name for t in ts
-        ]
+        transitions = [t for pair, ts in taken.items() if pair[1] == target and drawn.get(pair) == name for t in ts]
         arrows.append(Arrow(name, target, _names(transitions), "\n".join(_tip(t) for t in transitions)))
     notes, faint = _notes(groups, names, arrows)
     return graph(boxes + notes, arrows + faint)
@@ -219,9 +209,7 @@ def _names(transitions: list[Data]) -> list[str]:
     found: dict[str, None] = {}
     for t in transitions:
         ends = f"{t['from']}_to_{t['to']}"
-        name = (
-            t["name"].replace(f"_{t['from']}", "").replace(f"{t['from']}_", "") if t["name"] != ends else ""
-        )
+        name = t["name"].replace(f"_{t['from']}", "").replace(f"{t['from']}_", "") if t["name"] != ends else ""
         if name:
             found[name] = None
         elif len(transitions) == 1:
@@ -259,9 +247,7 @@ def _blocks(item: Graph) -> Drawn:
             if isinstance(target, str):
                 targets.setdefault(target, []).append("" if role == "to" else role)
         for target, roles in targets.items():
-            arrows.append(
-                Arrow(name, target, [", ".join(role for role in roles if role)] if any(roles) else [])
-            )
+            arrows.append(Arrow(name, target, [", ".join(role for role in roles if role)] if any(roles) else []))
     return graph(boxes, arrows)
 
 

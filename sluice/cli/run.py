@@ -32,9 +32,7 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = add_command(commands, "run", __doc__, action)
     add_stack(parser)
-    parser.add_argument(
-        "-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)"
-    )
+    parser.add_argument("-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)")
     add_functions(parser)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     add_run_options(parser)

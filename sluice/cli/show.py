@@ -41,9 +41,7 @@ def action(options: argparse.Namespace) -> int:
     if options.layer is not None:
         names = [layer["name"] for layer in data["layers"]]
         if options.layer not in names:
-            raise CommandError(
-                f"the stack has no layer '{options.layer}': {did_you_mean(options.layer, names)}"
-            )
+            raise CommandError(f"the stack has no layer '{options.layer}': {did_you_mean(options.layer, names)}")
         data["layers"] = [layer for layer in data["layers"] if layer["name"] == options.layer]
     if options.svg:
         check_output(options.svg, options.stack)
@@ -156,9 +154,7 @@ def _machine(machine: Data) -> list[str]:
 
     out = _row("states", ", ".join(state(item) for item in machine["states"]))
     for t in machine["transitions"]:
-        more = (f", timeout {t['timeout']:g} s" if t["timeout"] else "") + (
-            ", restart" if t["restart"] else ""
-        )
+        more = (f", timeout {t['timeout']:g} s" if t["timeout"] else "") + (", restart" if t["restart"] else "")
         out += _row("transition", f"{t['name']}: {t['from']} -> {t['to']} when {t['when']}{more}")
     return out
 

@@ -97,9 +97,7 @@ def _spellings(where: Where) -> tuple[tuple[int, str], ...]:
     """Numbers in a line of source, with how they are spelled."""
     found: list[tuple[int, str]] = []
     try:
-        for token in tokenize.generate_tokens(
-            io.StringIO(linecache.getline(where.file, where.line).strip()).readline
-        ):
+        for token in tokenize.generate_tokens(io.StringIO(linecache.getline(where.file, where.line).strip()).readline):
             if token.type == tokenize.NUMBER and token.string.lower().startswith(("0x", "0b", "0o")):
                 found.append((int(token.string, 0), token.string))
     except (tokenize.TokenError, SyntaxError, ValueError):
@@ -148,17 +146,13 @@ def header_words(part: Any, own: Parser | None = None) -> list[str]:
         case HeaderFormat():
             return [line for item in part.parts for line in header_words(item, own)]
         case LayoutType():
-            return [
-                f"{part.__name__}: {', '.join(field_words(field, own) for field in part.fields.values())}"
-            ]
+            return [f"{part.__name__}: {', '.join(field_words(field, own) for field in part.fields.values())}"]
         case AnyUntil():
             end = f", up to {words(part.end, own)}" if part.end is not None else ""
             out = [f"any of the following while {words(part.condition, own)}{end}"]
             return out + [f"  {line}" for item in part.layouts for line in header_words(item, own)]
         case Choice():
-            out = [f"if {words(part.condition, own)}"] + [
-                f"  {line}" for line in header_words(part.body, own)
-            ]
+            out = [f"if {words(part.condition, own)}"] + [f"  {line}" for line in header_words(part.body, own)]
             if part.otherwise is not None:
                 out += ["else"] + [f"  {line}" for line in header_words(part.otherwise, own)]
             return out

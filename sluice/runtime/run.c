@@ -95,8 +95,8 @@ int sl_bench(sl_open_function open, sl_process_function process, sl_box_function
     }
     struct sl_frame *frames = NULL, frame;
     size_t count = 0;
-    int result = -1;
-    while (sl_capture_next(capture, &frame) == 1) {
+    int result = -1, got;
+    while ((got = sl_capture_next(capture, &frame)) == 1) {
         if (count == room) {
             room = room ? 2 * room : 1024;
             struct sl_frame *more = realloc(frames, room * sizeof *frames);
@@ -106,6 +106,10 @@ int sl_bench(sl_open_function open, sl_process_function process, sl_box_function
         }
         frames[count++] = frame;
         bench->bytes += frame.length;
+    }
+    if (got < 0) {   /* a part of a trace is not what was to be measured */
+        snprintf(bench->message, sizeof bench->message, "%s", sl_capture_fault(capture));
+        goto done;
     }
     bench->packets = count;
     pin();

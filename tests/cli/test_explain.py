@@ -27,9 +27,7 @@ def test_after_a_pass_and_before_all(sluice: Command) -> None:
     built = sluice("explain", STACK, "--after", "built", "--layer", "hello").out
     last = sluice("explain", STACK, "--after", PASSES[-1].name, "--layer", "hello").out
     assert built.startswith("layer hello (layer 'hello'") and last.startswith("layer hello")
-    assert (
-        "Load(mark.0, 4, 4, 'big')" in built and "Load(mark.0, 4, 4, 'big')" not in last
-    )  # `kind` is never read
+    assert "Load(mark.0, 4, 4, 'big')" in built and "Load(mark.0, 4, 4, 'big')" not in last  # `kind` is never read
 
 
 def test_one_pass_as_a_difference(sluice: Command) -> None:
@@ -46,8 +44,7 @@ def test_c_of_the_whole_and_of_a_layer(sluice: Command) -> None:
     assert "struct sl_box *hello_open(const struct sl_options *options)" in whole
     assert layer in whole
     assert (
-        "static void layer_hello(" in layer
-        and "static void layer_udp(struct box *box, sl_bytes unit)\n{" not in layer
+        "static void layer_hello(" in layer and "static void layer_udp(struct box *box, sl_bytes unit)\n{" not in layer
     )
     assert "/* hello.py:29 */" in layer
 
@@ -67,10 +64,7 @@ def test_json(sluice: Command) -> None:
 def test_the_picture_has_every_block(sluice: Command, tmp_path: Path) -> None:
     path = tmp_path / "hello.svg"
     assert sluice("explain", STACK, "--layer", "hello", "--svg", path).status == 0
-    texts = {
-        text.text
-        for text in ElementTree.fromstring(path.read_text()).iter("{http://www.w3.org/2000/svg}text")
-    }
+    texts = {text.text for text in ElementTree.fromstring(path.read_text()).iter("{http://www.w3.org/2000/svg}text")}
     blocks = [
         line.rstrip(":")
         for line in sluice("explain", STACK, "--layer", "hello", "--after", PASSES[-1].name).out.splitlines()
@@ -80,10 +74,7 @@ def test_the_picture_has_every_block(sluice: Command, tmp_path: Path) -> None:
 
 
 def test_mistakes(mistake: Command, tmp_path: Path) -> None:
-    assert (
-        "unknown pass 'dead_cod': do you mean 'dead_code'?"
-        in mistake("explain", STACK, "--pass", "dead_cod").err
-    )
+    assert "unknown pass 'dead_cod': do you mean 'dead_code'?" in mistake("explain", STACK, "--pass", "dead_cod").err
     assert "was not run" in mistake("explain", STACK, "--passes", "none", "--after", "dead_code").err
     assert "no layer 'hallo'" in mistake("explain", STACK, "--layer", "hallo").err
     assert "add --layer" in mistake("explain", STACK, "--svg", tmp_path / "x.svg").err

@@ -63,9 +63,7 @@ def test_the_input_is_never_overwritten(mistake: Command, tmp_path: Path) -> Non
     os.link(capture, tmp_path / "hard")
     for name in ("in.pcap", "link", "hard"):
         assert "would be overwritten" in mistake("flows", "-r", capture, "-o", tmp_path / name).err
-    assert (
-        "would be overwritten" in mistake("run", "tcp_ip", "-r", capture, "-f", f"flow_log:out={capture}").err
-    )
+    assert "would be overwritten" in mistake("run", "tcp_ip", "-r", capture, "-f", f"flow_log:out={capture}").err
     assert capture.read_bytes() == CAPTURE.read_bytes()
 
 
@@ -78,9 +76,7 @@ def test_output_that_cannot_be_written(mistake: Command, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-@pytest.mark.xfail(
-    strict=True, reason="flow_log does not say that writing failed: fclose is asked, ferror is not"
-)
+@pytest.mark.xfail(strict=True, reason="flow_log does not say that writing failed: fclose is asked, ferror is not")
 def test_a_full_disk_is_an_error(sluice: Command) -> None:
     assert sluice("flows", "-r", CAPTURE, "-o", "/dev/full").status == 1
 

@@ -85,9 +85,7 @@ def test_unknown_pass(mistake: Command, capture: Path) -> None:
     assert "unknown pass 'folding'" in mistake("run", "tcp_ip", "-r", capture, "--passes", "folding").err
 
 
-@pytest.mark.parametrize(
-    "option", ["--max-instances=0", "--idle=-1", "--idle=never", "--seed=x", "--memory=1e400"]
-)
+@pytest.mark.parametrize("option", ["--max-instances=0", "--idle=-1", "--idle=never", "--seed=x", "--memory=1e400"])
 def test_wrong_usage_is_status_2(sluice: Command, capture: Path, option: str) -> None:
     done = sluice("run", "tcp_ip", "-r", capture, option)
     assert done.status == 2 and "Traceback" not in done.err and option.split("=")[0] in done.err
@@ -154,9 +152,7 @@ def saw(event):
 """
 
 
-def user(
-    tmp_path: Path, layer: str = "p", event: str = "created", body: str = "pass", before: str = ""
-) -> Path:
+def user(tmp_path: Path, layer: str = "p", event: str = "created", body: str = "pass", before: str = "") -> Path:
     path = tmp_path / "user.py"
     path.write_text(before + USER.replace("LAYER", layer).replace("EVENT", event).replace("BODY", body))
     return path
@@ -185,9 +181,7 @@ def test_a_mistake_in_a_handler_is_told_by_its_line(mistake: Command, capture: P
     assert f"user.py:{line}: AttributeError: event 'created' of layer 'p' has no 'nothing'" in err
 
 
-def test_a_handler_that_would_never_be_called_is_a_warning(
-    sluice: Command, capture: Path, tmp_path: Path
-) -> None:
+def test_a_handler_that_would_never_be_called_is_a_warning(sluice: Command, capture: Path, tmp_path: Path) -> None:
     path = user(tmp_path, layer="q")
     assert "listens to layer 'q'" in sluice("run", path, "-r", capture, "-f", path).err
     path = user(tmp_path, event="create")
@@ -197,9 +191,7 @@ def test_a_handler_that_would_never_be_called_is_a_warning(
     assert sluice("run", path, "-r", capture, "-f", path).err == ""
 
 
-def test_a_wrong_description_has_file_line_and_advice(
-    mistake: Command, capture: Path, tmp_path: Path
-) -> None:
+def test_a_wrong_description_has_file_line_and_advice(mistake: Command, capture: Path, tmp_path: Path) -> None:
     path = tmp_path / "user.py"
     path.write_text(user(tmp_path).read_text().replace("p.header.x", "p.header.y"))
     line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "header.y" in text)
@@ -226,9 +218,7 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
 
 def test_progress_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
     path = tmp_path / "large.pcap"
-    path.write_bytes(
-        pcap([udp_packet(53, bytes(1400))] * 20_000)
-    )  # three times as much as between two reports
+    path.write_bytes(pcap([udp_packet(53, bytes(1400))] * 20_000))  # three times as much as between two reports
     command = [sys.executable, "-m", "sluice", "run", str(STACK), "-r", str(path)]
     quiet = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert quiet.returncode == 0 and quiet.stderr == "" and "20,000 packets" in quiet.stdout

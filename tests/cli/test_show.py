@@ -48,9 +48,7 @@ def test_json_is_the_same_as_data(sluice: Command) -> None:
 
 
 @pytest.mark.parametrize("stack", [str(STACK), "tcp_ip"])
-def test_the_picture_is_one_file_in_which_nothing_overlaps(
-    sluice: Command, tmp_path: Path, stack: str
-) -> None:
+def test_the_picture_is_one_file_in_which_nothing_overlaps(sluice: Command, tmp_path: Path, stack: str) -> None:
     path = tmp_path / "stack.svg"
     assert sluice("show", stack, "--svg", path).status == 0
     root = ElementTree.fromstring(path.read_text())
@@ -60,9 +58,7 @@ def test_the_picture_is_one_file_in_which_nothing_overlaps(
         assert found is not None
         dx, dy = float(found[1]), float(found[2])
         rects = [rect for rect in group.iter(f"{SVG}rect")]
-        boxes = [
-            tuple(float(rect.get(name, "0")) for name in ("x", "y", "width", "height")) for rect in rects
-        ]
+        boxes = [tuple(float(rect.get(name, "0")) for name in ("x", "y", "width", "height")) for rect in rects]
         assert boxes
         for index, (x, y, w, h) in enumerate(boxes):
             assert x + dx >= 0 and y + dy >= 0 and x + w + dx <= width and y + h + dy <= height
@@ -77,9 +73,7 @@ def test_every_step_and_transition_is_in_the_picture(sluice: Command, tmp_path: 
     path = tmp_path / "stack.svg"
     sluice("show", "tcp_ip", "--svg", path)
     data = json.loads(sluice("show", "tcp_ip", "--json").out)
-    tips = "\n".join(
-        title.text or "" for title in ElementTree.fromstring(path.read_text()).iter(f"{SVG}title")
-    )
+    tips = "\n".join(title.text or "" for title in ElementTree.fromstring(path.read_text()).iter(f"{SVG}title"))
     for step in data["steps"]:
         assert f"{step['lower']} to {step['upper']} when " in tips
     tcp = next(layer for layer in data["layers"] if layer["name"] == "tcp")

@@ -193,9 +193,7 @@ class Layout:
         at = {place: index for index, place in enumerate(other)}
         keys: dict[int, float] = {}
         for index, place in enumerate(self.ranks[rank]):
-            near = sorted(
-                at[p] for p in (self.places[place].up if down else self.places[place].down) if p in at
-            )
+            near = sorted(at[p] for p in (self.places[place].up if down else self.places[place].down) if p in at)
             keys[place] = _median(near) if near else float(index)
         self.ranks[rank].sort(key=lambda place: keys[place])
 
@@ -240,9 +238,7 @@ class Layout:
         for sweep in range(60):
             order = self.ranks if sweep % 2 == 0 else self.ranks[::-1]
             for rank in order:
-                self._settle(
-                    rank, ("up", "down") if sweep >= 20 else (("up",) if sweep % 2 == 0 else ("down",))
-                )
+                self._settle(rank, ("up", "down") if sweep >= 20 else (("up",) if sweep % 2 == 0 else ("down",)))
         left = min(place.x - place.width / 2 for place in self.places)
         for place in self.places:
             place.x -= left

@@ -161,24 +161,18 @@ def _label(lines: list[str], x: float, y: float) -> str:
     out = [f'<rect class="under" {corner} width="{width:.1f}" height="{height:.1f}"/>']
     for index, line in enumerate(lines):
         top = y - height / 2 + (index + 0.78) * _LABEL_LINE
-        out.append(
-            f'<text class="label" x="{x:.1f}" y="{top:.1f}" text-anchor="middle">{escape(line)}</text>'
-        )
+        out.append(f'<text class="label" x="{x:.1f}" y="{top:.1f}" text-anchor="middle">{escape(line)}</text>')
     return "\n".join(out)
 
 
 def _box(box: Box, x: float, y: float, width: float, height: float) -> str:
     out = [f"<g>{_tip(box.tip)}"]
-    frame = (
-        f'x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" height="{height:.1f}" rx="7"'
-    )
+    frame = f'x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" height="{height:.1f}" rx="7"'
     out.append(f'<rect class="{("box " + box.kind).strip()}" {frame}/>')
     top = y - height / 2 + 7 + 11
     for index, line in enumerate(box.lines):
         kind = "text" if index == 0 else "small"
-        out.append(
-            f'<text class="{kind}" x="{x:.1f}" y="{top:.1f}" text-anchor="middle">{escape(line)}</text>'
-        )
+        out.append(f'<text class="{kind}" x="{x:.1f}" y="{top:.1f}" text-anchor="middle">{escape(line)}</text>')
         top += LINE if index == 0 else _LABEL_LINE
     return "\n".join([*out, "</g>"])
 

@@ -1,0 +1,111 @@
+"""sluice bench STACK -r FILE: measure how fast a stack is.
+
+The packets are loaded into memory first; then one pinned thread runs them through a new box, --repeat times.
+Reading the file and compiling are not part of the time. The figures are medians over the runs.
+
+Functions are in C. For comparisons: `none` tracks connections and keeps no bytes, `assemble` has both
+directions of every stream reassembled and handed to a function that looks at pointer and length only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from statistics import median
+from typing import Any
+
+from sluice.cli.common import (
+    add_command,
+    add_functions,
+    add_run_options,
+    add_stack,
+    busy,
+    check_function_outputs,
+    check_input,
+    compile_for,
+    repeats,
+    settings_of,
+)
+from sluice.cli.errors import CommandError
+from sluice.engine.box import CompiledStack
+from sluice.engine.functions import find_functions
+from sluice.engine.measure import Measured, measure
+from sluice.stacks.find import find_stack
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = add_command(commands, "bench", __doc__, action)
+    add_stack(parser)
+    parser.add_argument("-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)")
+    add_functions(parser, "a ready function (none, assemble, ...) or a C file")
+    parser.add_argument("--repeat", type=repeats, default=9, metavar="N", help="runs (default 9)")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_run_options(parser)
+
+
+def action(options: argparse.Namespace) -> int:
+    """Run it."""
+    stack = find_stack(options.stack)
+    wanted = find_functions(options.functions)
+    if wanted.python:
+        raise CommandError(f"{wanted.python[0].name}.py: bench measures functions in C")
+    check_input(options.file)
+    check_function_outputs(wanted, options.file)
+    compiled = compile_for(stack, wanted, options, fresh=True)
+    with busy(f"running {options.repeat} times"):
+        measured = measure(compiled, settings_of(options, timeouts=True), wanted.options, options.file, options.repeat)
+    if not measured.packets:
+        raise CommandError(f"{options.file}: has no packets to measure with")
+    found = figures(compiled, measured)
+    print(json.dumps(found) if options.json else text_of(found, options.repeat))
+    return 0
+
+
+def figures(compiled: CompiledStack, measured: Measured) -> dict[str, Any]:
+    """The figures under their stable names; docs/commands.md says what each means."""
+    cpu = [ns / measured.packets for ns in measured.cpu_ns]
+    wall = [ns / measured.packets for ns in measured.wall_ns]
+    each = median(cpu)
+    return {
+        "packets": measured.packets,
+        "bytes": measured.bytes,
+        "flows": _flows(compiled, measured.counters),
+        "delivered_bytes": measured.reports.get("delivered_bytes", 0),
+        "ns_per_packet_cpu": round(each, 2),
+        "ns_per_packet_wall": round(median(wall), 2),
+        "mpps": round(1e3 / each, 4),
+        "gbps": round(measured.bytes * 8 / measured.packets / each, 4),
+        "spread": round(max(cpu) / min(cpu), 4),
+        "peak_rss_bytes": measured.peak_rss_bytes,
+        "compile_seconds": {"sluice": round(compiled.seconds, 4), "cc": round(compiled.compiled.seconds, 4)},
+        "generated_lines": compiled.generated.source.count("\n") + compiled.generated.header.count("\n"),
+    }
+
+
+def _flows(compiled: CompiledStack, counters: list[int]) -> int:
+    """Instances that began in connection-oriented layers."""
+    layers = compiled.program.layers
+    total = 0
+    for (name, counter), value in zip(compiled.generated.counters, counters, strict=True):
+        instance = layers[name].instance if name in layers else None
+        if counter == "instances" and instance is not None and instance.oriented:
+            total += value
+    return total
+
+
+def text_of(found: dict[str, Any], repeat: int) -> str:
+    """The figures for people."""
+    compile_seconds = found["compile_seconds"]
+    rows = [
+        f"{found['packets']:,} packets, {found['bytes']:,} bytes, {found['flows']:,} flows, "
+        f"{found['delivered_bytes']:,} bytes delivered",
+        f"{found['ns_per_packet_cpu']:.1f} ns a packet of CPU time, "
+        f"{found['ns_per_packet_wall']:.1f} ns of wall time "
+        f"(medians of {repeat}; slowest/fastest {found['spread']:.2f})",
+        f"{found['mpps']:.2f} million packets a second, {found['gbps']:.2f} Gbit/s on one core",
+        f"{found['peak_rss_bytes']:,} bytes for trace and box",
+        f"compiled in {compile_seconds['sluice']:.2f} s + {compile_seconds['cc']:.2f} s (C compiler), "
+        f"{found['generated_lines']:,} lines of C",
+    ]
+    return "\n".join(rows)

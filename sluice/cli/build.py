@@ -1,0 +1,178 @@
+"""sluice build STACK -o DIR: write the stack as C that any program can embed.
+
+DIR gets the generated C and its header, the runtime, a Makefile, a program that runs over a capture file
+without Python (NAME-run), and embed.c, an example to start from. For each Callback of the stack the header
+has a struct and a function of the event's name; the one in the library is weak and empty until your program
+defines its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sluice.cli.common import (
+    add_command,
+    add_compile_options,
+    add_functions,
+    add_stack,
+    checks_of,
+    write_text,
+)
+from sluice.cli.errors import CommandError
+from sluice.cli.template import fill
+from sluice.codegen.functions import Functions, callback_name
+from sluice.codegen.names import identifier
+from sluice.codegen.stack import generate
+from sluice.engine.compiler import RUNTIME
+from sluice.engine.functions import Wanted, find_functions
+from sluice.ir.build import build
+from sluice.ir.graph import EventShape, Program
+from sluice.passes.pipeline import run as run_passes
+from sluice.stacks.find import find_stack
+
+OURS_ONCE = "embed.c"
+"""Written when it is not there, and then the user's."""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = add_command(commands, "build", __doc__, action)
+    add_stack(parser)
+    parser.add_argument(
+        "-o", required=True, metavar="DIR", dest="folder", help="where to write; made if it is not there"
+    )
+    add_functions(parser, "function to compile in: a ready one by its name, or a C file")
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+    add_compile_options(parser)
+
+
+def action(options: argparse.Namespace) -> int:
+    """Run it."""
+    stack = find_stack(options.stack)
+    wanted = _in_c_only(find_functions(options.functions))
+    if wanted.track_only:
+        for layer in stack.layers.values():
+            setattr(layer.prototype, "buffer_data", False)  # noqa: B010 - the getter has another type
+    functions = Functions(tuple(replace(function, path=Path(function.path).name) for function in wanted.c))
+    program = run_passes(build(stack, functions.hooks(), checks_of(options)), options.passes)
+    generated = generate(program, functions, weak=True)
+    folder = _folder(options.folder)
+    files = {
+        f"{generated.name}.h": generated.header,
+        f"{generated.name}.c": _quiet(generated.source),
+        **_written(program, generated.name, wanted, options.stack),
+    }
+    written: list[str] = []
+    for name, text in files.items():
+        if name != OURS_ONCE or not (folder / name).exists():
+            write_text(folder / name, text)
+            written.append(name)
+    written += _copy_runtime(folder)
+    if options.json:
+        print(json.dumps({"name": generated.name, "folder": str(folder), "files": written}))
+    else:
+        made = f"lib{generated.name}.a and {generated.name}-run"
+        print(f"{folder}: {len(written)} files; `make -C {folder}` builds {made}")
+    return 0
+
+
+def _in_c_only(wanted: Wanted) -> Wanted:
+    if wanted.python:
+        name = wanted.python[0].name
+        raise CommandError(f"{name}.py: a program without Python has no functions in Python; write it in C")
+    return wanted
+
+
+def _quiet(source: str) -> str:
+    """The same C; an event that only a weak function hears of leaves a variable unused, which compilers
+    would tell.
+    """
+    return source.replace("    struct sl_event event = {", "    SL_UNUSED struct sl_event event = {")
+
+
+def _folder(name: str) -> Path:
+    folder = Path(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror}") from error
+    if not os.access(folder, os.W_OK):
+        raise CommandError(f"{name}: cannot be written")
+    return folder
+
+
+def _written(program: Program, name: str, wanted: Wanted, source: str) -> dict[str, str]:
+    """The files that are filled in from templates."""
+    values = {"NAME": name, "STACK": program.name, "SOURCE": Path(source).name}
+    options = [text for _, text in zip(wanted.c, wanted.options, strict=True)]
+    found = _callbacks(program)
+    return {
+        "Makefile": fill("build/Makefile", **values),
+        "main.c": fill(
+            "build/main.c",
+            FUNCTION_NAMES="".join(f"{_quoted(function.name)}, " for function in wanted.c),
+            FUNCTION_OPTIONS="".join(f"{_quoted(text)}, " for text in options),
+            **values,
+        ),
+        "embed.c": fill("build/embed.c", CALLBACKS="".join(_printing(*item) for item in found.items()), **values),
+        "README.md": fill("build/README.md", EVENTS=_events(found, name), **values),
+    }
+
+
+def _quoted(text: str) -> str:
+    """A C string."""
+    return '"' + "".join(f"\\{c}" if c in '"\\' else c if c.isprintable() else " " for c in text) + '"'
+
+
+def _callbacks(program: Program) -> dict[str, EventShape]:
+    """The functions that the user may define, with the data that each gets."""
+    found: dict[str, EventShape] = {}
+    for layer in program.layers.values():
+        for event, shape in layer.events.items():
+            if shape.callback:
+                found[callback_name(program, layer, event)] = shape
+    return found
+
+
+def _printing(name: str, shape: EventShape) -> str:
+    """An example of a function of the user's: it prints what it gets."""
+    formats: list[str] = []
+    values: list[str] = []
+    for field, bits in shape.fields:
+        formats.append(f"{field}=%llu" if bits else f"{field}: %llu bytes")
+        member = f"data->{identifier(field)}"
+        values.append(f"(unsigned long long){member}{'' if bits else '.length'}")
+    arguments = "".join(f",\n           {value}" for value in values)
+    text = f'    printf("{name}: {" ".join(formats)}\\n"{arguments});\n'
+    if not values:
+        text = f'    (void)data;\n    puts("{name}");\n'
+    head = "/* Takes the place of the weak function of the library. */"
+    return f"{head}\nvoid {name}(struct {shape.callback} *data)\n{{\n{text}}}\n\n"
+
+
+def _events(found: dict[str, EventShape], name: str) -> str:
+    if not found:
+        return "The stack has no Callback, so there is no function for you to define."
+    lines = ["Functions that the stack calls; define those that you want:", ""]
+    lines += [f"    void {function}(struct {shape.callback} *data);" for function, shape in found.items()]
+    return "\n".join([*lines, "", f"The structs are in `{name}.h`."])
+
+
+def _copy_runtime(folder: Path) -> list[str]:
+    """Copy the runtime; the names of its files in the folder."""
+    written: list[str] = []
+    for path in sorted(RUNTIME.rglob("*.[ch]")):
+        name = Path("runtime") / path.relative_to(RUNTIME)
+        try:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, folder / name)
+        except OSError as error:
+            raise CommandError(f"{folder / name}: {error.strerror}") from error
+        written.append(str(name))
+    return written

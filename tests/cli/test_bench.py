@@ -1,0 +1,89 @@
+"""sluice bench: the figures that other tools read, and that they mean what they say."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sluice.engine.box import Settings
+from tests.cli.conftest import FIRST, Command, pcap, udp_packet
+
+KEYS = [
+    "packets", "bytes", "flows", "delivered_bytes", "ns_per_packet_cpu", "ns_per_packet_wall", "mpps", "gbps",
+    "spread", "peak_rss_bytes", "compile_seconds", "generated_lines",
+]  # fmt: skip
+CAPTURE = FIRST / "capture.pcap"
+
+
+@pytest.fixture
+def found(sluice: Command) -> dict[str, float]:
+    done = sluice("bench", "tcp_ip", "-r", CAPTURE, "-f", "assemble", "--repeat", "3", "--json")
+    assert done.status == 0 and done.err == ""
+    return json.loads(done.out)
+
+
+def test_all_keys_are_there_and_agree(found: dict[str, float]) -> None:
+    assert list(found) == KEYS
+    assert (found["packets"], found["bytes"], found["flows"]) == (22, 2939, 4)
+    assert found["delivered_bytes"] == 18 + 1819
+    assert found["mpps"] == pytest.approx(1e3 / found["ns_per_packet_cpu"], rel=1e-3)
+    assert found["gbps"] == pytest.approx(2939 * 8 / 22 / found["ns_per_packet_cpu"], rel=1e-3)
+    assert found["spread"] >= 1 and found["generated_lines"] > 1000
+    assert 0 < found["ns_per_packet_wall"] and 0 < found["peak_rss_bytes"]
+
+
+def test_compile_times_are_measured_even_if_the_library_is_kept(found: dict[str, dict[str, float]]) -> None:
+    assert set(found["compile_seconds"]) == {"sluice", "cc"}
+    assert found["compile_seconds"]["sluice"] > 0.01 and found["compile_seconds"]["cc"] > 0.1
+
+
+def test_none_keeps_states_and_no_bytes(sluice: Command, found: dict[str, float]) -> None:
+    tracked = json.loads(sluice("bench", "tcp_ip", "-r", CAPTURE, "-f", "none", "--repeat", "1", "--json").out)
+    assert tracked["flows"] == found["flows"] and tracked["delivered_bytes"] == 0
+    assert tracked["spread"] == 1
+
+
+def test_memory_is_that_of_trace_and_box_alone(sluice: Command, tmp_path: Path) -> None:
+    """Twice the trace takes so much more, and the interpreter does not count."""
+    peaks: list[int] = []
+    for count in (8_000, 16_000):
+        path = tmp_path / f"{count}.pcap"
+        path.write_bytes(pcap([udp_packet(53, bytes(1000))] * count))
+        done = sluice("bench", FIRST / "hello.py", "-r", path, "--repeat", "1", "--json")
+        peaks.append(json.loads(done.out)["peak_rss_bytes"])
+    each = 16 + 42 + 1000 + 48  # the record in the file, and the struct of the packet
+    assert peaks[1] - peaks[0] == pytest.approx(8_000 * each, rel=0.2)
+    assert peaks[0] < 8_000 * each * 1.5
+
+
+def test_as_text(sluice: Command) -> None:
+    done = sluice("bench", FIRST / "hello.py", "-r", CAPTURE, "--repeat", "2", "--passes", "none")
+    assert done.status == 0
+    assert "22 packets, 2,939 bytes, 3 flows" in done.out and "(medians of 2;" in done.out
+
+
+def test_functions_that_write_to_standard_output_do_not_get_in_the_way(sluice: Command) -> None:
+    done = sluice("bench", "tcp_ip", "-r", CAPTURE, "-f", "flow_log:out=/dev/null", "--repeat", "2", "--json")
+    assert json.loads(done.out)["flows"] == 4
+    done = sluice("bench", "tcp_ip", "-r", CAPTURE, "-f", "flow_log", "--repeat", "2", "--json")
+    assert json.loads(done.out.splitlines()[-1])["flows"] == 4
+
+
+def test_settings_reach_the_box(sluice: Command) -> None:
+    done = sluice("bench", "tcp_ip", "-r", CAPTURE, "--max-instances", "1", "--repeat", "1", "--json", "--seed", "7")
+    assert json.loads(done.out)["flows"] > 3  # what was evicted begins again
+    assert Settings().max_instances > 1
+
+
+def test_mistakes(mistake: Command, sluice: Command, tmp_path: Path) -> None:
+    stack = FIRST / "hello.py"
+    assert "functions in C" in mistake("bench", stack, "-r", CAPTURE, "-f", stack).err
+    assert "No such file" in mistake("bench", stack, "-r", tmp_path / "no").err
+    (tmp_path / "empty.pcap").write_bytes(pcap([]))
+    assert "has no packets" in mistake("bench", stack, "-r", tmp_path / "empty.pcap").err
+    (tmp_path / "text").write_text("not a capture, whatever its length may be")
+    assert str(tmp_path / "text") in mistake("bench", stack, "-r", tmp_path / "text").err
+    (tmp_path / "cut.pcap").write_bytes(CAPTURE.read_bytes()[:-1])
+    err = mistake("bench", stack, "-r", tmp_path / "cut.pcap").err
+    assert str(tmp_path / "cut.pcap") in err and "packet 22" in err
+    assert sluice("bench", stack, "-r", CAPTURE, "--repeat", "0").status == 2

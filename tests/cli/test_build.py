@@ -1,0 +1,143 @@
+"""sluice build: the C compiles without a warning, runs without Python, and counts what `sluice run` counts."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import FIRST, Command
+
+CAPTURE = FIRST / "capture.pcap"
+COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+STRICT = "-O1 -Wall -Wextra -Werror"
+
+
+def make(folder: Path, *targets: str, compiler: str = "cc") -> None:
+    command = ["make", "-C", str(folder), f"CC={compiler}", f"CFLAGS={STRICT}", *targets]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(item) for item in command], capture_output=True, text=True)
+
+
+def counted(found: dict[str, object]) -> dict[str, object]:
+    """What does not depend on how long it took."""
+    return {name: value for name, value in found.items() if name != "seconds"}
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("stack", [str(FIRST / "hello.py"), "tcp_ip"])
+def test_it_compiles_without_a_warning_and_counts_the_same(
+    sluice: Command, tmp_path: Path, compiler: str, stack: str
+) -> None:
+    if not COMPILERS:
+        pytest.skip("neither gcc nor clang")
+    done = sluice("build", stack, "-o", tmp_path)
+    assert done.status == 0 and done.err == ""
+    make(tmp_path, compiler=compiler)
+    name = Path(stack).stem
+    mine = run(tmp_path / f"{name}-run", "--json", CAPTURE)
+    assert mine.returncode == 0 and mine.stderr == ""
+    wanted = json.loads(sluice("run", stack, "-r", CAPTURE, "--json").out)
+    assert counted(json.loads(mine.stdout)) == counted(wanted)
+    assert {path.name for path in tmp_path.glob("lib*")} == {f"lib{name}.a", f"lib{name}.so"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """hello, built with a C function."""
+    from sluice.cli.main import main
+
+    folder = tmp_path_factory.mktemp("built")
+    function = folder / "count.c"
+    function.write_text(
+        '#include "function.h"\nstruct n { uint64_t n; const char *name; };\nSLUICE_WORKER(struct n)\n'
+        "SLUICE_OPEN { SLUICE_WORKER_OF(box)->name = options; return *options == 'x'; }\n"
+        "SLUICE_ON(hello, record) { SLUICE_WORKER_OF(event->box)->n += data->celsius; }\n"
+        "SLUICE_CLOSE { sl_report(box, SLUICE_WORKER_OF(box)->name, SLUICE_WORKER_OF(box)->n); }\n"
+    )
+    assert main(["build", str(FIRST / "hello.py"), "-f", f"{function}:sum", "-o", str(folder / "c")]) == 0
+    make(folder / "c")
+    return folder / "c"
+
+
+def test_c_functions_are_compiled_in_with_their_options(built: Path) -> None:
+    found = json.loads(run(built / "hello-run", "--json", CAPTURE).stdout)
+    assert found["reports"] == {"sum": 18 + 21 + 19 + 15 + 17 + 23 + 21}
+    found = json.loads(run(built / "hello-run", "--json", "-f", "count:degrees", CAPTURE).stdout)
+    assert list(found["reports"]) == ["degrees"]
+    refused = run(built / "hello-run", "-f", "count:x", CAPTURE)
+    assert refused.returncode == 1 and "a function refuses" in refused.stderr
+
+
+def test_the_generated_c_names_no_folder_of_this_machine(built: Path) -> None:
+    for path in built.rglob("*"):
+        if path.suffix in (".c", ".h", ".md") or path.name == "Makefile":
+            assert str(built.parent) not in path.read_text() and str(FIRST) not in path.read_text()
+
+
+def test_the_program_as_text_and_its_mistakes(built: Path, tmp_path: Path) -> None:
+    out = run(built / "hello-run", CAPTURE).stdout
+    assert "22 packets" in out and "malformed:version" in out
+    missing = run(built / "hello-run", tmp_path / "no.pcap")
+    assert missing.returncode == 1 and "No such file" in missing.stderr
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(CAPTURE.read_bytes()[:-1])
+    broken = run(built / "hello-run", "--json", cut)
+    assert broken.returncode == 1 and "packet 22" in json.loads(broken.stdout)["fault"]
+    for wrong in (["--idle", "0"], ["--memory", "x"], ["-f", "nobody:x"], ["--what"], ["a", "b"], []):
+        assert run(built / "hello-run", *wrong).returncode == 2
+
+
+def test_options_mean_what_they_mean_in_run(built: Path, sluice: Command) -> None:
+    found = json.loads(run(built / "hello-run", "--idle", "1", "--max-instances", "9", "--json", CAPTURE).stdout)
+    wanted = json.loads(sluice("run", FIRST / "hello.py", "-r", CAPTURE, "--idle", "1", "--json").out)
+    assert found["layers"] == wanted["layers"]
+    assert found["layers"]["hello"]["ended:timeout"] > 0
+    still = json.loads(run(built / "hello-run", "--no-timeouts", "--idle", "1", "--json", CAPTURE).stdout)
+    assert still["layers"]["hello"]["ended:timeout"] == 0
+
+
+@pytest.mark.parametrize("library", ["libhello.a", "libhello.so"])
+def test_a_function_of_the_users_takes_the_place_of_the_weak_one(built: Path, tmp_path: Path, library: str) -> None:
+    """embed.c overrides it; a program that does not still links, with the empty one."""
+    out = tmp_path / "embed"
+    command = ["cc", *STRICT.split(), f"-I{built}", f"-I{built}/runtime", built / "embed.c", "-o", out]
+    done = run(*command, built / library, f"-Wl,-rpath,{built}", "-ldl", "-lm")
+    assert done.returncode == 0, done.stderr
+    lines = run(out, CAPTURE).stdout.splitlines()
+    records = [line for line in lines if line.startswith("record: ")]
+    assert records[0] == "record: station=7 celsius=18" and len(records) == 7
+    assert "hello, packets: 12" in lines
+    quiet = tmp_path / "quiet.c"
+    text = (built / "embed.c").read_text()
+    begin = text.index("/* Takes the place")
+    quiet.write_text(text[:begin] + text[text.index("int main") :])
+    command[command.index(built / "embed.c")] = quiet
+    done = run(*command, built / library, f"-Wl,-rpath,{built}", "-ldl", "-lm")
+    assert done.returncode == 0, done.stderr
+    assert "record: " not in run(out, CAPTURE).stdout
+
+
+def test_embed_c_is_the_users_and_the_rest_is_ours(sluice: Command, tmp_path: Path) -> None:
+    sluice("build", FIRST / "hello.py", "-o", tmp_path)
+    (tmp_path / "embed.c").write_text("mine")
+    (tmp_path / "hello.c").write_text("stale")
+    found = json.loads(sluice("build", FIRST / "hello.py", "-o", tmp_path, "--json").out)
+    assert (tmp_path / "embed.c").read_text() == "mine" and "embed.c" not in found["files"]
+    assert "hello_process" in (tmp_path / "hello.c").read_text()
+    assert all((tmp_path / name).is_file() for name in found["files"]) and found["name"] == "hello"
+
+
+def test_mistakes(mistake: Command, tmp_path: Path) -> None:
+    stack = FIRST / "hello.py"
+    assert "without Python" in mistake("build", stack, "-f", stack, "-o", tmp_path).err
+    (tmp_path / "file").write_text("")
+    assert f"{tmp_path / 'file'}" in mistake("build", stack, "-o", tmp_path / "file").err
+    assert f"{tmp_path / 'file' / 'c'}" in mistake("build", stack, "-o", tmp_path / "file" / "c").err
+    (tmp_path / "d" / "hello.c").mkdir(parents=True)
+    assert "hello.c" in mistake("build", stack, "-o", tmp_path / "d").err

@@ -85,9 +85,7 @@ def test_fin_sent_again_with_less_data() -> None:
 def test_data_after_half_close(version: int) -> None:
     client, server, frames = opened(version=version)
     answer = [server.data(bytes([number]) * 1000) for number in range(50)]
-    result = trace(
-        frames, client.data(b"question"), client.send("FA"), answer, server.send("FA"), client.send("A")
-    )
+    result = trace(frames, client.data(b"question"), client.send("FA"), answer, server.send("FA"), client.send("A"))
     assert result.stream(80) == b"".join(bytes([number]) * 1000 for number in range(50))
     assert result.stream(40000) == b"question" and result.state == "TERMINATED"
 

@@ -142,14 +142,9 @@ def test_hole_at_timeout() -> None:
     frames += [client.data(b"before"), client.at(10, b"behind")]
     times = [0.001 * number for number in range(len(frames))]
     other, peer = pair(port=50000)
-    result = run(
-        whole(), [*frames, *[other.data(b"x")] * 200], [*times, *[1000 + 0.01 * n for n in range(200)]]
-    )
+    result = run(whole(), [*frames, *[other.data(b"x")] * 200], [*times, *[1000 + 0.01 * n for n in range(200)]])
     row = result.rows[0]
-    assert (
-        row["gaps"] == [{"side": "src", "offset": 6, "length": 4, "cause": "timeout"}]
-        and row["end"] == "timeout"
-    )
+    assert row["gaps"] == [{"side": "src", "offset": 6, "length": 4, "cause": "timeout"}] and row["end"] == "timeout"
     assert peer.next == server.next - 1
 
 
@@ -241,9 +236,7 @@ def test_acknowledged_data_that_the_capture_missed() -> None:
     client, server, frames = opened()
     frames.append(client.data(b"seen"))
     client.next += 10
-    result = trace(
-        frames, server.send("A"), client.data(b"behind"), server.send("A"), goodbye(client, server)
-    )
+    result = trace(frames, server.send("A"), client.data(b"behind"), server.send("A"), goodbye(client, server))
     assert result.stream(40000) == b"seenbehind" and result.state in ("TERMINATED", "CLOSE_WAIT_2")
     assert result.row["gaps"] == [{"side": "src", "offset": 4, "length": 10, "cause": "close"}]
 

@@ -117,9 +117,7 @@ def test_packets_cut_at_any_byte(snap: int) -> None:
         assert result.stream(40000) == b"question"[: seen[0]] and result.stream(80) == b"answer"[: seen[1]]
         lost = {gap["side"]: gap["length"] for gap in result.row["gaps"]}
         assert lost == {
-            side: size - there
-            for side, size, there in (("src", 8, seen[0]), ("dst", 6, seen[1]))
-            if size > there
+            side: size - there for side, size, there in (("src", 8, seen[0]), ("dst", 6, seen[1])) if size > there
         }
         assert all(gap["cause"] == "snaplen" for gap in result.row["gaps"])
 

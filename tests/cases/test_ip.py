@@ -135,19 +135,24 @@ def test_missing_fragment_delivers_nothing(fragments, layer) -> None:
 def test_datagram_of_65535_bytes() -> None:
     body = tcp(1, 2, 99, "A", bytes(number % 251 for number in range(65535 - 40)))
     frames = [
-        eth(ip4(part, id=3, offset=at, more=more))
-        for at, part, more in cuts(body, *[1480] * (len(body) // 1480))
+        eth(ip4(part, id=3, offset=at, more=more)) for at, part, more in cuts(body, *[1480] * (len(body) // 1480))
     ]
     result = trace(frames[::-1])
     assert result.stream(1) == body[20:]
 
 
-def test_fragment_beyond_the_end_is_not_delivered() -> None:
-    """A fragment far behind the datagram's end, as ping of death has it."""
-    frames = fragments4(tcp(1, 2, 99, "A", BODY), 64, 64)
-    beyond = eth(ip4(bytes(64), offset=65528, more=False))
+@VERSIONS
+@pytest.mark.parametrize("offset", [192, 224, 65528])
+def test_fragment_beyond_the_end_is_not_delivered(fragments, layer, offset: int) -> None:
+    """Over the datagram's end, behind it, or so far behind it as in the ping of death."""
+    body = tcp(1, 2, 99, "A", BODY + b"last")
+    frames = fragments(body, 64, 64)
+    if layer == "ipv4":
+        beyond = eth(ip4(bytes(64), offset=offset))
+    else:
+        beyond = eth(ip6(fragment_header(bytes(64), TCP, 7, offset, False), 44))
     result = trace(frames[0], frames[2], beyond, frames[1])
-    assert result.stream(1) == BODY
+    assert result.stream(1) == BODY + b"last"
 
 
 @pytest.mark.parametrize("tunnel", [4, 6])

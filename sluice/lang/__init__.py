@@ -3,10 +3,10 @@
 from sluice.lang import *
 """
 
-from sluice.lang.action import Assemble, Assign, Callback, swap_sides
+from sluice.lang.action import Assemble, Assign, Block, Callback, swap_sides
 from sluice.lang.choice import Else, If
 from sluice.lang.errors import DescriptionError, DescriptionWarning
-from sluice.lang.expression import internet_checksum, one_of
+from sluice.lang.expression import Expression, internet_checksum, one_of
 from sluice.lang.layout import AnyUntil, Bit, UInt, layout
 from sluice.lang.message import Length
 from sluice.lang.prototype import Connectionless, ConnectionOriented
@@ -20,12 +20,14 @@ __all__ = [
     "Assemble",
     "Assign",
     "Bit",
+    "Block",
     "Callback",
     "ConnectionOriented",
     "Connectionless",
     "DescriptionError",
     "DescriptionWarning",
     "Else",
+    "Expression",
     "If",
     "Length",
     "PSMState",

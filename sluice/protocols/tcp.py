@@ -24,14 +24,18 @@ Limits: no check of timestamps (PAWS); urgent data stay in line; the window of a
 middle is taken to be scaled by the largest factor, as its SYN was not seen.
 """
 
+from typing import Any
+
 from sluice.lang import (
     PSM,
     AnyUntil,
     Assemble,
     Assign,
     Bit,
+    Block,
     ConnectionOriented,
     Else,
+    Expression,
     If,
     Pred,
     PSMState,
@@ -154,8 +158,14 @@ class tcp_temp(layout):
     reset = Bit(1)
 
 
-def tcp_parser(limit=1 << 20, policy="first", resets="window", history=0):
-    """`limit`: bytes held out of order per side; `policy`: of overlaps; `resets`: "window", or "always" to believe all."""
+def tcp_parser(
+    limit: int = 1 << 20, policy: str = "first", resets: str = "window", history: int = 0
+) -> ConnectionOriented:
+    """TCP for any layer below that offers src and dst.
+
+    `limit`: bytes held out of order per side. `policy`: which copy of overlapping bytes wins (see Sequence). `resets`:
+    "window", or "always" to believe every one. `history`: delivered bytes kept, for the old copy of a retransmission.
+    """
     tcp = ConnectionOriented("tcp")
 
     tcp.header = tcp_hdr
@@ -185,11 +195,11 @@ def tcp_parser(limit=1 << 20, policy="first", resets="window", history=0):
     tcp.prep += Assign(temp.behind, header.seq_num + (tcp.payload_len + header.fin + header.syn))
     tcp.prep += If(tcp.created & header.syn & header.ack) >> swap_sides()
 
-    def side(name):
+    def side(name: str) -> dict[str, Any]:
         """The perm fields of one side, by name without it."""
         return {key.removeprefix(name): getattr(perm, key) for key in tcp_data.fields if key.startswith(name)}
 
-    def sent_by(own, other, bit):
+    def sent_by(own: str, other: str, bit: int) -> Block:
         """What a packet from one side changes; `bit` stands for that side."""
         mine, its = side(own), side(other)
         another_first = (header.seq_num != mine["first"]) & (
@@ -299,15 +309,15 @@ def tcp_parser(limit=1 << 20, policy="first", resets="window", history=0):
     ]
     fin = [(tcp.v.header.fin == 1) & (tcp.to_passive == 1), (tcp.v.header.fin == 1) & (tcp.to_active == 1)]
 
-    def condition(before, after):
+    def condition(before: tuple[int, int], after: tuple[int, int]) -> Expression | None:
         """What it takes to get from one pair of closing progress to another; None when one packet cannot."""
-        needs = []
+        needs: list[Expression] = []
         for which in (0, 1):
             if before[which] == 0 < after[which]:
                 needs.append(fin[which])
             if before[which] < 2 == after[which]:
                 needs.append(acked[which])
-        if not needs or any(a < b for a, b in zip(after, before)) or (before == (0, 0) and 0 not in after):
+        if not needs or any(a < b for a, b in zip(after, before, strict=True)) or (before == (0, 0) and 0 not in after):
             return None
         result = needs[0]
         for need in needs[1:]:
@@ -337,7 +347,7 @@ def tcp_parser(limit=1 << 20, policy="first", resets="window", history=0):
     for transition in (tcp.psm.hs1, tcp.psm.hs1_missed, tcp.psm.hs2, tcp.psm.hs2_before):
         transition.timeout = HANDSHAKE
 
-    # What a reset carries (a reason in words, RFC 9293, 3.5.3) is no part of the stream, and not counted with its payload.
+    # What a reset carries (a reason in words, RFC 9293, 3.5.3) is no part of the stream, nor counted with its payload.
     tcp.sdu = If(header.rst == 0) >> tcp.payload >> Else() >> tcp.payload[:0]
     tcp.event.asm = If(header.rst == 0) >> Assemble()
     tcp.timeout = 300.0

@@ -1,5 +1,6 @@
 """Stacks and packets made at random: everything of the language that changes what a program does, in small."""
 
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
 from __future__ import annotations
 
 import itertools

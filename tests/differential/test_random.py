@@ -3,6 +3,7 @@
 SLUICE_STACKS sets how many stacks are tried (a long campaign: some thousands).
 """
 
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
 from __future__ import annotations
 
 import os
@@ -52,6 +53,7 @@ def test_a_list_of_empty_items_ends() -> None:
     made_stack = Stack("empty")
     made_stack.p = p
     made = compiled(made_stack)
-    assert_same(made, [Packet(b"\0abc", 0), Packet(b"\1abc", 0)])
-    _, counters = run_compiled(made, [Packet(b"\0abc", 0), Packet(b"\1abc", 0)], Settings(memory=1 << 20, max_instances=9))
+    found = [Packet(b"\0abc", 0), Packet(b"\1abc", 0)]
+    assert_same(made, found)
+    _, counters = run_compiled(made, found, Settings(memory=1 << 20, max_instances=9))
     assert counters["p"]["list broken"] == 1

@@ -21,7 +21,7 @@ from sluice.ir.expression import (
 from sluice.lang import expression as lang
 from sluice.lang.action import Action, Assign, Block
 from sluice.lang.choice import Choice
-from sluice.lang.errors import DescriptionError, did_you_mean
+from sluice.lang.errors import DescriptionError
 from sluice.lang.layout import Field
 from sluice.lang.prototype import Parser, Prototype
 from sluice.lang.stack import Layer
@@ -301,9 +301,8 @@ class Scope:
     def _below(self, expression: lang.Below) -> Expr:
         if expression.name not in self.offers:
             raise DescriptionError(
-                f"no layer below {self.layer.title} offers '{expression.name}'",
-                f"a parser below must say p.offer({expression.name}=...); "
-                + did_you_mean(expression.name, self.offers),
+                f"not every way to {self.layer.title} leads through a layer that offers '{expression.name}'",
+                f"let a parser on each way say p.offer({expression.name}=...).",
                 expression.where,
             )
         slot = self.offers[expression.name].slot

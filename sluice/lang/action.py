@@ -22,7 +22,7 @@ class Action:
 
 
 class Block(Action):
-    """Actions one after the other."""
+    """Actions one after the other, as `a + b` makes them: the type to name where a function returns actions."""
 
     def __init__(self, actions: list[Any]) -> None:
         super().__init__()

@@ -4,7 +4,7 @@
 # pyright: reportAttributeAccessIssue=false
 # ruff: noqa: B018
 
-from sluice.lang import PSM, Connectionless, If, Pred, PSMState, Stack
+from sluice.lang import PSM, Connectionless, If, Length, Pred, PSMState, Stack
 from tests.lang.refusal import Refusal, Refusals, above, check, keyed, paired, plain, small
 
 refused = Refusals()
@@ -298,3 +298,40 @@ def transition_of_a_layer_unknown():
 def machine_of_a_layer_without():
     s = two()
     s.low.psm.go  # wrong
+
+
+@refused(
+    "not every way to layer 'upper' leads through a layer that offers 'kind'",
+    "let a parser on each way say p.offer(kind=...).",
+)
+def offered_on_one_way_only():
+    p = plain()
+    p.require(p.below.kind == 1, "kind")  # wrong
+    s = above(p)
+    s.bare = plain()
+    s += (s.lower >> s.bare) + Pred(1)
+    s.top = Connectionless("top", link_types=(1,))
+    s += (s.top >> s.upper) + Pred(1)
+    return s
+
+
+@refused(
+    "layer 'high' takes messages from a stream, and layer 'low' has none",
+    "put it above a layer with p.seq, or leave p.message out.",
+)
+def messages_without_a_stream():
+    p = plain()
+    p.message = Length(p.header.size)
+    lower = keyed()
+    s = Stack("s")
+    s.low, s.high = lower, p
+    s += (s.low >> s.high) + Pred(1)  # wrong
+    return s
+
+
+@refused("a PSM that belongs to no parser", "assign it first: p.psm = PSM(...).")
+def machine_of_no_parser():
+    A, B = PSMState(start=True), PSMState()
+    machine = PSM(A, B)
+    machine.go = (A >> B) + Pred(1)
+    If(machine.go)  # wrong

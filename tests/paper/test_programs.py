@@ -65,9 +65,7 @@ def paper_gtp(request: pytest.FixtureRequest) -> CompiledStack:
 
 
 def test_warning() -> None:
-    with pytest.warns(
-        DescriptionWarning, match=r"tcp\.py:\d+: transition 'rst7' leads out of state 'TERMINATE'"
-    ):
+    with pytest.warns(DescriptionWarning, match=r"tcp\.py:\d+: transition 'rst7' leads out of state 'TERMINATE'"):
         watch_all(tcp_over_ip())
 
 

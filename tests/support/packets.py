@@ -78,14 +78,7 @@ def ip4(
     size = 20 + len(options)
     length = size + len(payload) if length is None else length
     head = struct.pack(">BBHHHBB", 0x40 | size // 4, 0, length, id, more << 13 | offset // 8, 64, protocol)
-    return (
-        head
-        + struct.pack(">H", checksum(head + bytes(2) + src + dst + options))
-        + src
-        + dst
-        + options
-        + payload
-    )
+    return head + struct.pack(">H", checksum(head + bytes(2) + src + dst + options)) + src + dst + options + payload
 
 
 def ip6(payload: bytes, protocol: int = TCP, src: bytes = A6, dst: bytes = B6) -> bytes:
@@ -122,10 +115,7 @@ def fragments4(
     body: bytes, *sizes: int, protocol: int = TCP, id: int = 7, src: bytes = A4, dst: bytes = B4
 ) -> list[bytes]:
     """Ethernet frames with the IPv4 fragments of one datagram."""
-    return [
-        eth(ip4(part, protocol, src, dst, id=id, offset=at, more=more))
-        for at, part, more in cuts(body, *sizes)
-    ]
+    return [eth(ip4(part, protocol, src, dst, id=id, offset=at, more=more)) for at, part, more in cuts(body, *sizes)]
 
 
 def fragments6(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,9 @@ def watch_all(
     *more: tuple[str, str],
     passes: str | list[str] = "all",
     options: Iterable[str] = (),
-    rows: bool = True,
 ) -> CompiledStack:
     """Compile a stack so that `run` sees all its built-in events, those in `more`, and its flow log."""
-    files = [*([READY / "flow_log.c"] if rows else []), Path(__file__).with_name("watch.c")]
+    files = [READY / "flow_log.c", Path(__file__).with_name("watch.c")]
     functions = tuple(read_c_function(path.stem, path.read_text(), str(path)) for path in files)
     hooks = frozenset([Hook("*", event) for event in EVENTS] + [Hook(layer, event) for layer, event in more])
     return compile_stack(stack, functions, hooks, passes, frozenset(options))
@@ -45,7 +44,7 @@ class Result:
     """What a run came to.
 
     events: in order. rows: of the flow log. counters: by layer and name. reports: figures of functions. live:
-    instances that were there when the last packet had been processed, by layer.
+    instances that were there when the last packet had been processed, by layer (of a capture: when it had finished).
     """
 
     events: list[Seen]
@@ -114,46 +113,38 @@ def run(
 
     times: seconds from the beginning, one for each packet (default: 1 ms apart).
     """
-    events: list[Seen] = []
-    handlers = [
-        (layer, name, events.append)
-        for layer, name in sorted({(h.layer, h.event) for h in compiled.functions.python})
-    ]
-    settings = settings or Settings(seed=1, max_instances=1 << 16)
-    has_rows = any(function.name == "flow_log" for function in compiled.functions.c)
-    with tempfile.NamedTemporaryFile(suffix=".jsonl") as out:
-        options = [f"out={out.name}"] if has_rows else []
-        with Box(compiled, settings, [PythonFunction("seen", handlers, [])], options) as box:
-            for number, packet in enumerate(packets):
-                data, length = packet if isinstance(packet, tuple) else (packet, len(packet))
-                seconds = number / 1000 if times is None else times[number]
-                box.packet(data, START + int(seconds * SECOND), link_type, length)
-            live = live_instances(box.counters())
-            box.finish()
-            result = Result(events, [], box.counters(), box.reports(), live)
-        if has_rows:
-            result.rows = [json.loads(line) for line in Path(out.name).read_text().splitlines()]
-    check(compiled, result)
-    return result
+
+    def feed(box: Box) -> None:
+        for number, packet in enumerate(packets):
+            data, length = packet if isinstance(packet, tuple) else (packet, len(packet))
+            seconds = number / 1000 if times is None else times[number]
+            box.packet(data, START + int(seconds * SECOND), link_type, length)
+
+    return _watched(compiled, settings or Settings(seed=1, max_instances=1 << 16), feed)
 
 
 def run_capture(compiled: CompiledStack, path: Path, settings: Settings | None = None) -> Result:
     """The same over a capture file. Nothing times out unless the settings say so, as in `sluice flows`."""
-    events: list[Seen] = []
-    handlers = [
-        (layer, name, events.append)
-        for layer, name in sorted({(h.layer, h.event) for h in compiled.functions.python})
-    ]
-    settings = settings or Settings(seed=1, timeouts=False)
-    has_rows = any(function.name == "flow_log" for function in compiled.functions.c)
+
+    def feed(box: Box) -> None:
+        outcome = box.run(path)
+        assert outcome.fault is None, outcome.fault
+
+    return _watched(compiled, settings or Settings(seed=1, timeouts=False), feed)
+
+
+def _watched(compiled: CompiledStack, settings: Settings, feed: Callable[[Box], None]) -> Result:
+    """A box while `feed` gives it packets, and what it came to."""
+    result = Result([], [], {}, {})
+    hooks = sorted({(hook.layer, hook.event) for hook in compiled.functions.python})
+    seen = PythonFunction("seen", [(layer, event, result.events.append) for layer, event in hooks], [])
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as out:
-        options = [f"out={out.name}"] if has_rows else []
-        with Box(compiled, settings, [PythonFunction("seen", handlers, [])], options) as box:
-            outcome = box.run(path)
-            assert outcome.fault is None, outcome.fault
-            result = Result(events, [], outcome.counters, outcome.reports)
-        if has_rows:
-            result.rows = [json.loads(line) for line in Path(out.name).read_text().splitlines()]
+        with Box(compiled, settings, [seen], [f"out={out.name}"]) as box:
+            feed(box)
+            result.live = live_instances(box.counters())
+            box.finish()
+            result.counters, result.reports = box.counters(), box.reports()
+        result.rows = [json.loads(line) for line in Path(out.name).read_text().splitlines()]
     check(compiled, result)
     return result
 

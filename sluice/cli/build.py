@@ -58,7 +58,7 @@ def action(options: argparse.Namespace) -> int:
     wanted = _in_c_only(find_functions(options.functions))
     if wanted.track_only:
         for layer in stack.layers.values():
-            setattr(layer.prototype, "buffer_data", False)  # noqa: B010 - the getter has another type
+            layer.prototype.buffer_data = False
     functions = Functions(tuple(replace(function, path=Path(function.path).name) for function in wanted.c))
     program = run_passes(build(stack, functions.hooks(), checks_of(options)), options.passes)
     generated = generate(program, functions, weak=True)

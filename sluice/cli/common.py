@@ -188,7 +188,7 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
     """Compile a stack with the functions and options of the command line."""
     if wanted.track_only:
         for layer in stack.layers.values():
-            setattr(layer.prototype, "buffer_data", False)  # noqa: B010 - the getter has another type
+            layer.prototype.buffer_data = False
     with busy(f"compiling {stack.name or 'the stack'}"):
         compiled = compile_stack(
             stack, tuple(wanted.c), wanted.python_hooks(), options.passes, checks_of(options), fresh

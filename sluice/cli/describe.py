@@ -54,6 +54,7 @@ def _layer(layer: Layer) -> Data:
         "temp": [field_words(field) for field in p.temp_layout.fields.values()] if p.temp_layout is not None else [],
         "perm": [field_words(field) for field in p.perm_layout.fields.values()] if p.perm_layout is not None else [],
         "prep": [action_words(part, layer) for part in p.prep_block.actions] if p.prep_block is not None else [],
+        "message": _message(layer, p),
         "sequence": _sequence(layer, p),
         "sdu": None if p.sdu_choice is None else action_words(p.sdu_choice, layer),
         "timeout": p.timeout,
@@ -64,6 +65,17 @@ def _layer(layer: Layer) -> Data:
         ],
         "relations": [f"{r.first.name}, {r.second.name}" for r in p.relations.before]
         + [f"{r.cause.name} >> {r.effect.name}" for r in p.relations.along],
+    }
+
+
+def _message(layer: Layer, p: Prototype) -> Data | None:
+    m = p.framing
+    if m is None:
+        return None
+    return {
+        "length": words(m.length, layer),
+        "limit": m.limit,
+        "resync": None if m.resync is None else words(m.resync, layer),
     }
 
 

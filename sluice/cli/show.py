@@ -111,6 +111,10 @@ def _layer(layer: Data) -> list[str]:
             out += _row(group, ", ".join(layer[group]))
     for index, item in enumerate(layer["prep"]):
         out += _row("" if index else "prep", item)
+    if layer["message"] is not None:
+        m = layer["message"]
+        again = f"; the next begins where {m['resync']}" if m["resync"] else ""
+        out += _row("message", f"{m['length']} bytes, at most {m['limit']:,}{again}")
     if layer["sequence"] is not None:
         out += _sequence(layer["sequence"])
     if layer["sdu"] is not None:

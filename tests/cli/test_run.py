@@ -240,7 +240,7 @@ def test_progress_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
     assert shown.endswith(b"\r\x1b[K")  # the line is taken back, so that the summary stands alone
 
 
-@pytest.mark.parametrize("command", ["run", "flows", "show", "explain"])
+@pytest.mark.parametrize("command", ["run", "flows", "show", "explain", "build", "bench", "new"])
 def test_every_command_has_help_and_json(sluice: Command, command: str) -> None:
     done = sluice(command, "--help")
     assert done.status == 0

@@ -14,9 +14,7 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/expected.t
 
 
 def sluice(arguments: list[str], cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "sluice", *arguments], capture_output=True, text=True, cwd=cwd
-    )
+    return subprocess.run([sys.executable, "-m", "sluice", *arguments], capture_output=True, text=True, cwd=cwd)
 
 
 def without_times(text: str) -> str:
@@ -50,9 +48,7 @@ def test_the_capture_of_the_first_example_is_made_by_its_script() -> None:
     script = first / "make_capture.py"
     load = f"import runpy; packets = runpy.run_path({str(script)!r})['packets']()"
     code = f"{load}; print(b''.join(map(bytes, packets)).hex())"
-    made = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     data = (first / "capture.pcap").read_bytes()
     at, packets = 24, b""
     while at < len(data):
@@ -74,9 +70,7 @@ def test_the_capture_of_the_first_example_is_made_by_its_script() -> None:
         ('@on("hello", "record")', '@on("hello", "recrd")', "did you mean 'record'?"),
     ],
 )  # fmt: skip
-def test_a_deliberate_mistake_is_told_in_a_few_lines(
-    tmp_path: Path, right: str, wrong: str, message: str
-) -> None:
+def test_a_deliberate_mistake_is_told_in_a_few_lines(tmp_path: Path, right: str, wrong: str, message: str) -> None:
     text = (ROOT / "examples" / "first" / "hello.py").read_text()
     assert right in text
     path = tmp_path / "hello.py"

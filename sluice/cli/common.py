@@ -344,5 +344,6 @@ def finish(outcome: Outcome, as_json: bool, quiet: bool = False) -> int:
         print(summary(outcome))
     if outcome.fault:
         print(f"sluice: {outcome.fault}; the packets before it were processed", file=sys.stderr)
-        return 1
-    return 0
+    if outcome.failure:
+        print(f"sluice: {outcome.failure}", file=sys.stderr)
+    return 1 if outcome.fault or outcome.failure else 0

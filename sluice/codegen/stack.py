@@ -445,7 +445,8 @@ class _StackWriter:
                 "                continue;",
                 "            base->scratch.used = 0;",
                 "            again = true;",
-                f"            end_other_{word}(box, instance, SL_END_EOF);",
+                # the sweep may not have come by yet
+                f"            end_other_{word}(box, instance, sl_expired(base, instance) ? SL_END_TIMEOUT : SL_END_EOF);",
                 "        }",
             ]
         if self.tables:

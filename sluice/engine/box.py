@@ -135,7 +135,8 @@ def compile_stack(
 class Outcome:
     """What a run came to.
 
-    counters: by layer ("box" for the whole) and name. reports: figures of functions. fault: what is wrong with the
+    counters: by layer ("box" for the whole) and name. reports: figures of functions. failure: what a function could
+    not do, None when nothing. fault: what is wrong with the
     file, None when nothing is. stopped: whether the user stopped it.
     """
 
@@ -143,6 +144,7 @@ class Outcome:
     counters: dict[str, dict[str, int]]
     reports: dict[str, int]
     fault: str | None = None
+    failure: str | None = None
     stopped: bool = False
     seconds: float = 0.0
 
@@ -300,6 +302,7 @@ class Box:
             packets=packets,
             counters=self.counters(),
             reports=self.reports(),
+            failure=self.failure(),
             fault=f"{Path(path)}: {fault.decode(errors='replace')}" if fault else None,
             stopped=stopped.value == 2,
             seconds=time.perf_counter() - begin,
@@ -324,6 +327,13 @@ class Box:
         for number, (layer, name) in enumerate(self.stack.generated.counters):
             found.setdefault(layer, {})[name] = pointer[number]
         return found
+
+    def failure(self) -> str | None:
+        """What a function could not do; None when all is well."""
+        self._library.sl_box_failure.restype = ctypes.c_char_p
+        self._library.sl_box_failure.argtypes = [ctypes.c_void_p]
+        text = self._library.sl_box_failure(self._box)
+        return text.decode(errors="replace") if text else None
 
     def reports(self) -> dict[str, int]:
         """Figures that functions reported."""

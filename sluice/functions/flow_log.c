@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <endian.h>
+#include <errno.h>
 
 struct evp_context;
 struct evp_digest;
@@ -419,10 +420,11 @@ SLUICE_CLOSE {
     free(log->rows);
     log->rows = NULL;
     log->room = 0;
-    if (log->out == stdout)
-        fflush(stdout);
-    else if (fclose(log->out))
-        perror("flow_log");
+    bool failed = fflush(log->out) != 0 || ferror(log->out);
+    if (failed)
+        sl_fail(box, "flow_log: the rows could not all be written", strerror(errno));
+    if (log->out != stdout && fclose(log->out) && !failed)
+        sl_fail(box, "flow_log: the rows could not all be written", strerror(errno));
     sl_report(box, "flows", count);
     if (log->lost)
         sl_report(box, "flows lost for want of memory", log->lost);

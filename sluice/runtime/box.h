@@ -10,6 +10,7 @@
 #include "sequence.h"
 #include "table.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define SL_UNUSED __attribute__((unused))
@@ -110,6 +111,7 @@ struct sl_box {
     struct sl_batch batch;
     struct sl_report reports[64];
     uint32_t report_count;
+    char failure[256];           /* what a function could not do; empty when all is well */
     void **workers;              /* what each function keeps for the worker */
 };
 
@@ -180,6 +182,12 @@ static inline void sl_report(struct sl_box *box, const char *name, uint64_t valu
         }
     if (box->report_count < sizeof box->reports / sizeof *box->reports)
         box->reports[box->report_count++] = (struct sl_report){name, value};
+}
+
+/* A function could not do its work: the run goes on, and fails in the end with the first such text. */
+static inline void sl_fail(struct sl_box *box, const char *what, const char *why) {
+    if (!box->failure[0])
+        snprintf(box->failure, sizeof box->failure, "%s: %s", what, why);
 }
 
 /* --- used by generated code --- */

@@ -143,6 +143,8 @@ done:
 
 const uint64_t *sl_box_counters(const struct sl_box *box) { return box->counters; }
 
+const char *sl_box_failure(const struct sl_box *box) { return box->failure; }
+
 uint32_t sl_box_reports(const struct sl_box *box, struct sl_report *reports, uint32_t most)
 {
     memcpy(reports, box->reports, sl_min(most, box->report_count) * sizeof *reports);

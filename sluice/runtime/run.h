@@ -40,6 +40,9 @@ int sl_bench(sl_open_function open, sl_process_function process, sl_box_function
 /* A box's counters, numbered as in NAME_counters. */
 const uint64_t *sl_box_counters(const struct sl_box *box);
 
+/* What a function could not do, or an empty text. */
+const char *sl_box_failure(const struct sl_box *box);
+
 /* Copies at most `most` reports of functions; how many there are. */
 uint32_t sl_box_reports(const struct sl_box *box, struct sl_report *reports, uint32_t most);
 

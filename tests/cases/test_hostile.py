@@ -190,7 +190,6 @@ def test_old_timestamps_do_not_end_a_connection_early() -> None:
     assert server.next == 5001
 
 
-@pytest.mark.xfail(strict=True, reason="finish ends what has expired and was not swept by eof, not by timeout")
 def test_end_of_input_tells_what_has_expired_before() -> None:
     """Whether the sweep has come by must not show: as at a look-up, the deadline decides."""
     client, server, frames = opened()

@@ -76,7 +76,6 @@ def test_output_that_cannot_be_written(mistake: Command, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-@pytest.mark.xfail(strict=True, reason="flow_log does not say that writing failed: fclose is asked, ferror is not")
 def test_a_full_disk_is_an_error(sluice: Command) -> None:
     assert sluice("flows", "-r", CAPTURE, "-o", "/dev/full").status == 1
 

@@ -220,7 +220,8 @@ class Box:
                 while slot < len(table.slots):
                     instance = table.slots[slot]
                     if instance is not None:
-                        self.end_other(users[name], instance, EOF, 0)
+                        reason = TIMEOUT if self._expired(instance) else EOF
+                        self.end_other(users[name], instance, reason, 0)
                     slot += 1
 
     def _user(self, table: str) -> LayerState:

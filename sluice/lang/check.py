@@ -139,8 +139,8 @@ class _Checker:
                 self._use((transition.condition, transition.where), LATER, v=True)
         for event in p.events.defined.values():
             self._event(event)
-        for expression in p.offers.values():
-            self._use((expression, expression.where), LATER)
+        for name, expression in p.offers.items():
+            self._use((expression, p.lines[f"offer {name}"]), LATER)
         for branch in self.steps:
             if branch.condition is not None:
                 self._use((branch.condition, branch.where), LATER)

@@ -370,6 +370,7 @@ class Prototype(Parser):
                     f"'{name}' is offered twice by {self.title}", "offer it once, or under another name."
                 )
             self.offers[name] = to_expression(value)
+            self.lines[f"offer {name}"] = here()
 
     def require(self, condition: object, reason: str, option: str | None = None) -> None:
         """A packet for which `condition` does not hold is malformed, counted under `reason`, and goes no
@@ -379,7 +380,7 @@ class Prototype(Parser):
         asks for that option (as `checksums`).
         """
         for what, value in (("reason", reason), ("option", option)):
-            if value is not None and (not isinstance(value, str) or not value):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if (value is not None or what == "reason") and (not isinstance(value, str) or not value):
                 raise DescriptionError(
                     f"{what} {described(value)} of p.require(...)", f"give the {what} as a word or two."
                 )

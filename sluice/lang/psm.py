@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 LONGEST = 1e9
 """Seconds, some 32 years: no timeout is longer."""
 
+MOST_STATES = 255
+"""States that a machine may have."""
+
 
 class Pred:
     """The condition of a transition between states, or of a step between layers.
@@ -60,9 +63,11 @@ class PSMState:
 
 
 def make_psm_state(count: int) -> tuple[PSMState, ...]:
-    """`count` plain states at once, `count` from 1, as in `A, B = make_psm_state(2)`."""
-    if not isinstance(count, int) or count < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise DescriptionError(f"make_psm_state({described(count)})", "give a whole number from 1: how many states.")
+    """`count` plain states at once, 1 to MOST_STATES, as in `A, B = make_psm_state(2)`."""
+    if not isinstance(cast(object, count), int) or not 1 <= count <= MOST_STATES:
+        raise DescriptionError(
+            f"make_psm_state({described(count)})", f"give a whole number from 1 to {MOST_STATES}: how many states."
+        )
     return tuple(PSMState() for _ in range(count))
 
 
@@ -132,8 +137,8 @@ class PSM:
                 )
         if len({id(state) for state in flat}) != len(flat):
             raise DescriptionError("a state stands twice in one PSM", "list every state once.")
-        if len(flat) > 255:
-            raise DescriptionError(f"a PSM with {len(flat)} states", "a machine has at most 255 states.")
+        if len(flat) > MOST_STATES:
+            raise DescriptionError(f"a PSM with {len(flat)} states", f"a machine has at most {MOST_STATES} states.")
         names = {id(value): name for name, value in user_names().items() if isinstance(value, PSMState)}
         for number, state in enumerate(flat):
             state.name = state.name or names.get(id(state), f"S{number}")

@@ -64,12 +64,12 @@ def too_many_states():
     PSM(PSMState(start=True), *make_psm_state(255))  # wrong
 
 
-@refused("make_psm_state(0)", "give a whole number from 1: how many states.")
+@refused("make_psm_state(0)", "give a whole number from 1 to 255: how many states.")
 def no_state_made():
     make_psm_state(0)  # wrong
 
 
-@refused("make_psm_state('two')", "give a whole number from 1: how many states.")
+@refused("make_psm_state('two')", "give a whole number from 1 to 255: how many states.")
 def states_made_of_text():
     make_psm_state("two")  # wrong
 

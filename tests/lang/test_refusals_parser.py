@@ -207,6 +207,22 @@ def requirement_of_bare_temp():
     return alone(p)
 
 
+@refused(
+    "layout 'wide' is no part of parser 'plain'",
+    "make it p.header, p.temp, p.perm or a Callback's; of another layer ask stack.layer.header.x.",
+)
+def offer_of_another_layout():
+    p = plain()
+    p.offer(address=wide.address)  # wrong
+    return alone(p)
+
+
+@refused("reason None of p.require(...)", "give the reason as a word or two.")
+def requirement_with_no_reason():
+    p = plain()
+    p.require(p.header.kind == 1, None)  # wrong
+
+
 @refused("'src' is offered twice by parser 'plain'", "offer it once, or under another name.")
 def offered_twice():
     p = plain()

@@ -1,0 +1,202 @@
+"""Whatever stands where something else belongs, the answer is a DescriptionError at the user's line or a program."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sluice.ir.build import build
+from sluice.lang import (
+    PSM,
+    AnyUntil,
+    Assemble,
+    Assign,
+    Bit,
+    Callback,
+    DescriptionError,
+    Else,
+    If,
+    Length,
+    Pred,
+    PSMState,
+    Sequence,
+    Stack,
+    internet_checksum,
+    make_psm_state,
+    one_of,
+    swap_sides,
+)
+from sluice.lang.prototype import SETTINGS
+from tests.lang.refusal import above, alone, keyed, memory, paired, plain, small, wide
+
+
+def junk() -> dict[str, Any]:
+    """Things of all kinds, new ones each time."""
+    p = paired()
+    A, B = PSMState(start=True), PSMState()
+    return {
+        "nothing": None,
+        "flag": True,
+        "zero": 0,
+        "negative": -1,
+        "huge": 1 << 70,
+        "float": 0.5,
+        "not a number": float("nan"),
+        "text": "x",
+        "bytes": b"x",
+        "empty list": [],
+        "list": [1, 2],
+        "pair": (1, 2),
+        "dict": {"a": 1},
+        "class": int,
+        "function": plain,
+        "object": object(),
+        "layout": small,
+        "layouts": small + wide,
+        "bare field": Bit(8),
+        "field of a layout": wide.address,
+        "number": p.header.kind,
+        "slice": p.payload[:4],
+        "fields": p.perm,
+        "below": p.below.src,
+        "virtual": p.v.header.kind,
+        "action": Assign(p.temp.count, 1),
+        "assemble": Assemble(),
+        "callback": Callback(memory),
+        "swap": swap_sides(),
+        "if": If(1),
+        "else": Else(),
+        "hanging": If(1) >> Assemble() >> Else(),
+        "choice of layouts": If(1) >> small,
+        "choice of lists": If(1) >> [p.header.src],
+        "choice of bytes": If(1) >> p.payload >> Else() >> p.unit,
+        "list of options": AnyUntil([small], 1),
+        "sequence": Sequence(meta=p.header.seq, data=p.payload),
+        "length": Length(p.header.size),
+        "state": A,
+        "machine": PSM(A, B),
+        "transition": (A >> B) + Pred(1),
+        "pred": Pred(1),
+        "parser": p,
+        "stack": alone(plain()),
+        "layer": alone(plain()).only,
+        "event": p.event.created,
+    }
+
+
+def built(make: Callable[[], object]) -> None:
+    """Make something, and a program of it when it is a parser."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            made = make()
+            if isinstance(made, Stack):
+                build(made)
+        except DescriptionError as error:
+            assert error.where.file == __file__ and error.what and error.advice
+
+
+@pytest.mark.parametrize("name", sorted(junk()))
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings(setting: str, name: str) -> None:
+    for parser in (plain, keyed, paired):
+
+        def make(parser: Callable[[], Any] = parser) -> object:
+            p = parser()
+            setattr(p, setting, junk()[name])
+            return above(p)
+
+        built(make)
+
+
+MAKERS: dict[str, Callable[[Any], object]] = {
+    "Bit": lambda x: Bit(x),
+    "const": lambda x: Bit(8, const=x),
+    "init": lambda x: Bit(8, init=x),
+    "order": lambda x: Bit(8, order=x),
+    "AnyUntil": lambda x: AnyUntil(x, 1),
+    "AnyUntil of": lambda x: AnyUntil([x], 1),
+    "until": lambda x: AnyUntil([small], x),
+    "end": lambda x: AnyUntil([small], 1, end=x),
+    "If": lambda x: If(x),
+    "body": lambda x: If(1) >> x,
+    "otherwise": lambda x: If(1) >> Assemble() >> Else() >> x,
+    "Pred": lambda x: Pred(x),
+    "Assign to": lambda x: Assign(x, 1),
+    "Assign": lambda x: Assign(keyed().temp.count, x),
+    "Callback": lambda x: Callback(x),
+    "one_of": lambda x: one_of(x, 1),
+    "one_of it": lambda x: one_of(keyed().header.kind, x),
+    "checksum": lambda x: internet_checksum(x),
+    "checksum over": lambda x: internet_checksum(keyed().unit, x),
+    "Length": lambda x: Length(x),
+    "limit": lambda x: Length(1, limit=x),
+    "resync": lambda x: Length(1, resync=x),
+    "PSM": lambda x: PSM(x),
+    "PSMState": lambda x: PSMState(start=x),
+    "make_psm_state": lambda x: make_psm_state(x),
+    "transition": lambda x: PSMState() >> x,
+    "transition with": lambda x: (PSMState() >> PSMState()) + x,
+    "Stack": lambda x: Stack(x),
+    "depth": lambda x: Stack("s", depth=x),
+    "layer": lambda x: setattr(Stack("s"), "low", x),
+    "step": lambda x: alone(plain()).only >> x,
+    "step with": lambda x: (alone(plain()).only >> alone(plain()).only) + x,
+    "stack": lambda x: Stack("s").__iadd__(x),
+    "compare": lambda x: keyed().header.kind == x,
+    "add": lambda x: keyed().header.kind + x,
+    "slice": lambda x: keyed().payload[:x],
+    "index": lambda x: keyed().payload[x],
+    "name": lambda x: plain().__class__(x),
+    "link types": lambda x: plain().__class__("p", link_types=x),
+    "header": lambda x: small + x,
+    "actions": lambda x: Assemble() + x,
+    "contain": lambda x: keyed().header_contain(x),
+    "relation": lambda x: keyed().event_relation.__iadd__(x),
+    "happens with": lambda x: keyed().event.created >> x,
+}
+for _name in ("meta", "data", "data_len", "zero_based", "window", "enforce", "start", "policy", "limit"):
+    MAKERS[_name] = lambda x, key=_name: Sequence(
+        **{"meta": keyed().header.seq, "data": keyed().payload, "zero_based": key == "zero_based", key: x}
+    )
+for _name in ("limit_pieces", "limit_records", "history", "whole", "overwrite_rexmit"):
+    MAKERS[_name] = lambda x, key=_name: Sequence(keyed().header.seq, keyed().payload, **{key: x})
+
+
+@pytest.mark.parametrize("name", sorted(junk()))
+@pytest.mark.parametrize("maker", MAKERS)
+def test_constructors(maker: str, name: str) -> None:
+    built(lambda: MAKERS[maker](junk()[name]))
+
+
+@pytest.mark.parametrize("name", sorted(junk()))
+@pytest.mark.parametrize("where", ["event", "transition", "offer", "require", "reason", "setting of it", "step"])
+def test_what_is_given_to_a_parser(where: str, name: str) -> None:
+    def make() -> object:
+        p, x = paired(), junk()[name]
+        if where == "event":
+            p.event.e = x
+        elif where == "transition":
+            p.psm = PSM(PSMState(start=True))
+            p.psm.go = x
+        elif where == "offer":
+            p.offer(a=x)
+        elif where == "require":
+            p.require(x, "reason")
+        elif where == "reason":
+            p.require(1, x)
+        elif where == "setting of it":
+            A = PSMState(start=True)
+            p.psm = PSM(A)
+            p.psm.go = (A >> A) + Pred(1)
+            p.psm.go.timeout = x
+        else:
+            s = above(p)
+            s += (s.upper >> s.upper) + Pred(x)
+            return s
+        return above(p)
+
+    built(make)

@@ -53,8 +53,7 @@ def packets():
             time,
             one[0],
             other[0],
-            TCP(sport=one[1], dport=other[1], seq=own, ack=peer if "A" in flags else 0, flags=flags)
-            / payload,
+            TCP(sport=one[1], dport=other[1], seq=own, ack=peer if "A" in flags else 0, flags=flags) / payload,
         )
 
     tcp(False, "S")

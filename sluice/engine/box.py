@@ -178,9 +178,7 @@ class Box:
         self._deliver = _DELIVER(self._batch) if self.stack.generated.events else _DELIVER()
         self._options = self.c_options()
         self._open = self._function("open", ctypes.c_void_p, ctypes.POINTER(COptions))
-        self._process = self._function(
-            "process", None, ctypes.c_void_p, ctypes.POINTER(Frame), ctypes.c_size_t
-        )
+        self._process = self._function("process", None, ctypes.c_void_p, ctypes.POINTER(Frame), ctypes.c_size_t)
         self._finish = self._function("finish", None, ctypes.c_void_p)
         self._close = self._function("close", None, ctypes.c_void_p)
         box = self._open(ctypes.byref(self._options))
@@ -252,9 +250,7 @@ class Box:
         self._process(self._box, ctypes.byref(frame), 1)
         self._raise()
 
-    def run(
-        self, path: str | os.PathLike[str], progress: Callable[[int, int, int], bool] | None = None
-    ) -> Outcome:
+    def run(self, path: str | os.PathLike[str], progress: Callable[[int, int, int], bool] | None = None) -> Outcome:
         """Process a capture file. `progress(bytes done, bytes, packets)` may return True to stop.
 
         Raises RunError when the file cannot be read at all; a fault in its middle is told in the outcome.

@@ -70,9 +70,7 @@ class Decoder:
             yield self._one(batch, at + _HEAD.size, number, side, instance, time, packet)
             at += size
 
-    def _one(
-        self, batch: bytes, at: int, number: int, side: int, instance: int, time: int, packet: int
-    ) -> Seen:
+    def _one(self, batch: bytes, at: int, number: int, side: int, instance: int, time: int, packet: int) -> Seen:
         layer, shape, parts, half = self.shapes[number]
         key: dict[str, Any] = {}
         if layer.instance is not None:

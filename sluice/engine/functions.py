@@ -32,16 +32,13 @@ class Wanted:
 
     def python_hooks(self) -> frozenset[Hook]:
         """Events that functions in Python listen to."""
-        return frozenset(
-            Hook(layer, event) for function in self.python for layer, event, _ in function.handlers
-        )
+        return frozenset(Hook(layer, event) for function in self.python for layer, event, _ in function.handlers)
 
 
 def ready_functions() -> list[str]:
     """Names of the functions that come with Sluice."""
     return sorted(
-        {path.stem for path in READY.iterdir() if path.suffix in (".c", ".py") and path.stem != "__init__"}
-        | {NONE}
+        {path.stem for path in READY.iterdir() if path.suffix in (".c", ".py") and path.stem != "__init__"} | {NONE}
     )
 
 
@@ -94,9 +91,7 @@ def load_python(path: Path) -> PythonFunction:
     spec = importlib.util.spec_from_file_location(module_name, path.resolve())
     if spec is None or spec.loader is None:
         raise FunctionError(f"{path}: not a Python file")
-    known = next(
-        (m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == str(path.resolve())), None
-    )
+    known = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == str(path.resolve())), None)
     if known is not None:
         module = known  # the file that describes the stack may hold its function, too
     else:
@@ -111,7 +106,5 @@ def load_python(path: Path) -> PythonFunction:
         if getattr(value, "__sluice_at_end__", False):
             endings.append(value)
     if not handlers:
-        raise FunctionError(
-            f"{path}: no function is marked with @on(layer, event), so nothing would be called"
-        )
+        raise FunctionError(f"{path}: no function is marked with @on(layer, event), so nothing would be called")
     return PythonFunction(path.stem, handlers, endings)

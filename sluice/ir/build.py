@@ -40,9 +40,7 @@ class Variant:
     above: list[tuple[int, str]] = field(default_factory=lambda: [])
 
 
-def build(
-    stack: Stack, hooks: frozenset[Hook] = frozenset(), options: frozenset[str] = frozenset()
-) -> Program:
+def build(stack: Stack, hooks: frozenset[Hook] = frozenset(), options: frozenset[str] = frozenset()) -> Program:
     """The program of a stack, not yet optimised.
 
     hooks: events that functions listen to; nothing is emitted for others. options: optional checks to make.
@@ -207,22 +205,14 @@ class _StackBuilder:
             if hook.layer in ("*", layer.name, layer.prototype.name, self.final[variant.name])
         )
         scope = Scope(layer, variant.offers)
-        offers = {
-            name: self._offer_slot(name, scope.bits(item)) for name, item in layer.prototype.offers.items()
-        }
+        offers = {name: self._offer_slot(name, scope.bits(item)) for name, item in layer.prototype.offers.items()}
         table = self._table(variant)
-        sharing = [
-            v
-            for v in self.variants.values()
-            if v.layer.prototype.keys is not None and self._table(v) == table
-        ]
+        sharing = [v for v in self.variants.values() if v.layer.prototype.keys is not None and self._table(v) == table]
         context = LayerContext(
             name=self.final[variant.name],
             scope=scope,
             hooks=hooks,
-            above=[
-                self._step(self.stack.branches[index], self.final[target]) for index, target in variant.above
-            ],
+            above=[self._step(self.stack.branches[index], self.final[target]) for index, target in variant.above],
             exports=list(exports.values()),
             offers=offers,
             options=self.options,
@@ -286,9 +276,7 @@ def _expressions(layer: Layer, stack: Stack) -> list[Expression]:
         found.append(p.key_condition)
     if p.sequence is not None:
         s = p.sequence
-        found += [s.meta, s.data] + [
-            item for item in (s.data_len, s.start, *(s.window or ())) if item is not None
-        ]
+        found += [s.meta, s.data] + [item for item in (s.data_len, s.start, *(s.window or ())) if item is not None]
     if p.sequence_condition is not None:
         found.append(p.sequence_condition)
     if p.machine is not None:

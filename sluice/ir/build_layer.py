@@ -102,9 +102,7 @@ def check(layer: LayerState) -> None:
                     p.where,
                 )
     if layer.assembles and p.sequence is None:
-        raise DescriptionError(
-            f"{title} assembles but has no sequence", "define p.seq = Sequence(...).", p.where
-        )
+        raise DescriptionError(f"{title} assembles but has no sequence", "define p.seq = Sequence(...).", p.where)
     if p.sequence is not None and not layer.assembles and p.buffer_data and not p.sequence.whole:
         warnings.warn(
             f"{p.where}: {title} has a sequence but never assembles it; its bytes are held to the limit",
@@ -214,15 +212,9 @@ def _ordinary_expressions(layer: LayerState) -> list[Expression]:
         found += key
     if p.sequence is not None:
         s = p.sequence
-        found += [s.meta, s.data] + [
-            item for item in (s.data_len, s.start, *(s.window or ())) if item is not None
-        ]
-    found += (
-        [r.condition for r in p.requirements] + list(p.offers.values()) + action_expressions(p.sdu_choice)
-    )
-    return found + [
-        step.branch.condition for step in layer.context.above if step.branch.condition is not None
-    ]
+        found += [s.meta, s.data] + [item for item in (s.data_len, s.start, *(s.window or ())) if item is not None]
+    found += [r.condition for r in p.requirements] + list(p.offers.values()) + action_expressions(p.sdu_choice)
+    return found + [step.branch.condition for step in layer.context.above if step.branch.condition is not None]
 
 
 # --- what instances and sequences are ----------------------------------------------------------------------------

@@ -180,13 +180,8 @@ class LayerState:
 
     def _shape(self, event: Event) -> None:
         for callback in callbacks(event.action):
-            members = [
-                (name, item.width if item.kind == NUMBER else 0)
-                for name, item in callback.data.fields.items()
-            ]
-            self.shapes[event.name] = EventShape(
-                event.name, tuple(members), callback.data.__name__, str(event.where)
-            )
+            members = [(name, item.width if item.kind == NUMBER else 0) for name, item in callback.data.fields.items()]
+            self.shapes[event.name] = EventShape(event.name, tuple(members), callback.data.__name__, str(event.where))
 
     def built_in_shape(self, name: str) -> tuple[tuple[str, int], ...]:
         """Names and widths of what a built-in event brings along; remembers that it is used."""
@@ -223,9 +218,7 @@ def initial(init: Expression | None) -> int:
     if init is None:
         return 0
     if not isinstance(init, Number):
-        raise DescriptionError(
-            "init= is not a constant", "give a whole number, and compute in p.prep.", init.where
-        )
+        raise DescriptionError("init= is not a constant", "give a whole number, and compute in p.prep.", init.where)
     return init.value
 
 

@@ -65,8 +65,7 @@ def ipv6_fragment_parser() -> Connectionless:
         + (If(first & (frag.perm.next == NO_HEADER)) >> Assign(frag.perm.next, frag.header.next))
         + (
             If(last & (frag.perm.end == UNKNOWN))
-            >> Assign(frag.perm.last, frag.header.offset)
-            + Assign(frag.perm.end, frag.temp.position + frag.payload_len)
+            >> Assign(frag.perm.last, frag.header.offset) + Assign(frag.perm.end, frag.temp.position + frag.payload_len)
         )
     )
     frag.seq = If(fragment) >> Sequence(
@@ -81,8 +80,6 @@ def ipv6_fragment_parser() -> Connectionless:
     frag.psm = PSM(DUMP, FRAG)
     frag.psm.dump = (DUMP >> DUMP) + Pred(~fragment)
     frag.psm.frag = (DUMP >> FRAG) + Pred(fragment)
-    frag.psm.last = (FRAG >> DUMP) + Pred(
-        (frag.v.header.more_frag == 0) & (frag.v.header.offset == frag.perm.last)
-    )
+    frag.psm.last = (FRAG >> DUMP) + Pred((frag.v.header.more_frag == 0) & (frag.v.header.offset == frag.perm.last))
     frag.event.asm = If(frag.psm.dump | frag.psm.last) >> Assemble()
     return frag

@@ -202,9 +202,7 @@ def tcp_parser(
     def sent_by(own: str, other: str, bit: int) -> Block:
         """What a packet from one side changes; `bit` stands for that side."""
         mine, its = side(own), side(other)
-        another_first = (header.seq_num != mine["first"]) & (
-            mine["syn"] | (header.seq_num != mine["first"] - 1)
-        )
+        another_first = (header.seq_num != mine["first"]) & (mine["syn"] | (header.seq_num != mine["first"] - 1))
         x = Assign(temp.reused, header.syn & ~header.ack & mine["heard"] & (perm.closing | another_first))
         y = If(its["acked"] == 1) >> (
             Assign(temp.low, its["ack"]) + Assign(temp.high, its["ack"] + (its["window"] << its["scale"]))
@@ -215,11 +213,7 @@ def tcp_parser(
         in_window = its["acked"] & (header.seq_num >= temp.low) & (header.seq_num < temp.high)
         expected = mine["heard"] & (header.seq_num == mine["next"])
         refused = (
-            ~mine["heard"]
-            & header.ack
-            & its["syn"]
-            & (header.ack_num > its["first"])
-            & (header.ack_num <= its["next"])
+            ~mine["heard"] & header.ack & its["syn"] & (header.ack_num > its["first"]) & (header.ack_num <= its["next"])
         )
         believed = 1 if resets == "always" else tcp.created | in_window | expected | refused
         z = y + Assign(temp.reset, header.rst & believed)
@@ -238,16 +232,11 @@ def tcp_parser(
             Assign(perm.syn, perm.syn | bit)
             + Assign(mine["open"], mine["open"] | ~header.ack)
             + Assign(mine["answered"], mine["answered"] | header.ack)
-            + (
-                If(tcp.header_contain(tcp_ws) & (header.ws_value < 14))
-                >> Assign(mine["scale"], header.ws_value)
-            )
+            + (If(tcp.header_contain(tcp_ws) & (header.ws_value < 14)) >> Assign(mine["scale"], header.ws_value))
             + (If(~tcp.header_contain(tcp_ws)) >> Assign(mine["scale"], 0))
         )
         z += If((header.ack == 1) & (~mine["acked"] | (header.ack_num >= mine["ack"]))) >> (
-            Assign(mine["acked"], 1)
-            + Assign(mine["ack"], header.ack_num)
-            + Assign(mine["window"], header.window_size)
+            Assign(mine["acked"], 1) + Assign(mine["ack"], header.ack_num) + Assign(mine["window"], header.window_size)
         )
         z += If(header.fin == 1) >> (
             Assign(perm.fin, perm.fin | bit) + Assign(mine["fin"], 1) + Assign(mine["end"], temp.behind)
@@ -257,10 +246,7 @@ def tcp_parser(
         return x + (If(temp.reused == 0) >> z)
 
     tcp.prep += (
-        If(tcp.to_passive == 1)
-        >> sent_by("active_", "passive_", 1)
-        >> Else()
-        >> sent_by("passive_", "active_", 2)
+        If(tcp.to_passive == 1) >> sent_by("active_", "passive_", 1) >> Else() >> sent_by("passive_", "active_", 2)
     )
 
     tcp.seq = If(header.rst == 0) >> Sequence(

@@ -41,10 +41,7 @@ def find_stack(name_or_path: str) -> Stack:
     if Path(name_or_path + ".py").is_file():
         advice = f"give the file as a path: ./{name_or_path}.py"
     else:
-        advice = (
-            did_you_mean(name_or_path, stack_names())
-            + " Or give the path of a Python file that describes one."
-        )
+        advice = did_you_mean(name_or_path, stack_names()) + " Or give the path of a Python file that describes one."
     raise UnknownStackError(f"there is no stack '{name_or_path}'", advice)
 
 

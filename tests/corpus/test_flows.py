@@ -272,9 +272,7 @@ def test_nothing_is_left_out_without_need() -> None:
             more = stream_figures(row, side)["rexmit"] - true_stream_figures(way)["rexmit"]
             assert less == more
             assert less in (0, 1)
-            different += (
-                less if reason == FIN_FIRST else stream_figures(row, side) != true_stream_figures(way)
-            )
+            different += less if reason == FIN_FIRST else stream_figures(row, side) != true_stream_figures(way)
         assert different, f"{name} {number} needs no exception"
 
 

@@ -158,9 +158,7 @@ def parser(rnd: random.Random, name: str) -> Any:
         return p
     p.perm = kept
     selector = (
-        ([p.header.one, p.header.kind & 1], [p.header.other, p.header.kind & 1])
-        if p.oriented
-        else [p.header.one]
+        ([p.header.one, p.header.kind & 1], [p.header.other, p.header.kind & 1]) if p.oriented else [p.header.one]
     )
     p.selector = If((p.header.kind & 3) != rnd.randrange(4)) >> selector if rnd.random() < 0.3 else selector
     p.prep += Assign(p.perm.n, p.perm.n + 1) + (
@@ -224,21 +222,13 @@ def add_machine(rnd: random.Random, p: Any, sequenced: bool) -> None:
         p.psm.again = (rnd.choice(states) >> states[0]) + Pred((p.header.flag_a & p.header.flag_b) == 1)
         p.psm.again.restart = True
     if sequenced and rnd.random() < 0.9:
-        wanted = (
-            condition(rnd, p)
-            if rnd.random() < 0.4
-            else getattr(p.psm, rnd.choice(names)) | (p.header.flag_b == 0)
-        )
+        wanted = condition(rnd, p) if rnd.random() < 0.4 else getattr(p.psm, rnd.choice(names)) | (p.header.flag_b == 0)
         p.event.asm = If(wanted) >> Assemble() if rnd.random() < 0.7 else Assemble()
         if rnd.random() < 0.5:
             p.event.sdu = Assign(told.what, p.cur_state) + Assign(told.bytes, p.sdu) + Callback(told)
             p.event_relation += p.event.asm >> p.event.sdu
     if rnd.random() < 0.6:
-        wanted = (
-            (p.v.header.flag_b == 1)
-            if sequenced and rnd.random() < 0.5
-            else getattr(p.psm, rnd.choice(names))
-        )
+        wanted = (p.v.header.flag_b == 1) if sequenced and rnd.random() < 0.5 else getattr(p.psm, rnd.choice(names))
         p.event.note = If(wanted) >> (Assign(told.what, p.perm.m + p.temp.x) + Callback(told))
         if "asm" in p.event.defined and rnd.random() < 0.5:
             p.event_relation += p.event.note, p.event.asm

@@ -29,7 +29,5 @@ def tcp_ip_library() -> CompiledStack:
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_compiled_code_does_what_the_interpreter_says(path: Path, tcp_ip_library: CompiledStack) -> None:
     packets = list(itertools.islice(read_capture(tcp_ip_library, path), PACKETS))
-    assert_same(
-        tcp_ip_library, packets, Settings(memory=1 << 26, max_instances=1 << 16, timeouts=False, seed=1)
-    )
+    assert_same(tcp_ip_library, packets, Settings(memory=1 << 26, max_instances=1 << 16, timeouts=False, seed=1))
     assert_same(tcp_ip_library, packets, Settings(memory=1 << 26, max_instances=5, idle=0.05, seed=1))

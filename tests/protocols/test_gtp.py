@@ -35,9 +35,7 @@ def stack() -> Stack:
 PROGRAM = build(stack(), frozenset({Hook("inner", "packet")}))
 
 
-def gtp(
-    payload: bytes, flags: int = 0, options: bytes = b"", length: int | None = None, first: int = 0x30
-) -> bytes:
+def gtp(payload: bytes, flags: int = 0, options: bytes = b"", length: int | None = None, first: int = 0x30) -> bytes:
     said = len(options) + len(payload) if length is None else length
     return struct.pack(">BBHI", first | flags, 255, said, TEID) + options + payload
 
@@ -58,9 +56,7 @@ def run(packet: bytes, length: int | None = None) -> tuple[list[int], dict[str, 
     assert box.conserves()
     lengths = [int(event.values[0]) + 1 for event in box.events]
     return lengths, {
-        name: value
-        for name, value in box.counters["gtp"].items()
-        if value and name not in ("packets", "bytes")
+        name: value for name, value in box.counters["gtp"].items() if value and name not in ("packets", "bytes")
     }
 
 

@@ -32,9 +32,7 @@ def total(data: bytes) -> int:
     return found ^ 0xFFFF
 
 
-def udp(
-    payload: bytes, length: int | None = None, ports: tuple[int, int] = (1000, 2000), checksum: int = 0
-) -> bytes:
+def udp(payload: bytes, length: int | None = None, ports: tuple[int, int] = (1000, 2000), checksum: int = 0) -> bytes:
     return struct.pack(">HHHH", *ports, 8 + len(payload) if length is None else length, checksum) + payload
 
 
@@ -61,14 +59,9 @@ def ip4(
     return head + struct.pack(">H", checksum) + src + dst + options + payload
 
 
-def ip6(
-    payload: bytes, following: int = 17, src: bytes = A6, dst: bytes = B6, *, length: int | None = None
-) -> bytes:
+def ip6(payload: bytes, following: int = 17, src: bytes = A6, dst: bytes = B6, *, length: int | None = None) -> bytes:
     return (
-        struct.pack(">IHBB", 6 << 28, len(payload) if length is None else length, following, 64)
-        + src
-        + dst
-        + payload
+        struct.pack(">IHBB", 6 << 28, len(payload) if length is None else length, following, 64) + src + dst + payload
     )
 
 
@@ -96,9 +89,7 @@ def run(*packets: bytes, link_type: int = 1, checking: bool = False, seconds: fl
 def count(box: Interpreter, layer: str, name: str = "packets") -> int:
     """A counter, summed over the variants of a layer."""
     return sum(
-        counters.get(name, 0)
-        for variant, counters in box.counters.items()
-        if PROGRAM.layers[variant].layer == layer
+        counters.get(name, 0) for variant, counters in box.counters.items() if PROGRAM.layers[variant].layer == layer
     )
 
 
@@ -115,9 +106,7 @@ def delivered(box: Interpreter, layer: str) -> list[int | bytes]:
 def lengths(box: Interpreter, layer: str = "udp") -> list[int | bytes]:
     """Payload lengths of a layer's packets."""
     return [
-        event.values[0]
-        for event in box.events
-        if PROGRAM.layers[event.layer].layer == layer and event.name == "packet"
+        event.values[0] for event in box.events if PROGRAM.layers[event.layer].layer == layer and event.name == "packet"
     ]
 
 
@@ -277,9 +266,7 @@ def fragment6(
     return ip6(frag6(body[low:high], low // 8, more, protocol, id), 44)
 
 
-BOTH = pytest.mark.parametrize(
-    "make, layer", [(fragment4, "ipv4"), (fragment6, "frag")], ids=["ipv4", "ipv6"]
-)
+BOTH = pytest.mark.parametrize("make, layer", [(fragment4, "ipv4"), (fragment6, "frag")], ids=["ipv4", "ipv6"])
 
 
 @BOTH
@@ -366,9 +353,7 @@ def test_random_fragments(make, layer, seed) -> None:
         cuts.append(8)
         packets = [make(0, 8, body=body), make(8, len(body), body=body)]
     for low in choose.choices(places, k=choose.randint(0, 3)):
-        packets.append(
-            make(low, min(len(body), low + 16), body=body, more=int(low + 16 < len(body) or low == 0))
-        )
+        packets.append(make(low, min(len(body), low + 16), body=body, more=int(low + 16 < len(body) or low == 0)))
     choose.shuffle(packets)
     assert body in delivered(run(*packets, link_type=101), layer)
 

@@ -81,8 +81,6 @@ def test_the_sanitizer_is_there(environment: dict[str, str]) -> None:
         "box = Box(stack(), function_options=['out=/dev/null', ''])\n"
         "c.tcp_ip_process(box._box, ctypes.byref(frame), ctypes.c_size_t(1))\n"
     )
-    run = subprocess.run(
-        [sys.executable, "-P", "-c", program], env=environment, capture_output=True, text=True
-    )
+    run = subprocess.run([sys.executable, "-P", "-c", program], env=environment, capture_output=True, text=True)
     assert run.returncode != 0
     assert "heap-buffer-overflow" in run.stderr

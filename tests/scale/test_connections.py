@@ -25,9 +25,7 @@ def connections(folder: Path, count: int) -> Path:
     """A capture of so many connections, all open at once."""
     program, out = folder / "connections", folder / "connections.pcap"
     source = str(Path(__file__).with_name("connections.c"))
-    subprocess.run(
-        [*compiler(), "-O2", "-Wall", "-Wextra", "-Werror", source, "-o", str(program)], check=True
-    )
+    subprocess.run([*compiler(), "-O2", "-Wall", "-Wextra", "-Werror", source, "-o", str(program)], check=True)
     subprocess.run([str(program), str(out), str(count)], check=True)
     return out
 

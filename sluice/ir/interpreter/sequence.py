@@ -471,8 +471,6 @@ class Sequence:
 def _cut_up(kind: str, position: int, length: int, data: bytes) -> list[Piece]:
     """Pieces of at most PIECE_MOST bytes each."""
     return [
-        Piece(
-            kind, (position + at) & MASK, min(PIECE_MOST, length - at), bytearray(data[at : at + PIECE_MOST])
-        )
+        Piece(kind, (position + at) & MASK, min(PIECE_MOST, length - at), bytearray(data[at : at + PIECE_MOST]))
         for at in range(0, length, PIECE_MOST)
     ]

@@ -34,9 +34,7 @@ class Instance:
 
     __slots__ = ("deadline", "ending", "fields", "key", "messages", "number", "sequences", "slot", "swapped")
 
-    def __init__(
-        self, fields: Registers[int], sequences: list[Sequence], key: Key = (), swapped: bool = False
-    ) -> None:
+    def __init__(self, fields: Registers[int], sequences: list[Sequence], key: Key = (), swapped: bool = False) -> None:
         self.number = 0
         self.key = key
         self.swapped = swapped

@@ -77,9 +77,7 @@ def frame(**values: int | Bytes) -> Frame:
     return made
 
 
-numbers = st.one_of(
-    st.integers(0, MASK), st.integers(0, 70), st.sampled_from([MASK, 1 << 63, 1 << 31, 0xFFFF])
-)
+numbers = st.one_of(st.integers(0, MASK), st.integers(0, 70), st.sampled_from([MASK, 1 << 63, 1 << 31, 0xFFFF]))
 
 
 @given(
@@ -89,9 +87,7 @@ numbers = st.one_of(
     st.sampled_from([0, 8, 16, 32]),
     st.booleans(),
 )
-def test_operators_mean_what_calculate_says(
-    operator: str, left: int, right: int, serial: int, constant: bool
-) -> None:
+def test_operators_mean_what_calculate_says(operator: str, left: int, right: int, serial: int, constant: bool) -> None:
     if serial:
         left, right = left & ((1 << serial) - 1), right & ((1 << serial) - 1)
     second: Expr = Const(right) if constant else Reg("local.b", 64)
@@ -713,9 +709,9 @@ def test_a_list_of_options() -> None:
     options: Any = AnyUntil([value, end], parser.cursor < parser.header.size)
     parser.header += options
     last: Any = parser.header
-    parser.event.number = If(parser.header_contain(value)) >> Assign(
-        seen_number.number, last.number
-    ) + Callback(seen_number)
+    parser.event.number = If(parser.header_contain(value)) >> Assign(seen_number.number, last.number) + Callback(
+        seen_number
+    )
     stack = Stack()
     stack.p = parser
     box = Interpreter(program(stack))

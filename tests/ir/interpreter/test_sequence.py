@@ -15,9 +15,7 @@ LINEAR = Rules(64, True, "first", False, True, 1 << 20, 1024, 1024, 0, ())
 WRAPPING = replace(LINEAR, width=16, linear=False)
 
 
-def put(
-    sequence: Sequence, position: int, data: bytes, units: int | None = None, wire: int | None = None
-) -> None:
+def put(sequence: Sequence, position: int, data: bytes, units: int | None = None, wire: int | None = None) -> None:
     """Insert as the last thing that a packet does."""
     wire = len(data) if wire is None else wire
     sequence.insert(position, (data, wire), wire if units is None else units)

@@ -113,9 +113,7 @@ class Library:
         frames, frame = [], SlFrame()
         while (got := self.c.sl_capture_next(handle, frame)) == 1:
             data = ctypes.string_at(frame.at, frame.captured)
-            frames.append(
-                Frame(data, frame.length, frame.time, frame.link_type, frame.interface, frame.number)
-            )
+            frames.append(Frame(data, frame.length, frame.time, frame.link_type, frame.interface, frame.number))
         assert self.c.sl_capture_next(handle, frame) == got
         fault, position = self.c.sl_capture_fault(handle), self.c.sl_capture_position(handle)
         assert (got == -1) == (fault is not None)
@@ -401,9 +399,7 @@ def test_a_section_forgets_the_interfaces_before_it(guarded: Guarded) -> None:
     before = section() + interface() + enhanced(b"a") + section()
     result = guarded.read(before + enhanced(b"b"))
     assert len(result.frames) == 1
-    assert (
-        result.fault == f"byte {len(before)}, packet 2: corrupt: a packet of interface 0, the section has 0"
-    )
+    assert result.fault == f"byte {len(before)}, packet 2: corrupt: a packet of interface 0, the section has 0"
 
 
 @pytest.mark.parametrize("exponent", range(0, 128))
@@ -433,9 +429,7 @@ def test_time_offset(guarded: Guarded, order: str, offset: int) -> None:
 
 
 def test_options_before_and_behind_the_resolution(guarded: Guarded) -> None:
-    options = (
-        option(2, b"eth0\0") + option(9, b"\x09") + option(14, struct.pack("<q", 2)) + option(12, b"Linux")
-    )
+    options = option(2, b"eth0\0") + option(9, b"\x09") + option(14, struct.pack("<q", 2)) + option(12, b"Linux")
     file = section() + interface(options=options) + enhanced(b"", 5)
     assert guarded.frames(file)[0].time == 2 * SECOND + 5
 
@@ -458,9 +452,7 @@ def test_options_that_do_not_count(guarded: Guarded, options: bytes) -> None:
 
 
 def test_unknown_blocks_are_skipped(guarded: Guarded) -> None:
-    other = (
-        block(4, b"names") + block(5, bytes(12)) + block(10, b"keys") + block(0x40000BAD, b"") + block(0, b"")
-    )
+    other = block(4, b"names") + block(5, bytes(12)) + block(10, b"keys") + block(0x40000BAD, b"") + block(0, b"")
     file = section() + other + interface() + other + enhanced(b"a") + other
     assert guarded.read(file) == Result([Frame(b"a", 1, 0)], None, len(file))
 

@@ -239,12 +239,6 @@ class HeaderBuilder:
                 if lead.const is None:
                     out.emit(Goto(name))
                     break
-                if lead.kind != first.kind or lead.width != first.width:
-                    raise DescriptionError(
-                        f"the first fields of '{part.layouts[0].__name__}' and '{item.__name__}' differ in length",
-                        "alternatives are told apart by one first field.",
-                        lead.where,
-                    )
                 after = out.name("not " + item.__name__)
                 out.emit(Branch(Binary("==", kind, Const(lead.const)), name, after))
                 out.block(after)

@@ -42,14 +42,12 @@ from sluice.ir.scope import (
     STATE,
     UNIT,
     Scope,
-    action_expressions,
     nested,
     serial_width,
 )
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError, DescriptionWarning
-from sluice.lang.events import BUILT_IN
-from sluice.lang.expression import NUMBER, Below, Expression, FieldValue, Property
+from sluice.lang.expression import NUMBER, Below, Expression, FieldValue
 from sluice.lang.expression import Taken as TakenExpression
 
 RESTARTED = Reg("local.restarted", 1)
@@ -91,92 +89,16 @@ def build_layer(context: LayerContext) -> LayerProgram:
 
 
 def check(layer: LayerState) -> None:
-    """Refuse what contradicts itself, warn of what is probably not meant."""
-    p, title = layer.prototype, layer.scope.layer.title
-    if not layer.has_instance:
-        for what, value in (("perm", p.perm_layout), ("seq", p.sequence), ("psm", p.machine)):
-            if value is not None:
-                raise DescriptionError(
-                    f"{title} has {what} but no instances to keep it in",
-                    "give it p.selector = [...].",
-                    p.where,
-                )
-    if layer.assembles and p.sequence is None:
-        raise DescriptionError(f"{title} assembles but has no sequence", "define p.seq = Sequence(...).", p.where)
+    """Warn of what is probably not meant, refuse transitions that make no sense; `sluice.lang.check` did the rest."""
+    p = layer.prototype
     if p.sequence is not None and not layer.assembles and p.buffer_data and not p.sequence.whole:
         warnings.warn(
-            f"{p.where}: {title} has a sequence but never assembles it; its bytes are held to the limit",
+            f"{p.lines['seq']}: {layer.scope.layer.title} has a sequence but never assembles it; "
+            "its bytes are held to the limit",
             DescriptionWarning,
             stacklevel=2,
         )
-    for expression in _ordinary_expressions(layer):
-        for item in nested(expression):
-            if isinstance(item, FieldValue) and item.group == "v":
-                raise DescriptionError(
-                    "a virtual packet outside a condition of the machine or of an event",
-                    "p.v.header.x may stand in Pred(...) of transitions and in If(...) of events.",
-                    item.where,
-                )
-    for name in BUILT_IN:
-        for effect in layer.along.get(name, []):
-            for expression in action_expressions(effect.action):
-                if uses_v(expression):
-                    raise DescriptionError(
-                        f"event '{effect.name}' asks for virtual packets and happens with '{name}', which knows none",
-                        "use p.header in it, or relate it to an event of your own.",
-                        expression.where,
-                    )
-    _check_order(layer)
     _check_transitions(layer)
-
-
-def _check_order(layer: LayerState) -> None:
-    """Refuse what is asked for before it is known: a packet's way through the layer gives the order."""
-    p = layer.prototype
-    found_before = [requirement.condition for requirement in p.requirements]
-    for key in p.keys or ():
-        found_before += key
-    if p.key_condition is not None:
-        found_before.append(p.key_condition)
-    for expression in found_before:
-        _refuse(
-            layer,
-            expression,
-            ("temp", "perm"),
-            ("created", "to_active", "to_passive", "cur_state", "sdu"),
-            "the instance is found",
-        )
-    for expression in action_expressions(p.prep_block):
-        _refuse(layer, expression, (), ("sdu",), "the machine makes its steps")
-    if p.sequence is not None:
-        s = p.sequence
-        for expression in (s.meta, s.data, s.data_len, s.start, *(s.window or ()), p.sequence_condition):
-            if expression is not None:
-                _refuse(layer, expression, (), (), "the machine makes its steps")
-
-
-def _refuse(
-    layer: LayerState,
-    expression: Expression,
-    groups: tuple[str, ...],
-    properties: tuple[str, ...],
-    before: str,
-) -> None:
-    own = (layer.prototype, layer.scope.layer)
-    for item in nested(expression):
-        name = ""
-        if isinstance(item, FieldValue) and item.owner in own and item.group in groups:
-            name = f"{item.group}.{item.field.name}"
-        elif isinstance(item, Property) and item.owner in own and item.name in properties:
-            name = item.name
-        elif isinstance(item, TakenExpression) and item.owner in own:
-            name = f"psm.{item.transition.name}"
-        if name:
-            raise DescriptionError(
-                f"'{name}' is asked for before {before}, and is not known yet",
-                "use header fields here; temp and perm are set in prep, transitions are taken behind the sequence.",
-                item.where,
-            )
 
 
 def _check_transitions(layer: LayerState) -> None:
@@ -202,19 +124,6 @@ def _check_transitions(layer: LayerState) -> None:
                     "a step takes one transition; use the state instead.",
                     transition.where,
                 )
-
-
-def _ordinary_expressions(layer: LayerState) -> list[Expression]:
-    """Expressions where virtual packets make no sense."""
-    p = layer.prototype
-    found: list[Expression] = action_expressions(p.prep_block)
-    for key in p.keys or ():
-        found += key
-    if p.sequence is not None:
-        s = p.sequence
-        found += [s.meta, s.data] + [item for item in (s.data_len, s.start, *(s.window or ())) if item is not None]
-    found += [r.condition for r in p.requirements] + list(p.offers.values()) + action_expressions(p.sdu_choice)
-    return found + [step.branch.condition for step in layer.context.above if step.branch.condition is not None]
 
 
 # --- what instances and sequences are ----------------------------------------------------------------------------

@@ -9,9 +9,8 @@ from sluice.ir.expression import MASK, ZERO, Binary, Const, Expr, Reg
 from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import Count, Return
 from sluice.ir.layer_state import CAUSE, LayerState
-from sluice.ir.scope import SIDE, UNIT, Scope, nested
+from sluice.ir.scope import SIDE, UNIT, Scope
 from sluice.lang.errors import DescriptionError
-from sluice.lang.expression import FieldValue, Property, Taken
 
 SEARCHING = Reg("local.searching", 1)
 LENGTH = Reg("local.length", 64)
@@ -38,21 +37,6 @@ def frame_graph(layer: LayerState) -> Graph:
     """How many bytes the message has that begins with the unit; `searching` asks the resync condition, too."""
     framing = layer.prototype.framing
     assert framing is not None
-    for expression in (framing.length, framing.resync):
-        for item in [] if expression is None else nested(expression):
-            if isinstance(item, Taken) or (isinstance(item, FieldValue) and item.group != "header"):
-                name = item.field.name if isinstance(item, FieldValue) else item.transition.name
-                raise DescriptionError(
-                    f"the message's length depends on '{name}', which is not known before the message is",
-                    "use header fields.",
-                    item.where,
-                )
-            if isinstance(item, Property) and item.name != "cursor":
-                raise DescriptionError(
-                    f"the message's length depends on '{item.name}', which is not known before the message is",
-                    "use header fields.",
-                    item.where,
-                )
     if layer.prototype.format is None:
         raise DescriptionError(
             "a message without a header", "its length must stand in one: set p.header.", framing.where

@@ -217,8 +217,7 @@ def initial(init: Expression | None) -> int:
     """What a register starts from."""
     if init is None:
         return 0
-    if not isinstance(init, Number):
-        raise DescriptionError("init= is not a constant", "give a whole number, and compute in p.prep.", init.where)
+    assert isinstance(init, Number)
     return init.value
 
 

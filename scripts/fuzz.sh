@@ -42,7 +42,8 @@ for harness in "${harnesses[@]}"; do
         continue
     fi
     echo "fuzz: $name for $seconds s"
-    if ! ".fuzz/bin/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    # -timeout is by the clock: a busy machine can keep a process of low priority waiting for 10 s
+    if ! ".fuzz/bin/$name" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix=".fuzz/crashes/$name-" "$corpus" >".fuzz/log/$name" 2>&1; then
         tail -n 40 ".fuzz/log/$name"
         echo "fuzz: $name found something; inputs in .fuzz/crashes, log in .fuzz/log/$name"

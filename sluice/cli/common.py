@@ -294,6 +294,7 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "layers": layers,
         "reports": outcome.reports,
         "fault": outcome.fault,
+        "failure": outcome.failure,
         "stopped": outcome.stopped,
     }
 

@@ -77,7 +77,7 @@ def measure(
         raise RunError(f"the measured process ended with status {child.returncode}")
     found = json.loads(answer)
     if "error" in found:
-        raise RunError(found["error"] if path in found["error"] else f"{path}: {found['error']}")
+        raise RunError(found["error"])
     return Measured(**found)
 
 

@@ -89,7 +89,9 @@ int sl_bench(sl_open_function open, sl_process_function process, sl_box_function
     if (!bytes)
         return -1;
     struct sl_capture *capture;
-    if (sl_capture_open_memory(&capture, bytes, size, bench->message, sizeof bench->message)) {
+    char why[SL_CAPTURE_MESSAGE];
+    if (sl_capture_open_memory(&capture, bytes, size, why, sizeof why)) {
+        snprintf(bench->message, sizeof bench->message, "%.200s: %.300s", path, why);
         free(bytes);
         return -1;
     }
@@ -108,7 +110,7 @@ int sl_bench(sl_open_function open, sl_process_function process, sl_box_function
         bench->bytes += frame.length;
     }
     if (got < 0) {   /* a part of a trace is not what was to be measured */
-        snprintf(bench->message, sizeof bench->message, "%s", sl_capture_fault(capture));
+        snprintf(bench->message, sizeof bench->message, "%.200s: %.300s", path, sl_capture_fault(capture));
         goto done;
     }
     bench->packets = count;
@@ -126,7 +128,10 @@ int sl_bench(sl_open_function open, sl_process_function process, sl_box_function
         memcpy(bench->counters, box->counters, bench->counter_count * sizeof *bench->counters);
         memcpy(bench->reports, box->reports, sizeof bench->reports);
         bench->report_count = box->report_count;
+        snprintf(bench->message, sizeof bench->message, "%s", box->failure);
         close(box);
+        if (bench->message[0])
+            goto done;
     }
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);

@@ -68,10 +68,10 @@ def udp_packet(port: int, payload: bytes, source: bytes = b"\x0a\x00\x00\x02") -
 
 def pcap(packets: list[bytes]) -> bytes:
     """A capture file of Ethernet frames, a second apart."""
-    out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)]
     for number, packet in enumerate(packets):
-        out += struct.pack("<IIII", 1000 + number, 0, len(packet), len(packet)) + packet
-    return out
+        out += [struct.pack("<IIII", 1000 + number, 0, len(packet), len(packet)), packet]
+    return b"".join(out)
 
 
 @pytest.fixture

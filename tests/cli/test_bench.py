@@ -86,4 +86,6 @@ def test_mistakes(mistake: Command, sluice: Command, tmp_path: Path) -> None:
     (tmp_path / "cut.pcap").write_bytes(CAPTURE.read_bytes()[:-1])
     err = mistake("bench", stack, "-r", tmp_path / "cut.pcap").err
     assert str(tmp_path / "cut.pcap") in err and "packet 22" in err
+    full = mistake("bench", "tcp_ip", "-r", CAPTURE, "-f", "flow_log:out=/dev/full", "--repeat", "1").err
+    assert "flow_log: the rows could not all be written" in full
     assert sluice("bench", stack, "-r", CAPTURE, "--repeat", "0").status == 2

@@ -58,7 +58,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '#include "function.h"\nstruct n { uint64_t n; const char *name; };\nSLUICE_WORKER(struct n)\n'
         "SLUICE_OPEN { SLUICE_WORKER_OF(box)->name = options; return *options == 'x'; }\n"
         "SLUICE_ON(hello, record) { SLUICE_WORKER_OF(event->box)->n += data->celsius; }\n"
-        "SLUICE_CLOSE { sl_report(box, SLUICE_WORKER_OF(box)->name, SLUICE_WORKER_OF(box)->n); }\n"
+        "SLUICE_CLOSE { sl_report(box, SLUICE_WORKER_OF(box)->name, SLUICE_WORKER_OF(box)->n);\n"
+        '    if (*SLUICE_WORKER_OF(box)->name == 0) sl_fail(box, "count", "no name"); }\n'
     )
     assert main(["build", str(FIRST / "hello.py"), "-f", f"{function}:sum", "-o", str(folder / "c")]) == 0
     make(folder / "c")
@@ -72,6 +73,13 @@ def test_c_functions_are_compiled_in_with_their_options(built: Path) -> None:
     assert list(found["reports"]) == ["degrees"]
     refused = run(built / "hello-run", "-f", "count:x", CAPTURE)
     assert refused.returncode == 1 and "a function refuses" in refused.stderr
+
+
+def test_a_function_that_fails_is_told(built: Path) -> None:
+    failed = run(built / "hello-run", "--json", "-f", "count:", CAPTURE)
+    assert failed.returncode == 1 and "count: no name" in failed.stderr
+    assert json.loads(failed.stdout)["failure"] == "count: no name"
+    assert json.loads(run(built / "hello-run", "--json", CAPTURE).stdout)["failure"] is None
 
 
 def test_the_generated_c_names_no_folder_of_this_machine(built: Path) -> None:

@@ -77,7 +77,9 @@ def test_output_that_cannot_be_written(mistake: Command, tmp_path: Path) -> None
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_full_disk_is_an_error(sluice: Command) -> None:
-    assert sluice("flows", "-r", CAPTURE, "-o", "/dev/full").status == 1
+    done = sluice("flows", "-r", CAPTURE, "-o", "/dev/full", "--json")
+    assert done.status == 1 and "could not all be written" in done.err
+    assert "could not all be written" in json.loads(done.out)["failure"]
 
 
 def test_a_wrong_input_leaves_the_output_alone(mistake: Command, tmp_path: Path) -> None:

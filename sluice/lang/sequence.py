@@ -30,7 +30,7 @@ class Sequence:
     limit, limit_pieces, limit_records: at most so many bytes, pieces and records (packets out of order that
         virtual packets need) are held and not delivered, per instance and side: 1 to 2^31 - 1. At a limit a
         hole is given up.
-    history: so many delivered bytes are kept for the old copy of `rexmit`: 0 to 2^20.
+    history: so many delivered bytes are kept for the old copy of `rexmit`: 0 to 2^16.
     whole: nothing is delivered when a part is missing, and at a limit the instance ends.
 
     Raises DescriptionError for a value out of these, and for settings that contradict each other.
@@ -92,8 +92,8 @@ class Sequence:
         ):
             if not isinstance(value, int) or not 1 <= value < 1 << 31:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise DescriptionError(f"{name}={described(value)}", "a limit is a whole number from 1 to 2^31 - 1.")
-        if not isinstance(history, int) or not 0 <= history <= 1 << 20:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise DescriptionError(f"history={described(history)}", "history is 0 to 1048576 bytes.")
+        if not isinstance(history, int) or not 0 <= history <= 1 << 16:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(f"history={described(history)}", "history is 0 to 65536 bytes.")
         self.limit = limit
         self.limit_pieces = limit_pieces
         self.limit_records = limit_records

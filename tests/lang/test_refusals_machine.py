@@ -369,7 +369,7 @@ def limit_of_records_too_large():
     Sequence(meta=p.header.seq, data=p.payload, limit_records=1 << 31)  # wrong
 
 
-@refused("history=-1", "history is 0 to 1048576 bytes.")
+@refused("history=-1", "history is 0 to 65536 bytes.")
 def history_negative():
     p = paired()
     Sequence(meta=p.header.seq, data=p.payload, history=-1)  # wrong

@@ -101,10 +101,9 @@ def test_descriptions_are_accepted(section: list[Code]) -> None:
             and not value.__module__.startswith("sluice")
         ):
             value = value()
-        alone = (
-            isinstance(value, Prototype) and value.framing is None
-        )  # messages need the stream that a stack gives them
-        if alone and not any(value is known for known in used):
+        if not isinstance(value, Prototype) or value.framing is not None:
+            continue  # messages need the stream that a stack gives them
+        if not any(value is known for known in used):
             stacks.append(_over_addresses(value))
     for stack in stacks:
         assert generate(run_passes(build(stack)), Functions()).source

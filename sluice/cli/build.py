@@ -9,6 +9,7 @@ defines its own.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import shutil
@@ -26,8 +27,8 @@ from sluice.cli.common import (
 )
 from sluice.cli.errors import CommandError
 from sluice.cli.template import fill
-from sluice.codegen.functions import Functions, callback_name
-from sluice.codegen.names import identifier
+from sluice.codegen.functions import Functions, callback_functions, event_struct
+from sluice.codegen.names import C_WORDS, data_member, identifier
 from sluice.codegen.stack import generate
 from sluice.engine.compiler import RUNTIME
 from sluice.engine.functions import Wanted, find_functions
@@ -61,11 +62,12 @@ def action(options: argparse.Namespace) -> int:
             layer.prototype.buffer_data = False
     functions = Functions(tuple(replace(function, path=Path(function.path).name) for function in wanted.c))
     program = run_passes(build(stack, functions.hooks(), checks_of(options)), options.passes)
+    _refuse_taken_names(program)
     generated = generate(program, functions, weak=True)
     folder = _folder(options.folder)
     files = {
         f"{generated.name}.h": generated.header,
-        f"{generated.name}.c": _quiet(generated.source),
+        f"{generated.name}.c": generated.source,
         **_written(program, generated.name, wanted, options.stack),
     }
     written: list[str] = []
@@ -89,11 +91,23 @@ def _in_c_only(wanted: Wanted) -> Wanted:
     return wanted
 
 
-def _quiet(source: str) -> str:
-    """The same C; an event that only a weak function hears of leaves a variable unused, which compilers
-    would tell.
-    """
-    return source.replace("    struct sl_event event = {", "    SL_UNUSED struct sl_event event = {")
+def _refuse_taken_names(program: Program) -> None:
+    """Refuse an event whose function would be a word of C, or take the place of one that others call."""
+    own = {"main", *(f"{identifier(program.name)}_{name}" for name in ("open", "process", "finish", "close"))}
+    system = ctypes.CDLL(None)  # the C library, and what else this process has: more than a program will link
+    for name, shape in callback_functions(program).items():
+        if name in C_WORDS:
+            what = "a word of C"
+        elif name in own or name.startswith("sl_"):
+            what = "one that the program has already"
+        elif hasattr(system, name):
+            what = "one of the C library's, whose place the function would take"
+        else:
+            continue
+        raise CommandError(
+            f"{shape.where}: event '{shape.name}' becomes the function {name}, which is {what}\n"
+            "    give the event another name."
+        )
 
 
 def _folder(name: str) -> Path:
@@ -111,7 +125,7 @@ def _written(program: Program, name: str, wanted: Wanted, source: str) -> dict[s
     """The files that are filled in from templates."""
     values = {"NAME": name, "STACK": program.name, "SOURCE": Path(source).name}
     options = [text for _, text in zip(wanted.c, wanted.options, strict=True)]
-    found = _callbacks(program)
+    found = callback_functions(program)
     return {
         "Makefile": fill("build/Makefile", **values),
         "main.c": fill(
@@ -130,37 +144,27 @@ def _quoted(text: str) -> str:
     return '"' + "".join(f"\\{c}" if c in '"\\' else c if c.isprintable() else " " for c in text) + '"'
 
 
-def _callbacks(program: Program) -> dict[str, EventShape]:
-    """The functions that the user may define, with the data that each gets."""
-    found: dict[str, EventShape] = {}
-    for layer in program.layers.values():
-        for event, shape in layer.events.items():
-            if shape.callback:
-                found[callback_name(program, layer, event)] = shape
-    return found
-
-
 def _printing(name: str, shape: EventShape) -> str:
     """An example of a function of the user's: it prints what it gets."""
     formats: list[str] = []
     values: list[str] = []
     for field, bits in shape.fields:
         formats.append(f"{field}=%llu" if bits else f"{field}: %llu bytes")
-        member = f"data->{identifier(field)}"
+        member = f"data->{data_member(field)}"
         values.append(f"(unsigned long long){member}{'' if bits else '.length'}")
     arguments = "".join(f",\n           {value}" for value in values)
     text = f'    printf("{name}: {" ".join(formats)}\\n"{arguments});\n'
     if not values:
         text = f'    (void)data;\n    puts("{name}");\n'
     head = "/* Takes the place of the weak function of the library. */"
-    return f"{head}\nvoid {name}(struct {shape.callback} *data)\n{{\n{text}}}\n\n"
+    return f"{head}\nvoid {name}({event_struct(shape)} *data)\n{{\n{text}}}\n\n"
 
 
 def _events(found: dict[str, EventShape], name: str) -> str:
     if not found:
         return "The stack has no Callback, so there is no function for you to define."
     lines = ["Functions that the stack calls; define those that you want:", ""]
-    lines += [f"    void {function}(struct {shape.callback} *data);" for function, shape in found.items()]
+    lines += [f"    void {function}({event_struct(shape)} *data);" for function, shape in found.items()]
     return "\n".join([*lines, "", f"The structs are in `{name}.h`."])
 
 

@@ -6,15 +6,19 @@ import re
 from dataclasses import dataclass, field
 
 from sluice.codegen.layout import Table
-from sluice.codegen.names import identifier
+from sluice.codegen.names import C_WORDS, identifier
 from sluice.ir.build import Hook
-from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.graph import EventShape, LayerProgram, Program
 
 _ON = re.compile(r"^SLUICE_ON\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 _STATE = re.compile(r"^SLUICE_STATE\(", re.MULTILINE)
 _WORKER = re.compile(r"^SLUICE_WORKER\(", re.MULTILINE)
 _OPEN = re.compile(r"^SLUICE_OPEN\b", re.MULTILINE)
 _CLOSE = re.compile(r"^SLUICE_CLOSE\b", re.MULTILINE)
+
+
+class HookError(ValueError):
+    """A C function that hooks what cannot be hooked so; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,11 @@ class Functions:
 def read_c_function(name: str, text: str, path: str) -> CFunction:
     """What the text of a C function declares by its SLUICE_ lines.
 
-    Raises ValueError when it hooks nothing.
+    Raises HookError when it hooks nothing.
     """
     hooks = tuple(Hook("*" if layer == "any" else layer, event) for layer, event in _ON.findall(text))
     if not hooks:
-        raise ValueError(f"{path}: no line begins with SLUICE_ON(layer, event), so the function would never be called")
+        raise HookError(f"{path}: no line begins with SLUICE_ON(layer, event), so the function would never be called")
     return CFunction(
         name=name,
         text=text,
@@ -85,3 +89,45 @@ def callback_name(program: Program, layer: LayerProgram, event: str) -> str:
     """The C function that the user may define for an event: its name alone where that is enough (as in the paper)."""
     same = {other.layer for other in program.layers.values() if event in other.events and other.events[event].callback}
     return identifier(event) if len(same) == 1 else identifier(f"{layer.layer}_{event}")
+
+
+def callback_functions(program: Program) -> dict[str, EventShape]:
+    """The functions that the user may define, with the data that each gets."""
+    found: dict[str, EventShape] = {}
+    for layer in program.layers.values():
+        for event, shape in layer.events.items():
+            if shape.callback:
+                found[callback_name(program, layer, event)] = shape
+    return found
+
+
+def event_struct(shape: EventShape) -> str:
+    """The C struct of an event's data: the user's layout by its name, where C and the runtime leave that free."""
+    if not shape.callback:
+        return f"struct sl_on_{shape.name}"
+    taken = shape.callback in C_WORDS or shape.callback.startswith("sl_")
+    return f"struct {shape.callback}{'_' if taken else ''}"
+
+
+def data_names(program: Program, function: CFunction) -> list[str]:
+    """Definitions that give `data` its type in each SLUICE_ON of a function.
+
+    Raises HookError where a hook means events of one name that bring different data along.
+    """
+    out: list[str] = []
+    for hook in dict.fromkeys(function.hooks):
+        structs: dict[str, str] = {}
+        for layer in program.layers.values():
+            for event, shape in layer.events.items():
+                if listens(hook, layer.name, layer.layer, layer.prototype, event):
+                    structs.setdefault(event_struct(shape), layer.layer)
+        if len(structs) > 1:
+            layers = " and ".join(f"'{layer}'" for layer in structs.values())
+            raise HookError(
+                f"{function.path}: event '{hook.event}' brings different data along in the layers {layers}\n"
+                "    write a SLUICE_ON for each layer, by its name."
+            )
+        struct = next(iter(structs), f"struct sl_on_{hook.event}")  # built-in where no layer has it
+        who = "any" if hook.layer == "*" else hook.layer
+        out.append(f"#define sl_data_{who}_{hook.event} {struct}")
+    return out

@@ -61,7 +61,7 @@ class Table:
 
     @property
     def struct(self) -> str:
-        return f"struct instance_{identifier(self.name)}"
+        return f"struct sl_instance_{identifier(self.name)}"
 
     @property
     def variable(self) -> str:

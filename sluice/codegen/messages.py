@@ -13,7 +13,7 @@ def messages_function(w: LayerWriter) -> list[str]:
     return [
         "",
         "/* What the stream of one side brings, message by message; what is not whole is kept. */",
-        f"static void messages_{word}(struct box *box, struct sl_messages *messages, sl_bytes sdu)",
+        f"static void messages_{word}(struct sl_stack_box *box, struct sl_messages *messages, sl_bytes sdu)",
         "{",
         "    if (messages->state == SL_MESSAGES_OVER)",
         "        return;",

@@ -6,11 +6,12 @@ import re
 
 from sluice.ir.expression import Reg
 
-_C_WORDS = frozenset(
+C_WORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
-    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false
-    box inst unit fresh key hash flip instance layer event""".split()
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true
+    false""".split()
 )
+_OURS = frozenset("box inst unit fresh key hash flip instance layer event".split())
 
 
 def identifier(name: str) -> str:
@@ -25,7 +26,7 @@ def variable(register: Reg) -> str:
     """The C variable of a register that lives with the packet."""
     space, _, rest = register.name.partition(".")
     word = identifier(rest) if space == "local" else identifier(register.name)
-    return word + "_" if word in _C_WORDS and register.name != "local.unit" else word
+    return word + "_" if word in C_WORDS | _OURS and register.name != "local.unit" else word
 
 
 def member(register: Reg) -> str:
@@ -34,9 +35,19 @@ def member(register: Reg) -> str:
     return identifier(rest if space == "slot" else register.name)
 
 
+def data_member(field: str) -> str:
+    """The member of an event's struct that a field of the user's layout is."""
+    return field + "_" if field in C_WORDS else field
+
+
 def storage(bits: int) -> int:
     """Bytes of the smallest C integer that holds `bits` bits."""
     for size in (1, 2, 4, 8):
         if bits <= 8 * size:
             return size
     raise ValueError(f"{bits} bits")
+
+
+def boolean(value: bool) -> str:
+    """C's word for it."""
+    return "true" if value else "false"

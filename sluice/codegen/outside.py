@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.codegen.expressions import emit
-from sluice.codegen.functions import callback_name, listens
+from sluice.codegen.functions import callback_name, event_struct, listens
 from sluice.codegen.names import identifier, storage
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
@@ -19,7 +19,7 @@ def instance_pointer(w: LayerWriter) -> str:
 @writes(ir.Call)
 def call(w: LayerWriter, i: ir.Call) -> list[str]:
     layer, shape = w.layer, w.layer.events[i.event]
-    calls: list[str] = []
+    calls: list[str] = []  # of those that are told which instance it is
     for function in w.names.functions.c:
         for hook in function.hooks:
             if listens(hook, layer.name, layer.layer, layer.prototype, i.event):
@@ -29,18 +29,18 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
         if (layer.name, i.event) not in w.names.events:
             w.names.events.append((layer.name, i.event))
         calls.append(f"record_{w.word}_{identifier(i.event)}(box, &event, &data);")
-    if shape.callback and w.names.weak:
-        calls.append(f"{callback_name(w.names.program, layer, i.event)}(&data);")
-    if not calls:
+    weak = [f"{callback_name(w.names.program, layer, i.event)}(&data);"] if shape.callback and w.names.weak else []
+    if not calls and not weak:
         return []
     values: list[str] = []
     for value, (_, bits) in zip(i.values, shape.fields, strict=True):
         values.append(emit(value) if bits in (0, 64) else f"(uint{8 * storage(bits)}_t)({emit(value)})")
-    struct = f"struct {shape.callback}" if shape.callback else f"struct sl_on_{i.event}"
+    where = f"{{&box->base, &layers[{w.index}], {instance_pointer(w)}, (uint32_t){_tight(emit(i.side))}}}"
     out = [
-        f"struct sl_event event = {{&box->base, &layers[{w.index}], {instance_pointer(w)}, (uint32_t){_tight(emit(i.side))}}};",
-        f"{struct} data = {{{', '.join(values) or '0'}}};",
+        *([f"struct sl_event event = {where};"] if calls else []),
+        f"{event_struct(shape)} data = {{{', '.join(values) or '0'}}};",
         *calls,
+        *weak,
     ]
     return ["{", *("    " + line for line in out), "}"]
 

@@ -40,15 +40,24 @@ class Counters:
 
 @dataclass
 class StackNames:
-    """What the code of a layer needs to know of the rest of the file."""
+    """What each part of the file needs to know of the rest.
+
+    seconds: every timeout; timeouts: by layer, the number of the first of its own, which is its general one.
+    """
 
     program: Program
     functions: Functions
     tables: dict[str, Table]
     counters: Counters
     events: list[tuple[str, str]]
+    seconds: list[float]
     timeouts: dict[str, int]
     weak: bool
+
+    @property
+    def prefix(self) -> str:
+        """What the names of the stack's own functions begin with."""
+        return identifier(self.program.name)
 
 
 class LayerWriter:
@@ -66,29 +75,31 @@ class LayerWriter:
 
     def prototypes(self) -> list[str]:
         """Declarations of the layer's functions."""
-        out = [f"static void layer_{self.word}(struct box *box, sl_bytes unit);"]
+        out = [f"static void layer_{self.word}(struct sl_stack_box *box, sl_bytes unit);"]
         if self.layer.drain is not None:
             out.append(self._drain_head() + ";")
         if self.layer.end is not None:
             out.append(self._end_head() + ";")
         if self.layer.frame is not None:
-            out.append(f"static uint64_t frame_{self.word}(struct box *box, sl_bytes unit, uint64_t searching);")
-            out.append(f"static uint64_t lost_{self.word}(struct box *box, sl_bytes unit, uint64_t cause);")
             out.append(
-                f"static void messages_{self.word}(struct box *box, struct sl_messages *messages, sl_bytes sdu);"
+                f"static uint64_t frame_{self.word}(struct sl_stack_box *box, sl_bytes unit, uint64_t searching);"
+            )
+            out.append(f"static uint64_t lost_{self.word}(struct sl_stack_box *box, sl_bytes unit, uint64_t cause);")
+            out.append(
+                f"static void messages_{self.word}(struct sl_stack_box *box, struct sl_messages *messages, sl_bytes sdu);"
             )
         return out
 
     def _drain_head(self) -> str:
         assert self.table is not None
         return (
-            f"static uint64_t drain_{self.word}(struct box *box, {self.table.struct} *inst, struct sl_fresh *fresh, "
+            f"static uint64_t drain_{self.word}(struct sl_stack_box *box, {self.table.struct} *inst, struct sl_fresh *fresh, "
             "SL_UNUSED sl_bytes unit, SL_UNUSED uint64_t side, SL_UNUSED uint64_t cause, uint64_t all)"
         )
 
     def _end_head(self) -> str:
         assert self.table is not None
-        return f"static void end_{self.word}(struct box *box, {self.table.struct} *inst, SL_UNUSED struct sl_fresh *fresh, SL_UNUSED sl_bytes unit, uint64_t reason)"
+        return f"static void end_{self.word}(struct sl_stack_box *box, {self.table.struct} *inst, SL_UNUSED struct sl_fresh *fresh, SL_UNUSED sl_bytes unit, uint64_t reason)"
 
     def functions(self) -> list[str]:
         """The layer's functions."""
@@ -98,13 +109,13 @@ class LayerWriter:
         if self.layer.end is not None:
             out += self._function(self.layer.end, "__attribute__((noinline)) " + self._end_head(), "end")
         if self.layer.frame is not None and self.layer.lost is not None:
-            head = f"static uint64_t frame_{self.word}(SL_UNUSED struct box *box, sl_bytes unit, SL_UNUSED uint64_t searching)"
+            head = f"static uint64_t frame_{self.word}(SL_UNUSED struct sl_stack_box *box, sl_bytes unit, SL_UNUSED uint64_t searching)"
             out += self._function(self.layer.frame, head, "frame")
-            head = (
-                f"SL_COLD uint64_t lost_{self.word}(struct box *box, SL_UNUSED sl_bytes unit, SL_UNUSED uint64_t cause)"
-            )
+            head = f"SL_COLD uint64_t lost_{self.word}(struct sl_stack_box *box, SL_UNUSED sl_bytes unit, SL_UNUSED uint64_t cause)"
             out += self._function(self.layer.lost, head, "lost")
-        out += self._function(self.layer.main, f"static void layer_{self.word}(struct box *box, sl_bytes unit)", "main")
+        out += self._function(
+            self.layer.main, f"static void layer_{self.word}(struct sl_stack_box *box, sl_bytes unit)", "main"
+        )
         return out
 
     def _function(self, graph: Graph, head: str, kind: str) -> list[str]:

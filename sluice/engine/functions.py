@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sluice.codegen.functions import CFunction, read_c_function
+from sluice.codegen.functions import CFunction, HookError, read_c_function
 from sluice.engine.events import PythonFunction, Seen
 from sluice.ir.build import Hook
 from sluice.lang.errors import did_you_mean
+from sluice.lang.userfile import executed
 
 READY = Path(__file__).resolve().parent.parent / "functions"
 NONE = "none"
@@ -59,7 +58,7 @@ def find_functions(names: list[str]) -> Wanted:
             continue
         try:
             wanted.c.append(read_c_function(_identifier(path.stem), path.read_text(), str(path)))
-        except ValueError as error:
+        except HookError as error:
             raise FunctionError(str(error)) from error
         wanted.options.append(options)
     if len({function.name for function in wanted.c}) != len(wanted.c):
@@ -87,17 +86,7 @@ def _path(name: str) -> Path:
 
 def load_python(path: Path) -> PythonFunction:
     """The handlers of a Python file: its functions marked by `on` and `at_end`. Raises FunctionError."""
-    module_name = f"sluice_function_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path.resolve())
-    if spec is None or spec.loader is None:
-        raise FunctionError(f"{path}: not a Python file")
-    known = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == str(path.resolve())), None)
-    if known is not None:
-        module = known  # the file that describes the stack may hold its function, too
-    else:
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[module_name] = module
-        spec.loader.exec_module(module)
+    module = executed(path)  # the file that describes the stack may hold its function, too
     handlers: list[tuple[str, str, Callable[[Seen], None]]] = []
     endings: list[Callable[[], None]] = []
     for value in vars(module).values():

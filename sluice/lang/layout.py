@@ -174,7 +174,11 @@ class LayoutType(type):
     def __prepare__(cls, name: str, bases: tuple[type, ...], /, **kwargs: Any) -> _Members:
         return _Members()
 
-    def __new__(cls, name: str, bases: tuple[type, ...], members: _Members) -> LayoutType:
+    def __new__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> LayoutType:
+        if not isinstance(members, _Members):  # of a layout that a program makes, by type(name, (layout,), members)
+            given, members = members, _Members()
+            for key, value in {"__qualname__": name, **given}.items():
+                members[key] = value
         for base in bases:
             if getattr(base, "fields", None):
                 raise DescriptionError(

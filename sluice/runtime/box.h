@@ -197,6 +197,11 @@ static inline uint64_t sl_deadline(const struct sl_box *box, uint32_t timeout) {
     return after > SL_NEVER - box->now ? SL_NEVER : box->now + after;
 }
 
+/* A timeout of so many seconds in nanoseconds. */
+static inline uint64_t sl_timeout(const struct sl_options *options, double seconds) {
+    return options->timeouts && seconds > 0 ? (uint64_t)(seconds * 1e9) : SL_NEVER;
+}
+
 /* Is the instance's time over? */
 static inline bool sl_expired(const struct sl_box *box, const struct sl_instance *instance) {
     return instance->deadline <= box->now && instance->deadline != SL_NEVER;

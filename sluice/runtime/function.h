@@ -37,7 +37,7 @@
 #define SLUICE_ON(layer, name)                                                                            \
     static inline void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, name))(                                    \
         __attribute__((unused)) const struct sl_event *event,                                             \
-        __attribute__((unused)) const struct SL_PASTE(sl_on_, name) *data)
+        __attribute__((unused)) const SL_JOIN(sl_data, SL_JOIN(layer, name)) *data)
 
 #define SLUICE_STATE(type)                                                                                \
     typedef type SL_JOIN(SLUICE_FUNCTION, state_type);                                                    \

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import pkgutil
-import sys
 from pathlib import Path
 
 import sluice.stacks
 from sluice.lang import Stack
 from sluice.lang.errors import did_you_mean
+from sluice.lang.userfile import execute
 
 
 class UnknownStackError(Exception):
@@ -50,7 +49,9 @@ def _from_file(path: Path) -> Stack:
         raise UnknownStackError(
             f"{path}: no such file", "give the path of a Python file that describes a stack, or a name."
         )
-    known = _execute(path)
+    if path.suffix != ".py":
+        raise UnknownStackError(f"{path}: not a Python file", "give it a name that ends in .py.")
+    known = vars(execute(path))
     named = known.get("stack")
     if isinstance(named, Stack):
         return named
@@ -67,23 +68,3 @@ def _from_file(path: Path) -> Stack:
     stack = known[next(iter(found.values()))]
     assert isinstance(stack, Stack)
     return stack
-
-
-def _execute(path: Path) -> dict[str, object]:
-    """The variables of a user's file after it has run; its folder is searched for imports."""
-    path = path.resolve()
-    name = f"sluice_user_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UnknownStackError(f"{path}: not a Python file", "give it a name that ends in .py.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    finally:
-        sys.path.remove(str(path.parent))
-    return vars(module)

@@ -149,3 +149,24 @@ def test_mistakes(mistake: Command, tmp_path: Path) -> None:
     assert f"{tmp_path / 'file' / 'c'}" in mistake("build", stack, "-o", tmp_path / "file" / "c").err
     (tmp_path / "d" / "hello.c").mkdir(parents=True)
     assert "hello.c" in mistake("build", stack, "-o", tmp_path / "d").err
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        ("read", "the C library's"),
+        ("double", "a word of C"),
+        ("main", "the program has already"),
+        ("hello_open", "the program has already"),
+        ("sl_sweep", "the program has already"),
+    ],
+)
+def test_an_event_whose_function_would_take_anothers_place(
+    mistake: Command, tmp_path: Path, event: str, why: str
+) -> None:
+    text = (FIRST / "hello.py").read_text().replace("hello.event.record =", f"hello.event.{event} =")
+    (tmp_path / "hello.py").write_text(text)
+    line = 1 + [f".event.{event}" in line for line in text.splitlines()].index(True)
+    told = mistake("build", tmp_path / "hello.py", "-o", tmp_path / "c").err
+    assert f"hello.py:{line}: event '{event}' becomes the function {event}, which is" in told and why in told
+    assert "another name" in told

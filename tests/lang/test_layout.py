@@ -5,12 +5,14 @@ from __future__ import annotations
 import types
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.ir.build import build
 from sluice.ir.text import print_program
 from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, Stack, UInt, layout
+from sluice.lang.errors import DescriptionError
 from sluice.lang.layout import HeaderFormat, LayoutType, header_format
 
 names = st.lists(st.from_regex(r"[a-z][a-z0-9]{0,5}", fullmatch=True), min_size=1, max_size=12, unique=True).filter(
@@ -114,3 +116,10 @@ def test_one_field_of_several_of_one_name_is_named_by_its_layout() -> None:
     stack = Stack("s")
     stack.only = p
     assert "second.a == 5" in print_program(build(stack))
+
+
+def test_a_layout_that_a_program_makes() -> None:
+    made: Any = type("made", (layout,), {"kind": Bit(4), "rest": Bit(4)})
+    assert list(made.fields) == ["kind", "rest"] and made.kind.name == "kind"
+    with pytest.raises(DescriptionError, match="'size' in layout 'made' is not a field"):
+        type("made", (layout,), {"size": 8})

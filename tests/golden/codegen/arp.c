@@ -5,13 +5,13 @@
 /* --- instances --- */
 
 /* What layers leave for those above. */
-struct slots {
+struct sl_slots {
     char none;
 };
 
-struct box {
+struct sl_stack_box {
     struct sl_box base;
-    struct slots slots;
+    struct sl_slots slots;
 };
 
 /* --- what functions may ask of layers --- */
@@ -23,12 +23,12 @@ static const struct sl_layer_info layers[] = {
 
 /* --- functions of the layers --- */
 
-static void layer_eth(struct box *box, sl_bytes unit);
-static void layer_arp(struct box *box, sl_bytes unit);
+static void layer_eth(struct sl_stack_box *box, sl_bytes unit);
+static void layer_arp(struct sl_stack_box *box, sl_bytes unit);
 
 /* --- events for functions in Python --- */
 
-SL_UNUSED static void record_arp_seen(struct box *box,
+SL_UNUSED static void record_arp_seen(struct sl_stack_box *box,
     const struct sl_event *event, SL_UNUSED const struct arp_seen *data)
 {
     size_t size = sizeof(struct sl_record_head) + 0 + 8 + sl_record_bytes(data->sender);
@@ -46,7 +46,7 @@ SL_UNUSED static void record_arp_seen(struct box *box,
 
 /* --- layer eth (parser eth) --- */
 
-static void layer_eth(struct box *box, sl_bytes unit)
+static void layer_eth(struct sl_stack_box *box, sl_bytes unit)
 {
     SL_UNUSED uint64_t header_type = 0, mark_0 = 0, mark_1 = 0, mark_end = 0, passed = 0;
     SL_UNUSED sl_bytes payload = {0};
@@ -87,7 +87,7 @@ static void layer_eth(struct box *box, sl_bytes unit)
 
 /* --- layer arp (parser arp) --- */
 
-static void layer_arp(struct box *box, sl_bytes unit)
+static void layer_arp(struct sl_stack_box *box, sl_bytes unit)
 {
     SL_UNUSED uint64_t header_hardware_length = 0, header_operation = 0, header_protocol_length = 0, mark_0 = 0, mark_1 = 0, mark_2 = 0;
     SL_UNUSED sl_bytes header_sender = {0};
@@ -136,7 +136,7 @@ end_cut_header:;
 
 struct sl_box *arp_open(const struct sl_options *options)
 {
-    struct box *box = calloc(1, sizeof *box);
+    struct sl_stack_box *box = calloc(1, sizeof *box);
     if (!box)
         return NULL;
     box->base.layers = layers;
@@ -145,16 +145,14 @@ struct sl_box *arp_open(const struct sl_options *options)
         free(box);
         return NULL;
     }
-    { double seconds = options->idle > 0 ? options->idle : 0.0;
-      box->base.timeouts[0] = options->timeouts && seconds > 0 ? (uint64_t)(seconds * 1e9) : SL_NEVER; }
-    { double seconds = options->idle > 0 ? options->idle : 0.0;
-      box->base.timeouts[1] = options->timeouts && seconds > 0 ? (uint64_t)(seconds * 1e9) : SL_NEVER; }
+    box->base.timeouts[0] = sl_timeout(options, options->idle > 0 ? options->idle : 0.0);
+    box->base.timeouts[1] = sl_timeout(options, options->idle > 0 ? options->idle : 0.0);
     return &box->base;
 }
 
 void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t count)
 {
-    struct box *box = (struct box *)base;
+    struct sl_stack_box *box = (struct sl_stack_box *)base;
     for (size_t i = 0; i < count; i++) {
         const struct sl_frame *frame = &frames[i];
         base->time = frame->time;
@@ -174,14 +172,14 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
 
 void arp_finish(struct sl_box *base)
 {
-    struct box *box = (struct box *)base;
+    struct sl_stack_box *box = (struct sl_stack_box *)base;
     sl_batch_flush(&base->batch);
     (void)box;
 }
 
 void arp_close(struct sl_box *base)
 {
-    struct box *box = (struct box *)base;
+    struct sl_stack_box *box = (struct sl_stack_box *)base;
     sl_box_close(base);
     free(box);
 }

@@ -9,7 +9,6 @@ struct arp_seen {
     uint16_t operation;
     sl_bytes sender;
 };
-#define sl_on_seen arp_seen
 
 /* A box with nothing in it, or NULL when there is not enough memory or a function refuses. */
 struct sl_box *arp_open(const struct sl_options *options);

@@ -1,0 +1,52 @@
+"""What functions may ask of layers: tables of constants beside the code."""
+
+from __future__ import annotations
+
+from sluice.codegen.functions import function_states
+from sluice.codegen.names import boolean, identifier, member, storage
+from sluice.codegen.writer import StackNames
+
+
+def information(names: StackNames) -> list[str]:
+    """The table of layers, and what it points at."""
+    out = ["", "/* --- what functions may ask of layers --- */", ""]
+    rows: list[str] = []
+    for index, layer in enumerate(names.program.layers.values()):
+        word = identifier(layer.name)
+        table = names.tables[layer.instance.table] if layer.instance is not None else None
+        row = [f'"{layer.name}"', f'"{layer.layer}"', f'"{layer.prototype}"', str(index)]
+        if table is None:
+            rows.append(f"    {{{', '.join(row)}, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL}},")
+            continue
+        parts = ", ".join(f'{{"{p.part.name}", {p.part.bits}, {p.word}, {p.shift}}}' for p in table.parts)
+        out.append(f"static const struct sl_key_part key_{word}[] = {{{parts}}};")
+        fields = [reg for reg, _ in table.fields if reg.space == "perm"]
+        if fields:
+            text = ", ".join(
+                f'{{"{reg.name.partition(".")[2]}", offsetof({table.struct}, {member(reg)}), {storage(reg.bits)}}}'
+                for reg in fields
+            )
+            out.append(f"static const struct sl_field_info fields_{word}[] = {{{text}}};")
+        if layer.states:
+            text = ", ".join(f'{{"{s.name}", {boolean(s.accept)}, {boolean(s.closed)}}}' for s in layer.states)
+            out.append(f"static const struct sl_state_info states_{word}[] = {{{text}}};")
+        kept = function_states(table, names.functions)
+        offsets = [f"offsetof({table.struct}, {f.name}_state)" if f.name in kept else "0" for f in names.functions.c]
+        out.append(f"static const uint32_t functions_{word}[] = {{{', '.join(offsets) or '0'}}};")
+        row += [
+            boolean(layer.rules is not None),
+            boolean(table.oriented),
+            str(table.half),
+            str(len(table.parts)),
+            str(len(fields)),
+            str(len(layer.states)),
+        ]
+        row += [
+            f"key_{word}",
+            f"fields_{word}" if fields else "NULL",
+            f"states_{word}" if layer.states else "NULL",
+        ]
+        row += [f"offsetof({table.struct}, number)", f"offsetof({table.struct}, swapped)"]
+        row += [f"offsetof({table.struct}, inst_state)" if layer.states else "0", f"functions_{word}"]
+        rows.append(f"    {{{', '.join(row)}}},")
+    return [*out, "static const struct sl_layer_info layers[] = {", *rows, "};"]

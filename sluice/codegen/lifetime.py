@@ -1,0 +1,70 @@
+"""How instances of a table end when no packet of theirs does it: sweep, eviction, end of input."""
+
+from __future__ import annotations
+
+from sluice.codegen.layout import Table
+from sluice.codegen.names import identifier
+
+
+def lifetime(table: Table) -> list[str]:
+    """The functions of a table that end an instance, sweep and evict."""
+    word, struct = identifier(table.name), table.struct
+    out = ["", "/* Ends an instance by the layer that used it last. */"]
+    out.append(
+        f"static void end_instance_{word}(struct sl_stack_box *box, {struct} *inst, struct sl_fresh *fresh, uint64_t reason)"
+    )
+    out.append("{")
+    if table.shared:
+        out.append("    switch (inst->inst_home) {")
+        for layer in table.layers:
+            out.append(
+                f"    case {layer.home}: end_{identifier(layer.name)}(box, inst, fresh, (sl_bytes){{0}}, reason); break;"
+            )
+        out.append("    }")
+    else:
+        out.append(f"    end_{identifier(table.layers[0].name)}(box, inst, fresh, (sl_bytes){{0}}, reason);")
+    at = f"box->{table.variable}"
+    busy = f" && !(({struct} *)instance)->inst_busy" if table.busy else ""
+    out += [
+        "}",
+        "",
+        "/* Ends an instance that is not the packet's: what lower layers left for the packet is not its concern. */",
+        f"SL_COLD void end_other_{word}(struct sl_stack_box *box, struct sl_instance *instance, uint64_t reason)",
+        "{",
+        "    struct sl_fresh none[2] = {{{0}, 0, false}, {{0}, 0, false}};",
+        "    struct sl_slots kept = box->slots;",
+        "    memset(&box->slots, 0, sizeof box->slots);",
+        f"    end_instance_{word}(box, ({struct} *)instance, none, reason);",
+        "    box->slots = kept;",
+        "}",
+        "",
+        f"SL_COLD void sweep_{word}(struct sl_stack_box *box)",
+        "{",
+        f"    for (unsigned i = 0; i < SL_SWEEP_STEP && {at}.high_water; i++) {{",
+        f"        if (box->sweep_{word} >= {at}.high_water)",
+        f"            box->sweep_{word} = 0;",
+        f"        struct sl_instance *instance = sl_table_at(&{at}, box->sweep_{word}++);",
+        f"        if (instance && sl_expired(&box->base, instance){busy})",
+        f"            end_other_{word}(box, instance, SL_END_TIMEOUT);",
+        "    }",
+        "}",
+        "",
+        "/* Of the next live instances the one that would time out first makes room. */",
+        f"SL_COLD void evict_{word}(struct sl_stack_box *box)",
+        "{",
+        "    struct sl_instance *victim = NULL;",
+        f"    for (unsigned seen = 0, i = 0; seen < SL_SWEEP_STEP && i < {at}.high_water; i++) {{",
+        f"        if (box->evict_{word} >= {at}.high_water)",
+        f"            box->evict_{word} = 0;",
+        f"        struct sl_instance *instance = sl_table_at(&{at}, box->evict_{word}++);",
+        f"        if (!(instance{busy}))",
+        "            continue;",
+        "        seen++;",
+        "        if (!victim || instance->deadline < victim->deadline)",
+        "            victim = instance;",
+        "    }",
+        "    if (victim)",
+        f"        end_other_{word}(box, victim, SL_END_EVICTED);",
+        "}",
+    ]
+    return out

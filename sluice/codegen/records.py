@@ -1,0 +1,64 @@
+"""Batches for functions in Python: each event that one listens to is written as a record."""
+
+from __future__ import annotations
+
+from sluice.codegen.functions import event_struct, listens
+from sluice.codegen.names import data_member, identifier
+from sluice.codegen.writer import StackNames
+from sluice.ir.graph import EventShape, LayerProgram
+
+
+def records(names: StackNames) -> list[str]:
+    """A function for each such event."""
+    out: list[str] = []
+    for layer in names.program.layers.values():
+        for name, shape in layer.events.items():
+            if not any(listens(h, layer.name, layer.layer, layer.prototype, name) for h in names.functions.python):
+                continue
+            if (layer.name, name) not in names.events:
+                names.events.append((layer.name, name))
+            number = names.events.index((layer.name, name))
+            out += _record(names, layer, name, shape, number)
+    return ["", "/* --- events for functions in Python --- */", *out] if out else []
+
+
+def _record(names: StackNames, layer: LayerProgram, name: str, shape: EventShape, number: int) -> list[str]:
+    words = names.tables[layer.instance.table].words if layer.instance is not None else 0
+    members = [(_field_member(shape, n), bits) for n, bits in shape.fields]
+    size = " + ".join(
+        [f"sizeof(struct sl_record_head) + {8 * words + 8 * (1 if words else 0)}"]
+        + [f"sl_record_bytes(data->{n})" if bits == 0 else "8" for n, bits in members]
+    )
+    out = [
+        "",
+        f"SL_UNUSED static void record_{identifier(layer.name)}_{identifier(name)}(struct sl_stack_box *box,",
+        f"    const struct sl_event *event, SL_UNUSED const {event_struct(shape)} *data)",
+        "{",
+        f"    size_t size = {size};",
+        "    uint8_t *at = sl_batch_take(&box->base.batch, size);",
+        "    if (!at)",
+        "        return;",
+        f"    struct sl_record_head head = {{(uint32_t)size, {number}, (uint16_t)event->side, sl_event_number(event),",
+        "                                  box->base.time, box->base.number};",
+        "    memcpy(at, &head, sizeof head);",
+        "    at += sizeof head;",
+    ]
+    if words:
+        out += [
+            "    uint64_t swapped = 0;",
+            "    if (event->instance) {",
+            f"        memcpy(at, sl_instance_key(event->instance), {8 * words});",
+            "        swapped = *((const uint8_t *)event->instance + event->layer->swapped_offset);",
+            "    } else {",
+            f"        memset(at, 0, {8 * words});",
+            "    }",
+            f"    at = sl_record_number(at + {8 * words}, swapped);",
+        ]
+    for n, bits in members:
+        out.append(f"    at = sl_record_{'put' if bits == 0 else 'number'}(at, data->{n});")
+    return [*out, "    (void)at;", "}"]
+
+
+def _field_member(shape: EventShape, name: str) -> str:
+    """C's name for an event's field: `new` is a word of C++, so that built-in one has a longer name."""
+    return "new_bytes" if not shape.callback and name == "new" else data_member(name)

@@ -20,7 +20,7 @@ def half(w: LayerWriter, name: str, key: tuple[Expr, ...]) -> list[str]:
         if is_bytes(value):
             for k in range((placed.part.bits + 63) // 64):
                 size = min(8, placed.part.bits // 8 - 8 * k)
-                words[placed.word + k] = [f"sl_load_be(({emit(value)}).at + {8 * k}, {size})"]
+                words[placed.word + k] = [f"sl_key_word({emit(value)}, {8 * k}, {size})"]
         else:
             text = stored(value, placed.part.bits)
             words.setdefault(placed.word, []).append(f"({text}) << {placed.shift}" if placed.shift else text)
@@ -140,6 +140,28 @@ def end_inst(w: LayerWriter, i: ir.EndInst) -> list[str]:
     if w.table.shared:  # another layer may have used it last
         return [f"end_instance_{identifier(w.table.name)}(box, inst, fresh, {why}", "inst = NULL;"]
     return [f"end_{w.word}(box, inst, fresh, (sl_bytes){{0}}, {why}", "inst = NULL;"]
+
+
+@writes(ir.RecallKey)
+def recall(w: LayerWriter, i: ir.RecallKey) -> list[str]:
+    table = w.table
+    assert table is not None
+    placed = table.parts[i.part]
+    side = f"{_factor(emit(i.side))} ^ inst->swapped" if table.oriented else "0"
+    at = f"inst->key[{table.half} * ({side}) + {placed.word}]" if table.oriented else f"inst->key[{placed.word}]"
+    target = place(i.target)
+    if i.target.is_bytes:
+        out = [f"{target} = sl_key_bytes(&{at}, {placed.part.bits // 8}, &box->base.scratch);"]
+    else:
+        shifted = f"{at} >> {placed.shift}" if placed.shift else at
+        out = [f"{target} = {shifted} & sl_mask({placed.part.bits});"]
+    if w.may_be_fresh:
+        return ["if (inst->head.slot != SL_SLOT_FRESH)", "    " + out[0]]
+    return out
+
+
+def _factor(text: str) -> str:
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 @writes(ir.Touch)

@@ -215,6 +215,7 @@ class _StackBuilder:
             above=[self._step(self.stack.branches[index], self.final[target]) for index, target in variant.above],
             exports=list(exports.values()),
             offers=offers,
+            asked=self._asked(variant),
             options=self.options,
             table=table,
             home=number,
@@ -222,6 +223,34 @@ class _StackBuilder:
             loops=bool(table) and any(self._comes_again(other, table) for other in sharing),
         )
         return build_layer(context)
+
+    def _asked(self, variant: Variant) -> list[Reg]:
+        """Slots that layers above a variant read and did not fill themselves."""
+        found: dict[str, Reg] = {}
+        for other in self._above(variant):
+            above = {known.layer for known in self._above(variant)}
+            for item in self.expressions[other.layer.name]:
+                owner = external_owner(item, other.layer)
+                if isinstance(item, Below) and item.name in other.offers:
+                    slot = other.offers[item.name].slot
+                elif owner is not None and not any(owner in (layer, layer.prototype) for layer in above):
+                    slot = external_slot(item, owner)
+                else:
+                    continue
+                found[slot.name] = slot
+        return list(found.values())
+
+    def _above(self, variant: Variant) -> list[Variant]:
+        """The variants that packets can come to from this one."""
+        by_name = {other.name: other for other in self.variants.values()}
+        found: dict[str, Variant] = {}
+        waiting = [target for _, target in variant.above]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name] = by_name[name]
+                waiting += [target for _, target in by_name[name].above]
+        return list(found.values())
 
     def _step(self, branch: Branch, target: str) -> Step:
         messages = branch.upper.prototype.framing is not None
@@ -240,18 +269,7 @@ class _StackBuilder:
 
     def _comes_again(self, variant: Variant, table: str) -> bool:
         """Whether a packet can come from a layer to one above it that uses the same table."""
-        seen: set[str] = set()
-        waiting = [target for _, target in variant.above]
-        while waiting:
-            name = waiting.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            other = next(v for v in self.variants.values() if v.name == name)
-            if self._table(other) == table:
-                return True
-            waiting += [target for _, target in other.above]
-        return False
+        return any(self._table(other) == table for other in self._above(variant))
 
     def _table(self, variant: Variant) -> str:
         """Layers of one prototype share a table, as far as their keys have one shape."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sluice.ir.build_events import EventBuilder
+from sluice.ir.build_slots import recall_slots
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Reg
 from sluice.ir.graph import Graph
@@ -40,7 +41,7 @@ from sluice.ir.scope import SDU, SIDE, UNIT
 def drain_graph(layer: LayerState) -> Graph:
     """Deliver what waits, give a hole up, deliver what is behind it; with `all` until nothing is held.
 
-    There may be no packet: what belongs to one is 0 or empty here, also for the layers above.
+    There may be no packet: what belongs to one is 0 or empty here; what layers above ask of it: build_slots.py.
     """
     scope = layer.scope.without_packet()
     out = GraphBuilder(f"{layer.context.name}.drain", (UNIT, SIDE, CAUSE, ALL))
@@ -89,7 +90,7 @@ def _pass_on(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None
     """Data that come without a packet go where data went last."""
     if not layer.context.above:
         return
-    fill_slots(layer, events, out)
+    recall_slots(layer, events, out)
     was_busy = Reg("local.was_busy", 8)
     if layer.context.loops:
         out.assign(was_busy, BUSY)
@@ -107,15 +108,6 @@ def pass_to(step: Step, out: GraphBuilder) -> None:
         out.emit(NextMessages(step.target, SDU, SIDE))
     else:
         out.emit(NextLayer(step.target, SDU))
-
-
-def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
-    """What the layers above may ask of this one."""
-    for slot, expression in layer.context.exports:
-        out.assign(slot, events.scope.resolve(expression))
-    for name, expression in layer.prototype.offers.items():
-        with out.at(expression.where):
-            out.assign(layer.context.offers[name], events.scope.resolve(expression))
 
 
 def end_graph(layer: LayerState) -> Graph:

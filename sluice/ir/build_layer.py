@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
-from sluice.ir.build_end import drain_graph, end_graph, fill_slots, pass_to
+from sluice.ir.build_end import drain_graph, end_graph, pass_to
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_header import HeaderBuilder
 from sluice.ir.build_machine import MachineBuilder
 from sluice.ir.build_message import frame_graph, lost_graph
 from sluice.ir.build_sequence import SequenceBuilder, end_fresh
+from sluice.ir.build_slots import fill_slots, kept_fields
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg
 from sluice.ir.graph import Graph, InstanceLayout, KeyPart, LayerProgram, Rules, State
@@ -177,6 +178,7 @@ def _instance_layout(layer: LayerState) -> InstanceLayout | None:
         fields.append((HOME, context.home))
     if context.loops:
         fields.append((BUSY, 0))
+    fields += [(field, 0) for field in kept_fields(layer)]
     if p.perm_layout is not None:
         for item in p.perm_layout.fields.values():
             fields.append((Reg(f"perm.{item.name}", item.width), initial(item.init)))

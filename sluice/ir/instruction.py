@@ -307,6 +307,18 @@ class SwapSides(Instruction):
     side: Expr = read()
 
 
+@effects(instance=True)
+class RecallKey(Instruction):
+    """Part number `part` of the instance's key, as packets of `side` have it in the selector's first list.
+
+    Of an instance that is not stored there is no key: the register keeps what it has.
+    """
+
+    target: Reg = write()
+    side: Expr = read()
+    part: int
+
+
 # --- sequence -----------------------------------------------------------------------------------------------
 
 

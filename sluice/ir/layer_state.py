@@ -59,7 +59,8 @@ class LayerContext:
     """What a layer must know of its surroundings.
 
     hooks: events that somebody listens to. above: steps on. exports: slots to fill for layers above with values of
-    this one. offers: slots for what it offers. options: checks that the user asked for. table: its table's name;
+    this one. offers: slots for what it offers. asked: slots, its own or of layers below, that layers above read.
+    options: checks that the user asked for. table: its table's name;
     shared: whether other layers use it too; loops: whether a layer above may come to the same table again.
     """
 
@@ -69,6 +70,7 @@ class LayerContext:
     above: list[Step]
     exports: list[tuple[Reg, Expression]]
     offers: dict[str, Reg]
+    asked: list[Reg]
     options: frozenset[str]
     table: str
     home: int

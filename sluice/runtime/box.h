@@ -207,6 +207,18 @@ static inline bool sl_expired(const struct sl_box *box, const struct sl_instance
     return instance->deadline <= box->now && instance->deadline != SL_NEVER;
 }
 
+/* The first `size` bytes of a part of a key, as they were in the packet. They last as long as the scratch. */
+static inline sl_bytes sl_key_bytes(const uint64_t *word, uint32_t size, struct sl_scratch *scratch) {
+    uint8_t *at = sl_scratch_take(scratch, size);
+    if (!at)
+        return (sl_bytes){0};
+    for (uint32_t k = 0; k < size; k++) {
+        uint32_t last = size - k / 8 * 8 < 8 ? size - k / 8 * 8 : 8;   /* bytes in this word, right-aligned */
+        at[k] = (uint8_t)(word[k / 8] >> 8 * (last - 1 - k % 8));
+    }
+    return (sl_bytes){at, size, size};
+}
+
 /* The Internet checksum (RFC 1071) over data that is all there, begun with `initial`, inverted: 0 is right. */
 static inline uint64_t sl_checksum(sl_bytes data, uint64_t initial) {
     if (data.captured < data.length)

@@ -264,6 +264,11 @@ SL_COLD void sl_table_grow(struct sl_table *table) {
     }
 }
 
+/* `n` bytes of a key, from `offset` on; 0 where they are not there (no packet gave them). */
+static inline uint64_t sl_key_word(sl_bytes part, uint32_t offset, unsigned n) {
+    return part.captured >= offset + n ? sl_load_be(part.at + offset, n) : 0;
+}
+
 /* A new instance with this key, which no live instance has: deadline SL_NEVER, hash, slot and key written,
  * the rest as the slot's last user left it (zero when there was none). NULL when max_instances are live.
  * Its slot is the one freed last; when none is free, the first that was never used. */

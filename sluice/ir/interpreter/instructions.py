@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sluice.ir import instruction as ir
-from sluice.ir.expression import Expr, Reg
-from sluice.ir.graph import Graph, Rules
+from sluice.ir.expression import Expr, Reg, is_bytes
+from sluice.ir.graph import Graph, InstanceLayout, Rules
 from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.expressions import assign, number, set_number, set_string, string, unset, value
 from sluice.ir.interpreter.frame import Code, Frame, Operation
 from sluice.ir.interpreter.messages import GAP
 from sluice.ir.interpreter.sequence import Sequence, in_window
 from sluice.ir.interpreter.table import Key
-from sluice.ir.interpreter.value import InterpreterError, clip
+from sluice.ir.interpreter.value import Bytes, InterpreterError, clip
 
 Maker = Callable[[Any, "Compiler"], Operation]
 Kind = TypeVar("Kind", bound=ir.Instruction)
@@ -132,9 +132,19 @@ def _all_unset(registers: tuple[Reg, ...]) -> Operation:
     return operation
 
 
-def _key(parts: tuple[Expr, ...]) -> Callable[[Frame], Key]:
-    values = [value(part) for part in parts]
+def _key(parts: tuple[Expr, ...], layout: InstanceLayout | None) -> Callable[[Frame], Key]:
+    assert layout is not None
+    values = [
+        _key_bytes(part, kind.bits // 8) if is_bytes(part) else value(part)
+        for part, kind in zip(parts, layout.key, strict=False)
+    ]
     return lambda frame: tuple([part(frame) for part in values])
+
+
+def _key_bytes(part: Expr, size: int) -> Callable[[Frame], Bytes]:
+    """Bytes of a key are as many as it says; those that are not there are 0."""
+    compute = string(part)
+    return lambda frame: (compute(frame)[0][:size].ljust(size, b"\0"), size)
 
 
 # --- header -----------------------------------------------------------------------------------------------
@@ -195,7 +205,8 @@ def _assign(instruction: ir.Assign, compiler: Compiler) -> Operation:
 @_for(ir.Lookup)
 def _lookup(lookup: ir.Lookup, compiler: Compiler) -> Operation:
     box, layer = compiler.box, compiler.layer
-    key, reverse = _key(lookup.key), _key(lookup.reverse)
+    layout = layer.program.instance
+    key, reverse = _key(lookup.key, layout), _key(lookup.reverse, layout)
     found, expired, side = set_number(lookup.found), set_number(lookup.expired), set_number(lookup.side)
 
     def operation(frame: Frame) -> None:
@@ -210,7 +221,8 @@ def _lookup(lookup: ir.Lookup, compiler: Compiler) -> Operation:
 @_for(ir.CreateInst)
 def _create(create: ir.CreateInst, compiler: Compiler) -> Operation:
     box, layer = compiler.box, compiler.layer
-    key, reverse = _key(create.key), _key(create.reverse)
+    layout = layer.program.instance
+    key, reverse = _key(create.key, layout), _key(create.reverse, layout)
     return lambda frame: box.create(layer, frame, key(frame), reverse(frame))
 
 
@@ -233,6 +245,23 @@ def _end_instance(end: ir.EndInst, compiler: Compiler) -> Operation:
     def operation(frame: Frame) -> None:
         box.end(box.owner(layer, frame.current), frame.current, end.reason, frame.context, frame.depth)
         frame.use(None)
+
+    return operation
+
+
+@_for(ir.RecallKey)
+def _recall_key(recall: ir.RecallKey, compiler: Compiler) -> Operation:
+    layout = compiler.layer.program.instance
+    assert layout is not None
+    side, part, oriented = number(recall.side), recall.part, layout.oriented
+    put: Callable[[Frame, Any], None]
+    put = set_string(recall.target) if recall.target.is_bytes else set_number(recall.target)
+
+    def operation(frame: Frame) -> None:
+        instance = frame.current
+        if instance.stored:
+            half = instance.key[side(frame) ^ instance.swapped] if oriented else instance.key
+            put(frame, half[part])
 
     return operation
 

@@ -19,7 +19,7 @@ from sluice.ir.expression import (
     Sum,
     is_bytes,
 )
-from sluice.ir.instruction import Assign, Call, Instruction, Load, LoadBytes
+from sluice.ir.instruction import Assign, Call, Instruction, Load, LoadBytes, RecallKey
 from sluice.ir.verify.subject import Subject
 
 RULE = "kinds"
@@ -48,6 +48,7 @@ EITHER = {
     ("CreateInst", "key"),
     ("CreateInst", "reverse"),
     ("Call", "values"),
+    ("RecallKey", "target"),
 }
 MARKS = {
     ("Load", "mark"),
@@ -77,7 +78,7 @@ def check(subject: Subject) -> None:
     widths = {reg.name: reg.bits for reg in subject.graph.parameters}
     for steps in subject.steps.values():
         for block, instruction, written, read in steps:
-            problem = _instruction(instruction) or _event(subject, instruction)
+            problem = _instruction(instruction) or _event(subject, instruction) or _recall(subject, instruction)
             if problem is not None:
                 subject.fail(RULE, problem, block, instruction)
             for reg in written + read:
@@ -170,6 +171,18 @@ def _operands(numbers: tuple[Expr, ...], pieces: tuple[Expr, ...] = ()) -> str |
     for item in pieces:
         if not is_bytes(item):
             return "a number where bytes are needed"
+    return None
+
+
+def _recall(subject: Subject, instruction: Instruction) -> str | None:
+    """A RecallKey names a part of the key, and a register of its kind."""
+    if not isinstance(instruction, RecallKey) or subject.layer.instance is None:
+        return None
+    key = subject.layer.instance.key
+    if not 0 <= instruction.part < len(key):
+        return f"the key has {len(key)} parts, and none has number {instruction.part}"
+    if instruction.target.is_bytes != (key[instruction.part].bits > 64):
+        return f"part {instruction.part} of the key is {_kind(key[instruction.part].bits % 65)}"
     return None
 
 

@@ -146,4 +146,8 @@ def settle(w: LayerWriter, i: ir.SettleSeq) -> list[str]:
 @writes(ir.Drain)
 def drain(w: LayerWriter, i: ir.Drain) -> list[str]:
     arguments = f"box, inst, fresh, (sl_bytes){{0}}, {emit(i.side)}, {emit(i.cause)}, {i.all}"
-    return [f"{variable(i.progress)} = drain_{w.word}({arguments});"]
+    call = f"{variable(i.progress)} = drain_{w.word}({arguments});"
+    if w.layer.drain is None or not any(isinstance(item, ir.NextLayer) for item in w.layer.drain.instructions()):
+        return [call]
+    # what it passes on leaves values of other packets in the slots
+    return ["{", "    struct sl_slots kept = box->slots;", f"    {call}", "    box->slots = kept;", "}"]

@@ -75,7 +75,8 @@ class LayerWriter:
 
     def prototypes(self) -> list[str]:
         """Declarations of the layer's functions."""
-        out = [f"static void layer_{self.word}(struct sl_stack_box *box, sl_bytes unit);"]
+        # unused: where passes found that no packet comes to it
+        out = [f"SL_UNUSED static void layer_{self.word}(struct sl_stack_box *box, sl_bytes unit);"]
         if self.layer.drain is not None:
             out.append(self._drain_head() + ";")
         if self.layer.end is not None:

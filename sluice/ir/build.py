@@ -18,7 +18,7 @@ from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.expression import BYTES, Below, Expression
 from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
-from sluice.lang.prototype import Prototype
+from sluice.lang.prototype import Parser, Prototype
 from sluice.lang.stack import Branch, Layer, Stack
 
 
@@ -62,8 +62,6 @@ class _StackBuilder:
         if not stack.layers:
             raise DescriptionError("a stack without layers", "write stack.name = parser(...).", stack.where)
         self.expressions = {layer.name: _expressions(layer, stack) for layer in stack.layers.values()}
-        # by identity: expressions overload ==
-        self.identities = {name: {id(item) for item in known} for name, known in self.expressions.items()}
         self.needs = self._needs()
         check(stack)
         self._check_reachable()
@@ -108,11 +106,7 @@ class _StackBuilder:
         return needs
 
     def _check_reachable(self) -> None:
-        reached = {layer.name for layer in self.stack.roots()}
-        before = 0
-        while len(reached) != before:
-            before = len(reached)
-            reached |= {b.upper.name for b in self.stack.branches if b.lower.name in reached}
+        reached = self._reached()
         for layer in self.stack.layers.values():
             if layer.name not in reached:
                 raise DescriptionError(
@@ -122,32 +116,40 @@ class _StackBuilder:
                 )
 
     def _check_owners(self) -> None:
-        """A layer may name only layers below it."""
-        below: dict[str, set[str]] = {name: set() for name in self.stack.layers}
-        changed = True
-        while changed:
-            changed = False
-            for branch in self.stack.branches:
-                more = below[branch.lower.name] | {branch.lower.name}
-                if not more <= below[branch.upper.name]:
-                    below[branch.upper.name] |= more
-                    changed = True
+        """A layer may name only layers that every packet passes on its way to it."""
         for name, expressions in self.expressions.items():
             layer = self.stack.layers[name]
             for item in expressions:
                 owner = external_owner(item, layer)
-                if owner is None:
+                if owner is None or name not in self._reached(without=owner):
                     continue
-                known = any(
-                    self.stack.layers[lower] is owner or self.stack.layers[lower].prototype is owner
-                    for lower in below[name]
-                )
-                if not known:
+                if name in self._reached(start=owner):
                     raise DescriptionError(
-                        f"layer '{name}' uses {owner.title}, which is not below it",
-                        "a layer may ask itself and those below; build its parser with the layer that lies below it.",
+                        f"not every way to layer '{name}' leads through {owner.title}, which it uses",
+                        "let the parsers on all ways say p.offer(NAME=...), and use p.below.NAME here.",
                         item.where,
                     )
+                raise DescriptionError(
+                    f"layer '{name}' uses {owner.title}, which is not below it",
+                    "a layer may ask itself and those below; build its parser with the layer that lies below it.",
+                    item.where,
+                )
+
+    def _reached(self, without: Parser | None = None, start: Parser | None = None) -> set[str]:
+        """Names of the layers that packets come to, if they do not pass a parser, or after they passed one."""
+
+        def named(layer: Layer, parser: Parser | None) -> bool:
+            return layer is parser or layer.prototype is parser
+
+        begin = self.stack.roots() if start is None else [b.upper for b in self.stack.branches if named(b.lower, start)]
+        found: set[str] = set()
+        waiting = [layer for layer in begin if not named(layer, without)]
+        while waiting:
+            layer = waiting.pop()
+            if layer.name not in found:
+                found.add(layer.name)
+                waiting += [b.upper for b in self.stack.branches if b.lower is layer and not named(b.upper, without)]
+        return found
 
     def _variant(self, layer: Layer, offers: dict[str, Offer]) -> Variant:
         needed = {name: offer for name, offer in offers.items() if name in self.needs[layer.name]}
@@ -187,18 +189,6 @@ class _StackBuilder:
 
     def _layer(self, number: int, variant: Variant) -> LayerProgram:
         layer = variant.layer
-        exports: dict[str, tuple[Reg, Expression]] = {}
-        for expressions in self.expressions.values():
-            for item in expressions:
-                owner = getattr(item, "owner", None)
-                if owner is None or (owner is not layer and owner is not layer.prototype):
-                    continue
-                used_by = [other for other, known in self.identities.items() if id(item) in known]
-                if all(external_owner(item, self.stack.layers[user]) is None for user in used_by):
-                    continue
-                slot = external_slot(item, owner)
-                exports[slot.name] = (slot, item)
-                self.slots[slot.name] = slot
         hooks = frozenset(
             hook.event
             for hook in self.hooks
@@ -213,7 +203,7 @@ class _StackBuilder:
             scope=scope,
             hooks=hooks,
             above=[self._step(self.stack.branches[index], self.final[target]) for index, target in variant.above],
-            exports=list(exports.values()),
+            exports=self._exports(layer),
             offers=offers,
             asked=self._asked(variant),
             options=self.options,
@@ -224,24 +214,44 @@ class _StackBuilder:
         )
         return build_layer(context)
 
-    def _asked(self, variant: Variant) -> list[Reg]:
-        """Slots that layers above a variant read and did not fill themselves."""
-        found: dict[str, Reg] = {}
-        for other in self._above(variant):
-            above = {known.layer for known in self._above(variant)}
-            for item in self.expressions[other.layer.name]:
-                owner = external_owner(item, other.layer)
-                if isinstance(item, Below) and item.name in other.offers:
-                    slot = other.offers[item.name].slot
-                elif owner is not None and not any(owner in (layer, layer.prototype) for layer in above):
+    def _exports(self, layer: Layer) -> list[tuple[Reg, Expression]]:
+        """Slots for what layers above ask of a layer by its name, and what it fills them with."""
+        found: dict[str, tuple[Reg, Expression]] = {}
+        for user, expressions in self.expressions.items():
+            for item in expressions:
+                owner = external_owner(item, self.stack.layers[user])
+                if owner is not None and (owner is layer or owner is layer.prototype):
                     slot = external_slot(item, owner)
-                else:
-                    continue
-                found[slot.name] = slot
+                    found[slot.name] = (slot, item)
+                    self.slots[slot.name] = slot
         return list(found.values())
 
-    def _above(self, variant: Variant) -> list[Variant]:
-        """The variants that packets can come to from this one."""
+    def _asked(self, variant: Variant) -> list[Reg]:
+        """Slots that layers above a variant read as it, or a layer below it, left them."""
+        slots = {slot.name: slot for other in self._above(variant) for slot in self._read(other)}
+        return [slot for slot in slots.values() if any(slot in self._read(v) for v in self._above(variant, slot))]
+
+    def _read(self, variant: Variant) -> list[Reg]:
+        """Slots of layers below that a variant reads."""
+        found: list[Reg] = []
+        for item in self.expressions[variant.layer.name]:
+            owner = external_owner(item, variant.layer)
+            if owner is not None:
+                found.append(external_slot(item, owner))
+            elif isinstance(item, Below) and item.name in variant.offers:
+                found.append(variant.offers[item.name].slot)
+        return found
+
+    def _fills(self, variant: Variant, slot: Reg) -> bool:
+        """Whether a variant leaves another value in a slot."""
+        layer = variant.layer
+        scope = Scope(layer, variant.offers)
+        if any(slot == self._offer_slot(name, scope.bits(item)) for name, item in layer.prototype.offers.items()):
+            return True
+        return any(slot == known for known, _ in self._exports(layer))
+
+    def _above(self, variant: Variant, unchanged: Reg | None = None) -> list[Variant]:
+        """The variants that packets can come to from this one, perhaps only those that find a slot unchanged."""
         by_name = {other.name: other for other in self.variants.values()}
         found: dict[str, Variant] = {}
         waiting = [target for _, target in variant.above]
@@ -249,7 +259,8 @@ class _StackBuilder:
             name = waiting.pop()
             if name not in found:
                 found[name] = by_name[name]
-                waiting += [target for _, target in by_name[name].above]
+                if unchanged is None or not self._fills(by_name[name], unchanged):
+                    waiting += [target for _, target in by_name[name].above]
         return list(found.values())
 
     def _step(self, branch: Branch, target: str) -> Step:

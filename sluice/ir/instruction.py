@@ -174,17 +174,19 @@ def effects(
     instance: bool = False,
     sequence: bool = False,
     runs: bool = False,
+    keeps_slots: bool = False,
 ) -> Callable[[type[I]], type[I]]:
     """Class decorator: an instruction, with its implicit reads and writes.
 
-    instance, sequence: it needs one, and reads it. runs: graphs run inside it, and write what GRAPHS says.
+    instance, sequence: it needs one, and reads it. runs: graphs run inside it, and write what GRAPHS says;
+    keeps_slots: but what layers below left for the packet is there again afterwards.
     """
 
     def declare(cls: type[I]) -> type[I]:
         made = dataclass(slots=True)(cls)
         needs = ((R.INSTANCE,) if instance else ()) + ((R.SEQUENCE,) if sequence else ())
         made.READS = frozenset(reads + needs)
-        made.WRITES = frozenset(writes + (GRAPHS if runs else ()))
+        made.WRITES = frozenset(writes + (GRAPHS if runs else ())) - ({R.CONTEXT} if keeps_slots else set())
         made.NEEDS_INSTANCE = instance
         made.NEEDS_SEQUENCE = sequence
         made.RUNS_GRAPHS = runs
@@ -264,7 +266,7 @@ class Lookup(Instruction):
     reverse: tuple[Expr, ...] = read()
 
 
-@effects(reads=(R.TABLE,), runs=True)
+@effects(reads=(R.TABLE,), runs=True, keeps_slots=True)
 class CreateInst(Instruction):
     """Create an instance under `key`; its fields start from their init.
 
@@ -285,7 +287,7 @@ class DestroyInst(Instruction):
     """Remove the current instance, and give back what its sequences hold. Only in end graphs."""
 
 
-@effects(instance=True, runs=True)
+@effects(instance=True, runs=True, keeps_slots=True)
 class EndInst(Instruction):
     """End the current instance for `reason` (its number in END_REASONS): runs the layer's end graph."""
 
@@ -466,7 +468,7 @@ class SettleSeq(Instruction):
     side: Expr = read()
 
 
-@effects(instance=True, sequence=True, runs=True)
+@effects(instance=True, sequence=True, runs=True, keeps_slots=True)
 class Drain(Instruction):
     """Deliver what waits, give up a hole for `cause`, deliver what is behind it: the layer's drain graph.
 

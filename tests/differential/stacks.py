@@ -130,8 +130,9 @@ def condition(rnd: random.Random, p: Any, kept_too: bool = False) -> Any:
             return (expression(rnd, p, kept_too) + 0) % 3 == rnd.randrange(3)
 
 
-def parser(rnd: random.Random, name: str) -> Any:
-    """A parser with a bit of everything."""
+def parser(rnd: random.Random, name: str, asks: bool) -> Any:
+    """A parser with a bit of everything; `asks`: there is one below it, of which it may ask what all offer."""
+    asks = asks and rnd.random() < 0.6
     p: Any = (ConnectionOriented if rnd.random() < 0.6 else Connectionless)(name)
     p.header = head
     if rnd.random() < 0.4:
@@ -155,11 +156,16 @@ def parser(rnd: random.Random, name: str) -> Any:
     if not instances:
         if rnd.random() < 0.5:
             p.sdu = p.payload[: p.temp.x & 15]
+        p.offer(who=p.header.one, how=p.header.kind, where=p.temp.x)
         return p
     p.perm = kept
     selector = (
         ([p.header.one, p.header.kind & 1], [p.header.other, p.header.kind & 1]) if p.oriented else [p.header.one]
     )
+    p.offer(who=p.header.one, how=p.perm.n, where=p.to_active if p.oriented else p.temp.x)
+    if asks and rnd.random() < 0.5:
+        for part in selector if p.oriented else [selector]:
+            part.append(p.below.who)
     p.selector = If((p.header.kind & 3) != rnd.randrange(4)) >> selector if rnd.random() < 0.3 else selector
     p.prep += Assign(p.perm.n, p.perm.n + 1) + (
         If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True))
@@ -173,6 +179,8 @@ def parser(rnd: random.Random, name: str) -> Any:
         add_sequence(rnd, p)
     if rnd.random() < 0.9:
         add_machine(rnd, p, sequenced)
+    if asks:
+        p.event.asked = Assign(told.what, (p.below.how << 16) | p.below.where) + Callback(told)
     return p
 
 
@@ -243,7 +251,7 @@ def stack(rnd: random.Random) -> Stack:
     names = ["a", "b", "c"][: rnd.randrange(1, 4)]
     for number, name in enumerate(names):
         again = number and rnd.random() < 0.2
-        setattr(made, name, getattr(made, names[number - 1]).prototype if again else parser(rnd, name))
+        setattr(made, name, getattr(made, names[number - 1]).prototype if again else parser(rnd, name, number > 0))
     for lower, upper in itertools.pairwise(names):
         below = getattr(made, lower)
         made += (below >> getattr(made, upper)) + Pred(condition(rnd, below) if rnd.random() < 0.5 else 1)

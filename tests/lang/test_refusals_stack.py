@@ -179,6 +179,20 @@ def layer_uses_one_that_is_not_below():
 
 
 @refused(
+    "not every way to layer 'high' leads through layer 'side', which it uses",
+    "let the parsers on all ways say p.offer(NAME=...), and use p.below.NAME here.",
+)
+def layer_uses_one_that_is_not_always_below():
+    s = two()
+    s.side = plain()
+    s += (s.low >> s.side) + Pred(s.low.header.kind == 1)
+    s += (s.low >> s.high) + Pred(1)
+    s += (s.side >> s.high) + Pred(1)
+    s.high.prototype.require(s.side.header.kind == 1, "kind")  # wrong
+    return s
+
+
+@refused(
     "no packet can reach layer 'third'",
     "write stack += (stack.lower >> stack.third) + Pred(...), or give it link_types.",
 )

@@ -77,7 +77,7 @@ class Box:
         graph, code = layer.program.drain, layer.drain
         if graph is None or code is None:
             raise InterpreterError(f"layer '{layer.program.name}' has no drain graph")
-        inner = Frame(EMPTY, frame.context, frame.depth)
+        inner = Frame(EMPTY, frame.context.copy(), frame.depth)
         inner.use(frame.current)
         unit, *numbers = graph.parameters
         inner.strings[unit.name] = EMPTY

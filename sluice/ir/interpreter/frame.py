@@ -31,6 +31,12 @@ class Context:
         self.numbers: Registers[int] = ZeroNumbers() if empty else Registers()
         self.strings: Registers[Bytes] = NoStrings() if empty else Registers()
 
+    def copy(self) -> Context:
+        """The same values; what is left here from now on is not seen there."""
+        made = Context()
+        made.numbers, made.strings = type(self.numbers)(self.numbers), type(self.strings)(self.strings)
+        return made
+
 
 class Frame:
     """One run of a graph: its registers by kind, unit, current instance, how deep layers are nested."""

@@ -23,8 +23,8 @@ static const struct sl_layer_info layers[] = {
 
 /* --- functions of the layers --- */
 
-static void layer_eth(struct sl_stack_box *box, sl_bytes unit);
-static void layer_arp(struct sl_stack_box *box, sl_bytes unit);
+SL_UNUSED static void layer_eth(struct sl_stack_box *box, sl_bytes unit);
+SL_UNUSED static void layer_arp(struct sl_stack_box *box, sl_bytes unit);
 
 /* --- events for functions in Python --- */
 

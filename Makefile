@@ -1,7 +1,7 @@
 # `make demo` and `make test` on a fresh machine do all that is needed; see README.md.
 PY := .venv/bin/python
 
-.PHONY: demo setup test lint format fuzz clean
+.PHONY: demo setup test lint format fuzz sanitize clean
 
 demo: setup
 	.venv/bin/sluice run examples/first/hello.py -r examples/first/capture.pcap -f examples/first/hello.py
@@ -31,7 +31,11 @@ fuzz:
 	@scripts/setup.sh --sanitizers
 	@scripts/fuzz.sh
 
-# .venv and the fuzzers' corpora stay: they are slow to get back.
+sanitize:
+	@scripts/setup.sh --sanitizers
+	@scripts/sanitize.sh
+
+# .venv, the fuzzers' corpora and the stacks with sanitizers stay: they are slow to get back.
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .fuzz/bin .fuzz/log
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .fuzz/bin .fuzz/log .sanitize/*/bin .sanitize/*/log
 	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -299,7 +299,7 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
     }
 
 
-_ROUTINE = ("packets", "bytes", "passed", "ended", "held", "instances")
+_ROUTINE = ("packets", "bytes", "passed", "ended", "held", "instances", "bytes:in", "bytes:delivered")
 _BOX_REASONS = (
     ("unknown link type", "packets of a link type that the stack does not begin with"),
     ("too deep", "packets nested too deeply"),

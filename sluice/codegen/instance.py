@@ -116,9 +116,12 @@ def unstored(w: LayerWriter) -> list[str]:
 def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
     table = w.table
     assert table is not None
-    out = [
-        f"sl_sequence_clear(&inst->sequence[{side}], &rules_{w.word}, &box->base.pool);" for side in range(table.sides)
-    ]
+    out: list[str] = []
+    for side in range(table.sides):
+        sequence = f"&inst->sequence[{side}]"
+        if w.layer.rules is not None and w.layer.rules.buffer_data:
+            out.append(w.count("bytes:discarded", f"sl_sequence_bytes({sequence}, &fresh[{side}])"))
+        out.append(f"sl_sequence_clear({sequence}, &rules_{w.word}, &box->base.pool);")
     if table.messages:
         out += [f"sl_messages_drop(&inst->messages[{side}], &box->base.pool);" for side in range(table.sides)]
     reasons = [w.names.counters.index(w.layer.name, f"ended:{reason}") for reason in END_REASONS]

@@ -66,7 +66,9 @@ def overlap(w: LayerWriter, i: ir.OverlapSeq) -> list[str]:
 
 @writes(ir.RoomSeq)
 def room(w: LayerWriter, i: ir.RoomSeq) -> list[str]:
-    arguments = f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.position)}, {emit(i.data)}"
+    arguments = (
+        f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.position)}, {emit(i.data)}, {emit(i.units)}"
+    )
     return [f"{variable(i.target)} = sl_sequence_room({arguments});"]
 
 
@@ -82,7 +84,21 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
         f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {fresh_of(w, i.side)}, {emit(i.position)}, "
         f"{emit(i.data)}, {emit(i.units)}"
     )
-    return [f"if (SL_UNLIKELY(!sl_sequence_insert({arguments})))", "    " + w.count("no memory")]
+    sequence, data = f"{sequence_of(w, i.side)}, {fresh_of(w, i.side)}", emit(i.data)
+    if w.layer.rules is None or not w.layer.rules.buffer_data:
+        return [f"if (SL_UNLIKELY(!sl_sequence_insert({arguments})))", "    " + w.count("no memory")]
+    out = [
+        f"uint64_t bytes = sl_min({data}.captured, {emit(i.units)}), here = sl_sequence_bytes({sequence});",
+        w.count("bytes:in", "bytes"),
+        f"if (SL_LIKELY(sl_sequence_insert({arguments}))) {{",
+        f"    if (SL_UNLIKELY(sl_sequence_bytes({sequence}) != here + bytes))",
+        "        " + w.count("bytes:known already", f"here + bytes - sl_sequence_bytes({sequence})"),
+        "} else {",
+        "    " + w.count("no memory"),
+        "    " + w.count("bytes:no memory", f"here + bytes - sl_sequence_bytes({sequence})"),
+        "}",
+    ]
+    return ["{", *("    " + line for line in out), "}"]
 
 
 @writes(ir.CutSeq)
@@ -98,7 +114,21 @@ def waiting(w: LayerWriter, i: ir.WaitingSeq) -> list[str]:
 @writes(ir.Assemble)
 def assemble(w: LayerWriter, i: ir.Assemble) -> list[str]:
     arguments = f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {fresh_of(w, i.side)}, &box->base.scratch, &{variable(i.offset)}"
-    return [f"{variable(i.target)} = sl_sequence_assemble({arguments});"]
+    out = [f"{variable(i.target)} = sl_sequence_assemble({arguments});"]
+    return [*out, w.count("bytes:delivered", f"{variable(i.target)}.captured")]
+
+
+@writes(ir.SkipSeq)
+def skip(w: LayerWriter, i: ir.SkipSeq) -> list[str]:
+    out = [
+        "struct sl_gap gap = {0, 0, false};",
+        f"{variable(i.more)} = sl_sequence_skip_to({sequence_of(w, i.side)}, {emit(i.position)}, &gap);",
+        f"{variable(i.offset)} = gap.offset;",
+        f"{variable(i.length)} = gap.length;",
+        f"if ({variable(i.more)})",
+        "    " + w.count("bytes:given up", "gap.length"),
+    ]
+    return ["{", *("    " + line for line in out), "}"]
 
 
 @writes(ir.GiveUpSeq)
@@ -109,6 +139,8 @@ def give_up(w: LayerWriter, i: ir.GiveUpSeq) -> list[str]:
         f"{variable(i.offset)} = gap.offset;",
         f"{variable(i.length)} = gap.length;",
         f"{variable(i.cut)} = gap.cut;",
+        f"if ({variable(i.more)})",
+        "    " + w.count("bytes:given up", "gap.length"),
     ]
     return ["{", *("    " + line for line in out), "}"]
 
@@ -137,10 +169,9 @@ def release(w: LayerWriter, i: ir.ReleaseSeq) -> list[str]:
 
 @writes(ir.SettleSeq)
 def settle(w: LayerWriter, i: ir.SettleSeq) -> list[str]:
-    return [
-        f"if (SL_UNLIKELY(!sl_sequence_settle({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {fresh_of(w, i.side)})))",
-        "    " + w.count("no memory"),
-    ]
+    pool = f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {fresh_of(w, i.side)}"
+    kept = variable(i.kept)
+    return [f"{kept} = sl_sequence_fits({pool});", f"if (SL_LIKELY({kept}))", f"    sl_sequence_settle({pool});"]
 
 
 @writes(ir.Drain)

@@ -83,8 +83,6 @@ def _names(program: Program, functions: Functions, weak: bool) -> StackNames:
     for layer in program.layers.values():
         for name in ("packets", "bytes", *layer.outcomes(), *layer.counters()):
             counters.index(layer.name, name)
-        if layer.rules is not None:
-            counters.index(layer.name, "no memory")
         if layer.instance is not None:
             for name in ("instances", *(f"ended:{reason}" for reason in END_REASONS)):
                 counters.index(layer.name, name)

@@ -9,12 +9,10 @@ from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Reg
 from sluice.ir.graph import Graph
 from sluice.ir.instruction import (
     Branch,
-    Count,
     DestroyInst,
     Drain,
     GiveUpSeq,
     Goto,
-    LoseMessages,
     NextLayer,
     NextMessages,
     Return,
@@ -73,13 +71,10 @@ def drain_graph(layer: LayerState) -> Graph:
         out.emit(GiveUpSeq(more, offset, length, cut, SIDE))
         out.unless(more, "give up", done)
         out.assign(gave_up, ONE)
-        out.emit(Count("gaps"))
         out.assign(cause, CAUSE)
         with out.when(cut, "cut by snap length"):
             out.assign(cause, Const(CAUSE_NUMBER["snaplen"]))
-        if any(step.messages for step in layer.context.above):
-            out.emit(LoseMessages(SIDE))
-        events.happens("gap", {"offset": offset, "length": length, "cause": cause})
+        events.gap(offset, length, cause)
         out.emit(Goto(loop))
         out.block(done)
         out.emit(Return(gave_up))

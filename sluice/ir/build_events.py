@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg, is_bytes
-from sluice.ir.instruction import Assemble, Branch, Call, Goto, SwapSides
+from sluice.ir.instruction import Assemble, Branch, Call, Count, Goto, LoseMessages, SwapSides
 from sluice.ir.layer_state import ASSEMBLED, SDU_OFFSET, SEQUENCED, LayerState, callbacks, initial, nothing
 from sluice.ir.scope import CREATED, SDU, SIDE, Scope
 from sluice.lang.action import Assemble as AssembleAction
@@ -127,6 +127,13 @@ class EventBuilder:
                 self.out.assign(Reg(f"local.{name}.{item}", bits), values[item])
         for effect in effects:
             self.event(effect)
+
+    def gap(self, offset: Expr, length: Expr, cause: Expr) -> None:
+        """A hole was given up: it is counted and told, and a message that was cut by it is lost."""
+        self.out.emit(Count("gaps"))
+        if any(step.messages for step in self.layer.context.above):
+            self.out.emit(LoseMessages(SIDE))
+        self.happens("gap", {"offset": offset, "length": length, "cause": cause})
 
     def event(self, event: Event) -> None:
         """A user's event: when its condition holds, its actions, then the events that happen with it."""

@@ -15,15 +15,17 @@ from sluice.ir.build_slots import fill_slots, kept_fields
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg
 from sluice.ir.graph import Graph, InstanceLayout, KeyPart, LayerProgram, Rules, State
-from sluice.ir.instruction import Branch, CreateInst, EndInst, FreshInst, Goto, Lookup, SettleSeq, Touch
+from sluice.ir.instruction import Branch, CreateInst, Drain, EndInst, FreshInst, Goto, Lookup, SettleSeq, Touch
 from sluice.ir.layer_state import (
     ABOVE,
     ASSEMBLED,
     BUSY,
+    CAUSE_NUMBER,
     FRESH,
     HOME,
     IN_ORDER,
     INSERTED,
+    PROGRESS,
     REASON_NUMBER,
     SEQ_DATA,
     TIMEOUT,
@@ -416,10 +418,22 @@ class _MainBuilder:
         end_fresh_first = layer.keeps_fresh and layer.has_instance
         if layer.sequence is not None:
             with out.when(INSERTED, "settle"):
-                out.emit(SettleSeq(SIDE))
+                self._settle(layer.sequence.whole)
         if end_fresh_first:
             end_fresh(layer, out)
         self._outcome(held=layer.sequence is not None)
+
+    def _settle(self, whole: bool) -> None:
+        """What was not delivered is kept. Without memory it is delivered after all; of a whole, nothing ever is."""
+        out = self.out
+        kept = Reg("local.kept", 1)
+        out.emit(SettleSeq(kept, SIDE))
+        with out.when(Flip(kept, 1), "not kept"):
+            if whole:
+                out.emit(EndInst(REASON_NUMBER["limit"]))
+                out.end("dropped:limit")
+            else:
+                out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["limit"]), 0))
 
     def _outcome(self, held: bool) -> None:
         """Every packet has one outcome."""

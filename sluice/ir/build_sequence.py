@@ -21,6 +21,7 @@ from sluice.ir.instruction import (
     PlaceSeq,
     RecordSeq,
     RoomSeq,
+    SkipSeq,
 )
 from sluice.ir.layer_state import (
     CAUSE_NUMBER,
@@ -149,7 +150,7 @@ class SequenceBuilder:
             with out.when(many, "too many records"):
                 out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["limit"]), 0))
         out.block(again)
-        out.emit(RoomSeq(room, SIDE, POSITION, SEQ_DATA))
+        out.emit(RoomSeq(room, SIDE, POSITION, SEQ_DATA, UNITS))
         out.emit(Branch(room, insert, full))
         out.block(full)
         if s.whole:
@@ -157,8 +158,23 @@ class SequenceBuilder:
             out.end("dropped:limit")
         else:
             out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["limit"]), 0))
-            out.emit(Branch(PROGRESS, again, insert))
+            skip = out.name("no room at all")
+            out.emit(Branch(PROGRESS, again, skip))
+            out.block(skip)
+            self._skip()
         out.block(insert)
+
+    def _skip(self) -> None:
+        """There is no room though nothing is held: the stream goes on with this packet, which then needs none."""
+        out = self.out
+        more, offset, length = (
+            Reg("local.skipped", 1),
+            Reg("local.skip_offset", 64),
+            Reg("local.skip_length", 64),
+        )
+        out.emit(SkipSeq(more, offset, length, SIDE, POSITION))
+        with out.when(more, "skipped"):
+            self.events.gap(offset, length, Const(CAUSE_NUMBER["limit"]))
 
     def _give_up_cut_bytes(self) -> None:
         """Bytes that the snap length took will not come: the stream goes on behind them at once."""

@@ -143,6 +143,12 @@ class EventShape:
     where: str = ""
 
 
+BYTES = tuple(f"bytes:{end}" for end in ("in", "delivered", "known already", "no memory", "discarded", "given up"))
+"""Counters of a layer with a sequence: the bytes inserted, and how they ended: delivered; there already, so that one of
+the two copies went; not held for want of memory; held when the instance ended, and only the whole would have counted.
+These conserve. And the bytes of gaps, which never came. (Of a sequence that buffers no data only the last is counted.)
+"""
+
 GRAPH_KINDS = ("main", "drain", "end", "frame", "lost")
 
 
@@ -190,8 +196,8 @@ class LayerProgram:
 
     def counters(self) -> list[str]:
         """Names of its counters besides `packets`, `bytes` and the outcomes."""
-        names = (i.counter for g in self.graphs() for i in g.instructions() if isinstance(i, Count))
-        return list(dict.fromkeys(names))
+        names = [i.counter for g in self.graphs() for i in g.instructions() if isinstance(i, Count)]
+        return list(dict.fromkeys(names + (["no memory", *BYTES] if self.rules is not None else [])))
 
 
 @dataclass

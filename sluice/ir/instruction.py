@@ -380,12 +380,13 @@ class OverlapSeq(Instruction):
 
 @effects(instance=True, sequence=True)
 class RoomSeq(Instruction):
-    """Whether `data` at `position` can be held within the limits."""
+    """Whether `data` at `position`, of `units` of sequence space, can be held: by the limits and the box's memory."""
 
     target: Reg = write()
     side: Expr = read()
     position: Expr = read()
     data: Expr = read()
+    units: Expr = read()
 
 
 @effects(instance=True, sequence=True)
@@ -433,6 +434,17 @@ class Assemble(Instruction):
 
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
+class SkipSeq(Instruction):
+    """Give up all that is missing before `position`; `more` is 0 when that is nothing, or something is held."""
+
+    more: Reg = write()
+    offset: Reg = write()
+    length: Reg = write()
+    side: Expr = read()
+    position: Expr = read()
+
+
+@effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class GiveUpSeq(Instruction):
     """Give up the first hole: `more` is 0 when there is none; `cut` when it comes from the snap length."""
 
@@ -463,8 +475,12 @@ class ReleaseSeq(Instruction):
 
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class SettleSeq(Instruction):
-    """End of the packet: bytes that were not delivered are copied, as the packet goes away."""
+    """End of the packet: bytes that were not delivered are copied, as the packet goes away.
 
+    `kept` is 0 when there was no memory: then they still wait, and can be delivered.
+    """
+
+    kept: Reg = write()
     side: Expr = read()
 
 

@@ -140,6 +140,17 @@ static inline bool sl_pool_has(const struct sl_pool *pool, size_t bytes) {
     return pool->nonempty >> class != 0 || pool->budget - pool->reserved >= (uint64_t)SL_POOL_LEAST << class;
 }
 
+/* Would it hand out blocks, one after the other, of which each is rounded up to its class and all together have so many
+ * bytes? False may be too cautious, true never is: a free block of all of them can be cut into them in any order. */
+static inline bool sl_pool_suffices(const struct sl_pool *pool, uint64_t bytes) {
+    if (bytes <= SL_POOL_MOST)
+        return sl_pool_has(pool, bytes);
+    uint64_t whole = (pool->budget - pool->reserved) / SL_POOL_MOST;
+    for (const struct sl_pool_free *at = pool->free[SL_POOL_CLASSES - 1]; at && whole * SL_POOL_MOST < bytes; at = at->next)
+        whole++;
+    return whole * SL_POOL_MOST >= bytes;
+}
+
 /* A block of at least so many bytes, at a multiple of 64, its content undefined; to be given back with the
  * same number. NULL (and `refused` one more) when the budget has no such block left, or for more than
  * SL_POOL_MOST. */

@@ -79,6 +79,11 @@ static inline struct sl_holding sl_sequence_holding(const struct sl_sequence *se
     return held ? (struct sl_holding){held->bytes, held->pieces, held->records} : (struct sl_holding){0, 0, 0};
 }
 
+/* Bytes of the stream that are here and were not delivered: held, or lent. */
+static inline uint64_t sl_sequence_bytes(const struct sl_sequence *seq, const struct sl_fresh *fresh) {
+    return (seq->held ? seq->held->bytes : 0) + (fresh->present && seq->lent ? fresh->data.captured : 0);
+}
+
 /* --- the way of a packet --- */
 
 /* Sets the base. Without one, meta becomes it. With one, `anew` moves it to meta, but only while nothing was
@@ -147,21 +152,41 @@ static inline bool sl_sequence_overlap(const struct sl_sequence *seq, const stru
     return sl_sequence_overlap_more(seq, rules, position, data, cursor, out);
 }
 
-/* May `data` be inserted without going over the limits? What is in order while nothing waits may always (it fills the
- * hole, and leaves with what it frees), and so may what was delivered before. */
+/* Has the pool what it takes to hold any part of `data` at `position`, with what may lie behind its bytes, and a record? */
+SL_COLD bool sl_sequence_memory(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                const struct sl_pool *pool, uint64_t position, sl_bytes data) {
+    const uint64_t origin = seq->delivered, end = position - origin + data.captured;
+    uint64_t from = sl_position_before(position, origin) ? origin : position, blocks = 2 + (data.captured < data.length);
+    struct sl_piece *piece = seq->held ? sl_pieces_reach(seq->held, origin, from) : NULL;
+    if (piece && piece->position - origin < end)
+        blocks++;   /* it may be parted */
+    for (; piece && piece->position - origin < end; piece = piece->next)
+        blocks++;
+    /* a block is rounded up to less than twice its bytes */
+    return sl_pool_suffices(pool, blocks * SL_POOL_LEAST + (rules->buffer_data ? 2 * (uint64_t)data.captured : 0) +
+                                      2 * sl_record_size(rules->record_words) +
+                                      (seq->held ? 0 : 2 * sizeof(struct sl_held)));
+}
+
+static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                          const struct sl_pool *pool, uint64_t position, sl_bytes data) {
+    return SL_LIKELY(pool->budget - pool->reserved >= 4 * SL_POOL_MOST && data.captured < SL_POOL_MOST / 2 &&
+                     rules->limit_pieces < SL_POOL_MOST / SL_POOL_LEAST) ||
+           sl_sequence_memory(seq, rules, pool, position, data);
+}
+
+/* May `data` with `units` of sequence space be inserted without going over the limits? What is in order while nothing
+ * waits may always (it fills the hole, and leaves with what it frees), and so may what was delivered before. */
 static inline bool sl_sequence_room(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                    const struct sl_pool *pool, uint64_t position, sl_bytes data) {
+                                    const struct sl_pool *pool, uint64_t position, sl_bytes data, uint64_t units) {
     const struct sl_held *held = seq->held;
     if (SL_LIKELY(seq->delivered == seq->next) && !sl_position_before(seq->next, position))
         return true;
-    if (!sl_position_before(seq->delivered, position + data.captured))
+    if (!units || !sl_position_before(seq->delivered, position + data.captured))
         return true;
-    size_t memory = sizeof(struct sl_piece) + (rules->buffer_data ? sl_min(data.captured, SL_PIECE_MOST) : 0);
-    if (!held)   /* a block that can be halved, for the piece and for what holds it */
-        memory = sl_min(2 * sl_max(memory, sizeof *held), SL_POOL_MOST);
     return (held ? held->bytes : 0) + data.captured <= rules->limit_bytes &&
            (held ? held->pieces : 0) < rules->limit_pieces &&
-           sl_pool_has(pool, memory);
+           sl_sequence_has_memory(seq, rules, pool, position, data);
 }
 
 /* sl_sequence_settle when there is something to settle. */
@@ -174,14 +199,21 @@ SL_COLD bool sl_sequence_settle_fresh(struct sl_sequence *seq, struct sl_pool *p
         seq->next = seq->delivered;
         return false;
     }
-    /* Behind fresh bytes and before `next` lie phantoms, if anything. */
+    /* Behind fresh bytes and before `next` lie pieces, or else phantoms, if anything. */
     struct sl_piece *behind = seq->held->first;
-    uint64_t end = seq->delivered + fresh->data.captured;
+    uint64_t end = seq->delivered + fresh->data.captured, phantoms = behind == seq->held->ahead ? seq->next - end : 0;
     bool complete =
         sl_sequence_add(seq, pool, behind, SL_PIECE_DATA, seq->delivered, fresh->data.captured, fresh->data.at) &&
-        sl_sequence_add(seq, pool, behind, SL_PIECE_PHANTOM, end, seq->next - end, NULL);
+        sl_sequence_add(seq, pool, behind, SL_PIECE_PHANTOM, end, phantoms, NULL);
     sl_sequence_unhold(seq, pool);
     return complete;
+}
+
+/* Is there memory to settle? If not, the bytes can still be assembled. */
+static inline bool sl_sequence_fits(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                    const struct sl_pool *pool, const struct sl_fresh *fresh) {
+    return SL_LIKELY(!fresh->present || !seq->lent) ||
+           sl_sequence_has_memory(seq, rules, pool, fresh->position, fresh->data);
 }
 
 /* The end of a packet: bytes in *fresh that were not assembled are copied. False when there was no memory:
@@ -190,6 +222,37 @@ static inline bool sl_sequence_settle(struct sl_sequence *seq, const struct sl_s
                                       struct sl_pool *pool, struct sl_fresh *fresh) {
     (void)rules;
     return SL_LIKELY(!fresh->present) || sl_sequence_settle_fresh(seq, pool, fresh);
+}
+
+/* Takes the next bytes in order as they lie in the packet, without memory: up to the first piece held. When there is no
+ * memory for what is behind that, the pieces that `data` covers give way to it instead, whatever the policy says. How
+ * many bytes were taken; `next` stands behind them. */
+SL_COLD uint64_t sl_sequence_take(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                                  struct sl_fresh *fresh, uint64_t position, sl_bytes data) {
+    struct sl_held *held = seq->held;
+    uint64_t taken = data.captured;
+    if (held && held->first && taken) {
+        sl_sequence_uncover(seq, pool, position, position + taken);   /* none begins before `next`, so none is parted */
+        struct sl_piece *piece = held->first, *next;
+        if (piece && piece->position - position < taken) {
+            if (!sl_sequence_has_memory(seq, rules, pool, position, data))
+                for (; piece && piece->position - position + piece->length <= taken; piece = next) {
+                    next = piece->next;
+                    sl_pieces_remove(held, pool, piece);
+                }
+            if (piece)
+                taken = sl_min(taken, piece->position - position);
+        }
+    }
+    if (taken && rules->buffer_data) {
+        *fresh = (struct sl_fresh){sl_bytes_slice(data, 0, taken), position, true};
+        seq->lent = 1;
+        seq->next = position + taken;
+    } else if (taken) {
+        sl_sequence_pass(seq, taken);
+        seq->next = seq->delivered;
+    }
+    return taken;
 }
 
 /* sl_sequence_insert for whatever is not simply the next bytes. */
@@ -215,33 +278,27 @@ SL_COLD bool sl_sequence_insert_any(struct sl_sequence *seq, const struct sl_seq
     data = sl_bytes_slice(data, 0, units);
 
     uint64_t cut = position + data.captured, phantom = position + data.length, end = position + units;
-    bool in_order = position == seq->next && !(seq->held && seq->held->first);
-    if (in_order) {
-        if (data.captured && rules->buffer_data) {
-            *fresh = (struct sl_fresh){sl_bytes_slice(data, 0, data.captured), position, true};
-            seq->lent = 1;
-            seq->next = cut;
-        } else if (data.captured) {
-            sl_sequence_pass(seq, data.captured);
-            seq->next = seq->delivered;
-        }
-        if (cut == phantom) {
-            if (seq->lent)
-                seq->next = end;   /* phantoms behind fresh bytes: known by the distance, without a piece */
-            else if (phantom != end)
-                sl_sequence_skip(seq, end - phantom);
-            return complete;
-        }
+    uint64_t from = position;
+    bool in_order = position == seq->next && seq->delivered == seq->next;
+    if (in_order)
+        from += sl_sequence_take(seq, rules, pool, fresh, position, data);
+    if (in_order && from == phantom && !(seq->held && seq->held->first)) {
+        if (seq->lent)
+            seq->next = end;   /* phantoms behind fresh bytes: known by the distance, without a piece */
+        else if (phantom != end)
+            sl_sequence_skip(seq, end - phantom);
+        sl_sequence_unhold(seq, pool);
+        return complete;
     }
     if (!sl_sequence_hold(seq, pool))
         return false;
-    if (!in_order && data.captured)
-        complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_DATA, position, cut,
+    if (from != cut)
+        complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_DATA, position, from, cut,
                                      rules->buffer_data ? data.at : NULL);
     if (cut != phantom)
-        complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_CUT, cut, phantom, NULL);
+        complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_CUT, cut, cut, phantom, NULL);
     if (phantom != end)
-        complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_PHANTOM, phantom, end, NULL);
+        complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_PHANTOM, phantom, phantom, end, NULL);
     sl_sequence_advance(seq, rules, pool);
     sl_sequence_unhold(seq, pool);
     return complete;
@@ -249,8 +306,8 @@ SL_COLD bool sl_sequence_insert_any(struct sl_sequence *seq, const struct sl_seq
 
 /* Inserts `units` of sequence space at `position`: first the captured bytes of `data` (clipped to units),
  * then those that the snap length took (CUT), then space without bytes (PHANTOM). What lies before
- * `delivered` is dropped. Bytes that are next in order while no piece is held are left in *fresh, not
- * copied: they must be assembled or settled before the packet's memory goes. Everything else is copied;
+ * `delivered` is dropped. Bytes that are next in order while nothing waits are left in *fresh, up to the first piece held,
+ * not copied: they must be assembled or settled before the packet's memory goes. Everything else is copied;
  * where bytes are held already, the policy decides whose stay. DATA takes the place of CUT and PHANTOM;
  * those take no place that is known. `next` then stands behind all that is contiguous, or at a CUT. False
  * when the pool had no memory: what could not be copied is missing, and may come again.
@@ -274,19 +331,43 @@ static inline bool sl_sequence_insert(struct sl_sequence *seq, const struct sl_s
     return sl_sequence_insert_any(seq, rules, pool, fresh, position, data, units);
 }
 
-/* sl_sequence_assemble from pieces. */
+/* sl_sequence_assemble of the packet's own bytes alone. */
+static inline sl_bytes sl_sequence_assemble_fresh(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                                  struct sl_pool *pool, struct sl_fresh *fresh) {
+    if (rules->history && sl_sequence_hold(seq, pool)) {
+        sl_history_append(seq->held, pool, rules->history, fresh->position, fresh->data.at, fresh->data.captured);
+        sl_sequence_unhold(seq, pool);
+    }
+    sl_sequence_pass(seq, fresh->data.captured);
+    fresh->present = false;
+    seq->lent = 0;
+    return fresh->data;
+}
+
+/* sl_sequence_assemble from pieces, perhaps behind the packet's own bytes. */
 SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                             struct sl_pool *pool, struct sl_scratch *scratch) {
+                                             struct sl_pool *pool, struct sl_fresh *fresh, struct sl_scratch *scratch) {
     struct sl_held *held = seq->held;
-    uint64_t total = 0, most = sl_min(scratch->size - scratch->used, UINT32_MAX);
-    for (struct sl_piece *piece = held->first; piece != held->ahead; piece = piece->next) {
+    bool lent = fresh->present && seq->lent;
+    uint64_t total = lent ? fresh->data.captured : 0, most = sl_min(scratch->size - scratch->used, UINT32_MAX);
+    bool alone = total > most;
+    for (struct sl_piece *piece = held->first; piece != held->ahead && !alone; piece = piece->next) {
         uint64_t length = piece->kind == SL_PIECE_DATA ? piece->length : 0;
         if (length > most - total)
             break;
         total += length;
     }
-    uint8_t *to = total ? sl_scratch_take(scratch, total) : NULL;
+    uint8_t *to = total && !alone ? sl_scratch_take(scratch, total) : NULL;
     sl_bytes all = {to, (uint32_t)total, (uint32_t)total};
+    if (lent) {
+        sl_bytes own = sl_sequence_assemble_fresh(seq, rules, pool, fresh);
+        if (alone)
+            all = own;
+        else
+            memcpy(to, own.at, own.captured);
+        to += alone ? 0 : own.captured;
+        total -= own.captured;
+    }
     struct sl_piece *piece;
     while ((piece = held->first) != held->ahead) {
         uint64_t length = piece->length;
@@ -311,29 +392,34 @@ SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const stru
 }
 
 /* All bytes of [delivered, next) as one slice, and in *offset the stream offset of the first: the packet's
- * own bytes where *fresh has them, else a copy in `scratch`. delivered becomes next. When the scratch has no
- * room for all, only as many of the first pieces are delivered as fit (the rest waits; an empty slice when
- * none does). Empty when nothing waits. */
+ * own bytes where only *fresh has any, else a copy in `scratch`. delivered becomes next. When the scratch has no
+ * room for all, only as many of the first are delivered as fit (the rest waits; an empty slice when none does).
+ * Empty when nothing waits. */
 static inline sl_bytes sl_sequence_assemble(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                             struct sl_pool *pool, struct sl_fresh *fresh, struct sl_scratch *scratch,
                                             uint64_t *offset) {
     *offset = sl_sequence_offset(seq, seq->delivered);
-    if (SL_LIKELY(fresh->present && seq->lent)) {
+    if (SL_LIKELY(fresh->present && seq->lent && (!seq->held || seq->held->first == seq->held->ahead))) {
         uint64_t phantoms = seq->next - seq->delivered - fresh->data.captured;
-        if (rules->history && sl_sequence_hold(seq, pool)) {
-            sl_history_append(seq->held, pool, rules->history, fresh->position, fresh->data.at, fresh->data.captured);
-            sl_sequence_unhold(seq, pool);
-        }
-        sl_sequence_pass(seq, fresh->data.captured);
+        sl_bytes all = sl_sequence_assemble_fresh(seq, rules, pool, fresh);
         if (phantoms)
             sl_sequence_skip(seq, phantoms);
-        fresh->present = false;
-        seq->lent = 0;
-        return fresh->data;
+        return all;
     }
     if (seq->delivered == seq->next)
         return (sl_bytes){NULL, 0, 0};
-    return sl_sequence_assemble_pieces(seq, rules, pool, scratch);
+    return sl_sequence_assemble_pieces(seq, rules, pool, fresh, scratch);
+}
+
+/* Gives up all that is missing before `position`, where nothing is held (there is no room for what lies at it). False
+ * when `position` is not beyond `next`, or something is held. */
+SL_COLD bool sl_sequence_skip_to(struct sl_sequence *seq, uint64_t position, struct sl_gap *gap) {
+    if (seq->delivered != seq->next || (seq->held && seq->held->first) || !sl_position_before(seq->next, position))
+        return false;
+    *gap = (struct sl_gap){sl_sequence_offset(seq, seq->next), position - seq->next, false};
+    sl_sequence_pass(seq, gap->length);
+    seq->next = seq->delivered;
+    return true;
 }
 
 /* Gives up what is missing at `next`: a CUT there, else all up to the first piece or record beyond. False

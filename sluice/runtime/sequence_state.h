@@ -3,7 +3,7 @@
  *     - the pieces are ascending and disjoint, none is empty, and none lies before `delivered`;
  *     - those before `next` leave no hole in [delivered, next), are no CUT, and the first is DATA;
  *     - `ahead` is the first of the others; when it lies at `next`, it is a CUT;
- *     - while bytes are lent to the packet's stack, there are none before `next`.
+ *     - while bytes are lent to the packet's stack, those before `next` lie behind these bytes.
  *
  * Stacks call sequence.h, not this. */
 #ifndef SL_SEQUENCE_STATE_H
@@ -186,17 +186,17 @@ static inline bool sl_sequence_uncover(struct sl_sequence *seq, struct sl_pool *
     return true;
 }
 
-/* Makes [lo, hi) known: new pieces of this kind where there are none; where there are, they stay, except
- * that the policy may let bytes (`data`, of lo) replace bytes. False when memory ran out; all that did not
- * need any is done. */
+/* Makes [from, hi) known: new pieces of this kind where there are none; where there are, they stay, except
+ * that the policy may let bytes replace bytes. They are the end of a segment that begins at lo (its bytes: `data`).
+ * False when memory ran out; all that did not need any is done. */
 SL_COLD bool sl_sequence_fill(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
-                              uint8_t kind, uint64_t lo, uint64_t hi, const uint8_t *data) {
+                              uint8_t kind, uint64_t lo, uint64_t from, uint64_t hi, const uint8_t *data) {
     const uint64_t origin = seq->delivered, start = lo - origin, end = hi - origin;
     bool complete = true;
     if (kind == SL_PIECE_DATA)
-        complete = sl_sequence_uncover(seq, pool, lo, hi);
-    struct sl_piece *piece = sl_pieces_reach(seq->held, origin, lo);
-    for (uint64_t at = start; at < end;) {
+        complete = sl_sequence_uncover(seq, pool, from, hi);
+    struct sl_piece *piece = sl_pieces_reach(seq->held, origin, from);
+    for (uint64_t at = from - origin; at < end;) {
         const uint8_t *bytes = data ? data + (at - start) : NULL;
         uint64_t old_start = piece ? piece->position - origin : UINT64_MAX;
         if (at < old_start) {

@@ -15,7 +15,7 @@ from sluice.ir.interpreter import Interpreter
 from sluice.lang.events import BUILT_IN, END_REASONS, GAP_CAUSES, LOSS_CAUSES
 from sluice.lang.stack import Stack
 
-NOT_MODELLED = ("no memory",)
+NOT_MODELLED = ("no memory", "bytes:no memory")
 """Counters of what the interpreter, which has all the memory it wants, never does."""
 
 

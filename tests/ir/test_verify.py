@@ -272,7 +272,9 @@ BAD = {
     "wrong key": Bad("instance", "the key must have 1 parts", HEAD + "  CreateInst([1, 2], [])\n" + END),
     "wrong reverse key": Bad("instance", "the key must have 1 parts", HEAD + "  CreateInst([1], [1])\n" + END),
     # sequences
-    "no sequence": Bad("sequence", "has no sequence", HEAD + "  FreshInst()\n  SettleSeq(0)\n" + END, rules=None),
+    "no sequence": Bad(
+        "sequence", "has no sequence", HEAD + "  FreshInst()\n  local.kept:u1 = SettleSeq(0)\n" + END, rules=None
+    ),
     "window without sequence": Bad(
         "sequence", "has no sequence", HEAD + "  local.x:u1 = InWindow(1, 2, 3, 4)\n" + END, rules=None
     ),

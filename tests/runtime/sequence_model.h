@@ -142,9 +142,10 @@ static inline void sequence_check(const struct sl_sequence *seq) {
         CHECK(piece->previous == previous && piece->length > 0);
         CHECK(position >= at - seq->delivered && position + piece->length <= SL_FARTHEST);
         if (position < next) {
+            if (seq->lent && !previous)
+                at = piece->position;   /* behind the bytes that are lent */
             CHECK(position == at - seq->delivered && piece->kind != SL_PIECE_CUT && position + piece->length <= next);
-            CHECK(previous || piece->kind == SL_PIECE_DATA);
-            CHECK(!seq->lent);
+            CHECK(seq->lent || previous || piece->kind == SL_PIECE_DATA);
         } else if (!ahead) {
             ahead = piece;
             CHECK(seq->lent || at == seq->next || previous == NULL);
@@ -350,11 +351,11 @@ static inline void sequence_drive(struct choices *choices) {
             while (!exact && sl_sequence_overlap(&seq, &rules, real, data, &cursor, &overlap))
                 CHECK(overlap.length > 0 && cursor <= captured);
 
-            bool room = sl_sequence_room(&seq, &rules, &pool, real, data);
+            bool room = sl_sequence_room(&seq, &rules, &pool, real, data, units);
             if (exact && !seq.lent) {
                 struct sl_holding holding = model_holding();
                 bool in_order = model.delivered == model.next && position <= model.next;
-                bool known = position + captured <= model.delivered;
+                bool known = units == 0 || position + captured <= model.delivered;
                 CHECK(room == (in_order || known ||
                                (holding.bytes + captured <= rules.limit_bytes && holding.pieces < rules.limit_pieces)));
                 CHECK(sl_sequence_full(&seq, &rules, real) ==
@@ -370,8 +371,11 @@ static inline void sequence_drive(struct choices *choices) {
             }
             if (!room && choose(choices, 4))
                 continue;
+            bool lent = seq.lent;
             bool complete = sl_sequence_insert(&seq, &rules, &pool, &fresh, real, data, units);
             sequence_check(&seq);
+            if (room && !lent && units == length && captured == length)
+                CHECK(complete);   /* whatever the pool has */
             if (exact) {
                 CHECK(complete);
                 model_insert(&rules, position, data, units);
@@ -398,7 +402,9 @@ static inline void sequence_drive(struct choices *choices) {
                 }
             }
         }
+        bool fits = sl_sequence_fits(&seq, &rules, &pool, &fresh);
         bool settled = sl_sequence_settle(&seq, &rules, &pool, &fresh);
+        CHECK(settled || !fits);
         memset(bytes, 0xee, sizeof bytes);   /* the packet is gone */
         CHECK(settled || !exact);
         sequence_check(&seq);

@@ -101,7 +101,8 @@ static bool give_up(struct sl_gap *gap) {
     } while (0)
 
 static bool room(uint64_t meta, const char *string) {
-    return sl_sequence_room(&side.seq, &side.rules, &side.pool, position_of(meta), text(string));
+    return sl_sequence_room(&side.seq, &side.rules, &side.pool, position_of(meta), text(string),
+                            *string ? strlen(string) : 1);
 }
 
 /* --- positions --- */
@@ -770,29 +771,52 @@ static void test_limits(void) {
     CHECK(!room(30, "") && room(2, "c"));         /* three pieces */
     close_side();
 
-    CASE("room: the pool");
-    open_side(TCP, 256);
+    CASE("room: the pool must have what it may take, each block rounded up");
+    open_side(TCP, 512);
     arrive(0, "");
-    CHECK(room(9, "0123456789") && !room(9, "a piece of memory, larger than what is left of 256 bytes for it ... "
-                                             "as there is the head, too; and it is rounded up to a power of two"));
+    CHECK(room(9, "0123456789") && !room(9, "a piece of memory, larger than what is left of 512 bytes for it ... "
+                                            "as there is the head, too; and what it is held in; and a record"));
     arrive(9, "0123456789");
     CHECK(room(30, "y"));
     arrive(30, "y");
-    CHECK(!room(40, "z"));
+    arrive(40, "z");
+    CHECK(!room(50, "z"));
+    close_side();
 
     CASE("no memory: insert says so, and what is missing may come again");
+    open_side(TCP, 256);
+    arrive(9, "0123456789");
+    arrive(30, "y");
     CHECK(!insert(40, text("z"), 1));
     HOLDS(11, 2, 0);
     CHECK(side.pool.refused > 0);
-    CHECK(!insert(0, text("abcdefghi"), 9));
-    CHECK(side.seq.next == 0 && !sl_sequence_waiting(&side.seq, &side.fresh));
-    GAP(0, 9, false);
-    READS(9, "0123456789");
-    arrive(19, "abcdefghijk");
-    READS(19, "abcdefghijky");
+    close_side();
+
+    CASE("no memory: what is next in order needs none, and what it covers gives way");
+    open_side(TCP, 256);
+    arrive(0, "");
+    arrive(9, "0123456789");
+    arrive(30, "y");
+    arrive(0, "abc");
+    READS(0, "abc");
+    arrive(3, "defghi");
+    READS(3, "defghi0123456789");
+    arrive(25, "FGHIJ");
+    HOLDS(6, 2, 0);
+    arrive(19, "abcdefghijk+++");
+    READS(19, "abcdefghijk+++");
     CHECK(side.pool.used == 0);
-    arrive(31, "!");
-    READS(31, "!");
+    close_side();
+
+    CASE("where nothing is held, all before a position can be given up");
+    open_side(TCP, 0);
+    arrive(0, "a");
+    READS(0, "a");
+    struct sl_gap gap;
+    CHECK(!sl_sequence_skip_to(&side.seq, 1, &gap) && !sl_sequence_skip_to(&side.seq, 0, &gap));
+    CHECK(sl_sequence_skip_to(&side.seq, 10, &gap) && gap.offset == 1 && gap.length == 9 && !gap.cut);
+    arrive(10, "k");
+    READS(10, "k");
     close_side();
 
     CASE("no memory to settle: as if the bytes had not arrived");
@@ -801,6 +825,7 @@ static void test_limits(void) {
     READS(0, "ab");
     send_units(2, "cd", 1);
     CHECK(side.seq.next == 5);
+    CHECK(!sl_sequence_fits(&side.seq, &side.rules, &side.pool, &side.fresh));
     CHECK(!leave());
     CHECK(side.seq.next == 2 && side.seq.delivered == 2 && side.pool.used == 0);
     send_units(2, "cd", 1);

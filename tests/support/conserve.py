@@ -16,10 +16,12 @@ def is_outcome(name: str) -> bool:
     return name in ("passed", "ended", "held") or name.startswith(("cut:", "malformed:", "dropped:"))
 
 
-def check_conservation(program: Program, counters: Counters) -> None:
-    """Assert it.
+def check_conservation(program: Program, counters: Counters, held: bool = True) -> None:
+    """Assert it. `held`: whether the box may hold bytes yet.
 
     - In every layer: packets = the sum over their outcomes.
+    - In every table of layers with a sequence that buffers data (what one inserted another may deliver): bytes inserted = delivered + known already + no memory +
+      discarded + what is held yet, which is 0 when the box has finished.
     - At the bottom: packets of the box = those of the layers that packets enter by + of unknown link types.
     - Between layers: what is passed on arrives in a layer above or is too deep. What a sequence delivers
       without a packet of its own (at a gap, at the end) goes up too, and is not counted as passed: where a
@@ -35,6 +37,11 @@ def check_conservation(program: Program, counters: Counters) -> None:
         assert found["packets"] == outcomes, f"{name}: {found['packets']} packets, {outcomes} outcomes: {found}"
         if name in entered:
             bottom += found["packets"]
+    for table in _tables(program):
+        sharing = [name for name in _sharing(program, table) if _buffers(program, name)]
+        ways = ("delivered", "known already", "no memory", "discarded")
+        over = sum(counters[n]["bytes:in"] - sum(counters[n][f"bytes:{way}"] for way in ways) for n in sharing)
+        assert over >= 0 if held else over == 0, f"{', '.join(sharing)}: {over} bytes ended in no way"
     above = {name for layer in program.layers.values() for name in layer.above}
     if not entered & above:
         there = bottom + box["unknown link type"]
@@ -55,7 +62,7 @@ def check_conservation(program: Program, counters: Counters) -> None:
 
 def check_all_ended(program: Program, counters: Counters) -> None:
     """Assert that every instance that began has ended, by one reason: what holds when a box has finished."""
-    for table in {layer.instance.table for layer in program.layers.values() if layer.instance is not None}:
+    for table in _tables(program):
         found = [counters[name] for name in _sharing(program, table)]
         began = sum(layer["instances"] for layer in found)
         ended = sum(value for layer in found for name, value in layer.items() if name.startswith("ended:"))
@@ -68,10 +75,19 @@ def check_every_box() -> None:
 
     def checked(self: Box) -> None:
         finish(self)
-        check_conservation(self.stack.program, self.counters())
+        check_conservation(self.stack.program, self.counters(), held=False)
         check_all_ended(self.stack.program, self.counters())
 
     Box.finish = checked
+
+
+def _tables(program: Program) -> set[str]:
+    return {layer.instance.table for layer in program.layers.values() if layer.instance is not None}
+
+
+def _buffers(program: Program, name: str) -> bool:
+    rules = program.layers[name].rules
+    return rules is not None and rules.buffer_data
 
 
 def _sharing(program: Program, table: str) -> list[str]:

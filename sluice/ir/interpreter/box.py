@@ -158,6 +158,8 @@ class Box:
         """Give back what the sequences hold and free the slot."""
         instance = frame.current
         for sequence in instance.sequences:
+            if sequence.rules.buffer_data:
+                layer.counters["bytes:discarded"] += sequence.bytes
             sequence.clear()
         if instance.stored:
             _table(layer).remove(instance)

@@ -341,8 +341,8 @@ def _overlap(overlap: ir.OverlapSeq, compiler: Compiler) -> Operation:
 @_for(ir.RoomSeq)
 def _room(room: ir.RoomSeq, compiler: Compiler) -> Operation:
     sequence, position, data = _sequence(room.side), number(room.position), string(room.data)
-    put = set_number(room.target)
-    return lambda frame: put(frame, sequence(frame).room(position(frame), data(frame)))
+    units, put = number(room.units), set_number(room.target)
+    return lambda frame: put(frame, sequence(frame).room(position(frame), data(frame), units(frame)))
 
 
 @_for(ir.FullSeq)
@@ -355,7 +355,18 @@ def _full(full: ir.FullSeq, compiler: Compiler) -> Operation:
 def _insert(insert: ir.InsertSeq, compiler: Compiler) -> Operation:
     sequence, position = _sequence(insert.side), number(insert.position)
     data, units = string(insert.data), number(insert.units)
-    return lambda frame: sequence(frame).insert(position(frame), data(frame), units(frame))
+    rules, counters = compiler.rules, compiler.layer.counters
+
+    def operation(frame: Frame) -> None:
+        which, given, count = sequence(frame), data(frame), units(frame)
+        here = which.bytes
+        which.insert(position(frame), given, count)
+        if rules.buffer_data:
+            arrived = min(len(given[0]), count)
+            counters["bytes:in"] += arrived
+            counters["bytes:known already"] += here + arrived - which.bytes
+
+    return operation
 
 
 @_for(ir.CutSeq)
@@ -373,9 +384,11 @@ def _waiting(waiting: ir.WaitingSeq, compiler: Compiler) -> Operation:
 @_for(ir.Assemble)
 def _assemble(assemble: ir.Assemble, compiler: Compiler) -> Operation:
     sequence, put, offset = _sequence(assemble.side), set_string(assemble.target), set_number(assemble.offset)
+    counters = compiler.layer.counters
 
     def operation(frame: Frame) -> None:
         data, where = sequence(frame).assemble()
+        counters["bytes:delivered"] += len(data[0])
         put(frame, data)
         offset(frame, where)
 
@@ -387,6 +400,7 @@ def _give_up(give_up: ir.GiveUpSeq, compiler: Compiler) -> Operation:
     sequence, more = _sequence(give_up.side), set_number(give_up.more)
     offset, length, cut = set_number(give_up.offset), set_number(give_up.length), set_number(give_up.cut)
     nothing = _all_unset((give_up.offset, give_up.length, give_up.cut))
+    counters = compiler.layer.counters
 
     def operation(frame: Frame) -> None:
         gap = sequence(frame).give_up()
@@ -394,9 +408,29 @@ def _give_up(give_up: ir.GiveUpSeq, compiler: Compiler) -> Operation:
         if gap is None:
             nothing(frame)
             return
+        counters["bytes:given up"] += gap.length
         offset(frame, gap.offset)
         length(frame, gap.length)
         cut(frame, gap.cut)
+
+    return operation
+
+
+@_for(ir.SkipSeq)
+def _skip(skip: ir.SkipSeq, compiler: Compiler) -> Operation:
+    sequence, position, more = _sequence(skip.side), number(skip.position), set_number(skip.more)
+    offset, length, nothing = set_number(skip.offset), set_number(skip.length), _all_unset((skip.offset, skip.length))
+    counters = compiler.layer.counters
+
+    def operation(frame: Frame) -> None:
+        gap = sequence(frame).skip_to(position(frame))
+        more(frame, gap is not None)
+        if gap is None:
+            nothing(frame)
+            return
+        counters["bytes:given up"] += gap.length
+        offset(frame, gap.offset)
+        length(frame, gap.length)
 
     return operation
 
@@ -431,8 +465,13 @@ def _release(release: ir.ReleaseSeq, compiler: Compiler) -> Operation:
 
 @_for(ir.SettleSeq)
 def _settle(settle: ir.SettleSeq, compiler: Compiler) -> Operation:
-    sequence = _sequence(settle.side)
-    return lambda frame: sequence(frame).settle()
+    sequence, kept = _sequence(settle.side), set_number(settle.kept)
+
+    def operation(frame: Frame) -> None:
+        sequence(frame).settle()
+        kept(frame, 1)
+
+    return operation
 
 
 @_for(ir.Drain)

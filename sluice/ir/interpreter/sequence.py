@@ -125,6 +125,11 @@ class Sequence:
         """Bytes in pieces, delivered or not."""
         return sum(piece.length for piece in self.pieces if piece.kind == DATA)
 
+    @property
+    def bytes(self) -> int:
+        """Bytes that are here and were not delivered: held, or the packet's own."""
+        return self.held_bytes + (len(self.fresh) if self.fresh is not None else 0)
+
     # --- where things lie -----------------------------------------------------------------------------------
 
     def begin(self, meta: int, anew: bool) -> None:
@@ -242,8 +247,8 @@ class Sequence:
 
     # --- insert ---------------------------------------------------------------------------------------------
 
-    def room(self, position: int, data: Bytes) -> bool:
-        """Whether `data` can be inserted within the limits.
+    def room(self, position: int, data: Bytes, units: int) -> bool:
+        """Whether `data` with `units` of sequence space can be inserted within the limits.
 
         What is in order while nothing waits always can: it leaves with what it frees. So can what was
         delivered before.
@@ -251,7 +256,7 @@ class Sequence:
         captured, rules = len(data[0]), self.rules
         if self.delivered == self.next and signed(position - self.next) <= 0:
             return True
-        if signed(position + captured - self.delivered) <= 0:
+        if not units or signed(position + captured - self.delivered) <= 0:
             return True
         return self.held_bytes + captured <= rules.limit and len(self.pieces) < rules.limit_pieces
 
@@ -450,6 +455,15 @@ class Sequence:
         self._pass(length)
         self.next = self.delivered
         self._advance()
+        return gap
+
+    def skip_to(self, position: int) -> Gap | None:
+        """Give up all that is missing before `position`; None when that is nothing, or something is held."""
+        if self.delivered != self.next or self.pieces or signed(position - self.next) <= 0:
+            return None
+        gap = Gap(self._offset(self.next), (position - self.next) & MASK, False)
+        self._pass(gap.length)
+        self.next = self.delivered
         return gap
 
     # --- records --------------------------------------------------------------------------------------------

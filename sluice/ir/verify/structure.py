@@ -28,7 +28,7 @@ PLACES: dict[type[Instruction], tuple[str, ...]] = {
     EndInst: (MAIN,),
     Drain: (MAIN, END),
     NextLayer: (MAIN, DRAIN),
-    LoseMessages: (DRAIN,),
+    LoseMessages: (MAIN, DRAIN),
 }
 
 

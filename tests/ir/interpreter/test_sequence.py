@@ -431,7 +431,7 @@ def test_a_hole_is_given_up_to_the_next_record() -> None:
 
 def test_limits() -> None:
     def room(sequence: Sequence, position: int, size: int) -> bool:
-        return sequence.room(position, (bytes(size), size))
+        return sequence.room(position, (bytes(size), size), size)
 
     sequence = Sequence(replace(LINEAR, limit=10, limit_pieces=2, limit_records=2))
     assert room(sequence, 0, 1000)  # in order, and nothing waits
@@ -441,6 +441,11 @@ def test_limits() -> None:
     assert room(sequence, 20, 5) and not room(sequence, 20, 6)
     put(sequence, 20, b"f")
     assert not room(sequence, 30, 1)  # two pieces
+    assert sequence.room(30, (b"", 0), 0)  # nothing to hold
+    assert sequence.skip_to(30) is None  # something is held
+    sequence.clear()
+    assert sequence.skip_to(0) is None
+    assert sequence.skip_to(30) == (0, 30, False) and sequence.skip_to(30) is None
     sequence.clear()
     sequence.record(5, ())
     assert not sequence.full(7)

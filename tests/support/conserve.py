@@ -20,8 +20,8 @@ def check_conservation(program: Program, counters: Counters, held: bool = True) 
     """Assert it. `held`: whether the box may hold bytes yet.
 
     - In every layer: packets = the sum over their outcomes.
-    - In every table of layers with a sequence that buffers data (what one inserted another may deliver): bytes inserted = delivered + known already + no memory +
-      discarded + what is held yet, which is 0 when the box has finished.
+    - In every table of layers with a sequence that buffers data (what one inserted, another may deliver): bytes
+      inserted = delivered + known already + no memory + discarded + what is held yet: 0 when the box has finished.
     - At the bottom: packets of the box = those of the layers that packets enter by + of unknown link types.
     - Between layers: what is passed on arrives in a layer above or is too deep. What a sequence delivers
       without a packet of its own (at a gap, at the end) goes up too, and is not counted as passed: where a

@@ -9,6 +9,7 @@ from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Reg
 from sluice.ir.graph import Graph
 from sluice.ir.instruction import (
     Branch,
+    CloseMessages,
     Count,
     DestroyInst,
     Drain,
@@ -30,6 +31,7 @@ from sluice.ir.layer_state import (
     PROGRESS,
     REASON,
     REASON_NUMBER,
+    SDU_OFFSET,
     STORED,
     LayerState,
     Step,
@@ -78,7 +80,7 @@ def drain_graph(layer: LayerState) -> Graph:
         with out.when(cut, "cut by snap length"):
             out.assign(cause, Const(CAUSE_NUMBER["snaplen"]))
         if any(step.messages for step in layer.context.above):
-            out.emit(LoseMessages(SIDE))
+            out.emit(LoseMessages(SIDE, Binary("+", offset, length)))
         events.happens("gap", {"offset": offset, "length": length, "cause": cause})
         out.emit(Goto(loop))
         out.block(done)
@@ -105,7 +107,7 @@ def _pass_on(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None
 def pass_to(step: Step, out: GraphBuilder) -> None:
     """The SDU goes to a layer above, as it is or cut into messages."""
     if step.messages:
-        out.emit(NextMessages(step.target, SDU, SIDE))
+        out.emit(NextMessages(step.target, SDU, SIDE, SDU_OFFSET))
     else:
         out.emit(NextLayer(step.target, SDU))
 
@@ -130,6 +132,10 @@ def end_graph(layer: LayerState) -> Graph:
                 out.assign(cause, Const(CAUSE_NUMBER["timeout"]))
             for side in range(layer.sides):
                 out.emit(Drain(PROGRESS, Const(side), cause, 1))
+        for step in layer.context.above:
+            if step.messages:
+                for side in range(layer.sides):
+                    out.emit(CloseMessages(step.target, Const(side)))
         if layer.wanted("end"):
             with out.when(STORED, "stored"):
                 events.happens("end", {"reason": REASON})

@@ -25,6 +25,7 @@ from sluice.ir.layer_state import (
     IN_ORDER,
     INSERTED,
     REASON_NUMBER,
+    SDU_OFFSET,
     SEQ_DATA,
     TIMEOUT,
     LayerContext,
@@ -213,8 +214,13 @@ class _MainBuilder:
     def __init__(self, layer: LayerState) -> None:
         self.layer = layer
         self.scope: Scope = layer.scope
-        self.out = GraphBuilder(layer.context.name, (UNIT,))
+        self.out = GraphBuilder(layer.context.name, (UNIT, SIDE) if self._side_of_stream else (UNIT,))
         self.events = EventBuilder(layer, self.out, self.scope)
+
+    @property
+    def _side_of_stream(self) -> bool:
+        """Whether the sender is that of the stream that the messages are cut from: no instance tells another."""
+        return self.layer.prototype.framing is not None and not self.layer.has_instance
 
     def build(self) -> Graph:
         """The whole graph."""
@@ -227,8 +233,11 @@ class _MainBuilder:
                         malformed = out.end_block("malformed:" + requirement.reason)
                         out.unless(self.scope.number(requirement.condition), "required", malformed)
             out.assign(CREATED, ZERO)
-            out.assign(SIDE, ZERO)
+            if not self._side_of_stream:
+                out.assign(SIDE, ZERO)
             out.assign(ASSEMBLED, ZERO)
+            if any(step.messages for step in layer.context.above):
+                out.assign(SDU_OFFSET, ZERO)
             self.events.clear_data()
             if layer.has_instance:
                 self._instance()

@@ -181,7 +181,13 @@ static inline const struct sl_field_info *sl_layer_field(const struct sl_layer_i
     return NULL;
 }
 
-/* A figure of a function, for the summary; the name must outlive the box. */
+/* A function could not do its work: the run goes on, and fails in the end with the first such text. */
+static inline void sl_fail(struct sl_box *box, const char *what, const char *why) {
+    if (!box->failure[0])
+        snprintf(box->failure, sizeof box->failure, "%s: %s", what, why);
+}
+
+/* A figure of a function, for the summary; the name must outlive the box. One name more than a box keeps is a failure. */
 static inline void sl_report(struct sl_box *box, const char *name, uint64_t value) {
     for (uint32_t i = 0; i < box->report_count; i++)
         if (strcmp(box->reports[i].name, name) == 0) {
@@ -190,12 +196,8 @@ static inline void sl_report(struct sl_box *box, const char *name, uint64_t valu
         }
     if (box->report_count < sizeof box->reports / sizeof *box->reports)
         box->reports[box->report_count++] = (struct sl_report){name, value};
-}
-
-/* A function could not do its work: the run goes on, and fails in the end with the first such text. */
-static inline void sl_fail(struct sl_box *box, const char *what, const char *why) {
-    if (!box->failure[0])
-        snprintf(box->failure, sizeof box->failure, "%s: %s", what, why);
+    else
+        sl_fail(box, name, "there is no room for so many figures, a box keeps 64");
 }
 
 /* --- used by generated code --- */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -94,12 +95,17 @@ def packet(data: bytes, at: int = 0, src: int = NEAR, dst: int = FAR, kind: int 
     return Packet(bytes([src, dst, kind]) + at.to_bytes(4, "big") + data, second * SECOND)
 
 
-def seen(stack: CompiledStack, packets: list[Packet], *names: str, layer: str = "*") -> list[Seen]:
+def seen(stack: CompiledStack, packets: list[Packet], *names: str) -> list[Seen]:
     """The events of some names, the interpreter agreeing."""
     assert_same(stack, packets, SETTINGS)
+    return run(stack, packets, SETTINGS, *names)
+
+
+def run(stack: CompiledStack, packets: list[Packet], settings: Settings, *names: str) -> list[Seen]:
+    """The same of compiled code alone."""
     found: list[Seen] = []
-    handlers = [(layer, name, found.append) for name in names]
-    with Box(stack, SETTINGS, [PythonFunction("f", handlers, [])]) as box:
+    handlers = [("*", name, found.append) for name in names]
+    with Box(stack, settings, [PythonFunction("f", handlers, [])]) as box:
         for one in packets:
             box.packet(one.data, one.time, one.link_type, one.length)
         box.finish()
@@ -172,6 +178,16 @@ def test_an_unfinished_message_is_told_at_the_end(stack: CompiledStack, part: by
     assert lost(stack, packets) == [(1, FAR, 1, 4, len(part), "close")]
     names = [(e.name, e.instance) for e in seen(stack, packets, "lost", "end")]
     assert names.index(("lost", 1)) < names.index(("end", 1))
+
+
+def test_no_memory_for_a_part_is_a_loss(stack: CompiledStack) -> None:
+    """It is told when the next bytes come. The interpreter has all the memory it wants."""
+    packets = [packet(message(b"one") + message(bytes(90))[:80]), packet(message(bytes(90))[80:] + message(b"two"), 85)]
+    none = dataclasses.replace(SETTINGS, memory=64)
+    found = run(stack, packets, none, "lost", "whole")
+    assert [(e.offset, e.length, e.cause) for e in found if e.name == "lost"] == [(5, 80, "limit")]
+    assert [e.body for e in found if e.name == "whole"] == [b"one", b"two"]
+    assert [(e.offset, e.length, e.cause) for e in run(stack, packets[:1], none, "lost")] == [(5, 80, "limit")]
 
 
 def test_whole_messages_lose_nothing(stack: CompiledStack) -> None:

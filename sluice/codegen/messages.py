@@ -9,7 +9,6 @@ def messages_functions(w: LayerWriter) -> list[str]:
     """They cut what a stream brings into messages for this layer, and end it."""
     word = w.word
     head, close_head = messages_heads(word)
-    deep = w.names.counters.add("box", "too deep")
     lose = "sl_messages_lose(messages, &box->base.pool, "
     return [
         "",
@@ -54,10 +53,7 @@ def messages_functions(w: LayerWriter) -> list[str]:
         "        messages->state = SL_MESSAGES_FOUND;",
         "        if (want > rest.captured)",
         "            break;",
-        f"        if (SL_LIKELY(box->base.depth < {w.names.program.depth}))",
-        f"            layer_{word}(box, sl_bytes_slice(rest, 0, want), stream);",
-        "        else",
-        "            " + deep,
+        f"        layer_{word}(box, sl_bytes_slice(rest, 0, want), stream);",
         "        rest = sl_bytes_slice(rest, want, UINT64_MAX);",
         "        want = 0;",
         "    }",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.codegen.expressions import emit
 from sluice.codegen.functions import callback_name, event_struct, listens
-from sluice.codegen.names import identifier, storage
+from sluice.codegen.names import identifier, storage, variable
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr
@@ -50,23 +50,34 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     return ["{", *("    " + line for line in out), "}"]
 
 
+@writes(ir.TooDeep)
+def too_deep(w: LayerWriter, i: ir.TooDeep) -> list[str]:
+    return [f"{variable(i.target)} = box->base.depth >= {w.names.program.depth};"]
+
+
 @writes(ir.NextLayer)
 def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
-    call = f"layer_{identifier(i.layer)}(box, {emit(i.sdu)});"
-    # also where layers lie in no loop: instances that end on the way nest further
-    deep = w.names.counters.add("box", "too deep")
-    return [
-        f"if (SL_LIKELY(box->base.depth < {w.names.program.depth}))",
-        "    " + call,
-        "else",
-        "    " + deep,
-    ]
+    return unless_deep(w, [f"layer_{identifier(i.layer)}(box, {emit(i.sdu)});"], [])
 
 
 @writes(ir.NextMessages)
 def next_messages(w: LayerWriter, i: ir.NextMessages) -> list[str]:
-    what = f"{messages_of(w, i.side)}, {emit(i.offset)}, {emit(i.sdu)}"
-    return [f"messages_{identifier(i.layer)}(box, {stream_of(w, i.side)}, {what});"]
+    messages, offset, sdu = messages_of(w, i.side), emit(i.offset), emit(i.sdu)
+    cut = f"messages_{identifier(i.layer)}(box, {stream_of(w, i.side)}, {messages}, {offset}, {sdu});"
+    return unless_deep(w, [cut], [f"sl_messages_gap({messages}, &box->base.pool, {offset} + {sdu}.captured);"])
+
+
+def unless_deep(w: LayerWriter, on: list[str], otherwise: list[str]) -> list[str]:
+    """Go on to the next layer, unless layers are nested too deep."""
+    # also where layers lie in no loop: instances that end on the way nest further
+    deep = [w.names.counters.add("box", "too deep"), *otherwise]
+    return [
+        f"if (SL_LIKELY(box->base.depth < {w.names.program.depth}))",
+        *("    " + line for line in on),
+        "else" if len(deep) == 1 else "else {",
+        *("    " + line for line in deep),
+        *([] if len(deep) == 1 else ["}"]),
+    ]
 
 
 @writes(ir.LoseMessages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_slots import recall_slots
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Reg
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Length, Reg
 from sluice.ir.graph import Graph
 from sluice.ir.instruction import (
     Branch,
@@ -19,6 +19,7 @@ from sluice.ir.instruction import (
     NextLayer,
     NextMessages,
     Return,
+    TooDeep,
     WaitingSeq,
 )
 from sluice.ir.layer_state import (
@@ -28,6 +29,7 @@ from sluice.ir.layer_state import (
     BUSY,
     CAUSE,
     CAUSE_NUMBER,
+    DROP_NUMBER,
     PROGRESS,
     REASON,
     REASON_NUMBER,
@@ -99,13 +101,19 @@ def _pass_on(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None
         out.assign(BUSY, ONE)
     for number, step in enumerate(layer.context.above):
         with out.when(Binary("==", ABOVE, Const(number + 1)), f"to {step.target}"):
-            pass_to(step, out)
+            pass_to(step, events)
     if layer.context.loops:
         out.assign(BUSY, was_busy)
 
 
-def pass_to(step: Step, out: GraphBuilder) -> None:
+def pass_to(step: Step, events: EventBuilder) -> None:
     """The SDU goes to a layer above, as it is or cut into messages."""
+    out = events.out
+    if events.layer.wanted("dropped"):
+        too_deep = Reg("local.too_deep", 1)
+        out.emit(TooDeep(too_deep))
+        with out.when(too_deep, "too deep"):
+            events.happens("dropped", {"length": Length(SDU), "reason": Const(DROP_NUMBER["too deep"])})
     if step.messages:
         out.emit(NextMessages(step.target, SDU, SIDE, SDU_OFFSET))
     else:

@@ -493,6 +493,13 @@ class Call(Instruction):
     values: tuple[Expr, ...] = read()
 
 
+@effects()
+class TooDeep(Instruction):
+    """Whether as many layers are nested as may be: what goes to the next one is counted, and goes no further."""
+
+    target: Reg = write()
+
+
 @effects(reads=(R.CONTEXT,), runs=True)
 class NextLayer(Instruction):
     """Run the graph of `layer` on `sdu`."""
@@ -503,7 +510,10 @@ class NextLayer(Instruction):
 
 @effects(reads=(R.CONTEXT,), runs=True, instance=True, sequence=True)
 class NextMessages(NextLayer):
-    """Cut what the side's stream brings at `offset` into messages, and run the graph of `layer` on each whole one."""
+    """Cut what the side's stream brings at `offset` into messages, and run the graph of `layer` on each whole one.
+
+    Where layers are nested too deep it is a gap in the stream.
+    """
 
     side: Expr = read()
     offset: Expr = read()

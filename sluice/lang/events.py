@@ -22,6 +22,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
     "gap": {"offset": NUMBER, "length": NUMBER, "cause": NUMBER},
     "end": {"reason": NUMBER},
     "lost": {"offset": NUMBER, "length": NUMBER, "cause": NUMBER},
+    "dropped": {"length": NUMBER, "reason": NUMBER},
 }
 """Built-in events and what each brings along:
 
@@ -30,7 +31,8 @@ of its payload on the wire. data: `bytes` were delivered at stream offset `offse
 `offset` were known already, `old` (empty when no longer kept) beside `new`. out_of_wnd: a packet lies outside
 the window of the sequence. gap: `length` bytes at `offset` were given up, for `cause` (see GAP_CAUSES). end:
 the instance ends, for `reason` (see END_REASONS). lost: from stream offset `offset` on the bytes make no message,
-for `cause` (see LOSS_CAUSES), `length` of them so far. Offsets count bytes from the first of the side's sequence,
+for `cause` (see LOSS_CAUSES), `length` of them so far. dropped: `length` bytes go no further up, for `reason` (see
+DROP_REASONS). Offsets count bytes from the first of the side's sequence,
 lengths are in bytes.
 """
 
@@ -47,10 +49,15 @@ END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
 accepts, no packet for its timeout, a restart transition, it made room for others, end of input, a limit (of a
 sequence that only counts whole)."""
 
+DROP_REASONS = ("too deep", "nested in itself")
+"""Why bytes go no further up, by the number that event `dropped` brings along: as many layers are nested as the
+stack allows, or the packet came out of the very instance that it belongs to."""
+
 NAMED_VALUES = {
     ("gap", "cause"): GAP_CAUSES,
     ("lost", "cause"): LOSS_CAUSES,
     ("end", "reason"): END_REASONS,
+    ("dropped", "reason"): DROP_REASONS,
 }
 """Values of built-in events that are numbers of names: by event and value the names."""
 

@@ -23,8 +23,10 @@ enum {
     SL_SLOT_FRESH = 0xfffffffe,   /* sl_instance.slot of an instance that is never stored */
 };
 
-/* Why an instance ended, and why bytes were given up: the numbers of END_REASONS and GAP_CAUSES in the language. */
+/* Why an instance ended, why bytes go no further up, and why they were given up: the numbers of END_REASONS,
+ * DROP_REASONS and GAP_CAUSES in the language. */
 enum sl_end_reason { SL_END_ACCEPT, SL_END_TIMEOUT, SL_END_REUSED, SL_END_EVICTED, SL_END_EOF, SL_END_LIMIT };
+enum sl_drop_reason { SL_DROP_TOO_DEEP, SL_DROP_NESTED_IN_ITSELF };
 enum sl_gap_cause { SL_GAP_LIMIT, SL_GAP_TIMEOUT, SL_GAP_CLOSE, SL_GAP_SNAPLEN };
 
 /* --- what is known of a layer when the stack is compiled --- */
@@ -141,6 +143,7 @@ struct sl_on_out_of_wnd { char nothing; };
 struct sl_on_gap { uint64_t offset, length, cause; };
 struct sl_on_end { uint64_t reason; };
 struct sl_on_lost { uint64_t offset, length, cause; };
+struct sl_on_dropped { uint64_t length, reason; };
 
 /* The instance's number, from 1 in order of creation; 0 where there is none. */
 static inline uint64_t sl_event_number(const struct sl_event *event) {

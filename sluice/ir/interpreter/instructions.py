@@ -459,13 +459,24 @@ def _call(call: ir.Call, compiler: Compiler) -> Operation:
     return operation
 
 
+@_for(ir.TooDeep)
+def _too_deep(instruction: ir.TooDeep, compiler: Compiler) -> Operation:
+    box, put = compiler.box, set_number(instruction.target)
+    return lambda frame: put(frame, frame.depth >= box.program.depth)
+
+
 @_for(ir.NextMessages)
 def _next_messages(following: ir.NextMessages, compiler: Compiler) -> Operation:
     box, name, sdu = compiler.box, following.layer, string(following.sdu)
     side, offset = number(following.side), number(following.offset)
 
     def operation(frame: Frame) -> None:
-        frame.current.messages[side(frame)].take(sdu(frame)[0], offset(frame), _taker(box, name, frame, side(frame)))
+        messages, data, at = frame.current.messages[side(frame)], sdu(frame)[0], offset(frame)
+        if frame.depth >= box.program.depth:
+            box.too_deep += 1
+            messages.gap(at + len(data))
+        else:
+            messages.take(data, at, _taker(box, name, frame, side(frame)))
 
     return operation
 

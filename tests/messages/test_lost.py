@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,30 @@ def test_the_layer_that_took_the_messages_is_told() -> None:
     packets = [packet(message(b"abc")[:3]), packet(message(b"defg")[:4], 0, FAR, NEAR)]
     events = seen(split, packets, "lost")
     assert [(e.layer, e.side, e.length) for e in events] == [("requests", 0, 3), ("answers", 1, 4)]
+
+
+def test_any_packets(stack: CompiledStack) -> None:
+    """Holes, cuts, ends, restarts, rubbish: both agree, and losses of a stream do not overlap."""
+    assert stack.compiled.messages == ""
+    rnd = random.Random(1)
+    for _ in range(20):
+        stream = b"".join(rnd.choice([message(bytes(rnd.randrange(40))), rnd.randbytes(3)]) for _ in range(60))
+        packets: list[Packet] = []
+        at = 0
+        for _ in range(100):
+            at = min(at + rnd.choice([0, 0, 0, 7]), len(stream))
+            data = stream[at : at + rnd.randrange(30)]
+            at += len(data)
+            src, dst = rnd.choice([(NEAR, FAR), (NEAR, FAR), (FAR, NEAR), (3, 4), (rnd.randrange(99), 5)])
+            kind = rnd.choices([DATA, FIRST, LAST], [20, 1, 1])[0]
+            one = packet(data, at - len(data), src, dst, kind, len(packets))
+            kept = len(one.data) - rnd.choice([0, 0, 0, 0, 0, min(5, len(data))])
+            packets.append(Packet(one.data[:kept], one.time, 1, len(one.data)))
+        behind: dict[tuple[int, int], int] = {}
+        for event in seen(stack, packets, "lost"):
+            who = event.instance, event.side
+            assert event.offset >= behind.get(who, 0)
+            behind[who] = event.offset + event.length
 
 
 IN_C = """

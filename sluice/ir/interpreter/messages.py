@@ -45,7 +45,7 @@ class Messages:
 
     def gap(self, end: int) -> None:
         """Bytes of the stream, up to offset `end`, do not come."""
-        self.seen = end
+        self.seen = max(end, self.begin)
         self.lose(GAP)
 
     def lose(self, cause: int) -> None:

@@ -79,7 +79,7 @@ def function_states(table: Table, functions: Functions) -> list[str]:
         if function.state and any(
             hook.layer in ("*", layer.name, layer.layer, layer.prototype)
             for hook in function.hooks
-            for layer in table.layers
+            for layer in [*table.layers, *table.takers]
         ):
             found.append(function.name)
     return found

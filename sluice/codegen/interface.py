@@ -135,10 +135,12 @@ def _process(names: StackNames) -> list[str]:
     ]
     default = names.counters.add("box", "unknown link type")
     for link_type, name in names.program.roots:
+        stream = ", (struct sl_stream){0}" if names.program.layers[name].frame is not None else ""
+        enter = f"layer_{identifier(name)}(box, unit{stream});"
         if link_type is None:
-            default = f"layer_{identifier(name)}(box, unit);"
+            default = enter
         else:
-            out.append(f"        case {link_type}: layer_{identifier(name)}(box, unit); break;")
+            out.append(f"        case {link_type}: {enter} break;")
     return [*out, f"        default: {default}", "        }", "    }", "}"]
 
 

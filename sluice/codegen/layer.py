@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.codegen import header, instance, outside, sequence
-from sluice.codegen.messages import messages_function
+from sluice.codegen.messages import messages_functions
 from sluice.codegen.writer import Counters, LayerWriter, StackNames
 
 INSTRUCTIONS = (header, instance, sequence, outside)
@@ -13,7 +13,7 @@ INSTRUCTIONS = (header, instance, sequence, outside)
 def layer_text(writer: LayerWriter) -> list[str]:
     """All functions of a layer."""
     out = writer.functions()
-    return out + messages_function(writer) if writer.layer.frame is not None else out
+    return out + messages_functions(writer) if writer.layer.frame is not None else out
 
 
 __all__ = ["INSTRUCTIONS", "Counters", "LayerWriter", "StackNames", "layer_text"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluice.codegen.names import identifier, member, storage
 from sluice.ir.expression import Reg
@@ -39,7 +39,10 @@ def key_words(parts: tuple[KeyPart, ...]) -> tuple[list[KeyWord], int]:
 
 @dataclass
 class Table:
-    """A table: the layers that share it, the fields of its instances."""
+    """A table: the layers that share it, the fields of its instances.
+
+    `takers` are layers that take messages from the streams of its instances: their events tell these.
+    """
 
     name: str
     layers: list[LayerProgram]
@@ -48,6 +51,7 @@ class Table:
     half: int
     parts: list[KeyWord]
     sides: int
+    takers: list[LayerProgram] = field(default_factory=lambda: [])
 
     @property
     def messages(self) -> bool:
@@ -90,6 +94,8 @@ def tables(program: Program) -> dict[str, Table]:
             table = Table(instance.table, [], [], instance.oriented, half, parts, instance.sides)
             found[instance.table] = table
         table.layers.append(layer)
+        above = [program.layers[name] for name in layer.above]
+        table.takers += [taker for taker in above if taker.frame is not None and taker not in table.takers]
         known = {reg.name for reg, _ in table.fields}
         table.fields += [(reg, init) for reg, init in instance.fields if reg.name not in known]
     return found

@@ -1,22 +1,24 @@
-"""The C function that cuts a stream into messages; sluice/runtime/messages.h keeps what is not whole."""
+"""The C functions that cut a stream into messages and end it; sluice/runtime/messages.h keeps what is not whole."""
 
 from __future__ import annotations
 
-from sluice.codegen.writer import LayerWriter
+from sluice.codegen.writer import LayerWriter, messages_heads
 
 
-def messages_function(w: LayerWriter) -> list[str]:
-    """Cuts what a stream brings into messages for this layer."""
+def messages_functions(w: LayerWriter) -> list[str]:
+    """They cut what a stream brings into messages for this layer, and end it."""
     word = w.word
-    deep = w.names.counters.add("box", "too deep")
+    head, close_head = messages_heads(word)
     lose = "sl_messages_lose(messages, &box->base.pool, "
     return [
         "",
         "/* What the stream of one side brings, message by message; what is not whole is kept. */",
-        f"static void messages_{word}(struct sl_stack_box *box, struct sl_messages *messages, sl_bytes sdu)",
+        head,
         "{",
         "    if (messages->state == SL_MESSAGES_OVER)",
         "        return;",
+        f"    messages->taker = {w.index + 1};",
+        "    messages->seen = offset + sdu.captured;",
         "    if (messages->used && messages->used + sdu.captured < messages->want) {",
         "        if (!sl_messages_keep(messages, &box->base.pool, sdu))",
         f"            {lose}SL_LOSS_LIMIT);",
@@ -29,7 +31,9 @@ def messages_function(w: LayerWriter) -> list[str]:
         "    uint64_t want = 0;",
         "    while (rest.captured) {",
         "        if (messages->state == SL_MESSAGES_LOST) {",
-        f"            lost_{word}(box, (sl_bytes){{0}}, messages->cause);",
+        "            uint64_t lost = messages->seen - rest.captured;",
+        "            lost = lost > messages->begin ? lost - messages->begin : 0;",
+        f"            lost_{word}(box, (sl_bytes){{0}}, stream, messages->begin, lost, messages->cause);",
         f"            messages->state = {'SL_MESSAGES_SEARCHING' if w.layer.resyncs else 'SL_MESSAGES_OVER'};",
         *([] if w.layer.resyncs else ["            return;"]),
         "        }",
@@ -39,23 +43,32 @@ def messages_function(w: LayerWriter) -> list[str]:
         "        if (want >= SL_MESSAGE_TOO_LONG) {",
         "            if (messages->state == SL_MESSAGES_SEARCHING)",
         "                rest = sl_bytes_slice(rest, 1, UINT64_MAX);",
-        "            else",
+        "            else {",
+        "                messages->begin = messages->seen - rest.captured;",
         f"                {lose}want == SL_MESSAGE_TOO_LONG ? SL_LOSS_LIMIT : SL_LOSS_MALFORMED);",
+        "            }",
         "            want = 0;",
         "            continue;",
         "        }",
         "        messages->state = SL_MESSAGES_FOUND;",
         "        if (want > rest.captured)",
         "            break;",
-        f"        if (SL_LIKELY(box->base.depth < {w.names.program.depth}))",
-        f"            layer_{word}(box, sl_bytes_slice(rest, 0, want));",
-        "        else",
-        "            " + deep,
+        f"        layer_{word}(box, sl_bytes_slice(rest, 0, want), stream);",
         "        rest = sl_bytes_slice(rest, want, UINT64_MAX);",
         "        want = 0;",
         "    }",
         "    messages->want = (uint32_t)want;",
+        "    if (messages->state != SL_MESSAGES_LOST)",
+        "        messages->begin = messages->seen - rest.captured;",
         "    if (rest.captured && !sl_messages_keep(messages, &box->base.pool, rest))",
         f"        {lose}SL_LOSS_LIMIT);",
+        "}",
+        "",
+        "/* The stream of one side ends. */",
+        close_head,
+        "{",
+        f"    if (sl_messages_close(messages, &box->base.pool, {w.index}))",
+        f"        lost_{word}(box, (sl_bytes){{0}}, stream, messages->begin, messages->seen - messages->begin,",
+        "            messages->cause);",
         "}",
     ]

@@ -11,7 +11,7 @@ C_WORDS = frozenset(
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true
     false""".split()
 )
-_OURS = frozenset("box inst unit fresh key hash flip instance layer event".split())
+_OURS = frozenset("box inst unit fresh key hash flip instance layer event stream".split())
 
 
 def identifier(name: str) -> str:

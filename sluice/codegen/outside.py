@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from sluice.codegen.expressions import emit
 from sluice.codegen.functions import callback_name, event_struct, listens
-from sluice.codegen.names import identifier, storage
+from sluice.codegen.names import identifier, storage, variable
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr
 
 
 def instance_pointer(w: LayerWriter) -> str:
-    if w.table is None or w.kind in ("frame", "lost"):
-        return "NULL"
+    assert w.table is not None
     return "inst->head.slot == SL_SLOT_FRESH ? NULL : &inst->head" if w.may_be_fresh else "&inst->head"
 
 
@@ -28,14 +27,20 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     if any(listens(h, layer.name, layer.layer, layer.prototype, i.event) for h in w.names.functions.python):
         if (layer.name, i.event) not in w.names.events:
             w.names.events.append((layer.name, i.event))
-        calls.append(f"record_{w.word}_{identifier(i.event)}(box, &event, &data);")
+        calls.append(f"record_{w.word}_{identifier(i.event)}(&event, &data);")
     weak = [f"{callback_name(w.names.program, layer, i.event)}(&data);"] if shape.callback and w.names.weak else []
     if not calls and not weak:
         return []
     values: list[str] = []
     for value, (_, bits) in zip(i.values, shape.fields, strict=True):
         values.append(emit(value) if bits in (0, 64) else f"(uint{8 * storage(bits)}_t)({emit(value)})")
-    where = f"{{&box->base, &layers[{w.index}], {instance_pointer(w)}, (uint32_t){_tight(emit(i.side))}}}"
+    side = f"(uint32_t){_tight(emit(i.side))}"
+    if w.kind != "lost" and w.table is not None:
+        where = f"{{&box->base, &layers[{w.index}], {instance_pointer(w)}, {side}, &layers[{w.index}]}}"
+    elif layer.frame is not None:
+        where = f"{{&box->base, &layers[{w.index}], stream.instance, {side}, stream.owner}}"
+    else:
+        where = f"{{&box->base, &layers[{w.index}], NULL, {side}, &layers[{w.index}]}}"
     out = [
         *([f"struct sl_event event = {where};"] if calls else []),
         f"{event_struct(shape)} data = {{{', '.join(values) or '0'}}};",
@@ -45,27 +50,48 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     return ["{", *("    " + line for line in out), "}"]
 
 
+@writes(ir.TooDeep)
+def too_deep(w: LayerWriter, i: ir.TooDeep) -> list[str]:
+    return [f"{variable(i.target)} = box->base.depth >= {w.names.program.depth};"]
+
+
 @writes(ir.NextLayer)
 def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
-    call = f"layer_{identifier(i.layer)}(box, {emit(i.sdu)});"
-    # also where layers lie in no loop: instances that end on the way nest further
-    deep = w.names.counters.add("box", "too deep")
-    return [
-        f"if (SL_LIKELY(box->base.depth < {w.names.program.depth}))",
-        "    " + call,
-        "else",
-        "    " + deep,
-    ]
+    return unless_deep(w, [f"layer_{identifier(i.layer)}(box, {emit(i.sdu)});"], [])
 
 
 @writes(ir.NextMessages)
 def next_messages(w: LayerWriter, i: ir.NextMessages) -> list[str]:
-    return [f"messages_{identifier(i.layer)}(box, {messages_of(w, i.side)}, {emit(i.sdu)});"]
+    messages, offset, sdu = messages_of(w, i.side), emit(i.offset), emit(i.sdu)
+    cut = f"messages_{identifier(i.layer)}(box, {stream_of(w, i.side)}, {messages}, {offset}, {sdu});"
+    return unless_deep(w, [cut], [f"sl_messages_gap({messages}, &box->base.pool, {offset} + {sdu}.captured);"])
+
+
+def unless_deep(w: LayerWriter, on: list[str], otherwise: list[str]) -> list[str]:
+    """Go on to the next layer, unless layers are nested too deep."""
+    # also where layers lie in no loop: instances that end on the way nest further
+    deep = [w.names.counters.add("box", "too deep"), *otherwise]
+    return [
+        f"if (SL_LIKELY(box->base.depth < {w.names.program.depth}))",
+        *("    " + line for line in on),
+        "else" if len(deep) == 1 else "else {",
+        *("    " + line for line in deep),
+        *([] if len(deep) == 1 else ["}"]),
+    ]
 
 
 @writes(ir.LoseMessages)
 def lose_messages(w: LayerWriter, i: ir.LoseMessages) -> list[str]:
-    return [f"sl_messages_lose({messages_of(w, i.side)}, &box->base.pool, SL_LOSS_GAP);"]
+    return [f"sl_messages_gap({messages_of(w, i.side)}, &box->base.pool, {emit(i.end)});"]
+
+
+@writes(ir.CloseMessages)
+def close_messages(w: LayerWriter, i: ir.CloseMessages) -> list[str]:
+    return [f"close_{identifier(i.layer)}(box, {stream_of(w, i.side)}, {messages_of(w, i.side)});"]
+
+
+def stream_of(w: LayerWriter, side: Expr) -> str:
+    return f"(struct sl_stream){{&layers[{w.index}], {instance_pointer(w)}, (uint32_t){_tight(emit(side))}}}"
 
 
 def messages_of(w: LayerWriter, side: Expr) -> str:

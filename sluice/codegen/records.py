@@ -23,37 +23,17 @@ def records(names: StackNames) -> list[str]:
 
 
 def _record(names: StackNames, layer: LayerProgram, name: str, shape: EventShape, number: int) -> list[str]:
-    words = names.tables[layer.instance.table].words if layer.instance is not None else 0
     members = [(_field_member(shape, n), bits) for n, bits in shape.fields]
-    size = " + ".join(
-        [f"sizeof(struct sl_record_head) + {8 * words + 8 * (1 if words else 0)}"]
-        + [f"sl_record_bytes(data->{n})" if bits == 0 else "8" for n, bits in members]
-    )
+    size = " + ".join(f"sl_record_bytes(data->{n})" if bits == 0 else "8" for n, bits in members)
     out = [
         "",
-        f"SL_UNUSED static void record_{identifier(layer.name)}_{identifier(name)}(struct sl_stack_box *box,",
-        f"    const struct sl_event *event, SL_UNUSED const {event_struct(shape)} *data)",
+        f"SL_UNUSED static void record_{identifier(layer.name)}_{identifier(name)}(const struct sl_event *event,",
+        f"    SL_UNUSED const {event_struct(shape)} *data)",
         "{",
-        f"    size_t size = {size};",
-        "    uint8_t *at = sl_batch_take(&box->base.batch, size);",
+        f"    uint8_t *at = sl_record_begin(event, {number}, {size or 0});",
         "    if (!at)",
         "        return;",
-        f"    struct sl_record_head head = {{(uint32_t)size, {number}, (uint16_t)event->side, sl_event_number(event),",
-        "                                  box->base.time, box->base.number};",
-        "    memcpy(at, &head, sizeof head);",
-        "    at += sizeof head;",
     ]
-    if words:
-        out += [
-            "    uint64_t swapped = 0;",
-            "    if (event->instance) {",
-            f"        memcpy(at, sl_instance_key(event->instance), {8 * words});",
-            "        swapped = *((const uint8_t *)event->instance + event->layer->swapped_offset);",
-            "    } else {",
-            f"        memset(at, 0, {8 * words});",
-            "    }",
-            f"    at = sl_record_number(at + {8 * words}, swapped);",
-        ]
     for n, bits in members:
         out.append(f"    at = sl_record_{'put' if bits == 0 else 'number'}(at, data->{n});")
     return [*out, "    (void)at;", "}"]

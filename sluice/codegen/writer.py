@@ -17,6 +17,7 @@ from sluice.codegen.structure import Structure
 from sluice.ir import instruction as ir
 from sluice.ir.expression import ZERO, Binary, Const, Expr
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.scope import SIDE
 
 
 @dataclass
@@ -76,7 +77,7 @@ class LayerWriter:
     def prototypes(self) -> list[str]:
         """Declarations of the layer's functions."""
         # unused: where passes found that no packet comes to it
-        out = [f"SL_UNUSED static void layer_{self.word}(struct sl_stack_box *box, sl_bytes unit);"]
+        out = [f"SL_UNUSED {self._main_head()};"]
         if self.layer.drain is not None:
             out.append(self._drain_head() + ";")
         if self.layer.end is not None:
@@ -85,11 +86,20 @@ class LayerWriter:
             out.append(
                 f"static uint64_t frame_{self.word}(struct sl_stack_box *box, sl_bytes unit, uint64_t searching);"
             )
-            out.append(f"static uint64_t lost_{self.word}(struct sl_stack_box *box, sl_bytes unit, uint64_t cause);")
-            out.append(
-                f"static void messages_{self.word}(struct sl_stack_box *box, struct sl_messages *messages, sl_bytes sdu);"
-            )
+            out.append(self._lost_head() + ";")
+            out += [head + ";" for head in messages_heads(self.word)]
         return out
+
+    def _main_head(self) -> str:
+        stream = ", SL_UNUSED struct sl_stream stream" if self.layer.frame is not None else ""
+        return f"static void layer_{self.word}(struct sl_stack_box *box, sl_bytes unit{stream})"
+
+    def _lost_head(self) -> str:
+        return (
+            f"SL_COLD uint64_t lost_{self.word}(struct sl_stack_box *box, SL_UNUSED sl_bytes unit, "
+            "SL_UNUSED struct sl_stream stream, SL_UNUSED uint64_t offset, SL_UNUSED uint64_t length, "
+            "SL_UNUSED uint64_t cause)"
+        )
 
     def _drain_head(self) -> str:
         assert self.table is not None
@@ -112,11 +122,8 @@ class LayerWriter:
         if self.layer.frame is not None and self.layer.lost is not None:
             head = f"static uint64_t frame_{self.word}(SL_UNUSED struct sl_stack_box *box, sl_bytes unit, SL_UNUSED uint64_t searching)"
             out += self._function(self.layer.frame, head, "frame")
-            head = f"SL_COLD uint64_t lost_{self.word}(struct sl_stack_box *box, SL_UNUSED sl_bytes unit, SL_UNUSED uint64_t cause)"
-            out += self._function(self.layer.lost, head, "lost")
-        out += self._function(
-            self.layer.main, f"static void layer_{self.word}(struct sl_stack_box *box, sl_bytes unit)", "main"
-        )
+            out += self._function(self.layer.lost, self._lost_head(), "lost")
+        out += self._function(self.layer.main, self._main_head(), "main")
         return out
 
     def _function(self, graph: Graph, head: str, kind: str) -> list[str]:
@@ -135,6 +142,8 @@ class LayerWriter:
         out += ["    " + text for text in self._locals(graph)]
         if kind == "end":
             out.append("    SL_UNUSED uint64_t stored = inst->head.slot != SL_SLOT_FRESH;")
+        if kind in ("main", "lost") and SIDE in graph.parameters:
+            out.append("    SL_UNUSED uint64_t side = stream.side;")
         if kind == "main":
             out.append(f"    box->base.path[box->base.depth++] = {self.index};")
             out.append("    " + self.count("packets"))
@@ -225,6 +234,15 @@ class LayerWriter:
                 return ["return;"] if self.kind == "end" else [f"return {emit(result)};"]
             case _:
                 return []
+
+
+def messages_heads(word: str) -> list[str]:
+    """Heads of the functions that cut a stream into messages for a layer, and that end it."""
+    box = "struct sl_stack_box *box, struct sl_stream stream, struct sl_messages *messages"
+    return [
+        f"static void messages_{word}({box}, uint64_t offset, sl_bytes sdu)",
+        f"SL_COLD void close_{word}({box})",
+    ]
 
 
 _Writer = TypeVar("_Writer", bound=Callable[..., list[str]])

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.codegen.layout import KeyWord, key_words
-from sluice.ir.graph import EventShape, LayerProgram, Program
-from sluice.lang.events import END_REASONS, GAP_CAUSES, LOSS_CAUSES
+from sluice.ir.graph import EventShape, Program
+from sluice.lang.events import NAMED_VALUES
 
-_HEAD = struct.Struct("<IHHQQQ")
+_HEAD = struct.Struct("<IHBBIIQQQ")
 _NUMBER = struct.Struct("<Q")
 _LENGTHS = struct.Struct("<II")
 
@@ -33,6 +33,8 @@ class Seen:
     sent by the active side, 1 by the passive. time: of the packet, nanoseconds since 1970. packet: its number in the
     capture. values: what the event brings along, also readable as attributes. key: the instance's selector by name,
     sender first.
+
+    Of a layer that takes messages and has no instances of its own, instance, side and key are the stream's.
     """
 
     layer: str
@@ -56,47 +58,67 @@ class Decoder:
     """Reads batches that compiled code wrote."""
 
     def __init__(self, program: Program, events: list[tuple[str, str]]) -> None:
-        self.shapes: list[tuple[LayerProgram, EventShape, list[KeyWord], int]] = []
-        for layer_name, event in events:
-            layer = program.layers[layer_name]
+        self.shapes: list[tuple[str, EventShape]] = [
+            (layer, program.layers[layer].events[event]) for layer, event in events
+        ]
+        self.keys: list[tuple[list[KeyWord], int, bool]] = []
+        for layer in program.layers.values():
             parts, half = key_words(layer.instance.key) if layer.instance is not None else ([], 0)
-            self.shapes.append((layer, layer.events[event], parts, half))
+            self.keys.append((parts, half, layer.instance is not None and layer.instance.oriented))
 
     def decode(self, batch: bytes) -> Iterator[Seen]:
         """The events of a batch."""
         at = 0
         while at < len(batch):
-            size, number, side, instance, time, packet = _HEAD.unpack_from(batch, at)
-            yield self._one(batch, at + _HEAD.size, number, side, instance, time, packet)
+            size, *head = _HEAD.unpack_from(batch, at)
+            yield self._seen(batch, at + _HEAD.size, *head)
             at += size
 
-    def _one(self, batch: bytes, at: int, number: int, side: int, instance: int, time: int, packet: int) -> Seen:
-        layer, shape, parts, half = self.shapes[number]
-        key: dict[str, Any] = {}
-        if layer.instance is not None:
-            halves = 2 if layer.instance.oriented else 1
-            words = struct.unpack_from(f"<{half * halves}Q", batch, at)
-            (swapped,) = _NUMBER.unpack_from(batch, at + 8 * half * halves)
-            at += 8 * half * halves + 8
-            if instance:
-                sender = ((side ^ swapped) & 1) if halves == 2 else 0
-                key = _key(parts, words[sender * half :][:half], reverse=False)
-                if halves == 2:
-                    key.update(_key(parts, words[(1 - sender) * half :][:half], reverse=True))
-        values: dict[str, Any] = {}
-        for name, bits in shape.fields:
-            if bits == 0:
-                captured, _ = _LENGTHS.unpack_from(batch, at)
-                values[name] = batch[at + 8 : at + 8 + captured]
-                at += 8 + (captured + 7) // 8 * 8
-            else:
-                values[name] = _NUMBER.unpack_from(batch, at)[0]
-                at += 8
-        if not shape.callback and "cause" in values:
-            values["cause"] = (LOSS_CAUSES if shape.name == "lost" else GAP_CAUSES)[values["cause"]]
-        if not shape.callback and "reason" in values:
-            values["reason"] = END_REASONS[values["reason"]]
-        return Seen(layer.name, shape.name, instance, side, time, packet, values, key)
+    def _seen(
+        self,
+        batch: bytes,
+        at: int,
+        number: int,
+        side: int,
+        swapped: int,
+        owner: int,
+        words: int,
+        instance: int,
+        time: int,
+        packet: int,
+    ) -> Seen:
+        """The event whose key and values begin at position `at`, from what stands in its head."""
+        layer, shape = self.shapes[number]
+        key = self._key(struct.unpack_from(f"<{words}Q", batch, at), owner, side, swapped)
+        return Seen(layer, shape.name, instance, side, time, packet, _values(shape, batch, at + 8 * words), key)
+
+    def _key(self, words: tuple[int, ...], owner: int, side: int, swapped: int) -> dict[str, Any]:
+        """The key of an instance of layer number `owner`; no words where there is no instance."""
+        if not words:
+            return {}
+        parts, half, oriented = self.keys[owner]
+        if not oriented:
+            return _key(parts, words, reverse=False)
+        sender = (side ^ swapped) & 1
+        key = _key(parts, words[sender * half :][:half], reverse=False)
+        return key | _key(parts, words[(1 - sender) * half :][:half], reverse=True)
+
+
+def _values(shape: EventShape, batch: bytes, at: int) -> dict[str, Any]:
+    """What an event brings along, from position `at`."""
+    values: dict[str, Any] = {}
+    for name, bits in shape.fields:
+        if bits == 0:
+            captured, _ = _LENGTHS.unpack_from(batch, at)
+            values[name] = batch[at + 8 : at + 8 + captured]
+            at += 8 + (captured + 7) // 8 * 8
+        else:
+            values[name] = _NUMBER.unpack_from(batch, at)[0]
+            at += 8
+        names = NAMED_VALUES.get((shape.name, name)) if not shape.callback else None
+        if names is not None:
+            values[name] = names[values[name]]
+    return values
 
 
 def _key(parts: list[KeyWord], words: tuple[int, ...], reverse: bool) -> dict[str, Any]:

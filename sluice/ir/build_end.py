@@ -5,10 +5,11 @@ from __future__ import annotations
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_slots import recall_slots
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Reg
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Length, Reg
 from sluice.ir.graph import Graph
 from sluice.ir.instruction import (
     Branch,
+    CloseMessages,
     DestroyInst,
     Drain,
     GiveUpSeq,
@@ -16,6 +17,7 @@ from sluice.ir.instruction import (
     NextLayer,
     NextMessages,
     Return,
+    TooDeep,
     WaitingSeq,
 )
 from sluice.ir.layer_state import (
@@ -25,9 +27,11 @@ from sluice.ir.layer_state import (
     BUSY,
     CAUSE,
     CAUSE_NUMBER,
+    DROP_NUMBER,
     PROGRESS,
     REASON,
     REASON_NUMBER,
+    SDU_OFFSET,
     STORED,
     LayerState,
     Step,
@@ -92,15 +96,21 @@ def _pass_on(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None
         out.assign(BUSY, ONE)
     for number, step in enumerate(layer.context.above):
         with out.when(Binary("==", ABOVE, Const(number + 1)), f"to {step.target}"):
-            pass_to(step, out)
+            pass_to(step, events)
     if layer.context.loops:
         out.assign(BUSY, was_busy)
 
 
-def pass_to(step: Step, out: GraphBuilder) -> None:
+def pass_to(step: Step, events: EventBuilder) -> None:
     """The SDU goes to a layer above, as it is or cut into messages."""
+    out = events.out
+    if events.layer.wanted("dropped"):
+        too_deep = Reg("local.too_deep", 1)
+        out.emit(TooDeep(too_deep))
+        with out.when(too_deep, "too deep"):
+            events.happens("dropped", {"length": Length(SDU), "reason": Const(DROP_NUMBER["too deep"])})
     if step.messages:
-        out.emit(NextMessages(step.target, SDU, SIDE))
+        out.emit(NextMessages(step.target, SDU, SIDE, SDU_OFFSET))
     else:
         out.emit(NextLayer(step.target, SDU))
 
@@ -125,6 +135,10 @@ def end_graph(layer: LayerState) -> Graph:
                 out.assign(cause, Const(CAUSE_NUMBER["timeout"]))
             for side in range(layer.sides):
                 out.emit(Drain(PROGRESS, Const(side), cause, 1))
+        for step in layer.context.above:
+            if step.messages:
+                for side in range(layer.sides):
+                    out.emit(CloseMessages(step.target, Const(side)))
         if layer.wanted("end"):
             with out.when(STORED, "stored"):
                 events.happens("end", {"reason": REASON})

@@ -21,12 +21,14 @@ from sluice.ir.layer_state import (
     ASSEMBLED,
     BUSY,
     CAUSE_NUMBER,
+    DROP_NUMBER,
     FRESH,
     HOME,
     IN_ORDER,
     INSERTED,
     PROGRESS,
     REASON_NUMBER,
+    SDU_OFFSET,
     SEQ_DATA,
     TIMEOUT,
     LayerContext,
@@ -215,8 +217,13 @@ class _MainBuilder:
     def __init__(self, layer: LayerState) -> None:
         self.layer = layer
         self.scope: Scope = layer.scope
-        self.out = GraphBuilder(layer.context.name, (UNIT,))
+        self.out = GraphBuilder(layer.context.name, (UNIT, SIDE) if self._side_of_stream else (UNIT,))
         self.events = EventBuilder(layer, self.out, self.scope)
+
+    @property
+    def _side_of_stream(self) -> bool:
+        """Whether the sender is that of the stream that the messages are cut from: no instance tells another."""
+        return self.layer.prototype.framing is not None and not self.layer.has_instance
 
     def build(self) -> Graph:
         """The whole graph."""
@@ -229,8 +236,11 @@ class _MainBuilder:
                         malformed = out.end_block("malformed:" + requirement.reason)
                         out.unless(self.scope.number(requirement.condition), "required", malformed)
             out.assign(CREATED, ZERO)
-            out.assign(SIDE, ZERO)
+            if not self._side_of_stream:
+                out.assign(SIDE, ZERO)
             out.assign(ASSEMBLED, ZERO)
+            if any(step.messages for step in layer.context.above):
+                out.assign(SDU_OFFSET, ZERO)
             self.events.clear_data()
             if layer.has_instance:
                 self._instance()
@@ -254,15 +264,19 @@ class _MainBuilder:
             self._leave()
         return out.finish()
 
-    def _prepare(self) -> None:
-        """Temp starts from its init, then prep."""
+    def _begin_temp(self) -> None:
+        """Temp starts from its init."""
         out, p = self.out, self.layer.prototype
         if p.temp_layout is not None:
             for item in p.temp_layout.fields.values():
                 bits = item.width if item.kind == NUMBER else 0
                 out.assign(Reg(f"temp.{item.name}", bits), Const(initial(item.init)) if bits else nothing())
-        if p.prep_block is not None:
-            self.events.action(p.prep_block)
+
+    def _prepare(self) -> None:
+        """Temp, then prep."""
+        self._begin_temp()
+        if self.layer.prototype.prep_block is not None:
+            self.events.action(self.layer.prototype.prep_block)
 
     def _instance(self) -> None:
         """Steps 1 and 2: the instance, prep, restart."""
@@ -325,11 +339,25 @@ class _MainBuilder:
         out.block(known)
         if self.layer.context.loops:
             # A tunnel within itself: the packet that this one came out of is still using the instance.
-            out.unless(Binary("==", BUSY, ZERO), "not busy", out.end_block("dropped:nested in itself"))
+            out.unless(Binary("==", BUSY, ZERO), "not busy", self._nested_in_itself())
         out.emit(Branch(expired, gone, ready))
         out.block(gone)
         out.emit(EndInst(REASON_NUMBER["timeout"]))
         out.emit(Goto(create))
+
+    def _nested_in_itself(self) -> str:
+        """The block that such a packet goes to."""
+        out = self.out
+        end = out.end_block("dropped:nested in itself")
+        if not self.layer.wanted("dropped"):
+            return end
+        dropped = out.name("nested in itself")
+        with out.aside(dropped):
+            self._begin_temp()
+            reason = Const(DROP_NUMBER["nested in itself"])
+            self.events.happens("dropped", {"length": Length(UNIT), "reason": reason})
+            out.emit(Goto(end))
+        return dropped
 
     def _move_home(self) -> None:
         """The layer that uses a shared instance last is the one that will end it."""
@@ -391,7 +419,7 @@ class _MainBuilder:
                 out.assign(ABOVE, Const(number + 1))
             if layer.context.loops and layer.has_instance:
                 out.assign(BUSY, ONE)
-            pass_to(step, out)
+            pass_to(step, self.events)
             if layer.context.loops and layer.has_instance:
                 out.assign(BUSY, ZERO)
             out.assign(PASSED, ONE)

@@ -11,9 +11,11 @@ from sluice.ir.instruction import Count, Return
 from sluice.ir.layer_state import CAUSE, LayerState
 from sluice.ir.scope import SIDE, UNIT, Scope
 from sluice.lang.errors import DescriptionError
+from sluice.lang.events import LOSS_CAUSES
 
 SEARCHING = Reg("local.searching", 1)
 LENGTH = Reg("local.length", 64)
+OFFSET = Reg("local.offset", 64)
 
 INCOMPLETE = ZERO
 """What the frame graph returns when the header is not all there yet."""
@@ -62,16 +64,17 @@ def frame_graph(layer: LayerState) -> Graph:
 
 
 def lost_graph(layer: LayerState) -> Graph:
-    """Event `lost`: for `cause` it is not known where the next message begins."""
+    """Event `lost`: for `cause` the `length` bytes of the side's stream at `offset` make no message."""
     scope = layer.scope.without_packet()
-    out = GraphBuilder(f"{layer.context.name}.lost", (UNIT, CAUSE))
+    out = GraphBuilder(f"{layer.context.name}.lost", (UNIT, SIDE, OFFSET, LENGTH, CAUSE))
     events = EventBuilder(layer, out, scope)
     assert layer.prototype.framing is not None
     with out.at(layer.prototype.framing.where):
-        out.assign(SIDE, ZERO)
         events.clear_data()
-        out.emit(Count("lost"))
+        for number, cause in enumerate(LOSS_CAUSES):
+            with out.when(Binary("==", CAUSE, Const(number)), cause):
+                out.emit(Count(f"lost:{cause}"))
         if layer.wanted("lost"):
-            events.happens("lost", {"cause": CAUSE})
+            events.happens("lost", {"offset": OFFSET, "length": LENGTH, "cause": CAUSE})
         out.emit(Return(ZERO))
     return out.finish()

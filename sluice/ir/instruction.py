@@ -509,6 +509,13 @@ class Call(Instruction):
     values: tuple[Expr, ...] = read()
 
 
+@effects()
+class TooDeep(Instruction):
+    """Whether as many layers are nested as may be: what goes to the next one is counted, and goes no further."""
+
+    target: Reg = write()
+
+
 @effects(reads=(R.CONTEXT,), runs=True)
 class NextLayer(Instruction):
     """Run the graph of `layer` on `sdu`."""
@@ -519,15 +526,32 @@ class NextLayer(Instruction):
 
 @effects(reads=(R.CONTEXT,), runs=True, instance=True, sequence=True)
 class NextMessages(NextLayer):
-    """Cut what the side's stream brings into messages, and run the graph of `layer` on each that is whole."""
+    """Cut what the side's stream brings at `offset` into messages, and run the graph of `layer` on each whole one.
+
+    Where layers are nested too deep it is a gap in the stream.
+    """
 
     side: Expr = read()
+    offset: Expr = read()
 
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class LoseMessages(Instruction):
-    """The side's stream has a gap: what was kept of a message is of no use, and where the next begins is unknown."""
+    """The side's stream has a gap, up to stream offset `end`: what was kept of a message is of no use, and where the
+    next begins is unknown.
+    """
 
+    side: Expr = read()
+    end: Expr = read()
+
+
+@effects(runs=True, instance=True, sequence=True)
+class CloseMessages(Instruction):
+    """The side's stream ends: runs the `lost` graph of `layer`, if that took its messages last and was left with
+    part of one, or with a loss that nobody was told yet.
+    """
+
+    layer: str
     side: Expr = read()
 
 

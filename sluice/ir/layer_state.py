@@ -10,7 +10,7 @@ from sluice.ir.scope import STATE, UNIT, Scope, nested
 from sluice.lang.action import Assemble, Block, Callback
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
-from sluice.lang.events import BUILT_IN, END_REASONS, GAP_CAUSES, Event, event_order
+from sluice.lang.events import BUILT_IN, DROP_REASONS, END_REASONS, GAP_CAUSES, Event, event_order
 from sluice.lang.expression import NUMBER, Expression, FieldValue, Number
 from sluice.lang.psm import Transition
 from sluice.lang.stack import Branch as StackBranch
@@ -39,6 +39,7 @@ BUSY = Reg("inst.busy", 8)
 """A packet that passed through the instance is in the layers above: it must not be ended or used from there."""
 
 REASON_NUMBER = {name: number for number, name in enumerate(END_REASONS)}
+DROP_NUMBER = {name: number for number, name in enumerate(DROP_REASONS)}
 CAUSE_NUMBER = {name: number for number, name in enumerate(GAP_CAUSES)}
 
 

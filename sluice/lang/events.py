@@ -21,7 +21,8 @@ BUILT_IN: dict[str, dict[str, str]] = {
     "out_of_wnd": {},
     "gap": {"offset": NUMBER, "length": NUMBER, "cause": NUMBER},
     "end": {"reason": NUMBER},
-    "lost": {"cause": NUMBER},
+    "lost": {"offset": NUMBER, "length": NUMBER, "cause": NUMBER},
+    "dropped": {"length": NUMBER, "reason": NUMBER},
 }
 """Built-in events and what each brings along:
 
@@ -29,8 +30,9 @@ created: the instance begins. packet: once for each packet of an instance, after
 of its payload on the wire. data: `bytes` were delivered at stream offset `offset`. rexmit: `length` bytes at
 `offset` were known already, `old` (empty when no longer kept) beside `new`. out_of_wnd: a packet lies outside
 the window of the sequence. gap: `length` bytes at `offset` were given up, for `cause` (see GAP_CAUSES). end:
-the instance ends, for `reason` (see END_REASONS). lost: where the next message of a stream begins is not
-known, for `cause` (see LOSS_CAUSES). Offsets count bytes from the first of the side's sequence,
+the instance ends, for `reason` (see END_REASONS). lost: from stream offset `offset` on the bytes make no message,
+for `cause` (see LOSS_CAUSES), `length` of them so far. dropped: `length` bytes go no further up, for `reason` (see
+DROP_REASONS). Offsets count bytes from the first of the side's sequence,
 lengths are in bytes.
 """
 
@@ -38,14 +40,26 @@ GAP_CAUSES = ("limit", "timeout", "close", "snaplen")
 """Why bytes were given up, by the number that event `gap` brings along: a limit of the sequence was reached,
 the instance timed out, it ended otherwise, the snap length cut them off."""
 
-LOSS_CAUSES = ("limit", "gap", "malformed")
-"""Why it is not known where the next message begins, by the number that event `lost` brings along: a message
-said to be longer than its limit, a gap in the stream, or something that is no message."""
+LOSS_CAUSES = ("limit", "gap", "malformed", "close")
+"""Why bytes of a stream make no message, by the number that event `lost` brings along: a message said to be longer
+than its limit, a gap in the stream, something that is no message, or the stream ended within one."""
 
 END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
 """Why an instance ended, by the number that event `end` brings along: its machine reached a state that
 accepts, no packet for its timeout, a restart transition, it made room for others, end of input, a limit (of a
 sequence that only counts whole)."""
+
+DROP_REASONS = ("too deep", "nested in itself")
+"""Why bytes go no further up, by the number that event `dropped` brings along: as many layers are nested as the
+stack allows, or the packet came out of the very instance that it belongs to."""
+
+NAMED_VALUES = {
+    ("gap", "cause"): GAP_CAUSES,
+    ("lost", "cause"): LOSS_CAUSES,
+    ("end", "reason"): END_REASONS,
+    ("dropped", "reason"): DROP_REASONS,
+}
+"""Values of built-in events that are numbers of names: by event and value the names."""
 
 
 class Event:

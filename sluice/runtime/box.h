@@ -23,8 +23,10 @@ enum {
     SL_SLOT_FRESH = 0xfffffffe,   /* sl_instance.slot of an instance that is never stored */
 };
 
-/* Why an instance ended, and why bytes were given up: the numbers of END_REASONS and GAP_CAUSES in the language. */
+/* Why an instance ended, why bytes go no further up, and why they were given up: the numbers of END_REASONS,
+ * DROP_REASONS and GAP_CAUSES in the language. */
 enum sl_end_reason { SL_END_ACCEPT, SL_END_TIMEOUT, SL_END_REUSED, SL_END_EVICTED, SL_END_EOF, SL_END_LIMIT };
+enum sl_drop_reason { SL_DROP_TOO_DEEP, SL_DROP_NESTED_IN_ITSELF };
 enum sl_gap_cause { SL_GAP_LIMIT, SL_GAP_TIMEOUT, SL_GAP_CLOSE, SL_GAP_SNAPLEN };
 
 /* --- what is known of a layer when the stack is compiled --- */
@@ -122,6 +124,14 @@ struct sl_event {
     const struct sl_layer_info *layer;
     struct sl_instance *instance;   /* NULL where there is none, or one that is never stored */
     uint32_t side;                  /* 0: sent by the active side, 1: by the passive one */
+    const struct sl_layer_info *owner;   /* whose instance it is: `layer`, or that of the stream that messages are cut from */
+};
+
+/* Whose bytes a message is made of; see struct sl_event. */
+struct sl_stream {
+    const struct sl_layer_info *owner;
+    struct sl_instance *instance;
+    uint32_t side;
 };
 
 /* What built-in events bring along; see BUILT_IN in sluice/lang/events.py. */
@@ -132,24 +142,25 @@ struct sl_on_rexmit { uint64_t offset, length; sl_bytes new_bytes, old; };
 struct sl_on_out_of_wnd { char nothing; };
 struct sl_on_gap { uint64_t offset, length, cause; };
 struct sl_on_end { uint64_t reason; };
-struct sl_on_lost { uint64_t cause; };
+struct sl_on_lost { uint64_t offset, length, cause; };
+struct sl_on_dropped { uint64_t length, reason; };
 
 /* The instance's number, from 1 in order of creation; 0 where there is none. */
 static inline uint64_t sl_event_number(const struct sl_event *event) {
     if (!event->instance)
         return 0;
     uint64_t number;
-    memcpy(&number, (const char *)event->instance + event->layer->number_offset, sizeof number);
+    memcpy(&number, (const char *)event->instance + event->owner->number_offset, sizeof number);
     return number;
 }
 
 /* The words of one side's half of the instance's key: side 0 is the active one. */
 static inline const uint64_t *sl_event_half(const struct sl_event *event, unsigned side) {
     const uint64_t *key = sl_instance_key(event->instance);
-    if (!event->layer->oriented)
+    if (!event->owner->oriented)
         return key;
-    uint8_t swapped = *((const uint8_t *)event->instance + event->layer->swapped_offset);
-    return key + ((side ^ swapped) & 1) * event->layer->half_words;
+    uint8_t swapped = *((const uint8_t *)event->instance + event->owner->swapped_offset);
+    return key + ((side ^ swapped) & 1) * event->owner->half_words;
 }
 
 /* The value of a field of the instance; 0 when `field` is NULL. */
@@ -173,7 +184,13 @@ static inline const struct sl_field_info *sl_layer_field(const struct sl_layer_i
     return NULL;
 }
 
-/* A figure of a function, for the summary; the name must outlive the box. */
+/* A function could not do its work: the run goes on, and fails in the end with the first such text. */
+static inline void sl_fail(struct sl_box *box, const char *what, const char *why) {
+    if (!box->failure[0])
+        snprintf(box->failure, sizeof box->failure, "%s: %s", what, why);
+}
+
+/* A figure of a function, for the summary; the name must outlive the box. One name more than a box keeps is a failure. */
 static inline void sl_report(struct sl_box *box, const char *name, uint64_t value) {
     for (uint32_t i = 0; i < box->report_count; i++)
         if (strcmp(box->reports[i].name, name) == 0) {
@@ -182,12 +199,8 @@ static inline void sl_report(struct sl_box *box, const char *name, uint64_t valu
         }
     if (box->report_count < sizeof box->reports / sizeof *box->reports)
         box->reports[box->report_count++] = (struct sl_report){name, value};
-}
-
-/* A function could not do its work: the run goes on, and fails in the end with the first such text. */
-static inline void sl_fail(struct sl_box *box, const char *what, const char *why) {
-    if (!box->failure[0])
-        snprintf(box->failure, sizeof box->failure, "%s: %s", what, why);
+    else
+        sl_fail(box, name, "there is no room for so many figures, a box keeps 64");
 }
 
 /* --- used by generated code --- */
@@ -249,7 +262,10 @@ static inline bool sl_key_pair(uint64_t *key, const uint64_t *one, const uint64_
 struct sl_record_head {
     uint32_t size;       /* of the record, this head included, a multiple of 8 */
     uint16_t event;      /* number of the event in the program's list */
-    uint16_t side;
+    uint8_t side;
+    uint8_t swapped;     /* the higher half of the key is the active side's */
+    uint32_t owner;      /* index of the layer whose instance it is */
+    uint32_t key_words;  /* of the instance's key, behind this head */
     uint64_t instance;   /* number, 0 for none */
     uint64_t time;       /* of the packet */
     uint64_t number;     /* of the packet */
@@ -276,6 +292,27 @@ static inline uint8_t *sl_batch_take(struct sl_batch *batch, size_t size) {
     uint8_t *at = batch->at + batch->used;
     batch->used += size;
     return at;
+}
+
+/* Room for the record of an event whose values take `size` bytes, with its head and the key of its instance written;
+ * the values' place, or NULL without memory. */
+static inline uint8_t *sl_record_begin(const struct sl_event *event, uint16_t number, size_t size) {
+    struct sl_record_head head = {0, number, (uint8_t)event->side, 0, 0, 0, sl_event_number(event), event->box->time,
+                                  event->box->number};
+    if (event->instance) {
+        head.swapped = *((const uint8_t *)event->instance + event->owner->swapped_offset);
+        head.owner = event->owner->index;
+        head.key_words = event->owner->half_words * (event->owner->oriented ? 2 : 1);
+    }
+    head.size = (uint32_t)(sizeof head + 8 * head.key_words + size);
+    uint8_t *at = sl_batch_take(&event->box->batch, head.size);
+    if (!at)
+        return NULL;
+    memcpy(at, &head, sizeof head);
+    at += sizeof head;
+    if (head.key_words)
+        memcpy(at, sl_instance_key(event->instance), 8 * head.key_words);
+    return at + 8 * head.key_words;
 }
 
 static inline size_t sl_record_bytes(sl_bytes bytes) { return 8 + (((size_t)bytes.captured + 7) & ~(size_t)7); }

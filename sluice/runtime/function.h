@@ -43,7 +43,7 @@
     typedef type SL_JOIN(SLUICE_FUNCTION, state_type);                                                    \
     static inline type *SL_JOIN(SLUICE_FUNCTION, state)(const struct sl_event *event) {                   \
         return (type *)(void *)((char *)event->instance +                                                 \
-                                event->layer->function_state[SL_JOIN(SLUICE_FUNCTION, index)]);           \
+                                event->owner->function_state[SL_JOIN(SLUICE_FUNCTION, index)]);           \
     }
 #define SLUICE_STATE_OF(event) SL_JOIN(SLUICE_FUNCTION, state)(event)
 

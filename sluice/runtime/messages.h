@@ -21,13 +21,16 @@ enum sl_messages_state {
 };
 
 /* Why the thread was lost: the numbers of LOSS_CAUSES in the language. */
-enum sl_loss_cause { SL_LOSS_LIMIT, SL_LOSS_GAP, SL_LOSS_MALFORMED };
+enum sl_loss_cause { SL_LOSS_LIMIT, SL_LOSS_GAP, SL_LOSS_MALFORMED, SL_LOSS_CLOSE };
 
 struct sl_messages {
     uint8_t *at;      /* from the pool; NULL while room is 0 */
+    uint64_t begin;   /* stream offset of the first byte that no message has had */
+    uint64_t seen;    /* of the byte behind all that came or was given up */
     uint32_t used;    /* bytes of an incomplete message */
     uint32_t room;
     uint32_t want;    /* how many it will have; 0 while its header is not all there */
+    uint32_t taker;   /* 1 + index of the layer that took messages last, 0 none */
     uint8_t state;    /* enum sl_messages_state */
     uint8_t cause;    /* of the loss, while state is LOST */
 };
@@ -50,6 +53,25 @@ static inline void sl_messages_lose(struct sl_messages *messages, struct sl_pool
         messages->state = SL_MESSAGES_LOST;
         messages->cause = cause;
     }
+}
+
+/* Bytes of the stream, up to offset `end`, do not come. */
+static inline void sl_messages_gap(struct sl_messages *messages, struct sl_pool *pool, uint64_t end) {
+    messages->seen = sl_max(end, messages->begin);
+    sl_messages_lose(messages, pool, SL_LOSS_GAP);
+}
+
+/* The stream ends: whether the layer with index `taker` took messages last and has a loss to hear of, which is that of
+ * the part of a message that it was left with, or one before. Nothing more is understood afterwards. */
+static inline bool sl_messages_close(struct sl_messages *messages, struct sl_pool *pool, uint32_t taker) {
+    if (messages->taker != taker + 1)
+        return false;
+    if (messages->state == SL_MESSAGES_FOUND && messages->used)
+        sl_messages_lose(messages, pool, SL_LOSS_CLOSE);
+    sl_messages_drop(messages, pool);
+    bool lost = messages->state == SL_MESSAGES_LOST;
+    messages->state = SL_MESSAGES_OVER;
+    return lost;
 }
 
 /* Appends bytes. False when there is no memory; then what was kept is still there. */

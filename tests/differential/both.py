@@ -12,7 +12,7 @@ from sluice.engine.box import Box, CompiledStack, Frame, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
 from sluice.ir.build import Hook
 from sluice.ir.interpreter import Interpreter
-from sluice.lang.events import BUILT_IN, END_REASONS, GAP_CAUSES, LOSS_CAUSES
+from sluice.lang.events import BUILT_IN, NAMED_VALUES
 from sluice.lang.stack import Stack
 
 NOT_MODELLED = ("no memory", "bytes:no memory")
@@ -59,11 +59,8 @@ def run_compiled(
 
 
 def _number(event: str, name: str, value: Any) -> Any:
-    if name == "cause" and isinstance(value, str):
-        return (LOSS_CAUSES if event == "lost" else GAP_CAUSES).index(value)
-    if name == "reason" and isinstance(value, str):
-        return END_REASONS.index(value)
-    return value
+    names = NAMED_VALUES.get((event, name))
+    return names.index(value) if names is not None and isinstance(value, str) else value
 
 
 def run_interpreted(

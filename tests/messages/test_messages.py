@@ -22,6 +22,7 @@ from sluice.lang import (
     Stack,
     layout,
 )
+from sluice.lang.events import LOSS_CAUSES
 from tests.differential.both import Packet, assert_same, compiled, run_compiled
 
 MAGIC = 0x55
@@ -93,11 +94,11 @@ def segments(stream: bytes, sizes: list[int]) -> list[Packet]:
 def bodies(made: CompiledStack, packets: list[Packet]) -> tuple[list[bytes], list[int]]:
     """Bodies of the messages that were seen, and causes of the losses that were told."""
     assert_same(made, packets, SETTINGS)
-    events, _ = run_compiled(made, packets, SETTINGS)
-    return (
-        [values[0] for _, name, _, _, values in events if name == "whole"],
-        [values[0] for _, name, _, _, values in events if name == "lost"],
-    )
+    events, counters = run_compiled(made, packets, SETTINGS)
+    causes = [values[2] for _, name, _, _, values in events if name == "lost"]
+    for number, cause in enumerate(LOSS_CAUSES):
+        assert counters["message"][f"lost:{cause}"] == causes.count(number)
+    return [values[0] for _, name, _, _, values in events if name == "whole"], causes
 
 
 WANTED = [b"", b"a", b"x" * 200, b"bc", b"d" * 7]

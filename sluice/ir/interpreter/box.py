@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluice.ir.graph import LayerProgram, Program
-from sluice.ir.interpreter.frame import Code, Context, Frame, run
+from sluice.ir.interpreter.frame import Code, Context, Frame, Stream, run
 from sluice.ir.interpreter.sequence import Sequence
 from sluice.ir.interpreter.table import NEVER, SWEEP_SLOTS, Instance, Key, Table
 from sluice.ir.interpreter.value import EMPTY, Bytes, InterpreterError, Registers
@@ -18,8 +18,9 @@ TIMEOUT, EVICTED, EOF = (END_REASONS.index(name) for name in ("timeout", "evicte
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a Call handed over: the program's name of the layer, the event, the instance by its number (0:
-    none, or not stored), the side of the sender, the values (of bytes, those that were captured).
+    """What a Call handed over: the program's name of the layer, the event, the instance by its number (0: none, or
+    not stored), the side of the sender, the values (of bytes, those that were captured). Where a layer takes
+    messages and has no instance, it is the stream's.
     """
 
     layer: str
@@ -60,16 +61,19 @@ class Box:
 
     # --- layers ---------------------------------------------------------------------------------------------
 
-    def enter(self, name: str, unit: Bytes, context: Context, depth: int) -> None:
-        """Run a layer on a unit, unless layers are nested too deep."""
+    def enter(self, name: str, unit: Bytes, context: Context, depth: int, stream: Stream | None = None) -> None:
+        """Run a layer on a unit, a message of `stream` where it takes such, unless layers are nested too deep."""
         if depth > self.program.depth:
             self.too_deep += 1
             return
         layer = self.layers[name]
         layer.counters["packets"] += 1
         layer.counters["bytes"] += unit[1]
-        frame = Frame(unit, context, depth)
-        frame.strings[layer.program.main.parameters[0].name] = unit
+        frame = Frame(unit, context, depth, stream)
+        first, *side = layer.program.main.parameters
+        frame.strings[first.name] = unit
+        for register in side:
+            frame.numbers[register.name] = stream.side if stream is not None else 0
         run(layer.main, frame)
 
     def drain(self, layer: LayerState, frame: Frame, side: int, cause: int, everything: int) -> int:
@@ -95,14 +99,16 @@ class Box:
         inner.numbers[graph.parameters[1].name] = searching
         return run(code, inner)
 
-    def lost(self, layer: LayerState, cause: int, context: Context) -> None:
-        """Nobody knows where the layer's next message begins."""
+    def lost(self, layer: LayerState, stream: Stream, what: tuple[int, int, int], context: Context) -> None:
+        """Bytes of a stream make no message of the layer's: their offset, how many, why."""
         graph, code = layer.program.lost, layer.lost
         if graph is None or code is None:
             raise InterpreterError(f"layer '{layer.program.name}' takes no messages")
-        inner = Frame(EMPTY, context, 0)
-        inner.strings[graph.parameters[0].name] = EMPTY
-        inner.numbers[graph.parameters[1].name] = cause
+        inner = Frame(EMPTY, context, 0, stream)
+        unit, *numbers = graph.parameters
+        inner.strings[unit.name] = EMPTY
+        for register, value in zip(numbers, (stream.side, *what), strict=True):
+            inner.numbers[register.name] = value
         run(code, inner)
 
     # --- instances ------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sluice.ir.interpreter.table import Instance
 from sluice.ir.interpreter.value import (
@@ -38,15 +39,26 @@ class Context:
         return made
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Whose bytes a message is made of: an instance of a layer below, and the side that sent it."""
+
+    instance: Instance
+    side: int
+
+
 class Frame:
-    """One run of a graph: its registers by kind, unit, current instance, how deep layers are nested."""
+    """One run of a graph: its registers by kind, unit, current instance, how deep layers are nested, the stream that
+    a message came from.
+    """
 
-    __slots__ = ("context", "depth", "fields", "instance", "numbers", "result", "strings", "unit")
+    __slots__ = ("context", "depth", "fields", "instance", "numbers", "result", "stream", "strings", "unit")
 
-    def __init__(self, unit: Bytes, context: Context, depth: int) -> None:
+    def __init__(self, unit: Bytes, context: Context, depth: int, stream: Stream | None = None) -> None:
         self.unit = unit
         self.context = context
         self.depth = depth
+        self.stream = stream
         self.numbers: Registers[int] = Registers()
         self.strings: Registers[Bytes] = Registers()
         self.instance: Instance | None = None

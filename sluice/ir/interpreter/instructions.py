@@ -14,8 +14,8 @@ from sluice.ir.expression import Expr, Reg, is_bytes
 from sluice.ir.graph import Graph, InstanceLayout, Rules
 from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.expressions import assign, number, set_number, set_string, string, unset, value
-from sluice.ir.interpreter.frame import Code, Frame, Operation
-from sluice.ir.interpreter.messages import GAP
+from sluice.ir.interpreter.frame import Code, Frame, Operation, Stream
+from sluice.ir.interpreter.messages import Taker
 from sluice.ir.interpreter.sequence import Sequence, in_window
 from sluice.ir.interpreter.table import Key
 from sluice.ir.interpreter.value import Bytes, InterpreterError, clip
@@ -490,7 +490,7 @@ def _call(call: ir.Call, compiler: Compiler) -> Operation:
     side, values = number(call.side), [value(item) for item in call.values]
 
     def operation(frame: Frame) -> None:
-        instance = frame.instance
+        instance = frame.instance or (frame.stream.instance if frame.stream else None)
         got = [item(frame) for item in values]
         plain = tuple([item if isinstance(item, int) else item[0] for item in got])
         events.append(Event(layer, name, instance.number if instance else 0, side(frame), plain))
@@ -498,27 +498,51 @@ def _call(call: ir.Call, compiler: Compiler) -> Operation:
     return operation
 
 
+@_for(ir.TooDeep)
+def _too_deep(instruction: ir.TooDeep, compiler: Compiler) -> Operation:
+    box, put = compiler.box, set_number(instruction.target)
+    return lambda frame: put(frame, frame.depth >= box.program.depth)
+
+
 @_for(ir.NextMessages)
 def _next_messages(following: ir.NextMessages, compiler: Compiler) -> Operation:
-    box, name, sdu, side = compiler.box, following.layer, string(following.sdu), number(following.side)
+    box, name, sdu = compiler.box, following.layer, string(following.sdu)
+    side, offset = number(following.side), number(following.offset)
 
     def operation(frame: Frame) -> None:
-        layer, context, depth = box.layers[name], frame.context, frame.depth
-        frame.current.messages[side(frame)].take(
-            sdu(frame)[0],
-            lambda unit, searching: box.frame(layer, unit, searching, context),
-            lambda unit: box.enter(name, unit, context, depth + 1),
-            lambda cause: box.lost(layer, cause, context),
-            layer.program.resyncs,
-        )
+        messages, data, at = frame.current.messages[side(frame)], sdu(frame)[0], offset(frame)
+        if frame.depth >= box.program.depth:
+            box.too_deep += 1
+            messages.gap(at + len(data))
+        else:
+            messages.take(data, at, _taker(box, name, frame, side(frame)))
 
     return operation
 
 
+def _taker(box: Box, name: str, frame: Frame, side: int) -> Taker:
+    """Layer `name`, taking messages from a side of the current instance."""
+    layer, context, depth = box.layers[name], frame.context, frame.depth
+    stream = Stream(frame.current, side)
+    return Taker(
+        name,
+        lambda unit, searching: box.frame(layer, unit, searching, context),
+        lambda unit: box.enter(name, unit, context, depth + 1, stream),
+        lambda offset, length, cause: box.lost(layer, stream, (offset, length, cause), context),
+        layer.program.resyncs,
+    )
+
+
+@_for(ir.CloseMessages)
+def _close_messages(close: ir.CloseMessages, compiler: Compiler) -> Operation:
+    box, name, side = compiler.box, close.layer, number(close.side)
+    return lambda frame: frame.current.messages[side(frame)].close(_taker(box, name, frame, side(frame)))
+
+
 @_for(ir.LoseMessages)
 def _lose_messages(lose: ir.LoseMessages, compiler: Compiler) -> Operation:
-    side = number(lose.side)
-    return lambda frame: frame.current.messages[side(frame)].lose(GAP)
+    side, end = number(lose.side), number(lose.end)
+    return lambda frame: frame.current.messages[side(frame)].gap(end(frame))
 
 
 @_for(ir.NextLayer)

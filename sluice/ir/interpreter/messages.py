@@ -3,24 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sluice.ir.interpreter.value import Bytes
 
 FOUND, LOST, SEARCHING, OVER = range(4)
-LIMIT, GAP, MALFORMED_CAUSE = range(3)
+LIMIT, GAP, MALFORMED_CAUSE, CLOSE = range(4)
 
 INCOMPLETE = 0
 TOO_LONG = (1 << 64) - 2
 """From here on what a frame graph returns is no length."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """A layer that takes messages. `frame` tells how long the one at the beginning of bytes is; `lost` hears of
+    bytes that make none: their stream offset, how many so far, why.
+    """
+
+    layer: str
+    frame: Callable[[Bytes, int], int]
+    deliver: Callable[[Bytes], None]
+    lost: Callable[[int, int, int], None]
+    resyncs: bool
+
+
 class Messages:
-    """One side of an instance: bytes of an incomplete message, and whether it is known where the next begins."""
+    """One side of an instance: bytes of an incomplete message, and whether it is known where the next begins.
+
+    begin: stream offset of the first byte that no message has had. seen: of the byte behind all that came or was
+    given up. taker: the layer that took them last.
+    """
 
     def __init__(self) -> None:
         self.kept = b""
         self.state = FOUND
         self.cause = 0
+        self.begin = 0
+        self.seen = 0
+        self.taker = ""
+
+    def gap(self, end: int) -> None:
+        """Bytes of the stream, up to offset `end`, do not come."""
+        self.seen = max(end, self.begin)
+        self.lose(GAP)
 
     def lose(self, cause: int) -> None:
         """What was kept is of no use any more."""
@@ -29,37 +55,46 @@ class Messages:
             self.state = LOST
             self.cause = cause
 
-    def take(
-        self,
-        data: bytes,
-        frame: Callable[[Bytes, int], int],
-        deliver: Callable[[Bytes], None],
-        lost: Callable[[int], None],
-        resyncs: bool,
-    ) -> None:
-        """Cut what the stream brings into messages. `frame` tells how long the one at the beginning is."""
+    def take(self, data: bytes, offset: int, taker: Taker) -> None:
+        """Cut what the stream brings at `offset` into messages."""
         if self.state == OVER:
             return
+        self.taker = taker.layer
+        self.seen = offset + len(data)
         rest = self.kept + data
         self.kept = b""
         while rest:
             if self.state == LOST:
-                lost(self.cause)
-                self.state = SEARCHING if resyncs else OVER
+                taker.lost(self.begin, max(self.seen - len(rest) - self.begin, 0), self.cause)
+                self.state = SEARCHING if taker.resyncs else OVER
                 if self.state == OVER:
                     return
-            length = frame((rest, len(rest)), int(self.state == SEARCHING))
+            length = taker.frame((rest, len(rest)), int(self.state == SEARCHING))
             if length == INCOMPLETE:
                 break
             if length >= TOO_LONG:
                 if self.state == SEARCHING:
                     rest = rest[1:]
                 else:
+                    self.begin = self.seen - len(rest)
                     self.lose(LIMIT if length == TOO_LONG else MALFORMED_CAUSE)
                 continue
             self.state = FOUND
             if length > len(rest):
                 break
-            deliver((rest[:length], length))
+            taker.deliver((rest[:length], length))
             rest = rest[length:]
         self.kept = rest
+        if self.state != LOST:
+            self.begin = self.seen - len(rest)
+
+    def close(self, taker: Taker) -> None:
+        """The stream ends: `taker` hears of the part of a message that it was left with, or of a loss before."""
+        if self.taker != taker.layer:
+            return
+        if self.state == FOUND and self.kept:
+            self.lose(CLOSE)
+        if self.state == LOST:
+            taker.lost(self.begin, self.seen - self.begin, self.cause)
+        self.kept = b""
+        self.state = OVER

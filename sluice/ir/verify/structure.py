@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sluice.ir.graph import Block
 from sluice.ir.instruction import (
+    CloseMessages,
     DestroyInst,
     Drain,
     End,
@@ -29,6 +30,7 @@ PLACES: dict[type[Instruction], tuple[str, ...]] = {
     Drain: (MAIN, END),
     NextLayer: (MAIN, DRAIN),
     LoseMessages: (MAIN, DRAIN),
+    CloseMessages: (END,),
 }
 
 
@@ -62,7 +64,13 @@ def _check_block(subject: Subject, block: Block) -> None:
                 block,
                 instruction,
             )
-        if isinstance(instruction, NextLayer) and instruction.layer not in subject.whole.program.layers:
-            subject.fail(RULE, f"layer '{instruction.layer}' does not exist", block, instruction)
-        if isinstance(instruction, NextMessages) and subject.whole.program.layers[instruction.layer].frame is None:
-            subject.fail(RULE, f"layer '{instruction.layer}' does not take messages", block, instruction)
+        if isinstance(instruction, (NextLayer, CloseMessages)):
+            _check_layer(subject, block, instruction)
+
+
+def _check_layer(subject: Subject, block: Block, instruction: NextLayer | CloseMessages) -> None:
+    layer = subject.whole.program.layers.get(instruction.layer)
+    if layer is None:
+        subject.fail(RULE, f"layer '{instruction.layer}' does not exist", block, instruction)
+    if isinstance(instruction, (NextMessages, CloseMessages)) and layer.frame is None:
+        subject.fail(RULE, f"layer '{instruction.layer}' does not take messages", block, instruction)

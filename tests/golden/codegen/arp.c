@@ -28,17 +28,12 @@ SL_UNUSED static void layer_arp(struct sl_stack_box *box, sl_bytes unit);
 
 /* --- events for functions in Python --- */
 
-SL_UNUSED static void record_arp_seen(struct sl_stack_box *box,
-    const struct sl_event *event, SL_UNUSED const struct arp_seen *data)
+SL_UNUSED static void record_arp_seen(const struct sl_event *event,
+    SL_UNUSED const struct arp_seen *data)
 {
-    size_t size = sizeof(struct sl_record_head) + 0 + 8 + sl_record_bytes(data->sender);
-    uint8_t *at = sl_batch_take(&box->base.batch, size);
+    uint8_t *at = sl_record_begin(event, 0, 8 + sl_record_bytes(data->sender));
     if (!at)
         return;
-    struct sl_record_head head = {(uint32_t)size, 0, (uint16_t)event->side, sl_event_number(event),
-                                  box->base.time, box->base.number};
-    memcpy(at, &head, sizeof head);
-    at += sizeof head;
     at = sl_record_number(at, data->operation);
     at = sl_record_put(at, data->sender);
     (void)at;
@@ -106,9 +101,9 @@ static void layer_arp(struct sl_stack_box *box, sl_bytes unit)
             if (SL_LIKELY(mark_2 <= unit.captured && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.captured - mark_2)   /* descriptions.py:48 */) {
                 if (header_operation <= 2   /* descriptions.py:61 */) {
                     {   /* descriptions.py:64 */
-                        struct sl_event event = {&box->base, &layers[1], NULL, (uint32_t)0};
+                        struct sl_event event = {&box->base, &layers[1], NULL, (uint32_t)0, &layers[1]};
                         struct arp_seen data = {(uint16_t)(header_operation), header_sender};
-                        record_arp_seen(box, &event, &data);
+                        record_arp_seen(&event, &data);
                     }
                 }
                 box->base.counters[14]++;                  /* arp: ended */   /* descriptions.py:59 */

@@ -1,0 +1,165 @@
+"""At a bound on what may go up, event `dropped` says how much went no further and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.codegen.functions import read_c_function
+from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.ir.build import build
+from sluice.ir.instruction import Call, TooDeep
+from sluice.lang import (
+    Assemble,
+    Assign,
+    Bit,
+    Callback,
+    Connectionless,
+    ConnectionOriented,
+    Length,
+    Pred,
+    Sequence,
+    Stack,
+    layout,
+)
+from sluice.lang.events import DROP_REASONS, LOSS_CAUSES
+from tests.differential.both import Packet, assert_same, compiled, run_compiled
+
+SETTINGS = Settings(memory=1 << 20, max_instances=16, seed=1)
+TOO_DEEP, NESTED = range(len(DROP_REASONS))
+
+
+class nest_hdr(layout):
+    more = Bit(8)
+
+
+class tunnel_hdr(layout):
+    src = Bit(8)
+    dst = Bit(8)
+
+
+class tunnel_temp(layout):
+    mark = Bit(8, init=7)
+
+
+class told(layout):
+    src = Bit(8)
+    mark = Bit(8)
+    length = Bit(16)
+    reason = Bit(8)
+
+
+class stream_hdr(layout):
+    number = Bit(16, serial=True)
+
+
+class message_hdr(layout):
+    length = Bit(8)
+
+
+def nest(depth: int, stream: bool = False) -> Stack:
+    """A layer that may carry itself, and else a stream of messages, where there is one."""
+    stack = Stack("nest", depth=depth)
+    n: Any = Connectionless("nest")
+    n.header = nest_hdr
+    stack.nest = n
+    stack += (stack.nest >> stack.nest) + Pred(n.header.more == 1)
+    if stream:
+        s: Any = Connectionless("stream")
+        s.header = stream_hdr
+        s.selector = [s.unit[:0].length]
+        s.seq = Sequence(meta=s.header.number, data=s.payload, zero_based=False)
+        s.event.asm = Assemble()
+        m: Any = Connectionless("message")
+        m.header = message_hdr
+        m.message = Length(m.header.length, resync=m.header.length == 3)
+        stack.stream, stack.message = s, m
+        stack += (stack.nest >> stack.stream) + Pred(1)
+        stack += (stack.stream >> stack.message) + Pred(1)
+    return stack
+
+
+def tunnel() -> Stack:
+    """A tunnel that carries itself until nothing is left, and tells of what it drops by an event of its own."""
+    t: Any = ConnectionOriented("tunnel")
+    t.header = tunnel_hdr
+    t.temp = tunnel_temp
+    t.selector = [t.header.src], [t.header.dst]
+    t.event.tell = (
+        Assign(told.src, t.header.src)
+        + Assign(told.mark, t.temp.mark)
+        + Assign(told.length, t.event.dropped.length)
+        + Assign(told.reason, t.event.dropped.reason)
+        + Callback(told)
+    )
+    t.event_relation += t.event.dropped >> t.event.tell
+    stack = Stack("tunnel")
+    stack.tunnel = t
+    stack += (stack.tunnel >> stack.tunnel) + Pred(t.payload_len > 0)
+    return stack
+
+
+def events(made: CompiledStack, packets: list[bytes], *names: str) -> tuple[list[Any], dict[str, dict[str, int]]]:
+    """Events of some names, the interpreter agreeing, and the counters."""
+    run = [Packet(data, 0) for data in packets]
+    assert_same(made, run, SETTINGS)
+    found, counters = run_compiled(made, run, SETTINGS)
+    return [event for event in found if event[1] in names], counters
+
+
+def test_too_deep() -> None:
+    found, counters = events(compiled(nest(3)), [b"\1\1\0", b"\1\1\1\0\5"], "dropped")
+    assert found == [("nest", "dropped", 0, 0, (2, TOO_DEEP))]
+    assert counters["box"]["too deep"] == 1
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["same way", "other way"])
+def test_nested_in_itself(back: bool) -> None:
+    inner = b"\2\1" if back else b"\1\2"
+    found, counters = events(compiled(tunnel()), [b"\1\2\3\4" + inner + b"ab"], "dropped", "tell")
+    assert found == [
+        ("tunnel", "dropped", 1, int(back), (4, NESTED)),
+        ("tunnel", "tell", 1, int(back), (inner[0], 7, 4, NESTED)),
+    ]
+    assert counters["tunnel"]["dropped:nested in itself"] == 1
+
+
+def test_messages_too_deep_are_a_gap_of_their_stream() -> None:
+    """One piece comes by a way that is too deep: the thread is lost, and found behind it."""
+    pieces = [b"\0\0\0" + b"\3ab\4", b"\1\0\0\4" + b"abc", b"\0\0\7" + b"\3cd"]
+    found, counters = events(compiled(nest(3, stream=True)), pieces, "dropped", "lost")
+    assert found == [
+        ("stream", "dropped", 1, 0, (3, TOO_DEEP)),
+        ("message", "lost", 1, 0, (3, 4, LOSS_CAUSES.index("gap"))),
+    ]
+    assert counters["box"]["too deep"] == 1
+    assert counters["message"]["packets"] == 2
+
+
+def test_nothing_is_emitted_when_nobody_asks() -> None:
+    for stack in (nest(3, stream=True), tunnel()):
+        program = build(stack)
+        instructions = [i for layer in program.layers.values() for g in layer.graphs() for i in g.instructions()]
+        asked = stack.name == "tunnel"  # by its own event
+        assert any(isinstance(i, TooDeep) for i in instructions) == asked
+        assert not any(isinstance(i, Call) and i.event == "dropped" for i in instructions)
+
+
+def test_a_function_in_c_hears_of_it(tmp_path: Path) -> None:
+    text = """
+#include "function.h"
+SLUICE_ON(any, dropped) {
+    sl_report(event->box, data->reason == SL_DROP_TOO_DEEP ? "too deep" : "nested", data->length);
+}
+"""
+    for stack, packet, expected in (
+        (nest(2), b"\1\1abc", {"too deep": 3}),
+        (tunnel(), b"\1\2\1\2a", {"nested": 3}),
+    ):
+        made = compile_stack(stack, (read_c_function("f", text, str(tmp_path / "f.c")),))
+        with Box(made, SETTINGS) as box:
+            box.packet(packet, 0)
+            box.finish()
+            assert {name: value for name, value in box.reports().items() if not name.startswith("pool")} == expected

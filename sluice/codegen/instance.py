@@ -53,7 +53,7 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
 
 
 @writes(ir.CreateInst)
-def create(w: LayerWriter, _: ir.Instruction) -> list[str]:
+def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
     table = w.table
     assert table is not None
     at, word = f"box->{table.variable}", identifier(table.name)
@@ -71,11 +71,12 @@ def create(w: LayerWriter, _: ir.Instruction) -> list[str]:
         w.count("instances"),
     ]
     if table.busy:  # every instance may be in use by the packets that this one came out of
+        out.append(f"{variable(i.made)} = inst != NULL;")
         out.append("if (SL_LIKELY(inst)) {")
         out += ["    " + line for line in stored]
         out += ["} else {", *("    " + line for line in unstored(w)), "}"]
     else:
-        out += stored
+        out += [f"{variable(i.made)} = 1;", *stored]
     out.append(f"inst->swapped = {'flip' if table.oriented else '0'};")
     return out + begin_instance(w, stored_instance=True)
 

@@ -306,7 +306,10 @@ class _MainBuilder:
                 out.block(stored)
             self._look_up(key, reverse, ready, create)
             out.block(create)
-            out.emit(CreateInst(key, reverse))
+            made = Reg("local.made", 1)
+            out.emit(CreateInst(made, key, reverse))
+            if layer.context.loops:
+                out.unless(made, "made", self._dropped("no instance"))
             out.assign(CREATED, ONE)
             out.assign(SIDE, ZERO)
             out.block(ready)
@@ -339,23 +342,22 @@ class _MainBuilder:
         out.block(known)
         if self.layer.context.loops:
             # A tunnel within itself: the packet that this one came out of is still using the instance.
-            out.unless(Binary("==", BUSY, ZERO), "not busy", self._nested_in_itself())
+            out.unless(Binary("==", BUSY, ZERO), "not busy", self._dropped("nested in itself"))
         out.emit(Branch(expired, gone, ready))
         out.block(gone)
         out.emit(EndInst(REASON_NUMBER["timeout"]))
         out.emit(Goto(create))
 
-    def _nested_in_itself(self) -> str:
-        """The block that such a packet goes to."""
+    def _dropped(self, why: str) -> str:
+        """The block that a packet goes to which goes no further, for a reason out of DROP_REASONS."""
         out = self.out
-        end = out.end_block("dropped:nested in itself")
+        end = out.end_block("dropped:" + why)
         if not self.layer.wanted("dropped"):
             return end
-        dropped = out.name("nested in itself")
+        dropped = out.name(why)
         with out.aside(dropped):
             self._begin_temp()
-            reason = Const(DROP_NUMBER["nested in itself"])
-            self.events.happens("dropped", {"length": Length(UNIT), "reason": reason})
+            self.events.happens("dropped", {"length": Length(UNIT), "reason": Const(DROP_NUMBER[why])})
             out.emit(Goto(end))
         return dropped
 

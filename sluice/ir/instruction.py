@@ -270,9 +270,12 @@ class Lookup(Instruction):
 class CreateInst(Instruction):
     """Create an instance under `key`; its fields start from their init.
 
-    When the table is full another one is evicted, which runs the end graph of that one.
+    When the table is full another one is evicted, which runs the end graph of that one. `made` is 0 when there can be
+    none: all are in use by packets that this one came out of, or what an end delivered took the key. Then an empty one
+    stands in its place that is never stored.
     """
 
+    made: Reg = write()
     key: tuple[Expr, ...] = read()
     reverse: tuple[Expr, ...] = read()
 

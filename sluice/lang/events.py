@@ -49,9 +49,10 @@ END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
 accepts, no packet for its timeout, a restart transition, it made room for others, end of input, a limit (of a
 sequence that only counts whole)."""
 
-DROP_REASONS = ("too deep", "nested in itself")
+DROP_REASONS = ("too deep", "nested in itself", "no instance")
 """Why bytes go no further up, by the number that event `dropped` brings along: as many layers are nested as the
-stack allows, or the packet came out of the very instance that it belongs to."""
+stack allows; the packet came out of the very instance that it belongs to; or all instances that there may be are in use
+by packets that this one came out of."""
 
 NAMED_VALUES = {
     ("gap", "cause"): GAP_CAUSES,

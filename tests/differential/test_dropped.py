@@ -28,7 +28,7 @@ from sluice.lang.events import DROP_REASONS, LOSS_CAUSES
 from tests.differential.both import Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(memory=1 << 20, max_instances=16, seed=1)
-TOO_DEEP, NESTED = range(len(DROP_REASONS))
+TOO_DEEP, NESTED, NO_INSTANCE = range(len(DROP_REASONS))
 
 
 class nest_hdr(layout):
@@ -101,11 +101,13 @@ def tunnel() -> Stack:
     return stack
 
 
-def events(made: CompiledStack, packets: list[bytes], *names: str) -> tuple[list[Any], dict[str, dict[str, int]]]:
+def events(
+    made: CompiledStack, packets: list[bytes], *names: str, settings: Settings = SETTINGS
+) -> tuple[list[Any], dict[str, dict[str, int]]]:
     """Events of some names, the interpreter agreeing, and the counters."""
     run = [Packet(data, 0) for data in packets]
-    assert_same(made, run, SETTINGS)
-    found, counters = run_compiled(made, run, SETTINGS)
+    assert_same(made, run, settings)
+    found, counters = run_compiled(made, run, settings)
     return [event for event in found if event[1] in names], counters
 
 
@@ -124,6 +126,17 @@ def test_nested_in_itself(back: bool) -> None:
         ("tunnel", "tell", 1, int(back), (inner[0], 7, 4, NESTED)),
     ]
     assert counters["tunnel"]["dropped:nested in itself"] == 1
+
+
+def test_no_instance_for_a_tunnel_in_more_tunnels_than_there_may_be_instances() -> None:
+    two = Settings(memory=1 << 20, max_instances=2, seed=1)
+    found, counters = events(compiled(tunnel()), [b"\1\2\3\4\5\6ab", b"\5\6"], "dropped", "tell", settings=two)
+    assert found == [
+        ("tunnel", "dropped", 0, 0, (4, NO_INSTANCE)),
+        ("tunnel", "tell", 0, 0, (5, 7, 4, NO_INSTANCE)),
+    ]
+    assert counters["tunnel"]["dropped:no instance"] == 1
+    assert counters["tunnel"]["instances"] == 3  # the second packet's takes the place of one
 
 
 def test_messages_too_deep_are_a_gap_of_their_stream() -> None:

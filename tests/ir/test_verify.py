@@ -269,8 +269,12 @@ BAD = {
         "instance", "perm.n is no field", "graph g ()\nentry:\n  FreshInst()\n  perm.n:u8 = Assign(1)\n" + END
     ),
     "layer without instances": Bad("instance", "keeps no instances", HEAD + "  FreshInst()\n" + END, instance=None),
-    "wrong key": Bad("instance", "the key must have 1 parts", HEAD + "  CreateInst([1, 2], [])\n" + END),
-    "wrong reverse key": Bad("instance", "the key must have 1 parts", HEAD + "  CreateInst([1], [1])\n" + END),
+    "wrong key": Bad(
+        "instance", "the key must have 1 parts", HEAD + "  local.made:u1 = CreateInst([1, 2], [])\n" + END
+    ),
+    "wrong reverse key": Bad(
+        "instance", "the key must have 1 parts", HEAD + "  local.made:u1 = CreateInst([1], [1])\n" + END
+    ),
     # sequences
     "no sequence": Bad(
         "sequence", "has no sequence", HEAD + "  FreshInst()\n  local.kept:u1 = SettleSeq(0)\n" + END, rules=None
@@ -331,7 +335,7 @@ GOOD = {
     "found, expired, created": HEAD
     + FOUND.format(condition="local.found")
     + "  Branch(local.expired) yes: gone, no: ready\ngone:\n  EndInst(1)\n  Goto() to: other\n"
-    + "other:\n  CreateInst([7], [])\n  Goto() to: ready\nready:\n"
+    + "other:\n  local.made:u1 = CreateInst([7], [])\n  Goto() to: ready\nready:\n"
     "  inst.state:u8 = Assign(perm.n)\n  Touch(0)\n" + END,
     "end of the packet behind the end of its instance": HEAD + "  FreshInst()\n  EndInst(0)\n" + END,
     "asked in other words": HEAD + FOUND.format(condition="(local.found == 0)") + END + "other:\n  Touch(0)\n" + END,

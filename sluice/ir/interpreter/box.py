@@ -125,8 +125,10 @@ class Box:
             return False, False, 0
         return True, self._expired(instance), int(flip != instance.swapped)
 
-    def create(self, layer: LayerState, frame: Frame, key: Key, reverse: Key) -> None:
-        """A new instance. It is not stored when the table is full of instances that are in use below."""
+    def create(self, layer: LayerState, frame: Frame, key: Key, reverse: Key) -> bool:
+        """A new instance. It is not stored when the table is full of instances that are in use below, or when what an
+        end delivered took its key; whether it is.
+        """
         table = _table(layer)
         if table.live >= table.max_instances:
             victim = table.victim()
@@ -138,6 +140,7 @@ class Box:
             instance.number = self.created
             layer.counters["instances"] += 1
         frame.use(instance)
+        return instance.stored
 
     def _blank(self, layer: LayerState, key: Key, swapped: bool) -> Instance:
         """An instance as it begins: also with the fields that only other layers of the same table use."""

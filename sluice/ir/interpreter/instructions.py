@@ -223,7 +223,8 @@ def _create(create: ir.CreateInst, compiler: Compiler) -> Operation:
     box, layer = compiler.box, compiler.layer
     layout = layer.program.instance
     key, reverse = _key(create.key, layout), _key(create.reverse, layout)
-    return lambda frame: box.create(layer, frame, key(frame), reverse(frame))
+    made = set_number(create.made)
+    return lambda frame: made(frame, box.create(layer, frame, key(frame), reverse(frame)))
 
 
 @_for(ir.FreshInst)

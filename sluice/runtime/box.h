@@ -4,7 +4,7 @@
 #ifndef SL_BOX_H
 #define SL_BOX_H
 
-#include "io/capture.h"
+#include "embed.h"
 #include "messages.h"
 #include "pool.h"
 #include "sequence.h"
@@ -65,33 +65,12 @@ struct sl_layer_info {
     const uint32_t *function_state; /* where each function keeps its own state in the instance, 0: nowhere */
 };
 
-struct sl_counter_info {
-    const char *layer;   /* name of the layer, or "box" */
-    const char *name;
-};
-
 /* --- a box --- */
 
 struct sl_batch {
     uint8_t *at;
     size_t size, used;
     void (*deliver)(void *user, const uint8_t *at, size_t used);
-    void *user;
-};
-
-struct sl_report {
-    const char *name;
-    uint64_t value;
-};
-
-struct sl_options {
-    uint64_t seed;               /* of hashes */
-    uint64_t memory;             /* bytes for what sequences hold */
-    uint32_t max_instances;      /* of each table */
-    bool timeouts;               /* whether anything times out */
-    double idle;                 /* seconds, in place of every layer's general timeout; 0: the layers' own */
-    const char *const *function_options;   /* one string for each function, in order; may be NULL */
-    void (*deliver)(void *user, const uint8_t *at, size_t used);   /* batches of events for functions in Python */
     void *user;
 };
 

@@ -23,7 +23,9 @@ def half(w: LayerWriter, name: str, key: tuple[Expr, ...]) -> list[str]:
                 words[placed.word + k] = [f"sl_key_word({emit(value)}, {8 * k}, {size})"]
         else:
             text = stored(value, placed.part.bits)
-            words.setdefault(placed.word, []).append(f"({text}) << {placed.shift}" if placed.shift else text)
+            # a comparison is an int in C, which cannot be shifted so far
+            shifted = f"(uint64_t)({text}) << {placed.shift}" if placed.shift else text
+            words.setdefault(placed.word, []).append(shifted)
     for word in sorted(words):
         out.append(f"{name}[{word}] = {' | '.join(words[word])};")
     return out

@@ -78,6 +78,7 @@ struct sl_box {
     uint64_t now;                /* the largest packet time seen so far, in nanoseconds */
     uint64_t time;               /* of the packet being processed, nanoseconds */
     uint64_t number;             /* of the packet being processed, from 1 */
+    uint32_t max_instances;      /* of each table */
     uint64_t created;            /* instances stored so far; each gets the next number */
     struct sl_pool pool;
     struct sl_scratch scratch;
@@ -287,6 +288,7 @@ SL_COLD void sl_box_close(struct sl_box *box) {
 /* Memory of a box; 0, or -1 when there is not enough (then it is closed already). */
 SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, uint32_t counters, uint32_t timeouts,
                         uint32_t functions) {
+    box->max_instances = options->max_instances;
     box->counters = calloc(counters + 1, sizeof *box->counters);
     box->timeouts = calloc(timeouts + 1, sizeof *box->timeouts);
     box->workers = calloc(functions + 1, sizeof *box->workers);

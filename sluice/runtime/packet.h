@@ -1,4 +1,4 @@
-/* What a packet is: bytes, and a frame that came in. Types only, for C11 and C++: programs that embed a stack see them. */
+/* What a packet is: bytes, and a frame that came in. Types only, for C11 and C++: they are seen by programs that embed. */
 #ifndef SL_PACKET_H
 #define SL_PACKET_H
 

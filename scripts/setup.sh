@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Gets what building, testing and running Sluice from a checkout needs: .venv with the locked tools and Sluice
-# itself, and a C compiler. Says in a line each what it does, and nothing when there is nothing to do.
+# itself, a C compiler, and OpenSSL's libcrypto. Says in a line each what it does, and nothing when there is nothing to do.
 #
 #   scripts/setup.sh                    what `sluice` needs
 #   scripts/setup.sh --sanitizers       also clang with libFuzzer and the sanitizers; fails where it cannot
@@ -136,6 +136,23 @@ get_compiler() {
     fi
 }
 
+# Whether a library is there by one of the names by which sluice/runtime/digest.h looks for it.
+have_libcrypto() {
+    local name
+    for name in libcrypto.so.3 libcrypto.so.1.1 libcrypto.so; do
+        $venv/bin/python -c "import ctypes; ctypes.CDLL('$name')" 2>/dev/null && return
+    done
+    return 1
+}
+
+get_libcrypto() {
+    have_libcrypto && return
+    if can_apt; then
+        apt_install libssl3 || apt_install libssl3t64 || true # the name that Ubuntu 24.04 has for it
+    fi
+    have_libcrypto || say "there is no libcrypto, with which \`sluice flows\` hashes: install OpenSSL (Debian: libssl3)"
+}
+
 get_sanitizers() {
     if can_fuzz && have llvm-symbolizer; then return; fi
     if can_apt; then
@@ -152,6 +169,7 @@ set_up() {
     pip_install --require-hashes -r requirements-dev.lock || die "could not install requirements-dev.lock"
     pip_install --no-build-isolation --no-deps -e . || die "could not install Sluice"
     get_compiler
+    get_libcrypto
     have make || { can_apt && apt_install make; } || say "there is no make: install it to use the Makefile"
     key >$stamp
 }

@@ -92,6 +92,11 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes; random unless given")
 
 
+def count_from_1(what: str) -> Callable[[str], int]:
+    """The type of an option that is a number of `what`."""
+    return _number(f"a number of {what}", 1, 1 << 48)
+
+
 def _number(what: str, least: int, most: int) -> Callable[[str], int]:
     def convert(text: str) -> int:
         try:
@@ -170,10 +175,11 @@ def check_output(path: str, *inputs: str) -> None:
 
 
 def check_function_outputs(wanted: Wanted, *inputs: str) -> None:
-    """The same for the files that functions are told to write (`NAME:out=FILE`)."""
+    """The same for the files that functions are told to write (`NAME:out=FILE`, perhaps behind other options)."""
     for text in wanted.options:
-        if text.startswith("out=") and len(text) > 4:
-            check_output(text[4:], *inputs)
+        _, found, path = f",{text}".partition(",out=")
+        if found and path:
+            check_output(path, *inputs)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -194,7 +200,19 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
             stack, tuple(wanted.c), wanted.python_hooks(), options.passes, checks_of(options), fresh
         )
     check_hooks(compiled.program, wanted)
+    _check_flows(compiled.program, wanted)
     return compiled
+
+
+def _check_flows(program: Program, wanted: Wanted) -> None:
+    """Warn where the flow log will stay empty because the stack has no flows."""
+    logs = any(Path(function.path) == READY / "flow_log.c" for function in wanted.c)
+    if logs and not any(layer.instance and layer.instance.oriented for layer in program.layers.values()):
+        print(
+            f"sluice: warning: stack '{program.name}' has no connection-oriented layer, so there are no flows to list; "
+            "a ConnectionOriented() parser with a selector of two lists makes them",
+            file=sys.stderr,
+        )
 
 
 def check_hooks(program: Program, wanted: Wanted) -> None:
@@ -228,9 +246,12 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     return Settings(options.memory, options.max_instances, timeouts, options.idle, options.seed)
 
 
-def run_file(compiled: CompiledStack, wanted: Wanted, settings: Settings, path: str) -> Outcome:
-    """Run a box over a file, with progress on a terminal."""
-    with Box(compiled, settings, wanted.python, wanted.options) as box, progress_line() as progress:
+def run_file(
+    compiled: CompiledStack, wanted: Wanted, settings: Settings, path: str, rows_on_terminal: bool = False
+) -> Outcome:
+    """Run a box over a file, with progress on a terminal, unless what a function writes goes there."""
+    shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
+    with Box(compiled, settings, wanted.python, wanted.options) as box, shown as progress:
         return box.run(path, progress)
 
 

@@ -2,7 +2,8 @@
 
 A row for each connection or bidirectional flow, in order of first packet: who, how many packets and bytes,
 length and SHA-256 of each side's stream, gaps, the last state and how it ended (docs/commands.md has every
-key). On files nothing times out unless --idle is given. Without -o the rows go to standard output.
+key). On files nothing times out unless --idle is given. Without -o the rows go to standard output, and what
+is asked of the summary (--summary, --json) to standard error.
 """
 
 from __future__ import annotations
@@ -18,14 +19,23 @@ from sluice.cli.common import (
     check_input,
     check_output,
     compile_for,
+    count_from_1,
     finish,
     outcome_json,
     run_file,
     settings_of,
     summary,
 )
+from sluice.engine.box import Outcome
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import find_stack
+
+NOTES = {
+    "flows out of order": "rows stand behind those of flows that began later, so that no more had to wait in memory;"
+    " --rows N lets more wait, or sort the rows by first_ts",
+    "gaps left out": "gaps are counted in their rows (gaps_left_out) and not listed; --holes N lists more",
+}
+"""What flow_log reports when it came to a bound, and what the user may do."""
 
 
 def add(commands: Any) -> None:
@@ -41,7 +51,18 @@ def add(commands: Any) -> None:
         action="store_true",
         help="with rows on standard output, print the summary to standard error",
     )
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print the summary as JSON; to standard error where the rows take the other"
+    )
+    parser.add_argument(
+        "--rows",
+        type=count_from_1("rows"),
+        metavar="N",
+        help="in memory, open ones included; beyond it order is given up (default: as --max-instances, at least 65536)",
+    )
+    parser.add_argument(
+        "--holes", type=count_from_1("gaps"), metavar="N", help="gaps that one row lists at most (default 65536)"
+    )
     add_run_options(parser)
 
 
@@ -51,11 +72,24 @@ def action(options: argparse.Namespace) -> int:
     check_input(options.file)
     if options.out:
         check_output(options.out, options.file)
-    wanted = find_functions([f"flow_log:out={options.out}" if options.out else "flow_log"])
+    given = {"rows": options.rows, "holes": options.holes, "out": options.out}
+    said = ",".join(f"{name}={value}" for name, value in given.items() if value)
+    wanted = find_functions([f"flow_log:{said}"])
     compiled = compile_for(stack, wanted, options)
-    outcome = run_file(compiled, wanted, settings_of(options, timeouts=options.idle is not None), options.file)
+    settings = settings_of(options, timeouts=options.idle is not None)
+    on_terminal = not options.out and sys.stdout.isatty()
+    outcome = run_file(compiled, wanted, settings, options.file, rows_on_terminal=on_terminal)
+    status = _finish(outcome, options)
+    for name, note in NOTES.items():
+        if outcome.reports.get(name):
+            print(f"sluice: note: {outcome.reports[name]:,} {note}", file=sys.stderr)
+    return status
+
+
+def _finish(outcome: Outcome, options: argparse.Namespace) -> int:
+    """Print what is asked of the summary; the exit status."""
     if options.out:
         return finish(outcome, options.json)
-    if options.summary:
+    if options.summary or options.json:
         print(json.dumps(outcome_json(outcome)) if options.json else summary(outcome), file=sys.stderr)
     return finish(outcome, as_json=False, quiet=True)

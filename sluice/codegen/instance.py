@@ -14,18 +14,22 @@ from sluice.lang.events import END_REASONS
 def half(w: LayerWriter, name: str, key: tuple[Expr, ...]) -> list[str]:
     """Statements that pack one half of a key."""
     assert w.table is not None
-    words: dict[int, list[str]] = {}
+    words: dict[int, list[tuple[str, str]]] = {}  # as a part of a word, and as all of it
     out: list[str] = []
     for placed, value in zip(w.table.parts, key, strict=True):
         if is_bytes(value):
             for k in range((placed.part.bits + 63) // 64):
                 size = min(8, placed.part.bits // 8 - 8 * k)
-                words[placed.word + k] = [f"sl_key_word({emit(value)}, {8 * k}, {size})"]
+                text = f"sl_key_word({emit(value)}, {8 * k}, {size})"
+                words[placed.word + k] = [(text, text)]
         else:
             text = stored(value, placed.part.bits)
-            words.setdefault(placed.word, []).append(f"({text}) << {placed.shift}" if placed.shift else text)
+            # a comparison is an int in C, which cannot be shifted so far, and binds less than what joins the parts
+            wide = f"(uint64_t)({text})"
+            words.setdefault(placed.word, []).append((f"{wide} << {placed.shift}" if placed.shift else wide, text))
     for word in sorted(words):
-        out.append(f"{name}[{word}] = {' | '.join(words[word])};")
+        alone = words[word][0][1] if len(words[word]) == 1 else ""
+        out.append(f"{name}[{word}] = {alone or ' | '.join(wide for wide, _ in words[word])};")
     return out
 
 

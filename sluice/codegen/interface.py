@@ -1,9 +1,11 @@
-"""With what a C program embeds a stack: the header, and the functions open, process, finish and close."""
+"""With what a program embeds a stack: the header, for C11 and C++, and the functions open, process, finish and close."""
 
 from __future__ import annotations
 
+import re
+
 from sluice.codegen.functions import callback_functions, event_struct
-from sluice.codegen.names import data_member, identifier, storage
+from sluice.codegen.names import CPP_WORDS, data_member, identifier, storage
 from sluice.codegen.writer import StackNames
 from sluice.ir.graph import EventShape, Program
 
@@ -16,19 +18,27 @@ def header(names: StackNames) -> str:
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
-        '#include "box.h"',
+        '#include "embed.h"',
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
         "",
     ]
     for shape in _callbacks(names.program):
         out += [f"/* {shape.where} */" if not shape.where.startswith("/") else f"/* event {shape.name} */"]
-        out.append(f"{event_struct(shape)} {{")
+        out += _for_both(f"{event_struct(shape)} {{")
         for name, bits in shape.fields:
-            out.append(f"    {'sl_bytes' if bits == 0 else f'uint{8 * storage(bits)}_t'} {data_member(name)};")
+            kind = "sl_bytes" if bits == 0 else f"uint{8 * storage(bits)}_t"
+            out += _for_both(f"    {kind} {data_member(name)};")
+        if not shape.fields:
+            out.append("    char nothing;")  # C has no empty structs
         out += ["};", ""]
     if names.weak:
         out.append("/* Called for each event; weak and empty until you define one of your own. */")
         for name, shape in callback_functions(names.program).items():
-            out.append(f"void {name}({event_struct(shape)} *data);")
+            line = f"void {name}({event_struct(shape)} *data);"
+            out += ["#ifndef __cplusplus", line, "#endif"] if name in CPP_WORDS else _for_both(line)
         out.append("")
     out += [
         "/* A box with nothing in it, or NULL when there is not enough memory or a function refuses. */",
@@ -40,13 +50,26 @@ def header(names: StackNames) -> str:
         "/* Gives all memory back. */",
         f"void {names.prefix}_close(struct sl_box *box);",
         "",
-        f"extern const struct sl_counter_info {names.prefix}_counters[];   /* by number, as in box->counters */",
+        f"extern const struct sl_counter_info {names.prefix}_counters[];   /* by number, as sl_box_counters() has them */",
         f"extern const unsigned {names.prefix}_counter_count;",
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
         "",
         f"#endif /* {guard} */",
         "",
     ]
     return "\n".join(out)
+
+
+_CPP_WORD = re.compile(rf"\b({'|'.join(sorted(CPP_WORDS))})\b")
+
+
+def _for_both(line: str) -> list[str]:
+    """A line of the header; a name of the user's that only C++ has as a word is another one there, with `_` behind it."""
+    changed = _CPP_WORD.sub(r"\1_", line)
+    return [line] if changed == line else ["#ifdef __cplusplus", changed, "#else", line, "#endif"]
 
 
 def _callbacks(program: Program) -> list[EventShape]:

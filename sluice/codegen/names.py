@@ -7,10 +7,18 @@ import re
 from sluice.ir.expression import Reg
 
 C_WORDS = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long register
-    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true
+    """asm auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef typeof union unsigned void volatile while bool true
     false""".split()
 )
+CPP_WORDS = frozenset(
+    """alignas alignof and and_eq bitand bitor catch char16_t char32_t char8_t class co_await co_return co_yield compl
+    concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit export friend mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast requires
+    static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor
+    xor_eq""".split()
+)
+"""Words of C++ that are none of C."""
 _OURS = frozenset("box inst unit fresh key hash flip instance layer event stream".split())
 
 

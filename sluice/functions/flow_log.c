@@ -1,27 +1,23 @@
 /* One JSON object per connection or bidirectional flow, in order of first packet (schema sluice-flows-1).
  *
- * A row is one instance of a connection-oriented layer. Rows are kept until the end of input, so that they can be
- * written in order. Option: out=FILE. Hashes come from OpenSSL's libcrypto, loaded when the box opens. */
+ * A row is one instance of a connection-oriented layer. It is written as soon as it has ended and all that began
+ * earlier are written. Options, with commas between them:
+ *     rows=N        rows in memory, of open flows and of those that wait for earlier ones; beyond it those that wait
+ *                   are written out of order
+ *     holes=N       gaps that one row lists; all_holes=N: that all rows in memory list together; the others are counted
+ *     out=FILE      where to, the last option; standard output without it
+ * Which parts of a key and fields of an instance it looks for stands in docs/functions.md. */
 #include "function.h"
 
+#include "digest.h"
+#include "in_order.h"
+
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <endian.h>
 #include <errno.h>
 
-struct evp_context;
-struct evp_digest;
-
-/* The stable part of OpenSSL's EVP interface, versions 1.1 and 3. */
-struct crypto {
-    void *library;
-    const struct evp_digest *(*sha256)(void);
-    struct evp_context *(*create)(void);
-    void (*destroy)(struct evp_context *);
-    int (*begin)(struct evp_context *, const struct evp_digest *, void *engine);
-    int (*update)(struct evp_context *, const void *, size_t);
-    int (*finish)(struct evp_context *, unsigned char *, unsigned *);
-};
+/* A row takes about 300 bytes, a hole 24. There are as many rows as a table may have instances, within bounds. */
+enum { ROWS_LEAST = 1 << 16, ROWS_MOST = 1 << 22, HOLES = 1 << 16, ALL_HOLES = 1 << 22 };
 
 struct hole {
     uint64_t offset, length;
@@ -30,30 +26,36 @@ struct hole {
 
 struct direction {
     uint64_t packets, payload, rexmit, stream, after_gap;
-    struct evp_context *hash;   /* of the bytes before the first gap; NULL while there are none */
+    struct sl_digest *hash;     /* of the bytes before the first gap; NULL while there are none */
     bool broken;                /* a gap was given up */
-    uint8_t digest[32];
+    bool unhashed;              /* there was no memory to hash all of it */
+    uint8_t digest[SL_DIGEST_SIZE];
 };
 
 struct row {
+    struct sl_turn turn;        /* by number of the instance; first, so that it is the row */
     const struct sl_layer_info *layer;
-    uint64_t *key;              /* both halves, that of the first sender first */
     uint64_t first, last;       /* times of the first and the last packet */
     struct direction way[2];    /* that of the first sender first */
     struct hole *holes;
+    uint64_t holes_left_out;    /* beyond the bound */
     uint32_t hole_count, hole_room;
     uint16_t path_length;
-    uint8_t *path;              /* layer indexes */
+    bool own;                   /* both ends are one: all packets are its */
     uint8_t syn, fin, rst;      /* 1: the first sender, 2: the other */
     uint8_t state, reason;
     uint32_t icmp_type, icmp_code, icmp_id;
+    uint64_t key[];             /* both halves, that of the first sender first; then the path's layer indexes */
 };
 
 struct flow_log {
     FILE *out;
-    struct crypto crypto;
-    struct row **rows;          /* by number of the instance */
-    uint64_t room;
+    int failed;                 /* errno of the first write that failed */
+    struct sl_digests digests;
+    struct sl_in_order order;   /* of rows */
+    uint64_t most_holes, most_all_holes, all_holes;
+    uint64_t written, holes_left_out;
+    uint64_t unhashed;          /* streams that there was no memory to hash */
     uint64_t lost;              /* rows that there was no memory for */
 };
 SLUICE_WORKER(struct flow_log)
@@ -66,45 +68,49 @@ SLUICE_STATE(struct flow)
 
 static const char *const gap_causes[] = {"limit", "timeout", "close", "snaplen"};
 
-/* --- hashing --- */
+static uint8_t *row_path(struct row *row) { return (uint8_t *)(row->key + 2 * row->layer->half_words); }
 
-static bool crypto_open(struct crypto *c)
+/* --- the ends --- */
+
+static const struct sl_key_part *key_part(const struct sl_layer_info *layer, const char *name)
 {
-    const char *const names[] = {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"};
-    for (unsigned i = 0; i < sizeof names / sizeof *names && !c->library; i++)
-        c->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!c->library)
-        return false;
-    *(void **)&c->sha256 = dlsym(c->library, "EVP_sha256");
-    *(void **)&c->create = dlsym(c->library, "EVP_MD_CTX_new");
-    *(void **)&c->destroy = dlsym(c->library, "EVP_MD_CTX_free");
-    *(void **)&c->begin = dlsym(c->library, "EVP_DigestInit_ex");
-    *(void **)&c->update = dlsym(c->library, "EVP_DigestUpdate");
-    *(void **)&c->finish = dlsym(c->library, "EVP_DigestFinal_ex");
-    return c->sha256 && c->create && c->destroy && c->begin && c->update && c->finish;
+    for (uint32_t i = 0; i < layer->key_parts; i++)
+        if (strcmp(layer->key_part[i].name, name) == 0)
+            return &layer->key_part[i];
+    return NULL;
 }
 
-static void hash_add(const struct crypto *c, struct direction *way, sl_bytes bytes)
+/* The part of a half that is its address: the one called src, else the first. */
+static const struct sl_key_part *address_part(const struct sl_layer_info *layer)
 {
-    if (!way->hash) {
-        way->hash = c->create();
-        if (way->hash)
-            c->begin(way->hash, c->sha256(), NULL);
-    }
-    if (way->hash)
-        c->update(way->hash, bytes.at, bytes.captured);
+    const struct sl_key_part *part = key_part(layer, "src");
+    return part ? part : &layer->key_part[0];
 }
 
-/* The digest of what was added; that of nothing when nothing was. The context is given back. */
-static void hash_finish(const struct crypto *c, struct direction *way)
+/* The part that is its port: the one called sport, else the second if it has a port's 16 bits, else NULL. */
+static const struct sl_key_part *port_part(const struct sl_layer_info *layer)
 {
-    if (!way->hash)
-        hash_add(c, way, (sl_bytes){(const uint8_t *)"", 0, 0});
-    if (way->hash) {
-        c->finish(way->hash, way->digest, NULL);
-        c->destroy(way->hash);
-        way->hash = NULL;
-    }
+    const struct sl_key_part *part = key_part(layer, "sport");
+    return part || layer->key_parts < 2 || layer->key_part[1].bits != 16 ? part : &layer->key_part[1];
+}
+
+/* The words of half `half` in which a part begins. */
+static const uint64_t *part_words(const struct row *row, unsigned half, const struct sl_key_part *part)
+{
+    return &row->key[half * row->layer->half_words + part->word];
+}
+
+static uint64_t part_number(const struct row *row, unsigned half, const struct sl_key_part *part)
+{
+    return *part_words(row, half, part) >> part->shift & sl_mask(part->bits);
+}
+
+/* Have both halves the same there? */
+static bool part_same(const struct row *row, const struct sl_key_part *part)
+{
+    if (part->bits <= 64)
+        return part_number(row, 0, part) == part_number(row, 1, part);
+    return memcmp(part_words(row, 0, part), part_words(row, 1, part), (part->bits + 63) / 64 * 8) == 0;
 }
 
 /* --- collecting --- */
@@ -114,60 +120,61 @@ static uint32_t perm_value(const struct sl_event *event, const char *name)
     return (uint32_t)sl_field_value(event->instance, sl_layer_field(event->layer, name));
 }
 
-static struct row *row_new(struct flow_log *log, const struct sl_event *event)
+static struct row *row_new(const struct sl_event *event)
 {
-    uint64_t number = sl_event_number(event);
-    if (number >= log->room) {
-        uint64_t room = log->room ? log->room : 1024;
-        while (room <= number)
-            room *= 2;
-        struct row **rows = realloc(log->rows, room * sizeof *rows);
-        if (!rows)
-            return NULL;
-        memset(rows + log->room, 0, (room - log->room) * sizeof *rows);
-        log->rows = rows;
-        log->room = room;
-    }
     uint32_t words = event->layer->half_words, depth = event->box->depth;
     struct row *row = calloc(1, sizeof *row + 16 * words + depth);
     if (!row)
         return NULL;
     row->layer = event->layer;
-    row->key = (uint64_t *)(void *)(row + 1);
     memcpy(row->key, sl_event_half(event, event->side), 8 * words);
     memcpy(row->key + words, sl_event_half(event, event->side ^ 1), 8 * words);
-    row->path = (uint8_t *)(row->key + 2 * words);
     row->path_length = (uint16_t)depth;
-    memcpy(row->path, event->box->path, depth);
-    row->first = event->box->time;
-    log->rows[number] = row;
+    memcpy(row_path(row), event->box->path, depth);
+    row->first = row->last = event->box->time;
+    const struct sl_key_part *port = port_part(row->layer);
+    row->own = part_same(row, address_part(row->layer)) && (!port || part_same(row, port));
     return row;
 }
 
-/* The flow that an event belongs to, with its row; NULL where no row is kept. Events of the first packet may come before
- * its `packet`: data behind which the snap length cut, and the gap. */
-static struct flow *flow_of(const struct sl_event *event)
+static void write_turns(struct flow_log *log, const struct sl_box *box);
+
+/* Numbers of instances ascend as they are created, so rows begin in order. */
+SLUICE_ON(any, created) {
+    if (!event->instance || !event->layer->oriented)
+        return;
+    struct flow *flow = SLUICE_STATE_OF(event);
+    struct flow_log *log = SLUICE_WORKER_OF(event->box);
+    flow->first_side = event->side;
+    flow->row = row_new(event);
+    if (!flow->row) {
+        log->lost++;
+        return;
+    }
+    sl_in_order_begin(&log->order, &flow->row->turn, sl_event_number(event));
+    write_turns(log, event->box);
+}
+
+/* The flow that an event belongs to; NULL where no row is kept. */
+static const struct flow *flow_of(const struct sl_event *event)
 {
     if (!event->instance || !event->layer->oriented)
         return NULL;
-    struct flow *flow = SLUICE_STATE_OF(event);
-    if (!flow->row) {
-        struct flow_log *log = SLUICE_WORKER_OF(event->box);
-        flow->first_side = event->side;
-        flow->row = row_new(log, event);
-        if (!flow->row) {
-            log->lost++;
-            return NULL;
-        }
-    }
-    return flow;
+    const struct flow *flow = SLUICE_STATE_OF(event);
+    return flow->row ? flow : NULL;
+}
+
+/* Which direction of its row an event of a flow belongs to. */
+static uint8_t way_number(const struct sl_event *event, const struct flow *flow)
+{
+    return flow->row->own ? 0 : (event->side ^ flow->first_side) & 1;
 }
 
 /* The row's direction of what an event of `side` tells; NULL where no row is kept. */
 static struct direction *way_of(const struct sl_event *event)
 {
     const struct flow *flow = flow_of(event);
-    return flow ? &flow->row->way[(event->side ^ flow->first_side) & 1] : NULL;
+    return flow ? &flow->row->way[way_number(event, flow)] : NULL;
 }
 
 SLUICE_ON(any, packet) {
@@ -188,7 +195,8 @@ SLUICE_ON(any, data) {
         return;
     }
     way->stream += data->bytes.captured;
-    hash_add(&SLUICE_WORKER_OF(event->box)->crypto, way, data->bytes);
+    if (!sl_digest_add(&SLUICE_WORKER_OF(event->box)->digests, &way->hash, data->bytes))
+        way->unhashed = true;
 }
 
 SLUICE_ON(any, rexmit) {
@@ -197,27 +205,42 @@ SLUICE_ON(any, rexmit) {
         way->rexmit += data->length;
 }
 
+/* Room for one more hole; false at a bound, or without memory. */
+static bool hole_room(struct flow_log *log, struct row *row)
+{
+    if (row->hole_count >= log->most_holes || log->all_holes >= log->most_all_holes)
+        return false;
+    if (row->hole_count < row->hole_room)
+        return true;
+    uint32_t room = row->hole_room ? 2 * row->hole_room : 4;
+    struct hole *holes = realloc(row->holes, room * sizeof *holes);
+    if (!holes)
+        return false;
+    row->holes = holes;
+    row->hole_room = room;
+    return true;
+}
+
 SLUICE_ON(any, gap) {
     struct direction *way = way_of(event);
     if (!way)
         return;
     way->broken = true;
+    struct flow_log *log = SLUICE_WORKER_OF(event->box);
     struct row *row = SLUICE_STATE_OF(event)->row;
-    uint8_t side = (uint8_t)((event->side ^ SLUICE_STATE_OF(event)->first_side) & 1);
+    uint8_t side = way_number(event, SLUICE_STATE_OF(event));
     struct hole *last = row->hole_count ? &row->holes[row->hole_count - 1] : NULL;
     if (last && last->side == side && last->cause == data->cause && last->offset + last->length == data->offset) {
         last->length += data->length;   /* one hole, given up in steps: up to a packet without data that lay in it */
         return;
     }
-    if (row->hole_count == row->hole_room) {
-        uint32_t room = row->hole_room ? 2 * row->hole_room : 4;
-        struct hole *holes = realloc(row->holes, room * sizeof *holes);
-        if (!holes)
-            return;
-        row->holes = holes;
-        row->hole_room = room;
+    if (!hole_room(log, row)) {
+        row->holes_left_out++;
+        log->holes_left_out++;
+        return;
     }
     row->holes[row->hole_count++] = (struct hole){data->offset, data->length, side, (uint8_t)data->cause};
+    log->all_holes++;
 }
 
 /* Two bits for the active and the passive side, as they are for the first sender and the other. */
@@ -226,10 +249,12 @@ static uint8_t sides(uint32_t bits, uint32_t first_side)
     return (uint8_t)(first_side ? (bits >> 1 & 1) | (bits << 1 & 2) : bits & 3);
 }
 
+static void write_and_free(struct flow_log *log, const struct sl_box *box, struct row *row);
+
 SLUICE_ON(any, end) {
-    if (!way_of(event))
+    const struct flow *flow = flow_of(event);
+    if (!flow)
         return;
-    struct flow *flow = SLUICE_STATE_OF(event);
     struct row *row = flow->row;
     struct flow_log *log = SLUICE_WORKER_OF(event->box);
     row->syn = sides(perm_value(event, "syn"), flow->first_side);
@@ -242,8 +267,13 @@ SLUICE_ON(any, end) {
     if (row->layer->states)
         row->state = *((const uint8_t *)event->instance + row->layer->state_offset);
     if (row->layer->has_sequence)
-        for (unsigned side = 0; side < 2; side++)
-            hash_finish(&log->crypto, &row->way[side]);
+        for (unsigned side = 0; side < 2; side++) {
+            sl_digest_finish(&log->digests, &row->way[side].hash, row->way[side].digest);
+            log->unhashed += row->way[side].unhashed;
+        }
+    if (!sl_in_order_end(&log->order, &row->turn))
+        write_and_free(log, event->box, row);
+    write_turns(log, event->box);
 }
 
 /* --- writing --- */
@@ -262,46 +292,34 @@ static const char *row_end(const struct row *row)
     }
 }
 
-/* Part `name` of half `half` of the key, or NULL. */
-static const struct sl_key_part *key_part(const struct row *row, const char *name)
-{
-    for (uint32_t i = 0; i < row->layer->key_parts; i++)
-        if (strcmp(row->layer->key_part[i].name, name) == 0)
-            return &row->layer->key_part[i];
-    return NULL;
-}
-
-static uint64_t part_number(const struct row *row, unsigned half, const struct sl_key_part *part)
-{
-    uint64_t word = row->key[half * row->layer->half_words + part->word] >> part->shift;
-    return word & sl_mask(part->bits);
-}
-
 static void write_address(FILE *out, const struct row *row, unsigned half)
 {
-    const struct sl_key_part *part = key_part(row, "src");
-    if (!part) {
-        fputs("null", out);
-        return;
-    }
-    const uint64_t *words = &row->key[half * row->layer->half_words + part->word];
-    uint64_t number = part->bits <= 64 ? part_number(row, half, part) : 0;
+    const struct sl_key_part *part = address_part(row->layer);
+    const uint64_t *words = part_words(row, half, part);
     char text[INET6_ADDRSTRLEN];
     if (part->bits == 32) {
-        uint32_t network = htonl((uint32_t)number);
-        inet_ntop(AF_INET, &network, text, sizeof text);
+        uint32_t network = htonl((uint32_t)part_number(row, half, part));
+        fprintf(out, "\"%s\"", inet_ntop(AF_INET, &network, text, sizeof text));
     } else if (part->bits == 128) {
         uint64_t network[2] = {htobe64(words[0]), htobe64(words[1])};
-        inet_ntop(AF_INET6, network, text, sizeof text);
-    } else {
-        snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+        fprintf(out, "\"%s\"", inet_ntop(AF_INET6, network, text, sizeof text));
+    } else if (part->bits <= 64) {
+        fprintf(out, "\"%llu\"", (unsigned long long)part_number(row, half, part));
+    } else {   /* bytes: as hexadecimal digits, the last word's right-aligned */
+        uint32_t left = part->bits / 8;
+        fputc('"', out);
+        for (uint32_t k = 0; left; k++) {
+            uint32_t here = left < 8 ? left : 8;
+            fprintf(out, "%0*llx", (int)(2 * here), (unsigned long long)words[k]);
+            left -= here;
+        }
+        fputc('"', out);
     }
-    fprintf(out, "\"%s\"", text);
 }
 
 static void write_port(FILE *out, const struct row *row, unsigned half)
 {
-    const struct sl_key_part *part = key_part(row, "sport");
+    const struct sl_key_part *part = port_part(row->layer);
     if (part)
         fprintf(out, "%llu", (unsigned long long)part_number(row, half, part));
     else
@@ -325,30 +343,31 @@ static void write_stream(FILE *out, const struct row *row)
     for (unsigned i = 0; i < 2; i++)
         fprintf(out, ",\"%s_stream\":%llu", names[i], (unsigned long long)row->way[i].stream);
     for (unsigned i = 0; i < 2; i++) {
-        fprintf(out, ",\"%s_sha256\":\"", names[i]);
-        for (unsigned k = 0; k < 32; k++)
-            fprintf(out, "%02x", row->way[i].digest[k]);
-        fputc('"', out);
+        fprintf(out, ",\"%s_sha256\":%s", names[i], row->way[i].unhashed ? "null" : "\"");
+        for (unsigned k = 0; k < SL_DIGEST_SIZE && !row->way[i].unhashed; k++)
+            fprintf(out, "%02x%s", row->way[i].digest[k], k == SL_DIGEST_SIZE - 1 ? "\"" : "");
     }
     for (unsigned i = 0; i < 2; i++)
         fprintf(out, ",\"%s_after_gap\":%llu", names[i], (unsigned long long)row->way[i].after_gap);
     fputs(",\"gaps\":[", out);
     for (uint32_t i = 0; i < row->hole_count; i++) {
         const struct hole *hole = &row->holes[i];
-        fprintf(out, "%s{\"side\":\"%s\",\"offset\":%llu,\"length\":%llu,\"cause\":\"%s\"}", i ? "," : "", names[hole->side],
-                (unsigned long long)hole->offset, (unsigned long long)hole->length, gap_causes[hole->cause & 3]);
+        fprintf(out, "%s{\"side\":\"%s\",\"offset\":%llu,\"length\":%llu,\"cause\":\"%s\"}", i ? "," : "",
+                names[hole->side], (unsigned long long)hole->offset, (unsigned long long)hole->length, gap_causes[hole->cause & 3]);
     }
     fputc(']', out);
+    if (row->holes_left_out)
+        fprintf(out, ",\"gaps_left_out\":%llu", (unsigned long long)row->holes_left_out);
 }
 
-static void write_row(FILE *out, const struct sl_box *box, const struct row *row)
+static void write_row(FILE *out, const struct sl_box *box, struct row *row)
 {
     const char *kind = row->layer->prototype;
     bool icmp = strcmp(kind, "icmp") == 0 || strcmp(kind, "icmp6") == 0;
     fputs("{\"schema\":\"sluice-flows-1\",\"layers\":\"", out);
     for (uint32_t i = 0; i < row->path_length; i++)
-        fprintf(out, "%s%s", i ? "/" : "", box->layers[row->path[i]].layer);
-    const struct sl_key_part *protocol = key_part(row, "protocol");
+        fprintf(out, "%s%s", i ? "/" : "", box->layers[row_path(row)[i]].layer);
+    const struct sl_key_part *protocol = key_part(row->layer, "protocol");
     if (protocol)
         fprintf(out, "\",\"proto\":\"%llu\"", (unsigned long long)part_number(row, 0, protocol));
     else
@@ -361,8 +380,8 @@ static void write_row(FILE *out, const struct sl_box *box, const struct row *row
     write_address(out, row, 1);
     fputs(",\"dport\":", out);
     write_port(out, row, 1);
-    fprintf(out, ",\"first_ts\":\"%llu.%09llu\",\"last_ts\":\"%llu.%09llu\"", (unsigned long long)(row->first / 1000000000),
-            (unsigned long long)(row->first % 1000000000), (unsigned long long)(row->last / 1000000000),
+    fprintf(out, ",\"first_ts\":\"%llu.%09llu\",\"last_ts\":\"%llu.%09llu\"",
+            (unsigned long long)(row->first / 1000000000), (unsigned long long)(row->first % 1000000000), (unsigned long long)(row->last / 1000000000),
             (unsigned long long)(row->last % 1000000000));
     fprintf(out, ",\"src_pkts\":%llu,\"dst_pkts\":%llu,\"src_payload\":%llu,\"dst_payload\":%llu",
             (unsigned long long)row->way[0].packets, (unsigned long long)row->way[1].packets,
@@ -390,13 +409,59 @@ static void write_row(FILE *out, const struct sl_box *box, const struct row *row
     fputs("}\n", out);
 }
 
+static void write_and_free(struct flow_log *log, const struct sl_box *box, struct row *row)
+{
+    write_row(log->out, box, row);
+    if (!log->failed && ferror(log->out))
+        log->failed = errno;
+    log->written++;
+    log->all_holes -= row->hole_count;
+    free(row->holes);
+    free(row);
+}
+
+/* Writes the rows whose turn it is. */
+static void write_turns(struct flow_log *log, const struct sl_box *box)
+{
+    for (struct sl_turn *turn; (turn = sl_in_order_next(&log->order));)
+        write_and_free(log, box, (struct row *)(void *)turn);
+}
+
+/* --- opening and closing --- */
+
+/* Reads `NAME=N` into *value, if that is what stands at *at, and steps over it with its comma. */
+static bool number_option(const char **at, const char *name, uint64_t *value)
+{
+    size_t length = strlen(name);
+    const char *digits = *at + length + 1;
+    if (strncmp(*at, name, length) != 0 || (*at)[length] != '=' || *digits < '0' || *digits > '9')
+        return false;
+    char *end;
+    errno = 0;
+    unsigned long long found = strtoull(digits, &end, 0);
+    if (errno || !found || (*end && *end != ','))
+        return false;
+    *value = found;
+    *at = *end ? end + 1 : end;
+    return true;
+}
+
 SLUICE_OPEN {
     struct flow_log *log = SLUICE_WORKER_OF(box);
-    const char *path = strncmp(options, "out=", 4) == 0 ? options + 4 : "";
-    if (!crypto_open(&log->crypto)) {
-        fputs("flow_log: OpenSSL's libcrypto cannot be loaded; install it (Debian: libssl3)\n", stderr);
+    *log = (struct flow_log){.most_holes = HOLES, .most_all_holes = ALL_HOLES};
+    log->order.most = sl_min(sl_max(box->max_instances, ROWS_LEAST), ROWS_MOST);
+    while (*options && strncmp(options, "out=", 4) != 0)
+        if (!number_option(&options, "rows", &log->order.most) && !number_option(&options, "holes", &log->most_holes) &&
+            !number_option(&options, "all_holes", &log->most_all_holes)) {
+            fprintf(stderr, "flow_log: '%s' is none of rows=N, holes=N, all_holes=N (from 1), and, at last, out=FILE\n",
+                    options);
+            return -1;
+        }
+    if (!sl_digests_open(&log->digests)) {
+        fputs("flow_log: " SL_DIGEST_ADVICE "\n", stderr);
         return -1;
     }
+    const char *path = *options ? options + 4 : "";
     log->out = *path ? fopen(path, "w") : stdout;
     if (!log->out) {
         perror(path);
@@ -407,25 +472,22 @@ SLUICE_OPEN {
 
 SLUICE_CLOSE {
     struct flow_log *log = SLUICE_WORKER_OF(box);
-    uint64_t count = 0;
-    for (uint64_t i = 0; i < log->room; i++) {
-        struct row *row = log->rows[i];
-        if (!row)
-            continue;
-        write_row(log->out, box, row);
-        count++;
-        free(row->holes);
-        free(row);
-    }
-    free(log->rows);
-    log->rows = NULL;
-    log->room = 0;
-    bool failed = fflush(log->out) != 0 || ferror(log->out);
-    if (failed)
-        sl_fail(box, "flow_log: the rows could not all be written", strerror(errno));
-    if (log->out != stdout && fclose(log->out) && !failed)
-        sl_fail(box, "flow_log: the rows could not all be written", strerror(errno));
-    sl_report(box, "flows", count);
+    write_turns(log, box);
+    uint64_t late = log->order.late;
+    sl_in_order_close(&log->order);
+    if (fflush(log->out) != 0 && !log->failed)
+        log->failed = errno;
+    if (log->out != stdout && fclose(log->out) && !log->failed)
+        log->failed = errno;
+    if (log->failed)
+        sl_fail(box, "flow_log: the rows could not all be written", strerror(log->failed));
+    sl_report(box, "flows", log->written);
+    if (late)
+        sl_report(box, "flows out of order", late);
+    if (log->holes_left_out)
+        sl_report(box, "gaps left out", log->holes_left_out);
+    if (log->unhashed)
+        sl_report(box, "streams not hashed for want of memory", log->unhashed);
     if (log->lost)
         sl_report(box, "flows lost for want of memory", log->lost);
 }

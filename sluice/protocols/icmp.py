@@ -1,14 +1,36 @@
 """ICMP for IPv4: RFC 792.
 
-An echo request and its replies are one instance, by identifier; all else is one by addresses, type and code.
-`perm` keeps what the first packet said. The packet that an error quotes stays in the payload, unparsed. The
-checksum is checked with option `checksums` only. Sits on a layer that offers src and dst.
+An instance is:
+
+- the echo requests of one host to another with one identifier, and the replies to them. Who asks is part of the key:
+  requests the other way are another instance, whatever their identifier;
+- the errors of one type and code from one host to another about one flow: addresses, protocol, and ports (of TCP, UDP,
+  DCCP, SCTP and UDP-Lite, not of a later fragment) or identifier (of an echo) of the packet that they quote. A quote
+  that is cut short counts as far as its fixed header goes;
+- all else between two hosts, by type and code.
+
+`perm` keeps what the first packet said. The payload is what follows the first four bytes, in an echo the first eight;
+the quoted packet is part of it. The checksum is checked with option `checksums` only. Sits on a layer that offers src
+and dst.
 """
 
-from sluice.lang import Assign, Bit, ConnectionOriented, If, UInt, internet_checksum, layout
+from sluice.lang import (
+    AnyUntil,
+    Assign,
+    Bit,
+    ConnectionOriented,
+    Else,
+    If,
+    UInt,
+    internet_checksum,
+    layout,
+    one_of,
+)
 
 ECHO_REPLY = 0
 ECHO_REQUEST = 8
+ERRORS = (3, 4, 5, 11, 12)  # unreachable, source quench, redirect, time exceeded, parameter problem
+WITH_PORTS = (6, 17, 33, 132, 136)
 
 
 class icmp_hdr(layout):
@@ -22,6 +44,26 @@ class icmp_echo(layout):
     number = UInt(16)
 
 
+class icmp_error(layout):
+    unused = Bit(32)
+    quoted_version = Bit(4)
+    quoted_ihl = Bit(4)
+    quoted_before = Bit(40)
+    quoted_flags = Bit(3)
+    quoted_offset = Bit(13)
+    quoted_ttl = Bit(8)
+    quoted_protocol = Bit(8)
+    quoted_checksum = Bit(16)
+    quoted_src = Bit(32)
+    quoted_dst = Bit(32)
+
+
+class icmp_quote(layout):
+    quoted_options = Bit((icmp_error.quoted_ihl - 5) << 5)
+    quoted_ports = Bit(32)  # or type, code and checksum
+    quoted_id = Bit(16)
+
+
 class icmp_perm(layout):
     type = Bit(8)
     code = Bit(8)
@@ -31,11 +73,25 @@ class icmp_perm(layout):
 def icmp_parser() -> ConnectionOriented:
     icmp = ConnectionOriented("icmp")
     echo = (icmp_hdr.type == ECHO_REPLY) | (icmp_hdr.type == ECHO_REQUEST)
+    # Lists, because one that fails ends alone: a quote may be cut short anywhere, and the error counts all the same.
     icmp.header = icmp_hdr + (If(echo) >> icmp_echo)
+    wrong = one_of(icmp_hdr.type, *ERRORS) & (icmp.payload_len >= 24)
+    icmp.header += If(wrong) >> AnyUntil([icmp_error], icmp.cursor < 28)
+    there = icmp.header_contain(icmp_error) & (icmp.payload_len >= 6)
+    icmp.header += If(there) >> AnyUntil([icmp_quote], icmp.cursor < (icmp_error.quoted_ihl << 2) + 14)
     icmp.require(internet_checksum(icmp.unit) == 0, "checksum", option="checksums")
+    icmp.sdu = If(echo) >> icmp.payload >> Else() >> icmp.unit[4:]
 
-    kind = ((icmp.header.type << 8) | icmp.header.code) * ~echo
-    icmp.selector = [icmp.below.src, icmp.header.id, kind], [icmp.below.dst, icmp.header.id, kind]
+    header = icmp.header
+    kind = ((header.type << 8) | header.code) * ~echo
+    protocol = header.quoted_protocol
+    flow = header.quoted_ports * (one_of(protocol, *WITH_PORTS) & (header.quoted_offset == 0))
+    flow += header.quoted_id * ((protocol == 1) & (header.quoted_offset == 0))
+    about = [header.id, protocol, kind, header.quoted_src, header.quoted_dst, flow]
+    icmp.selector = (
+        [icmp.below.src, header.type == ECHO_REQUEST, *about],
+        [icmp.below.dst, header.type == ECHO_REPLY, *about],
+    )
     icmp.timeout = 60
 
     icmp.perm = icmp_perm

@@ -1,15 +1,36 @@
 """ICMPv6: RFC 4443; neighbour discovery, MLD and the like are types of it.
 
-An echo request and its replies are one instance, by identifier; all else is one by addresses, type and code.
-`perm` keeps what the first packet said. The packet that an error quotes stays in the payload, unparsed. The
-checksum is checked with option `checksums` only. Sits on a layer that offers src and dst.
+An instance is:
+
+- the echo requests of one host to another with one identifier, and the replies to them. Who asks is part of the key:
+  requests the other way are another instance, whatever their identifier;
+- the errors of one type and code from one host to another about one flow: addresses, protocol, and ports (of TCP, UDP,
+  DCCP, SCTP and UDP-Lite) or identifier (of an echo) of the packet that they quote. What that has behind an extension
+  header is not looked at; a quote that is cut short counts as far as its fixed header goes;
+- all else between two hosts, by type and code.
+
+`perm` keeps what the first packet said. The payload is what follows the first four bytes, in an echo the first eight;
+the quoted packet is part of it. The checksum is checked with option `checksums` only. Sits on a layer that offers src
+and dst.
 """
 
-from sluice.lang import Assign, Bit, ConnectionOriented, If, UInt, internet_checksum, layout
+from sluice.lang import (
+    AnyUntil,
+    Assign,
+    Bit,
+    ConnectionOriented,
+    Else,
+    If,
+    UInt,
+    internet_checksum,
+    layout,
+    one_of,
+)
 
 PROTOCOL = 58
 ECHO_REQUEST = 128
 ECHO_REPLY = 129
+WITH_PORTS = (6, 17, 33, 132, 136)
 
 
 class icmp6_hdr(layout):
@@ -23,6 +44,20 @@ class icmp6_echo(layout):
     number = UInt(16)
 
 
+class icmp6_error(layout):
+    unused = Bit(32)
+    quoted_before = Bit(48)  # version to payload length
+    quoted_next = Bit(8)
+    quoted_hop_limit = Bit(8)
+    quoted_src = Bit(128)
+    quoted_dst = Bit(128)
+
+
+class icmp6_quote(layout):
+    quoted_ports = Bit(32)  # or type, code and checksum
+    quoted_id = Bit(16)
+
+
 class icmp6_perm(layout):
     type = Bit(8)
     code = Bit(8)
@@ -32,12 +67,25 @@ class icmp6_perm(layout):
 def icmp6_parser() -> ConnectionOriented:
     icmp = ConnectionOriented("icmp6")
     echo = (icmp6_hdr.type == ECHO_REQUEST) | (icmp6_hdr.type == ECHO_REPLY)
+    # Lists, because one that fails ends alone: a quote may be cut short anywhere, and the error counts all the same.
     icmp.header = icmp6_hdr + (If(echo) >> icmp6_echo)
+    icmp.header += If((icmp6_hdr.type < 128) & (icmp.payload_len >= 44)) >> AnyUntil([icmp6_error], icmp.cursor < 48)
+    there = icmp.header_contain(icmp6_error) & (icmp.payload_len >= 6)
+    icmp.header += If(there) >> AnyUntil([icmp6_quote], icmp.cursor < 54)
     checksum = internet_checksum(icmp.unit, icmp.below.src, icmp.below.dst, PROTOCOL, icmp.unit.length)
     icmp.require(checksum == 0, "checksum", option="checksums")
 
-    kind = ((icmp.header.type << 8) | icmp.header.code) * ~echo
-    icmp.selector = [icmp.below.src, icmp.header.id, kind], [icmp.below.dst, icmp.header.id, kind]
+    icmp.sdu = If(echo) >> icmp.payload >> Else() >> icmp.unit[4:]
+
+    header = icmp.header
+    kind = ((header.type << 8) | header.code) * ~echo
+    flow = header.quoted_ports * one_of(header.quoted_next, *WITH_PORTS)
+    flow += header.quoted_id * (header.quoted_next == PROTOCOL)
+    about = [header.id, header.quoted_next, kind, header.quoted_src, header.quoted_dst, flow]
+    icmp.selector = (
+        [icmp.below.src, header.type == ECHO_REQUEST, *about],
+        [icmp.below.dst, header.type == ECHO_REPLY, *about],
+    )
     icmp.timeout = 60
 
     icmp.perm = icmp6_perm

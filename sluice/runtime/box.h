@@ -4,7 +4,7 @@
 #ifndef SL_BOX_H
 #define SL_BOX_H
 
-#include "io/capture.h"
+#include "embed.h"
 #include "messages.h"
 #include "pool.h"
 #include "sequence.h"
@@ -67,11 +67,6 @@ struct sl_layer_info {
     const uint32_t *function_state; /* where each function keeps its own state in the instance, 0: nowhere */
 };
 
-struct sl_counter_info {
-    const char *layer;   /* name of the layer, or "box" */
-    const char *name;
-};
-
 /* --- a box --- */
 
 struct sl_batch {
@@ -81,26 +76,11 @@ struct sl_batch {
     void *user;
 };
 
-struct sl_report {
-    const char *name;
-    uint64_t value;
-};
-
-struct sl_options {
-    uint64_t seed;               /* of hashes */
-    uint64_t memory;             /* bytes for what sequences hold */
-    uint32_t max_instances;      /* of each table */
-    bool timeouts;               /* whether anything times out */
-    double idle;                 /* seconds, in place of every layer's general timeout; 0: the layers' own */
-    const char *const *function_options;   /* one string for each function, in order; may be NULL */
-    void (*deliver)(void *user, const uint8_t *at, size_t used);   /* batches of events for functions in Python */
-    void *user;
-};
-
 struct sl_box {
     uint64_t now;                /* the largest packet time seen so far, in nanoseconds */
     uint64_t time;               /* of the packet being processed, nanoseconds */
     uint64_t number;             /* of the packet being processed, from 1 */
+    uint32_t max_instances;      /* of each table */
     uint64_t created;            /* instances stored so far; each gets the next number */
     struct sl_pool pool;
     struct sl_scratch scratch;
@@ -345,6 +325,7 @@ SL_COLD void sl_box_close(struct sl_box *box) {
 /* Memory of a box; 0, or -1 when there is not enough (then it is closed already). */
 SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, uint32_t counters, uint32_t timeouts,
                         uint32_t functions) {
+    box->max_instances = options->max_instances;
     box->counters = calloc(counters + 1, sizeof *box->counters);
     box->timeouts = calloc(timeouts + 1, sizeof *box->timeouts);
     box->workers = calloc(functions + 1, sizeof *box->workers);

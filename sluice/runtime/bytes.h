@@ -4,6 +4,8 @@
 #ifndef SL_BYTES_H
 #define SL_BYTES_H
 
+#include "packet.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,13 +18,6 @@
 #define SL_LIKELY(condition) __builtin_expect(!!(condition), 1)
 /* What a packet seldom needs stays out of the callers' instruction cache. */
 #define SL_COLD static __attribute__((noinline, unused))
-
-/* Bytes of a packet: `length` on the wire, of which the first `captured` (<= length) are in memory. */
-typedef struct sl_bytes {
-    const uint8_t *at;   /* may be NULL when captured is 0 */
-    uint32_t captured;
-    uint32_t length;
-} sl_bytes;
 
 static inline uint64_t sl_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t sl_max(uint64_t a, uint64_t b) { return a > b ? a : b; }

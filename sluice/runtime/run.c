@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "run.h"
 
+#include "box.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>

@@ -2,7 +2,8 @@
 #ifndef SL_RUN_H
 #define SL_RUN_H
 
-#include "box.h"
+#include "embed.h"
+#include "io/capture.h"
 
 enum { SL_BURST = 32 };
 
@@ -36,14 +37,5 @@ struct sl_bench {
 int sl_bench(sl_open_function open, sl_process_function process, sl_box_function finish, sl_box_function close,
              const struct sl_options *options, const char *path, unsigned repeat, struct sl_bench_result *results,
              struct sl_bench *bench);
-
-/* A box's counters, numbered as in NAME_counters. */
-const uint64_t *sl_box_counters(const struct sl_box *box);
-
-/* What a function could not do, or an empty text. */
-const char *sl_box_failure(const struct sl_box *box);
-
-/* Copies at most `most` reports of functions; how many there are. */
-uint32_t sl_box_reports(const struct sl_box *box, struct sl_report *reports, uint32_t most);
 
 #endif

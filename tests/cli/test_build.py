@@ -12,6 +12,9 @@ from tests.cli.conftest import FIRST, Command
 CAPTURE = FIRST / "capture.pcap"
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 STRICT = "-O1 -Wall -Wextra -Werror"
+STANDARD = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+LANGUAGES = [(name, "c", "c11") for name in COMPILERS]
+LANGUAGES += [(name, "c++", "c++17") for name in ("g++", "clang++") if shutil.which(name)]
 
 
 def make(folder: Path, *targets: str, compiler: str = "cc") -> None:
@@ -129,6 +132,70 @@ def test_a_function_of_the_users_takes_the_place_of_the_weak_one(built: Path, tm
     done = run(*command, built / library, f"-Wl,-rpath,{built}", "-ldl", "-lm")
     assert done.returncode == 0, done.stderr
     assert "record: " not in run(out, CAPTURE).stdout
+
+
+def refused(folder: Path, source: str, compiler: str, language: str, standard: str) -> str:
+    """What a compiler has against a program that embeds a stack, as strictly as it can be asked."""
+    command = [compiler, "-x", language, f"-std={standard}", *STANDARD, f"-I{folder}", f"-I{folder}/runtime", "-"]
+    return subprocess.run(command, input=source.rstrip() + "\n", capture_output=True, text=True).stderr
+
+
+@pytest.mark.parametrize("compiler, language, standard", LANGUAGES)
+def test_a_program_that_embeds_needs_no_extensions(built: Path, compiler: str, language: str, standard: str) -> None:
+    if language == "c":
+        assert refused(built, (built / "embed.c").read_text(), compiler, language, standard) == ""
+    source = """
+        #include "hello.h"
+        #include "io/capture.h"
+        #include "io/writer.h"
+        #include "run.h"
+        void record(struct record *data) { (void)data->celsius; }
+        int main(void) {
+            struct sl_options options = {0, 1 << 20, 1000, true, 0, NULL, NULL, NULL};
+            struct sl_box *box = hello_open(&options);
+            const char *name = hello_counters[0].name;
+            return box && name && sl_box_counters(box)[0] == 0 && *sl_box_failure(box) == 0 ? 0 : 1;
+        }
+    """
+    assert refused(built, source, compiler, language, standard) == ""
+
+
+def test_a_program_in_cpp_links(built: Path, tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    source = tmp_path / "main.cpp"
+    source.write_text("""
+        #include "hello.h"
+        #include <cstdio>
+        void record(struct record *data) { std::printf("%u\\n", data->celsius); }
+        int main() {
+            struct sl_options options = {1, 1 << 20, 1000, true, 0, nullptr, nullptr, nullptr};
+            struct sl_box *box = hello_open(&options);
+            hello_finish(box);
+            std::printf("%s %u\\n", hello_counters[0].name, (unsigned)sl_box_counters(box)[0]);
+            hello_close(box);
+        }
+    """)
+    out = tmp_path / "main"
+    done = run("g++", source, f"-I{built}", f"-I{built}/runtime", built / "libhello.a", "-ldl", "-lm", "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert run(out).stdout == "packets 0\n"
+
+
+@pytest.mark.parametrize("compiler, language, standard", LANGUAGES)
+def test_names_that_only_cpp_has_as_words(
+    sluice: Command, tmp_path: Path, compiler: str, language: str, standard: str
+) -> None:
+    """They have _ behind them there; a function of such a name is one that C++ cannot define."""
+    text = (FIRST / "hello.py").read_text()
+    text = text.replace("record.celsius", "record.virtual").replace("class record(layout)", "class new(layout)")
+    text = text.replace("record.", "new.").replace("event.new", "event.record").replace("(record)", "(new)")
+    head, _, rest = text.partition("class new(layout)")
+    (tmp_path / "hello.py").write_text(f"{head}class new(layout){rest.replace('celsius =', 'virtual =', 1)}")
+    assert sluice("build", tmp_path / "hello.py", "-o", tmp_path / "c").err == ""
+    struct, field = ("new", "virtual") if language == "c" else ("new_", "virtual_")
+    source = f'#include "hello.h"\nvoid record(struct {struct} *data) {{ (void)data->{field}; }}\n'
+    assert refused(tmp_path / "c", source, compiler, language, standard) == ""
 
 
 def test_embed_c_is_the_users_and_the_rest_is_ours(sluice: Command, tmp_path: Path) -> None:

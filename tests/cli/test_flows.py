@@ -46,6 +46,36 @@ def test_the_summary_beside_the_rows(sluice: Command) -> None:
     assert len(rows(done.out)) == 4 and json.loads(done.err)["reports"]["flows"] == 4
 
 
+def test_json_without_a_file_for_the_rows_goes_to_standard_error(sluice: Command) -> None:
+    done = sluice("flows", "-r", CAPTURE, "--json")
+    assert len(rows(done.out)) == 4 and json.loads(done.err)["reports"]["flows"] == 4
+
+
+def test_bounds_on_what_is_kept_are_told(sluice: Command, tmp_path: Path) -> None:
+    out = tmp_path / "rows"
+    done = sluice("flows", "-r", CAPTURE, "-o", out, "--idle", "1", "--rows", "1", "--holes", "1")
+    assert done.status == 0 and len(rows(out.read_text())) > 4
+    assert "flows out of order: " in done.out
+    assert "sluice: note: " in done.err and "--rows N lets more wait" in done.err
+    assert sluice("flows", "-r", CAPTURE, "--rows", "0").status == 2
+    assert sluice("run", "tcp_ip", "-r", CAPTURE, "-f", f"flow_log:rows=9,out={out}").status == 0
+    assert len(rows(out.read_text())) == 4
+
+
+def test_a_stack_without_flows(sluice: Command, tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text(
+        "from sluice.lang import Stack\n"
+        "from sluice.protocols.ethernet import ethernet_parser\n"
+        "stack = Stack('plain')\n"
+        "stack.eth = ethernet_parser()\n"
+    )
+    for command in (["flows", "--stack", tmp_path / "plain.py"], ["run", tmp_path / "plain.py", "-f", "flow_log"]):
+        done = sluice(*command, "-r", CAPTURE)
+        assert done.status == 0
+        assert "warning: stack 'plain' has no connection-oriented layer" in done.err
+    assert sluice("flows", "-r", CAPTURE).err == ""
+
+
 def test_another_stack(sluice: Command) -> None:
     found = rows(sluice("flows", "--stack", FIRST / "hello.py", "-r", CAPTURE).out)
     assert {row["layers"] for row in found} == {"eth/ip/udp"}
@@ -63,7 +93,8 @@ def test_the_input_is_never_overwritten(mistake: Command, tmp_path: Path) -> Non
     os.link(capture, tmp_path / "hard")
     for name in ("in.pcap", "link", "hard"):
         assert "would be overwritten" in mistake("flows", "-r", capture, "-o", tmp_path / name).err
-    assert "would be overwritten" in mistake("run", "tcp_ip", "-r", capture, "-f", f"flow_log:out={capture}").err
+    for options in (f"out={capture}", f"rows=9,holes=9,out={capture}"):
+        assert "would be overwritten" in mistake("run", "tcp_ip", "-r", capture, "-f", f"flow_log:{options}").err
     assert capture.read_bytes() == CAPTURE.read_bytes()
 
 

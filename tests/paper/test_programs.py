@@ -148,6 +148,8 @@ def test_c2_delivers_both_streams(paper_tcp: CompiledStack) -> None:
     ]
     result = run(paper_tcp, frames)
     assert (result.stream(40000), result.stream(80)) == (b"question", b"answer")
+    ends = [result.row[key] for key in ("proto", "src", "sport", "dst", "dport")]
+    assert ends == ["tcp", "10.0.0.1", 40000, "10.0.0.2", 80]
     assert result.state == "TERMINATE" and result.row["end"] == "closed"
     assert result.live == {"ip": 0, "tcp": 0}
 

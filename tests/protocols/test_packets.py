@@ -475,6 +475,81 @@ def test_icmp(layer: str, request_: int, reply: int, error: int) -> None:
     assert count(run(there(icmp(request_)[:7]), link_type=101), layer, "malformed:header too short") == 1
 
 
+def icmp_of(layer: str, message: bytes, back: bool = False) -> bytes:
+    if layer == "icmp":
+        return ip4(message, 1, *((B4, A4) if back else (A4, B4)))
+    return ip6(message, 58, *((B6, A6) if back else (A6, B6)))
+
+
+ICMP = pytest.mark.parametrize("layer, request_, reply, error", [("icmp", 8, 0, 3), ("icmp6", 128, 129, 1)])
+
+
+@ICMP
+def test_icmp_who_asks(layer: str, request_: int, reply: int, error: int) -> None:
+    """Two hosts that ping each other with one identifier are two conversations, whichever packets are seen first."""
+    mine = [icmp_of(layer, icmp(request_, id=5)), icmp_of(layer, icmp(reply, id=5), back=True)]
+    yours = [icmp_of(layer, icmp(request_, id=5), back=True), icmp_of(layer, icmp(reply, id=5))]
+    for packets in ([*mine, *yours], [*yours, *mine], [*mine[::-1], *yours], [mine[1], yours[1], mine[0], yours[0]]):
+        box = run(*packets, link_type=101)
+        assert count(box, layer, "instances") == 2
+        happened = [event.instance for event in box.events if event.name == "packet"]
+        numbers = dict(zip(packets, happened, strict=True))
+        assert numbers[mine[0]] == numbers[mine[1]] != numbers[yours[0]] == numbers[yours[1]]
+
+
+def error_about(layer: str, type: int, quoted: bytes) -> bytes:
+    """An error of the other host about a packet of ours."""
+    return icmp_of(layer, struct.pack(">BBHI", type, 1, 0, 0) + quoted, back=True)
+
+
+@ICMP
+def test_icmp_errors_about_flows(layer: str, request_: int, reply: int, error: int) -> None:
+    """One instance for each flow that is in error, however many of its packets are; a cut quote stands for itself."""
+
+    def sent(body: bytes, protocol: int = 17) -> bytes:
+        return (ip4 if layer == "icmp" else ip6)(body, protocol)
+
+    def instances(*quoted: bytes) -> int:
+        box = run(*(error_about(layer, error, quote) for quote in quoted), link_type=101)
+        found = box.counters[layer]
+        assert found["packets"] == found["ended"] == len(quoted)
+        assert lengths(box, layer) == [4 + len(quote) for quote in quoted]
+        return found["instances"]
+
+    one, other = udp(bytes(8), ports=(1, 2)), udp(bytes(8), ports=(1, 3))
+    assert instances(sent(one), sent(one + b"more"), sent(other), sent(one)) == 2
+    assert instances(sent(one), sent(one, 6), sent(one, 50), sent(other, 50)) == 3  # 50 has no ports that are known
+    ping = 1 if layer == "icmp" else 58
+    pings = [sent(icmp(request_, id=id, number=number), ping) for id, number in ((1, 1), (1, 2), (2, 1))]
+    assert instances(*pings) == 2
+    fixed = len(sent(b""))
+    assert instances(sent(one)[: fixed + 4], sent(other)[: fixed + 4], sent(one)[:fixed]) == 1
+    assert instances(sent(one)[: fixed - 1], b"", sent(one)[:3]) == 1
+
+
+@ICMP
+def test_icmp_errors_that_the_snap_length_cut(layer: str, request_: int, reply: int, error: int) -> None:
+    """Wherever it cuts behind the first four bytes, the error counts, with the length that it had on the wire."""
+    whole = error_about(layer, error, (ip4 if layer == "icmp" else ip6)(udp(bytes(8))))
+    head = 24 if layer == "icmp" else 44
+    for size in range(head, len(whole)):
+        box = Interpreter(PROGRAM)
+        box.packet(whole[:size], 0, 101, len(whole))
+        assert box.conserves() and box.counters[layer]["ended"] == 1
+        assert lengths(box, layer) == [len(whole) - head]
+
+
+def test_icmp_errors_about_options_and_fragments() -> None:
+    options = bytes([0x46, *ip4(b"")[1:20], 1, 1, 1, 0])
+    quoted = [options + udp(bytes(8), ports=(1, port)) for port in (2, 3, 2)]
+    later = [ip4(udp(bytes(8), ports=(1, port)), offset=64) for port in (2, 3)]
+    box = run(*(error_about("icmp", 11, quote) for quote in [*quoted, *later]), link_type=101)
+    assert count(box, "icmp", "instances") == 3
+    nonsense = [bytes([0x41]) + ip4(udp(b""))[1:], bytes([0x4F]) + ip4(udp(b""))[1:]]
+    box = run(*(error_about("icmp", 11, quote) for quote in nonsense), link_type=101)
+    assert count(box, "icmp", "ended") == 2
+
+
 def test_other_protocols() -> None:
     packets = [ip4(b"x", 47), ip4(b"y", 47, B4, A4), ip4(b"z", 50), ip6(b"u", 89), ip4(b"", 132)]
     box = run(*packets, link_type=101)

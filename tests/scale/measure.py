@@ -1,4 +1,4 @@
-"""Runs tcp_ip with `assemble` in a process of its own: `python -m tests.scale.measure CAPTURE INSTANCES`.
+"""Runs tcp_ip in a process of its own: `python -m tests.scale.measure CAPTURE INSTANCES FUNCTION`.
 
 Prints as JSON the counters, what the functions reported, and by how many bytes the run made the memory of the
 process grow (anonymous pages: not those of the file, which is mapped).
@@ -23,9 +23,9 @@ def anonymous() -> int:
     raise OSError("/proc/self/status says nothing of RssAnon")
 
 
-def main(path: str, max_instances: int) -> None:
+def main(path: str, max_instances: int, function: str) -> None:
     """Run and print."""
-    wanted = find_functions(["assemble"])
+    wanted = find_functions([function])
     compiled = compile_stack(find_stack("tcp_ip"), tuple(wanted.c))
     with Box(compiled, Settings(max_instances=max_instances, seed=1), [], wanted.options) as box:
         before = anonymous()
@@ -35,4 +35,4 @@ def main(path: str, max_instances: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -30,10 +30,10 @@ def connections(folder: Path, count: int) -> Path:
     return out
 
 
-def measure(capture: Path, max_instances: int) -> dict[str, Any]:
+def measure(capture: Path, max_instances: int, function: str = "assemble") -> dict[str, Any]:
     """What tests.scale.measure prints."""
     run = subprocess.run(
-        [sys.executable, "-P", "-m", "tests.scale.measure", str(capture), str(max_instances)],
+        [sys.executable, "-P", "-m", "tests.scale.measure", str(capture), str(max_instances), function],
         env={**os.environ, "PYTHONPATH": f"{SLUICE}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
@@ -66,3 +66,12 @@ def test_a_full_table(tmp_path: Path) -> None:
     assert tcp["instances"] > count  # a connection that was evicted is picked up again by its next packet
     assert found["reports"]["delivered_bytes"] == 32 * count
     assert found["grown"] < 8 << 20
+
+
+def test_a_flow_log_of_many_connections(tmp_path: Path) -> None:
+    """What it keeps is bounded, too, and no row is lost."""
+    count, room = 50_000, 1000
+    found = measure(connections(tmp_path, count), room, "flow_log:rows=2000,out=/dev/null")
+    tcp = found["counters"]["tcp_over_ipv4"]
+    assert found["reports"]["flows"] == tcp["instances"] > 3 * count
+    assert found["grown"] < 8 << 20, f"{found['grown'] / tcp['instances']:.0f} bytes a row"

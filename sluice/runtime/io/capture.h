@@ -16,8 +16,14 @@
 #ifndef SL_IO_CAPTURE_H
 #define SL_IO_CAPTURE_H
 
+#include "../packet.h"
+
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SL_CAPTURE_MESSAGE = 512,                  /* a message buffer of this size suits any but a very long path */
@@ -26,17 +32,6 @@ enum {
 };
 
 struct sl_capture;
-
-struct sl_frame {
-    const uint8_t *at;   /* the captured bytes; valid until the capture is closed */
-    uint32_t captured;   /* how many */
-    uint32_t length;     /* on the wire; never less than captured */
-    uint64_t time;       /* nanoseconds since 1970; 0 where the file has none (simple packet blocks). Before 1970
-                          * is 0, beyond 2554 UINT64_MAX: real files have both, so a box must stand them. */
-    uint32_t link_type;  /* LINKTYPE_ number, see tcpdump.org/linktypes.html */
-    uint32_t interface;  /* number of the interface in its pcapng section; 0 in a pcap file */
-    uint64_t number;     /* 1 for the first packet of the file */
-};
 
 /* Opens the capture file at path. 0: *out is the reader, to be closed by sl_capture_close. -1: *out is NULL and
  * message says why, beginning with the path. */
@@ -60,5 +55,9 @@ uint64_t sl_capture_size(const struct sl_capture *c);
 
 /* Ends the capture and all frames of it. NULL is allowed. */
 void sl_capture_close(struct sl_capture *c);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

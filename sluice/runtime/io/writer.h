@@ -11,6 +11,10 @@
 
 #include "capture.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SL_WRITER_SNAP_LENGTH = 262144 };  /* the largest packet that libpcap reads back */
 
 struct sl_writer;
@@ -31,5 +35,9 @@ const char *sl_writer_fault(const struct sl_writer *w);
 /* Writes out what is buffered and ends the writer, in any case. 0: every frame that was accepted is in the file.
  * -1: some are not, and message says why. NULL is allowed. */
 int sl_writer_close(struct sl_writer *w, char *message, size_t message_size);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -2,7 +2,11 @@
 #ifndef SLUICE_ARP_H
 #define SLUICE_ARP_H
 
-#include "box.h"
+#include "embed.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* event seen */
 struct arp_seen {
@@ -19,7 +23,11 @@ void arp_finish(struct sl_box *box);
 /* Gives all memory back. */
 void arp_close(struct sl_box *box);
 
-extern const struct sl_counter_info arp_counters[];   /* by number, as in box->counters */
+extern const struct sl_counter_info arp_counters[];   /* by number, as sl_box_counters() has them */
 extern const unsigned arp_counter_count;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SLUICE_ARP_H */

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluice.lang.action import Action, Assemble, Assign, Block, Callback
 from sluice.lang.choice import Choice
-from sluice.lang.errors import DescriptionError, did_you_mean
+from sluice.lang.doubts import doubt
+from sluice.lang.errors import DescriptionError, DescriptionWarning, did_you_mean
 from sluice.lang.events import Event
-from sluice.lang.expression import Below, EventValue, Expression, FieldValue, Property, Taken, children
+from sluice.lang.expression import Below, Contains, EventValue, Expression, FieldValue, Property, Taken, children
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType
 from sluice.lang.prototype import OF_INSTANCE, Prototype
-from sluice.lang.stack import Stack
+from sluice.lang.stack import Layer, Stack
 from sluice.lang.where import Where
 
 Use = tuple[Expression, Where]
@@ -72,7 +74,10 @@ LATER = Place("", (), (), True, True, "")
 
 
 def check(stack: Stack) -> None:
-    """Raise DescriptionError, with the line that uses it, for what a parser of `stack` asks for in vain."""
+    """Raise DescriptionError, with the line that uses it, for what a parser of `stack` asks for in vain.
+
+    Warns of expressions that probably do not mean what they say.
+    """
     offered = _offered(stack)
     seen: list[Prototype] = []
     for layer in stack.layers.values():
@@ -103,6 +108,8 @@ class _Checker:
         self.layers = layers = [layer for layer in stack.layers.values() if layer.prototype is prototype]
         self.own = (prototype, *layers)
         self.steps = [branch for branch in stack.branches if branch.lower in layers]
+        self.led_to = {branch.upper.name for branch in stack.branches if branch.upper is not branch.lower}
+        self.warned: set[tuple[Where, str]] = set()
         self.data = [
             action.data
             for event in prototype.events.defined.values()
@@ -246,12 +253,15 @@ class _Checker:
     def _use(self, use: Use, place: Place, v: bool = False, event: Event | None = None) -> None:
         """Refuse what is not known at `place`; `v`: virtual packets may be asked there."""
         for item, where in _parts(*use):
+            self._doubt(item, where)
             if isinstance(item, Field):
                 self._known(self._group(item, where), item.name, place, where)
             elif isinstance(item, Below):
                 self._below(item, where)
             elif isinstance(item, EventValue):
                 self._event_value(item, event, where)
+            elif isinstance(item, Contains):
+                _contained(item, where)
             elif not isinstance(item, (FieldValue, Property, Taken)) or item.owner not in self.own:
                 continue
             elif isinstance(item, FieldValue):
@@ -271,6 +281,13 @@ class _Checker:
                     raise self._early(item.name, place, where)
             elif not place.steps:
                 raise self._early(f"psm.{item.transition.name}", place, where)
+
+    def _doubt(self, item: Expression, where: Where) -> None:
+        """Warn, once for each line, of what is probably not meant."""
+        warning = doubt(item)
+        if warning is not None and (where, warning) not in self.warned:
+            self.warned.add((where, warning))
+            warnings.warn(f"{where}: {warning}", DescriptionWarning, stacklevel=2)
 
     def _known(self, group: str, name: str, place: Place, where: Where) -> None:
         if group in place.groups or (group == "data" and not place.data):
@@ -315,10 +332,20 @@ class _Checker:
         for layer in self.layers:
             names = self.offered[layer.name]
             if item.owner in self.own and item.name not in names:
+                self._led_to(layer)
                 advice = f"a parser below must say p.offer({item.name}=...)."
                 if names:
                     advice = did_you_mean(item.name, names) + f" Or a parser below must say p.offer({item.name}=...)."
                 raise DescriptionError(f"no layer below {layer.title} offers '{item.name}'", advice, where)
+
+    def _led_to(self, layer: Layer) -> None:
+        """A forgotten step is a mistake of the stack, not of the parser that asks for what lies below it."""
+        if layer.name not in self.led_to:
+            raise DescriptionError(
+                f"no step leads to {layer.title}, and its parser asks for what a layer below offers",
+                f"write stack += (stack.lower >> stack.{layer.name}) + Pred(...).",
+                layer.where,
+            )
 
     def _causes(self, name: str) -> set[str]:
         """Built-in events that have happened whenever event `name` does."""
@@ -354,6 +381,17 @@ def action_uses(action: object) -> Iterator[tuple[Expression, Where, bool]]:
             yield from action_uses(branch)
     elif isinstance(action, Assign):
         yield action.expression, action.where, False
+
+
+def _contained(item: Contains, where: Where) -> None:
+    """What header_contain() asks for is a layout of that parser's header."""
+    format = item.owner.prototype.format
+    if format is None or item.part not in list(format.layouts()):
+        raise DescriptionError(
+            f"layout '{item.part.__name__}' is not part of the header of {item.owner.title}",
+            "make it a part of p.header.",
+            where,
+        )
 
 
 def choice_expressions(value: object) -> Iterator[Expression]:

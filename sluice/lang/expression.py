@@ -30,6 +30,9 @@ class Expression:
     def __init__(self, where: Where | None = None) -> None:
         self.where = where if where is not None else here()
 
+    def __repr__(self) -> str:
+        return described(self)
+
     def __bool__(self) -> NoReturn:
         raise DescriptionError(
             "an expression has no truth value while the stack is being described",
@@ -154,10 +157,11 @@ class Expression:
 
 
 class Number(Expression):
-    """A constant, kept modulo 2^64: 0 <= value < 2^64."""
+    """A constant, kept modulo 2^64: 0 <= value < 2^64. `written` is it as the user wrote it."""
 
     def __init__(self, value: int, where: Where | None = None) -> None:
         super().__init__(where)
+        self.written = value
         self.value = value & ((1 << 64) - 1)
 
 

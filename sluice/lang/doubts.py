@@ -1,0 +1,193 @@
+"""Expressions that say something else than they seem to: refused when no one can mean them, else warned of.
+
+Two kinds. In Python `&`, `|` and `^` bind more tightly than comparisons do, so `x == 6 & (y == 3)` compares x with
+`6 & (y == 3)`. And a condition may ask for what no packet has, such as 256 in a field of eight bits.
+"""
+
+from __future__ import annotations
+
+from sluice.lang.errors import DescriptionError
+from sluice.lang.expression import (
+    Binary,
+    Checksum,
+    Contains,
+    Expression,
+    FieldValue,
+    Invert,
+    Number,
+    Property,
+    Taken,
+)
+from sluice.lang.layout import Field
+
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+BITWISE = ("&", "|", "^")
+ANY = (1 << 64) - 1
+"""What a number may be at most when nothing more is known of it."""
+
+_YES_OR_NO = ("to_active", "to_passive", "created")
+_TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""By comparison: the same one, with its sides exchanged."""
+
+
+def doubt(expression: Expression) -> str | None:
+    """What is probably not meant by an expression itself (not by its operands), None when all is well.
+
+    Raises DescriptionError, at the line of the expression, for what cannot be meant.
+    """
+    if not isinstance(expression, Binary):
+        return None
+    sign, left, right = expression.operator, expression.left, expression.right
+    if sign in BITWISE:
+        for one, other in ((left, right), (right, left)):
+            _refuse_constant(expression, one, other)
+            if sign == "&" and _truth(one) and _is_name(other) and greatest(other) > 1:
+                return "'&' of a comparison and a number keeps the number's lowest bit; compare the number too."
+    elif sign in COMPARISONS:
+        return _compared(sign, left, right) or _bound_tightly(sign, left) or _bound_tightly(sign, right)
+    elif sign in ("<<", ">>") and isinstance(right, Number) and right.value >= 64:
+        return f"a shift by {right.written} gives 0; shift by 0 to 63."
+    elif sign in ("/", "%") and isinstance(right, Number) and right.value == 0:
+        return f"'{'//' if sign == '/' else sign}' by 0 gives 0; divide by another number."
+    return None
+
+
+def greatest(expression: Expression) -> int:
+    """What a number may be at most, as far as its form says."""
+    if _truth(expression):
+        return 1
+    match expression:
+        case Number():
+            return expression.value
+        case Field():
+            return (1 << expression.width) - 1 if isinstance(expression.bits, int) and expression.bits <= 64 else ANY
+        case FieldValue():
+            return greatest(expression.field)
+        case Checksum():
+            return 0xFFFF
+        case Invert():
+            return ANY if not _is_name(expression.operand) else greatest(expression.operand)
+        case Binary():
+            return _greatest_result(expression.operator, greatest(expression.left), greatest(expression.right))
+        case _:
+            return ANY
+
+
+def _greatest_result(sign: str, left: int, right: int) -> int:
+    match sign:
+        case "&":
+            return min(left, right)
+        case "|" | "^":
+            return (1 << max(left.bit_length(), right.bit_length())) - 1
+        case "+":
+            most = left + right
+        case "*":
+            most = left * right
+        case "/" | ">>":
+            most = left
+        case "%":
+            most = min(left, max(right - 1, 0))
+        case _:
+            most = ANY
+    return min(most, ANY)
+
+
+def _truth(expression: Expression) -> bool:
+    """Whether it says yes or no, rather than being a number that may happen to be 1."""
+    match expression:
+        case Contains() | Taken():
+            return True
+        case Property():
+            return expression.name in _YES_OR_NO
+        case Invert():
+            return _truth(expression.operand)
+        case Binary():
+            if expression.operator in COMPARISONS:
+                return True
+            return expression.operator in BITWISE and _truth(expression.left) and _truth(expression.right)
+        case _:
+            return False
+
+
+def _is_name(expression: Expression) -> bool:
+    return isinstance(expression, (Field, FieldValue, Property))
+
+
+def _is_bit(expression: Expression) -> bool:
+    return _truth(expression) or (isinstance(expression, (Field, FieldValue)) and greatest(expression) == 1)
+
+
+def _refuse_constant(expression: Binary, one: Expression, other: Expression) -> None:
+    """A constant beside a bit: `x == 6 & (y == 3)`, and `x == 80 & p.header.syn`, which would never hold."""
+    if not isinstance(one, Number) or one.value <= 1:
+        return
+    sign = expression.operator
+    if _truth(other) or (sign == "&" and _is_bit(other)):
+        what = "a comparison, or another single bit" if _truth(other) else "a field of one bit"
+        raise DescriptionError(
+            f"'{sign}' of {one.written} and {what}",
+            f"'{sign}' binds more tightly than comparisons: write (x == {one.written}) {sign} ..., with each "
+            "comparison in parentheses.",
+            expression.where,
+        )
+
+
+def _bound_tightly(sign: str, side: Expression) -> str | None:
+    """`x == y | (z == 1)`, where `y | (z == 1)` is what x is compared with."""
+    if not isinstance(side, Binary) or side.operator not in BITWISE:
+        return None
+    for one, other in ((side.left, side.right), (side.right, side.left)):
+        constant = isinstance(one, Number) and one.value > 1 and _is_bit(other)
+        if constant or (_is_name(one) and not _is_bit(one) and _truth(other)):
+            return (
+                f"'{sign}' compares with all of what '{side.operator}' joins, as that binds more tightly; "
+                "put each comparison in parentheses."
+            )
+    return None
+
+
+def _compared(sign: str, left: Expression, right: Expression) -> str | None:
+    """A comparison with a constant that is out of reach."""
+    if isinstance(left, Number) == isinstance(right, Number):
+        return None
+    if isinstance(left, Number):
+        left, right, sign = right, left, _TURNED[sign]
+    assert isinstance(right, Number)
+    if sign not in ("==", "!=") and _serial(left):
+        return None
+    most = greatest(left)
+    if right.written < 0 and (sign not in ("==", "!=") or most < right.value):
+        return f"a comparison with {right.written}: numbers are not negative, they count modulo 2^64."
+    fits = f"the greatest number on the other side is {most}."
+    if _never(sign, right.value, most):
+        reason = "no number is less than 0." if sign == "<" else fits
+        return f"a comparison with {right.written} ('{sign}') never holds; {reason}"
+    if right.value > most:
+        return f"a comparison with {right.written} ('{sign}') always holds; {fits}"
+    return None
+
+
+def _never(sign: str, constant: int, most: int) -> bool:
+    """Whether no number from 0 to `most` compares so with a constant."""
+    match sign:
+        case "==" | ">=":
+            return constant > most
+        case ">":
+            return constant >= most
+        case "<":
+            return constant == 0
+        case _:
+            return False
+
+
+def _serial(expression: Expression) -> bool:
+    """Whether it compares by RFC 1982, where a negative number is one that comes before."""
+    match expression:
+        case Field():
+            return expression.serial
+        case FieldValue():
+            return expression.field.serial
+        case Binary():
+            return expression.operator in ("+", "-") and (_serial(expression.left) or _serial(expression.right))
+        case _:
+            return False

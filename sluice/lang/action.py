@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluice.lang.choice import Choice, Else, If
+from sluice.lang.choice import Choice, Else, If, joined_by_comma
 from sluice.lang.errors import DescriptionError, described
 from sluice.lang.expression import BYTES, NUMBER, Below, Expression, FieldValue, to_expression
 from sluice.lang.layout import Field, LayoutType
@@ -16,6 +16,9 @@ class Action:
 
     def __init__(self) -> None:
         self.where = here()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
 
     def __add__(self, other: object) -> Block:
         return Block([self]) + other
@@ -37,9 +40,13 @@ class Block(Action):
             elif not isinstance(action, Action):
                 raise DescriptionError(
                     f"{described(action)} is not an action",
-                    "actions: Assign(...), Assemble(), Callback(...), swap_sides(), If(...) >> action.",
+                    joined_by_comma(action)
+                    or "actions: Assign(...), Assemble(), Callback(...), swap_sides(), If(...) >> action.",
                 )
         self.actions = actions
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.actions))
 
     def __add__(self, other: object) -> Block:
         return Block(self.actions + block(other).actions)

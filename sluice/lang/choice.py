@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from sluice.lang.errors import DescriptionError
 from sluice.lang.expression import Expression, to_number
@@ -23,6 +23,9 @@ class Else:
     def without_if(self) -> DescriptionError:
         """The error for an Else() that does not stand behind the body of an If."""
         return DescriptionError("an Else() without its If(...)", "write If(condition) >> a >> Else() >> b.", self.where)
+
+    def __repr__(self) -> str:
+        return "Else()"
 
     def _alone(self, other: object) -> Any:
         raise self.without_if()
@@ -45,6 +48,9 @@ class If:
         self.where = here()
         self.condition = to_number(condition, "a condition", "compare something, as in If(x == 1).")
 
+    def __repr__(self) -> str:
+        return "If(...)"
+
     def __rshift__(self, body: object) -> Choice:
         if isinstance(body, (If, Else)):
             raise self.without_body()
@@ -62,6 +68,15 @@ class If:
         )
 
 
+def joined_by_comma(value: object) -> str | None:
+    """What to do about a tuple, which a comma makes in Python: advice when that is what stands here."""
+    if not isinstance(value, tuple):
+        return None
+    if any(isinstance(item, If) for item in cast("tuple[object, ...]", value)):
+        return "write If(condition) >> body, with '>>' where the comma is."
+    return "join the parts with '+', not with a comma."
+
+
 class Choice:
     """A condition, what is done when it holds, and perhaps what is done otherwise. It never changes."""
 
@@ -70,6 +85,9 @@ class Choice:
         self.body = body
         self.otherwise = otherwise
         self.where = where
+
+    def __repr__(self) -> str:
+        return f"If(...) >> {self.body!r}" + ("" if self.otherwise is None else f" >> Else() >> {self.otherwise!r}")
 
     def __rshift__(self, other: object) -> Choice:
         if isinstance(self.otherwise, (Choice, If)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from sluice.lang.action import Action, Block, block
-from sluice.lang.choice import Choice, If
+from sluice.lang.choice import Choice, If, joined_by_comma
 from sluice.lang.errors import DescriptionError, described, did_you_mean
 from sluice.lang.expression import BYTES, NUMBER, EventValue
 from sluice.lang.where import Where, here
@@ -138,7 +138,8 @@ class Events:
         if not isinstance(value, (Choice, Action, If)):
             raise DescriptionError(
                 f"event '{name}' is {described(value)}, not an action",
-                f"write p.event.{name} = If(condition) >> Assemble(), or Callback(...), or another action.",
+                joined_by_comma(value)
+                or f"write p.event.{name} = If(condition) >> Assemble(), or Callback(...), or another action.",
             )
         self.defined[name] = Event(self.owner, name, block(value), here())
 

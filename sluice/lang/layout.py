@@ -200,6 +200,9 @@ class LayoutType(type):
             f"use the class itself: {cls.__name__}, without parentheses.",
         )
 
+    def __repr__(cls) -> str:
+        return cls.__name__
+
     def __add__(cls, other: object) -> HeaderFormat:
         return HeaderFormat([cls]) + other
 
@@ -283,7 +286,7 @@ class HeaderFormat:
     """Parts of a header one behind the other: layouts, If(...) >> layout, AnyUntil(...)."""
 
     def __init__(self, parts: list[Any]) -> None:
-        from sluice.lang.choice import Choice, Else, If
+        from sluice.lang.choice import Choice, Else, If, joined_by_comma
 
         plain: list[LayoutType] = []
         for part in parts:
@@ -304,7 +307,8 @@ class HeaderFormat:
             elif not isinstance(part, AnyUntil):
                 raise DescriptionError(
                     f"{described(part)} cannot be part of a header",
-                    "a header is made of layouts, If(...) >> layout, and AnyUntil(...), joined by '+'.",
+                    joined_by_comma(part)
+                    or "a header is made of layouts, If(...) >> layout, and AnyUntil(...), joined by '+'.",
                 )
         self.parts = parts
 

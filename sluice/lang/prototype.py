@@ -6,7 +6,7 @@ import re
 from typing import Any, cast
 
 from sluice.lang.action import Block, block, checked_layout
-from sluice.lang.choice import Choice, If
+from sluice.lang.choice import Choice, If, joined_by_comma
 from sluice.lang.errors import DescriptionError, described, did_you_mean
 from sluice.lang.events import Events, Relations
 from sluice.lang.expression import (
@@ -224,16 +224,11 @@ class Parser:
     def header_contain(self, part: object) -> Contains:
         """1 when the packet's header contained layout `part`, 0 else.
 
-        Raises DescriptionError when `part` is not a layout of the header.
+        It may be asked before `part` is added to p.header, in the condition of the AnyUntil that lists it. Raises
+        DescriptionError when `part` is not a layout; that it is one of the header, `check` sees to.
         """
         if not isinstance(part, LayoutType):
             raise DescriptionError("header_contain needs a layout", "give a class derived from layout.")
-        format = self.prototype.format
-        if format is None or part not in list(format.layouts()):
-            raise DescriptionError(
-                f"layout '{part.__name__}' is not part of the header of {self.title}",
-                "add it to p.header first.",
-            )
         return Contains(self, part)
 
     def __getattr__(self, name: str) -> Any:
@@ -433,6 +428,7 @@ class Prototype(Parser):
     @selector.setter
     def selector(self, value: object) -> None:
         condition: Expression | None = None
+        whole = value
         if isinstance(value, If):
             raise value.without_body()
         if isinstance(value, Choice):
@@ -447,7 +443,10 @@ class Prototype(Parser):
         lists = cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,)
         keys = [cast(list[object], item) for item in lists if isinstance(item, list) and item]
         if len(keys) != len(lists) or len(keys) > 2:
-            raise DescriptionError("a selector is a list, or a pair of lists", "write [a, b], or ([a, b], [c, d]).")
+            advice = "write [a, b], or ([a, b], [c, d])."
+            if any(isinstance(item, If) for item in lists):
+                advice = joined_by_comma(whole) or advice
+            raise DescriptionError("a selector is a list, or a pair of lists", advice)
         if self.oriented and len(keys) != 2:
             raise DescriptionError(
                 "a connection-oriented selector has two lists",

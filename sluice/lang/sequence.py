@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.lang.choice import Choice
+from sluice.lang.choice import Choice, joined_by_comma
 from sluice.lang.errors import DescriptionError, described
 from sluice.lang.expression import NUMBER, Expression, to_expression, to_number
 from sluice.lang.where import here
@@ -100,6 +100,9 @@ class Sequence:
         self.history = history
         self.whole = whole
 
+    def __repr__(self) -> str:
+        return "Sequence(...)"
+
 
 def sequence_choice(value: object) -> tuple[Expression | None, Sequence]:
     """Condition (None: always) and sequence from what a user assigned to p.seq."""
@@ -114,5 +117,5 @@ def sequence_choice(value: object) -> tuple[Expression | None, Sequence]:
         return value.condition, value.body
     raise DescriptionError(
         f"p.seq is {described(value)}, not a sequence",
-        "write p.seq = Sequence(...), or If(cond) >> Sequence(...).",
+        joined_by_comma(value) or "write p.seq = Sequence(...), or If(cond) >> Sequence(...).",
     )

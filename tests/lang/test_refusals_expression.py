@@ -11,11 +11,15 @@ from sluice.lang import (
     Else,
     If,
     Pred,
+    Stack,
     UInt,
     internet_checksum,
     layout,
     one_of,
 )
+from sluice.protocols.ethernet import ethernet_parser
+from sluice.protocols.ipv4 import ipv4_parser
+from sluice.protocols.tcp import tcp_parser
 from tests.lang.refusal import Refusal, Refusals, above, alone, check, keyed, paired, plain, small, wide
 
 refused = Refusals()
@@ -306,11 +310,40 @@ def nobody_below_offers():
     return above(p)
 
 
-@refused("no layer below layer 'only' offers 'src'", "a parser below must say p.offer(src=...).")
+@refused("no layer below layer 'top' offers 'src'", "a parser below must say p.offer(src=...).")
 def nobody_below_offers_anything():
     p = plain()
     p.require(p.below.src == 1, "source")  # wrong
-    return alone(p)
+    s = alone(plain())
+    s.top = p
+    s += (s.only >> s.top) + Pred(1)
+    return s
+
+
+@refused(
+    "no step leads to layer 'tcp', and its parser asks for what a layer below offers",
+    "write stack += (stack.lower >> stack.tcp) + Pred(...).",
+)
+def step_forgotten():
+    s = Stack("s")
+    s.eth, s.ip = ethernet_parser(), ipv4_parser()
+    s.tcp = tcp_parser()  # wrong
+    s += (s.eth >> s.ip) + Pred(s.eth.header.type == 0x0800)
+    return s
+
+
+@refused(
+    "no step leads to layer 'middle', and its parser asks for what a layer below offers",
+    "write stack += (stack.lower >> stack.middle) + Pred(...).",
+)
+def step_forgotten_to_a_layer_that_leads_on():
+    p = plain()
+    p.require(p.below.src == 1, "source")
+    s = alone(plain())
+    s.middle = p  # wrong
+    s.top = plain()
+    s += (s.middle >> s.top) + Pred(1)
+    return s
 
 
 @refused("layer 'only' has no state machine", "define p.psm, or leave cur_state out.")

@@ -4,8 +4,8 @@
 # pyright: reportOperatorIssue=false, reportInvalidTypeForm=false
 # ruff: noqa: B018
 
-from sluice.lang import AnyUntil, Assign, Bit, Connectionless, Else, If, UInt, layout
-from tests.lang.refusal import Refusal, Refusals, alone, check, keyed, paired, plain, scratch, small, wide
+from sluice.lang import AnyUntil, Assign, Bit, Connectionless, Else, If, Pred, UInt, layout
+from tests.lang.refusal import Refusal, Refusals, above, alone, check, keyed, paired, plain, scratch, small, wide
 
 refused = Refusals()
 
@@ -464,10 +464,19 @@ def contains_no_layout():
     p.header_contain(p.header.kind)  # wrong
 
 
-@refused("layout 'wide' is not part of the header of parser 'plain'", "add it to p.header first.")
+@refused("layout 'wide' is not part of the header of parser 'plain'", "make it a part of p.header.")
 def contains_another_layout():
     p = plain()
-    p.header_contain(wide)  # wrong
+    p.require(p.header_contain(wide), "wide")  # wrong
+    return alone(p)
+
+
+@refused("layout 'wide' is not part of the header of layer 'upper'", "make it a part of p.header.")
+def contains_another_layout_of_a_layer():
+    s = above(plain())
+    s.top = plain()
+    s += (s.upper >> s.top) + Pred(s.upper.header_contain(wide))  # wrong
+    return s
 
 
 class tagged(layout):

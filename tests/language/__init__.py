@@ -1,0 +1,1 @@
+"""What descriptions mean, from outside: packets in, events and counters out. Named like the files of sluice/lang."""

@@ -1,0 +1,54 @@
+"""Lists in a header that end with a part, as the manual shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sluice.lang import AnyUntil, Assign, Bit, Callback, Connectionless, Stack, UInt, layout
+from tests.support.run import run, watch_all
+
+
+class begin(layout):
+    id = UInt(8)
+
+
+class root(layout):
+    root_length = UInt(8, const=0)
+
+
+class label(layout):
+    length = UInt(8)
+    text = Bit(length << 3)
+
+
+class behind(layout):
+    type = UInt(8)
+
+
+class told(layout):
+    type = UInt(8)
+    last = Bit(999)
+
+
+def by_its_part(p: Any) -> Any:
+    return AnyUntil([root, label], ~p.header_contain(root))
+
+
+def by_its_length(p: Any) -> Any:
+    return AnyUntil([label], (label.length != 0) | (p.cursor == 1))
+
+
+@pytest.mark.parametrize("names", [by_its_part, by_its_length])
+def test_a_list_is_read_until_its_end_part(names: Callable[[Any], Any]) -> None:
+    p: Any = Connectionless("p")
+    p.header = begin + names(p) + behind
+    p.event.told = Assign(told.type, p.header.type) + Assign(told.last, p.payload) + Callback(told)
+    stack = Stack("names")
+    stack.p = p
+    packets = [b"\x09\x03www\x02de\x00\x2arest", b"\x09\x00\x2a", b"\x09\x03www\x02de"]
+    result = run(watch_all(stack, ("p", "told")), packets)
+    assert [(event.type, event.last) for event in result.named("told")] == [(42, b"rest"), (42, b"")]
+    assert result.count("p", "malformed:header too short") == 1

@@ -1,0 +1,111 @@
+"""Which instance a packet comes to: tables that layers share, and restart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sluice.lang import (
+    PSM,
+    Assign,
+    Bit,
+    Callback,
+    Connectionless,
+    Pred,
+    PSMState,
+    Stack,
+    UInt,
+    layout,
+)
+from tests.support.run import Result, run, watch_all
+
+
+class way(layout):
+    kind = UInt(8)
+
+
+class keyed(layout):
+    key = UInt(8)
+    again = Bit(8)
+
+
+class memory(layout):
+    packets = UInt(8)
+
+
+class told(layout):
+    packets = UInt(8)
+
+
+def counting() -> Any:
+    """A parser that tells how many packets its instance has seen."""
+    p: Any = Connectionless("p")
+    p.header = keyed
+    p.selector = [p.header.key]
+    p.perm = memory
+    p.prep = Assign(p.perm.packets, p.perm.packets + 1)
+    p.event.counted = Assign(told.packets, p.perm.packets) + Callback(told)
+    return p
+
+
+def two_ways(left: Any, right: Any) -> Stack:
+    """The first byte of a packet says whether it goes to the left or to the right layer."""
+    low: Any = Connectionless("low")
+    low.header = way
+    stack = Stack("ways")
+    stack.low, stack.left, stack.right = low, left, right
+    stack += (stack.low >> stack.left) + Pred(stack.low.header.kind == 0)
+    stack += (stack.low >> stack.right) + Pred(stack.low.header.kind == 1)
+    return stack
+
+
+def counted(stack: Stack, *packets: list[int]) -> tuple[list[tuple[str, int]], Result]:
+    result = run(watch_all(stack, ("*", "counted")), [bytes(packet) for packet in packets])
+    return [(event.layer, event.packets) for event in result.named("counted")], result
+
+
+PACKETS = ([0, 5, 0], [1, 5, 0], [1, 6, 0], [0, 6, 0])
+"""Two keys, each on both ways."""
+
+
+def test_layers_of_one_prototype_share_its_table() -> None:
+    p = counting()
+    found, result = counted(two_ways(p, p), *PACKETS)
+    assert found == [("left", 1), ("right", 2), ("right", 1), ("left", 2)]
+    assert len(result.named("created")) == len({event.instance for event in result.named("counted")}) == 2
+
+
+def test_layers_of_two_prototypes_do_not() -> None:
+    found, result = counted(two_ways(counting(), counting()), *PACKETS)
+    assert found == [("left", 1), ("right", 1), ("right", 1), ("left", 1)]
+    assert len(result.named("created")) == 4
+
+
+def test_a_packet_restarts_its_instance_at_most_once() -> None:
+    """The condition holds again for the instance that the restart made, which is then left alone."""
+    p = counting()
+    START, LATER = PSMState(start=True), PSMState()
+    p.psm = PSM(START, LATER)
+    p.psm.again = (START >> START) + Pred(p.header.again == 1)
+    p.psm.again.restart = True
+    p.psm.later = (START >> LATER) + Pred(p.header.again == 2)
+    stack = Stack("restarts")
+    stack.p = p
+    found, result = counted(stack, [5, 0], [5, 0], [5, 1], [5, 0])
+    assert found == [("p", 1), ("p", 2), ("p", 1), ("p", 2)]
+    assert (result.count("p", "instances"), result.count("p", "ended:reused")) == (2, 1)
+    assert result.count("p") == 4
+    first, last = (event.instance for event in result.named("created"))
+    assert [event.instance for event in result.named("packet")] == [first, first, last, last]
+
+
+def test_a_packet_that_restarts_what_it_made_itself() -> None:
+    p = counting()
+    START = PSMState(start=True)
+    p.psm = PSM(START)
+    p.psm.again = (START >> START) + Pred(1)
+    p.psm.again.restart = True
+    stack = Stack("restarts")
+    stack.p = p
+    found, result = counted(stack, [5, 0], [5, 0])
+    assert found == [("p", 1), ("p", 1)]
+    assert (result.count("p", "instances"), result.count("p", "ended:reused")) == (3, 2)

@@ -208,7 +208,7 @@ def arrange(connection: Connection, order: Sequence[int]) -> list[Sent]:
     """The packets in this order, as far as the law allows it.
 
     Each side's SYNs before its other packets, or else the packet that its stream begins with; resets last; and no
-    SYN behind a FIN, as that would begin another connection (TRUTH.md).
+    SYN without ACK of a side that was heard before behind a FIN, as that would begin another connection (TRUTH.md).
     """
     packets = [connection.sent[index] for index in order]
     for which in (0, 1):
@@ -220,7 +220,11 @@ def arrange(connection: Connection, order: Sequence[int]) -> list[Sent]:
         for place, packet in zip(places, own, strict=True):
             packets[place] = packet
     fin = next((place for place, packet in enumerate(packets) if "F" in packet.flags), len(packets))
-    late = [packet for packet in packets[fin:] if "S" in packet.flags]
-    rest = [packet for packet in packets[fin:] if "S" not in packet.flags]
-    packets = packets[:fin] + late + rest
+    front: list[int] = []
+    for which in (0, 1):
+        own = [place for place, packet in enumerate(packets) if packet.side == which]
+        late = [place for place in own if place > fin and packets[place].flags == "S"]
+        front += late if late != own[:1] else []
+    first = [packets[place] for place in front]
+    packets = packets[:fin] + first + [packets[place] for place in range(fin, len(packets)) if place not in front]
     return [p for p in packets if "R" not in p.flags] + [p for p in packets if "R" in p.flags]

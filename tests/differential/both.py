@@ -35,9 +35,9 @@ def everything(stack: Stack) -> frozenset[Hook]:
     return frozenset(Hook("*", name) for name in defined | set(BUILT_IN))
 
 
-def compiled(stack: Stack, passes: str | list[str] = "all") -> CompiledStack:
+def compiled(stack: Stack, passes: str | list[str] = "all", options: frozenset[str] = frozenset()) -> CompiledStack:
     """The stack as a library that tells every event."""
-    return compile_stack(stack, python=everything(stack), passes=passes)
+    return compile_stack(stack, python=everything(stack), passes=passes, options=options)
 
 
 def run_compiled(

@@ -1,43 +1,67 @@
 """Random stacks on random packets: compiled code does what the interpreter says, with all passes, none and each alone.
 
-SLUICE_STACKS sets how many stacks are tried (a long campaign: some thousands).
+Hypothesis makes both and shrinks what fails. SLUICE_STACKS sets how many stacks are tried (a long campaign: some
+thousands); each is compiled once, however many packets are tried on it.
 """
 
 # pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
 from __future__ import annotations
 
 import os
-import random
 import warnings
+from functools import lru_cache
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from sluice.engine.box import Settings
+from sluice.engine.box import CompiledStack, Settings
 from sluice.lang import AnyUntil, Bit, Connectionless, DescriptionWarning, Stack, layout
 from sluice.passes.pipeline import PASSES
 from tests.differential.both import Packet, assert_same, compiled, run_compiled
-from tests.differential.stacks import packets, stack
+from tests.differential.choices import Choices, Chosen, chosen
+from tests.differential.stacks import OPTION, stack
+from tests.differential.traffic import Seeded, drawn, seeded
 
-STACKS = int(os.environ.get("SLUICE_STACKS", "24"))
+STACKS = int(os.environ.get("SLUICE_STACKS", "32"))
+WAYS = ["all", "none", *(item.name for item in PASSES)]
+"""What the passes are that a stack is compiled with."""
+
+BOXES = {
+    "plain": Settings(memory=1 << 24, max_instances=1 << 10, seed=1),
+    "few instances": Settings(memory=1 << 24, max_instances=2, seed=1),
+    "no timeouts": Settings(memory=1 << 24, max_instances=1 << 10, timeouts=False, seed=1),
+}
+traffic = st.lists(st.tuples(st.sampled_from(list(BOXES)), drawn() | seeded), min_size=5, max_size=5)
+"""What is tried on a stack: boxes, each with its packets."""
 
 
-@pytest.mark.parametrize("seed", range(STACKS))
-def test_compiled_code_does_what_the_interpreter_says(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@lru_cache(maxsize=64)
+def made(what: Chosen, way: str, options: frozenset[str]) -> CompiledStack:
     # The C compiler's optimiser is not what is tested here, and without it a stack takes a third of the time.
-    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
-    rnd = random.Random(seed)
-    passes = ["all", "none", *([item.name] for item in PASSES)][seed % (2 + len(PASSES))]
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLUICE_CFLAGS", "-O0")
         warnings.simplefilter("ignore", DescriptionWarning)
-        made = compiled(stack(rnd), passes)
-    assert made.compiled.messages == ""
-    for settings in (
-        Settings(memory=1 << 24, max_instances=1 << 10, seed=seed),
-        Settings(memory=1 << 24, max_instances=2, seed=seed),
-        Settings(memory=1 << 24, max_instances=1 << 10, timeouts=False, seed=seed),
-    ):
-        assert_same(made, packets(rnd, 400), settings)
+        found = compiled(stack(Choices(what)), way, options)
+    assert found.compiled.messages == ""
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+@settings(
+    max_examples=max(1, STACKS // len(WAYS)),
+    deadline=None,
+    derandomize="SLUICE_STACKS" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(what=chosen, options=st.sampled_from([frozenset[str](), frozenset([OPTION])]), tried=traffic)
+def test_compiled_code_does_what_the_interpreter_says(
+    way: str, what: Chosen, options: frozenset[str], tried: list[tuple[str, list[Packet] | Seeded]]
+) -> None:
+    library = made(what, way, options)
+    for kind, packets in tried:
+        assert_same(library, packets.packets() if isinstance(packets, Seeded) else packets, BOXES[kind])
 
 
 def test_a_list_of_empty_items_ends() -> None:

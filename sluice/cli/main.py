@@ -21,7 +21,7 @@ STACK is a name (tcp_ip) or a Python file that describes one. A first example:
   sluice new hello                                 writes a protocol of your own to start from
   sluice run hello/stack.py -r hello/capture.pcap -f hello/stack.py
 
-Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage.
+Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 stopped by Ctrl-C.
 """
 
 

@@ -222,6 +222,43 @@ def test_a_wrong_description_has_file_line_and_advice(mistake: Command, capture:
 # --- as a program of its own ---
 
 
+INTERRUPT = """
+#include "function.h"
+#include <signal.h>
+struct n { uint64_t n; };
+SLUICE_WORKER(struct n)
+SLUICE_ON(udp, packet) {
+    if (SLUICE_WORKER_OF(event->box)->n++ == 0)
+        raise(SIGINT);
+}
+"""
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_ctrl_c_while_c_code_runs_stops_the_run(tmp_path: Path, python: bool) -> None:
+    """A C function sends the signal: Python first hears of it where C code calls back, for progress or with events."""
+    (tmp_path / "interrupt.c").write_text(INTERRUPT)
+    (tmp_path / "listen.py").write_text(
+        "from sluice.functions import at_end, on\n\n\n@on('udp', 'packet')\ndef saw(event):\n    pass\n\n\n"
+        "@at_end\ndef report():\n    print('went on to the end')\n"
+    )
+    path = tmp_path / "large.pcap"
+    reported, batched = [udp_packet(53, bytes(60_000))] * 300, [udp_packet(53, b"")] * 40_000
+    path.write_bytes(pcap(batched if python else reported))  # more than 8 MiB, or many events
+    functions = ["-f", str(tmp_path / "interrupt.c"), *(["-f", str(tmp_path / "listen.py")] if python else [])]
+    command = [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", str(path), *functions]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sluice: stopped\n")
+
+
+def test_ctrl_c_in_a_function_in_python_stops_it_at_once(capture: Path, tmp_path: Path) -> None:
+    body = "import signal, time\n    signal.raise_signal(signal.SIGINT)\n    time.sleep(1)\n    print('went on')"
+    path = user(tmp_path, layer="udp", event="created", body=body)
+    command = [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", str(capture), "-f", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sluice: stopped\n")
+
+
 def test_as_a_module_and_as_a_script() -> None:
     for command in ([sys.executable, "-m", "sluice"], [sys.executable, "-m", "sluice.cli.main"]):
         done = subprocess.run([*command, "--version"], capture_output=True, text=True, cwd=ROOT)

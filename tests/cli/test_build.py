@@ -208,6 +208,29 @@ def test_embed_c_is_the_users_and_the_rest_is_ours(sluice: Command, tmp_path: Pa
     assert all((tmp_path / name).is_file() for name in found["files"]) and found["name"] == "hello"
 
 
+def test_files_of_the_users_are_never_replaced(sluice: Command, mistake: Command, tmp_path: Path) -> None:
+    """Nothing at all is written then; another stack in a folder of ours is welcome."""
+    stack = FIRST / "hello.py"
+    (tmp_path / "Makefile").write_text("mine")
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime" / "run.c").symlink_to("nowhere")
+    told = mistake("build", stack, "-o", tmp_path).err
+    assert "Makefile, runtime/run.c would be replaced, and were not written by Sluice" in told
+    assert (tmp_path / "Makefile").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "runtime"]
+    for name in (stack, "tcp_ip", stack):
+        assert sluice("build", name, "-o", tmp_path / "c").status == 0
+    (tmp_path / "c" / "udp.c").write_text("mine")
+    (tmp_path / "udp.py").write_text(stack.read_text().replace('Stack("hello")', 'Stack("udp")'))
+    assert "udp.c would be replaced, and was not" in mistake("build", tmp_path / "udp.py", "-o", tmp_path / "c").err
+
+
+def test_a_folder_whose_list_was_lost_can_be_written_again(sluice: Command, tmp_path: Path) -> None:
+    sluice("build", FIRST / "hello.py", "-o", tmp_path)
+    (tmp_path / ".sluice-files").unlink()
+    assert sluice("build", FIRST / "hello.py", "-o", tmp_path).status == 0
+
+
 def test_mistakes(mistake: Command, tmp_path: Path) -> None:
     stack = FIRST / "hello.py"
     assert "without Python" in mistake("build", stack, "-f", stack, "-o", tmp_path).err

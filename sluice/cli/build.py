@@ -21,9 +21,11 @@ from sluice.cli.common import (
     add_functions,
     add_stack,
     checks_of,
+    warn,
 )
 from sluice.cli.errors import CommandError
 from sluice.cli.generated import write_generated
+from sluice.cli.hooks import check_hooks
 from sluice.cli.template import fill
 from sluice.codegen.functions import Functions, callback_functions, event_struct
 from sluice.codegen.names import C_WORDS, data_member, identifier
@@ -60,6 +62,7 @@ def action(options: argparse.Namespace) -> int:
             layer.prototype.buffer_data = False
     functions = Functions(tuple(replace(function, path=Path(function.path).name) for function in wanted.c))
     program = run_passes(build(stack, functions.hooks(), checks_of(options)), options.passes)
+    warn(check_hooks(program, wanted))
     _refuse_taken_names(program)
     generated = generate(program, functions, weak=True)
     folder = Path(options.folder)

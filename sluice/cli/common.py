@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from sluice.cli.errors import CommandError
+from sluice.cli.hooks import check_hooks
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
-from sluice.engine.functions import READY, Wanted
-from sluice.ir.build import Hook
-from sluice.ir.graph import Program
-from sluice.lang.errors import did_you_mean
-from sluice.lang.events import BUILT_IN
+from sluice.engine.functions import Wanted
 from sluice.lang.stack import Stack
 from sluice.passes.pipeline import UnknownPassError, select
 
@@ -195,50 +192,26 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
     if wanted.track_only:
         for layer in stack.layers.values():
             layer.prototype.buffer_data = False
-    with busy(f"compiling {stack.name or 'the stack'}"):
-        compiled = compile_stack(
-            stack, tuple(wanted.c), wanted.python_hooks(), options.passes, checks_of(options), fresh
-        )
-    check_hooks(compiled.program, wanted)
-    _check_flows(compiled.program, wanted)
-    return compiled
+    warnings: list[str] = []
+    try:
+        with busy(f"compiling {stack.name or 'the stack'}"):
+            return compile_stack(
+                stack,
+                tuple(wanted.c),
+                wanted.python_hooks(),
+                options.passes,
+                checks_of(options),
+                fresh,
+                check=lambda program: warnings.extend(check_hooks(program, wanted)),
+            )
+    finally:
+        warn(warnings)
 
 
-def _check_flows(program: Program, wanted: Wanted) -> None:
-    """Warn where the flow log will stay empty because the stack has no flows."""
-    logs = any(Path(function.path) == READY / "flow_log.c" for function in wanted.c)
-    if logs and not any(layer.instance and layer.instance.oriented for layer in program.layers.values()):
-        print(
-            f"sluice: warning: stack '{program.name}' has no connection-oriented layer, so there are no flows to list; "
-            "a ConnectionOriented() parser with a selector of two lists makes them",
-            file=sys.stderr,
-        )
-
-
-def check_hooks(program: Program, wanted: Wanted) -> None:
-    """Warn of events that the user's own functions listen to in vain, because the stack does not have them.
-
-    Ready functions are made for many stacks, so theirs are passed over.
-    """
-    hooks = [(Path(f.path).name, hook) for f in wanted.c if Path(f.path).parent != READY for hook in f.hooks]
-    hooks += [(f"{f.name}.py", Hook(layer, event)) for f in wanted.python for layer, event, _ in f.handlers]
-    for file, hook in hooks:
-        layers = list(program.layers.values())
-        if hook.layer != "*":
-            layers = [layer for layer in layers if hook.layer in (layer.name, layer.layer, layer.prototype)]
-        known = sorted(set(BUILT_IN) | {event for layer in layers for event in layer.events})
-        if not layers:
-            what = f"layer '{hook.layer}'"
-            advice = did_you_mean(hook.layer, {layer.layer for layer in program.layers.values()})
-        elif hook.event not in known:
-            what = f"event '{hook.event}' of '{hook.layer}'"
-            advice = did_you_mean(hook.event, known)
-        else:
-            continue
-        print(
-            f"sluice: warning: {file} listens to {what}, which the stack does not have; {advice}",
-            file=sys.stderr,
-        )
+def warn(texts: list[str]) -> None:
+    """Say on standard error what is allowed, and probably not meant."""
+    for text in texts:
+        print(f"sluice: warning: {text}", file=sys.stderr)
 
 
 def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:

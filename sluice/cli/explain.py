@@ -22,9 +22,11 @@ from sluice.cli.common import (
     check_output,
     check_pass,
     checks_of,
+    warn,
     write_text,
 )
 from sluice.cli.errors import CommandError
+from sluice.cli.hooks import check_hooks
 from sluice.cli.pictures import graph_picture
 from sluice.codegen.functions import Functions
 from sluice.codegen.stack import generate
@@ -68,6 +70,7 @@ def action(options: argparse.Namespace) -> int:
     built = build(stack, hooked.hooks(), checks_of(options))
     stages: list[tuple[str, Program]] = [(BUILT, built)]
     last = run_passes(built, options.passes, observer=lambda name, program: stages.append((name, program)))
+    warn(check_hooks(last, wanted))
     _check_layer(last, options.layer)
     if options.svg:
         _draw(stages, options)

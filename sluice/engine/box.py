@@ -122,11 +122,16 @@ def compile_stack(
     passes: str | list[str] = "all",
     options: frozenset[str] = frozenset(),
     fresh: bool = False,
+    check: Callable[[Program], None] = lambda _: None,
 ) -> CompiledStack:
-    """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler."""
+    """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler.
+
+    check: looks at the program before any C of it is compiled; may raise.
+    """
     begin = time.perf_counter()
     hooked = Functions(functions, python)
     program = run_passes(build(stack, hooked.hooks(), options), passes)
+    check(program)
     generated = generate(program, hooked)
     seconds = time.perf_counter() - begin
     return CompiledStack(program, generated, compile_library(generated, fresh), hooked, seconds)

@@ -211,6 +211,71 @@ def test_a_handler_that_would_never_be_called_is_a_warning(sluice: Command, capt
     assert sluice("run", path, "-r", capture, "-f", path).err == ""
 
 
+def test_a_c_function_for_an_event_that_is_not_there_is_told_before_the_c_compiler_sees_it(
+    mistake: Command, sluice: Command, capture: Path, tmp_path: Path
+) -> None:
+    function = tmp_path / "mine.c"
+    for wrong, advice in (("udp, creatd", "did you mean 'created'?"), ("upd, record", "did you mean 'udp'?")):
+        function.write_text(f'#include "function.h"\nSLUICE_ON({wrong}) {{ (void)data; }}\n')
+        for command in (["run", STACK, "-r", capture], ["build", STACK, "-o", tmp_path / "c"]):
+            err = mistake(*command, "-f", function).err
+            assert f"{function} listens to" in err and advice in err and len(err.splitlines()) == 1
+    function.write_text('#include "function.h"\nSLUICE_ON(upd, created) { (void)data; }\n')
+    done = sluice("run", STACK, "-r", capture, "-f", function)
+    assert done.status == 0 and "warning: mine.c listens to layer 'upd'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("def saw(event):", "def saw():", "saw is called with the event: write def saw(event)"),
+        ("def saw(event):", "def saw(event, more):", "saw is called with the event"),
+        ("def saw(event):", "async def saw(event):", "saw would not run when it is called: no async def"),
+        ('@on("p", "created")', "@on", "on() missing 1 required positional argument"),
+        ('@on("p", "created")', "@on(p, 'created')", "@on takes two texts"),
+        ('@on("p", "created")', "@at_end", "saw is called with nothing: write def saw()"),
+    ],
+)
+def test_a_handler_that_cannot_be_called_is_told_by_its_line(
+    mistake: Command, capture: Path, tmp_path: Path, before: str, after: str, told: str
+) -> None:
+    path = user(tmp_path, before="from sluice.functions import at_end\n")
+    text = path.read_text()
+    path.write_text(text.replace(before, after))
+    line = next(n for n, line in enumerate(text.splitlines(), 1) if line.startswith("@on"))
+    err = mistake("run", path, "-r", capture, "-f", path).err
+    assert f"user.py:{line}: TypeError: {told}" in err
+
+
+def test_values_that_are_called_like_what_every_event_has(sluice: Command, tmp_path: Path) -> None:
+    """A field `name` and a part `time` of the key: told by name, unless the function reads them as it must."""
+    text = (STACK).read_text()
+    for old, new in (("celsius = UInt(16)\n\n\ndef", "name = UInt(16)\n\n\ndef"), ("record.celsius", "record.name")):
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "hello.py"
+    path.write_text(text.replace("event.celsius", "event.name"))
+    done = sluice("run", path, "-r", FIRST / "capture.pcap", "-f", path)
+    assert done.err.splitlines() == [
+        "sluice: warning: hello.py: event.name of 'record' is not the value 'name' of yours, but what every event has "
+        'under that name; write event.values["name"]'
+    ]
+    path.write_text(text.replace("event.celsius", "event.values['name']"))
+    done = sluice("run", path, "-r", FIRST / "capture.pcap", "-f", path)
+    assert done.err == "" and "its highest so far, 18 degrees" in done.out
+    path.write_text(text.replace("station = UInt(16)", "time = UInt(16)").replace("header.station", "header.time"))
+    path.write_text(path.read_text().replace("record.station", "record.time"))
+    err = sluice("run", path, "-r", FIRST / "capture.pcap", "-f", path).err
+    assert 'event.values["time"]' in err and 'event.key["time"]' in err
+
+
+def test_what_an_event_has_is_listed_once(mistake: Command, capture: Path, tmp_path: Path) -> None:
+    text = STACK.read_text().replace("event.station", "event.nothing")
+    (tmp_path / "hello.py").write_text(text)
+    err = mistake("run", tmp_path / "hello.py", "-r", FIRST / "capture.pcap", "-f", tmp_path / "hello.py").err
+    assert "has no 'nothing'; it has station, celsius" in err and err.count("station") == 2
+
+
 def test_a_wrong_description_has_file_line_and_advice(mistake: Command, capture: Path, tmp_path: Path) -> None:
     path = tmp_path / "user.py"
     path.write_text(user(tmp_path).read_text().replace("p.header.x", "p.header.y"))

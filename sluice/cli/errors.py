@@ -12,12 +12,13 @@ from pathlib import Path
 import sluice
 from sluice.codegen.functions import HookError
 from sluice.engine.box import RunError
+from sluice.engine.cache import CacheError
 from sluice.engine.compiler import CompilerError
 from sluice.engine.functions import FunctionError
 from sluice.lang.errors import DescriptionError
 from sluice.stacks.find import UnknownStackError
 
-TOLD = (DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError)
+TOLD = (DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError)
 """Errors whose message says everything already."""
 
 _NOT_THE_USERS = (

@@ -27,6 +27,7 @@ from sluice.cli.errors import CommandError
 from sluice.cli.generated import write_generated
 from sluice.cli.hooks import check_hooks
 from sluice.cli.template import fill
+from sluice.cli.toolchain import makefile_defaults
 from sluice.codegen.functions import Functions, callback_functions, event_struct
 from sluice.codegen.names import C_WORDS, data_member, identifier
 from sluice.codegen.stack import generate
@@ -113,7 +114,7 @@ def _filled_in(program: Program, name: str, wanted: Wanted, source: str) -> dict
     options = [text for _, text in zip(wanted.c, wanted.options, strict=True)]
     found = callback_functions(program)
     return {
-        "Makefile": fill("build/Makefile", **values),
+        "Makefile": fill("build/Makefile", DEFAULTS=makefile_defaults(), **values),
         "main.c": fill(
             "build/main.c",
             FUNCTION_NAMES="".join(f"{_quoted(function.name)}, " for function in wanted.c),

@@ -22,8 +22,8 @@ LIMIT = 1 << 30
 """Bytes of libraries that are kept."""
 ABANDONED = 24 * 3600
 """Seconds after which a folder in which somebody compiled is nobody's any more."""
-WORK = "compiling-"
-_USER = "user-"
+WORK = ".compiling-"
+_USER = ".user-"  # no name of a library begins so
 _LOCK = ".lock"
 
 

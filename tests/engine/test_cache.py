@@ -91,7 +91,7 @@ def test_what_is_in_use_stays_here_and_in_other_processes(tmp_path: Path) -> Non
             child.communicate()
     trim(tmp_path, 0)
     assert {path.name for path in tmp_path.glob("*.so")} == {"mine.so"}
-    assert len(list(tmp_path.glob("user-*"))) == 1
+    assert len(list(tmp_path.glob(".user-*"))) == 1
 
 
 def test_being_asked_for_makes_it_young(tmp_path: Path) -> None:
@@ -101,13 +101,13 @@ def test_being_asked_for_makes_it_young(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_compiler_left_goes(tmp_path: Path) -> None:
-    for name, age in (("compiling-old", 10**9), ("compiling-new", 0)):
+    for name, age in ((".compiling-old", 10**9), (".compiling-new", 0)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.c").write_text("")
         when = (tmp_path / name).stat().st_mtime - age
         os.utime(tmp_path / name, (when, when))
     trim(tmp_path)
-    assert [path.name for path in tmp_path.glob("compiling-*")] == ["compiling-new"]
+    assert [path.name for path in tmp_path.glob(".compiling-*")] == [".compiling-new"]
 
 
 def test_the_tests_do_not_fill_the_users_cache() -> None:

@@ -150,6 +150,8 @@ def check_input(path: str) -> None:
     """Raise CommandError when a capture cannot be read, before anything is compiled or written for it."""
     if os.path.isdir(path):
         raise CommandError(f"{path}: is a directory; give a capture file (pcap or pcapng)")
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):  # which to open might wait for ever
+        raise CommandError(f"{path}: captures are read from files: write what comes through the pipe to one first")
     try:
         with open(path, "rb"):
             pass

@@ -101,6 +101,16 @@ def test_unknown_function(mistake: Command, capture: Path) -> None:
     assert "no such file" in mistake("run", "tcp_ip", "-r", capture, "-f", "no.c").err
 
 
+@pytest.mark.parametrize("function", ["assemble:foo", "none:foo", f"{STACK}:foo", "quiet.c:foo"])
+def test_options_that_nobody_takes(
+    mistake: Command, capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quiet.c").write_text('#include "function.h"\nSLUICE_ON(udp, created) { }\n')
+    err = mistake("run", "tcp_ip", "-r", capture, "-f", function).err
+    assert f"{function.partition(':')[0]}: options 'foo' behind the colon" in err
+
+
 def test_unknown_pass(mistake: Command, capture: Path) -> None:
     assert "unknown pass 'folding'" in mistake("run", "tcp_ip", "-r", capture, "--passes", "folding").err
 
@@ -118,6 +128,13 @@ def test_unreadable_files(mistake: Command, tmp_path: Path) -> None:
     assert str(tmp_path / "text") in mistake("run", "tcp_ip", "-r", tmp_path / "text").err
     (tmp_path / "empty").write_bytes(b"")
     assert str(tmp_path / "empty") in mistake("run", "tcp_ip", "-r", tmp_path / "empty").err
+
+
+@pytest.mark.parametrize("command", [["run", "tcp_ip"], ["flows"], ["bench", "tcp_ip"]])
+def test_pipes_are_refused_at_once(mistake: Command, tmp_path: Path, command: list[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")  # nobody writes to it: to open it would wait
+    for path in ("-", tmp_path / "pipe", "/dev/null"):
+        assert f"{path}: captures are read from files" in mistake(*command, "-r", path).err
 
 
 def test_a_truncated_capture_tells_where_and_keeps_what_was_before(sluice: Command, capture: Path) -> None:

@@ -5,6 +5,8 @@ one.
 from __future__ import annotations
 
 import linecache
+import os
+import re
 import sysconfig
 import traceback
 from pathlib import Path
@@ -36,6 +38,20 @@ class CommandError(Exception):
 
 def tell(error: BaseException) -> str | None:
     """What to print for an error; None for one that is a defect of Sluice and wants its traceback."""
+    told = _told(error)
+    return None if told is None else from_here(told)
+
+
+def from_here(text: str) -> str:
+    """A text in which files below the current folder are named from there, as a user would."""
+    try:
+        folder = os.path.join(os.getcwd(), "")
+    except OSError:
+        return text  # somebody removed it
+    return text if folder == os.sep else re.sub(rf"(?<![\w/.~-]){re.escape(folder)}", "", text)
+
+
+def _told(error: BaseException) -> str | None:
     if isinstance(error, (CommandError, *TOLD)):
         return str(error)
     if isinstance(error, SyntaxError) and error.filename and _users(error.filename):

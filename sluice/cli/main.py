@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 from sluice import __version__
 from sluice.cli import bench, build, explain, flows, new, run, show
-from sluice.cli.errors import tell
+from sluice.cli.errors import from_here, tell
 from sluice.lang.errors import DescriptionWarning
 
 _EPILOGUE = """\
@@ -80,7 +80,7 @@ def _told_warnings() -> Generator[None]:
 
 def _show_warning(message: Warning | str, category: type[Warning], file: str, line: int, *_: object) -> None:
     where = f"{file}:{line}: " if issubclass(category, SyntaxWarning) else ""
-    print(f"sluice: warning: {where}{message}", file=sys.stderr)
+    print(f"sluice: warning: {from_here(f'{where}{message}')}", file=sys.stderr)
 
 
 if __name__ == "__main__":

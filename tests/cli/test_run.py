@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -21,7 +22,20 @@ def test_the_summary_has_every_layer_and_what_was_refused(sluice: Command) -> No
     assert done.status == 0 and done.err == ""
     rows = {line.split()[0]: line.split() for line in done.out.splitlines()}
     assert rows["udp"][1:4] == ["12", "154", "12"]
-    assert "malformed (version) 1" in done.out
+    assert "malformed (version) 1" in done.out and "instances ended (eof) 3" in done.out
+
+
+def test_packets_add_up_by_eye(sluice: Command) -> None:
+    """Passed on + ended + held + every reason that is not one of instances; these stand behind the others."""
+    for stack in (STACK, "tcp_ip"):
+        lines = sluice("run", stack, "-r", FIRST / "capture.pcap").out.splitlines()
+        assert lines[1].split("  ")[-1] == "what else" and "ended" in lines[1].split()
+        for line in lines[2:]:
+            if ":" in line:  # figures of functions
+                break
+            name, packets, _, passed, ended, held, _, *rest = line.split()
+            reasons = re.findall(r"[a-z ]+\([^)]*\) \d+", " ".join(rest).split("instances")[0])
+            assert int(packets) == sum(map(int, (passed, ended, held, *(r.split()[-1] for r in reasons)))), name
 
 
 def test_json_counts_the_same(sluice: Command) -> None:
@@ -299,6 +313,24 @@ def test_a_wrong_description_has_file_line_and_advice(mistake: Command, capture:
     line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "header.y" in text)
     err = mistake("run", path, "-r", capture).err
     assert f"user.py:{line}: the header of parser 'p' has no field 'y'" in err and "known here: x." in err
+
+
+def test_files_below_the_current_folder_are_named_from_there(
+    mistake: Command, sluice: Command, capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = user(tmp_path, body="event.nothing")
+    line = path.read_text().splitlines().index("    event.nothing") + 1
+    monkeypatch.chdir(tmp_path)
+    assert mistake("run", "user.py", "-r", capture, "-f", "user.py").err.startswith(f"sluice: user.py:{line}: Attrib")
+    user(tmp_path, before="x = 1\nif x is 1: pass\n")
+    assert "sluice: warning: user.py:2: " in sluice("run", "user.py", "-r", capture).err
+    user(tmp_path, before="Stack(\n")
+    assert mistake("run", path, "-r", capture).err.startswith("sluice: user.py:1: ")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert mistake("run", path, "-r", capture).err.startswith(f"sluice: {path}:1: ")
+    monkeypatch.chdir("/")
+    assert mistake("run", path, "-r", capture).err.startswith(f"sluice: {path}:1: ")
 
 
 # --- as a program of its own ---

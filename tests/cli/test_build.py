@@ -141,7 +141,16 @@ def test_a_function_of_the_users_takes_the_place_of_the_weak_one(built: Path, tm
 
 def refused(folder: Path, source: str, compiler: str, language: str, standard: str) -> str:
     """What a compiler has against a program that embeds a stack, as strictly as it can be asked."""
-    command = [*shlex.split(compiler), "-x", language, f"-std={standard}", *STANDARD, f"-I{folder}", f"-I{folder}/runtime", "-"]
+    command = [
+        *shlex.split(compiler),
+        "-x",
+        language,
+        f"-std={standard}",
+        *STANDARD,
+        f"-I{folder}",
+        f"-I{folder}/runtime",
+        "-",
+    ]
     return subprocess.run(command, input=source.rstrip() + "\n", capture_output=True, text=True).stderr
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-from sluice.cli.errors import CommandError
+from sluice.cli.errors import CommandError, UsageError
 from sluice.cli.hooks import check_hooks
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
 from sluice.engine.functions import Wanted
@@ -134,11 +134,11 @@ def passes_of(text: str) -> str | list[str]:
 
 
 def check_pass(name: str) -> None:
-    """Raise CommandError when there is no pass of that name."""
+    """Raise UsageError when there is no pass of that name."""
     try:
         select([name])
     except UnknownPassError as error:
-        raise CommandError(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
 def checks_of(options: argparse.Namespace) -> frozenset[str]:

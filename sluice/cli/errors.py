@@ -36,6 +36,10 @@ class CommandError(Exception):
     """A command that cannot do what it was asked to; the message says what to do instead."""
 
 
+class UsageError(CommandError):
+    """A command that was not asked as it can be; status 2."""
+
+
 def tell(error: BaseException) -> str | None:
     """What to print for an error; None for one that is a defect of Sluice and wants its traceback."""
     told = _told(error)

@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 from sluice import __version__
 from sluice.cli import bench, build, explain, flows, new, run, show
-from sluice.cli.errors import from_here, tell
+from sluice.cli.errors import UsageError, from_here, tell
 from sluice.lang.errors import DescriptionWarning
 
 _EPILOGUE = """\
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
         if text is None:
             raise
         print(f"sluice: {text}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, UsageError) else 1
 
 
 @contextlib.contextmanager

@@ -102,6 +102,13 @@ def test_idle_is_packet_time(sluice: Command, tmp_path: Path) -> None:
         assert found["layers"]["udp_over_ipv4"]["instances"] == instances
 
 
+def test_timeouts_can_be_left_out(sluice: Command, tmp_path: Path) -> None:
+    path = tmp_path / "slow.pcap"
+    path.write_bytes(pcap([udp_packet(53, b"x")] * 3))
+    found = json.loads(sluice("run", "tcp_ip", "-r", path, "--idle", "0.5", "--no-timeouts", "--json").out)
+    assert found["layers"]["udp_over_ipv4"]["instances"] == 1
+
+
 # --- what is wrong is said in a line or a few ---
 
 
@@ -125,8 +132,8 @@ def test_options_that_nobody_takes(
     assert f"{function.partition(':')[0]}: options 'foo' behind the colon" in err
 
 
-def test_unknown_pass(mistake: Command, capture: Path) -> None:
-    assert "unknown pass 'folding'" in mistake("run", "tcp_ip", "-r", capture, "--passes", "folding").err
+def test_unknown_pass(misuse: Command, capture: Path) -> None:
+    assert "unknown pass 'folding'" in misuse("run", "tcp_ip", "-r", capture, "--passes", "folding").err
 
 
 @pytest.mark.parametrize("option", ["--max-instances=0", "--idle=-1", "--idle=never", "--seed=x", "--memory=1e400"])

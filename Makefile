@@ -1,7 +1,7 @@
 # `make demo` and `make test` on a fresh machine do all that is needed; see README.md.
 PY := .venv/bin/python
 
-.PHONY: demo setup test lint format fuzz sanitize clean
+.PHONY: demo setup tools test lint format fuzz sanitize clean
 
 demo: setup
 	.venv/bin/sluice run examples/first/hello.py -r examples/first/capture.pcap -f examples/first/hello.py
@@ -13,17 +13,20 @@ demo: setup
 setup:
 	@scripts/setup.sh
 
+tools:
+	@scripts/setup.sh --tools
+
 # Sanitizers where they can be had; the tests that need them say so where they cannot.
 test:
 	@scripts/setup.sh --sanitizers=try
 	$(PY) -m pytest -n 2
 
-lint: setup
+lint: tools
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/pyright
 
-format: setup
+format: tools
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 
@@ -37,5 +40,5 @@ sanitize:
 
 # .venv, the fuzzers' corpora and the stacks with sanitizers stay: they are slow to get back.
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .fuzz/bin .fuzz/log .sanitize/*/bin .sanitize/*/log
-	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf build dist *.egg-info .pytest_cache .hypothesis .fuzz/bin .fuzz/log .sanitize/*/bin .sanitize/*/log
+	find . -path ./.venv -prune -o \( -name __pycache__ -o -name .ruff_cache \) -type d -prune -exec rm -rf {} +

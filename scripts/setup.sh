@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Gets what building, testing and running Sluice from a checkout needs: .venv with the locked tools and Sluice
-# itself, a C compiler, and OpenSSL's libcrypto. Says in a line each what it does, and nothing when there is nothing to do.
+# Gets what running, testing and changing Sluice from a checkout needs: .venv with Sluice itself, a C compiler, OpenSSL's
+# libcrypto, and what else is asked for. Says in a line each what it does, and nothing when there is nothing to do.
 #
 #   scripts/setup.sh                    what `sluice` needs
-#   scripts/setup.sh --sanitizers       also clang with libFuzzer and the sanitizers; fails where it cannot
-#   scripts/setup.sh --sanitizers=try   the same, but only says so where it cannot
+#   scripts/setup.sh --tools            also the locked tools of requirements-dev.lock, in the same .venv
+#   scripts/setup.sh --sanitizers       these, and clang with libFuzzer and the sanitizers; fails where it cannot
+#   scripts/setup.sh --sanitizers=try   the same, but only says so where it cannot get that clang
 #
 # Environment: PYTHON (3.11 or later), CC (the compiler to use instead of gcc or clang).
 set -euo pipefail
@@ -12,16 +13,20 @@ cd -P "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
 
 sanitizers=no
+tools=no
 for arg in "$@"; do
+    tools=yes
     case $arg in
+        --tools) ;;
         --sanitizers) sanitizers=must ;;
         --sanitizers=try) sanitizers=try ;;
-        *) echo "usage: scripts/setup.sh [--sanitizers[=try]]" >&2; exit 2 ;;
+        *) echo "usage: scripts/setup.sh [--tools] [--sanitizers[=try]]" >&2; exit 2 ;;
     esac
 done
 
 venv=.venv
-stamp=$venv/setup.stamp                  # the key for which everything was set up
+stamp=$venv/setup.stamp                  # the key for which all that `sluice` needs was set up
+tools_stamp=$venv/tools.stamp            # the key for which the tools were
 sanitizers_stamp=$venv/sanitizers.stamp  # that key, and whether there are sanitizers
 
 say() { echo "setup: $*"; }
@@ -50,18 +55,29 @@ apt_install() {
     apt install --no-install-recommends "$@"
 }
 
-pip_install() { quietly $venv/bin/python -m pip install -q --no-input --disable-pip-version-check "$@"; }
+pip_install() {
+    local pulse status=0
+    # the sleep may outlive all this: it holds neither the lock nor the output
+    while sleep 20 >/dev/null 2>&1 9>&-; do say "still installing ..."; done &
+    pulse=$!
+    quietly $venv/bin/python -m pip install -q --no-input --disable-pip-version-check "$@" || status=$?
+    kill $pulse
+    wait $pulse 2>/dev/null || true
+    return $status
+}
 
 # Everything that a set-up depends on: when it is as before, nothing has to be done.
 key() {
     {
-        cat scripts/setup.sh pyproject.toml requirements-dev.lock requirements-zig.lock
+        cat scripts/setup.sh pyproject.toml requirements-*.lock
         echo "$PWD ${CC:-}"
         for program in gcc clang make; do command -v $program || true; done
     } | sha256sum
 }
 
 is_set_up() { [ -x $venv/bin/python ] && [ "$(cat $stamp 2>/dev/null)" = "$(key)" ]; }
+
+tools_settled() { [ $tools = no ] || [ "$(cat $tools_stamp 2>/dev/null)" = "$(key)" ]; }
 
 # Whether sanitizers need no further look: there, or looked for in vain where that is enough.
 sanitizers_settled() {
@@ -123,11 +139,7 @@ can_fuzz() {
 
 get_compiler() {
     local zig="$venv/bin/python -m ziglang cc"
-    if [ -n "${CC:-}" ]; then
-        can_compile "$CC" || die "CC='$CC' does not compile and link a C program"
-        return
-    fi
-    if can_compile gcc || can_compile clang; then return; fi
+    if [ -n "${CC:-}" ] || can_compile gcc || can_compile clang; then return; fi
     if can_apt && apt_install gcc libc6-dev && can_compile gcc; then return; fi
     can_compile "$zig" && return
     say "no gcc and no clang: installing the compiler of the ziglang wheel (large)"
@@ -163,10 +175,10 @@ get_sanitizers() {
 }
 
 set_up() {
-    rm -f $stamp
+    rm -f $stamp $tools_stamp
     venv_is_good || make_venv
-    say "installing requirements-dev.lock and Sluice into $venv"
-    pip_install --require-hashes -r requirements-dev.lock || die "could not install requirements-dev.lock"
+    say "installing Sluice into $venv"
+    pip_install --require-hashes -r requirements-build.lock || die "could not install requirements-build.lock"
     pip_install --no-build-isolation --no-deps -e . || die "could not install Sluice"
     get_compiler
     get_libcrypto
@@ -174,17 +186,31 @@ set_up() {
     key >$stamp
 }
 
-if is_set_up && sanitizers_settled; then exit; fi
+get_tools() {
+    say "installing what tests and lint need (requirements-dev.lock; large, some minutes on a slow line) into $venv"
+    pip_install --require-hashes -r requirements-dev.lock || die "could not install requirements-dev.lock"
+    key >$tools_stamp
+}
+
+# Before anything is changed: a CC that does not work is a mistake, not something to get round.
+if [ -n "${CC:-}" ] && ! is_set_up; then
+    can_compile "$CC" || die "CC='$CC' does not compile and link a C program; set it to a C compiler, or unset it"
+fi
+if is_set_up && tools_settled && sanitizers_settled; then exit; fi
 if have flock; then
     exec 9<. # one at a time in a checkout
     flock 9
 fi
 is_set_up || set_up
+tools_settled || get_tools
 if ! sanitizers_settled; then
     say "checking for clang with libFuzzer and sanitizers"
     before=$(key)
     if get_sanitizers; then found=yes; else found=no; fi
-    [ "$(key)" = "$before" ] || key >$stamp # a clang came with them
+    if [ "$(key)" != "$before" ]; then # a clang came with them
+        key >$stamp
+        key >$tools_stamp
+    fi
     echo "$found $(key)" >$sanitizers_stamp
     if [ $found = no ]; then
         missing="no clang with libFuzzer and sanitizers: install clang, its libclang-rt-*-dev and llvm"

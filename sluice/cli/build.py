@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
-import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +21,13 @@ from sluice.cli.common import (
     add_functions,
     add_stack,
     checks_of,
-    write_text,
+    warn,
 )
 from sluice.cli.errors import CommandError
+from sluice.cli.generated import write_generated
+from sluice.cli.hooks import check_hooks
 from sluice.cli.template import fill
+from sluice.cli.toolchain import makefile_defaults
 from sluice.codegen.functions import Functions, callback_functions, event_struct
 from sluice.codegen.names import C_WORDS, data_member, identifier
 from sluice.codegen.stack import generate
@@ -62,20 +63,17 @@ def action(options: argparse.Namespace) -> int:
             layer.prototype.buffer_data = False
     functions = Functions(tuple(replace(function, path=Path(function.path).name) for function in wanted.c))
     program = run_passes(build(stack, functions.hooks(), checks_of(options)), options.passes)
+    warn(check_hooks(program, wanted))
     _refuse_taken_names(program)
     generated = generate(program, functions, weak=True)
-    folder = _folder(options.folder)
+    folder = Path(options.folder)
     files = {
         f"{generated.name}.h": generated.header,
         f"{generated.name}.c": generated.source,
-        **_written(program, generated.name, wanted, options.stack),
+        **_filled_in(program, generated.name, wanted, options.stack),
+        **_runtime(),
     }
-    written: list[str] = []
-    for name, text in files.items():
-        if name != OURS_ONCE or not (folder / name).exists():
-            write_text(folder / name, text)
-            written.append(name)
-    written += _copy_runtime(folder)
+    written = write_generated(folder, files, once=OURS_ONCE)
     if options.json:
         print(json.dumps({"name": generated.name, "folder": str(folder), "files": written}))
     else:
@@ -110,24 +108,13 @@ def _refuse_taken_names(program: Program) -> None:
         )
 
 
-def _folder(name: str) -> Path:
-    folder = Path(name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"{name}: {error.strerror}") from error
-    if not os.access(folder, os.W_OK):
-        raise CommandError(f"{name}: cannot be written")
-    return folder
-
-
-def _written(program: Program, name: str, wanted: Wanted, source: str) -> dict[str, str]:
+def _filled_in(program: Program, name: str, wanted: Wanted, source: str) -> dict[str, str]:
     """The files that are filled in from templates."""
     values = {"NAME": name, "STACK": program.name, "SOURCE": Path(source).name}
     options = [text for _, text in zip(wanted.c, wanted.options, strict=True)]
     found = callback_functions(program)
     return {
-        "Makefile": fill("build/Makefile", **values),
+        "Makefile": fill("build/Makefile", DEFAULTS=makefile_defaults(), **values),
         "main.c": fill(
             "build/main.c",
             FUNCTION_NAMES="".join(f"{_quoted(function.name)}, " for function in wanted.c),
@@ -168,15 +155,7 @@ def _events(found: dict[str, EventShape], name: str) -> str:
     return "\n".join([*lines, "", f"The structs are in `{name}.h`."])
 
 
-def _copy_runtime(folder: Path) -> list[str]:
-    """Copy the runtime; the names of its files in the folder."""
-    written: list[str] = []
-    for path in sorted(RUNTIME.rglob("*.[ch]")):
-        name = Path("runtime") / path.relative_to(RUNTIME)
-        try:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, folder / name)
-        except OSError as error:
-            raise CommandError(f"{folder / name}: {error.strerror}") from error
-        written.append(str(name))
-    return written
+def _runtime() -> dict[str, str]:
+    """The files of the runtime, by their names in the folder."""
+    paths = sorted(RUNTIME.rglob("*.[ch]"))
+    return {str(Path("runtime") / path.relative_to(RUNTIME)): path.read_text(encoding="utf-8") for path in paths}

@@ -12,13 +12,10 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-from sluice.cli.errors import CommandError
+from sluice.cli.errors import CommandError, UsageError
+from sluice.cli.hooks import check_hooks
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
-from sluice.engine.functions import READY, Wanted
-from sluice.ir.build import Hook
-from sluice.ir.graph import Program
-from sluice.lang.errors import did_you_mean
-from sluice.lang.events import BUILT_IN
+from sluice.engine.functions import Wanted
 from sluice.lang.stack import Stack
 from sluice.passes.pipeline import UnknownPassError, select
 
@@ -137,11 +134,11 @@ def passes_of(text: str) -> str | list[str]:
 
 
 def check_pass(name: str) -> None:
-    """Raise CommandError when there is no pass of that name."""
+    """Raise UsageError when there is no pass of that name."""
     try:
         select([name])
     except UnknownPassError as error:
-        raise CommandError(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
 def checks_of(options: argparse.Namespace) -> frozenset[str]:
@@ -153,6 +150,8 @@ def check_input(path: str) -> None:
     """Raise CommandError when a capture cannot be read, before anything is compiled or written for it."""
     if os.path.isdir(path):
         raise CommandError(f"{path}: is a directory; give a capture file (pcap or pcapng)")
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):  # which to open might wait for ever
+        raise CommandError(f"{path}: captures are read from files: write what comes through the pipe to one first")
     try:
         with open(path, "rb"):
             pass
@@ -195,50 +194,26 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
     if wanted.track_only:
         for layer in stack.layers.values():
             layer.prototype.buffer_data = False
-    with busy(f"compiling {stack.name or 'the stack'}"):
-        compiled = compile_stack(
-            stack, tuple(wanted.c), wanted.python_hooks(), options.passes, checks_of(options), fresh
-        )
-    check_hooks(compiled.program, wanted)
-    _check_flows(compiled.program, wanted)
-    return compiled
+    warnings: list[str] = []
+    try:
+        with busy(f"compiling {stack.name or 'the stack'}"):
+            return compile_stack(
+                stack,
+                tuple(wanted.c),
+                wanted.python_hooks(),
+                options.passes,
+                checks_of(options),
+                fresh,
+                check=lambda program: warnings.extend(check_hooks(program, wanted)),
+            )
+    finally:
+        warn(warnings)
 
 
-def _check_flows(program: Program, wanted: Wanted) -> None:
-    """Warn where the flow log will stay empty because the stack has no flows."""
-    logs = any(Path(function.path) == READY / "flow_log.c" for function in wanted.c)
-    if logs and not any(layer.instance and layer.instance.oriented for layer in program.layers.values()):
-        print(
-            f"sluice: warning: stack '{program.name}' has no connection-oriented layer, so there are no flows to list; "
-            "a ConnectionOriented() parser with a selector of two lists makes them",
-            file=sys.stderr,
-        )
-
-
-def check_hooks(program: Program, wanted: Wanted) -> None:
-    """Warn of events that the user's own functions listen to in vain, because the stack does not have them.
-
-    Ready functions are made for many stacks, so theirs are passed over.
-    """
-    hooks = [(Path(f.path).name, hook) for f in wanted.c if Path(f.path).parent != READY for hook in f.hooks]
-    hooks += [(f"{f.name}.py", Hook(layer, event)) for f in wanted.python for layer, event, _ in f.handlers]
-    for file, hook in hooks:
-        layers = list(program.layers.values())
-        if hook.layer != "*":
-            layers = [layer for layer in layers if hook.layer in (layer.name, layer.layer, layer.prototype)]
-        known = sorted(set(BUILT_IN) | {event for layer in layers for event in layer.events})
-        if not layers:
-            what = f"layer '{hook.layer}'"
-            advice = did_you_mean(hook.layer, {layer.layer for layer in program.layers.values()})
-        elif hook.event not in known:
-            what = f"event '{hook.event}' of '{hook.layer}'"
-            advice = did_you_mean(hook.event, known)
-        else:
-            continue
-        print(
-            f"sluice: warning: {file} listens to {what}, which the stack does not have; {advice}",
-            file=sys.stderr,
-        )
+def warn(texts: list[str]) -> None:
+    """Say on standard error what is allowed, and probably not meant."""
+    for text in texts:
+        print(f"sluice: warning: {text}", file=sys.stderr)
 
 
 def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
@@ -321,6 +296,7 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
 
 
 _ROUTINE = ("packets", "bytes", "passed", "ended", "held", "instances", "bytes:in", "bytes:delivered")
+_OUTCOMES = ("malformed:", "cut:", "dropped:")
 _BOX_REASONS = (
     ("unknown link type", "packets of a link type that the stack does not begin with"),
     ("too deep", "packets nested too deeply"),
@@ -336,13 +312,12 @@ def summary(outcome: Outcome) -> str:
     seen = [(name, c) for name, c in outcome.counters.items() if name != "box" and c.get("packets")]
     if seen:
         width = max(len(name) for name, _ in seen)
-        head = f"{'layer':<{width}}  {'packets':>11} {'bytes':>14} {'passed on':>11} {'held':>9}"
+        head = f"{'layer':<{width}}  {'packets':>11} {'bytes':>14} {'passed on':>11} {'ended':>11} {'held':>9}"
         lines.append(f"{head} {'instances':>10}  what else")
         for name, c in seen:
-            rest = ", ".join(f"{_reason(key)} {value:,}" for key, value in c.items() if value and key not in _ROUTINE)
             row = f"{name:<{width}}  {c['packets']:>11,} {c['bytes']:>14,} {c.get('passed', 0):>11,}"
-            row += f" {c.get('held', 0):>9,} {c.get('instances', 0):>10,}"
-            lines.append(f"{row}  {rest}".rstrip())
+            row += f" {c.get('ended', 0):>11,} {c.get('held', 0):>9,} {c.get('instances', 0):>10,}"
+            lines.append(f"{row}  {_what_else(c)}".rstrip())
     lines += [f"{box[key]:,} {text}" for key, text in _BOX_REASONS if box.get(key)]
     lines += [f"{name}: {value:,}" for name, value in outcome.reports.items()]
     return "\n".join(lines)
@@ -352,9 +327,18 @@ def _duration(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
-def _reason(counter: str) -> str:
-    """A counter's name as a summary has it: `ended:eof` becomes `ended (eof)`."""
+def _what_else(counters: dict[str, int]) -> str:
+    """The other counters that are not 0; first those by which packets end, so that these can be added up."""
+    others = [(name, value) for name, value in counters.items() if value and name not in _ROUTINE]
+    others.sort(key=lambda item: not item[0].startswith(_OUTCOMES))
+    return ", ".join(f"{_words(name)} {value:,}" for name, value in others)
+
+
+def _words(counter: str) -> str:
+    """A counter's name as a summary has it: `malformed:version` becomes `malformed (version)`."""
     what, _, why = counter.partition(":")
+    if what == "ended":
+        what = "instances ended"  # packets that ended have a column of their own
     return f"{what} ({why})" if why else what
 
 

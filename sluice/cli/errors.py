@@ -5,6 +5,8 @@ one.
 from __future__ import annotations
 
 import linecache
+import os
+import re
 import sysconfig
 import traceback
 from pathlib import Path
@@ -12,12 +14,13 @@ from pathlib import Path
 import sluice
 from sluice.codegen.functions import HookError
 from sluice.engine.box import RunError
+from sluice.engine.cache import CacheError
 from sluice.engine.compiler import CompilerError
 from sluice.engine.functions import FunctionError
 from sluice.lang.errors import DescriptionError
 from sluice.stacks.find import UnknownStackError
 
-TOLD = (DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError)
+TOLD = (DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError)
 """Errors whose message says everything already."""
 
 _NOT_THE_USERS = (
@@ -33,8 +36,26 @@ class CommandError(Exception):
     """A command that cannot do what it was asked to; the message says what to do instead."""
 
 
+class UsageError(CommandError):
+    """A command that was not asked as it can be; status 2."""
+
+
 def tell(error: BaseException) -> str | None:
     """What to print for an error; None for one that is a defect of Sluice and wants its traceback."""
+    told = _told(error)
+    return None if told is None else from_here(told)
+
+
+def from_here(text: str) -> str:
+    """A text in which files below the current folder are named from there, as a user would."""
+    try:
+        folder = os.path.join(os.getcwd(), "")
+    except OSError:
+        return text  # somebody removed it
+    return text if folder == os.sep else re.sub(rf"(?<![\w/.~-]){re.escape(folder)}", "", text)
+
+
+def _told(error: BaseException) -> str | None:
     if isinstance(error, (CommandError, *TOLD)):
         return str(error)
     if isinstance(error, SyntaxError) and error.filename and _users(error.filename):

@@ -22,9 +22,11 @@ from sluice.cli.common import (
     check_output,
     check_pass,
     checks_of,
+    warn,
     write_text,
 )
-from sluice.cli.errors import CommandError
+from sluice.cli.errors import CommandError, UsageError
+from sluice.cli.hooks import check_hooks
 from sluice.cli.pictures import graph_picture
 from sluice.codegen.functions import Functions
 from sluice.codegen.stack import generate
@@ -59,15 +61,14 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
+    _check_usage(options)
     stack = find_stack(options.stack)
     wanted = find_functions(options.functions)
     hooked = Functions(tuple(wanted.c), wanted.python_hooks())
-    for name in (options.only, options.after):
-        if name is not None and name != BUILT:
-            check_pass(name)
     built = build(stack, hooked.hooks(), checks_of(options))
     stages: list[tuple[str, Program]] = [(BUILT, built)]
     last = run_passes(built, options.passes, observer=lambda name, program: stages.append((name, program)))
+    warn(check_hooks(last, wanted))
     _check_layer(last, options.layer)
     if options.svg:
         _draw(stages, options)
@@ -88,6 +89,19 @@ def action(options: argparse.Namespace) -> int:
     else:
         print("\n".join(_story(stages, options.layer)))
     return 0
+
+
+def _check_usage(options: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not go together, and for passes that there are none of."""
+    for name in (options.only, options.after):
+        if name is not None and name != BUILT:
+            check_pass(name)
+    if not options.svg:
+        return
+    if options.layer is None:
+        raise UsageError("--svg draws the graphs of one layer: add --layer NAME (for the parse tree: sluice show)")
+    if options.c or options.only is not None:
+        raise UsageError("--svg draws the program after a pass: give --after, not --c or --pass")
 
 
 def _known(stages: list[tuple[str, Program]], name: str) -> str:
@@ -155,10 +169,6 @@ def _c_of(source: str, program: Program, layer: str | None) -> str:
 
 
 def _draw(stages: list[tuple[str, Program]], options: argparse.Namespace) -> None:
-    if options.layer is None:
-        raise CommandError("--svg draws the graphs of one layer: add --layer NAME (for the parse tree: sluice show)")
-    if options.c or options.only is not None:
-        raise CommandError("--svg draws the program after a pass: give --after, not --c or --pass")
     name = options.after or stages[-1][0]
     program = _stage(stages, name)
     graphs = [(item.name, item) for x in _layers(program, options.layer) for item in x.graphs()]

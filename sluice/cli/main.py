@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 from sluice import __version__
 from sluice.cli import bench, build, explain, flows, new, run, show
-from sluice.cli.errors import tell
+from sluice.cli.errors import UsageError, from_here, tell
 from sluice.lang.errors import DescriptionWarning
 
 _EPILOGUE = """\
@@ -21,7 +21,7 @@ STACK is a name (tcp_ip) or a Python file that describes one. A first example:
   sluice new hello                                 writes a protocol of your own to start from
   sluice run hello/stack.py -r hello/capture.pcap -f hello/stack.py
 
-Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage.
+Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 stopped by Ctrl-C.
 """
 
 
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
         if text is None:
             raise
         print(f"sluice: {text}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, UsageError) else 1
 
 
 @contextlib.contextmanager
@@ -80,7 +80,7 @@ def _told_warnings() -> Generator[None]:
 
 def _show_warning(message: Warning | str, category: type[Warning], file: str, line: int, *_: object) -> None:
     where = f"{file}:{line}: " if issubclass(category, SyntaxWarning) else ""
-    print(f"sluice: warning: {where}{message}", file=sys.stderr)
+    print(f"sluice: warning: {from_here(f'{where}{message}')}", file=sys.stderr)
 
 
 if __name__ == "__main__":

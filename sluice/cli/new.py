@@ -34,7 +34,9 @@ def add(commands: Any) -> None:
 def action(options: argparse.Namespace) -> int:
     """Run it."""
     name: str = options.name
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+    if keyword.iskeyword(name):
+        raise CommandError(f"'{name}' cannot name a protocol: it is a word of Python; choose another name")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise CommandError(
             f"'{name}' cannot name a protocol: take small letters, digits and underscores, as in my_protocol"
         )

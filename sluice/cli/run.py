@@ -35,6 +35,7 @@ def add(commands: Any) -> None:
     parser.add_argument("-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)")
     add_functions(parser)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
 
 
@@ -45,4 +46,5 @@ def action(options: argparse.Namespace) -> int:
     check_input(options.file)
     check_function_outputs(wanted, options.file)
     compiled = compile_for(stack, wanted, options)
-    return finish(run_file(compiled, wanted, settings_of(options, timeouts=True), options.file), options.json)
+    settings = settings_of(options, timeouts=not options.no_timeouts)
+    return finish(run_file(compiled, wanted, settings, options.file), options.json)

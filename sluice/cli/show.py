@@ -47,7 +47,7 @@ def action(options: argparse.Namespace) -> int:
         check_output(options.svg, options.stack)
         write_text(options.svg, stack_picture(data, tree=options.layer is None))
     if options.json:
-        print(json.dumps(data, indent=1))
+        print(json.dumps(data))
     elif not options.svg:
         print(text_of(data, tree=options.layer is None))
     return 0

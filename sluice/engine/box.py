@@ -14,6 +14,7 @@ from sluice.codegen.functions import CFunction, Functions, listens
 from sluice.codegen.stack import Generated, generate
 from sluice.engine.compiler import Compiled, compile_library
 from sluice.engine.events import Decoder, PythonFunction, Seen
+from sluice.engine.interrupt import noted
 from sluice.ir.build import Hook, build
 from sluice.ir.graph import Program
 from sluice.lang.stack import Stack
@@ -121,11 +122,16 @@ def compile_stack(
     passes: str | list[str] = "all",
     options: frozenset[str] = frozenset(),
     fresh: bool = False,
+    check: Callable[[Program], None] = lambda _: None,
 ) -> CompiledStack:
-    """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler."""
+    """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler.
+
+    check: looks at the program before any C of it is compiled; may raise.
+    """
     begin = time.perf_counter()
     hooked = Functions(functions, python)
     program = run_passes(build(stack, hooked.hooks(), options), passes)
+    check(program)
     generated = generate(program, hooked)
     seconds = time.perf_counter() - begin
     return CompiledStack(program, generated, compile_library(generated, fresh), hooked, seconds)
@@ -174,6 +180,7 @@ class Box:
                 ]
             )
         self._error: BaseException | None = None
+        self._in_function = False
         self._number = 0
         self._deliver = _DELIVER(self._batch) if self.stack.generated.events else _DELIVER()
         self._options = self.c_options()
@@ -217,11 +224,20 @@ class Box:
         if self._error is not None:
             return
         try:
+            self._in_function = True
             for seen, number in self._decoded(ctypes.string_at(at, size)):
                 for call in self._route[number]:
                     call(seen)
         except BaseException as error:
             self._error = error
+        finally:
+            self._in_function = False
+
+    def _interrupted(self) -> None:
+        """Ctrl-C: stop as soon as C code asks, and a function of the user's at once."""
+        self._error = KeyboardInterrupt()
+        if self._in_function:
+            raise self._error
 
     def _decoded(self, batch: bytes):  # type: ignore[no-untyped-def]
         names = {pair: number for number, pair in enumerate(self.stack.generated.events)}
@@ -288,7 +304,8 @@ class Box:
         library.sl_capture_close.argtypes = [ctypes.c_void_p]
         begin = time.perf_counter()
         try:
-            packets = library.sl_run(process, self._box, capture, callback, None, ctypes.byref(stopped))
+            with noted(self._interrupted):
+                packets = library.sl_run(process, self._box, capture, callback, None, ctypes.byref(stopped))
             fault = library.sl_capture_fault(capture)
             self._raise()
             self.finish()
@@ -308,7 +325,8 @@ class Box:
         """The end of input: every instance ends, functions report."""
         if not self._finished:
             self._finished = True
-            self._finish(self._box)
+            with noted(self._interrupted):
+                self._finish(self._box)
             self._raise()
             for function in self.python:
                 for ending in function.endings:

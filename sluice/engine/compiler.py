@@ -15,10 +15,14 @@ from functools import cache
 from pathlib import Path
 
 from sluice.codegen.stack import Generated
+from sluice.engine.cache import WORK, CacheError, cache_folder, kept, trim
+from sluice.engine.processor import processor
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 RUNTIME_SOURCES = (RUNTIME / "run.c", RUNTIME / "io" / "capture.c", RUNTIME / "io" / "writer.c")
 WARNINGS = ("-Wall", "-Wextra")
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+"""The compiler of the `ziglang` wheel."""
 
 
 class CompilerError(Exception):
@@ -27,16 +31,30 @@ class CompilerError(Exception):
 
 @cache
 def compiler() -> tuple[str, ...]:
-    """The command of the C compiler: $CC, else gcc, clang or cc, else the one in the `ziglang` wheel."""
-    candidates: list[tuple[str, ...]] = []
-    if os.environ.get("CC"):
-        candidates.append(tuple(shlex.split(os.environ["CC"])))
-    candidates += [(name,) for name in ("gcc", "clang", "cc")]
-    candidates.append((sys.executable, "-m", "ziglang", "cc"))
-    for command in candidates:
+    """The command of the C compiler: $CC if it is set, else gcc, clang or cc, else the one in the `ziglang` wheel.
+
+    Raises CompilerError.
+    """
+    given = os.environ.get("CC", "")
+    if given.strip():
+        command = _words(given)
+        if shutil.which(command[0]) is None:
+            raise CompilerError(f"CC='{given}': there is no program {command[0]}; set CC to a C compiler, or unset it")
+        if not _works(command):
+            raise CompilerError(f"CC='{given}' does not compile and link C; set CC to a C compiler, or unset it")
+        return command
+    for command in (*((name,) for name in ("gcc", "clang", "cc")), ZIG):
         if shutil.which(command[0]) and _works(command):
             return command
     raise CompilerError("no C compiler found: install gcc or clang, or `pip install ziglang`, or set CC")
+
+
+def _words(given: str) -> tuple[str, ...]:
+    """The program and arguments of $CC."""
+    try:
+        return tuple(shlex.split(given))
+    except ValueError as error:
+        raise CompilerError(f"CC='{given}': {error}") from error
 
 
 def _works(command: tuple[str, ...]) -> bool:
@@ -53,13 +71,6 @@ def _works(command: tuple[str, ...]) -> bool:
 @cache
 def _version(command: tuple[str, ...]) -> str:
     return subprocess.run([*command, "--version"], capture_output=True, text=True).stdout
-
-
-def cache_folder() -> Path:
-    """Where compiled stacks are kept: $SLUICE_CACHE, else below the user's cache folder."""
-    if os.environ.get("SLUICE_CACHE"):
-        return Path(os.environ["SLUICE_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sluice"
 
 
 def flags() -> tuple[str, ...]:
@@ -79,7 +90,7 @@ class Compiled:
 
 def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
-    for text in (generated.header, generated.source, _version(command), *command, *flags()):
+    for text in (generated.header, generated.source, _version(command), processor(), *command, *flags()):
         digest.update(text.encode() + b"\0")
     for path in sorted(RUNTIME.rglob("*.[ch]")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -89,15 +100,27 @@ def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
 def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
     """The shared library of a generated stack; with `fresh`, compiled even when it is kept.
 
-    Raises CompilerError with what the compiler said.
+    Raises CompilerError with what the compiler said, CacheError where there is no place for the library.
     """
     command = compiler()
     folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{generated.name}-{_fingerprint(generated, command)}.so"
-    if path.exists() and not fresh:
+    if kept(path) and not fresh:
         return Compiled(path, 0.0, "")
-    with tempfile.TemporaryDirectory(dir=folder) as work:
+    try:
+        made = _compile(generated, command, path)
+    except OSError as error:
+        raise CacheError(
+            f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder in which compiled stacks can "
+            "be kept"
+        ) from error
+    trim(folder)
+    return made
+
+
+def _compile(generated: Generated, command: tuple[str, ...], path: Path) -> Compiled:
+    """Compile into the library `path`, which is there as a whole or not at all."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=WORK) as work:
         Path(work, f"{generated.name}.h").write_text(generated.header)
         source = Path(work, f"{generated.name}.c")
         source.write_text(generated.source)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sluice.codegen.layout import KeyWord, key_words
@@ -31,8 +31,8 @@ class Seen:
 
     layer: name in the program. name: the event's. instance: number of the connection or datagram, 0 for none. side: 0
     sent by the active side, 1 by the passive. time: of the packet, nanoseconds since 1970. packet: its number in the
-    capture. values: what the event brings along, also readable as attributes. key: the instance's selector by name,
-    sender first.
+    capture. values: what the event brings along. key: the instance's selector by name, sender first. Both are also
+    readable as attributes, but for names that stand here (OWN_NAMES).
 
     Of a layer that takes messages and has no instances of its own, instance, side and key are the stream's.
     """
@@ -50,8 +50,12 @@ class Seen:
         for found in (self.values, self.key):
             if name in found:
                 return found[name]
-        known = ", ".join([*self.values, *self.key])
+        known = ", ".join({**self.values, **self.key})
         raise AttributeError(f"event '{self.name}' of layer '{self.layer}' has no '{name}'; it has {known}")
+
+
+OWN_NAMES = frozenset(field.name for field in fields(Seen))
+"""What `event.NAME` always means, whatever the user's own values are called."""
 
 
 class Decoder:

@@ -48,22 +48,32 @@ def find_functions(names: list[str]) -> Wanted:
     """
     wanted = Wanted()
     for given in names:
-        name, _, options = given.partition(":")
+        name, colon, options = given.partition(":")
         if name == NONE:
+            _refuse_options(name, colon + options, "it is no function, and takes none")
             wanted.track_only = True
             continue
         path = _path(name)
         if path.suffix == ".py":
+            _refuse_options(name, colon + options, "a function in Python takes none")
             wanted.python.append(load_python(path))
             continue
         try:
-            wanted.c.append(read_c_function(_identifier(path.stem), path.read_text(), str(path)))
+            function = read_c_function(_identifier(path.stem), path.read_text(), str(path))
         except HookError as error:
             raise FunctionError(str(error)) from error
+        if not function.opens:
+            _refuse_options(name, options, "it takes none (a function in C gets them in SLUICE_OPEN)")
+        wanted.c.append(function)
         wanted.options.append(options)
     if len({function.name for function in wanted.c}) != len(wanted.c):
         raise FunctionError("two functions of one name: rename one of the files")
     return wanted
+
+
+def _refuse_options(name: str, given: str, why: str) -> None:
+    if given:
+        raise FunctionError(f"{name}: options '{given.removeprefix(':')}' behind the colon: {why}")
 
 
 def _identifier(stem: str) -> str:

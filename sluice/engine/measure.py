@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -153,6 +154,7 @@ def _status(field: str) -> int:
 
 
 def _main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C: the process that asked says what there is to say
     answer = _child(json.loads(sys.stdin.buffer.read()))
     with os.fdopen(int(sys.argv[1]), "wb") as pipe:
         pipe.write(json.dumps(answer).encode())

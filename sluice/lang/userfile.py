@@ -1,28 +1,73 @@
-"""Files in Python that users give on the command line: descriptions of stacks, functions."""
+"""Files in Python that users give on the command line: descriptions of stacks, functions.
+
+They and what they import from beside them are read as they are now: no __pycache__ is left with them, and none is
+believed (it knows a file by size and second, and one that was edited and run twice in a second is taken for the same).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import os
 import sys
+from collections.abc import Callable, Generator
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 _executed: dict[Path, ModuleType] = {}
 _helpers: dict[str, Path] = {}
 """Modules that users' files imported from beside them, and the folder that each came from."""
 
 
+class _Fresh(SourceFileLoader):
+    """Compiles the source each time."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class _FreshFinder(FileFinder):
+    """Finds modules in a folder of the user's."""
+
+
+@contextlib.contextmanager
+def _fresh(folder: str) -> Generator[None]:
+    """Meanwhile modules of the folder, and of packages in it, are compiled from their source."""
+    inside = os.path.join(folder, "")
+    installed = tuple(os.path.join(entry, "") for entry in sys.path if entry.startswith(inside))  # a .venv, perhaps
+
+    def find(entry: str) -> _FreshFinder:
+        if not os.path.join(entry, "").startswith(inside) or os.path.join(entry, "").startswith(installed):
+            raise ImportError
+        return _FreshFinder(entry, (ExtensionFileLoader, EXTENSION_SUFFIXES), (_Fresh, SOURCE_SUFFIXES))
+
+    hook: Callable[[str], _FreshFinder] = find
+    before = sys.path_importer_cache.pop(folder, None)
+    sys.path_hooks.insert(0, hook)
+    try:
+        yield
+    finally:
+        sys.path_hooks.remove(hook)
+        for entry in [entry for entry, finder in sys.path_importer_cache.items() if isinstance(finder, _FreshFinder)]:
+            del sys.path_importer_cache[entry]
+        if before is not None:
+            sys.path_importer_cache[folder] = before
+
+
 def execute(path: Path) -> ModuleType:
     """The module that a file makes when it runs; its folder is searched for what it imports.
 
-    A module of the same name that a file in another folder imported is not taken for the one beside this file.
-    The file's name ends in `.py`. Raises what the file raises.
+    A module of the same name that a file in another folder imported is not taken for the one beside this file; a file
+    that runs again has its modules run again. The file's name ends in `.py`. Raises what the file raises.
     """
     path = path.resolve()
     name = f"sluice_user_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Fresh(name, str(path)))
     assert spec is not None and spec.loader is not None, path
-    for helper in [helper for helper, folder in _helpers.items() if folder != path.parent]:
+    again = path in _executed
+    for helper in [helper for helper, folder in _helpers.items() if again or folder != path.parent]:
         sys.modules.pop(helper, None)
         del _helpers[helper]
     module = importlib.util.module_from_spec(spec)
@@ -30,7 +75,8 @@ def execute(path: Path) -> ModuleType:
     sys.modules[name] = module  # where dataclasses and their like look for it
     sys.path.insert(0, str(path.parent))
     try:
-        spec.loader.exec_module(module)
+        with _fresh(str(path.parent)):
+            spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

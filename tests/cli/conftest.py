@@ -47,9 +47,19 @@ def mistake(sluice: Command) -> Command:
     printed.
     """
 
+    return _failing(sluice, 1)
+
+
+@pytest.fixture
+def misuse(sluice: Command) -> Command:
+    """The same for wrong usage, which is status 2."""
+    return _failing(sluice, 2)
+
+
+def _failing(sluice: Command, status: int) -> Command:
     def command(*arguments: object) -> Done:
         done = sluice(*arguments)
-        assert done.status == 1
+        assert done.status == status
         assert done.err.startswith("sluice: ")
         assert "Traceback" not in done.err
         assert 1 <= len(done.err.splitlines()) <= 6

@@ -1,24 +1,31 @@
 """sluice build: the C compiles without a warning, runs without Python, and counts what `sluice run` counts."""
 
 import json
+import os
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FIRST, Command
+from sluice.engine.compiler import ZIG, compiler
+from tests.cli.conftest import FIRST, ROOT, Command
 
 CAPTURE = FIRST / "capture.pcap"
-COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)] or [shlex.join(compiler())]
 STRICT = "-O1 -Wall -Wextra -Werror"
 STANDARD = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
 LANGUAGES = [(name, "c", "c11") for name in COMPILERS]
 LANGUAGES += [(name, "c++", "c++17") for name in ("g++", "clang++") if shutil.which(name)]
 
 
-def make(folder: Path, *targets: str, compiler: str = "cc") -> None:
-    command = ["make", "-C", str(folder), f"CC={compiler}", f"CFLAGS={STRICT}", *targets]
+def make(folder: Path, *targets: str, cc: str = "") -> None:
+    tools = [f"CC={cc or shlex.join(compiler())}"]
+    if shutil.which("ar") is None:
+        tools.append(f"AR={shlex.join((sys.executable, '-m', 'ziglang', 'ar'))}")
+    command = ["make", "-C", str(folder), *tools, f"CFLAGS={STRICT}", *targets]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -32,16 +39,14 @@ def counted(found: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in found.items() if name != "seconds"}
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("cc", COMPILERS)
 @pytest.mark.parametrize("stack", [str(FIRST / "hello.py"), "tcp_ip"])
 def test_it_compiles_without_a_warning_and_counts_the_same(
-    sluice: Command, tmp_path: Path, compiler: str, stack: str
+    sluice: Command, tmp_path: Path, cc: str, stack: str
 ) -> None:
-    if not COMPILERS:
-        pytest.skip("neither gcc nor clang")
     done = sluice("build", stack, "-o", tmp_path)
     assert done.status == 0 and done.err == ""
-    make(tmp_path, compiler=compiler)
+    make(tmp_path, cc=cc)
     name = Path(stack).stem
     mine = run(tmp_path / f"{name}-run", "--json", CAPTURE)
     assert mine.returncode == 0 and mine.stderr == ""
@@ -117,7 +122,7 @@ def test_options_mean_what_they_mean_in_run(built: Path, sluice: Command) -> Non
 def test_a_function_of_the_users_takes_the_place_of_the_weak_one(built: Path, tmp_path: Path, library: str) -> None:
     """embed.c overrides it; a program that does not still links, with the empty one."""
     out = tmp_path / "embed"
-    command = ["cc", *STRICT.split(), f"-I{built}", f"-I{built}/runtime", built / "embed.c", "-o", out]
+    command = [*compiler(), *STRICT.split(), f"-I{built}", f"-I{built}/runtime", built / "embed.c", "-o", out]
     done = run(*command, built / library, f"-Wl,-rpath,{built}", "-ldl", "-lm")
     assert done.returncode == 0, done.stderr
     lines = run(out, CAPTURE).stdout.splitlines()
@@ -136,7 +141,16 @@ def test_a_function_of_the_users_takes_the_place_of_the_weak_one(built: Path, tm
 
 def refused(folder: Path, source: str, compiler: str, language: str, standard: str) -> str:
     """What a compiler has against a program that embeds a stack, as strictly as it can be asked."""
-    command = [compiler, "-x", language, f"-std={standard}", *STANDARD, f"-I{folder}", f"-I{folder}/runtime", "-"]
+    command = [
+        *shlex.split(compiler),
+        "-x",
+        language,
+        f"-std={standard}",
+        *STANDARD,
+        f"-I{folder}",
+        f"-I{folder}/runtime",
+        "-",
+    ]
     return subprocess.run(command, input=source.rstrip() + "\n", capture_output=True, text=True).stderr
 
 
@@ -198,6 +212,34 @@ def test_names_that_only_cpp_has_as_words(
     assert refused(tmp_path / "c", source, compiler, language, standard) == ""
 
 
+def test_without_cc_and_ar_make_takes_what_sluice_found(sluice: Command, tmp_path: Path) -> None:
+    """A machine whose only compiler and archiver have other names than make's own; the user's choice wins."""
+    real = {"mycc": shutil.which(compiler()[0]), "llvm-ar": shutil.which("ar")}
+    real |= {name: shutil.which(name) for name in ("make", "sh", "rm", "as", "ld")}
+    if compiler() == ZIG or None in real.values():
+        pytest.skip("needs a compiler and binutils that can be called by another name")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name, path in real.items():
+        (tools / name).symlink_to(str(path))
+    environment = {name: value for name, value in os.environ.items() if name not in ("CC", "AR")}
+    environment["PATH"] = str(tools)
+    command = [sys.executable, "-m", "sluice", "build", str(FIRST / "hello.py"), "-o", str(tmp_path / "c")]
+    more = shlex.join(["mycc", *compiler()[1:]])
+    subprocess.run(command, check=True, cwd=ROOT, env={**environment, "CC": more}, capture_output=True)
+    made = subprocess.run(["make", "-C", tmp_path / "c"], env=environment, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    assert "mycc" in made.stdout and "llvm-ar rcs" in made.stdout
+    assert run(tmp_path / "c" / "hello-run", CAPTURE).returncode == 0
+    other = subprocess.run(["make", "-n", "-B", "AR=other", "-C", tmp_path / "c"], env={**environment, "CC": "third"},
+                           capture_output=True, text=True).stdout  # fmt: skip
+    assert "third -" in other and "other rcs" in other and "mycc" not in other
+    here = sluice("build", FIRST / "hello.py", "-o", tmp_path / "here")
+    assert here.status == 0
+    if shutil.which("cc"):
+        assert "origin" not in (tmp_path / "here" / "Makefile").read_text()
+
+
 def test_embed_c_is_the_users_and_the_rest_is_ours(sluice: Command, tmp_path: Path) -> None:
     sluice("build", FIRST / "hello.py", "-o", tmp_path)
     (tmp_path / "embed.c").write_text("mine")
@@ -206,6 +248,29 @@ def test_embed_c_is_the_users_and_the_rest_is_ours(sluice: Command, tmp_path: Pa
     assert (tmp_path / "embed.c").read_text() == "mine" and "embed.c" not in found["files"]
     assert "hello_process" in (tmp_path / "hello.c").read_text()
     assert all((tmp_path / name).is_file() for name in found["files"]) and found["name"] == "hello"
+
+
+def test_files_of_the_users_are_never_replaced(sluice: Command, mistake: Command, tmp_path: Path) -> None:
+    """Nothing at all is written then; another stack in a folder of ours is welcome."""
+    stack = FIRST / "hello.py"
+    (tmp_path / "Makefile").write_text("mine")
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime" / "run.c").symlink_to("nowhere")
+    told = mistake("build", stack, "-o", tmp_path).err
+    assert "Makefile, runtime/run.c would be replaced, and were not written by Sluice" in told
+    assert (tmp_path / "Makefile").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "runtime"]
+    for name in (stack, "tcp_ip", stack):
+        assert sluice("build", name, "-o", tmp_path / "c").status == 0
+    (tmp_path / "c" / "udp.c").write_text("mine")
+    (tmp_path / "udp.py").write_text(stack.read_text().replace('Stack("hello")', 'Stack("udp")'))
+    assert "udp.c would be replaced, and was not" in mistake("build", tmp_path / "udp.py", "-o", tmp_path / "c").err
+
+
+def test_a_folder_whose_list_was_lost_can_be_written_again(sluice: Command, tmp_path: Path) -> None:
+    sluice("build", FIRST / "hello.py", "-o", tmp_path)
+    (tmp_path / ".sluice-files").unlink()
+    assert sluice("build", FIRST / "hello.py", "-o", tmp_path).status == 0
 
 
 def test_mistakes(mistake: Command, tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ def test_the_picture_has_every_block(sluice: Command, tmp_path: Path) -> None:
     assert len(blocks) > 5 and set(blocks) <= texts
 
 
-def test_mistakes(mistake: Command, tmp_path: Path) -> None:
-    assert "unknown pass 'dead_cod': do you mean 'dead_code'?" in mistake("explain", STACK, "--pass", "dead_cod").err
+def test_mistakes(mistake: Command, misuse: Command, tmp_path: Path) -> None:
+    assert "unknown pass 'dead_cod': do you mean 'dead_code'?" in misuse("explain", STACK, "--pass", "dead_cod").err
     assert "was not run" in mistake("explain", STACK, "--passes", "none", "--after", "dead_code").err
     assert "no layer 'hallo'" in mistake("explain", STACK, "--layer", "hallo").err
-    assert "add --layer" in mistake("explain", STACK, "--svg", tmp_path / "x.svg").err
+    assert "add --layer" in misuse("explain", STACK, "--svg", tmp_path / "x.svg").err

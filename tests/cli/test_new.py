@@ -68,6 +68,10 @@ def test_names_that_cannot_be(mistake: Command, tmp_path: Path, name: str) -> No
     assert not (tmp_path / "made").exists()
 
 
+def test_a_word_of_python_is_told_as_such(mistake: Command, tmp_path: Path) -> None:
+    assert "'class' cannot name a protocol: it is a word of Python" in mistake("new", "class").err
+
+
 def test_nothing_is_overwritten(mistake: Command, made: Path, tmp_path: Path) -> None:
     before = (made / "stack.py").read_text()
     assert "is there already" in mistake("new", "other", "-o", made).err

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -21,7 +22,20 @@ def test_the_summary_has_every_layer_and_what_was_refused(sluice: Command) -> No
     assert done.status == 0 and done.err == ""
     rows = {line.split()[0]: line.split() for line in done.out.splitlines()}
     assert rows["udp"][1:4] == ["12", "154", "12"]
-    assert "malformed (version) 1" in done.out
+    assert "malformed (version) 1" in done.out and "instances ended (eof) 3" in done.out
+
+
+def test_packets_add_up_by_eye(sluice: Command) -> None:
+    """Passed on + ended + held + every reason that is not one of instances; these stand behind the others."""
+    for stack in (STACK, "tcp_ip"):
+        lines = sluice("run", stack, "-r", FIRST / "capture.pcap").out.splitlines()
+        assert lines[1].split("  ")[-1] == "what else" and "ended" in lines[1].split()
+        for line in lines[2:]:
+            if ":" in line:  # figures of functions
+                break
+            name, packets, _, passed, ended, held, _, *rest = line.split()
+            reasons = re.findall(r"[a-z ]+\([^)]*\) \d+", " ".join(rest).split("instances")[0])
+            assert int(packets) == sum(map(int, (passed, ended, held, *(r.split()[-1] for r in reasons)))), name
 
 
 def test_json_counts_the_same(sluice: Command) -> None:
@@ -88,6 +102,13 @@ def test_idle_is_packet_time(sluice: Command, tmp_path: Path) -> None:
         assert found["layers"]["udp_over_ipv4"]["instances"] == instances
 
 
+def test_timeouts_can_be_left_out(sluice: Command, tmp_path: Path) -> None:
+    path = tmp_path / "slow.pcap"
+    path.write_bytes(pcap([udp_packet(53, b"x")] * 3))
+    found = json.loads(sluice("run", "tcp_ip", "-r", path, "--idle", "0.5", "--no-timeouts", "--json").out)
+    assert found["layers"]["udp_over_ipv4"]["instances"] == 1
+
+
 # --- what is wrong is said in a line or a few ---
 
 
@@ -101,8 +122,18 @@ def test_unknown_function(mistake: Command, capture: Path) -> None:
     assert "no such file" in mistake("run", "tcp_ip", "-r", capture, "-f", "no.c").err
 
 
-def test_unknown_pass(mistake: Command, capture: Path) -> None:
-    assert "unknown pass 'folding'" in mistake("run", "tcp_ip", "-r", capture, "--passes", "folding").err
+@pytest.mark.parametrize("function", ["assemble:foo", "none:foo", f"{STACK}:foo", "quiet.c:foo"])
+def test_options_that_nobody_takes(
+    mistake: Command, capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quiet.c").write_text('#include "function.h"\nSLUICE_ON(udp, created) { }\n')
+    err = mistake("run", "tcp_ip", "-r", capture, "-f", function).err
+    assert f"{function.partition(':')[0]}: options 'foo' behind the colon" in err
+
+
+def test_unknown_pass(misuse: Command, capture: Path) -> None:
+    assert "unknown pass 'folding'" in misuse("run", "tcp_ip", "-r", capture, "--passes", "folding").err
 
 
 @pytest.mark.parametrize("option", ["--max-instances=0", "--idle=-1", "--idle=never", "--seed=x", "--memory=1e400"])
@@ -118,6 +149,13 @@ def test_unreadable_files(mistake: Command, tmp_path: Path) -> None:
     assert str(tmp_path / "text") in mistake("run", "tcp_ip", "-r", tmp_path / "text").err
     (tmp_path / "empty").write_bytes(b"")
     assert str(tmp_path / "empty") in mistake("run", "tcp_ip", "-r", tmp_path / "empty").err
+
+
+@pytest.mark.parametrize("command", [["run", "tcp_ip"], ["flows"], ["bench", "tcp_ip"]])
+def test_pipes_are_refused_at_once(mistake: Command, tmp_path: Path, command: list[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")  # nobody writes to it: to open it would wait
+    for path in ("-", tmp_path / "pipe", "/dev/null"):
+        assert f"{path}: captures are read from files" in mistake(*command, "-r", path).err
 
 
 def test_a_truncated_capture_tells_where_and_keeps_what_was_before(sluice: Command, capture: Path) -> None:
@@ -211,6 +249,71 @@ def test_a_handler_that_would_never_be_called_is_a_warning(sluice: Command, capt
     assert sluice("run", path, "-r", capture, "-f", path).err == ""
 
 
+def test_a_c_function_for_an_event_that_is_not_there_is_told_before_the_c_compiler_sees_it(
+    mistake: Command, sluice: Command, capture: Path, tmp_path: Path
+) -> None:
+    function = tmp_path / "mine.c"
+    for wrong, advice in (("udp, creatd", "did you mean 'created'?"), ("upd, record", "did you mean 'udp'?")):
+        function.write_text(f'#include "function.h"\nSLUICE_ON({wrong}) {{ (void)data; }}\n')
+        for command in (["run", STACK, "-r", capture], ["build", STACK, "-o", tmp_path / "c"]):
+            err = mistake(*command, "-f", function).err
+            assert f"{function} listens to" in err and advice in err and len(err.splitlines()) == 1
+    function.write_text('#include "function.h"\nSLUICE_ON(upd, created) { (void)data; }\n')
+    done = sluice("run", STACK, "-r", capture, "-f", function)
+    assert done.status == 0 and "warning: mine.c listens to layer 'upd'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("def saw(event):", "def saw():", "saw is called with the event: write def saw(event)"),
+        ("def saw(event):", "def saw(event, more):", "saw is called with the event"),
+        ("def saw(event):", "async def saw(event):", "saw would not run when it is called: no async def"),
+        ('@on("p", "created")', "@on", "on() missing 1 required positional argument"),
+        ('@on("p", "created")', "@on(p, 'created')", "@on takes two texts"),
+        ('@on("p", "created")', "@at_end", "saw is called with nothing: write def saw()"),
+    ],
+)
+def test_a_handler_that_cannot_be_called_is_told_by_its_line(
+    mistake: Command, capture: Path, tmp_path: Path, before: str, after: str, told: str
+) -> None:
+    path = user(tmp_path, before="from sluice.functions import at_end\n")
+    text = path.read_text()
+    path.write_text(text.replace(before, after))
+    line = next(n for n, line in enumerate(text.splitlines(), 1) if line.startswith("@on"))
+    err = mistake("run", path, "-r", capture, "-f", path).err
+    assert f"user.py:{line}: TypeError: {told}" in err
+
+
+def test_values_that_are_called_like_what_every_event_has(sluice: Command, tmp_path: Path) -> None:
+    """A field `name` and a part `time` of the key: told by name, unless the function reads them as it must."""
+    text = (STACK).read_text()
+    for old, new in (("celsius = UInt(16)\n\n\ndef", "name = UInt(16)\n\n\ndef"), ("record.celsius", "record.name")):
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "hello.py"
+    path.write_text(text.replace("event.celsius", "event.name"))
+    done = sluice("run", path, "-r", FIRST / "capture.pcap", "-f", path)
+    assert done.err.splitlines() == [
+        "sluice: warning: hello.py: event.name of 'record' is not the value 'name' of yours, but what every event has "
+        'under that name; write event.values["name"]'
+    ]
+    path.write_text(text.replace("event.celsius", "event.values['name']"))
+    done = sluice("run", path, "-r", FIRST / "capture.pcap", "-f", path)
+    assert done.err == "" and "its highest so far, 18 degrees" in done.out
+    path.write_text(text.replace("station = UInt(16)", "time = UInt(16)").replace("header.station", "header.time"))
+    path.write_text(path.read_text().replace("record.station", "record.time"))
+    err = sluice("run", path, "-r", FIRST / "capture.pcap", "-f", path).err
+    assert 'event.values["time"]' in err and 'event.key["time"]' in err
+
+
+def test_what_an_event_has_is_listed_once(mistake: Command, capture: Path, tmp_path: Path) -> None:
+    text = STACK.read_text().replace("event.station", "event.nothing")
+    (tmp_path / "hello.py").write_text(text)
+    err = mistake("run", tmp_path / "hello.py", "-r", FIRST / "capture.pcap", "-f", tmp_path / "hello.py").err
+    assert "has no 'nothing'; it has station, celsius" in err and err.count("station") == 2
+
+
 def test_a_wrong_description_has_file_line_and_advice(mistake: Command, capture: Path, tmp_path: Path) -> None:
     path = tmp_path / "user.py"
     path.write_text(user(tmp_path).read_text().replace("p.header.x", "p.header.y"))
@@ -219,7 +322,62 @@ def test_a_wrong_description_has_file_line_and_advice(mistake: Command, capture:
     assert f"user.py:{line}: the header of parser 'p' has no field 'y'" in err and "known here: x." in err
 
 
+def test_files_below_the_current_folder_are_named_from_there(
+    mistake: Command, sluice: Command, capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = user(tmp_path, body="event.nothing")
+    line = path.read_text().splitlines().index("    event.nothing") + 1
+    monkeypatch.chdir(tmp_path)
+    assert mistake("run", "user.py", "-r", capture, "-f", "user.py").err.startswith(f"sluice: user.py:{line}: Attrib")
+    user(tmp_path, before="x = 1\nif x is 1: pass\n")
+    assert "sluice: warning: user.py:2: " in sluice("run", "user.py", "-r", capture).err
+    user(tmp_path, before="Stack(\n")
+    assert mistake("run", path, "-r", capture).err.startswith("sluice: user.py:1: ")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert mistake("run", path, "-r", capture).err.startswith(f"sluice: {path}:1: ")
+    monkeypatch.chdir("/")
+    assert mistake("run", path, "-r", capture).err.startswith(f"sluice: {path}:1: ")
+
+
 # --- as a program of its own ---
+
+
+INTERRUPT = """
+#include "function.h"
+#include <signal.h>
+struct n { uint64_t n; };
+SLUICE_WORKER(struct n)
+SLUICE_ON(udp, packet) {
+    if (SLUICE_WORKER_OF(event->box)->n++ == 0)
+        raise(SIGINT);
+}
+"""
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_ctrl_c_while_c_code_runs_stops_the_run(tmp_path: Path, python: bool) -> None:
+    """A C function sends the signal: Python first hears of it where C code calls back, for progress or with events."""
+    (tmp_path / "interrupt.c").write_text(INTERRUPT)
+    (tmp_path / "listen.py").write_text(
+        "from sluice.functions import at_end, on\n\n\n@on('udp', 'packet')\ndef saw(event):\n    pass\n\n\n"
+        "@at_end\ndef report():\n    print('went on to the end')\n"
+    )
+    path = tmp_path / "large.pcap"
+    reported, batched = [udp_packet(53, bytes(60_000))] * 300, [udp_packet(53, b"")] * 40_000
+    path.write_bytes(pcap(batched if python else reported))  # more than 8 MiB, or many events
+    functions = ["-f", str(tmp_path / "interrupt.c"), *(["-f", str(tmp_path / "listen.py")] if python else [])]
+    command = [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", str(path), *functions]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sluice: stopped\n")
+
+
+def test_ctrl_c_in_a_function_in_python_stops_it_at_once(capture: Path, tmp_path: Path) -> None:
+    body = "import signal, time\n    signal.raise_signal(signal.SIGINT)\n    time.sleep(1)\n    print('went on')"
+    path = user(tmp_path, layer="udp", event="created", body=body)
+    command = [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", str(capture), "-f", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sluice: stopped\n")
 
 
 def test_as_a_module_and_as_a_script() -> None:
@@ -242,7 +400,10 @@ def test_progress_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sluice", "run", str(STACK), "-r", str(path)]
     quiet = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert quiet.returncode == 0 and quiet.stderr == "" and "20,000 packets" in quiet.stdout
-    master, slave = pty.openpty()
+    try:
+        master, slave = pty.openpty()
+    except OSError as error:
+        pytest.skip(f"no terminal to be had: {error.strerror}")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, cwd=ROOT) as process:
         os.close(slave)
         shown = b""

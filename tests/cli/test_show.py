@@ -39,7 +39,9 @@ def test_tcp_shows_its_machine_sequence_and_timeouts(sluice: Command) -> None:
 
 
 def test_json_is_the_same_as_data(sluice: Command) -> None:
-    data = json.loads(sluice("show", STACK, "--json").out)
+    out = sluice("show", STACK, "--json").out
+    assert out.count("\n") == 1  # as of all commands
+    data = json.loads(out)
     assert [layer["name"] for layer in data["layers"]] == ["eth", "ip", "udp", "hello"]
     assert data["roots"] == [{"link_type": 1, "layer": "eth"}]
     assert data["steps"][1] == {"lower": "ip", "upper": "udp", "when": "header.protocol == 17"}

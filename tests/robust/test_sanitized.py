@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import sluice
-from sluice.engine.compiler import cache_folder, compiler
+from sluice.engine.cache import cache_folder
+from sluice.engine.compiler import compiler
 from tests.robust import cuts
 
 ROOT = Path(__file__).resolve().parents[2]

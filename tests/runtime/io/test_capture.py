@@ -9,7 +9,6 @@ import importlib.util
 import json
 import os
 import random
-import shlex
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
+from sluice.engine.compiler import compiler
 from tests.corpus.collect import packets_digest
 from tests.support.corpus import captures, corpus
 
@@ -125,8 +125,7 @@ class Library:
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     path = tmp_path_factory.mktemp("io") / "io.so"
-    command = shlex.split(os.environ.get("CC", "gcc"))
-    command += ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
+    command = [*compiler(), "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
     command += [str(SOURCES / "capture.c"), str(SOURCES / "writer.c"), "-o", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,95 @@
+"""What functions listen to, checked before C is compiled: events that the stack does not have, and values that a
+function in Python would miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sluice.cli.errors import CommandError
+from sluice.codegen.functions import listens
+from sluice.engine.events import OWN_NAMES, PythonFunction, Seen
+from sluice.engine.functions import READY, Wanted
+from sluice.ir.build import Hook
+from sluice.ir.graph import EventShape, LayerProgram, Program
+from sluice.lang.errors import did_you_mean
+from sluice.lang.events import BUILT_IN
+
+
+def check_hooks(program: Program, wanted: Wanted) -> list[str]:
+    """Warnings of what the user's own functions listen to in vain, or would not see.
+
+    Ready functions are made for many stacks, so theirs are passed over. Raises CommandError for an event that C cannot
+    be compiled for, because nothing says what it brings along.
+    """
+    warnings: list[str] = []
+    for function in wanted.c:
+        if Path(function.path).parent != READY:
+            for hook in dict.fromkeys(function.hooks):
+                told = _in_vain(program, hook)
+                if told is not None and hook.event not in BUILT_IN:
+                    raise CommandError(f"{function.path} listens to {told}")
+                if told is not None:
+                    warnings.append(f"{Path(function.path).name} listens to {told}")
+    for function in wanted.python:
+        for layer, event, _ in function.handlers:
+            told = _in_vain(program, Hook(layer, event))
+            if told is not None:
+                warnings.append(f"{function.name}.py listens to {told}")
+        warnings += dict.fromkeys(_hidden(program, function))
+    return [*warnings, *_without_flows(program, wanted)]
+
+
+def _without_flows(program: Program, wanted: Wanted) -> Iterator[str]:
+    """Where the flow log will stay empty because the stack has no flows."""
+    logs = any(Path(function.path) == READY / "flow_log.c" for function in wanted.c)
+    if logs and not any(layer.instance and layer.instance.oriented for layer in program.layers.values()):
+        yield (
+            f"stack '{program.name}' has no connection-oriented layer, so there are no flows to list; "
+            "a ConnectionOriented() parser with a selector of two lists makes them"
+        )
+
+
+def _in_vain(program: Program, hook: Hook) -> str | None:
+    """What a hook means that the stack does not have, with advice; None where it has it."""
+    layers = [layer for layer in program.layers.values() if _means(hook, layer)]
+    known = sorted(set(BUILT_IN) | {event for layer in layers for event in layer.events})
+    if not layers:
+        advice = did_you_mean(hook.layer, {layer.layer for layer in program.layers.values()})
+        return f"layer '{hook.layer}', which the stack does not have; {advice}"
+    if hook.event not in known:
+        which = "any layer" if hook.layer == "*" else f"'{hook.layer}'"
+        return f"event '{hook.event}' of {which}, which the stack does not have; {did_you_mean(hook.event, known)}"
+    return None
+
+
+def _means(hook: Hook, layer: LayerProgram, event: str | None = None) -> bool:
+    return listens(hook, layer.name, layer.layer, layer.prototype, event or hook.event)
+
+
+def _hidden(program: Program, function: PythonFunction) -> Iterator[str]:
+    """Names that the user gave to values, and that every event has for something else."""
+    for wanted, event, handler in function.handlers:
+        for layer in program.layers.values():
+            if event in layer.events and _means(Hook(wanted, event), layer):
+                for name, group in _names(layer, layer.events[event]):
+                    if name in OWN_NAMES and not _reads(handler, name):
+                        yield (
+                            f"{function.name}.py: event.{name} of '{event}' is not the value '{name}' of yours, but "
+                            f'what every event has under that name; write event.{group}["{name}"]'
+                        )
+
+
+def _names(layer: LayerProgram, shape: EventShape) -> Iterator[tuple[str, str]]:
+    """Names of an event's values and of its key, and where they stand."""
+    yield from ((name, "values") for name, _ in shape.fields)
+    if layer.instance is not None:
+        for part in layer.instance.key:
+            yield from ((name, "key") for name in (part.name, part.other) if name)
+
+
+def _reads(handler: Callable[[Seen], None], name: str) -> bool:
+    """Whether a handler seems to know: it has the name as a text, as in event.values["name"]."""
+    code = getattr(handler, "__code__", None)
+    return code is not None and name in code.co_consts

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sluice.codegen.names import identifier, member, storage
 from sluice.ir.expression import Reg
 from sluice.ir.graph import KeyPart, LayerProgram, Program
-from sluice.ir.instruction import NextMessages
+from sluice.ir.instruction import CloseMessages, LoseMessages, NextMessages
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,9 @@ class Table:
     @property
     def messages(self) -> bool:
         """Whether a layer above takes messages from the streams of its instances."""
-        return any(isinstance(i, NextMessages) for layer in self.layers for i in layer.main.instructions())
+        kinds = (NextMessages, LoseMessages, CloseMessages)
+        graphs = [graph for layer in self.layers for graph in layer.graphs()]
+        return any(isinstance(instruction, kinds) for graph in graphs for instruction in graph.instructions())
 
     @property
     def words(self) -> int:

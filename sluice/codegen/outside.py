@@ -64,7 +64,8 @@ def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
 def next_messages(w: LayerWriter, i: ir.NextMessages) -> list[str]:
     messages, offset, sdu = messages_of(w, i.side), emit(i.offset), emit(i.sdu)
     cut = f"messages_{identifier(i.layer)}(box, {stream_of(w, i.side)}, {messages}, {offset}, {sdu});"
-    return unless_deep(w, [cut], [f"sl_messages_gap({messages}, &box->base.pool, {offset} + {sdu}.captured);"])
+    gap = f"sl_messages_gap({messages}, &box->base.pool, {offset} + {sdu}.length);"
+    return unless_deep(w, [cut, f"if (SL_UNLIKELY({sdu}.captured < {sdu}.length))", "    " + gap], [gap])
 
 
 def unless_deep(w: LayerWriter, on: list[str], otherwise: list[str]) -> list[str]:
@@ -72,11 +73,11 @@ def unless_deep(w: LayerWriter, on: list[str], otherwise: list[str]) -> list[str
     # also where layers lie in no loop: instances that end on the way nest further
     deep = [w.names.counters.add("box", "too deep"), *otherwise]
     return [
-        f"if (SL_LIKELY(box->base.depth < {w.names.program.depth}))",
+        f"if (SL_LIKELY(box->base.depth < {w.names.program.depth})) {{",
         *("    " + line for line in on),
-        "else" if len(deep) == 1 else "else {",
+        "} else {",
         *("    " + line for line in deep),
-        *([] if len(deep) == 1 else ["}"]),
+        "}",
     ]
 
 

@@ -57,7 +57,7 @@ static inline void sl_messages_lose(struct sl_messages *messages, struct sl_pool
 
 /* Bytes of the stream, up to offset `end`, do not come. */
 static inline void sl_messages_gap(struct sl_messages *messages, struct sl_pool *pool, uint64_t end) {
-    messages->seen = sl_max(end, messages->begin);
+    messages->seen = sl_max(end, messages->seen);
     sl_messages_lose(messages, pool, SL_LOSS_GAP);
 }
 

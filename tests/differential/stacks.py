@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from typing import Any
 
@@ -75,9 +74,6 @@ class told(layout):
     what = Bit(32)
     bytes = Bit(999)
 
-
-MESSAGES = "SLUICE_MESSAGES" in os.environ
-"""Whether layers may take messages from a stream: the two do not agree there yet on when event `lost` happens."""
 
 OPTION = "odd"
 """An option that some requirements belong to."""
@@ -279,7 +275,7 @@ def stack(rnd: random.Random) -> Stack:
             continue
         if number and rnd.random() < 0.6:
             asking.add(name)
-        setattr(made, name, parser(rnd, name, name in asking, MESSAGES and streams and rnd.random() < 0.4))
+        setattr(made, name, parser(rnd, name, name in asking, streams and rnd.random() < 0.4))
     for lower, upper in itertools.pairwise(names):
         below = getattr(made, lower)
         made += (below >> getattr(made, upper)) + Pred(condition(rnd, below) if rnd.random() < 0.5 else 1)

@@ -511,12 +511,14 @@ def _next_messages(following: ir.NextMessages, compiler: Compiler) -> Operation:
     side, offset = number(following.side), number(following.offset)
 
     def operation(frame: Frame) -> None:
-        messages, data, at = frame.current.messages[side(frame)], sdu(frame)[0], offset(frame)
-        if frame.depth >= box.program.depth:
+        messages, (data, length), at = frame.current.messages[side(frame)], sdu(frame), offset(frame)
+        deep = frame.depth >= box.program.depth
+        if deep:
             box.too_deep += 1
-            messages.gap(at + len(data))
         else:
             messages.take(data, at, _taker(box, name, frame, side(frame)))
+        if deep or len(data) < length:
+            messages.gap(at + length)
 
     return operation
 

@@ -32,11 +32,13 @@ class Messages:
     """One side of an instance: bytes of an incomplete message, and whether it is known where the next begins.
 
     begin: stream offset of the first byte that no message has had. seen: of the byte behind all that came or was
-    given up. taker: the layer that took them last.
+    given up. want: how many bytes the message has whose beginning is kept, once that tells. taker: the layer that took
+    them last.
     """
 
     def __init__(self) -> None:
         self.kept = b""
+        self.want = 0
         self.state = FOUND
         self.cause = 0
         self.begin = 0
@@ -45,12 +47,13 @@ class Messages:
 
     def gap(self, end: int) -> None:
         """Bytes of the stream, up to offset `end`, do not come."""
-        self.seen = max(end, self.begin)
+        self.seen = max(end, self.seen)
         self.lose(GAP)
 
     def lose(self, cause: int) -> None:
         """What was kept is of no use any more."""
         self.kept = b""
+        self.want = 0
         if self.state not in (OVER, LOST):
             self.state = LOST
             self.cause = cause
@@ -60,9 +63,12 @@ class Messages:
         if self.state == OVER:
             return
         self.taker = taker.layer
-        self.seen = offset + len(data)
+        self.seen = max(offset, self.seen) + len(data)
         rest = self.kept + data
-        self.kept = b""
+        if self.kept and len(rest) < self.want:
+            self.kept = rest
+            return
+        self.kept, self.want = b"", 0
         while rest:
             if self.state == LOST:
                 taker.lost(self.begin, max(self.seen - len(rest) - self.begin, 0), self.cause)
@@ -81,6 +87,7 @@ class Messages:
                 continue
             self.state = FOUND
             if length > len(rest):
+                self.want = length
                 break
             taker.deliver((rest[:length], length))
             rest = rest[length:]

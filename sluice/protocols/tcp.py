@@ -159,12 +159,22 @@ class tcp_temp(layout):
 
 
 def tcp_parser(
-    limit: int = 1 << 20, policy: str = "first", resets: str = "window", history: int = 0
+    limit: int = 1 << 20,
+    limit_pieces: int = 1024,
+    policy: str = "first",
+    resets: str = "window",
+    history: int = 0,
+    enforce: bool = False,
+    pick_up: bool = True,
+    linger: float = LINGER,
 ) -> ConnectionOriented:
     """TCP for any layer below that offers src and dst.
 
-    `limit`: bytes held out of order per side. `policy`: which copy of overlapping bytes wins (see Sequence). `resets`:
-    "window", or "always" to believe every one. `history`: delivered bytes kept, for the old copy of a retransmission.
+    `limit`, `limit_pieces`: bytes, and segments, held out of order per side. `policy`: which copy of overlapping bytes
+    wins (see Sequence). `resets`: "window", or "always" to believe every one. `history`: delivered bytes kept, for the
+    old copy of a retransmission. `enforce`: what lies outside the window is not only told but left out. `pick_up`:
+    whether a connection may be seen from its middle on; if not, a packet of an unknown one counts only when it has a
+    SYN. `linger`: seconds that a closed connection stays, for late packets.
     """
     tcp = ConnectionOriented("tcp")
 
@@ -215,7 +225,7 @@ def tcp_parser(
         refused = (
             ~mine["heard"] & header.ack & its["syn"] & (header.ack_num > its["first"]) & (header.ack_num <= its["next"])
         )
-        believed = 1 if resets == "always" else tcp.created | in_window | expected | refused
+        believed = 1 if resets == "always" else in_window | expected | refused
         z = y + Assign(temp.reset, header.rst & believed)
         z += Assign(temp.first_syn, header.syn & ((perm.syn & bit) == 0))
         # A side that sent both kinds of SYN opened at the same time as the other, and has heard that one's SYN.
@@ -249,16 +259,21 @@ def tcp_parser(
         If(tcp.to_passive == 1) >> sent_by("active_", "passive_", 1) >> Else() >> sent_by("passive_", "active_", 2)
     )
 
-    tcp.seq = If(header.rst == 0) >> Sequence(
+    counts = header.rst == 0
+    stray = tcp.created & ~header.syn
+    if not pick_up:
+        counts = counts & ~stray
+    tcp.seq = If(counts) >> Sequence(
         meta=temp.number,
         zero_based=False,
         data=tcp.payload,
         data_len=temp.units,
         start=temp.first_syn,
         window=(temp.low, temp.high),
-        enforce=False,
+        enforce=enforce,
         policy=policy,
         limit=limit,
+        limit_pieces=limit_pieces,
         history=history,
     )
 
@@ -278,16 +293,19 @@ def tcp_parser(
         (1, 2): LAST_ACK,
         (2, 2): TERMINATED,
     }
-    tcp.psm = PSM(*opening, *closing.values(), RESET)
+    UNKNOWN = PSMState(accept=True)  # nobody saw it begin
+    tcp.psm = PSM(*opening, *closing.values(), RESET, *([] if pick_up else [UNKNOWN]))
 
-    for state in tcp.psm.states():
+    if not pick_up:
+        tcp.psm.stray = (CLOSED >> UNKNOWN) + Pred(stray)
+    for state in [*opening, *closing.values(), RESET]:
         name = f"reuse_{state.name}"
         setattr(tcp.psm, name, (state >> CLOSED) + Pred(temp.reused))
         getattr(tcp.psm, name).restart = True
         if not state.closed:
             name = f"reset_{state.name}"
             setattr(tcp.psm, name, (state >> RESET) + Pred(temp.reset))
-            getattr(tcp.psm, name).timeout = LINGER
+            getattr(tcp.psm, name).timeout = linger
 
     acked = [
         perm.active_fin & perm.passive_acked & (perm.passive_ack >= perm.active_end),
@@ -319,7 +337,7 @@ def tcp_parser(
                 name = f"{state.name}_to_{closing[after].name}"
                 setattr(tcp.psm, name, (state >> closing[after]) + Pred(needed))
                 if after == (2, 2):
-                    getattr(tcp.psm, name).timeout = LINGER
+                    getattr(tcp.psm, name).timeout = linger
 
     from_active, from_passive = header.syn & (tcp.to_passive == 1), header.syn & (tcp.to_active == 1)
     tcp.psm.open = (CLOSED >> ESTABLISHED) + Pred(temp.opens)
@@ -335,6 +353,6 @@ def tcp_parser(
 
     # What a reset carries (a reason in words, RFC 9293, 3.5.3) is no part of the stream, nor counted with its payload.
     tcp.sdu = If(header.rst == 0) >> tcp.payload >> Else() >> tcp.payload[:0]
-    tcp.event.asm = If(header.rst == 0) >> Assemble()
+    tcp.event.asm = If(counts) >> Assemble()
     tcp.timeout = 300.0
     return tcp

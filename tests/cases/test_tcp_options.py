@@ -1,0 +1,62 @@
+"""What a user may ask of TCP: pick-up in the middle, the window enforced, how long closed connections linger."""
+
+from __future__ import annotations
+
+from tests.support.connection import goodbye, handshake, pair
+from tests.support.run import run
+from tests.support.stacks import plain_tcp
+
+
+def test_a_connection_seen_from_its_middle() -> None:
+    """Without pick-up nothing of it counts, and nothing is left of it; one that is seen from its SYN is whole."""
+    client, server = pair(port=1000)
+    middle = [client.data(b"late"), server.data(b"answer"), client.data(b"more"), *goodbye(client, server)]
+    client, server = pair(port=2000)
+    begun = [*handshake(client, server), client.data(b"hello"), *goodbye(client, server)]
+    picked = run(plain_tcp(), [*middle, *begun])
+    assert [(row["src_stream"], row["dst_stream"]) for row in picked.rows] == [(8, 6), (5, 0)]
+    result = run(plain_tcp(pick_up=False), [*middle, *begun])
+    whole = [row for row in result.rows if row["sport"] == 2000 or row["dport"] == 2000]
+    assert [(row["src_stream"], row["state"]) for row in whole] == [(5, "TERMINATED")]
+    strays = [row for row in result.rows if row not in whole]
+    assert all(row["src_stream"] == row["dst_stream"] == 0 and row["state"] == "UNKNOWN" for row in strays)
+    assert result.count("tcp", "ended:accept") == len(strays) == len(middle)
+    assert result.live["tcp"] == 1  # it lingers
+
+
+def test_data_out_of_the_window() -> None:
+    """Told, and left in; with `enforce` left out."""
+    client, server = pair(window=100)
+    frames = [*handshake(client, server), client.at(5000, b"beyond"), client.data(b"within")]
+    for settings, stream, after in (({}, 6, 6), ({"enforce": True}, 6, 0)):
+        result = run(plain_tcp(**settings), frames)
+        (row,) = result.rows
+        assert (row["src_stream"], row["src_after_gap"]) == (stream, after)
+        assert result.count("tcp", "out of window") == 1
+
+
+def test_how_long_it_lingers() -> None:
+    client, server = pair()
+    frames = [*handshake(client, server), *goodbye(client, server)]
+    other, another = pair(port=7000)
+    for settings, left in (({}, 1), ({"linger": 60.0}, 2)):
+        later = [other.send("S"), *[another.send("SA")] * 99]  # so that the sweep comes by
+        times = [0.0] * len(frames) + [30.0] * len(later)
+        assert run(plain_tcp(**settings), [*frames, *later], times).live["tcp"] == left
+
+
+def test_pieces_are_limited() -> None:
+    client, server = pair()
+    frames = [*handshake(client, server), *(client.at(10 + 10 * number, b"x") for number in range(5))]
+    result = run(plain_tcp(limit_pieces=3), frames)
+    causes = [gap["cause"] for gap in result.rows[0]["gaps"]]
+    assert causes.count("limit") == 2 and result.rows[0]["src_after_gap"] == 5
+
+
+def test_a_reset_that_nobody_asked_for_closes_nothing() -> None:
+    """RFC 9293, 3.10.7: the first packet of a connection is no reset that counts."""
+    client, server = pair()
+    result = run(plain_tcp(), [client.send("R"), client.data(b"hello"), server.data(b"you")])
+    (row,) = result.rows
+    assert row["state"] == "ESTABLISHED" and row["rst"] == "src"
+    assert (row["src_stream"], row["dst_stream"]) == (5, 3)

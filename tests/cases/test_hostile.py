@@ -254,3 +254,11 @@ def test_checksum_of_a_reassembled_datagram() -> None:
     segment = tcp(1, 2, 99, "A", bytes(range(100)), addresses=(A4, B4))
     assert run(checking(), fragments4(segment, 64)).stream(1) == bytes(range(100))
     assert run(checking(), fragments4(segment[:-1] + b"!", 64)).rows == []
+
+
+def test_without_timeouts_the_oldest_make_room() -> None:
+    """Nothing tells which of them is idle: each gets its turn, and none stays for ever."""
+    frames = [syn_from(number) for number in range(4000)]
+    result = run(whole(), frames, settings=Settings(seed=1, max_instances=1000, timeouts=False))
+    evicted = [row["end"] == "evicted" for row in result.rows]
+    assert evicted == [True] * 3000 + [False] * 1000

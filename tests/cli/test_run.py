@@ -343,6 +343,14 @@ def test_files_below_the_current_folder_are_named_from_there(
 # --- as a program of its own ---
 
 
+INTERRUPTIBLE = (
+    sys.executable,
+    "-c",
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from sluice.cli.main import main; sys.exit(main())",
+)
+"""The command as a terminal starts it: one in a shell's background would have to ignore the signal."""
+
 INTERRUPT = """
 #include "function.h"
 #include <signal.h>
@@ -367,7 +375,7 @@ def test_ctrl_c_while_c_code_runs_stops_the_run(tmp_path: Path, python: bool) ->
     reported, batched = [udp_packet(53, bytes(60_000))] * 300, [udp_packet(53, b"")] * 40_000
     path.write_bytes(pcap(batched if python else reported))  # more than 8 MiB, or many events
     functions = ["-f", str(tmp_path / "interrupt.c"), *(["-f", str(tmp_path / "listen.py")] if python else [])]
-    command = [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", str(path), *functions]
+    command = [*INTERRUPTIBLE, "run", "tcp_ip", "-r", str(path), *functions]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "sluice: stopped\n")
 
@@ -375,7 +383,7 @@ def test_ctrl_c_while_c_code_runs_stops_the_run(tmp_path: Path, python: bool) ->
 def test_ctrl_c_in_a_function_in_python_stops_it_at_once(capture: Path, tmp_path: Path) -> None:
     body = "import signal, time\n    signal.raise_signal(signal.SIGINT)\n    time.sleep(1)\n    print('went on')"
     path = user(tmp_path, layer="udp", event="created", body=body)
-    command = [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", str(capture), "-f", str(path)]
+    command = [*INTERRUPTIBLE, "run", "tcp_ip", "-r", str(capture), "-f", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "sluice: stopped\n")
 

@@ -84,7 +84,9 @@ def test_with_losses_in_any_order(connection: Connection, data: st.DataObject) -
 @LAWS
 @given(connections(), st.sampled_from([{0}, {1}, {0, 1}]), st.data())
 def test_picked_up_without_syn(connection: Connection, unseen: set[int], data: st.DataObject) -> None:
-    """Of these sides no SYN is seen: their streams begin with what is seen first."""
+    """Of these sides no SYN is seen: their streams begin with what is seen first. (A reset behind bytes that only the
+    SYN carried lies beyond a hole, and counts or not by what the other side acknowledged.)
+    """
     seen = [
         index for index, packet in enumerate(connection.sent) if packet.side not in unseen or "S" not in packet.flags
     ]
@@ -93,6 +95,10 @@ def test_picked_up_without_syn(connection: Connection, unseen: set[int], data: s
     assume(all(heard))
     result = run(whole(), [packet.frame for packet in packets])
     lost = frozenset(range(len(connection.sent))) - set(seen)
+    assume(
+        not any(p.high > p.low for p in map(connection.sent.__getitem__, lost))
+        or all("R" not in p.flags for p in packets)
+    )
     for which, side in enumerate(connection.sides):
         assert result.stream(side.host.port) == covered(side.text, heard[which])
     assert final_state(result, connection) == connection.state(lost)

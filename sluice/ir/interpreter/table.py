@@ -112,10 +112,10 @@ class Table:
 
     def victim(self) -> Instance | None:
         """Of the next live instances that are not in use, the one with the earliest deadline, the first
-        of equals. None when there is none in one round.
+        of equals; the search goes on behind it. None when there is none in one round.
         """
         best: Instance | None = None
-        seen = 0
+        seen, behind = 0, 0
         for _ in range(len(self.slots)):
             slot = self.evict_cursor % len(self.slots)
             self.evict_cursor = slot + 1
@@ -123,8 +123,10 @@ class Table:
             if instance is None or instance.in_use:
                 continue
             if best is None or instance.deadline < best.deadline:
-                best = instance
+                best, behind = instance, self.evict_cursor
             seen += 1
             if seen == EVICT_AMONG:
                 break
+        if best is not None:
+            self.evict_cursor = behind
         return best

@@ -62,6 +62,7 @@ class _StackBuilder:
         if not stack.layers:
             raise DescriptionError("a stack without layers", "write stack.name = parser(...).", stack.where)
         self.expressions = {layer.name: _expressions(layer, stack) for layer in stack.layers.values()}
+        self.named = self._named()
         self.needs = self._needs()
         check(stack)
         self._check_reachable()
@@ -89,6 +90,17 @@ class _StackBuilder:
             slots=tuple(self.slots.values()),
             depth=stack.depth,
         )
+
+    def _named(self) -> list[tuple[Parser, Reg, Expression]]:
+        """What layers ask of others by their names: of whom, in which slot it is left, and the expression."""
+        found: list[tuple[Parser, Reg, Expression]] = []
+        for user, expressions in self.expressions.items():
+            layer = self.stack.layers[user]
+            for item in expressions:
+                owner = external_owner(item, layer)
+                if owner is not None:
+                    found.append((owner, external_slot(item, owner), item))
+        return found
 
     def _needs(self) -> dict[str, set[str]]:
         """For every layer the names that it or a layer above it reads from below."""
@@ -217,19 +229,17 @@ class _StackBuilder:
     def _exports(self, layer: Layer) -> list[tuple[Reg, Expression]]:
         """Slots for what layers above ask of a layer by its name, and what it fills them with."""
         found: dict[str, tuple[Reg, Expression]] = {}
-        for user, expressions in self.expressions.items():
-            for item in expressions:
-                owner = external_owner(item, self.stack.layers[user])
-                if owner is not None and (owner is layer or owner is layer.prototype):
-                    slot = external_slot(item, owner)
-                    found[slot.name] = (slot, item)
-                    self.slots[slot.name] = slot
+        for owner, slot, item in self.named:
+            if owner is layer or owner is layer.prototype:
+                found[slot.name] = (slot, item)
+                self.slots[slot.name] = slot
         return list(found.values())
 
     def _asked(self, variant: Variant) -> list[Reg]:
         """Slots that layers above a variant read as it, or a layer below it, left them."""
-        slots = {slot.name: slot for other in self._above(variant) for slot in self._read(other)}
-        return [slot for slot in slots.values() if any(slot in self._read(v) for v in self._above(variant, slot))]
+        above = {other.name: self._read(other) for other in self._above(variant)}
+        slots = {slot.name: slot for read in above.values() for slot in read}
+        return [slot for slot in slots.values() if any(slot in above[v.name] for v in self._above(variant, slot))]
 
     def _read(self, variant: Variant) -> list[Reg]:
         """Slots of layers below that a variant reads."""

@@ -1,7 +1,6 @@
 """Fills this folder from the shared corpus: `python -m tests.corpus.collect ../shared/corpus`, from the root.
 
-Copied are the generated captures (`gen__*`) and those under a clearly permissive licence of at most LARGEST
-bytes; beside them an excerpt of INDEX.csv and of truth.json, and packets.json: for each capture the SHA-256
+Copied are the generated captures (`gen__*`) and those under a clearly permissive licence; beside them an excerpt of INDEX.csv and of truth.json, and packets.json: for each capture the SHA-256
 of its packets as the corpus's own reader gives them (see `packets_digest`), which stands in for that reader
 where it is not there.
 """
@@ -18,9 +17,6 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PERMISSIVE = ("Apache-2.0", "MIT", "BSD", "Unlicense")
-LARGEST = 600_000
-"""Bytes of a capture from elsewhere; six that are larger stay out, 14 MB together."""
-
 LAST_TIME = 2**64 - 1
 
 
@@ -34,9 +30,8 @@ def packets_digest(packets: Iterable[tuple[int, bytes, int, int]]) -> str:
 
 
 def wanted(row: dict[str, str]) -> bool:
-    """Whether a capture, by its row of INDEX.csv, may lie in the repository and is small enough."""
-    own = row["file"].startswith("gen__")
-    return own or (row["licence"] in PERMISSIVE and int(row["file_size"]) <= LARGEST)
+    """Whether a capture, by its row of INDEX.csv, may lie in the repository."""
+    return row["file"].startswith("gen__") or row["licence"] in PERMISSIVE
 
 
 def main(source: Path) -> None:

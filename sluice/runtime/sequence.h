@@ -361,11 +361,12 @@ SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const stru
     sl_bytes all = {to, (uint32_t)total, (uint32_t)total};
     if (lent) {
         sl_bytes own = sl_sequence_assemble_fresh(seq, rules, pool, fresh);
-        if (alone)
+        if (alone) {
             all = own;
-        else
+        } else {
             memcpy(to, own.at, own.captured);
-        to += alone ? 0 : own.captured;
+            to += own.captured;
+        }
         total -= own.captured;
     }
     struct sl_piece *piece;

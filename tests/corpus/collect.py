@@ -1,8 +1,8 @@
 """Fills this folder from the shared corpus: `python -m tests.corpus.collect ../shared/corpus`, from the root.
 
 Copied are the generated captures (`gen__*`) and those under a clearly permissive licence; beside them an excerpt of
-INDEX.csv and of truth.json, and packets.json: for each capture the SHA-256 of its packets as the corpus's own reader gives them (see `packets_digest`), which stands in for that reader
-where it is not there.
+INDEX.csv and of truth.json, and packets.json: for each capture the SHA-256 of its packets as the corpus's own reader
+gives them (see `packets_digest`), which stands in for that reader where it is not there.
 """
 
 import csv

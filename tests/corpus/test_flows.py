@@ -31,19 +31,26 @@ from tests.support.corpus import SHARED, captures, corpus, truth
 pytestmark = pytest.mark.corpus
 
 LEFT_OUT = {
-    "gre": "tunnel, with ERSPAN and VXLAN-GPE within it",
-    "gtp": "tunnel",
-    "vxlan": "tunnel",
-    "geneve": "tunnel",
-    "mpls": "label stack",
-    "ppp": "PPP: as link type 9, in PPPoE, PPTP, L2TP",
-    "chdlc": "Cisco HDLC, link type 104",
-    "radiotap": "802.11, link type 127",
+    "tcp_ip": {
+        "gre": "tunnel, with ERSPAN and VXLAN-GPE within it",
+        "gtp": "tunnel",
+        "vxlan": "tunnel",
+        "geneve": "tunnel",
+        "mpls": "label stack",
+        "ppp": "PPP: as link type 9, in PPPoE, PPTP, L2TP",
+        "chdlc": "Cisco HDLC, link type 104",
+        "radiotap": "802.11, link type 127",
+    },
+    "everything": {},
 }
-"""Layers, as the truth's paths name them, that tcp_ip does not have: flows seen above one are left out."""
+"""Layers, as the truth's paths name them, that a stack does not have: flows seen above one are left out."""
 
-TOO_DEEP = {("the-tcpdump-group_libpcap__ipv6_ext_headers.pcap", 0): "91 headers, the stack's bound is 16"}
-"""UDP flows (file, index) that the stack has the layers for, and gives up on, counted."""
+TOO_DEEP = {("tcp_ip", "the-tcpdump-group_libpcap__ipv6_ext_headers.pcap", 0): "91 headers, the stack's bound is 16"}
+"""UDP flows (stack, file, index) that the stack has the layers for, and gives up on, counted."""
+
+ONE_FRAGMENT_TWICE = {("everything", "open5gs_open5gs__ipsec_reg.pcapng")}
+"""Captures in which a fragment is seen within a tunnel and beside it: the stack takes both for one datagram's, the
+truth keeps datagrams of different paths apart."""
 
 FIN_FIRST = "data at the FIN's own number: truth.py takes the byte, the stack the FIN, which was there first"
 FIN_IN_GAP = "a FIN in a gap: its number is no missing byte to the stack, and one to truth.py"
@@ -73,32 +80,32 @@ class Seen1(NamedTuple):
 
 
 @cache
-def flow_stack() -> CompiledStack:
+def flow_stack(stack: str) -> CompiledStack:
     """The stack as `sluice flows` compiles it."""
     wanted = find_functions(["flow_log"])
-    return compile_stack(find_stack("tcp_ip"), tuple(wanted.c), wanted.python_hooks())
+    return compile_stack(find_stack(stack), tuple(wanted.c), wanted.python_hooks())
 
 
 @cache
-def datagram_stack() -> CompiledStack:
+def datagram_stack(stack: str) -> CompiledStack:
     """The stack with a look at each reassembled datagram."""
-    return compile_stack(find_stack("tcp_ip"), (), frozenset({Hook("ipv4", "data"), Hook("frag", "data")}))
+    return compile_stack(find_stack(stack), (), frozenset({Hook("ipv4", "data"), Hook("frag", "data")}))
 
 
-def flows(path: Path) -> Seen1:
-    """`sluice flows -r PATH`, in this process."""
+def flows(stack: str, path: Path) -> Seen1:
+    """`sluice flows --stack STACK -r PATH`, in this process."""
     with TemporaryDirectory() as folder:
         out = Path(folder, "flows.jsonl")
-        with Box(flow_stack(), Settings(timeouts=False, seed=1), [], [f"out={out}"]) as box:
+        with Box(flow_stack(stack), Settings(timeouts=False, seed=1), [], [f"out={out}"]) as box:
             outcome = box.run(path)
         rows = [json.loads(line) for line in out.read_text().splitlines()]
     return Seen1(rows, outcome)
 
 
 @cache
-def flows_of(name: str) -> Seen1:
+def flows_of(stack: str, name: str) -> Seen1:
     """The same by name, once."""
-    return flows(next(path for path in captures() if path.name == name))
+    return flows(stack, next(path for path in captures() if path.name == name))
 
 
 def pair(one: list[Any], other: list[Any]) -> Pair:
@@ -107,9 +114,9 @@ def pair(one: list[Any], other: list[Any]) -> Pair:
     return low, high
 
 
-def foreign(flow: Flow) -> set[str]:
+def foreign(stack: str, flow: Flow) -> set[str]:
     """Layers that the flow was seen below and that the stack does not have."""
-    return {layer for path in flow["paths"] for layer in path.split(":")} & LEFT_OUT.keys()
+    return {layer for path in flow["paths"] for layer in path.split(":")} & LEFT_OUT[stack].keys()
 
 
 def by_pair(rows: list[Row], proto: str) -> dict[Pair, list[Row]]:
@@ -121,16 +128,16 @@ def by_pair(rows: list[Row], proto: str) -> dict[Pair, list[Row]]:
     return found
 
 
-def matched(name: str, proto: str) -> Iterator[tuple[Flow, Row | None]]:
+def matched(stack: str, name: str, proto: str) -> Iterator[tuple[Flow, Row | None]]:
     """Each flow that is not left out with its row. Fails for rows that no flow explains."""
     flows_here: list[Flow] = truth()[name][proto]
-    rows = by_pair(flows_of(name).rows, proto)
+    rows = by_pair(flows_of(stack, name).rows, proto)
     wanted: dict[Pair, list[Flow]] = defaultdict(list)
     for flow in flows_here:
         wanted[pair(flow["a"], flow["b"])].append(flow)
     for ends, those in wanted.items():
         found = rows.pop(ends, [])
-        if any(foreign(flow) for flow in those):
+        if any(foreign(stack, flow) for flow in those):
             continue  # what the stack sees of them lies beside the tunnel
         assert len(found) <= len(those), f"{proto} {ends}: {len(found)} rows, {len(those)} flows"
         for number, flow in enumerate(those):
@@ -197,11 +204,13 @@ def true_stream_figures(way: Flow) -> dict[str, Any]:
 
 
 NAMES = list(truth())
+stacks = pytest.mark.parametrize("stack", LEFT_OUT)
 
 
+@stacks
 @pytest.mark.parametrize("name", NAMES)
-def test_tcp(name: str) -> None:
-    for flow, row in matched(name, "tcp"):
+def test_tcp(stack: str, name: str) -> None:
+    for flow, row in matched(stack, name, "tcp"):
         assert row is not None, f"flow {flow['id']} is missing"
         for side, way in sides(flow, row):
             assert packet_figures(row, side) == true_packet_figures(way), f"flow {flow['id']}"
@@ -212,21 +221,25 @@ def test_tcp(name: str) -> None:
             assert stream_figures(row, side) == true_stream_figures(way), f"flow {flow['id']}"
 
 
+@stacks
 @pytest.mark.parametrize("name", NAMES)
-def test_udp(name: str) -> None:
-    for number, (flow, row) in enumerate(matched(name, "udp")):
-        if (name, number) in TOO_DEEP:
+def test_udp(stack: str, name: str) -> None:
+    for number, (flow, row) in enumerate(matched(stack, name, "udp")):
+        if (stack, name, number) in TOO_DEEP:
             assert row is None
-            assert flows_of(name).outcome.counters["box"]["too deep"]
+            assert flows_of(stack, name).outcome.counters["box"]["too deep"]
             continue
         assert row is not None, f"{flow['a']} {flow['b']} is missing"
+        if (stack, name) in ONE_FRAGMENT_TWICE and len(flow["paths"]) > 1:
+            continue
         for side, way in sides(flow, row):
             assert row[f"{side}_pkts"] == way["packets"]
             assert row[f"{side}_payload"] == way["payload_bytes"]
 
 
+@stacks
 @pytest.mark.parametrize("name", NAMES)
-def test_datagrams(name: str) -> None:
+def test_datagrams(stack: str, name: str) -> None:
     """Frame that completes it, and bytes, of every datagram that was in fragments."""
     found: list[tuple[int, str]] = []
 
@@ -235,36 +248,41 @@ def test_datagrams(name: str) -> None:
 
     look = PythonFunction("look", [("ipv4", "data", saw), ("frag", "data", saw)], [])
     path = next(path for path in captures() if path.name == name)
-    with Box(datagram_stack(), Settings(timeouts=False, seed=1), [look]) as box:
+    with Box(datagram_stack(stack), Settings(timeouts=False, seed=1), [look]) as box:
         counters = box.run(path).counters
     entries = truth()[name]["reassembled"]
-    inside = [entry for entry in entries if not set(entry["path"].split(":")) & LEFT_OUT.keys()]
+    if (stack, name) in ONE_FRAGMENT_TWICE:
+        assert sorted(found) != sorted((entry["frame"], entry["sha256"]) for entry in entries)
+        return
+    inside = [entry for entry in entries if not set(entry["path"].split(":")) & LEFT_OUT[stack].keys()]
     assert sorted(found) == sorted((entry["frame"], entry["sha256"]) for entry in inside)
     done = Counter({4: counters["ipv4"]["ended:accept"], 6: counters["frag"]["ended:accept"]})
     assert done == Counter(entry["v"] for entry in inside)
 
 
+@stacks
 @pytest.mark.parametrize("name", NAMES)
-def test_conservation(name: str) -> None:
-    _, outcome = flows_of(name)
+def test_conservation(stack: str, name: str) -> None:
+    _, outcome = flows_of(stack, name)
     assert outcome.fault is None
     assert outcome.packets == truth()[name]["packets"]
     assert outcome.counters["box"]["bytes"] == truth()[name]["wire_bytes"]
-    check_conservation(flow_stack().program, outcome.counters)
-    check_all_ended(flow_stack().program, outcome.counters)
+    check_conservation(flow_stack(stack).program, outcome.counters)
+    check_all_ended(flow_stack(stack).program, outcome.counters)
 
 
-def test_nothing_is_left_out_without_need() -> None:
+@stacks
+def test_nothing_is_left_out_without_need(stack: str) -> None:
     """Each layer of LEFT_OUT alone keeps a flow out; each flow of TAKEN_OTHERWISE differs by the FIN."""
     every = [flow for name in NAMES for proto in ("tcp", "udp") for flow in truth()[name][proto]]
-    needed = {layer for flow in every if len(foreign(flow)) == 1 for layer in foreign(flow)}
-    assert needed == {layer for flow in every for layer in foreign(flow)}
+    needed = {layer for flow in every if len(foreign(stack, flow)) == 1 for layer in foreign(stack, flow)}
+    assert needed == {layer for flow in every for layer in foreign(stack, flow)}
     if corpus() == SHARED:
-        assert needed == LEFT_OUT.keys()
+        assert needed == LEFT_OUT[stack].keys()
     for (name, number), reason in TAKEN_OTHERWISE.items():
         if name not in NAMES:
             continue
-        flow, row = next((flow, row) for flow, row in matched(name, "tcp") if flow["id"] == number)
+        flow, row = next((flow, row) for flow, row in matched(stack, name, "tcp") if flow["id"] == number)
         assert row is not None
         different = 0
         for side, way in sides(flow, row):
@@ -276,11 +294,12 @@ def test_nothing_is_left_out_without_need() -> None:
         assert different, f"{name} {number} needs no exception"
 
 
-def test_most_is_compared() -> None:
+@pytest.mark.parametrize(("stack", "part"), [("tcp_ip", 0.7), ("everything", 1)])
+def test_most_is_compared(stack: str, part: float) -> None:
     """Of all flows of the corpus, as many are compared as we think: an error in LEFT_OUT would show here."""
     kept = Counter[str]()
     for name in NAMES:
         for proto in ("tcp", "udp"):
-            kept[proto] += sum(1 for _ in matched(name, proto))
+            kept[proto] += sum(1 for _ in matched(stack, name, proto))
             kept["all"] += len(truth()[name][proto])
-    assert kept["tcp"] + kept["udp"] >= 0.7 * kept["all"]
+    assert kept["tcp"] + kept["udp"] >= part * kept["all"]

@@ -1,0 +1,18 @@
+"""Cisco HDLC, link type 104: address, control, and a protocol that is an EtherType.
+
+Limits: keepalives (SLARP, 0x8035) are not read.
+"""
+
+from sluice.lang import Bit, Connectionless, UInt, layout
+
+
+class chdlc_hdr(layout):
+    address = Bit(8)
+    control = Bit(8)
+    protocol = UInt(16)
+
+
+def chdlc_parser() -> Connectionless:
+    chdlc = Connectionless("chdlc", link_types=(104,))
+    chdlc.header = chdlc_hdr
+    return chdlc

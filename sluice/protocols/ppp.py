@@ -1,0 +1,46 @@
+"""PPP: RFC 1661 and 1662, link types 9 and 50, and within PPPoE, L2TP and PPTP.
+
+The address and control fields (0xff 0x03) and the first byte of the protocol may have been compressed away. `temp`
+holds the protocol as if it had not. Limits: LCP, IPCP, CCP and authentication are not read; VJ-compressed headers (RFC
+1144), CCP-compressed and encrypted (MPPE) packets stay opaque; no multilink.
+"""
+
+from sluice.lang import Assign, Bit, Connectionless, Else, If, layout
+
+ADDRESS = 0xFF
+
+
+class ppp_first(layout):
+    first = Bit(8)  # the address, or else the protocol's first byte
+
+
+class ppp_framed(layout):
+    control = Bit(8)
+    high = Bit(8)  # the protocol's first byte
+
+
+class ppp_low(layout):
+    low = Bit(8)
+
+
+class ppp_temp(layout):
+    protocol = Bit(16)
+
+
+def ppp_parser() -> Connectionless:
+    ppp = Connectionless("ppp", link_types=(9, 50))
+    framed = ppp_first.first == ADDRESS
+    ppp.header = ppp_first + (If(framed) >> ppp_framed)
+    # a first byte that is odd is the last one (RFC 1661, 2)
+    ppp.header += If((framed & ~(ppp_framed.high & 1)) | (~framed & ~(ppp_first.first & 1))) >> ppp_low
+    ppp.require(~framed | (ppp.header.control == 3), "control")
+
+    ppp.temp = ppp_temp
+    ppp.prep = (
+        If(ppp.header.first == ADDRESS)
+        >> Assign(ppp.temp.protocol, ppp.header.high)
+        >> Else()
+        >> Assign(ppp.temp.protocol, ppp.header.first)
+    )
+    ppp.prep += If(ppp.header_contain(ppp_low)) >> Assign(ppp.temp.protocol, (ppp.temp.protocol << 8) | ppp.header.low)
+    return ppp

@@ -1,0 +1,216 @@
+"""Every protocol that Sluice has, each tunnel leading to all inner protocols.
+
+Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw IP, Cisco HDLC, frame relay, PPP,
+PPPoE, 802.11 with radiotap. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH, MPLS with pseudo-wires.
+Tunnels: IP in IP, GRE, PPTP's GRE, ERSPAN, GTP-U, VXLAN, VXLAN-GPE, Geneve, L2TP, Teredo, MPLS in IP and UDP. Above:
+TCP, UDP, ICMP, ICMPv6.
+"""
+
+from sluice.lang import Expression, Pred, Stack
+from sluice.lang.stack import Layer
+from sluice.protocols.ah import ah_parser
+from sluice.protocols.arp import arp_parser
+from sluice.protocols.chdlc import chdlc_parser
+from sluice.protocols.erspan import erspan3_parser, erspan_parser
+from sluice.protocols.ethernet import ethernet_parser
+from sluice.protocols.frame_relay import frame_relay_parser
+from sluice.protocols.geneve import geneve_parser
+from sluice.protocols.gre import gre_parser
+from sluice.protocols.gtp import gtp_parser
+from sluice.protocols.icmp import icmp_parser
+from sluice.protocols.icmp6 import icmp6_parser
+from sluice.protocols.ipv4 import ipv4_parser
+from sluice.protocols.ipv6 import ipv6_parser
+from sluice.protocols.ipv6_extension import ipv6_extension_parser
+from sluice.protocols.ipv6_fragment import ipv6_fragment_parser
+from sluice.protocols.l2tp import l2tp_parser
+from sluice.protocols.llc import llc_parser
+from sluice.protocols.mpls import mpls_parser, mpls_payload_parser
+from sluice.protocols.null import null_parser
+from sluice.protocols.other_ip import other_ip_parser
+from sluice.protocols.ppp import ppp_parser
+from sluice.protocols.pppoe import pppoe_parser
+from sluice.protocols.raw import raw_parser
+from sluice.protocols.sll import sll_parser
+from sluice.protocols.sll2 import sll2_parser
+from sluice.protocols.snap import snap_parser
+from sluice.protocols.tcp import tcp_parser
+from sluice.protocols.teredo import teredo_authentication_parser, teredo_origin_parser, teredo_parser
+from sluice.protocols.udp import udp_parser
+from sluice.protocols.vlan import vlan_parser
+from sluice.protocols.vxlan import vxlan_gpe_parser, vxlan_parser
+from sluice.protocols.wlan import radiotap_parser, wlan_parser
+
+DEPTH = 128
+
+
+def everything() -> Stack:
+    s = Stack("everything", depth=DEPTH)
+    s.eth = ethernet_parser()
+    s.vlan = vlan_parser()
+    s.llc = llc_parser()
+    s.snap = snap_parser()
+    s.arp = arp_parser()
+    s.sll = sll_parser()
+    s.sll2 = sll2_parser()
+    s.null = null_parser()
+    s.raw = raw_parser()
+    s.chdlc = chdlc_parser()
+    s.fr = frame_relay_parser()
+    s.ppp = ppp_parser()
+    s.pppoe = pppoe_parser()
+    s.radiotap = radiotap_parser()
+    s.wlan = wlan_parser()
+    s.mpls = mpls_parser()
+    s.mpls_payload = mpls_payload_parser()
+    s.ipv4 = ipv4_parser()
+    s.ipv6 = ipv6_parser()
+    s.ext = ipv6_extension_parser()
+    s.frag = ipv6_fragment_parser()
+    s.ah = ah_parser()
+    s.ah6 = ah_parser()
+    s.gre = gre_parser()
+    s.erspan = erspan_parser()
+    s.erspan3 = erspan3_parser()
+    s.icmp = icmp_parser()
+    s.icmp6 = icmp6_parser()
+    s.udp = udp_parser()
+    s.gtp = gtp_parser()
+    s.vxlan = vxlan_parser()
+    s.vxlan_gpe = vxlan_gpe_parser()
+    s.geneve = geneve_parser()
+    s.l2tp = l2tp_parser()
+    s.teredo = teredo_parser()
+    s.teredo_authentication = teredo_authentication_parser()
+    s.teredo_origin = teredo_origin_parser()
+    s.tcp = tcp_parser()
+    s.other = other_ip_parser()
+
+    links(s)
+    network(s)
+    tunnels(s)
+    return s
+
+
+def ethertypes(s: Stack, lower: Layer, ethertype: Expression) -> None:
+    """What an EtherType leads to."""
+    s += (lower >> s.ipv4) + Pred(ethertype == 0x0800)
+    s += (lower >> s.ipv6) + Pred(ethertype == 0x86DD)
+    s += (lower >> s.arp) + Pred(ethertype == 0x0806)
+    tagged = (ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100) | (ethertype == 0x9200)
+    s += (lower >> s.vlan) + Pred(tagged)
+    s += (lower >> s.mpls) + Pred((ethertype == 0x8847) | (ethertype == 0x8848))
+    s += (lower >> s.pppoe) + Pred(ethertype == 0x8864)
+    s += (lower >> s.ppp) + Pred(ethertype == 0x880B)
+    s += (lower >> s.eth) + Pred(ethertype == 0x6558)
+
+
+def links(s: Stack) -> None:
+    """From the link layer to IP."""
+    ethertypes(s, s.eth, s.eth.header.type)
+    ethertypes(s, s.vlan, s.vlan.header.type)
+    ethertypes(s, s.snap, s.snap.temp.ethertype)
+    ethertypes(s, s.sll, s.sll.header.protocol)
+    ethertypes(s, s.sll2, s.sll2.header.protocol)
+    ethertypes(s, s.chdlc, s.chdlc.header.protocol)
+    s += (s.eth >> s.llc) + Pred(s.eth.header.type <= 1500)
+    s += (s.vlan >> s.llc) + Pred(s.vlan.header.type <= 1500)
+    s += (s.sll >> s.llc) + Pred(s.sll.header.protocol == 4)
+    s += (s.sll2 >> s.llc) + Pred(s.sll2.header.protocol == 4)
+    unnumbered = s.llc.header.control == 3
+    s += (s.llc >> s.snap) + Pred((s.llc.header.dsap == 0xAA) & (s.llc.header.ssap == 0xAA) & unnumbered)
+    s += (s.llc >> s.ipv4) + Pred((s.llc.header.dsap == 6) & (s.llc.header.ssap == 6) & unnumbered)
+
+    s += (s.raw >> s.ipv4) + Pred(s.raw.header.version == 4)
+    s += (s.raw >> s.ipv6) + Pred(s.raw.header.version == 6)
+    family = s.null.temp.family
+    s += (s.null >> s.ipv4) + Pred(family == 2)
+    s += (s.null >> s.ipv6) + Pred((family == 10) | (family == 24) | (family == 28) | (family == 30))
+
+    s += (s.fr >> s.ipv4) + Pred(s.fr.header.type == 0x03CC)
+    s += (s.fr >> s.ipv6) + Pred(s.fr.header.type == 0x038E)
+    s += (s.fr >> s.snap) + Pred(s.fr.header.type == 0x0380)
+    ethertypes(s, s.fr, s.fr.header.type)
+
+    protocol = s.ppp.temp.protocol
+    s += (s.ppp >> s.ipv4) + Pred(protocol == 0x0021)
+    s += (s.ppp >> s.ipv6) + Pred(protocol == 0x0057)
+    s += (s.ppp >> s.mpls) + Pred((protocol == 0x0281) | (protocol == 0x0283))
+    s += (s.pppoe >> s.ppp) + Pred(s.pppoe.header.code == 0)
+
+    s += (s.radiotap >> s.wlan) + Pred(1)
+    clear = (s.wlan.header.type == 2) & ((s.wlan.header.subtype & 4) == 0) & ~s.wlan.header.protected
+    s += (s.wlan >> s.llc) + Pred(clear)
+
+    s += (s.mpls >> s.mpls) + Pred(s.mpls.header.bottom == 0)
+    s += (s.mpls >> s.mpls_payload) + Pred(1)
+    s += (s.mpls_payload >> s.ipv4) + Pred(s.mpls_payload.header.kind == 4)
+    s += (s.mpls_payload >> s.ipv6) + Pred(s.mpls_payload.header.kind == 6)
+    s += (s.mpls_payload >> s.eth) + Pred(1)
+
+
+def network(s: Stack) -> None:
+    """What IP carries."""
+    over4 = ((s.ipv4, s.ipv4.header.protocol), (s.ah, s.ah.header.next))
+    over6 = (
+        (s.ipv6, s.ipv6.header.next),
+        (s.ext, s.ext.header.next),
+        (s.frag, s.frag.perm.next),
+        (s.ah6, s.ah6.header.next),
+    )
+    for lower, protocol in (*over4, *over6):
+        s += (lower >> s.tcp) + Pred(protocol == 6)
+        s += (lower >> s.udp) + Pred(protocol == 17)
+        s += (lower >> s.ipv4) + Pred(protocol == 4)
+        s += (lower >> s.ipv6) + Pred(protocol == 41)
+        s += (lower >> s.gre) + Pred(protocol == 47)
+        s += (lower >> s.mpls) + Pred(protocol == 137)
+    for lower, protocol in over4:
+        s += (lower >> s.icmp) + Pred(protocol == 1)
+        s += (lower >> s.ah) + Pred(protocol == 51)
+    for lower, protocol in over6:
+        s += (lower >> s.icmp6) + Pred(protocol == 58)
+        s += (lower >> s.ah6) + Pred(protocol == 51)
+        s += (lower >> s.frag) + Pred(protocol == 44)
+        options = (protocol == 0) | (protocol == 43) | (protocol == 60)
+        s += (lower >> s.ext) + Pred(options | (protocol == 135) | (protocol == 139) | (protocol == 140))
+    for lower, protocol in (*over4, *over6):
+        s += (lower >> s.other) + Pred(protocol != 59)  # 59: nothing follows
+
+
+def tunnels(s: Stack) -> None:
+    """What carries whole packets or frames within IP and UDP."""
+    kind = s.gre.header.protocol
+    erspan = (kind == 0x88BE) & (s.gre.header.S == 1)
+    s += (s.gre >> s.ppp) + Pred((s.gre.header.version == 1) & (s.gre.header.S == 1))
+    s += (s.gre >> s.erspan) + Pred(erspan & (s.gre.header.version == 0))
+    s += (s.gre >> s.eth) + Pred((kind == 0x88BE) & (s.gre.header.version == 0))
+    s += (s.gre >> s.erspan3) + Pred((kind == 0x22EB) & (s.gre.header.version == 0))
+    ethertypes(s, s.gre, kind * (s.gre.header.version == 0))
+    s += (s.erspan >> s.eth) + Pred(1)
+    s += (s.erspan3 >> s.eth) + Pred(1)
+
+    sport, dport = s.udp.header.sport, s.udp.header.dport
+
+    def port(number: int) -> Expression:
+        return (sport == number) | (dport == number)
+
+    s += (s.udp >> s.gtp) + Pred(port(2152))
+    s += (s.udp >> s.vxlan) + Pred((dport == 4789) | (dport == 8472))
+    s += (s.udp >> s.vxlan_gpe) + Pred(dport == 4790)
+    s += (s.udp >> s.geneve) + Pred(dport == 6081)
+    s += (s.udp >> s.l2tp) + Pred(port(1701))
+    s += (s.udp >> s.teredo) + Pred(port(3544))
+    s += (s.udp >> s.mpls) + Pred(dport == 6635)
+    s += (s.gtp >> s.raw) + Pred(s.gtp.header.MT == 255)
+    s += (s.vxlan >> s.eth) + Pred(1)
+    s += (s.vxlan_gpe >> s.ipv4) + Pred(s.vxlan_gpe.header.next == 1)
+    s += (s.vxlan_gpe >> s.ipv6) + Pred(s.vxlan_gpe.header.next == 2)
+    s += (s.vxlan_gpe >> s.eth) + Pred(s.vxlan_gpe.header.next == 3)
+    ethertypes(s, s.geneve, s.geneve.header.protocol)
+    s += (s.l2tp >> s.ppp) + Pred(s.l2tp.header.T == 0)
+    s += (s.teredo >> s.teredo_authentication) + Pred(s.teredo.header.kind == 1)
+    s += (s.teredo >> s.teredo_origin) + Pred(s.teredo.header.kind == 0)
+    s += (s.teredo >> s.ipv6) + Pred((s.teredo.header.kind >> 12) == 6)
+    s += (s.teredo_authentication >> s.teredo) + Pred(1)
+    s += (s.teredo_origin >> s.teredo) + Pred(1)

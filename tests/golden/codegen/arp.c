@@ -56,10 +56,11 @@ static void layer_eth(struct sl_stack_box *box, sl_bytes unit)
         payload = sl_bytes_slice(unit, mark_end, UINT64_MAX);
         passed = 0;
         if (header_type == 2054   /* descriptions.py:67 */) {
-            if (SL_LIKELY(box->base.depth < 32))
+            if (SL_LIKELY(box->base.depth < 32)) {
                 layer_arp(box, payload);
-            else
+            } else {
                 box->base.counters[3]++;                   /* box: too deep */
+            }
             passed = 1;
         }
         if (passed   /* descriptions.py:33 */) {

@@ -8,53 +8,27 @@ TCP, UDP, ICMP, ICMPv6.
 
 from sluice.lang import Expression, Pred, Stack
 from sluice.lang.stack import Layer
-from sluice.protocols.ah import ah_parser
-from sluice.protocols.arp import arp_parser
 from sluice.protocols.chdlc import chdlc_parser
 from sluice.protocols.erspan import erspan3_parser, erspan_parser
-from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.frame_relay import frame_relay_parser
 from sluice.protocols.geneve import geneve_parser
 from sluice.protocols.gre import gre_parser
 from sluice.protocols.gtp import gtp_parser
-from sluice.protocols.icmp import icmp_parser
-from sluice.protocols.icmp6 import icmp6_parser
-from sluice.protocols.ipv4 import ipv4_parser
-from sluice.protocols.ipv6 import ipv6_parser
-from sluice.protocols.ipv6_extension import ipv6_extension_parser
-from sluice.protocols.ipv6_fragment import ipv6_fragment_parser
 from sluice.protocols.l2tp import l2tp_parser
-from sluice.protocols.llc import llc_parser
 from sluice.protocols.mpls import mpls_parser, mpls_payload_parser
-from sluice.protocols.null import null_parser
-from sluice.protocols.other_ip import other_ip_parser
 from sluice.protocols.ppp import ppp_parser
 from sluice.protocols.pppoe import pppoe_parser
-from sluice.protocols.raw import raw_parser
-from sluice.protocols.sll import sll_parser
-from sluice.protocols.sll2 import sll2_parser
-from sluice.protocols.snap import snap_parser
-from sluice.protocols.tcp import tcp_parser
 from sluice.protocols.teredo import teredo_authentication_parser, teredo_origin_parser, teredo_parser
-from sluice.protocols.udp import udp_parser
-from sluice.protocols.vlan import vlan_parser
 from sluice.protocols.vxlan import vxlan_gpe_parser, vxlan_parser
 from sluice.protocols.wlan import radiotap_parser, wlan_parser
+from sluice.stacks import tcp_ip
 
 DEPTH = 128
 
 
 def everything() -> Stack:
     s = Stack("everything", depth=DEPTH)
-    s.eth = ethernet_parser()
-    s.vlan = vlan_parser()
-    s.llc = llc_parser()
-    s.snap = snap_parser()
-    s.arp = arp_parser()
-    s.sll = sll_parser()
-    s.sll2 = sll2_parser()
-    s.null = null_parser()
-    s.raw = raw_parser()
+    tcp_ip.layers(s)
     s.chdlc = chdlc_parser()
     s.fr = frame_relay_parser()
     s.ppp = ppp_parser()
@@ -63,18 +37,9 @@ def everything() -> Stack:
     s.wlan = wlan_parser()
     s.mpls = mpls_parser()
     s.mpls_payload = mpls_payload_parser()
-    s.ipv4 = ipv4_parser()
-    s.ipv6 = ipv6_parser()
-    s.ext = ipv6_extension_parser()
-    s.frag = ipv6_fragment_parser()
-    s.ah = ah_parser()
-    s.ah6 = ah_parser()
     s.gre = gre_parser()
     s.erspan = erspan_parser()
     s.erspan3 = erspan3_parser()
-    s.icmp = icmp_parser()
-    s.icmp6 = icmp6_parser()
-    s.udp = udp_parser()
     s.gtp = gtp_parser()
     s.vxlan = vxlan_parser()
     s.vxlan_gpe = vxlan_gpe_parser()
@@ -83,22 +48,18 @@ def everything() -> Stack:
     s.teredo = teredo_parser()
     s.teredo_authentication = teredo_authentication_parser()
     s.teredo_origin = teredo_origin_parser()
-    s.tcp = tcp_parser()
-    s.other = other_ip_parser()
 
+    tcp_ip.links(s, ethertypes)
+    tcp_ip.network(s)
     links(s)
-    network(s)
     tunnels(s)
+    tcp_ip.rest(s)
     return s
 
 
 def ethertypes(s: Stack, lower: Layer, ethertype: Expression) -> None:
     """What an EtherType leads to."""
-    s += (lower >> s.ipv4) + Pred(ethertype == 0x0800)
-    s += (lower >> s.ipv6) + Pred(ethertype == 0x86DD)
-    s += (lower >> s.arp) + Pred(ethertype == 0x0806)
-    tagged = (ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100) | (ethertype == 0x9200)
-    s += (lower >> s.vlan) + Pred(tagged)
+    tcp_ip.ethertypes(s, lower, ethertype)
     s += (lower >> s.mpls) + Pred((ethertype == 0x8847) | (ethertype == 0x8848))
     s += (lower >> s.pppoe) + Pred(ethertype == 0x8864)
     s += (lower >> s.ppp) + Pred(ethertype == 0x880B)
@@ -106,27 +67,8 @@ def ethertypes(s: Stack, lower: Layer, ethertype: Expression) -> None:
 
 
 def links(s: Stack) -> None:
-    """From the link layer to IP."""
-    ethertypes(s, s.eth, s.eth.header.type)
-    ethertypes(s, s.vlan, s.vlan.header.type)
-    ethertypes(s, s.snap, s.snap.temp.ethertype)
-    ethertypes(s, s.sll, s.sll.header.protocol)
-    ethertypes(s, s.sll2, s.sll2.header.protocol)
+    """Links that tcp_ip does not have."""
     ethertypes(s, s.chdlc, s.chdlc.header.protocol)
-    s += (s.eth >> s.llc) + Pred(s.eth.header.type <= 1500)
-    s += (s.vlan >> s.llc) + Pred(s.vlan.header.type <= 1500)
-    s += (s.sll >> s.llc) + Pred(s.sll.header.protocol == 4)
-    s += (s.sll2 >> s.llc) + Pred(s.sll2.header.protocol == 4)
-    unnumbered = s.llc.header.control == 3
-    s += (s.llc >> s.snap) + Pred((s.llc.header.dsap == 0xAA) & (s.llc.header.ssap == 0xAA) & unnumbered)
-    s += (s.llc >> s.ipv4) + Pred((s.llc.header.dsap == 6) & (s.llc.header.ssap == 6) & unnumbered)
-
-    s += (s.raw >> s.ipv4) + Pred(s.raw.header.version == 4)
-    s += (s.raw >> s.ipv6) + Pred(s.raw.header.version == 6)
-    family = s.null.temp.family
-    s += (s.null >> s.ipv4) + Pred(family == 2)
-    s += (s.null >> s.ipv6) + Pred((family == 10) | (family == 24) | (family == 28) | (family == 30))
-
     s += (s.fr >> s.ipv4) + Pred(s.fr.header.type == 0x03CC)
     s += (s.fr >> s.ipv6) + Pred(s.fr.header.type == 0x038E)
     s += (s.fr >> s.snap) + Pred(s.fr.header.type == 0x0380)
@@ -149,37 +91,12 @@ def links(s: Stack) -> None:
     s += (s.mpls_payload >> s.eth) + Pred(1)
 
 
-def network(s: Stack) -> None:
-    """What IP carries."""
-    over4 = ((s.ipv4, s.ipv4.header.protocol), (s.ah, s.ah.header.next))
-    over6 = (
-        (s.ipv6, s.ipv6.header.next),
-        (s.ext, s.ext.header.next),
-        (s.frag, s.frag.perm.next),
-        (s.ah6, s.ah6.header.next),
-    )
-    for lower, protocol in (*over4, *over6):
-        s += (lower >> s.tcp) + Pred(protocol == 6)
-        s += (lower >> s.udp) + Pred(protocol == 17)
-        s += (lower >> s.ipv4) + Pred(protocol == 4)
-        s += (lower >> s.ipv6) + Pred(protocol == 41)
-        s += (lower >> s.gre) + Pred(protocol == 47)
-        s += (lower >> s.mpls) + Pred(protocol == 137)
-    for lower, protocol in over4:
-        s += (lower >> s.icmp) + Pred(protocol == 1)
-        s += (lower >> s.ah) + Pred(protocol == 51)
-    for lower, protocol in over6:
-        s += (lower >> s.icmp6) + Pred(protocol == 58)
-        s += (lower >> s.ah6) + Pred(protocol == 51)
-        s += (lower >> s.frag) + Pred(protocol == 44)
-        options = (protocol == 0) | (protocol == 43) | (protocol == 60)
-        s += (lower >> s.ext) + Pred(options | (protocol == 135) | (protocol == 139) | (protocol == 140))
-    for lower, protocol in (*over4, *over6):
-        s += (lower >> s.other) + Pred(protocol != 59)  # 59: nothing follows
-
-
 def tunnels(s: Stack) -> None:
     """What carries whole packets or frames within IP and UDP."""
+    over4, over6 = tcp_ip.over_ip(s)
+    for lower, protocol in (*over4, *over6):
+        s += (lower >> s.gre) + Pred(protocol == 47)
+        s += (lower >> s.mpls) + Pred(protocol == 137)
     kind = s.gre.header.protocol
     erspan = (kind == 0x88BE) & (s.gre.header.S == 1)
     s += (s.gre >> s.ppp) + Pred((s.gre.header.version == 1) & (s.gre.header.S == 1))

@@ -6,7 +6,10 @@ headers, IP in IP. Layer `other` takes what else IP carries. `ah6` is the authen
 extension headers of IPv6.
 """
 
-from sluice.lang import Pred, Stack
+from collections.abc import Callable
+
+from sluice.lang import Expression, Pred, Stack
+from sluice.lang.stack import Layer
 from sluice.protocols.ah import ah_parser
 from sluice.protocols.arp import arp_parser
 from sluice.protocols.ethernet import ethernet_parser
@@ -27,9 +30,20 @@ from sluice.protocols.tcp import tcp_parser
 from sluice.protocols.udp import udp_parser
 from sluice.protocols.vlan import vlan_parser
 
+Over = tuple[Layer, Expression]
+
 
 def tcp_ip() -> Stack:
     s = Stack("tcp_ip", depth=16)
+    layers(s)
+    links(s, ethertypes)
+    network(s)
+    rest(s)
+    return s
+
+
+def layers(s: Stack) -> None:
+    """The layers of this stack; others that hold them, too, begin so."""
     s.eth = ethernet_parser()
     s.vlan = vlan_parser()
     s.llc = llc_parser()
@@ -51,18 +65,23 @@ def tcp_ip() -> Stack:
     s.tcp = tcp_parser()
     s.other = other_ip_parser()
 
-    for lower, ethertype in (
-        (s.eth, s.eth.header.type),
-        (s.vlan, s.vlan.header.type),
-        (s.snap, s.snap.temp.ethertype),
-        (s.sll, s.sll.header.protocol),
-        (s.sll2, s.sll2.header.protocol),
-    ):
-        s += (lower >> s.ipv4) + Pred(ethertype == 0x0800)
-        s += (lower >> s.ipv6) + Pred(ethertype == 0x86DD)
-        s += (lower >> s.arp) + Pred(ethertype == 0x0806)
-        tagged = (ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100) | (ethertype == 0x9200)
-        s += (lower >> s.vlan) + Pred(tagged)
+
+def ethertypes(s: Stack, lower: Layer, ethertype: Expression) -> None:
+    """What an EtherType leads to."""
+    s += (lower >> s.ipv4) + Pred(ethertype == 0x0800)
+    s += (lower >> s.ipv6) + Pred(ethertype == 0x86DD)
+    s += (lower >> s.arp) + Pred(ethertype == 0x0806)
+    tagged = (ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100) | (ethertype == 0x9200)
+    s += (lower >> s.vlan) + Pred(tagged)
+
+
+def links(s: Stack, known: Callable[[Stack, Layer, Expression], None]) -> None:
+    """From the link layer to IP; `known` says what an EtherType leads to."""
+    known(s, s.eth, s.eth.header.type)
+    known(s, s.vlan, s.vlan.header.type)
+    known(s, s.snap, s.snap.temp.ethertype)
+    known(s, s.sll, s.sll.header.protocol)
+    known(s, s.sll2, s.sll2.header.protocol)
     s += (s.eth >> s.llc) + Pred(s.eth.header.type <= 1500)
     s += (s.vlan >> s.llc) + Pred(s.vlan.header.type <= 1500)
     s += (s.sll >> s.llc) + Pred(s.sll.header.protocol == 4)
@@ -78,13 +97,22 @@ def tcp_ip() -> Stack:
     s += (s.null >> s.ipv4) + Pred(family == 2)
     s += (s.null >> s.ipv6) + Pred((family == 10) | (family == 24) | (family == 28) | (family == 30))
 
-    over4 = ((s.ipv4, s.ipv4.header.protocol), (s.ah, s.ah.header.next))
-    over6 = (
+
+def over_ip(s: Stack) -> tuple[list[Over], list[Over]]:
+    """Layers that lie right below what IP carries, each with the protocol number, of IPv4 and of IPv6."""
+    four = [(s.ipv4, s.ipv4.header.protocol), (s.ah, s.ah.header.next)]
+    six = [
         (s.ipv6, s.ipv6.header.next),
         (s.ext, s.ext.header.next),
         (s.frag, s.frag.perm.next),
         (s.ah6, s.ah6.header.next),
-    )
+    ]
+    return four, six
+
+
+def network(s: Stack) -> None:
+    """What IP carries."""
+    over4, over6 = over_ip(s)
     for lower, protocol in (*over4, *over6):
         s += (lower >> s.tcp) + Pred(protocol == 6)
         s += (lower >> s.udp) + Pred(protocol == 17)
@@ -99,6 +127,10 @@ def tcp_ip() -> Stack:
         s += (lower >> s.frag) + Pred(protocol == 44)
         options = (protocol == 0) | (protocol == 43) | (protocol == 60)
         s += (lower >> s.ext) + Pred(options | (protocol == 135) | (protocol == 139) | (protocol == 140))
+
+
+def rest(s: Stack) -> None:
+    """Layer `other` takes what no step before leads to."""
+    over4, over6 = over_ip(s)
     for lower, protocol in (*over4, *over6):
         s += (lower >> s.other) + Pred(protocol != 59)  # 59: nothing follows
-    return s

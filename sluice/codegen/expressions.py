@@ -47,6 +47,12 @@ def emit(expression: Expr) -> str:
     return _emit(expression)[0]
 
 
+def operand(expression: Expr) -> str:
+    """The same where an operator or a cast stands beside it."""
+    text = emit(expression)
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
 def _emit(expression: Expr) -> tuple[str, int]:
     match expression:
         case Const(value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.codegen.expressions import emit, number, place, stored
+from sluice.codegen.expressions import emit, number, operand, place, stored
 from sluice.codegen.functions import function_states
 from sluice.codegen.names import identifier, variable
 from sluice.codegen.writer import LayerWriter, writes
@@ -155,8 +155,8 @@ def recall(w: LayerWriter, i: ir.RecallKey) -> list[str]:
     table = w.table
     assert table is not None
     placed = table.parts[i.part]
-    side = f"{_factor(emit(i.side))} ^ inst->swapped" if table.oriented else "0"
-    at = f"inst->key[{table.half} * ({side}) + {placed.word}]" if table.oriented else f"inst->key[{placed.word}]"
+    half = f"{table.half} * ({operand(i.side)} ^ inst->swapped) + " if table.oriented else ""
+    at = f"inst->key[{half}{placed.word}]"
     target = place(i.target)
     if i.target.is_bytes:
         out = [f"{target} = sl_key_bytes(&{at}, {placed.part.bits // 8}, &box->base.scratch);"]
@@ -166,10 +166,6 @@ def recall(w: LayerWriter, i: ir.RecallKey) -> list[str]:
     if w.may_be_fresh:
         return ["if (inst->head.slot != SL_SLOT_FRESH)", "    " + out[0]]
     return out
-
-
-def _factor(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 @writes(ir.Touch)

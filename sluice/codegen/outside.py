@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.codegen.expressions import emit
+from sluice.codegen.expressions import emit, operand
 from sluice.codegen.functions import callback_name, event_struct, listens
 from sluice.codegen.names import identifier, storage, variable
 from sluice.codegen.writer import LayerWriter, writes
@@ -34,7 +34,7 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     values: list[str] = []
     for value, (_, bits) in zip(i.values, shape.fields, strict=True):
         values.append(emit(value) if bits in (0, 64) else f"(uint{8 * storage(bits)}_t)({emit(value)})")
-    side = f"(uint32_t){_tight(emit(i.side))}"
+    side = f"(uint32_t){operand(i.side)}"
     if w.kind != "lost" and w.table is not None:
         where = f"{{&box->base, &layers[{w.index}], {instance_pointer(w)}, {side}, &layers[{w.index}]}}"
     elif layer.frame is not None:
@@ -92,7 +92,7 @@ def close_messages(w: LayerWriter, i: ir.CloseMessages) -> list[str]:
 
 
 def stream_of(w: LayerWriter, side: Expr) -> str:
-    return f"(struct sl_stream){{&layers[{w.index}], {instance_pointer(w)}, (uint32_t){_tight(emit(side))}}}"
+    return f"(struct sl_stream){{&layers[{w.index}], {instance_pointer(w)}, (uint32_t){operand(side)}}}"
 
 
 def messages_of(w: LayerWriter, side: Expr) -> str:
@@ -103,7 +103,3 @@ def messages_of(w: LayerWriter, side: Expr) -> str:
 @writes(ir.Count)
 def counter(w: LayerWriter, i: ir.Count) -> list[str]:
     return [w.count(i.counter)]
-
-
-def _tight(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() else f"({text})"

@@ -15,7 +15,18 @@ from sluice.ir.build_slots import fill_slots, kept_fields
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg
 from sluice.ir.graph import Graph, InstanceLayout, KeyPart, LayerProgram, Rules, State
-from sluice.ir.instruction import Branch, CreateInst, Drain, EndInst, FreshInst, Goto, Lookup, SettleSeq, Touch
+from sluice.ir.instruction import (
+    Branch,
+    CreateInst,
+    Drain,
+    EndInst,
+    FindAlias,
+    FreshInst,
+    Goto,
+    Lookup,
+    SettleSeq,
+    Touch,
+)
 from sluice.ir.layer_state import (
     ABOVE,
     ASSEMBLED,
@@ -41,7 +52,6 @@ from sluice.ir.layer_state import (
 )
 from sluice.ir.scope import (
     CREATED,
-    INSTANCE_NUMBER,
     PAYLOAD,
     SDU,
     SIDE,
@@ -67,7 +77,6 @@ def build_layer(context: LayerContext) -> LayerProgram:
     main = _MainBuilder(layer).build()
     drain = drain_graph(layer) if layer.sequence is not None and not layer.sequence.whole else None
     end = end_graph(layer) if layer.has_instance else None
-    graphs = [graph for graph in (main, drain, end) if graph is not None]
     framing = layer.prototype.framing
     states: tuple[State, ...] = ()
     if layer.machine is not None:
@@ -82,7 +91,7 @@ def build_layer(context: LayerContext) -> LayerProgram:
         frame=frame_graph(layer) if framing is not None else None,
         lost=lost_graph(layer) if framing is not None else None,
         resyncs=framing is not None and framing.resync is not None,
-        instance=_instance_layout(layer, numbered=any(INSTANCE_NUMBER.name in graph.registers() for graph in graphs)),
+        instance=_instance_layout(layer),
         rules=_rules(layer),
         states=states,
         timeouts=tuple(layer.timeouts),
@@ -168,7 +177,7 @@ def _meta_width(layer: LayerState) -> int:
     return found.bits if isinstance(found, Reg) else 64
 
 
-def _instance_layout(layer: LayerState, numbered: bool) -> InstanceLayout | None:
+def _instance_layout(layer: LayerState) -> InstanceLayout | None:
     p, context = layer.prototype, layer.context
     if p.keys is None:
         return None
@@ -176,8 +185,6 @@ def _instance_layout(layer: LayerState, numbered: bool) -> InstanceLayout | None
     if layer.machine is not None:
         start = next(number for number, state in enumerate(layer.machine.states()) if state.start)
         fields.append((STATE, start))
-    if numbered:
-        fields.append((INSTANCE_NUMBER, 0))
     if len(layer.timeouts) > 1:
         fields.append((TIMEOUT, 0))
     if layer.sequence is not None and context.above:
@@ -195,18 +202,20 @@ def _instance_layout(layer: LayerState, numbered: bool) -> InstanceLayout | None
         bits = layer.scope.bits(expression)
         other = ""
         if len(p.keys) == 2:
-            other = _key_name(p.keys[1][number])
+            other = key_name(p.keys[1][number])
             if layer.scope.bits(p.keys[1][number]) != bits:
                 raise DescriptionError(
                     "the two lists of a selector differ in the width of a field",
                     "pair source with destination.",
                     expression.where,
                 )
-        parts.append(KeyPart(_key_name(expression), bits, other))
-    return InstanceLayout(context.table, tuple(parts), p.oriented, True, tuple(fields), layer.sides)
+        parts.append(KeyPart(key_name(expression), bits, other))
+    aliases, alias = context.aliases.get(p, ("", ()))
+    return InstanceLayout(context.table, tuple(parts), p.oriented, True, tuple(fields), layer.sides, aliases, alias)
 
 
-def _key_name(expression: Expression) -> str:
+def key_name(expression: Expression) -> str:
+    """What a part of a key is called: as the field or the offer that it is."""
     if isinstance(expression, FieldValue):
         return expression.field.name
     return expression.name if isinstance(expression, Below) else "key"
@@ -342,7 +351,19 @@ class _MainBuilder:
         found, expired = Reg("local.found", 1), Reg("local.expired", 1)
         known, gone = out.name("known instance"), out.name("expired instance")
         out.emit(Lookup(found, expired, SIDE, key, reverse))
-        out.emit(Branch(found, known, create))
+        alias = self.layer.prototype.alias_key
+        if alias is None:
+            out.emit(Branch(found, known, create))
+        else:
+            unknown = out.name("unknown by its key")
+            out.emit(Branch(found, known, unknown))
+            out.block(unknown)
+            condition = self.layer.prototype.alias_condition
+            with out.at(alias[0].where):
+                if condition is not None:
+                    out.unless(self.scope.number(condition), "has an alias", create)
+                out.emit(FindAlias(found, expired, SIDE, tuple(self.scope.resolve(item) for item in alias)))
+                out.emit(Branch(found, known, create))
         out.block(known)
         if self.layer.context.loops:
             # A tunnel within itself: the packet that this one came out of is still using the instance.

@@ -8,6 +8,13 @@ from dataclasses import dataclass, field
 from sluice.ir.expression import Reg
 from sluice.ir.instruction import Count, End, Instruction, Terminator
 
+INSTANCE_NUMBER = Reg("inst.number", 64)
+"""Which instance it is: from 1 in the order in which the box made them, 0 when it is not stored."""
+INSTANCE_PLACE = Reg("inst.place", 32)
+"""Its slot in the table."""
+OF_EVERY_INSTANCE = (INSTANCE_NUMBER, INSTANCE_PLACE)
+"""What an instance has beside the fields of its layout; never written by instructions."""
+
 
 @dataclass
 class Block:
@@ -119,7 +126,8 @@ class Rules:
 class InstanceLayout:
     """What an instance of a layer holds: its table, its key, its fields with their init, its sequences.
 
-    Layers of one prototype whose keys have one shape name the same `table`.
+    Layers of one prototype whose keys have one shape name the same `table`. `aliases` is the name of the table of
+    further keys, and `alias` what such a key is made of; layers of one prototype share it.
     """
 
     table: str
@@ -128,6 +136,8 @@ class InstanceLayout:
     stored: bool
     fields: tuple[tuple[Reg, int], ...]
     sides: int
+    aliases: str = ""
+    alias: tuple[KeyPart, ...] = ()
 
 
 @dataclass
@@ -209,3 +219,9 @@ class Program:
     roots: tuple[tuple[int | None, str], ...]
     slots: tuple[Reg, ...]
     depth: int
+
+
+def alias_tables(program: Program) -> dict[str, tuple[KeyPart, ...]]:
+    """The tables of further keys of a program, by name: what their keys are made of."""
+    layouts = [layer.instance for layer in program.layers.values() if layer.instance is not None]
+    return {layout.aliases: layout.alias for layout in layouts if layout.aliases}

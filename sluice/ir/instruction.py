@@ -266,6 +266,35 @@ class Lookup(Instruction):
     reverse: tuple[Expr, ...] = read()
 
 
+@effects(reads=(R.TABLE, R.TIMER), writes=(R.INSTANCE,))
+class FindAlias(Instruction):
+    """Find the instance that AddAlias gave `key` to, if it is still there; make it the current one.
+
+    `found`, `expired` and `side` are as of a Lookup.
+    """
+
+    found: Reg = write()
+    expired: Reg = write()
+    side: Reg = write()
+    key: tuple[Expr, ...] = read()
+
+
+@effects(writes=(R.TABLE,))
+class AddAlias(Instruction):
+    """The instance with `number` at `place` of its table has `key` as a further key in the table `aliases`.
+
+    `side`: of packets that are found so. Another instance that had the key has it no longer. `evicted`: the oldest
+    further key had to make room for this one. Nothing happens for `number` 0, an instance that is not stored.
+    """
+
+    evicted: Reg = write()
+    aliases: str
+    number: Expr = read()
+    place: Expr = read()
+    side: Expr = read()
+    key: tuple[Expr, ...] = read()
+
+
 @effects(reads=(R.TABLE,), runs=True, keeps_slots=True)
 class CreateInst(Instruction):
     """Create an instance under `key`; its fields start from their init.

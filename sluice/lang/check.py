@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluice.lang.action import Action, Assemble, Assign, Block, Callback
+from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
 from sluice.lang.doubts import doubt
 from sluice.lang.errors import DescriptionError, DescriptionWarning, did_you_mean
@@ -133,6 +134,9 @@ class _Checker:
             self._use((expression, p.lines["selector"]), FIND)
         if p.key_condition is not None:
             self._use((p.key_condition, p.lines["selector"]), FIND)
+        for expression in (*(p.alias_key or ()), p.alias_condition):
+            if expression is not None:
+                self._use((expression, p.lines["alias"]), FIND)
         self._actions(p.prep_block, PREP)
         for expression in choice_expressions(p.sdu_choice):
             self._use((expression, p.lines["sdu"]), PREP)
@@ -172,6 +176,7 @@ class _Checker:
                 ("perm", p.perm_layout),
                 ("seq", p.sequence),
                 ("psm", p.machine),
+                ("alias", p.alias_key),
                 ("timeout", p.timeout),
             ):
                 if value is not None:
@@ -381,6 +386,9 @@ def action_uses(action: object) -> Iterator[tuple[Expression, Where, bool]]:
             yield from action_uses(branch)
     elif isinstance(action, Assign):
         yield action.expression, action.where, False
+    elif isinstance(action, AddAlias):
+        for expression in action.expressions():
+            yield expression, action.where, False
 
 
 def _contained(item: Contains, where: Where) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sluice.lang import (
     PSM,
+    AddAlias,
     AnyUntil,
     Assemble,
     Assign,
@@ -184,6 +185,8 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: bool = False) ->
         for part in selector if p.oriented else [selector]:
             part.append(p.below.how)
     p.selector = If((p.header.kind & 3) != rnd.randrange(4)) >> selector if rnd.random() < 0.3 else selector
+    if rnd.random() < 0.3:
+        add_alias(rnd, p)
     p.prep += Assign(p.perm.n, p.perm.n + 1) + (
         If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True))
     )
@@ -199,6 +202,14 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: bool = False) ->
     if asks:
         p.event.asked = Assign(told.what, (p.below.how << 16) | p.below.where) + Callback(told)
     return p
+
+
+def add_alias(rnd: random.Random, p: Any) -> None:
+    """A further key, given for some packets, so that others come to their instance."""
+    alias = [p.header.other, p.header.kind & 1]
+    p.alias = If(condition(rnd, p, header=True)) >> alias if rnd.random() < 0.5 else alias
+    values = [p.header.number, p.header.kind & 1]
+    p.prep += If(condition(rnd, p)) >> AddAlias(p, values, to_sender=p.oriented and rnd.random() < 0.5)
 
 
 def add_sequence(rnd: random.Random, p: Any) -> None:

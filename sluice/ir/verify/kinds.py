@@ -45,6 +45,8 @@ EITHER = {
     ("Assign", "value"),
     ("Lookup", "key"),
     ("Lookup", "reverse"),
+    ("FindAlias", "key"),
+    ("AddAlias", "key"),
     ("CreateInst", "key"),
     ("CreateInst", "reverse"),
     ("Call", "values"),

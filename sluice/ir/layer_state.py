@@ -47,12 +47,13 @@ CAUSE_NUMBER = {name: number for number, name in enumerate(GAP_CAUSES)}
 class Step:
     """A step to a layer above: the user's line, and the layer program that it leads to.
 
-    `messages`: that layer takes messages from the stream.
+    `messages`: that layer takes messages, from the stream if there is one (`stream`), else from the packet.
     """
 
     branch: StackBranch
     target: str
     messages: bool = False
+    stream: bool = False
 
 
 @dataclass
@@ -63,6 +64,7 @@ class LayerContext:
     this one. offers: slots for what it offers. asked: slots, its own or of layers below, that layers above read.
     options: checks that the user asked for. table: its table's name;
     shared: whether other layers use it too; loops: whether a layer above may come to the same table again.
+    of_streams, of_packets: what layers below cut into messages for it, where it takes such.
     """
 
     name: str
@@ -77,6 +79,8 @@ class LayerContext:
     home: int
     shared: bool
     loops: bool
+    of_streams: bool
+    of_packets: bool
 
 
 @dataclass

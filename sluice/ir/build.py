@@ -225,6 +225,8 @@ class _StackBuilder:
             home=number,
             shared=len(sharing) > 1,
             loops=bool(table) and any(self._comes_again(other, table) for other in sharing),
+            of_streams=self._cut_from(variant, streams=True),
+            of_packets=self._cut_from(variant, streams=False),
         )
         return build_layer(context)
 
@@ -293,14 +295,24 @@ class _StackBuilder:
         return list(found.values())
 
     def _step(self, branch: Branch, target: str) -> Step:
-        messages = branch.upper.prototype.framing is not None
-        if messages and branch.lower.prototype.sequence is None:
+        framing, stream = branch.upper.prototype.framing, branch.lower.prototype.sequence is not None
+        if framing is not None and framing.resync is not None and not stream:
             raise DescriptionError(
-                f"layer '{branch.upper.name}' takes messages from a stream, and layer '{branch.lower.name}' has none",
-                "put it above a layer with p.seq, or leave p.message out.",
+                f"layer '{branch.upper.name}' looks for the next start in a stream, and layer '{branch.lower.name}' "
+                "has none",
+                "leave resync= out: with the next packet messages begin anew.",
                 branch.where,
             )
-        return Step(branch, target, messages)
+        return Step(branch, target, framing is not None, framing is not None and stream)
+
+    def _cut_from(self, variant: Variant, streams: bool) -> bool:
+        """Whether messages come to a variant that are cut from streams, or from packets."""
+        return variant.layer.prototype.framing is not None and any(
+            (lower.layer.prototype.sequence is not None) == streams
+            for lower in self.variants.values()
+            for _, target in lower.above
+            if target == variant.name
+        )
 
     def _offer_slot(self, name: str, bits: int) -> Reg:
         slot = Reg(f"slot.{name}.{bits}", bits if bits <= 64 else 0)

@@ -153,7 +153,7 @@ class EventBuilder:
     def gap(self, offset: Expr, length: Expr, cause: Expr) -> None:
         """A hole was given up: it is counted and told, and a message that was cut by it is lost."""
         self.out.emit(Count("gaps"))
-        if any(step.messages for step in self.layer.context.above):
+        if any(step.stream for step in self.layer.context.above):
             self.out.emit(LoseMessages(SIDE, Binary("+", offset, length)))
         self.happens("gap", {"offset": offset, "length": length, "cause": cause})
 

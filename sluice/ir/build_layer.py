@@ -91,6 +91,8 @@ def build_layer(context: LayerContext) -> LayerProgram:
         frame=frame_graph(layer) if framing is not None else None,
         lost=lost_graph(layer) if framing is not None else None,
         resyncs=framing is not None and framing.resync is not None,
+        of_streams=context.of_streams,
+        of_packets=context.of_packets,
         instance=_instance_layout(layer),
         rules=_rules(layer),
         states=states,
@@ -235,7 +237,7 @@ class _MainBuilder:
 
     @property
     def _side_of_stream(self) -> bool:
-        """Whether the sender is that of the stream that the messages are cut from: no instance tells another."""
+        """Whether the sender is that of what the messages are cut from: no instance tells another."""
         return self.layer.prototype.framing is not None and not self.layer.has_instance
 
     def build(self) -> Graph:
@@ -252,7 +254,7 @@ class _MainBuilder:
             if not self._side_of_stream:
                 out.assign(SIDE, ZERO)
             out.assign(ASSEMBLED, ZERO)
-            if any(step.messages for step in layer.context.above):
+            if any(step.stream for step in layer.context.above):
                 out.assign(SDU_OFFSET, ZERO)
             self.events.clear_data()
             if layer.has_instance:

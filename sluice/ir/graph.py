@@ -159,6 +159,11 @@ the two copies went; not held for want of memory; held when the instance ended, 
 These conserve. And the bytes of gaps, which never came. (Of a sequence that buffers no data only the last is counted.)
 """
 
+CUT_BYTES = ("bytes:of packets", "bytes:lost")
+"""Counters of a layer that takes the messages of packets: the bytes that were cut into messages, and those of them that
+made none. With the bytes of the messages (`bytes`) they conserve.
+"""
+
 GRAPH_KINDS = ("main", "drain", "end", "frame", "lost")
 
 
@@ -167,7 +172,8 @@ class LayerProgram:
     """A layer, compiled for one kind of layers below it.
 
     `name` is unique in the program; `layer` is what the user called it; `prototype` the parser's name. `resyncs`:
-    where the thread of messages was lost, it looks for the next start.
+    where the thread of messages was lost, it looks for the next start. `of_streams`, `of_packets`: what the messages
+    that it takes are cut from.
     """
 
     name: str
@@ -179,6 +185,8 @@ class LayerProgram:
     frame: Graph | None = None
     lost: Graph | None = None
     resyncs: bool = False
+    of_streams: bool = False
+    of_packets: bool = False
     instance: InstanceLayout | None = None
     rules: Rules | None = None
     states: tuple[State, ...] = ()
@@ -188,8 +196,8 @@ class LayerProgram:
     home: int = 0
 
     def graphs(self) -> Iterator[Graph]:
-        """Its main graph; where it has instances, those that drain and end them; where it takes messages from a
-        stream, the one that tells how long the next is and the one that tells that the thread was lost.
+        """Its main graph; where it has instances, those that drain and end them; where it takes messages, the one
+        that tells how long the next is and the one that tells that bytes make none.
         """
         yield from (graph for _, graph in self.graphs_by_kind())
 
@@ -207,7 +215,8 @@ class LayerProgram:
     def counters(self) -> list[str]:
         """Names of its counters besides `packets`, `bytes` and the outcomes."""
         names = [i.counter for g in self.graphs() for i in g.instructions() if isinstance(i, Count)]
-        return list(dict.fromkeys(names + (["no memory", *BYTES] if self.rules is not None else [])))
+        names += ["no memory", *BYTES] if self.rules is not None else []
+        return list(dict.fromkeys(names + (list(CUT_BYTES) if self.of_packets else [])))
 
 
 @dataclass

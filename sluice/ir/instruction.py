@@ -567,6 +567,15 @@ class NextMessages(NextLayer):
     offset: Expr = read()
 
 
+@effects(reads=(R.CONTEXT,), runs=True)
+class CutMessages(NextLayer):
+    """Cut `sdu` into messages, one behind the other, and run the graph of `layer` on each; of what is left and makes
+    none its `lost` graph hears. `side` is that of the packet.
+    """
+
+    side: Expr = read()
+
+
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class LoseMessages(Instruction):
     """The side's stream has a gap, up to stream offset `end`: what was kept of a message is of no use, and where the

@@ -48,12 +48,13 @@ CAUSE_NUMBER = {name: number for number, name in enumerate(GAP_CAUSES)}
 class Step:
     """A step to a layer above: the user's line, and the layer program that it leads to.
 
-    `messages`: that layer takes messages from the stream.
+    `messages`: that layer takes messages, from the stream if there is one (`stream`), else from the packet.
     """
 
     branch: StackBranch
     target: str
     messages: bool = False
+    stream: bool = False
 
 
 @dataclass
@@ -65,6 +66,7 @@ class LayerContext:
     options: checks that the user asked for. aliases: of prototypes, the name of their table of further keys and what
     these are made of. table: its table's name;
     shared: whether other layers use it too; loops: whether a layer above may come to the same table again.
+    of_streams, of_packets: what layers below cut into messages for it, where it takes such.
     """
 
     name: str
@@ -80,6 +82,8 @@ class LayerContext:
     home: int
     shared: bool
     loops: bool
+    of_streams: bool
+    of_packets: bool
 
 
 @dataclass

@@ -65,6 +65,14 @@ MESSAGE = Place(
     False,
     "use fields of the header.",
 )
+MESSAGE_OF_PACKET = Place(
+    "the message is there",
+    _UNFOUND,
+    (*OF_INSTANCE, "sdu"),
+    False,
+    False,
+    "use fields of the header and p.payload_len.",
+)
 PREP = Place("the machine makes its steps", (), ("sdu",), False, True, "use header, temp and perm here, and p.payload.")
 SEQUENCE = Place("the machine makes its steps", (), (), False, False, "use header, temp and perm here.")
 CREATED = Place("the packet is looked at", (), ("sdu",), False, True, "created comes first; use header, temp and perm.")
@@ -109,6 +117,8 @@ class _Checker:
         self.layers = layers = [layer for layer in stack.layers.values() if layer.prototype is prototype]
         self.own = (prototype, *layers)
         self.steps = [branch for branch in stack.branches if branch.lower in layers]
+        below = [branch.lower.prototype for branch in stack.branches if branch.upper in layers]
+        self.of_packets = bool(below) and all(lower.sequence is None for lower in below)
         self.led_to = {branch.upper.name for branch in stack.branches if branch.upper is not branch.lower}
         self.warned: set[tuple[Where, str]] = set()
         self.data = [
@@ -125,9 +135,10 @@ class _Checker:
         for use in _header_uses(p.format):
             self._use(use, HEADER)
         if p.framing is not None:
+            place = MESSAGE_OF_PACKET if self.of_packets else MESSAGE
             for expression in (p.framing.length, p.framing.resync):
                 if expression is not None:
-                    self._use((expression, p.framing.where), MESSAGE)
+                    self._use((expression, p.framing.where), place)
         for requirement in p.requirements:
             self._use((requirement.condition, requirement.where), FIND)
         for expression in [item for key in p.keys or () for item in key]:

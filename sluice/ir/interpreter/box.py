@@ -100,15 +100,15 @@ class Box:
         inner.numbers[graph.parameters[1].name] = searching
         return run(code, inner)
 
-    def lost(self, layer: LayerState, stream: Stream, what: tuple[int, int, int], context: Context) -> None:
-        """Bytes of a stream make no message of the layer's: their offset, how many, why."""
+    def lost(self, layer: LayerState, stream: Stream | None, what: tuple[int, int, int], context: Context) -> None:
+        """Bytes of a stream, or of a packet, make no message of the layer's: their offset, how many, why."""
         graph, code = layer.program.lost, layer.lost
         if graph is None or code is None:
             raise InterpreterError(f"layer '{layer.program.name}' takes no messages")
         inner = Frame(EMPTY, context, 0, stream)
         unit, *numbers = graph.parameters
         inner.strings[unit.name] = EMPTY
-        for register, value in zip(numbers, (stream.side, *what), strict=True):
+        for register, value in zip(numbers, (stream.side if stream else 0, *what), strict=True):
             inner.numbers[register.name] = value
         run(code, inner)
 

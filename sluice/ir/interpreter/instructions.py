@@ -15,7 +15,7 @@ from sluice.ir.graph import Graph, InstanceLayout, KeyPart, Rules, alias_tables
 from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.expressions import assign, number, set_number, set_string, string, unset, value
 from sluice.ir.interpreter.frame import Code, Frame, Operation, Stream
-from sluice.ir.interpreter.messages import Taker
+from sluice.ir.interpreter.messages import Taker, cut_packet
 from sluice.ir.interpreter.sequence import Sequence, in_window
 from sluice.ir.interpreter.table import Key
 from sluice.ir.interpreter.value import Bytes, InterpreterError, clip
@@ -558,10 +558,28 @@ def _next_messages(following: ir.NextMessages, compiler: Compiler) -> Operation:
     return operation
 
 
+@_for(ir.CutMessages)
+def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
+    box, name, sdu, side = compiler.box, cut.layer, string(cut.sdu), number(cut.side)
+
+    def operation(frame: Frame) -> None:
+        if frame.depth >= box.program.depth:
+            box.too_deep += 1
+            return
+        stream = frame.stream if frame.instance is None else Stream(frame.instance, side(frame))
+        cut_packet(sdu(frame), box.layers[name].counters, _sender(box, name, frame, stream))
+
+    return operation
+
+
 def _taker(box: Box, name: str, frame: Frame, side: int) -> Taker:
     """Layer `name`, taking messages from a side of the current instance."""
+    return _sender(box, name, frame, Stream(frame.current, side))
+
+
+def _sender(box: Box, name: str, frame: Frame, stream: Stream | None) -> Taker:
+    """Layer `name`, taking messages from `stream`, or from a packet of its."""
     layer, context, depth = box.layers[name], frame.context, frame.depth
-    stream = Stream(frame.current, side)
     return Taker(
         name,
         lambda unit, searching: box.frame(layer, unit, searching, context),

@@ -39,6 +39,7 @@ BYTES = {
     ("Assemble", "target"),
     ("NextLayer", "sdu"),
     ("NextMessages", "sdu"),
+    ("CutMessages", "sdu"),
 }
 EITHER = {
     ("Assign", "target"),

@@ -8,6 +8,7 @@ from sluice.codegen.names import identifier, member, storage
 from sluice.ir.expression import Reg
 from sluice.ir.graph import KeyPart, LayerProgram, Program
 from sluice.ir.instruction import CloseMessages, LoseMessages, NextMessages
+from sluice.ir.scope import INSTANCE_NUMBER
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def tables(program: Program) -> dict[str, Table]:
         table.layers.append(layer)
         above = [program.layers[name] for name in layer.above]
         table.takers += [taker for taker in above if taker.frame is not None and taker not in table.takers]
-        known = {reg.name for reg, _ in table.fields}
+        known = {reg.name for reg, _ in table.fields} | {INSTANCE_NUMBER.name}
         table.fields += [(reg, init) for reg, init in instance.fields if reg.name not in known]
     return found
 

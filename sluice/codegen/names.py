@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from sluice.ir.expression import Reg
+from sluice.ir.scope import INSTANCE_NUMBER
 
 C_WORDS = frozenset(
     """asm auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -40,7 +41,8 @@ def variable(register: Reg) -> str:
 def member(register: Reg) -> str:
     """The member of the instance's struct, or of the slots, that a register is."""
     space, _, rest = register.name.partition(".")
-    return identifier(rest if space == "slot" else register.name)
+    plain = space == "slot" or register == INSTANCE_NUMBER  # every instance has its number, asked or not
+    return identifier(rest if plain else register.name)
 
 
 def data_member(field: str) -> str:

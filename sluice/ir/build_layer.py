@@ -41,6 +41,7 @@ from sluice.ir.layer_state import (
 )
 from sluice.ir.scope import (
     CREATED,
+    INSTANCE_NUMBER,
     PAYLOAD,
     SDU,
     SIDE,
@@ -66,6 +67,7 @@ def build_layer(context: LayerContext) -> LayerProgram:
     main = _MainBuilder(layer).build()
     drain = drain_graph(layer) if layer.sequence is not None and not layer.sequence.whole else None
     end = end_graph(layer) if layer.has_instance else None
+    graphs = [graph for graph in (main, drain, end) if graph is not None]
     framing = layer.prototype.framing
     states: tuple[State, ...] = ()
     if layer.machine is not None:
@@ -80,7 +82,7 @@ def build_layer(context: LayerContext) -> LayerProgram:
         frame=frame_graph(layer) if framing is not None else None,
         lost=lost_graph(layer) if framing is not None else None,
         resyncs=framing is not None and framing.resync is not None,
-        instance=_instance_layout(layer),
+        instance=_instance_layout(layer, numbered=any(INSTANCE_NUMBER.name in graph.registers() for graph in graphs)),
         rules=_rules(layer),
         states=states,
         timeouts=tuple(layer.timeouts),
@@ -166,7 +168,7 @@ def _meta_width(layer: LayerState) -> int:
     return found.bits if isinstance(found, Reg) else 64
 
 
-def _instance_layout(layer: LayerState) -> InstanceLayout | None:
+def _instance_layout(layer: LayerState, numbered: bool) -> InstanceLayout | None:
     p, context = layer.prototype, layer.context
     if p.keys is None:
         return None
@@ -174,6 +176,8 @@ def _instance_layout(layer: LayerState) -> InstanceLayout | None:
     if layer.machine is not None:
         start = next(number for number, state in enumerate(layer.machine.states()) if state.start)
         fields.append((STATE, start))
+    if numbered:
+        fields.append((INSTANCE_NUMBER, 0))
     if len(layer.timeouts) > 1:
         fields.append((TIMEOUT, 0))
     if layer.sequence is not None and context.above:

@@ -33,6 +33,8 @@ SDU = Reg("local.sdu", 0)
 SIDE = Reg("local.side", 1)
 CREATED = Reg("local.created", 1)
 STATE = Reg("inst.state", 8)
+INSTANCE_NUMBER = Reg("inst.number", 64)
+"""Which instance it is: from 1 in the order in which the box made them, 0 when it is not stored."""
 LAST = Const(MASK)
 
 PROPERTY_BITS = {
@@ -283,6 +285,8 @@ class Scope:
                     expression.where,
                 )
             return STATE
+        if name == "instance":
+            return INSTANCE_NUMBER
         if name == "sdu":
             return SDU
         if not self.packet:

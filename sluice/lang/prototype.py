@@ -36,16 +36,17 @@ PROPERTIES: dict[str, str] = {
     "cur_state": NUMBER,
     "current_state": NUMBER,
     "created": NUMBER,
+    "instance": NUMBER,
 }
 """What every parser knows by itself:
 
 cursor: bytes of header parsed so far. payload: what follows the header; payload_len: its bytes on the wire.
 unit: header and payload. to_active, to_passive: 1 when the packet is sent to that side. cur_state,
 current_state: the state of the machine, to be compared with a PSMState. created: 1 when this packet created
-the instance.
+the instance. instance: its number, which no other instance of the box has or will have; 0 of one that is not stored.
 """
 
-OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created")
+OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created", "instance")
 """Properties that an instance has, and a packet without one has not."""
 
 SETTINGS = (

@@ -107,7 +107,7 @@ def expression(rnd: random.Random, p: Any, kept_too: bool, depth: int = 2) -> An
     if "first_varint" in p.prototype.header_fields():
         leaves += [p.header.first_varint, p.header.second_varint]
     if kept_too:
-        leaves += [p.perm.n, p.perm.m, p.perm.last, p.created + 0]
+        leaves += [p.perm.n, p.perm.m, p.perm.last, p.created + 0, p.instance]
     if depth == 0 or rnd.random() < 0.3:
         return rnd.choice(leaves)
     left, right = (expression(rnd, p, kept_too, depth - 1) for _ in range(2))
@@ -192,10 +192,14 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: bool = False) ->
     selector = (
         ([p.header.one, p.header.kind & 1], [p.header.other, p.header.kind & 1]) if p.oriented else [p.header.one]
     )
-    p.offer(who=p.header.one, how=p.perm.n, where=p.to_active if p.oriented else p.temp.x)
+    how = rnd.choice([p.perm.n, p.instance])
+    p.offer(who=p.header.one, how=how, where=p.to_active if p.oriented else p.temp.x)
     if asks and rnd.random() < 0.5:
         for part in selector if p.oriented else [selector]:
             part.append(p.below.who)
+    if asks and rnd.random() < 0.3:
+        for part in selector if p.oriented else [selector]:
+            part.append(p.below.how)
     p.selector = If((p.header.kind & 3) != rnd.randrange(4)) >> selector if rnd.random() < 0.3 else selector
     p.prep += Assign(p.perm.n, p.perm.n + 1) + (
         If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True))

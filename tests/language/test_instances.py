@@ -10,6 +10,7 @@ from sluice.lang import (
     Bit,
     Callback,
     Connectionless,
+    If,
     Pred,
     PSMState,
     Stack,
@@ -23,6 +24,10 @@ class way(layout):
     kind = UInt(8)
 
 
+class session(layout):
+    id = UInt(8)
+
+
 class keyed(layout):
     key = UInt(8)
     again = Bit(8)
@@ -34,6 +39,10 @@ class memory(layout):
 
 class told(layout):
     packets = UInt(8)
+
+
+class number(layout):
+    number = UInt(64)
 
 
 def counting() -> Any:
@@ -109,3 +118,41 @@ def test_a_packet_that_restarts_what_it_made_itself() -> None:
     found, result = counted(stack, [5, 0], [5, 0])
     assert found == [("p", 1), ("p", 1)]
     assert (result.count("p", "instances"), result.count("p", "ended:reused")) == (3, 2)
+
+
+def test_a_layer_keeps_instances_within_those_of_a_layer_below() -> None:
+    """Two sessions with a key 5 each; a session that begins anew, with the same id, has nothing of the old one."""
+    low: Any = Connectionless("low")
+    low.header = session
+    low.selector = [low.header.id]
+    low.timeout = 10
+    low.offer(session=low.instance)
+    p = counting()
+    p.selector = [p.below.session, p.header.key]
+    stack = Stack("sessions")
+    stack.low, stack.p = low, p
+    stack += (stack.low >> stack.p) + Pred(1)
+    packets = [bytes([1, 5, 0]), bytes([2, 5, 0]), bytes([1, 5, 0]), bytes([1, 6, 0])]
+    result = run(watch_all(stack, ("*", "counted")), packets, [0, 1, 2, 3])
+    assert [event.packets for event in result.named("counted")] == [1, 1, 2, 1]
+    result = run(watch_all(stack, ("*", "counted")), packets, [0, 1, 20, 21])
+    assert [event.packets for event in result.named("counted")] == [1, 1, 1, 1]
+
+
+def test_an_instance_has_the_number_that_its_events_tell() -> None:
+    p = counting()
+    p.event.which = Assign(number.number, p.instance) + Callback(number)
+    stack = Stack("numbers")
+    stack.p = p
+    result = run(watch_all(stack, ("*", "which")), [bytes([key, 0]) for key in (7, 8, 7)])
+    assert [event.number for event in result.named("which")] == [event.instance for event in result.named("which")]
+
+
+def test_one_that_is_not_stored_has_none() -> None:
+    p = counting()
+    p.selector = If(p.header.key != 7) >> [p.header.key]
+    p.event.which = Assign(number.number, p.instance) + Callback(number)
+    stack = Stack("numbers")
+    stack.p = p
+    result = run(watch_all(stack, ("*", "which")), [bytes([key, 0]) for key in (7, 8, 7)])
+    assert [event.number for event in result.named("which")] == [0, 1, 0]

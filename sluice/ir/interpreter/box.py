@@ -11,6 +11,7 @@ from sluice.ir.interpreter.frame import Code, Context, Frame, Stream, run
 from sluice.ir.interpreter.sequence import Sequence
 from sluice.ir.interpreter.table import NEVER, SWEEP_SLOTS, Instance, Key, Table
 from sluice.ir.interpreter.value import EMPTY, Bytes, InterpreterError, Registers
+from sluice.ir.scope import INSTANCE_NUMBER
 from sluice.lang.events import END_REASONS
 
 TIMEOUT, EVICTED, EOF = (END_REASONS.index(name) for name in ("timeout", "evicted", "eof"))
@@ -137,7 +138,7 @@ class Box:
         instance = self._blank(layer, *_canonical(key, reverse))
         if table.add(instance):
             self.created += 1
-            instance.number = self.created
+            instance.number = instance.fields[INSTANCE_NUMBER.name] = self.created
             layer.counters["instances"] += 1
         frame.use(instance)
         return instance.stored

@@ -13,7 +13,7 @@ from sluice.lang.action import Assemble, Assign, Block, Callback, SwapSides
 from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
 from sluice.lang.expression import Expression, Invert
-from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType
+from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType, VarintField
 from sluice.lang.prototype import Parser
 from sluice.lang.where import Where
 
@@ -167,7 +167,8 @@ def header_words(part: Any, own: Parser | None = None) -> list[str]:
 
 def field_words(field: Field, own: Parser | None = None) -> str:
     """A field: its name and bits, and what is special about it."""
-    text = f"{field.name} {field.bits if isinstance(field.bits, int) else f'({words(field.bits, own)})'}"
+    size = str(field.bits) if isinstance(field.bits, int) else f"({words(field.bits, own)})"
+    text = f"{field.name} {'varint' if isinstance(field, VarintField) else size}"
     if field.const is not None:
         text += f" ={field.const}"
     if field.order == "little":

@@ -221,6 +221,17 @@ class LoadBytes(Instruction):
     size: Expr = read()
 
 
+@effects(reads=(R.PACKET,))
+class LoadVarint(Instruction):
+    """A variable-length integer (RFC 9000, 16) in the `size` bytes (1, 2, 4 or 8) behind `mark`: what they hold
+    without the two highest bits, which tell the size. Needs a Check that covers them.
+    """
+
+    target: Reg = write()
+    mark: Reg = read()
+    size: Expr = read()
+
+
 @effects()
 class Mark(Instruction):
     """A position `offset` bytes behind another one."""

@@ -8,7 +8,7 @@ from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Else, If
 from sluice.lang.errors import DescriptionError, DescriptionWarning
 from sluice.lang.expression import Expression, internet_checksum, one_of
-from sluice.lang.layout import AnyUntil, Bit, UInt, layout
+from sluice.lang.layout import AnyUntil, Bit, UInt, Varint, layout
 from sluice.lang.message import Length
 from sluice.lang.prototype import Connectionless, ConnectionOriented
 from sluice.lang.psm import PSM, Pred, PSMState, make_psm_state
@@ -37,6 +37,7 @@ __all__ = [
     "Sequence",
     "Stack",
     "UInt",
+    "Varint",
     "internet_checksum",
     "layout",
     "make_psm_state",

@@ -25,6 +25,7 @@ from sluice.lang import (
     PSMState,
     Sequence,
     Stack,
+    Varint,
     layout,
     swap_sides,
 )
@@ -57,6 +58,18 @@ class odd(layout):
     odd_middle = Bit(10)
     odd_low = Bit(11)
     odd_little = Bit(16, order="little")
+
+
+class compact(layout):
+    first_varint = Varint()
+    between = Bit(8)
+    second_varint = Varint()
+    varint_data = Bit((second_varint & 3) << 3)
+
+
+class compact_option(layout):
+    option_kind = Bit(8)
+    option_varint = Varint()
 
 
 class scratch(layout):
@@ -94,6 +107,8 @@ def expression(rnd: random.Random, p: Any, kept_too: bool, depth: int = 2) -> An
         p.temp.y,
         rnd.randrange(300),
     ]
+    if "first_varint" in p.prototype.header_fields():
+        leaves += [p.header.first_varint, p.header.second_varint]
     if kept_too:
         leaves += [p.perm.n, p.perm.m, p.perm.last, p.created + 0, p.instance]
     if depth == 0 or rnd.random() < 0.3:
@@ -147,8 +162,10 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
     p.header = head
     if rnd.random() < 0.4:
         p.header += If(p.header.flag_c == 1) >> odd
+    if rnd.random() < 0.3:
+        p.header += compact if rnd.random() < 0.5 else If(p.header.flag_b == 1) >> compact
     if rnd.random() < 0.4:
-        options = [short_option, long_option]
+        options = [short_option, long_option, *([compact_option] if rnd.random() < 0.3 else [])]
         if rnd.random() < 0.5:
             p.header += AnyUntil(options, p.payload_len > rnd.randrange(4))
         else:

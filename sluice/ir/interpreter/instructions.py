@@ -186,6 +186,20 @@ def _load_bytes(load: ir.LoadBytes, compiler: Compiler) -> Operation:
     return operation
 
 
+@_for(ir.LoadVarint)
+def _load_varint(load: ir.LoadVarint, compiler: Compiler) -> Operation:
+    mark, size, put = number(load.mark), number(load.size), set_number(load.target)
+
+    def operation(frame: Frame) -> None:
+        begin, count = mark(frame), size(frame)
+        data = frame.unit[0][begin : begin + count]
+        if len(data) < count or count not in (1, 2, 4, 8):
+            raise InterpreterError(f"'{load.target.name}' is loaded from bytes that no check covers")
+        put(frame, int.from_bytes(data, "big") & (1 << (8 * count - 2)) - 1)
+
+    return operation
+
+
 @_for(ir.Mark)
 def _mark(mark: ir.Mark, compiler: Compiler) -> Operation:
     base, offset, put = number(mark.base), number(mark.offset), set_number(mark.target)

@@ -323,7 +323,11 @@ def stack(rnd: random.Random) -> Stack:
         setattr(made, name, parser(rnd, name, name in asking, source if rnd.random() < 0.4 else ""))
     for lower, upper in itertools.pairwise(names):
         below = getattr(made, lower)
-        made += (below >> getattr(made, upper)) + Pred(condition(rnd, below) if rnd.random() < 0.5 else 1)
+        made += (below >> getattr(made, upper)) + Pred(_way(rnd, below) if rnd.random() < 0.5 else 1)
+    if len(names) == 3 and rnd.random() < 0.4:
+        below, other = made.a, made.c
+        if other.prototype.framing is None or below.prototype.sequence is not None:
+            made += (below >> other) + Pred(_way(rnd, below))
     if rnd.random() < 0.4:
         last, back = getattr(made, names[-1]), getattr(made, rnd.choice(names[1:] or names))
         if fits(last.prototype, back.prototype):
@@ -331,6 +335,13 @@ def stack(rnd: random.Random) -> Stack:
     if rnd.random() < 0.5:
         _name_link_types(rnd, [getattr(made, name).prototype for name in names], asking)
     return made
+
+
+def _way(rnd: random.Random, below: Any) -> Any:
+    """Which packets go to a layer above: often those of one side."""
+    if below.prototype.oriented and rnd.random() < 0.5:
+        return below.to_passive == rnd.randrange(2)
+    return condition(rnd, below)
 
 
 def _name_link_types(rnd: random.Random, parsers: list[Any], asking: set[str]) -> None:

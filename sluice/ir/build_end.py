@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sluice.ir.build_events import EventBuilder
+from sluice.ir.build_native import own_modules
 from sluice.ir.build_slots import recall_slots
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Length, Reg
@@ -12,6 +13,7 @@ from sluice.ir.instruction import (
     CloseMessages,
     DestroyInst,
     Drain,
+    EndNative,
     GiveUpSeq,
     Goto,
     NextLayer,
@@ -37,7 +39,7 @@ from sluice.ir.layer_state import (
     Step,
     has_assemble,
 )
-from sluice.ir.scope import SDU, SIDE, UNIT
+from sluice.ir.scope import INSTANCE_NUMBER, SDU, SIDE, UNIT
 
 
 def drain_graph(layer: LayerState) -> Graph:
@@ -142,6 +144,8 @@ def end_graph(layer: LayerState) -> Graph:
         if layer.wanted("end"):
             with out.when(STORED, "stored"):
                 events.happens("end", {"reason": REASON})
+        for module in own_modules(layer):
+            out.emit(EndNative(module.name, INSTANCE_NUMBER))
         out.emit(DestroyInst())
         out.emit(Return(ZERO))
     return out.finish()

@@ -10,6 +10,7 @@ from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_header import HeaderBuilder
 from sluice.ir.build_machine import MachineBuilder
 from sluice.ir.build_message import frame_graph, lost_graph
+from sluice.ir.build_native import call_native, first_reason, refusals
 from sluice.ir.build_sequence import SequenceBuilder, end_fresh
 from sluice.ir.build_slots import fill_slots, kept_fields
 from sluice.ir.builder import GraphBuilder
@@ -43,6 +44,7 @@ from sluice.ir.scope import (
     CREATED,
     INSTANCE_NUMBER,
     PAYLOAD,
+    REFUSED,
     SDU,
     SIDE,
     STATE,
@@ -55,6 +57,7 @@ from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError, DescriptionWarning
 from sluice.lang.expression import NUMBER, Below, Expression, FieldValue
 from sluice.lang.expression import Taken as TakenExpression
+from sluice.lang.native import NativeCall
 
 RESTARTED = Reg("local.restarted", 1)
 PASSED = Reg("local.passed", 1)
@@ -388,11 +391,15 @@ class _MainBuilder:
                     out.block(no)
                     emit(part.otherwise)
                     out.block(after)
+            elif isinstance(part, NativeCall):
+                call_native(self.layer, out, self.scope, part, first_reason(self.layer, part.function))
             else:
                 assert isinstance(part, Expression)
                 with out.at(part.where):
                     out.assign(SDU, self.scope.bytes(part))
 
+        if refusals(self.layer):
+            out.assign(REFUSED, ZERO)
         if self.layer.prototype.sdu_choice is None:
             out.assign(SDU, PAYLOAD)
         else:
@@ -405,6 +412,8 @@ class _MainBuilder:
         if not layer.context.above:
             return
         done = out.name("layers above done")
+        if refusals(layer):
+            out.unless(Binary("==", REFUSED, ZERO), "not refused", done)
         if layer.assembles:
             out.unless(ASSEMBLED, "something to pass on", done)
         fill_slots(layer, self.events, out)
@@ -472,6 +481,9 @@ class _MainBuilder:
     def _outcome(self, held: bool) -> None:
         """Every packet has one outcome."""
         layer, out = self.layer, self.out
+        for condition, reason in refusals(layer):
+            with out.when(condition, reason):
+                out.end("dropped:" + reason)
         if layer.context.above:
             with out.when(PASSED, "passed on"):
                 out.end("passed")

@@ -23,6 +23,7 @@ from sluice.lang.action import Action, Assign, Block
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.layout import Field
+from sluice.lang.native import NativeCall, native_calls
 from sluice.lang.prototype import Parser, Prototype
 from sluice.lang.stack import Layer
 from sluice.lang.where import Where
@@ -35,6 +36,8 @@ CREATED = Reg("local.created", 1)
 STATE = Reg("inst.state", 8)
 INSTANCE_NUMBER = Reg("inst.number", 64)
 """Which instance it is: from 1 in the order in which the box made them, 0 when it is not stored."""
+REFUSED = Reg("local.refused", 8)
+"""The number of the reason why the function that p.sdu calls refused the packet; 0 when it did not."""
 LAST = Const(MASK)
 
 PROPERTY_BITS = {
@@ -44,6 +47,7 @@ PROPERTY_BITS = {
     "to_passive": 1,
     "cur_state": 8,
     "created": 1,
+    "refused": 8,
 }
 
 
@@ -293,6 +297,14 @@ class Scope:
             return ZERO if expression.kind == lang.NUMBER else UNIT
         if name == "created":
             return CREATED
+        if name == "refused":
+            if not native_calls(self.prototype.sdu_choice):
+                raise DescriptionError(
+                    f"'refused' of {self.layer.title}, whose p.sdu calls no function in C",
+                    "set p.sdu to the call of one (see Native), or leave this out.",
+                    expression.where,
+                )
+            return REFUSED
         if name == "unit":
             return UNIT
         if name == "cursor":
@@ -367,6 +379,8 @@ def action_expressions(action: object) -> list[lang.Expression]:
             return [item for part in action.actions for item in action_expressions(part)]
         case Assign():
             return [action.expression]
+        case NativeCall():
+            return action.expressions()
         case Action():
             return []
         case lang.Expression():

@@ -39,6 +39,7 @@ BYTES = {
     ("Assemble", "target"),
     ("NextLayer", "sdu"),
     ("NextMessages", "sdu"),
+    ("CallNative", "sdu"),
 }
 EITHER = {
     ("Assign", "target"),
@@ -48,6 +49,7 @@ EITHER = {
     ("CreateInst", "key"),
     ("CreateInst", "reverse"),
     ("Call", "values"),
+    ("CallNative", "inputs"),
     ("RecallKey", "target"),
 }
 MARKS = {

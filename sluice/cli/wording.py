@@ -10,8 +10,9 @@ from typing import Any
 
 from sluice.lang import expression as lang
 from sluice.lang.action import Assemble, Assign, Block, Callback, SwapSides
+from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
-from sluice.lang.expression import Expression
+from sluice.lang.expression import Expression, Invert
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType, VarintField
 from sluice.lang.native import NativeCall
 from sluice.lang.prototype import Parser
@@ -127,6 +128,10 @@ def action_words(action: Any, own: Parser | None = None) -> str:
             return "Assemble()"
         case Callback():
             return f"Callback({action.data.__name__})"
+        case AddAlias():
+            values = ", ".join(words(value, own) for value in action.values)
+            to_sender = ", to_sender=True" if isinstance(action.side, Invert) else ""
+            return f"AddAlias({action.parser.prototype.name}, [{values}]{to_sender})"
         case SwapSides():
             return "swap_sides()"
         case NativeCall():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sluice.ir.expression import Reg
-from sluice.ir.scope import INSTANCE_NUMBER
+from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE
 
 C_WORDS = frozenset(
     """asm auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -40,9 +40,12 @@ def variable(register: Reg) -> str:
 
 def member(register: Reg) -> str:
     """The member of the instance's struct, or of the slots, that a register is."""
+    if register == INSTANCE_NUMBER:
+        return "number"
+    if register == INSTANCE_PLACE:
+        return "head.slot"
     space, _, rest = register.name.partition(".")
-    plain = space == "slot" or register == INSTANCE_NUMBER  # every instance has its number, asked or not
-    return identifier(rest if plain else register.name)
+    return identifier(rest if space == "slot" else register.name)
 
 
 def data_member(field: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from sluice.ir.build_above import AboveBuilder
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_native import own_modules
-from sluice.ir.build_slots import recall_slots
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Length, Reg
-from sluice.ir.graph import Graph
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Reg
+from sluice.ir.graph import INSTANCE_NUMBER, Graph
 from sluice.ir.instruction import (
     Branch,
     CloseMessages,
@@ -16,30 +16,23 @@ from sluice.ir.instruction import (
     EndNative,
     GiveUpSeq,
     Goto,
-    NextLayer,
-    NextMessages,
     Return,
-    TooDeep,
     WaitingSeq,
 )
 from sluice.ir.layer_state import (
-    ABOVE,
     ALL,
     ASSEMBLED,
     BUSY,
     CAUSE,
     CAUSE_NUMBER,
-    DROP_NUMBER,
     PROGRESS,
     REASON,
     REASON_NUMBER,
-    SDU_OFFSET,
     STORED,
     LayerState,
-    Step,
     has_assemble,
 )
-from sluice.ir.scope import INSTANCE_NUMBER, SDU, SIDE, UNIT
+from sluice.ir.scope import SIDE, UNIT
 
 
 def drain_graph(layer: LayerState) -> Graph:
@@ -71,7 +64,7 @@ def drain_graph(layer: LayerState) -> Graph:
                 if has_assemble(event.action):
                     for effect in layer.along.get(event.name, []):
                         events.event(effect)
-            _pass_on(layer, events, out)
+            AboveBuilder(layer, out, events).drained()
         out.block(hole)
         out.unless(Binary("|", ALL, Flip(gave_up, 1)), "go on", done)
         out.emit(GiveUpSeq(more, offset, length, cut, SIDE))
@@ -87,36 +80,6 @@ def drain_graph(layer: LayerState) -> Graph:
     return out.finish()
 
 
-def _pass_on(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
-    """Data that come without a packet go where data went last."""
-    if not layer.context.above:
-        return
-    recall_slots(layer, events, out)
-    was_busy = Reg("local.was_busy", 8)
-    if layer.context.loops:
-        out.assign(was_busy, BUSY)
-        out.assign(BUSY, ONE)
-    for number, step in enumerate(layer.context.above):
-        with out.when(Binary("==", ABOVE, Const(number + 1)), f"to {step.target}"):
-            pass_to(step, events)
-    if layer.context.loops:
-        out.assign(BUSY, was_busy)
-
-
-def pass_to(step: Step, events: EventBuilder) -> None:
-    """The SDU goes to a layer above, as it is or cut into messages."""
-    out = events.out
-    if events.layer.wanted("dropped"):
-        too_deep = Reg("local.too_deep", 1)
-        out.emit(TooDeep(too_deep))
-        with out.when(too_deep, "too deep"):
-            events.happens("dropped", {"length": Length(SDU), "reason": Const(DROP_NUMBER["too deep"])})
-    if step.messages:
-        out.emit(NextMessages(step.target, SDU, SIDE, SDU_OFFSET))
-    else:
-        out.emit(NextLayer(step.target, SDU))
-
-
 def end_graph(layer: LayerState) -> Graph:
     """The instance ends: what it holds is delivered, unless only the whole counts, and everybody is told.
 
@@ -130,7 +93,7 @@ def end_graph(layer: LayerState) -> Graph:
         events.clear_data()
         if layer.context.loops:
             out.assign(BUSY, ONE)
-        if layer.sequence is not None and not layer.sequence.whole:
+        if layer.drains:
             cause = Reg("local.cause", 8)
             out.assign(cause, Const(CAUSE_NUMBER["close"]))
             with out.when(Binary("==", REASON, Const(REASON_NUMBER["timeout"])), "by timeout"):
@@ -138,7 +101,7 @@ def end_graph(layer: LayerState) -> Graph:
             for side in range(layer.sides):
                 out.emit(Drain(PROGRESS, Const(side), cause, 1))
         for step in layer.context.above:
-            if step.messages:
+            if step.stream:
                 for side in range(layer.sides):
                     out.emit(CloseMessages(step.target, Const(side)))
         if layer.wanted("end"):

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 
-from sluice.ir.build_end import drain_graph, end_graph, pass_to
+from sluice.ir.build_above import PASSED, AboveBuilder
+from sluice.ir.build_end import drain_graph, end_graph
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_header import HeaderBuilder
 from sluice.ir.build_machine import MachineBuilder
 from sluice.ir.build_message import frame_graph, lost_graph
 from sluice.ir.build_native import call_native, first_reason, refusals
 from sluice.ir.build_sequence import SequenceBuilder, end_fresh
-from sluice.ir.build_slots import fill_slots, kept_fields
+from sluice.ir.build_slots import kept_fields
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg
 from sluice.ir.graph import Graph, InstanceLayout, KeyPart, LayerProgram, Rules, State
-from sluice.ir.instruction import Branch, CreateInst, Drain, EndInst, FreshInst, Goto, Lookup, SettleSeq, Touch
+from sluice.ir.instruction import (
+    Branch,
+    CreateInst,
+    Drain,
+    EndInst,
+    FindAlias,
+    FreshInst,
+    Goto,
+    Lookup,
+    SettleSeq,
+    Touch,
+)
 from sluice.ir.layer_state import (
-    ABOVE,
     ASSEMBLED,
     BUSY,
     CAUSE_NUMBER,
@@ -34,7 +44,6 @@ from sluice.ir.layer_state import (
     TIMEOUT,
     LayerContext,
     LayerState,
-    Step,
     all_of,
     initial,
     nothing,
@@ -42,7 +51,6 @@ from sluice.ir.layer_state import (
 )
 from sluice.ir.scope import (
     CREATED,
-    INSTANCE_NUMBER,
     PAYLOAD,
     REFUSED,
     SDU,
@@ -60,7 +68,6 @@ from sluice.lang.expression import Taken as TakenExpression
 from sluice.lang.native import NativeCall
 
 RESTARTED = Reg("local.restarted", 1)
-PASSED = Reg("local.passed", 1)
 
 
 def build_layer(context: LayerContext) -> LayerProgram:
@@ -68,9 +75,8 @@ def build_layer(context: LayerContext) -> LayerProgram:
     layer = LayerState(context)
     check(layer)
     main = _MainBuilder(layer).build()
-    drain = drain_graph(layer) if layer.sequence is not None and not layer.sequence.whole else None
+    drain = drain_graph(layer) if layer.drains else None
     end = end_graph(layer) if layer.has_instance else None
-    graphs = [graph for graph in (main, drain, end) if graph is not None]
     framing = layer.prototype.framing
     states: tuple[State, ...] = ()
     if layer.machine is not None:
@@ -85,7 +91,9 @@ def build_layer(context: LayerContext) -> LayerProgram:
         frame=frame_graph(layer) if framing is not None else None,
         lost=lost_graph(layer) if framing is not None else None,
         resyncs=framing is not None and framing.resync is not None,
-        instance=_instance_layout(layer, numbered=any(INSTANCE_NUMBER.name in graph.registers() for graph in graphs)),
+        of_streams=context.of_streams,
+        of_packets=context.of_packets,
+        instance=_instance_layout(layer),
         rules=_rules(layer),
         states=states,
         timeouts=tuple(layer.timeouts),
@@ -171,7 +179,7 @@ def _meta_width(layer: LayerState) -> int:
     return found.bits if isinstance(found, Reg) else 64
 
 
-def _instance_layout(layer: LayerState, numbered: bool) -> InstanceLayout | None:
+def _instance_layout(layer: LayerState) -> InstanceLayout | None:
     p, context = layer.prototype, layer.context
     if p.keys is None:
         return None
@@ -179,12 +187,9 @@ def _instance_layout(layer: LayerState, numbered: bool) -> InstanceLayout | None
     if layer.machine is not None:
         start = next(number for number, state in enumerate(layer.machine.states()) if state.start)
         fields.append((STATE, start))
-    if numbered:
-        fields.append((INSTANCE_NUMBER, 0))
     if len(layer.timeouts) > 1:
         fields.append((TIMEOUT, 0))
-    if layer.sequence is not None and context.above:
-        fields.append((ABOVE, 0))
+    fields += [(above, 0) for above in layer.above]
     if context.shared:
         fields.append((HOME, context.home))
     if context.loops:
@@ -198,18 +203,20 @@ def _instance_layout(layer: LayerState, numbered: bool) -> InstanceLayout | None
         bits = layer.scope.bits(expression)
         other = ""
         if len(p.keys) == 2:
-            other = _key_name(p.keys[1][number])
+            other = key_name(p.keys[1][number])
             if layer.scope.bits(p.keys[1][number]) != bits:
                 raise DescriptionError(
                     "the two lists of a selector differ in the width of a field",
                     "pair source with destination.",
                     expression.where,
                 )
-        parts.append(KeyPart(_key_name(expression), bits, other))
-    return InstanceLayout(context.table, tuple(parts), p.oriented, True, tuple(fields), layer.sides)
+        parts.append(KeyPart(key_name(expression), bits, other))
+    aliases, alias = context.aliases.get(p, ("", ()))
+    return InstanceLayout(context.table, tuple(parts), p.oriented, True, tuple(fields), layer.sides, aliases, alias)
 
 
-def _key_name(expression: Expression) -> str:
+def key_name(expression: Expression) -> str:
+    """What a part of a key is called: as the field or the offer that it is."""
     if isinstance(expression, FieldValue):
         return expression.field.name
     return expression.name if isinstance(expression, Below) else "key"
@@ -226,10 +233,11 @@ class _MainBuilder:
         self.scope: Scope = layer.scope
         self.out = GraphBuilder(layer.context.name, (UNIT, SIDE) if self._side_of_stream else (UNIT,))
         self.events = EventBuilder(layer, self.out, self.scope)
+        self.above = AboveBuilder(layer, self.out, self.events)
 
     @property
     def _side_of_stream(self) -> bool:
-        """Whether the sender is that of the stream that the messages are cut from: no instance tells another."""
+        """Whether the sender is that of what the messages are cut from: no instance tells another."""
         return self.layer.prototype.framing is not None and not self.layer.has_instance
 
     def build(self) -> Graph:
@@ -246,7 +254,7 @@ class _MainBuilder:
             if not self._side_of_stream:
                 out.assign(SIDE, ZERO)
             out.assign(ASSEMBLED, ZERO)
-            if any(step.messages for step in layer.context.above):
+            if any(step.stream for step in layer.context.above):
                 out.assign(SDU_OFFSET, ZERO)
             self.events.clear_data()
             if layer.has_instance:
@@ -255,7 +263,7 @@ class _MainBuilder:
                 self._prepare()
             self._default_sdu()
             if layer.sequence is not None:
-                SequenceBuilder(layer, out, self.events).build()
+                SequenceBuilder(layer, out, self.events, self.above).build()
             else:
                 out.assign(IN_ORDER, ONE)
             if layer.has_instance or layer.event_conditions():
@@ -267,7 +275,7 @@ class _MainBuilder:
                     self.events.happens("packet", {"length": length})
             for event in layer.standing:
                 self.events.event(event)
-            self._layers_above()
+            self.above.packet()
             self._leave()
         return out.finish()
 
@@ -345,7 +353,19 @@ class _MainBuilder:
         found, expired = Reg("local.found", 1), Reg("local.expired", 1)
         known, gone = out.name("known instance"), out.name("expired instance")
         out.emit(Lookup(found, expired, SIDE, key, reverse))
-        out.emit(Branch(found, known, create))
+        alias = self.layer.prototype.alias_key
+        if alias is None:
+            out.emit(Branch(found, known, create))
+        else:
+            unknown = out.name("unknown by its key")
+            out.emit(Branch(found, known, unknown))
+            out.block(unknown)
+            condition = self.layer.prototype.alias_condition
+            with out.at(alias[0].where):
+                if condition is not None:
+                    out.unless(self.scope.number(condition), "has an alias", create)
+                out.emit(FindAlias(found, expired, SIDE, tuple(self.scope.resolve(item) for item in alias)))
+                out.emit(Branch(found, known, create))
         out.block(known)
         if self.layer.context.loops:
             # A tunnel within itself: the packet that this one came out of is still using the instance.
@@ -373,8 +393,8 @@ class _MainBuilder:
         out, home = self.out, Const(self.layer.context.home)
         with out.when(Binary("!=", HOME, home), "from another layer"):
             out.assign(HOME, home)
-            if self.layer.sequence is not None and self.layer.context.above:
-                out.assign(ABOVE, ZERO)
+            for above in self.layer.above:
+                out.assign(above, ZERO)
 
     def _default_sdu(self) -> None:
         """What goes up where no sequence assembles: the payload, or what p.sdu says."""
@@ -404,51 +424,6 @@ class _MainBuilder:
             out.assign(SDU, PAYLOAD)
         else:
             emit(self.layer.prototype.sdu_choice)
-
-    def _layers_above(self) -> None:
-        """Step 7: the layer above whose predicate holds first."""
-        layer, out = self.layer, self.out
-        out.assign(PASSED, ZERO)
-        if not layer.context.above:
-            return
-        done = out.name("layers above done")
-        if refusals(layer):
-            out.unless(Binary("==", REFUSED, ZERO), "not refused", done)
-        if layer.assembles:
-            out.unless(ASSEMBLED, "something to pass on", done)
-        fill_slots(layer, self.events, out)
-        for number, step in enumerate(layer.context.above):
-            assert step.branch.condition is not None
-            with out.at(step.branch.where):
-                self._when(
-                    self.scope.number(step.branch.condition),
-                    f"to {step.target}",
-                    self._step(number, step, done),
-                )
-        out.block(done)
-
-    def _step(self, number: int, step: Step, done: str) -> Callable[[], None]:
-        def emit() -> None:
-            layer, out = self.layer, self.out
-            if layer.sequence is not None:
-                out.assign(ABOVE, Const(number + 1))
-            if layer.context.loops and layer.has_instance:
-                out.assign(BUSY, ONE)
-            pass_to(step, self.events)
-            if layer.context.loops and layer.has_instance:
-                out.assign(BUSY, ZERO)
-            out.assign(PASSED, ONE)
-            out.emit(Goto(done))
-
-        return emit
-
-    def _when(self, condition: Expr, wish: str, emit: Callable[[], None]) -> None:
-        if isinstance(condition, Const) and condition.value:
-            self.out.block(self.out.name(wish))
-            emit()
-        else:
-            with self.out.when(condition, wish):
-                emit()
 
     def _leave(self) -> None:
         """An accept state destroys the instance; what is left of the packet is kept; it is counted."""

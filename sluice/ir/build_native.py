@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, is_bytes
-from sluice.ir.graph import NativeModule, NativeShape
+from sluice.ir.graph import INSTANCE_NUMBER, NativeModule, NativeShape
 from sluice.ir.instruction import CallNative, Count
 from sluice.ir.layer_state import LayerState
-from sluice.ir.scope import INSTANCE_NUMBER, REFUSED, SDU, Scope
+from sluice.ir.scope import REFUSED, SDU, Scope
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.native import Native, NativeCall, NativeFunction

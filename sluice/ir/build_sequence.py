@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sluice.ir.build_above import AboveBuilder
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg
@@ -53,13 +54,14 @@ def end_fresh(layer: LayerState, out: GraphBuilder) -> None:
 class SequenceBuilder:
     """Emits the sequence step of one layer."""
 
-    def __init__(self, layer: LayerState, out: GraphBuilder, events: EventBuilder) -> None:
+    def __init__(self, layer: LayerState, out: GraphBuilder, events: EventBuilder, above: AboveBuilder) -> None:
         assert layer.sequence is not None
         self.layer = layer
         self.sequence: Sequence = layer.sequence
         self.scope = layer.scope
         self.out = out
         self.events = events
+        self.above = above
 
     def build(self) -> None:
         """The whole step; leaves INSERTED, POSITION, IN_ORDER and, where conditions ask for v, a record."""
@@ -183,6 +185,7 @@ class SequenceBuilder:
         out.block(look)
         out.emit(CutSeq(cut, SIDE))
         with out.when(cut, "give up cut bytes", after):
+            self.above.cut_packet()
             out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["snaplen"]), 0))
             out.emit(Goto(look))
         out.block(after)

@@ -278,6 +278,35 @@ class Lookup(Instruction):
     reverse: tuple[Expr, ...] = read()
 
 
+@effects(reads=(R.TABLE, R.TIMER), writes=(R.INSTANCE,))
+class FindAlias(Instruction):
+    """Find the instance that AddAlias gave `key` to, if it is still there; make it the current one.
+
+    `found`, `expired` and `side` are as of a Lookup.
+    """
+
+    found: Reg = write()
+    expired: Reg = write()
+    side: Reg = write()
+    key: tuple[Expr, ...] = read()
+
+
+@effects(writes=(R.TABLE,))
+class AddAlias(Instruction):
+    """The instance with `number` at `place` of its table has `key` as a further key in the table `aliases`.
+
+    `side`: of packets that are found so. Another instance that had the key has it no longer. `evicted`: the oldest
+    further key had to make room for this one. Nothing happens for `number` 0, an instance that is not stored.
+    """
+
+    evicted: Reg = write()
+    aliases: str
+    number: Expr = read()
+    place: Expr = read()
+    side: Expr = read()
+    key: tuple[Expr, ...] = read()
+
+
 @effects(reads=(R.TABLE,), runs=True, keeps_slots=True)
 class CreateInst(Instruction):
     """Create an instance under `key`; its fields start from their init.
@@ -548,6 +577,15 @@ class NextMessages(NextLayer):
 
     side: Expr = read()
     offset: Expr = read()
+
+
+@effects(reads=(R.CONTEXT,), runs=True)
+class CutMessages(NextLayer):
+    """Cut `sdu` into messages, one behind the other, and run the graph of `layer` on each; of what is left and makes
+    none its `lost` graph hears. `side` is that of the packet.
+    """
+
+    side: Expr = read()
 
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)

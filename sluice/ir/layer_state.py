@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, Slice, width
-from sluice.ir.graph import EventShape, NativeShape
+from sluice.ir.graph import EventShape, KeyPart, NativeShape
 from sluice.ir.scope import STATE, UNIT, Scope, nested
 from sluice.lang.action import Assemble, Block, Callback
 from sluice.lang.choice import Choice
@@ -13,6 +13,7 @@ from sluice.lang.errors import DescriptionError
 from sluice.lang.events import BUILT_IN, DROP_REASONS, END_REASONS, GAP_CAUSES, Event, event_order
 from sluice.lang.expression import NUMBER, Expression, FieldValue, Number
 from sluice.lang.native import NativeFunction, native_calls
+from sluice.lang.prototype import Prototype
 from sluice.lang.psm import Transition
 from sluice.lang.stack import Branch as StackBranch
 
@@ -32,8 +33,6 @@ STORED = Reg("local.stored", 1)
 
 TIMEOUT = Reg("inst.timeout", 8)
 """Number of the timeout that the last transition left the instance with."""
-ABOVE = Reg("inst.above", 8)
-"""1 + number of the step by which data last went up: data that come without a packet go the same way; 0 none yet."""
 HOME = Reg("inst.home", 8)
 """Which of the layers that share the table used the instance last."""
 BUSY = Reg("inst.busy", 8)
@@ -48,12 +47,13 @@ CAUSE_NUMBER = {name: number for number, name in enumerate(GAP_CAUSES)}
 class Step:
     """A step to a layer above: the user's line, and the layer program that it leads to.
 
-    `messages`: that layer takes messages from the stream.
+    `messages`: that layer takes messages, from the stream if there is one (`stream`), else from the packet.
     """
 
     branch: StackBranch
     target: str
     messages: bool = False
+    stream: bool = False
 
 
 @dataclass
@@ -62,9 +62,11 @@ class LayerContext:
 
     hooks: events that somebody listens to. above: steps on. exports: slots to fill for layers above with values of
     this one. offers: slots for what it offers. asked: slots, its own or of layers below, that layers above read.
-    options: checks that the user asked for. table: its table's name;
+    options: checks that the user asked for. aliases: of prototypes, the name of their table of further keys and what
+    these are made of. table: its table's name;
     shared: whether other layers use it too; loops: whether a layer above may come to the same table again.
     native_shapes: of the functions in C that layers built so far call.
+    of_streams, of_packets: what layers below cut into messages for it, where it takes such.
     """
 
     name: str
@@ -76,10 +78,13 @@ class LayerContext:
     asked: list[Reg]
     options: frozenset[str]
     native_shapes: dict[NativeFunction, NativeShape]
+    aliases: dict[Prototype, tuple[str, tuple[KeyPart, ...]]]
     table: str
     home: int
     shared: bool
     loops: bool
+    of_streams: bool
+    of_packets: bool
 
 
 @dataclass
@@ -111,6 +116,21 @@ class LayerState:
     def sides(self) -> int:
         """How many sequences an instance has."""
         return 0 if self.sequence is None else (2 if self.prototype.oriented else 1)
+
+    @property
+    def drains(self) -> bool:
+        """Whether bytes may be delivered without their packet."""
+        return self.sequence is not None and not self.sequence.whole
+
+    @property
+    def above(self) -> list[Reg]:
+        """For each side 1 + number of the step by which its bytes last went up, 0 when by none: those that come
+        without a packet go the same way. None where no bytes do.
+        """
+        if not self.drains or not self.context.above:
+            return []
+        names = ["inst.above"] if self.sides == 1 else [f"inst.above.{side}" for side in range(self.sides)]
+        return [Reg(name, 8) for name in names]
 
     @property
     def keeps_fresh(self) -> bool:

@@ -18,8 +18,10 @@ from sluice.ir.expression import (
     is_bytes,
     width,
 )
+from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE
 from sluice.lang import expression as lang
 from sluice.lang.action import Action, Assign, Block
+from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.layout import Field
@@ -34,8 +36,6 @@ SDU = Reg("local.sdu", 0)
 SIDE = Reg("local.side", 1)
 CREATED = Reg("local.created", 1)
 STATE = Reg("inst.state", 8)
-INSTANCE_NUMBER = Reg("inst.number", 64)
-"""Which instance it is: from 1 in the order in which the box made them, 0 when it is not stored."""
 REFUSED = Reg("local.refused", 8)
 """The number of the reason why the function that p.sdu calls refused the packet; 0 when it did not."""
 LAST = Const(MASK)
@@ -48,6 +48,7 @@ PROPERTY_BITS = {
     "cur_state": 8,
     "created": 1,
     "refused": 8,
+    "place": 32,
 }
 
 
@@ -291,6 +292,8 @@ class Scope:
             return STATE
         if name == "instance":
             return INSTANCE_NUMBER
+        if name == "place":
+            return INSTANCE_PLACE
         if name == "sdu":
             return SDU
         if not self.packet:
@@ -379,7 +382,7 @@ def action_expressions(action: object) -> list[lang.Expression]:
             return [item for part in action.actions for item in action_expressions(part)]
         case Assign():
             return [action.expression]
-        case NativeCall():
+        case NativeCall() | AddAlias():
             return action.expressions()
         case Action():
             return []

@@ -4,6 +4,7 @@ from sluice.lang import *
 """
 
 from sluice.lang.action import Assemble, Assign, Block, Callback, swap_sides
+from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Else, If
 from sluice.lang.errors import DescriptionError, DescriptionWarning
 from sluice.lang.expression import Expression, internet_checksum, one_of
@@ -17,6 +18,7 @@ from sluice.lang.stack import Stack
 
 __all__ = [
     "PSM",
+    "AddAlias",
     "AnyUntil",
     "Assemble",
     "Assign",

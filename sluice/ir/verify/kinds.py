@@ -40,12 +40,15 @@ BYTES = {
     ("NextLayer", "sdu"),
     ("NextMessages", "sdu"),
     ("CallNative", "sdu"),
+    ("CutMessages", "sdu"),
 }
 EITHER = {
     ("Assign", "target"),
     ("Assign", "value"),
     ("Lookup", "key"),
     ("Lookup", "reverse"),
+    ("FindAlias", "key"),
+    ("AddAlias", "key"),
     ("CreateInst", "key"),
     ("CreateInst", "reverse"),
     ("Call", "values"),

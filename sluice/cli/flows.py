@@ -24,11 +24,11 @@ from sluice.cli.common import (
     outcome_json,
     run_file,
     settings_of,
+    stack_of,
     summary,
 )
 from sluice.engine.box import Outcome
 from sluice.engine.functions import find_functions
-from sluice.stacks.find import find_stack
 
 NOTES = {
     "flows out of order": "rows stand behind those of flows that began later, so that no more had to wait in memory;"
@@ -68,11 +68,11 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
-    stack = find_stack(options.stack)
+    stack = stack_of(options.stack, options)
     check_input(options.file)
     if options.out:
         check_output(options.out, options.file)
-    given = {"rows": options.rows, "holes": options.holes, "out": options.out}
+    given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": options.out}
     said = ",".join(f"{name}={value}" for name, value in given.items() if value)
     wanted = find_functions([f"flow_log:{said}"])
     compiled = compile_for(stack, wanted, options)

@@ -13,7 +13,7 @@ from sluice.ir.build_native import native_modules
 from sluice.ir.expression import Reg
 from sluice.ir.graph import KeyPart, LayerProgram, NativeShape, Program
 from sluice.ir.layer_state import LayerContext, Step
-from sluice.ir.scope import Offer, Scope, action_expressions, external_owner, external_slot, nested
+from sluice.ir.scope import Offer, Scope, action_expressions, external_owner, external_slot, gathered, nested
 from sluice.lang.check import check
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
@@ -70,6 +70,7 @@ class _StackBuilder:
         check(stack)
         self._check_reachable()
         self._check_owners()
+        self.slots = {slot.name: slot for slot in map(gathered, stack.joined)}
         roots: list[tuple[int | None, str]] = []
         for layer in stack.roots():
             variant = self._variant(layer, {})
@@ -225,6 +226,7 @@ class _StackBuilder:
             asked=self._asked(variant),
             options=self.options,
             native_shapes=self.native_shapes,
+            joined=self.stack.joined,
             aliases=self.aliases,
             table=table,
             home=number,
@@ -269,7 +271,7 @@ class _StackBuilder:
 
     def _read(self, variant: Variant) -> list[Reg]:
         """Slots of layers below that a variant reads."""
-        found: list[Reg] = []
+        found = [gathered(name) for name in self.stack.joined if variant.layer.prototype.keys is not None]
         for item in self.expressions[variant.layer.name]:
             owner = external_owner(item, variant.layer)
             if owner is not None:
@@ -282,6 +284,8 @@ class _StackBuilder:
         """Whether a variant leaves another value in a slot."""
         layer = variant.layer
         scope = Scope(layer, variant.offers)
+        if any(slot == gathered(name) for name in self.stack.joined if name in layer.prototype.offers):
+            return True
         if any(slot == self._offer_slot(name, scope.bits(item)) for name, item in layer.prototype.offers.items()):
             return True
         return any(slot == known for known, _ in self._exports(layer))

@@ -1,8 +1,8 @@
 """GRE: version 0 (RFC 2784, RFC 2890), and version 1, which carries PPP for PPTP (RFC 2637).
 
 `protocol` is an EtherType: 0x6558 Ethernet, 0x880b PPP, 0x88be and 0x22eb ERSPAN. Of version 1 the payload ends where
-its length says; a packet without a sequence number is an acknowledgement, and carries nothing. Limits: source routes
-(RFC 1701) are refused; checksums are not checked.
+its length says; a packet without a sequence number is an acknowledgement, and carries nothing. Offers tunnel: the
+key of version 0, the call of version 1. Limits: source routes (RFC 1701) are refused; checksums are not checked.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout
@@ -55,5 +55,6 @@ def gre_parser() -> Connectionless:
     gre.header += If(gre_hdr.A & pptp) >> gre_acknowledgement
     gre.require(gre.header.version <= PPTP, "version")
     gre.require(gre.header.R == 0, "source route")
+    gre.offer(tunnel=gre.header.key | gre.header.call)
     gre.sdu = If(gre.header.version == PPTP) >> gre.payload[: gre.header.payload_length] >> Else() >> gre.payload
     return gre

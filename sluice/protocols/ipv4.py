@@ -1,7 +1,8 @@
 """IPv4: RFC 791, with options (as bytes) and reassembly of fragments.
 
 Total length 0 (segmentation offload) means all that is there, a length beyond the frame is cut to the frame.
-Only fragments have instances; a datagram goes up when it is complete. Of overlapping fragments the first to
+Only fragments have instances; a datagram goes up when it is complete. Fragments that came by other layers (the same
+datagram inside and outside of a tunnel) are another datagram's. Of overlapping fragments the first to
 come wins; the first one without more_frag says where the datagram ends. An incomplete datagram is given up 30
 s after its last fragment. Limits: a datagram of at most 128 KiB; options are not parsed; the header checksum
 is checked with option `checksums` only. Offers src, dst, protocol.
@@ -68,7 +69,7 @@ def ipv4_parser() -> Connectionless:
     ip.offer(src=ip.header.src, dst=ip.header.dst, protocol=ip.header.protocol)
 
     fragment = (ip.header.more_frag == 1) | (ip.header.offset != 0)
-    ip.selector = If(fragment) >> [ip.header.src, ip.header.dst, ip.header.protocol, ip.header.id]
+    ip.selector = If(fragment) >> [ip.header.src, ip.header.dst, ip.header.protocol, ip.header.id, ip.way]
     ip.timeout = 30
 
     ip.temp = ipv4_temp

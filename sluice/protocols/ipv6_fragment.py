@@ -52,7 +52,7 @@ def ipv6_fragment_parser() -> Connectionless:
     frag.header = ipv6_fragment_hdr
 
     fragment = (frag.header.more_frag == 1) | (frag.header.offset != 0)
-    frag.selector = If(fragment) >> [frag.below.src, frag.below.dst, frag.header.id]
+    frag.selector = If(fragment) >> [frag.below.src, frag.below.dst, frag.header.id, frag.way]
     frag.timeout = 60
 
     frag.temp = ipv6_fragment_temp

@@ -118,3 +118,23 @@ def test_a_wrong_input_leaves_the_output_alone(mistake: Command, tmp_path: Path)
     out.write_text("precious")
     mistake("flows", "-r", tmp_path / "no.pcap", "-o", out)
     assert out.read_text() == "precious"
+
+
+TEIDS = Path(__file__).parents[1] / "corpus" / "AlexeyVasilev_PcapFlowLab__21_gtpu_same_inner_tuple_different_teid.pcap"
+
+
+def test_tunnels_tell_flows_apart_when_asked(sluice: Command) -> None:
+    """Two GTP tunnels carry the same ends."""
+    command = ("flows", "-r", TEIDS, "--stack", "everything")
+    plain = [row for row in rows(sluice(*command).out) if row["proto"] == "tcp"]
+    apart = [row for row in rows(sluice(*command, "--key", "vlan,tunnel").out) if row["proto"] == "tcp"]
+    assert [row["src_pkts"] for row in plain] == [2] and "tunnel" not in plain[0]
+    assert [(row["src_pkts"], row["vlan"]) for row in apart] == [(1, 0), (1, 0)]
+    assert len({row["tunnel"] for row in apart}) == 2
+
+
+def test_a_key_that_nobody_offers(sluice: Command) -> None:
+    done = sluice("flows", "-r", CAPTURE, "--stack", "everything", "--key", "tunel")
+    assert done.status == 2
+    assert "--key tunel: no layer of the stack offers 'tunel'; did you mean 'tunnel'?" in done.err
+    assert sluice("flows", "-r", CAPTURE, "--key", "vlan,").status == 2

@@ -48,10 +48,6 @@ LEFT_OUT = {
 TOO_DEEP = {("tcp_ip", "the-tcpdump-group_libpcap__ipv6_ext_headers.pcap", 0): "91 headers, the stack's bound is 16"}
 """UDP flows (stack, file, index) that the stack has the layers for, and gives up on, counted."""
 
-ONE_FRAGMENT_TWICE = {("everything", "open5gs_open5gs__ipsec_reg.pcapng")}
-"""Captures in which a fragment is seen within a tunnel and beside it: the stack takes both for one datagram's, the
-truth keeps datagrams of different paths apart."""
-
 FIN_FIRST = "data at the FIN's own number: truth.py takes the byte, the stack the FIN, which was there first"
 FIN_IN_GAP = "a FIN in a gap: its number is no missing byte to the stack, and one to truth.py"
 
@@ -230,8 +226,6 @@ def test_udp(stack: str, name: str) -> None:
             assert flows_of(stack, name).outcome.counters["box"]["too deep"]
             continue
         assert row is not None, f"{flow['a']} {flow['b']} is missing"
-        if (stack, name) in ONE_FRAGMENT_TWICE and len(flow["paths"]) > 1:
-            continue
         for side, way in sides(flow, row):
             assert row[f"{side}_pkts"] == way["packets"]
             assert row[f"{side}_payload"] == way["payload_bytes"]
@@ -251,9 +245,6 @@ def test_datagrams(stack: str, name: str) -> None:
     with Box(datagram_stack(stack), Settings(timeouts=False, seed=1), [look]) as box:
         counters = box.run(path).counters
     entries = truth()[name]["reassembled"]
-    if (stack, name) in ONE_FRAGMENT_TWICE:
-        assert sorted(found) != sorted((entry["frame"], entry["sha256"]) for entry in entries)
-        return
     inside = [entry for entry in entries if not set(entry["path"].split(":")) & LEFT_OUT[stack].keys()]
     assert sorted(found) == sorted((entry["frame"], entry["sha256"]) for entry in inside)
     done = Counter({4: counters["ipv4"]["ended:accept"], 6: counters["frag"]["ended:accept"]})

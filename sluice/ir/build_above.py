@@ -175,12 +175,13 @@ class AboveBuilder:
         if len(kept) == 1:
             out.assign(kept[0], above)
             return
-        with out.when(Binary("==", SIDE, ZERO), "active side's", other := out.name("passive side's")):
+        passive, known = out.name("passive side's"), out.name("way known")
+        with out.when(Binary("==", SIDE, ZERO), "active side's", passive):
             out.assign(kept[0], above)
-            out.emit(Goto(after := out.name("way known")))
-        out.block(other)
+            out.emit(Goto(known))
+        out.block(passive)
         out.assign(kept[1], above)
-        out.block(after)
+        out.block(known)
 
     def _recall(self) -> Reg:
         kept, out = self.layer.above, self.out

@@ -154,7 +154,7 @@ class EventShape:
     name: str
     fields: tuple[tuple[str, int], ...]
     callback: str
-    where: str = ""
+    where: str = field(default="", compare=False)
 
 
 BYTES = tuple(f"bytes:{end}" for end in ("in", "delivered", "known already", "no memory", "discarded", "given up"))

@@ -2,8 +2,8 @@
 
 A row for each connection or bidirectional flow, in order of first packet: who, how many packets and bytes,
 length and SHA-256 of each side's stream, gaps, the last state and how it ended (docs/commands.md has every
-key). On files nothing times out unless --idle is given. Without -o the rows go to standard output, and what
-is asked of the summary (--summary, --json) to standard error.
+key), inside tunnels too. On files nothing times out unless --idle is given. Without -o the rows go to standard
+output, and what is asked of the summary (--summary, --json) to standard error.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from sluice.cli.common import (
 )
 from sluice.engine.box import Outcome
 from sluice.engine.functions import find_functions
+from sluice.stacks.find import DEFAULT
 
 NOTES = {
     "flows out of order": "rows stand behind those of flows that began later, so that no more had to wait in memory;"
@@ -42,7 +43,9 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = add_command(commands, "flows", __doc__, action)
     parser.add_argument("-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)")
-    parser.add_argument("--stack", default="tcp_ip", metavar="STACK", help="a name, or a Python file (default tcp_ip)")
+    parser.add_argument(
+        "--stack", default=DEFAULT, metavar="STACK", help=f"a name, or a Python file (default {DEFAULT})"
+    )
     parser.add_argument(
         "-o", metavar="OUT.jsonl", dest="out", help="where to write the rows (default: standard output)"
     )

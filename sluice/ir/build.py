@@ -12,12 +12,12 @@ from sluice.ir.build_layer import build_layer, key_name
 from sluice.ir.build_native import native_modules
 from sluice.ir.expression import Reg
 from sluice.ir.graph import KeyPart, LayerProgram, NativeShape, Program
-from sluice.ir.layer_state import LayerContext, Step
+from sluice.ir.layer_state import LayerContext, Step, callbacks
 from sluice.ir.scope import Offer, Scope, action_expressions, external_owner, external_slot, gathered, nested
 from sluice.lang.check import check
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
-from sluice.lang.expression import BYTES, Below, Expression
+from sluice.lang.expression import BYTES, NUMBER, Below, Expression
 from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
 from sluice.lang.native import NativeFunction
 from sluice.lang.prototype import Parser, Prototype
@@ -71,6 +71,7 @@ class _StackBuilder:
         self._check_reachable()
         self._check_owners()
         self.slots = {slot.name: slot for slot in map(gathered, stack.joined)}
+        self._check_data()
         roots: list[tuple[int | None, str]] = []
         for layer in stack.roots():
             variant = self._variant(layer, {})
@@ -152,6 +153,22 @@ class _StackBuilder:
                     "a layer may ask itself and those below; build its parser with the layer that lies below it.",
                     item.where,
                 )
+
+    def _check_data(self) -> None:
+        """Functions know the data of callbacks by the layout's name: one name has the same fields everywhere."""
+        known: dict[str, tuple[Layer, list[tuple[str, int]]]] = {}
+        for layer in self.stack.layers.values():
+            for event in layer.prototype.events.defined.values():
+                for data in (callback.data for callback in callbacks(event.action)):
+                    fields = [(item.name, item.width if item.kind == NUMBER else 0) for item in data.fields.values()]
+                    other, same = known.setdefault(data.__name__, (layer, fields))
+                    if fields != same:
+                        raise DescriptionError(
+                            f"layers '{other.name}' and '{layer.name}' call back with different layouts that are both"
+                            f" called '{data.__name__}'",
+                            "give one another name.",
+                            data.where,
+                        )
 
     def _reached(self, without: Parser | None = None, start: Parser | None = None) -> set[str]:
         """Names of the layers that packets come to, if they do not pass a parser, or after they passed one."""

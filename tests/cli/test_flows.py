@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import FIRST, Command
+from tests.support.corpus import OWN
 
 CAPTURE = FIRST / "capture.pcap"
 
@@ -79,6 +80,15 @@ def test_a_stack_without_flows(sluice: Command, tmp_path: Path) -> None:
 def test_another_stack(sluice: Command) -> None:
     found = rows(sluice("flows", "--stack", FIRST / "hello.py", "-r", CAPTURE).out)
     assert {row["layers"] for row in found} == {"eth/ip/udp"}
+
+
+def test_flows_in_tunnels_are_listed_unless_another_stack_is_asked_for(sluice: Command) -> None:
+    """The stack is everything that there is, by default."""
+    capture = OWN / "gen__tun_vxlan.pcap"
+    ways = {row["layers"] for row in rows(sluice("flows", "-r", capture).out)}
+    assert "eth/ipv4/udp/vxlan/eth/ipv4/tcp" in ways
+    ways = {row["layers"] for row in rows(sluice("flows", "--stack", "tcp_ip", "-r", capture).out)}
+    assert "eth/ipv4/udp" in ways and not any("vxlan" in str(way) for way in ways)
 
 
 def test_nothing_times_out_unless_asked(sluice: Command) -> None:

@@ -18,7 +18,7 @@ tools:
 
 # Sanitizers where they can be had; the tests that need them say so where they cannot.
 test:
-	@scripts/setup.sh --sanitizers=try
+	@scripts/setup.sh --sanitizers=try --tshark
 	$(PY) -m pytest -n 2
 
 lint: tools

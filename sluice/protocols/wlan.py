@@ -31,11 +31,11 @@ class wlan_control(layout):
 
 
 class wlan_addresses(layout):
-    duration = Bit(16)
+    duration = UInt(16, order="little")
     address1 = Bit(48)
     address2 = Bit(48)
     address3 = Bit(48)
-    sequence = Bit(16)
+    sequence = UInt(16, order="little")  # times 16, and the number of the fragment
 
 
 class wlan_address4(layout):

@@ -10,9 +10,10 @@ from typing import Any
 
 from sluice.lang import expression as lang
 from sluice.lang.action import Assemble, Assign, Block, Callback, SwapSides
+from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
-from sluice.lang.expression import Expression
-from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType
+from sluice.lang.expression import Expression, Invert
+from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType, VarintField
 from sluice.lang.prototype import Parser
 from sluice.lang.where import Where
 
@@ -126,6 +127,10 @@ def action_words(action: Any, own: Parser | None = None) -> str:
             return "Assemble()"
         case Callback():
             return f"Callback({action.data.__name__})"
+        case AddAlias():
+            values = ", ".join(words(value, own) for value in action.values)
+            to_sender = ", to_sender=True" if isinstance(action.side, Invert) else ""
+            return f"AddAlias({action.parser.prototype.name}, [{values}]{to_sender})"
         case SwapSides():
             return "swap_sides()"
         case Expression():
@@ -162,7 +167,8 @@ def header_words(part: Any, own: Parser | None = None) -> list[str]:
 
 def field_words(field: Field, own: Parser | None = None) -> str:
     """A field: its name and bits, and what is special about it."""
-    text = f"{field.name} {field.bits if isinstance(field.bits, int) else f'({words(field.bits, own)})'}"
+    size = str(field.bits) if isinstance(field.bits, int) else f"({words(field.bits, own)})"
+    text = f"{field.name} {'varint' if isinstance(field, VarintField) else size}"
     if field.const is not None:
         text += f" ={field.const}"
     if field.order == "little":

@@ -33,6 +33,11 @@ def load_bytes(w: LayerWriter, i: ir.LoadBytes) -> list[str]:
     return [f"{variable(i.target)} = sl_bytes_slice(unit, {emit(begin)}, {emit(Binary('+', begin, i.size))});"]
 
 
+@writes(ir.LoadVarint)
+def load_varint(w: LayerWriter, i: ir.LoadVarint) -> list[str]:
+    return [f"{variable(i.target)} = sl_load_varint(unit.at + {emit(i.mark)}, {emit(i.size)});"]
+
+
 @writes(ir.Mark)
 def mark(w: LayerWriter, i: ir.Mark) -> list[str]:
     if i.offset == ZERO:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from sluice.codegen.expressions import emit, number, operand, place, stored
 from sluice.codegen.functions import function_states
+from sluice.codegen.layout import KeyWord, key_words
 from sluice.codegen.names import identifier, variable
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import ZERO, Expr, is_bytes
+from sluice.ir.graph import alias_tables
 from sluice.lang.events import END_REASONS
 
 
 def half(w: LayerWriter, name: str, key: tuple[Expr, ...]) -> list[str]:
     """Statements that pack one half of a key."""
     assert w.table is not None
+    return packed(w.table.parts, name, key)
+
+
+def packed(parts: list[KeyWord], name: str, key: tuple[Expr, ...]) -> list[str]:
+    """Statements that put the parts of a key where they belong in its words."""
     words: dict[int, list[tuple[str, str]]] = {}  # as a part of a word, and as all of it
     out: list[str] = []
-    for placed, value in zip(w.table.parts, key, strict=True):
+    for placed, value in zip(parts, key, strict=True):
         if is_bytes(value):
             for k in range((placed.part.bits + 63) // 64):
                 size = min(8, placed.part.bits // 8 - 8 * k)
@@ -54,6 +61,40 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
     out.append(f"{variable(i.expired)} = inst && sl_expired(&box->base, &inst->head);")
     out.append(f"{variable(i.side)} = inst ? {side} : 0;" if table.oriented else f"{variable(i.side)} = 0;")
     return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.FindAlias)
+def find_alias(w: LayerWriter, i: ir.FindAlias) -> list[str]:
+    table, instance = w.table, w.layer.instance
+    assert table is not None and instance is not None
+    parts, words = key_words(instance.alias)
+    at = f"box->{table.variable}"
+    return [
+        "{",
+        f"    uint64_t alias[{words}];",
+        *("    " + line for line in packed(parts, "alias", i.key)),
+        f"    struct sl_alias_owner owner = sl_alias_find(&box->{identifier(instance.aliases)}, alias, {words});",
+        f"    inst = ({table.struct} *)sl_table_at(&{at}, owner.slot);",
+        "    if (inst && inst->number != owner.number)",
+        "        inst = NULL;",
+        f"    {variable(i.found)} = inst != NULL;",
+        f"    {variable(i.expired)} = inst && sl_expired(&box->base, &inst->head);",
+        f"    {variable(i.side)} = inst ? owner.side : 0;",
+        "}",
+    ]
+
+
+@writes(ir.AddAlias)
+def add_alias(w: LayerWriter, i: ir.AddAlias) -> list[str]:
+    parts, words = key_words(alias_tables(w.names.program)[i.aliases])
+    owner = f"(struct sl_alias_owner){{{emit(i.number)}, {stored(i.place, 32)}, {stored(i.side, 32)}}}"
+    return [
+        "{",
+        f"    uint64_t alias[{words}];",
+        *("    " + line for line in packed(parts, "alias", i.key)),
+        f"    {variable(i.evicted)} = sl_alias_add(&box->{identifier(i.aliases)}, alias, {words}, {owner});",
+        "}",
+    ]
 
 
 @writes(ir.CreateInst)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from sluice.codegen.functions import callback_functions, event_struct
+from sluice.codegen.layout import key_words
 from sluice.codegen.names import CPP_WORDS, data_member, identifier, storage
 from sluice.codegen.writer import StackNames
-from sluice.ir.graph import EventShape, Program
+from sluice.ir.graph import EventShape, Program, alias_tables
 
 
 def header(names: StackNames) -> str:
@@ -125,6 +126,10 @@ def _open(names: StackNames) -> list[str]:
         size = f"sizeof({table.struct}), {table.words}"
         out.append(f"    if (sl_table_open(&box->{table.variable}, {size}, options->max_instances, options->seed))")
         out.append("        goto fail;")
+    for name, parts in alias_tables(names.program).items():
+        words = f"{key_words(parts)[1]}, options->max_instances"
+        out.append(f"    if (sl_aliases_open(&box->{identifier(name)}, {words}, options->seed))")
+        out.append("        goto fail;")
     for index, function in enumerate(functions):
         if function.worker:
             out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")
@@ -203,6 +208,7 @@ def _close(names: StackNames) -> list[str]:
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
         *(f"    sl_table_close(&box->{table.variable});" for table in names.tables.values()),
+        *(f"    sl_table_close(&box->{identifier(name)}.table);" for name in alias_tables(names.program)),
         "    sl_box_close(base);",
         "    free(box);",
         "}",

@@ -41,7 +41,7 @@ def key_words(parts: tuple[KeyPart, ...]) -> tuple[list[KeyWord], int]:
 class Table:
     """A table: the layers that share it, the fields of its instances.
 
-    `takers` are layers that take messages from the streams of its instances: their events tell these.
+    `takers` are layers that take messages from the streams or packets of its instances: their events tell these.
     """
 
     name: str
@@ -96,11 +96,20 @@ def tables(program: Program) -> dict[str, Table]:
             table = Table(instance.table, [], [], instance.oriented, half, parts, instance.sides)
             found[instance.table] = table
         table.layers.append(layer)
-        above = [program.layers[name] for name in layer.above]
-        table.takers += [taker for taker in above if taker.frame is not None and taker not in table.takers]
+        _add_takers(table, layer, program)
         known = {reg.name for reg, _ in table.fields}
         table.fields += [(reg, init) for reg, init in instance.fields if reg.name not in known]
     return found
+
+
+def _add_takers(table: Table, layer: LayerProgram, program: Program) -> None:
+    """Layers right above that take messages; and above one that has no instances of its own, those that do so there."""
+    for name in layer.above:
+        taker = program.layers[name]
+        if taker.frame is not None and taker not in table.takers:
+            table.takers.append(taker)
+            if taker.instance is None:
+                _add_takers(table, taker, program)
 
 
 def struct_text(table: Table, states: list[str]) -> list[str]:

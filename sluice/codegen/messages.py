@@ -1,11 +1,43 @@
-"""The C functions that cut a stream into messages and end it; sluice/runtime/messages.h keeps what is not whole."""
+"""The C functions that cut streams and packets into messages; sluice/runtime/messages.h keeps what is not whole."""
 
 from __future__ import annotations
 
-from sluice.codegen.writer import LayerWriter, messages_heads
+from sluice.codegen.writer import LayerWriter, messages_heads, packet_head
+from sluice.ir.graph import CUT_BYTES
 
 
 def messages_functions(w: LayerWriter) -> list[str]:
+    """They bring messages to this layer."""
+    return [
+        *(_of_streams(w) if w.layer.of_streams else []),
+        *(_of_packets(w) if w.layer.of_packets else []),
+    ]
+
+
+def _of_packets(w: LayerWriter) -> list[str]:
+    word = w.word
+    whole, lost = CUT_BYTES
+    return [
+        "",
+        "/* What a packet brings, message by message. */",
+        packet_head(word),
+        "{",
+        f"    {w.count(whole, 'sdu.length')}",
+        "    for (sl_bytes rest = sdu; rest.length;) {",
+        f"        uint64_t want = frame_{word}(box, rest, 0);",
+        "        if (SL_UNLIKELY(want - 1 >= rest.length)) {",
+        f"            {w.count(lost, 'rest.length')}",
+        f"            lost_{word}(box, (sl_bytes){{0}}, stream, sdu.length - rest.length, rest.length, sl_packet_loss(want));",
+        "            return;",
+        "        }",
+        f"        layer_{word}(box, sl_bytes_slice(rest, 0, want), stream);",
+        "        rest = sl_bytes_slice(rest, want, UINT64_MAX);",
+        "    }",
+        "}",
+    ]
+
+
+def _of_streams(w: LayerWriter) -> list[str]:
     """They cut what a stream brings into messages for this layer, and end it."""
     word = w.word
     head, close_head = messages_heads(word)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from sluice.ir.expression import Reg
+from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE
 
 C_WORDS = frozenset(
     """asm auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -39,6 +40,10 @@ def variable(register: Reg) -> str:
 
 def member(register: Reg) -> str:
     """The member of the instance's struct, or of the slots, that a register is."""
+    if register == INSTANCE_NUMBER:
+        return "number"
+    if register == INSTANCE_PLACE:
+        return "head.slot"
     space, _, rest = register.name.partition(".")
     return identifier(rest if space == "slot" else register.name)
 

@@ -68,6 +68,11 @@ def next_messages(w: LayerWriter, i: ir.NextMessages) -> list[str]:
     return unless_deep(w, [cut, f"if (SL_UNLIKELY({sdu}.captured < {sdu}.length))", "    " + gap], [gap])
 
 
+@writes(ir.CutMessages)
+def cut_messages(w: LayerWriter, i: ir.CutMessages) -> list[str]:
+    return unless_deep(w, [f"cut_{identifier(i.layer)}(box, {stream_of(w, i.side)}, {emit(i.sdu)});"], [])
+
+
 def unless_deep(w: LayerWriter, on: list[str], otherwise: list[str]) -> list[str]:
     """Go on to the next layer, unless layers are nested too deep."""
     # also where layers lie in no loop: instances that end on the way nest further
@@ -92,6 +97,9 @@ def close_messages(w: LayerWriter, i: ir.CloseMessages) -> list[str]:
 
 
 def stream_of(w: LayerWriter, side: Expr) -> str:
+    """Whose bytes messages are made of: this layer's instance, or who sent the message that this one is in."""
+    if w.table is None:
+        return "stream" if w.layer.frame is not None else f"(struct sl_stream){{&layers[{w.index}], NULL, 0}}"
     return f"(struct sl_stream){{&layers[{w.index}], {instance_pointer(w)}, (uint32_t){operand(side)}}}"
 
 

@@ -12,7 +12,7 @@ from sluice.codegen.layout import struct_text, tables
 from sluice.codegen.lifetime import lifetime
 from sluice.codegen.names import boolean, identifier, member, storage
 from sluice.codegen.records import records
-from sluice.ir.graph import Program
+from sluice.ir.graph import Program, alias_tables
 from sluice.lang.events import END_REASONS
 from sluice.lang.sequence import POLICIES
 
@@ -139,6 +139,7 @@ def _box(names: StackNames) -> list[str]:
         word = identifier(table.name)
         out.append(f"    struct sl_table {table.variable};")
         out.append(f"    uint32_t lookups_{word}, sweep_{word}, evict_{word};")
+    out += [f"    struct sl_aliases {identifier(name)};" for name in alias_tables(names.program)]
     for function in names.functions.c:
         if function.worker:
             out.append(f"    {function.name}_worker_type {function.name}_worker;")

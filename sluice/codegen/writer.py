@@ -87,7 +87,8 @@ class LayerWriter:
                 f"static uint64_t frame_{self.word}(struct sl_stack_box *box, sl_bytes unit, uint64_t searching);"
             )
             out.append(self._lost_head() + ";")
-            out += [head + ";" for head in messages_heads(self.word)]
+            out += [head + ";" for head in messages_heads(self.word) if self.layer.of_streams]
+            out += [packet_head(self.word) + ";"] if self.layer.of_packets else []
         return out
 
     def _main_head(self) -> str:
@@ -243,6 +244,11 @@ def messages_heads(word: str) -> list[str]:
         f"static void messages_{word}({box}, uint64_t offset, sl_bytes sdu)",
         f"SL_COLD void close_{word}({box})",
     ]
+
+
+def packet_head(word: str) -> str:
+    """Head of the function that cuts a packet into messages for a layer."""
+    return f"SL_UNUSED static void cut_{word}(struct sl_stack_box *box, struct sl_stream stream, sl_bytes sdu)"
 
 
 _Writer = TypeVar("_Writer", bound=Callable[..., list[str]])

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sluice.ir.build_layer import build_layer
+from sluice.ir.build_layer import build_layer, key_name
 from sluice.ir.expression import Reg
-from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.graph import KeyPart, LayerProgram, Program
 from sluice.ir.layer_state import LayerContext, Step
 from sluice.ir.scope import Offer, Scope, action_expressions, external_owner, external_slot, nested
 from sluice.lang.check import check
@@ -81,6 +81,7 @@ class _StackBuilder:
                     )
                 roots.append((link_type, variant.name))
         self._name_variants()
+        self.aliases = self._aliases()
         roots = [(kind, self.final[name]) for kind, name in roots]
         layers = [self._layer(number, variant) for number, variant in enumerate(self.variants.values())]
         return Program(
@@ -219,12 +220,32 @@ class _StackBuilder:
             offers=offers,
             asked=self._asked(variant),
             options=self.options,
+            aliases=self.aliases,
             table=table,
             home=number,
             shared=len(sharing) > 1,
             loops=bool(table) and any(self._comes_again(other, table) for other in sharing),
+            of_streams=self._cut_from(variant, streams=True),
+            of_packets=self._cut_from(variant, streams=False),
         )
         return build_layer(context)
+
+    def _aliases(self) -> dict[Prototype, tuple[str, tuple[KeyPart, ...]]]:
+        """Of prototypes whose instances have further keys: the table of these, and what they are made of."""
+        found: dict[Prototype, tuple[str, tuple[KeyPart, ...]]] = {}
+        for variant in self.variants.values():
+            p, scope = variant.layer.prototype, Scope(variant.layer, variant.offers)
+            if p.alias_key is None:
+                continue
+            parts = tuple(KeyPart(key_name(item), scope.bits(item)) for item in p.alias_key)
+            _, known = found.setdefault(p, (f"{variant.layer.name}_aliases", parts))
+            if [part.bits for part in known] != [part.bits for part in parts]:
+                raise DescriptionError(
+                    f"the alias of {variant.layer.title} is not of one width over all layers below",
+                    "make it of what the packet itself has, not of p.below.",
+                    p.lines["alias"],
+                )
+        return found
 
     def _exports(self, layer: Layer) -> list[tuple[Reg, Expression]]:
         """Slots for what layers above ask of a layer by its name, and what it fills them with."""
@@ -274,14 +295,24 @@ class _StackBuilder:
         return list(found.values())
 
     def _step(self, branch: Branch, target: str) -> Step:
-        messages = branch.upper.prototype.framing is not None
-        if messages and branch.lower.prototype.sequence is None:
+        framing, stream = branch.upper.prototype.framing, branch.lower.prototype.sequence is not None
+        if framing is not None and framing.resync is not None and not stream:
             raise DescriptionError(
-                f"layer '{branch.upper.name}' takes messages from a stream, and layer '{branch.lower.name}' has none",
-                "put it above a layer with p.seq, or leave p.message out.",
+                f"layer '{branch.upper.name}' looks for the next start in a stream, and layer '{branch.lower.name}' "
+                "has none",
+                "leave resync= out: with the next packet messages begin anew.",
                 branch.where,
             )
-        return Step(branch, target, messages)
+        return Step(branch, target, framing is not None, framing is not None and stream)
+
+    def _cut_from(self, variant: Variant, streams: bool) -> bool:
+        """Whether messages come to a variant that are cut from streams, or from packets."""
+        return variant.layer.prototype.framing is not None and any(
+            (lower.layer.prototype.sequence is not None) == streams
+            for lower in self.variants.values()
+            for _, target in lower.above
+            if target == variant.name
+        )
 
     def _offer_slot(self, name: str, bits: int) -> Reg:
         slot = Reg(f"slot.{name}.{bits}", bits if bits <= 64 else 0)
@@ -313,6 +344,7 @@ def _expressions(layer: Layer, stack: Stack) -> list[Expression]:
         found += key
     if p.key_condition is not None:
         found.append(p.key_condition)
+    found += [item for item in (*(p.alias_key or ()), p.alias_condition) if item is not None]
     if p.sequence is not None:
         s = p.sequence
         found += [s.meta, s.data] + [item for item in (s.data_len, s.start, *(s.window or ())) if item is not None]

@@ -10,6 +10,7 @@ from sluice.ir.graph import Graph
 from sluice.ir.instruction import (
     Branch,
     CloseMessages,
+    CutMessages,
     DestroyInst,
     Drain,
     GiveUpSeq,
@@ -109,8 +110,10 @@ def pass_to(step: Step, events: EventBuilder) -> None:
         out.emit(TooDeep(too_deep))
         with out.when(too_deep, "too deep"):
             events.happens("dropped", {"length": Length(SDU), "reason": Const(DROP_NUMBER["too deep"])})
-    if step.messages:
+    if step.stream:
         out.emit(NextMessages(step.target, SDU, SIDE, SDU_OFFSET))
+    elif step.messages:
+        out.emit(CutMessages(step.target, SDU, SIDE))
     else:
         out.emit(NextLayer(step.target, SDU))
 
@@ -136,7 +139,7 @@ def end_graph(layer: LayerState) -> Graph:
             for side in range(layer.sides):
                 out.emit(Drain(PROGRESS, Const(side), cause, 1))
         for step in layer.context.above:
-            if step.messages:
+            if step.stream:
                 for side in range(layer.sides):
                     out.emit(CloseMessages(step.target, Const(side)))
         if layer.wanted("end"):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg, is_bytes
-from sluice.ir.instruction import Assemble, Branch, Call, Count, Goto, LoseMessages, SwapSides
+from sluice.ir.instruction import AddAlias, Assemble, Branch, Call, Count, Goto, LoseMessages, SwapSides
 from sluice.ir.layer_state import ASSEMBLED, SDU_OFFSET, SEQUENCED, LayerState, callbacks, initial, nothing
 from sluice.ir.scope import CREATED, SDU, SIDE, Scope
 from sluice.lang.action import Assemble as AssembleAction
 from sluice.lang.action import Assign as AssignAction
 from sluice.lang.action import Block, Callback
 from sluice.lang.action import SwapSides as SwapSidesAction
+from sluice.lang.alias import AddAlias as AddAliasAction
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.events import Event
@@ -72,6 +73,9 @@ class EventBuilder:
                 name, fields = action.data.__name__, self.layer.shapes[event.name].fields
                 values = tuple(Reg(f"local.data.{name}.{item}", bits) for item, bits in fields)
                 self.out.emit(Call(event.name, SIDE, values))
+        elif isinstance(action, AddAliasAction):
+            with self.out.at(action.where):
+                self._add_alias(action)
         else:
             assert isinstance(action, SwapSidesAction)
             if event is not None or not self.layer.prototype.oriented:
@@ -113,6 +117,24 @@ class EventBuilder:
                 )
             self.out.assign(target, value)
 
+    def _add_alias(self, action: AddAliasAction) -> None:
+        name, parts = self.layer.context.aliases[action.parser.prototype]
+        for value, part in zip(action.values, parts, strict=True):
+            bits = self.scope.bits(value)
+            if bits != part.bits:
+                raise DescriptionError(
+                    f"AddAlias with a value of {bits} bits where '{part.name}' of p.alias has {part.bits}",
+                    "use a field as wide.",
+                    action.where,
+                )
+        evicted = Reg("local.evicted", 1)
+        side = ZERO if action.side is None else self.scope.number(action.side)
+        number, place = self.scope.number(action.number), self.scope.number(action.place)
+        key = tuple(self.scope.resolve(value) for value in action.values)
+        self.out.emit(AddAlias(evicted, name, number, place, side, key))
+        with self.out.when(evicted, "alias evicted"):
+            self.out.emit(Count("aliases:evicted"))
+
     def _condition(self, condition: Expression) -> Expr:
         return self.held.get(id(condition)) or self.scope.number(condition)
 
@@ -131,7 +153,7 @@ class EventBuilder:
     def gap(self, offset: Expr, length: Expr, cause: Expr) -> None:
         """A hole was given up: it is counted and told, and a message that was cut by it is lost."""
         self.out.emit(Count("gaps"))
-        if any(step.messages for step in self.layer.context.above):
+        if any(step.stream for step in self.layer.context.above):
             self.out.emit(LoseMessages(SIDE, Binary("+", offset, length)))
         self.happens("gap", {"offset": offset, "length": length, "cause": cause})
 

@@ -15,6 +15,7 @@ from sluice.ir.instruction import (
     Goto,
     Load,
     LoadBytes,
+    LoadVarint,
     Mark,
     Payload,
 )
@@ -22,7 +23,7 @@ from sluice.ir.scope import PAYLOAD, Scope
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.expression import NUMBER, to_expression
-from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType, header_format
+from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType, VarintField, header_format
 
 
 @dataclass
@@ -128,11 +129,14 @@ class HeaderBuilder:
         run: list[Field] = []
         with out.at(item.where):
             for member in item.fields.values():
-                if isinstance(member.bits, int):
+                if isinstance(member.bits, int) and not isinstance(member, VarintField):
                     run.append(member)
                     continue
                 self._run(item, run, exits)
                 run = []
+                if isinstance(member, VarintField):
+                    self._varint(member, exits)
+                    continue
                 with out.at(member.where):
                     scope.at = member.where
                     size = _bytes_of(scope.number(to_expression(member.bits)))
@@ -145,6 +149,28 @@ class HeaderBuilder:
             self._run(item, run, exits)
             out.assign(Reg(f"local.has.{item.__name__}", 1), ONE)
             scope.parsed.add(f"local.has.{item.__name__}")
+
+    def _varint(self, member: VarintField, exits: Exits) -> None:
+        """The first byte tells how many there are."""
+        out, scope = self.out, self.scope
+        start = scope.mark
+        assert start is not None
+        with out.at(member.where):
+            register, prefix = scope.header(member), Reg(f"local.prefix.{self._marks}", 2)
+            size = Binary("<<", ONE, prefix)
+            self._check(start, ONE, exits)
+            out.emit(Load(prefix, start, 0, 2, "big"))
+            self._check(start, size, exits)
+            out.emit(LoadVarint(register, start, size))
+            scope.parsed.add(register.name)
+            self._constant(member, register, exits)
+            scope.mark = self._mark(start, size)
+
+    def _constant(self, member: Field, register: Reg, exits: Exits) -> None:
+        """A field with `const` has no other value."""
+        if member.const is not None:
+            there = Binary("==", register, Const(member.const))
+            self.out.unless(there, f"{member.name} is {member.const}", exits.mismatch)
 
     def _run(self, item: LayoutType, run: list[Field], exits: Exits) -> None:
         if not run:
@@ -182,12 +208,7 @@ class HeaderBuilder:
                         )
                     out.emit(LoadBytes(register, start, at // 8, Const(member.bits // 8)))
                 scope.parsed.add(register.name)
-                if member.const is not None:
-                    out.unless(
-                        Binary("==", register, Const(member.const)),
-                        f"{member.name} is {member.const}",
-                        exits.mismatch,
-                    )
+                self._constant(member, register, exits)
             at += member.bits
         scope.mark = self._mark(start, Const(bits // 8))
 

@@ -15,7 +15,18 @@ from sluice.ir.build_slots import fill_slots, kept_fields
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg
 from sluice.ir.graph import Graph, InstanceLayout, KeyPart, LayerProgram, Rules, State
-from sluice.ir.instruction import Branch, CreateInst, Drain, EndInst, FreshInst, Goto, Lookup, SettleSeq, Touch
+from sluice.ir.instruction import (
+    Branch,
+    CreateInst,
+    Drain,
+    EndInst,
+    FindAlias,
+    FreshInst,
+    Goto,
+    Lookup,
+    SettleSeq,
+    Touch,
+)
 from sluice.ir.layer_state import (
     ABOVE,
     ASSEMBLED,
@@ -80,6 +91,8 @@ def build_layer(context: LayerContext) -> LayerProgram:
         frame=frame_graph(layer) if framing is not None else None,
         lost=lost_graph(layer) if framing is not None else None,
         resyncs=framing is not None and framing.resync is not None,
+        of_streams=context.of_streams,
+        of_packets=context.of_packets,
         instance=_instance_layout(layer),
         rules=_rules(layer),
         states=states,
@@ -191,18 +204,20 @@ def _instance_layout(layer: LayerState) -> InstanceLayout | None:
         bits = layer.scope.bits(expression)
         other = ""
         if len(p.keys) == 2:
-            other = _key_name(p.keys[1][number])
+            other = key_name(p.keys[1][number])
             if layer.scope.bits(p.keys[1][number]) != bits:
                 raise DescriptionError(
                     "the two lists of a selector differ in the width of a field",
                     "pair source with destination.",
                     expression.where,
                 )
-        parts.append(KeyPart(_key_name(expression), bits, other))
-    return InstanceLayout(context.table, tuple(parts), p.oriented, True, tuple(fields), layer.sides)
+        parts.append(KeyPart(key_name(expression), bits, other))
+    aliases, alias = context.aliases.get(p, ("", ()))
+    return InstanceLayout(context.table, tuple(parts), p.oriented, True, tuple(fields), layer.sides, aliases, alias)
 
 
-def _key_name(expression: Expression) -> str:
+def key_name(expression: Expression) -> str:
+    """What a part of a key is called: as the field or the offer that it is."""
     if isinstance(expression, FieldValue):
         return expression.field.name
     return expression.name if isinstance(expression, Below) else "key"
@@ -222,7 +237,7 @@ class _MainBuilder:
 
     @property
     def _side_of_stream(self) -> bool:
-        """Whether the sender is that of the stream that the messages are cut from: no instance tells another."""
+        """Whether the sender is that of what the messages are cut from: no instance tells another."""
         return self.layer.prototype.framing is not None and not self.layer.has_instance
 
     def build(self) -> Graph:
@@ -239,7 +254,7 @@ class _MainBuilder:
             if not self._side_of_stream:
                 out.assign(SIDE, ZERO)
             out.assign(ASSEMBLED, ZERO)
-            if any(step.messages for step in layer.context.above):
+            if any(step.stream for step in layer.context.above):
                 out.assign(SDU_OFFSET, ZERO)
             self.events.clear_data()
             if layer.has_instance:
@@ -338,7 +353,19 @@ class _MainBuilder:
         found, expired = Reg("local.found", 1), Reg("local.expired", 1)
         known, gone = out.name("known instance"), out.name("expired instance")
         out.emit(Lookup(found, expired, SIDE, key, reverse))
-        out.emit(Branch(found, known, create))
+        alias = self.layer.prototype.alias_key
+        if alias is None:
+            out.emit(Branch(found, known, create))
+        else:
+            unknown = out.name("unknown by its key")
+            out.emit(Branch(found, known, unknown))
+            out.block(unknown)
+            condition = self.layer.prototype.alias_condition
+            with out.at(alias[0].where):
+                if condition is not None:
+                    out.unless(self.scope.number(condition), "has an alias", create)
+                out.emit(FindAlias(found, expired, SIDE, tuple(self.scope.resolve(item) for item in alias)))
+                out.emit(Branch(found, known, create))
         out.block(known)
         if self.layer.context.loops:
             # A tunnel within itself: the packet that this one came out of is still using the instance.

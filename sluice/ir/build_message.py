@@ -1,17 +1,17 @@
-"""The graphs of a layer that takes messages from a stream: how long the next one is, and that the thread was lost."""
+"""The graphs of a layer that takes messages: how long the next one is, and that bytes make none."""
 
 from __future__ import annotations
 
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_header import HeaderBuilder
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import MASK, ZERO, Binary, Const, Expr, Reg
+from sluice.ir.expression import MASK, ZERO, Binary, Const, Reg
 from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import Count, Return
 from sluice.ir.layer_state import CAUSE, LayerState
 from sluice.ir.scope import SIDE, UNIT, Scope
 from sluice.lang.errors import DescriptionError
-from sluice.lang.events import LOSS_CAUSES
+from sluice.lang.events import LOSS_CAUSES, PACKET_LOSSES, STREAM_LOSSES
 
 SEARCHING = Reg("local.searching", 1)
 LENGTH = Reg("local.length", 64)
@@ -21,7 +21,9 @@ INCOMPLETE = ZERO
 """What the frame graph returns when the header is not all there yet."""
 MALFORMED = Const(MASK)
 TOO_LONG = Const(MASK - 1)
-"""And when no message begins here: because of its header, or of its length. The runtime knows these numbers."""
+"""And when no message begins here: because of its header, or of its length."""
+CUT = Const(MASK - 2)
+"""And when the snap length cut its header off. The runtime knows these numbers."""
 
 
 class _FrameGraph(GraphBuilder):
@@ -30,7 +32,7 @@ class _FrameGraph(GraphBuilder):
     def end_block(self, outcome: str) -> str:
         name = "end " + outcome
         if name not in self.graph.blocks:
-            result: Expr = INCOMPLETE if outcome == "malformed:header too short" else MALFORMED
+            result = {"malformed:header too short": INCOMPLETE, "cut:header": CUT}.get(outcome, MALFORMED)
             self.graph.blocks[name] = Block(name, [Return(result, where=self.where)])
         return name
 
@@ -64,14 +66,18 @@ def frame_graph(layer: LayerState) -> Graph:
 
 
 def lost_graph(layer: LayerState) -> Graph:
-    """Event `lost`: for `cause` the `length` bytes of the side's stream at `offset` make no message."""
+    """Event `lost`: for `cause` the `length` bytes at `offset`, of the side's stream or the packet, make no message."""
     scope = layer.scope.without_packet()
     out = GraphBuilder(f"{layer.context.name}.lost", (UNIT, SIDE, OFFSET, LENGTH, CAUSE))
     events = EventBuilder(layer, out, scope)
     assert layer.prototype.framing is not None
     with out.at(layer.prototype.framing.where):
         events.clear_data()
+        context = layer.context
+        causes = {*(STREAM_LOSSES if context.of_streams else ()), *(PACKET_LOSSES if context.of_packets else ())}
         for number, cause in enumerate(LOSS_CAUSES):
+            if cause not in causes:
+                continue
             with out.when(Binary("==", CAUSE, Const(number)), cause):
                 out.emit(Count(f"lost:{cause}"))
         if layer.wanted("lost"):

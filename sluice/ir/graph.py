@@ -8,6 +8,13 @@ from dataclasses import dataclass, field
 from sluice.ir.expression import Reg
 from sluice.ir.instruction import Count, End, Instruction, Terminator
 
+INSTANCE_NUMBER = Reg("inst.number", 64)
+"""Which instance it is: from 1 in the order in which the box made them, 0 when it is not stored."""
+INSTANCE_PLACE = Reg("inst.place", 32)
+"""Its slot in the table."""
+OF_EVERY_INSTANCE = (INSTANCE_NUMBER, INSTANCE_PLACE)
+"""What an instance has beside the fields of its layout; never written by instructions."""
+
 
 @dataclass
 class Block:
@@ -119,7 +126,8 @@ class Rules:
 class InstanceLayout:
     """What an instance of a layer holds: its table, its key, its fields with their init, its sequences.
 
-    Layers of one prototype whose keys have one shape name the same `table`.
+    Layers of one prototype whose keys have one shape name the same `table`. `aliases` is the name of the table of
+    further keys, and `alias` what such a key is made of; layers of one prototype share it.
     """
 
     table: str
@@ -128,6 +136,8 @@ class InstanceLayout:
     stored: bool
     fields: tuple[tuple[Reg, int], ...]
     sides: int
+    aliases: str = ""
+    alias: tuple[KeyPart, ...] = ()
 
 
 @dataclass
@@ -149,6 +159,11 @@ the two copies went; not held for want of memory; held when the instance ended, 
 These conserve. And the bytes of gaps, which never came. (Of a sequence that buffers no data only the last is counted.)
 """
 
+CUT_BYTES = ("bytes:of packets", "bytes:lost")
+"""Counters of a layer that takes the messages of packets: the bytes that were cut into messages, and those of them that
+made none. With the bytes of the messages (`bytes`) they conserve.
+"""
+
 GRAPH_KINDS = ("main", "drain", "end", "frame", "lost")
 
 
@@ -157,7 +172,8 @@ class LayerProgram:
     """A layer, compiled for one kind of layers below it.
 
     `name` is unique in the program; `layer` is what the user called it; `prototype` the parser's name. `resyncs`:
-    where the thread of messages was lost, it looks for the next start.
+    where the thread of messages was lost, it looks for the next start. `of_streams`, `of_packets`: what the messages
+    that it takes are cut from.
     """
 
     name: str
@@ -169,6 +185,8 @@ class LayerProgram:
     frame: Graph | None = None
     lost: Graph | None = None
     resyncs: bool = False
+    of_streams: bool = False
+    of_packets: bool = False
     instance: InstanceLayout | None = None
     rules: Rules | None = None
     states: tuple[State, ...] = ()
@@ -178,8 +196,8 @@ class LayerProgram:
     home: int = 0
 
     def graphs(self) -> Iterator[Graph]:
-        """Its main graph; where it has instances, those that drain and end them; where it takes messages from a
-        stream, the one that tells how long the next is and the one that tells that the thread was lost.
+        """Its main graph; where it has instances, those that drain and end them; where it takes messages, the one
+        that tells how long the next is and the one that tells that bytes make none.
         """
         yield from (graph for _, graph in self.graphs_by_kind())
 
@@ -197,7 +215,8 @@ class LayerProgram:
     def counters(self) -> list[str]:
         """Names of its counters besides `packets`, `bytes` and the outcomes."""
         names = [i.counter for g in self.graphs() for i in g.instructions() if isinstance(i, Count)]
-        return list(dict.fromkeys(names + (["no memory", *BYTES] if self.rules is not None else [])))
+        names += ["no memory", *BYTES] if self.rules is not None else []
+        return list(dict.fromkeys(names + (list(CUT_BYTES) if self.of_packets else [])))
 
 
 @dataclass
@@ -209,3 +228,9 @@ class Program:
     roots: tuple[tuple[int | None, str], ...]
     slots: tuple[Reg, ...]
     depth: int
+
+
+def alias_tables(program: Program) -> dict[str, tuple[KeyPart, ...]]:
+    """The tables of further keys of a program, by name: what their keys are made of."""
+    layouts = [layer.instance for layer in program.layers.values() if layer.instance is not None]
+    return {layout.aliases: layout.alias for layout in layouts if layout.aliases}

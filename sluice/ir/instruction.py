@@ -221,6 +221,17 @@ class LoadBytes(Instruction):
     size: Expr = read()
 
 
+@effects(reads=(R.PACKET,))
+class LoadVarint(Instruction):
+    """A variable-length integer (RFC 9000, 16) in the `size` bytes (1, 2, 4 or 8) behind `mark`: what they hold
+    without the two highest bits, which tell the size. Needs a Check that covers them.
+    """
+
+    target: Reg = write()
+    mark: Reg = read()
+    size: Expr = read()
+
+
 @effects()
 class Mark(Instruction):
     """A position `offset` bytes behind another one."""
@@ -264,6 +275,35 @@ class Lookup(Instruction):
     side: Reg = write()
     key: tuple[Expr, ...] = read()
     reverse: tuple[Expr, ...] = read()
+
+
+@effects(reads=(R.TABLE, R.TIMER), writes=(R.INSTANCE,))
+class FindAlias(Instruction):
+    """Find the instance that AddAlias gave `key` to, if it is still there; make it the current one.
+
+    `found`, `expired` and `side` are as of a Lookup.
+    """
+
+    found: Reg = write()
+    expired: Reg = write()
+    side: Reg = write()
+    key: tuple[Expr, ...] = read()
+
+
+@effects(writes=(R.TABLE,))
+class AddAlias(Instruction):
+    """The instance with `number` at `place` of its table has `key` as a further key in the table `aliases`.
+
+    `side`: of packets that are found so. Another instance that had the key has it no longer. `evicted`: the oldest
+    further key had to make room for this one. Nothing happens for `number` 0, an instance that is not stored.
+    """
+
+    evicted: Reg = write()
+    aliases: str
+    number: Expr = read()
+    place: Expr = read()
+    side: Expr = read()
+    key: tuple[Expr, ...] = read()
 
 
 @effects(reads=(R.TABLE,), runs=True, keeps_slots=True)
@@ -536,6 +576,15 @@ class NextMessages(NextLayer):
 
     side: Expr = read()
     offset: Expr = read()
+
+
+@effects(reads=(R.CONTEXT,), runs=True)
+class CutMessages(NextLayer):
+    """Cut `sdu` into messages, one behind the other, and run the graph of `layer` on each; of what is left and makes
+    none its `lost` graph hears. `side` is that of the packet.
+    """
+
+    side: Expr = read()
 
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)

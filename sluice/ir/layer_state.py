@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, Slice, width
-from sluice.ir.graph import EventShape
+from sluice.ir.graph import EventShape, KeyPart
 from sluice.ir.scope import STATE, UNIT, Scope, nested
 from sluice.lang.action import Assemble, Block, Callback
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.events import BUILT_IN, DROP_REASONS, END_REASONS, GAP_CAUSES, Event, event_order
 from sluice.lang.expression import NUMBER, Expression, FieldValue, Number
+from sluice.lang.prototype import Prototype
 from sluice.lang.psm import Transition
 from sluice.lang.stack import Branch as StackBranch
 
@@ -47,12 +48,13 @@ CAUSE_NUMBER = {name: number for number, name in enumerate(GAP_CAUSES)}
 class Step:
     """A step to a layer above: the user's line, and the layer program that it leads to.
 
-    `messages`: that layer takes messages from the stream.
+    `messages`: that layer takes messages, from the stream if there is one (`stream`), else from the packet.
     """
 
     branch: StackBranch
     target: str
     messages: bool = False
+    stream: bool = False
 
 
 @dataclass
@@ -61,8 +63,10 @@ class LayerContext:
 
     hooks: events that somebody listens to. above: steps on. exports: slots to fill for layers above with values of
     this one. offers: slots for what it offers. asked: slots, its own or of layers below, that layers above read.
-    options: checks that the user asked for. table: its table's name;
+    options: checks that the user asked for. aliases: of prototypes, the name of their table of further keys and what
+    these are made of. table: its table's name;
     shared: whether other layers use it too; loops: whether a layer above may come to the same table again.
+    of_streams, of_packets: what layers below cut into messages for it, where it takes such.
     """
 
     name: str
@@ -73,10 +77,13 @@ class LayerContext:
     offers: dict[str, Reg]
     asked: list[Reg]
     options: frozenset[str]
+    aliases: dict[Prototype, tuple[str, tuple[KeyPart, ...]]]
     table: str
     home: int
     shared: bool
     loops: bool
+    of_streams: bool
+    of_packets: bool
 
 
 @dataclass

@@ -18,8 +18,10 @@ from sluice.ir.expression import (
     is_bytes,
     width,
 )
+from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE
 from sluice.lang import expression as lang
 from sluice.lang.action import Action, Assign, Block
+from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.layout import Field
@@ -42,6 +44,7 @@ PROPERTY_BITS = {
     "to_passive": 1,
     "cur_state": 8,
     "created": 1,
+    "place": 32,
 }
 
 
@@ -283,6 +286,10 @@ class Scope:
                     expression.where,
                 )
             return STATE
+        if name == "instance":
+            return INSTANCE_NUMBER
+        if name == "place":
+            return INSTANCE_PLACE
         if name == "sdu":
             return SDU
         if not self.packet:
@@ -363,6 +370,8 @@ def action_expressions(action: object) -> list[lang.Expression]:
             return [item for part in action.actions for item in action_expressions(part)]
         case Assign():
             return [action.expression]
+        case AddAlias():
+            return action.expressions()
         case Action():
             return []
         case lang.Expression():

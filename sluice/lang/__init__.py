@@ -4,10 +4,11 @@ from sluice.lang import *
 """
 
 from sluice.lang.action import Assemble, Assign, Block, Callback, swap_sides
+from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Else, If
 from sluice.lang.errors import DescriptionError, DescriptionWarning
 from sluice.lang.expression import Expression, internet_checksum, one_of
-from sluice.lang.layout import AnyUntil, Bit, UInt, layout
+from sluice.lang.layout import AnyUntil, Bit, UInt, Varint, layout
 from sluice.lang.message import Length
 from sluice.lang.prototype import Connectionless, ConnectionOriented
 from sluice.lang.psm import PSM, Pred, PSMState, make_psm_state
@@ -16,6 +17,7 @@ from sluice.lang.stack import Stack
 
 __all__ = [
     "PSM",
+    "AddAlias",
     "AnyUntil",
     "Assemble",
     "Assign",
@@ -35,6 +37,7 @@ __all__ = [
     "Sequence",
     "Stack",
     "UInt",
+    "Varint",
     "internet_checksum",
     "layout",
     "make_psm_state",

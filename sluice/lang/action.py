@@ -7,7 +7,7 @@ from typing import Any
 from sluice.lang.choice import Choice, Else, If, joined_by_comma
 from sluice.lang.errors import DescriptionError, described
 from sluice.lang.expression import BYTES, NUMBER, Below, Expression, FieldValue, to_expression
-from sluice.lang.layout import Field, LayoutType
+from sluice.lang.layout import Field, LayoutType, VarintField
 from sluice.lang.where import here
 
 
@@ -131,6 +131,12 @@ def checked_layout(what: str, value: LayoutType) -> LayoutType:
         if field.const is not None:
             raise DescriptionError(
                 f"const= in a layout for {what}", "const= is what a header must have; use init=.", field.where
+            )
+        if isinstance(field, VarintField):
+            raise DescriptionError(
+                f"a Varint() in a layout for {what}",
+                "only headers have them; keep its value in a UInt(62).",
+                field.where,
             )
         if not isinstance(field.bits, int):
             raise DescriptionError(

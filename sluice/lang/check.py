@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluice.lang.action import Action, Assemble, Assign, Block, Callback
+from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
 from sluice.lang.doubts import doubt
 from sluice.lang.errors import DescriptionError, DescriptionWarning, did_you_mean
@@ -64,6 +65,14 @@ MESSAGE = Place(
     False,
     "use fields of the header.",
 )
+MESSAGE_OF_PACKET = Place(
+    "the message is there",
+    _UNFOUND,
+    (*OF_INSTANCE, "sdu"),
+    False,
+    False,
+    "use fields of the header and p.payload_len.",
+)
 PREP = Place("the machine makes its steps", (), ("sdu",), False, True, "use header, temp and perm here, and p.payload.")
 SEQUENCE = Place("the machine makes its steps", (), (), False, False, "use header, temp and perm here.")
 CREATED = Place("the packet is looked at", (), ("sdu",), False, True, "created comes first; use header, temp and perm.")
@@ -108,6 +117,8 @@ class _Checker:
         self.layers = layers = [layer for layer in stack.layers.values() if layer.prototype is prototype]
         self.own = (prototype, *layers)
         self.steps = [branch for branch in stack.branches if branch.lower in layers]
+        below = [branch.lower.prototype for branch in stack.branches if branch.upper in layers]
+        self.of_packets = bool(below) and all(lower.sequence is None for lower in below)
         self.led_to = {branch.upper.name for branch in stack.branches if branch.upper is not branch.lower}
         self.warned: set[tuple[Where, str]] = set()
         self.data = [
@@ -124,15 +135,19 @@ class _Checker:
         for use in _header_uses(p.format):
             self._use(use, HEADER)
         if p.framing is not None:
+            place = MESSAGE_OF_PACKET if self.of_packets else MESSAGE
             for expression in (p.framing.length, p.framing.resync):
                 if expression is not None:
-                    self._use((expression, p.framing.where), MESSAGE)
+                    self._use((expression, p.framing.where), place)
         for requirement in p.requirements:
             self._use((requirement.condition, requirement.where), FIND)
         for expression in [item for key in p.keys or () for item in key]:
             self._use((expression, p.lines["selector"]), FIND)
         if p.key_condition is not None:
             self._use((p.key_condition, p.lines["selector"]), FIND)
+        for expression in (*(p.alias_key or ()), p.alias_condition):
+            if expression is not None:
+                self._use((expression, p.lines["alias"]), FIND)
         self._actions(p.prep_block, PREP)
         for expression in choice_expressions(p.sdu_choice):
             self._use((expression, p.lines["sdu"]), PREP)
@@ -172,6 +187,7 @@ class _Checker:
                 ("perm", p.perm_layout),
                 ("seq", p.sequence),
                 ("psm", p.machine),
+                ("alias", p.alias_key),
                 ("timeout", p.timeout),
             ):
                 if value is not None:
@@ -381,6 +397,9 @@ def action_uses(action: object) -> Iterator[tuple[Expression, Where, bool]]:
             yield from action_uses(branch)
     elif isinstance(action, Assign):
         yield action.expression, action.where, False
+    elif isinstance(action, AddAlias):
+        for expression in action.expressions():
+            yield expression, action.where, False
 
 
 def _contained(item: Contains, where: Where) -> None:

@@ -30,19 +30,26 @@ created: the instance begins. packet: once for each packet of an instance, after
 of its payload on the wire. data: `bytes` were delivered at stream offset `offset`. rexmit: `length` bytes at
 `offset` were known already, `old` (empty when no longer kept) beside `new`. out_of_wnd: a packet lies outside
 the window of the sequence. gap: `length` bytes at `offset` were given up, for `cause` (see GAP_CAUSES). end:
-the instance ends, for `reason` (see END_REASONS). lost: from stream offset `offset` on the bytes make no message,
-for `cause` (see LOSS_CAUSES), `length` of them so far. dropped: `length` bytes go no further up, for `reason` (see
-DROP_REASONS). Offsets count bytes from the first of the side's sequence,
-lengths are in bytes.
+the instance ends, for `reason` (see END_REASONS). lost: from offset `offset` of the stream, or of the packet's SDU, on
+the bytes make no message, for `cause` (see LOSS_CAUSES), `length` of them so far. dropped: `length` bytes go no further
+up, for `reason` (see DROP_REASONS). Other offsets count bytes from the first of the side's sequence, lengths are in
+bytes.
 """
 
 GAP_CAUSES = ("limit", "timeout", "close", "snaplen")
 """Why bytes were given up, by the number that event `gap` brings along: a limit of the sequence was reached,
 the instance timed out, it ended otherwise, the snap length cut them off."""
 
-LOSS_CAUSES = ("limit", "gap", "malformed", "close")
-"""Why bytes of a stream make no message, by the number that event `lost` brings along: a message said to be longer
-than its limit, a gap in the stream, something that is no message, or the stream ended within one."""
+LOSS_CAUSES = ("limit", "gap", "malformed", "close", "short", "snaplen")
+"""Why bytes make no message, by the number that event `lost` brings along: a message said to be longer than its limit,
+a gap in the stream, something that is no message, the stream ended within one, the packet ended within one, or the snap
+length cut off what says how long it is."""
+
+STREAM_LOSSES = LOSS_CAUSES[:4]
+"""Those of a stream."""
+
+PACKET_LOSSES = ("limit", "malformed", "short", "snaplen")
+"""Those of the messages of a packet."""
 
 END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
 """Why an instance ended, by the number that event `end` brings along: its machine reached a state that

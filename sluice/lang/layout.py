@@ -118,6 +118,27 @@ def Bit(  # noqa: N802 - the paper's name
 UInt = Bit
 """The same as `Bit`, for fields that are read as a number of several bytes."""
 
+
+class VarintField(Field):
+    """A variable-length integer; `Varint` makes it, and says what it is."""
+
+    def __init__(self, const: int | None) -> None:
+        super().__init__(62, const)
+
+
+def Varint(const: int | None = None) -> Any:  # noqa: N802 - as Bit and UInt
+    """A variable-length integer of RFC 9000, 16: a number of up to 62 bits in 1, 2, 4 or 8 bytes.
+
+    It begins at a byte; the first two bits tell how many bytes it takes. It need not be in the shortest form.
+
+    const: what the header must have there; another value is malformed. It cannot tell the alternatives of an
+        AnyUntil apart.
+
+    It stands in headers only. Raises DescriptionError for a const that is no number of 62 bits.
+    """
+    return VarintField(const)
+
+
 RESERVED = ("fields", "where")
 """What layouts themselves are asked for."""
 
@@ -266,6 +287,11 @@ class AnyUntil:
                         "put it last, or give its first field a const=.",
                     )
                 continue
+            if isinstance(field, VarintField):
+                raise DescriptionError(
+                    f"'{name}' begins with a Varint(const={field.const}), whose bytes differ from packet to packet",
+                    "tell alternatives apart by a Bit(n, const=...); or read the number, and use If(...) behind it.",
+                )
             if (field.width, field.order) != (first.width, first.order):
                 raise DescriptionError(
                     f"'{self.layouts[0].__name__}' and '{name}' begin with fields of another length or order",

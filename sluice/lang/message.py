@@ -1,4 +1,4 @@
-"""Messages from a byte stream (DESIGN.md section 3, Streams to messages)."""
+"""Messages from a byte stream (DESIGN.md section 3, Streams to messages), or from a packet."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ LONGEST = 1 << 17
 class Length:
     """How long a layer's next message is, so that it sees whole messages however the stream was cut.
 
-    length: bytes of the whole message, its header included, from fields of the header.
+    Above a layer that has no stream (no p.seq) the messages are those of a packet: what that layer passes on is cut
+    into messages one behind the other, and nothing is kept for the next packet.
+
+    length: bytes of the whole message, its header included, from fields of the header. Of messages of a packet also
+        payload_len may be asked: it is what the packet has behind the header.
     limit: 1 to 131072 bytes; a longer message is not believed.
     resync: what holds of a header where a message begins. Behind a gap, or behind something that is no
         message, the next start is looked for byte by byte; without resync nothing more of that side is
-        understood.
+        understood. Of messages of a packet there is none: the rest of the packet is lost.
 
     Either way event `lost` says so, with its cause (see LOSS_CAUSES). Raises DescriptionError for bytes where
     a number is needed, and for another limit.

@@ -36,20 +36,21 @@ PROPERTIES: dict[str, str] = {
     "cur_state": NUMBER,
     "current_state": NUMBER,
     "created": NUMBER,
+    "instance": NUMBER,
 }
 """What every parser knows by itself:
 
 cursor: bytes of header parsed so far. payload: what follows the header; payload_len: its bytes on the wire.
 unit: header and payload. to_active, to_passive: 1 when the packet is sent to that side. cur_state,
 current_state: the state of the machine, to be compared with a PSMState. created: 1 when this packet created
-the instance.
+the instance. instance: its number, which no other instance of the box has or will have; 0 of one that is not stored.
 """
 
-OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created")
+OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created", "instance", "place")
 """Properties that an instance has, and a packet without one has not."""
 
 SETTINGS = (
-    "header", "selector", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event", "event_relation",
+    "header", "selector", "alias", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event", "event_relation",
     "buffer_data", "name", "link_types", "message",
 )  # fmt: skip
 """What can be set of a parser."""
@@ -290,6 +291,8 @@ class Prototype(Parser):
     perm_layout: LayoutType | None
     keys: tuple[list[Expression], ...] | None
     key_condition: Expression | None
+    alias_key: list[Expression] | None
+    alias_condition: Expression | None
     prep_block: Block | None
     sequence: Sequence | None
     sequence_condition: Expression | None
@@ -315,6 +318,8 @@ class Prototype(Parser):
             perm_layout=None,
             keys=None,
             key_condition=None,
+            alias_key=None,
+            alias_condition=None,
             prep_block=None,
             sequence=None,
             sequence_condition=None,
@@ -427,19 +432,10 @@ class Prototype(Parser):
 
     @selector.setter
     def selector(self, value: object) -> None:
-        condition: Expression | None = None
         whole = value
-        if isinstance(value, If):
-            raise value.without_body()
-        if isinstance(value, Choice):
-            value.check_closed()
-            if value.otherwise is not None:
-                raise DescriptionError(
-                    "a selector with an Else()",
-                    "a packet outside the condition uses a fresh instance by itself.",
-                )
-            condition = value.condition
-            value = value.body
+        condition, value = _under_condition(
+            value, "a selector", "a packet outside the condition uses a fresh instance by itself."
+        )
         lists = cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,)
         keys = [cast(list[object], item) for item in lists if isinstance(item, list) and item]
         if len(keys) != len(lists) or len(keys) > 2:
@@ -463,6 +459,25 @@ class Prototype(Parser):
             )
         self.__dict__["keys"] = tuple([to_expression(item) for item in key] for key in keys)
         self.__dict__["key_condition"] = condition
+
+    @property
+    def alias(self) -> Any:
+        """What a packet is known by for which the selector finds no instance: a list of expressions.
+
+        It belongs to the instance that AddAlias gave such values to. `If(condition) >> [...]`: only a packet that
+        fulfils the condition is looked for so.
+        """
+        return self.alias_key
+
+    @alias.setter
+    def alias(self, value: object) -> None:
+        condition, value = _under_condition(
+            value, "an alias", "a packet outside the condition is known by the selector alone."
+        )
+        if not isinstance(value, list) or not value:
+            raise DescriptionError("p.alias is not a list", "write p.alias = [a, b], for both sides alike.")
+        self.__dict__["alias_key"] = [to_expression(item) for item in cast(list[object], value)]
+        self.__dict__["alias_condition"] = condition
 
     @property
     def prep(self) -> Any:
@@ -551,6 +566,24 @@ class Prototype(Parser):
         if not isinstance(value, bool):
             raise DescriptionError(f"p.buffer_data is {described(value)}", "give True or False.")
         self.__dict__["_buffer_data"] = value
+
+
+def _under_condition(value: object, what: str, otherwise: str) -> tuple[Expression | None, object]:
+    """The condition and the body of `If(condition) >> body`; no condition for anything else."""
+    if isinstance(value, If):
+        raise value.without_body()
+    if not isinstance(value, Choice):
+        return None, value
+    value.check_closed()
+    if value.otherwise is not None:
+        raise DescriptionError(f"{what} with an Else()", otherwise)
+    return value.condition, value.body
+
+
+def instance_of(parser: Parser) -> tuple[Expression, Expression, Expression | None]:
+    """Of the instance that the packet has in a parser: number, place in its table, and the packet's side (if any)."""
+    side = Property(parser, "to_active", NUMBER) if parser.prototype.oriented else None
+    return Property(parser, "instance", NUMBER), Property(parser, "place", NUMBER), side
 
 
 def _is_link_type(value: object) -> bool:

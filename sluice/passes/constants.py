@@ -32,6 +32,7 @@ from sluice.ir.instruction import (
     Goto,
     Instruction,
     LoadBytes,
+    LoadVarint,
     Mark,
     Terminator,
 )
@@ -39,6 +40,8 @@ from sluice.passes.blocks import each_graph, remove_unreachable
 from sluice.passes.simplify import is_bit, simplify, simplify_node
 
 FAR = ("perm", "inst", "slot")
+SIZED = (Check, LoadBytes, LoadVarint)
+"""Length checks and the reads that need to find their own size in one."""
 
 constant = cache(Const)
 """A number; always the same object, as objects that are the same need not be compared."""
@@ -162,7 +165,7 @@ def common_sizes(visits: dict[str, Visit]) -> dict[Expr, Expr]:
     found: dict[Expr, Expr] = {}
     for visit in visits.values():
         for old, new in visit:
-            if isinstance(old, (Check, LoadBytes)) and isinstance(new, (Check, LoadBytes)):
+            if isinstance(old, SIZED) and isinstance(new, SIZED):
                 if found.setdefault(old.size, new.size) != new.size:
                     found[old.size] = old.size
     return found
@@ -170,7 +173,7 @@ def common_sizes(visits: dict[str, Visit]) -> dict[Expr, Expr]:
 
 def _with_size(old: Instruction, new: Instruction, sizes: dict[Expr, Expr]) -> Instruction:
     """The rewritten instruction, with the size that all of its kind agree on."""
-    if isinstance(old, (Check, LoadBytes)) and isinstance(new, (Check, LoadBytes)):
+    if isinstance(old, SIZED) and isinstance(new, SIZED):
         size = sizes[old.size]
         if size is not new.size:
             return with_operands(new, size=size)

@@ -4,6 +4,7 @@
 #ifndef SL_BOX_H
 #define SL_BOX_H
 
+#include "alias.h"
 #include "embed.h"
 #include "messages.h"
 #include "pool.h"

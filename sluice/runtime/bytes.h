@@ -78,6 +78,17 @@ static inline uint64_t sl_load_le(const uint8_t *at, unsigned n) {
     return n == 0 || n > 8 ? 0 : __builtin_bswap64(sl_load_be(at, n)) >> (64 - 8 * n);
 }
 
+/* A variable-length integer (RFC 9000, 16) of n bytes (1, 2, 4 or 8), without the two bits that tell n. */
+static inline uint64_t sl_load_varint(const uint8_t *at, uint64_t n) {
+    switch (n) {
+    case 1: return at[0] & 0x3f;
+    case 2: return sl_load_be16(at) & 0x3fff;
+    case 4: return sl_load_be32(at) & 0x3fffffff;
+    case 8: return sl_load_be64(at) & UINT64_C(0x3fffffffffffffff);
+    default: return 0;
+    }
+}
+
 /* --- numbers --- */
 
 /* The n low bits set, n from 0 to 64. */

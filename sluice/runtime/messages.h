@@ -1,6 +1,6 @@
 /* What a side's stream has brought of a message that is not whole yet.
  *
- * Generated code cuts the stream into messages; here is what it keeps from one delivery to the next. A message whose
+ * Generated code cuts streams and packets into messages; of packets nothing is kept. Of a stream, here is what it keeps from one delivery to the next. A message whose
  * length is known is only appended to until it is whole, so that a long one costs no more than its bytes. */
 #ifndef SL_MESSAGES_H
 #define SL_MESSAGES_H
@@ -12,6 +12,7 @@
 #define SL_MESSAGE_INCOMPLETE UINT64_C(0)
 #define SL_MESSAGE_MALFORMED UINT64_MAX
 #define SL_MESSAGE_TOO_LONG (UINT64_MAX - 1)
+#define SL_MESSAGE_CUT (UINT64_MAX - 2)
 
 enum sl_messages_state {
     SL_MESSAGES_FOUND,       /* the next byte begins a message, or goes on with one */
@@ -21,7 +22,17 @@ enum sl_messages_state {
 };
 
 /* Why the thread was lost: the numbers of LOSS_CAUSES in the language. */
-enum sl_loss_cause { SL_LOSS_LIMIT, SL_LOSS_GAP, SL_LOSS_MALFORMED, SL_LOSS_CLOSE };
+enum sl_loss_cause { SL_LOSS_LIMIT, SL_LOSS_GAP, SL_LOSS_MALFORMED, SL_LOSS_CLOSE, SL_LOSS_SHORT, SL_LOSS_SNAPLEN };
+
+/* Why what is left of a packet makes no message, by what the frame graph returned for it. */
+SL_COLD uint64_t sl_packet_loss(uint64_t frame) {
+    switch (frame) {
+    case SL_MESSAGE_MALFORMED: return SL_LOSS_MALFORMED;
+    case SL_MESSAGE_TOO_LONG: return SL_LOSS_LIMIT;
+    case SL_MESSAGE_CUT: return SL_LOSS_SNAPLEN;
+    default: return SL_LOSS_SHORT;
+    }
+}
 
 struct sl_messages {
     uint8_t *at;      /* from the pool; NULL while room is 0 */

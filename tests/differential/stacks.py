@@ -7,8 +7,10 @@ import itertools
 import random
 from typing import Any
 
+from sluice.ir.scope import nested
 from sluice.lang import (
     PSM,
+    AddAlias,
     AnyUntil,
     Assemble,
     Assign,
@@ -23,9 +25,11 @@ from sluice.lang import (
     PSMState,
     Sequence,
     Stack,
+    Varint,
     layout,
     swap_sides,
 )
+from sluice.lang.expression import Property
 from sluice.lang.sequence import POLICIES
 
 
@@ -54,6 +58,18 @@ class odd(layout):
     odd_middle = Bit(10)
     odd_low = Bit(11)
     odd_little = Bit(16, order="little")
+
+
+class compact(layout):
+    first_varint = Varint()
+    between = Bit(8)
+    second_varint = Varint()
+    varint_data = Bit((second_varint & 3) << 3)
+
+
+class compact_option(layout):
+    option_kind = Bit(8)
+    option_varint = Varint()
 
 
 class scratch(layout):
@@ -91,8 +107,10 @@ def expression(rnd: random.Random, p: Any, kept_too: bool, depth: int = 2) -> An
         p.temp.y,
         rnd.randrange(300),
     ]
+    if "first_varint" in p.prototype.header_fields():
+        leaves += [p.header.first_varint, p.header.second_varint]
     if kept_too:
-        leaves += [p.perm.n, p.perm.m, p.perm.last, p.created + 0]
+        leaves += [p.perm.n, p.perm.m, p.perm.last, p.created + 0, p.instance]
     if depth == 0 or rnd.random() < 0.3:
         return rnd.choice(leaves)
     left, right = (expression(rnd, p, kept_too, depth - 1) for _ in range(2))
@@ -136,16 +154,18 @@ def condition(rnd: random.Random, p: Any, kept_too: bool = False, header: bool =
             return (expression(rnd, p, kept_too) + 0) % 3 == rnd.randrange(3)
 
 
-def parser(rnd: random.Random, name: str, asks: bool, messages: bool = False) -> Any:
+def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any:
     """A parser with a bit of everything; `asks`: it asks the one below it for what all offer; `messages`: its packets
-    are messages of the stream there.
+    are messages of a "stream" or a "packet" there.
     """
     p: Any = (ConnectionOriented if rnd.random() < 0.6 else Connectionless)(name)
     p.header = head
     if rnd.random() < 0.4:
         p.header += If(p.header.flag_c == 1) >> odd
+    if rnd.random() < 0.3:
+        p.header += compact if rnd.random() < 0.5 else If(p.header.flag_b == 1) >> compact
     if rnd.random() < 0.4:
-        options = [short_option, long_option]
+        options = [short_option, long_option, *([compact_option] if rnd.random() < 0.3 else [])]
         if rnd.random() < 0.5:
             p.header += AnyUntil(options, p.payload_len > rnd.randrange(4))
         else:
@@ -156,7 +176,9 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: bool = False) ->
         p.require(condition(rnd, p, header=True), "option", option=OPTION)
     if messages:
         length = (p.header.kind & rnd.choice([3, 15])) + rnd.randrange(8)
-        resync = condition(rnd, p, header=True) if rnd.random() < 0.6 else None
+        if messages == "packet" and rnd.random() < 0.5:
+            length = p.cursor + (length & p.payload_len)
+        resync = condition(rnd, p, header=True) if messages == "stream" and rnd.random() < 0.6 else None
         p.message = Length(length, limit=rnd.choice([5, 12, 40]), resync=resync)
     p.temp = scratch
     instances = rnd.random() < 0.85
@@ -175,11 +197,17 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: bool = False) ->
     selector = (
         ([p.header.one, p.header.kind & 1], [p.header.other, p.header.kind & 1]) if p.oriented else [p.header.one]
     )
-    p.offer(who=p.header.one, how=p.perm.n, where=p.to_active if p.oriented else p.temp.x)
+    how = rnd.choice([p.perm.n, p.instance])
+    p.offer(who=p.header.one, how=how, where=p.to_active if p.oriented else p.temp.x)
     if asks and rnd.random() < 0.5:
         for part in selector if p.oriented else [selector]:
             part.append(p.below.who)
+    if asks and rnd.random() < 0.3:
+        for part in selector if p.oriented else [selector]:
+            part.append(p.below.how)
     p.selector = If((p.header.kind & 3) != rnd.randrange(4)) >> selector if rnd.random() < 0.3 else selector
+    if rnd.random() < 0.3:
+        add_alias(rnd, p)
     p.prep += Assign(p.perm.n, p.perm.n + 1) + (
         If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True))
     )
@@ -195,6 +223,14 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: bool = False) ->
     if asks:
         p.event.asked = Assign(told.what, (p.below.how << 16) | p.below.where) + Callback(told)
     return p
+
+
+def add_alias(rnd: random.Random, p: Any) -> None:
+    """A further key, given for some packets, so that others come to their instance."""
+    alias = [p.header.other, p.header.kind & 1]
+    p.alias = If(condition(rnd, p, header=True)) >> alias if rnd.random() < 0.5 else alias
+    values = [p.header.number, p.header.kind & 1]
+    p.prep += If(condition(rnd, p)) >> AddAlias(p, values, to_sender=p.oriented and rnd.random() < 0.5)
 
 
 def add_sequence(rnd: random.Random, p: Any) -> None:
@@ -262,6 +298,15 @@ def add_machine(rnd: random.Random, p: Any, sequenced: bool) -> None:
         p.event_relation += p.event.end >> p.event.over
 
 
+def fits(below: Any, above: Any) -> bool:
+    """Whether a layer may lie above another, also where it takes messages from others."""
+    if above.framing is None:
+        return True
+    if below.sequence is None:
+        return above.framing.resync is None
+    return not any(isinstance(item, Property) and item.name == "payload_len" for item in nested(above.framing.length))
+
+
 def stack(rnd: random.Random) -> Stack:
     """One to three layers, perhaps of one parser, perhaps in a loop, perhaps with a second one where packets begin."""
     made = Stack("random", depth=rnd.choice([3, 6]))
@@ -269,19 +314,19 @@ def stack(rnd: random.Random) -> Stack:
     asking: set[str] = set()
     for number, name in enumerate(names):
         below = getattr(made, names[number - 1]).prototype if number else None
-        streams = below is not None and below.sequence is not None
-        if below is not None and rnd.random() < 0.2 and (streams or below.framing is None):
+        source = "" if below is None else "packet" if below.sequence is None else "stream"
+        if below is not None and rnd.random() < 0.2 and fits(below, below):
             setattr(made, name, below)
             continue
         if number and rnd.random() < 0.6:
             asking.add(name)
-        setattr(made, name, parser(rnd, name, name in asking, streams and rnd.random() < 0.4))
+        setattr(made, name, parser(rnd, name, name in asking, source if rnd.random() < 0.4 else ""))
     for lower, upper in itertools.pairwise(names):
         below = getattr(made, lower)
         made += (below >> getattr(made, upper)) + Pred(condition(rnd, below) if rnd.random() < 0.5 else 1)
     if rnd.random() < 0.4:
         last, back = getattr(made, names[-1]), getattr(made, rnd.choice(names[1:] or names))
-        if back.prototype.framing is None or last.prototype.sequence is not None:
+        if fits(last.prototype, back.prototype):
             made += (last >> back) + Pred(last.header.flag_c == 1)
     if rnd.random() < 0.5:
         _name_link_types(rnd, [getattr(made, name).prototype for name in names], asking)

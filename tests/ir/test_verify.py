@@ -202,6 +202,16 @@ BAD = {
         + "  header.len:u8 = Assign(200)\n  header.b:bytes = LoadBytes(mark.0, 0, header.len)\n"
         + END,
     ),
+    "variable-length integer behind a check of its first byte": Bad(
+        "packet reads",
+        "no length check",
+        CHECKED.format(size=1) + "  header.b:u62 = LoadVarint(mark.0, (1 << header.len))\n" + END,
+    ),
+    "variable-length integer of three bytes": Bad(
+        "kinds",
+        "of 3 bytes",
+        CHECKED.format(size=4) + "  header.b:u62 = LoadVarint(mark.0, 3)\n" + END,
+    ),
     "size behind the mark": Bad(
         "packet reads",
         "no length check",
@@ -319,6 +329,9 @@ GOOD = {
     "exact size": CHECKED.format(size="(header.len - 2)")
     + "  header.b:bytes = LoadBytes(mark.0, 0, (header.len - 2))\n  mark.1:u32 = Mark(mark.0, 0)\n"
     + "  header.c:bytes = LoadBytes(mark.1, 0, (header.len - 2))\n"
+    + END,
+    "variable-length integer": CHECKED.format(size="(1 << header.len)")
+    + "  header.b:u62 = LoadVarint(mark.0, (1 << header.len))\n"
     + END,
     "no bytes": HEAD + "  mark.0:u32 = Assign(0)\n  header.b:bytes = LoadBytes(mark.0, 0, 0)\n" + END,
     "the smaller of two checks": "graph g (local.unit:bytes)\nentry:\n  mark.0:u32 = Assign(0)\n"

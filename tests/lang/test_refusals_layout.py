@@ -4,7 +4,7 @@
 # pyright: reportOperatorIssue=false, reportInvalidTypeForm=false
 # ruff: noqa: B018
 
-from sluice.lang import AnyUntil, Assign, Bit, Connectionless, Else, If, Pred, UInt, layout
+from sluice.lang import AnyUntil, Assign, Bit, Callback, Connectionless, Else, If, Pred, UInt, Varint, layout
 from tests.lang.refusal import Refusal, Refusals, above, alone, check, keyed, paired, plain, scratch, small, wide
 
 refused = Refusals()
@@ -569,3 +569,37 @@ def contains_what_is_not_parsed_yet():
         + other
     )
     return alone(p)
+
+
+@refused("const=-1 does not fit in 62 bits", f"give a number from 0 to {(1 << 62) - 1}.")
+def varint_const_too_small():
+    class h(layout):
+        a = Varint(const=-1)  # wrong
+
+
+@refused(
+    "'one' begins with a Varint(const=1), whose bytes differ from packet to packet",
+    "tell alternatives apart by a Bit(n, const=...); or read the number, and use If(...) behind it.",
+)
+def varint_tells_alternatives_apart():
+    class one(layout):
+        kind = Varint(const=1)
+
+    AnyUntil([one], small.kind == 1)  # wrong
+
+
+@refused("a Varint() in a layout for temp", "only headers have them; keep its value in a UInt(62).")
+def varint_in_temp():
+    class kept(layout):
+        number = Varint()  # wrong
+
+    p = Connectionless("p")
+    p.temp = kept
+
+
+@refused("a Varint() in a layout for a callback", "only headers have them; keep its value in a UInt(62).")
+def varint_in_callback():
+    class told(layout):
+        number = Varint()  # wrong
+
+    Callback(told)

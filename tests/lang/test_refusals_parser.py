@@ -6,6 +6,7 @@
 
 from sluice.lang import (
     PSM,
+    AddAlias,
     Assemble,
     Assign,
     Bit,
@@ -39,7 +40,7 @@ from tests.lang.refusal import (
 refused = Refusals()
 
 SETTINGS = (
-    "known here: buffer_data, event, event_relation, header, link_types, message, name, perm, prep, psm, sdu, "
+    "known here: alias, buffer_data, event, event_relation, header, link_types, message, name, perm, prep, psm, sdu, "
     "selector, seq, temp, timeout."
 )
 
@@ -558,6 +559,59 @@ def swap_sides_in_event():
 def swap_sides_of_connectionless():
     p = keyed()
     p.prep = swap_sides()  # wrong
+    return alone(p)
+
+
+@refused("parser 'keyed' has no p.alias", "say what packets are found by: p.alias = [...], before this.")
+def alias_of_a_parser_without():
+    p = keyed()
+    p.prep = AddAlias(p, [p.header.src])  # wrong
+
+
+@refused("AddAlias with 2 of 1 values", "give one for each part of p.alias, as a list.")
+def alias_of_another_length():
+    p = keyed()
+    p.alias = [p.header.src]
+    p.prep = AddAlias(p, [p.header.src, p.header.src])  # wrong
+
+
+@refused("to_sender of a parser without sides", "leave it out, or make the parser by ConnectionOriented().")
+def alias_to_sender_of_connectionless():
+    p = keyed()
+    p.alias = [p.header.src]
+    p.prep = AddAlias(p, [p.header.src], to_sender=True)  # wrong
+
+
+@refused("AddAlias of 5", "write AddAlias(p, [values]) with this parser or one below.")
+def alias_of_a_number():
+    p = keyed()
+    p.prep = AddAlias(5, [p.header.src])  # wrong
+
+
+@refused("p.alias is not a list", "write p.alias = [a, b], for both sides alike.")
+def alias_not_a_list():
+    p = keyed()
+    p.alias = p.header.src  # wrong
+
+
+@refused("an alias with an Else()", "a packet outside the condition is known by the selector alone.")
+def alias_with_else():
+    p = keyed()
+    p.alias = If(p.header.src == 1) >> [p.header.src] >> Else() >> [p.header.src]  # wrong
+
+
+@refused("parser 'plain' has p.alias but no instances", "give it p.selector = [...].")
+def alias_without_selector():
+    p = plain()
+    p.alias = [p.header.src]  # wrong
+    return alone(p)
+
+
+@refused("AddAlias with a value of 32 bits where 'src' of p.alias has 16", "use a field as wide.")
+def alias_of_another_width():
+    p = keyed()
+    p.alias = [p.header.src]
+    p.prep = AddAlias(p, [p.temp.count])  # wrong
     return alone(p)
 
 

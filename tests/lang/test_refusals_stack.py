@@ -330,12 +330,12 @@ def offered_on_one_way_only():
 
 
 @refused(
-    "layer 'high' takes messages from a stream, and layer 'low' has none",
-    "put it above a layer with p.seq, or leave p.message out.",
+    "layer 'high' looks for the next start in a stream, and layer 'low' has none",
+    "leave resync= out: with the next packet messages begin anew.",
 )
-def messages_without_a_stream():
+def resync_without_a_stream():
     p = plain()
-    p.message = Length(p.header.size)
+    p.message = Length(p.header.size, resync=p.header.size == 1)
     lower = keyed()
     s = Stack("s")
     s.low, s.high = lower, p

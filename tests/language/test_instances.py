@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from sluice.engine.box import Settings
 from sluice.lang import (
     PSM,
+    AddAlias,
     Assign,
     Bit,
     Callback,
     Connectionless,
+    ConnectionOriented,
+    If,
     Pred,
     PSMState,
     Stack,
@@ -23,6 +27,10 @@ class way(layout):
     kind = UInt(8)
 
 
+class session(layout):
+    id = UInt(8)
+
+
 class keyed(layout):
     key = UInt(8)
     again = Bit(8)
@@ -34,6 +42,10 @@ class memory(layout):
 
 class told(layout):
     packets = UInt(8)
+
+
+class number(layout):
+    number = UInt(64)
 
 
 def counting() -> Any:
@@ -109,3 +121,118 @@ def test_a_packet_that_restarts_what_it_made_itself() -> None:
     found, result = counted(stack, [5, 0], [5, 0])
     assert found == [("p", 1), ("p", 1)]
     assert (result.count("p", "instances"), result.count("p", "ended:reused")) == (3, 2)
+
+
+def test_a_layer_keeps_instances_within_those_of_a_layer_below() -> None:
+    """Two sessions with a key 5 each; a session that begins anew, with the same id, has nothing of the old one."""
+    low: Any = Connectionless("low")
+    low.header = session
+    low.selector = [low.header.id]
+    low.timeout = 10
+    low.offer(session=low.instance)
+    p = counting()
+    p.selector = [p.below.session, p.header.key]
+    stack = Stack("sessions")
+    stack.low, stack.p = low, p
+    stack += (stack.low >> stack.p) + Pred(1)
+    packets = [bytes([1, 5, 0]), bytes([2, 5, 0]), bytes([1, 5, 0]), bytes([1, 6, 0])]
+    result = run(watch_all(stack, ("*", "counted")), packets, [0, 1, 2, 3])
+    assert [event.packets for event in result.named("counted")] == [1, 1, 2, 1]
+    result = run(watch_all(stack, ("*", "counted")), packets, [0, 1, 20, 21])
+    assert [event.packets for event in result.named("counted")] == [1, 1, 1, 1]
+
+
+def test_an_instance_has_the_number_that_its_events_tell() -> None:
+    p = counting()
+    p.event.which = Assign(number.number, p.instance) + Callback(number)
+    stack = Stack("numbers")
+    stack.p = p
+    result = run(watch_all(stack, ("*", "which")), [bytes([key, 0]) for key in (7, 8, 7)])
+    assert [event.number for event in result.named("which")] == [event.instance for event in result.named("which")]
+
+
+def test_one_that_is_not_stored_has_none() -> None:
+    p = counting()
+    p.selector = If(p.header.key != 7) >> [p.header.key]
+    p.event.which = Assign(number.number, p.instance) + Callback(number)
+    stack = Stack("numbers")
+    stack.p = p
+    result = run(watch_all(stack, ("*", "which")), [bytes([key, 0]) for key in (7, 8, 7)])
+    assert [event.number for event in result.named("which")] == [0, 1, 0]
+
+
+class station(layout):
+    src = UInt(8)
+    dst = UInt(8)
+    id = UInt(8)
+    new_id = UInt(8)
+
+
+def roaming() -> Any:
+    """A connection between addresses whose ends may say what they want to be called, from wherever they are."""
+    low: Any = ConnectionOriented("p")
+    low.header = station
+    low.selector = [low.header.src], [low.header.dst]
+    low.alias = If(low.header.id != 0) >> [low.header.id]
+    low.perm = memory
+    low.prep = Assign(low.perm.packets, low.perm.packets + 1)
+    low.prep += If(low.header.new_id != 0) >> AddAlias(low, [low.header.new_id], to_sender=True)
+    low.event.counted = Assign(told.packets, low.perm.packets) + Callback(told)
+    return low
+
+
+def roam(p: Any, *packets: list[int], **settings: Any) -> list[tuple[int, int, int]]:
+    """Of each packet the number of its instance, its side, and how many packets that has seen."""
+    stack = Stack("roaming")
+    stack.p = p
+    result = run(watch_all(stack, ("*", "counted")), [bytes(packet) for packet in packets], **settings)
+    return [(event.instance, event.side, event.packets) for event in result.named("counted")]
+
+
+def test_a_packet_with_another_key_is_known_by_its_alias() -> None:
+    assert roam(roaming(), [1, 2, 0, 77], [2, 1, 77, 88], [1, 3, 88, 0], [9, 2, 88, 0], [4, 1, 77, 0]) == [
+        (1, 0, 1),
+        (1, 1, 2),  # the key found it
+        (1, 0, 3),  # sent to the one who is called 88
+        (1, 0, 4),
+        (1, 1, 5),
+    ]
+
+
+def test_without_an_alias_it_begins_an_instance() -> None:
+    assert roam(roaming(), [1, 2, 0, 77], [1, 3, 78, 0], [1, 4, 0, 0]) == [(1, 0, 1), (2, 0, 1), (3, 0, 1)]
+
+
+def test_an_alias_goes_with_its_instance() -> None:
+    p = roaming()
+    p.timeout = 5
+    found = roam(p, [1, 2, 0, 77], [9, 1, 77, 0], [9, 1, 77, 0], [9, 1, 77, 0], times=[0, 1, 20, 21])
+    assert found == [(1, 0, 1), (1, 1, 2), (2, 0, 1), (2, 0, 2)]
+
+
+def test_the_last_to_claim_an_alias_has_it() -> None:
+    assert roam(roaming(), [1, 2, 0, 77], [3, 4, 0, 77], [9, 9, 77, 0]) == [(1, 0, 1), (2, 0, 1), (2, 1, 2)]
+
+
+def test_the_oldest_alias_makes_room_at_the_bound() -> None:
+    """A table of four instances has four aliases."""
+    stack = Stack("roaming")
+    stack.p = roaming()
+    packets = [bytes([1, 2, 0, name]) for name in (71, 72, 73, 74, 75)] + [bytes([9, 8, 71, 0]), bytes([9, 7, 72, 0])]
+    result = run(watch_all(stack, ("*", "counted")), packets, settings=Settings(max_instances=4))
+    assert [event.instance for event in result.named("counted")] == [1, 1, 1, 1, 1, 2, 1]
+    assert result.count("p", "aliases:evicted") == 1
+
+
+def test_a_layer_above_gives_an_alias_to_an_instance_below() -> None:
+    p = roaming()
+    p.prep = Assign(p.perm.packets, p.perm.packets + 1)
+    above: Any = Connectionless("above")
+    above.header = way
+    above.prep = If(above.header.kind != 0) >> AddAlias(p, [above.header.kind], to_sender=True)
+    stack = Stack("roaming")
+    stack.p, stack.upper = p, above
+    stack += (stack.p >> stack.upper) + Pred(1)
+    packets = [bytes(packet) for packet in ([1, 2, 0, 0, 77], [9, 1, 77, 0, 0], [9, 1, 78, 0, 0])]
+    result = run(watch_all(stack, ("*", "counted")), packets)
+    assert [(event.instance, event.side) for event in result.named("counted")] == [(1, 0), (1, 1), (2, 0)]

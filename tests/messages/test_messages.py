@@ -8,21 +8,19 @@ from typing import Any
 import pytest
 
 from sluice.engine.box import CompiledStack, Settings
-from sluice.ir.build import build
 from sluice.lang import (
     Assemble,
     Assign,
     Bit,
     Callback,
     Connectionless,
-    DescriptionError,
     Length,
     Pred,
     Sequence,
     Stack,
     layout,
 )
-from sluice.lang.events import LOSS_CAUSES
+from sluice.lang.events import STREAM_LOSSES
 from tests.differential.both import Packet, assert_same, compiled, run_compiled
 
 MAGIC = 0x55
@@ -96,7 +94,7 @@ def bodies(made: CompiledStack, packets: list[Packet]) -> tuple[list[bytes], lis
     assert_same(made, packets, SETTINGS)
     events, counters = run_compiled(made, packets, SETTINGS)
     causes = [values[2] for _, name, _, _, values in events if name == "lost"]
-    for number, cause in enumerate(LOSS_CAUSES):
+    for number, cause in enumerate(STREAM_LOSSES):
         assert counters["message"][f"lost:{cause}"] == causes.count(number)
     return [values[0] for _, name, _, _, values in events if name == "whole"], causes
 
@@ -172,14 +170,3 @@ def test_streams_do_not_mix(resyncing: CompiledStack) -> None:
         segment(30, other[30:], 2),
     ]
     assert bodies(resyncing, packets) == ([b"a" * 50, b"b" * 50], [])
-
-
-def test_a_message_layer_needs_a_stream_below() -> None:
-    stack = describe()
-    flat: Any = Connectionless("flat")
-    flat.header = stream_hdr
-    other = Stack("flat")
-    other.flat, other.message = flat, stack.message.prototype
-    other += (other.flat >> other.message) + Pred(1)
-    with pytest.raises(DescriptionError, match="takes messages from a stream, and layer 'flat' has none"):
-        build(other)

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE, LayerProgram, Program
 from sluice.ir.interpreter.frame import Code, Context, Frame, Stream, run
 from sluice.ir.interpreter.sequence import Sequence
-from sluice.ir.interpreter.table import NEVER, SWEEP_SLOTS, Instance, Key, Table
+from sluice.ir.interpreter.table import NEVER, SWEEP_SLOTS, Aliases, Instance, Key, Table
 from sluice.ir.interpreter.value import EMPTY, Bytes, InterpreterError, Registers
 from sluice.lang.events import END_REASONS
 
@@ -54,6 +54,7 @@ class Box:
     homes: dict[int, LayerState] = field(default_factory=lambda: {})
     tables: dict[str, Table] = field(default_factory=lambda: {})
     inits: dict[str, dict[str, int]] = field(default_factory=lambda: {})
+    aliases: dict[str, Aliases] = field(default_factory=lambda: {})
     now: int = 0
     created: int = 0
     too_deep: int = 0
@@ -99,15 +100,15 @@ class Box:
         inner.numbers[graph.parameters[1].name] = searching
         return run(code, inner)
 
-    def lost(self, layer: LayerState, stream: Stream, what: tuple[int, int, int], context: Context) -> None:
-        """Bytes of a stream make no message of the layer's: their offset, how many, why."""
+    def lost(self, layer: LayerState, stream: Stream | None, what: tuple[int, int, int], context: Context) -> None:
+        """Bytes of a stream, or of a packet, make no message of the layer's: their offset, how many, why."""
         graph, code = layer.program.lost, layer.lost
         if graph is None or code is None:
             raise InterpreterError(f"layer '{layer.program.name}' takes no messages")
         inner = Frame(EMPTY, context, 0, stream)
         unit, *numbers = graph.parameters
         inner.strings[unit.name] = EMPTY
-        for register, value in zip(numbers, (stream.side, *what), strict=True):
+        for register, value in zip(numbers, (stream.side if stream else 0, *what), strict=True):
             inner.numbers[register.name] = value
         run(code, inner)
 
@@ -125,6 +126,18 @@ class Box:
             return False, False, 0
         return True, self._expired(instance), int(flip != instance.swapped)
 
+    def find_alias(self, layer: LayerState, frame: Frame, key: Key) -> tuple[bool, bool, int]:
+        """The same for an instance by a further key of its own."""
+        layout, table = layer.program.instance, _table(layer)
+        assert layout is not None
+        number, place, side = self.aliases[layout.aliases].find(key)
+        instance = table.slots[place] if place < len(table.slots) else None
+        if instance is None or instance.number != number:
+            frame.use(None)
+            return False, False, 0
+        frame.use(instance)
+        return True, self._expired(instance), side
+
     def create(self, layer: LayerState, frame: Frame, key: Key, reverse: Key) -> bool:
         """A new instance. It is not stored when the table is full of instances that are in use below, or when what an
         end delivered took its key; whether it is.
@@ -137,7 +150,8 @@ class Box:
         instance = self._blank(layer, *_canonical(key, reverse))
         if table.add(instance):
             self.created += 1
-            instance.number = self.created
+            instance.number = instance.fields[INSTANCE_NUMBER.name] = self.created
+            instance.fields[INSTANCE_PLACE.name] = instance.slot
             layer.counters["instances"] += 1
         frame.use(instance)
         return instance.stored
@@ -149,6 +163,7 @@ class Box:
         if layout is None:
             raise InterpreterError(f"layer '{program.name}' has no instances")
         fields: Registers[int] = Registers(self.inits[layout.table])
+        fields[INSTANCE_NUMBER.name] = fields[INSTANCE_PLACE.name] = 0
         for register, init in layout.fields:
             fields[register.name] = init
         sequences: list[Sequence] = []

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr, Reg, is_bytes
-from sluice.ir.graph import Graph, InstanceLayout, Rules
+from sluice.ir.graph import Graph, InstanceLayout, KeyPart, Rules, alias_tables
 from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.expressions import assign, number, set_number, set_string, string, unset, value
 from sluice.ir.interpreter.frame import Code, Frame, Operation, Stream
-from sluice.ir.interpreter.messages import Taker
+from sluice.ir.interpreter.messages import Taker, cut_packet
 from sluice.ir.interpreter.sequence import Sequence, in_window
 from sluice.ir.interpreter.table import Key
 from sluice.ir.interpreter.value import Bytes, InterpreterError, clip
@@ -134,9 +134,13 @@ def _all_unset(registers: tuple[Reg, ...]) -> Operation:
 
 def _key(parts: tuple[Expr, ...], layout: InstanceLayout | None) -> Callable[[Frame], Key]:
     assert layout is not None
+    return _key_of(parts, layout.key)
+
+
+def _key_of(parts: tuple[Expr, ...], kinds: tuple[KeyPart, ...]) -> Callable[[Frame], Key]:
     values = [
         _key_bytes(part, kind.bits // 8) if is_bytes(part) else value(part)
-        for part, kind in zip(parts, layout.key, strict=False)
+        for part, kind in zip(parts, kinds, strict=False)
     ]
     return lambda frame: tuple([part(frame) for part in values])
 
@@ -182,6 +186,20 @@ def _load_bytes(load: ir.LoadBytes, compiler: Compiler) -> Operation:
     return operation
 
 
+@_for(ir.LoadVarint)
+def _load_varint(load: ir.LoadVarint, compiler: Compiler) -> Operation:
+    mark, size, put = number(load.mark), number(load.size), set_number(load.target)
+
+    def operation(frame: Frame) -> None:
+        begin, count = mark(frame), size(frame)
+        data = frame.unit[0][begin : begin + count]
+        if len(data) < count or count not in (1, 2, 4, 8):
+            raise InterpreterError(f"'{load.target.name}' is loaded from bytes that no check covers")
+        put(frame, int.from_bytes(data, "big") & (1 << (8 * count - 2)) - 1)
+
+    return operation
+
+
 @_for(ir.Mark)
 def _mark(mark: ir.Mark, compiler: Compiler) -> Operation:
     base, offset, put = number(mark.base), number(mark.offset), set_number(mark.target)
@@ -214,6 +232,37 @@ def _lookup(lookup: ir.Lookup, compiler: Compiler) -> Operation:
         found(frame, is_there)
         expired(frame, is_over)
         side(frame, which)
+
+    return operation
+
+
+@_for(ir.FindAlias)
+def _find_alias(find: ir.FindAlias, compiler: Compiler) -> Operation:
+    box, layer = compiler.box, compiler.layer
+    layout = layer.program.instance
+    assert layout is not None
+    key = _key_of(find.key, layout.alias)
+    found, expired, side = set_number(find.found), set_number(find.expired), set_number(find.side)
+
+    def operation(frame: Frame) -> None:
+        is_there, is_over, which = box.find_alias(layer, frame, key(frame))
+        found(frame, is_there)
+        expired(frame, is_over)
+        side(frame, which)
+
+    return operation
+
+
+@_for(ir.AddAlias)
+def _add_alias(add: ir.AddAlias, compiler: Compiler) -> Operation:
+    aliases = compiler.box.aliases[add.aliases]
+    key = _key_of(add.key, alias_tables(compiler.box.program)[add.aliases])
+    which, place, side = number(add.number), number(add.place), number(add.side)
+    evicted = set_number(add.evicted)
+
+    def operation(frame: Frame) -> None:
+        known = which(frame)
+        evicted(frame, known > 0 and aliases.add(key(frame), known, place(frame), side(frame)))
 
     return operation
 
@@ -523,10 +572,28 @@ def _next_messages(following: ir.NextMessages, compiler: Compiler) -> Operation:
     return operation
 
 
+@_for(ir.CutMessages)
+def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
+    box, name, sdu, side = compiler.box, cut.layer, string(cut.sdu), number(cut.side)
+
+    def operation(frame: Frame) -> None:
+        if frame.depth >= box.program.depth:
+            box.too_deep += 1
+            return
+        stream = frame.stream if frame.instance is None else Stream(frame.instance, side(frame))
+        cut_packet(sdu(frame), box.layers[name].counters, _sender(box, name, frame, stream))
+
+    return operation
+
+
 def _taker(box: Box, name: str, frame: Frame, side: int) -> Taker:
     """Layer `name`, taking messages from a side of the current instance."""
+    return _sender(box, name, frame, Stream(frame.current, side))
+
+
+def _sender(box: Box, name: str, frame: Frame, stream: Stream | None) -> Taker:
+    """Layer `name`, taking messages from `stream`, or from a packet of its."""
     layer, context, depth = box.layers[name], frame.context, frame.depth
-    stream = Stream(frame.current, side)
     return Taker(
         name,
         lambda unit, searching: box.frame(layer, unit, searching, context),

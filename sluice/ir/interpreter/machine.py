@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.graph import LayerProgram, Program, alias_tables
 from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.frame import Code, Context
 from sluice.ir.interpreter.instructions import Compiler
-from sluice.ir.interpreter.table import Table
+from sluice.ir.interpreter.table import Aliases, Table
 from sluice.lang.events import END_REASONS
 
 CALLS_PER_LAYER = 20
@@ -48,6 +48,7 @@ class Interpreter:
             state = LayerState(layer, _counters(layer), table, lifetimes, Code("nothing yet"))
             self._box.layers[layer.name] = state
             self._box.homes[layer.home] = state
+        self._box.aliases = {name: Aliases(max_instances) for name in alias_tables(program)}
         for state in self._box.layers.values():
             compiler, layer = Compiler(self._box, state), state.program
             state.main = compiler.graph(layer.main)

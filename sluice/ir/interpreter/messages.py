@@ -1,18 +1,21 @@
-"""The model of what a side's stream has brought of a message. sluice/runtime/messages.h does the same in C."""
+"""The model of how packets and streams are cut into messages. sluice/runtime/messages.h does the same in C."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sluice.ir.graph import CUT_BYTES
 from sluice.ir.interpreter.value import Bytes
 
 FOUND, LOST, SEARCHING, OVER = range(4)
-LIMIT, GAP, MALFORMED_CAUSE, CLOSE = range(4)
+LIMIT, GAP, MALFORMED_CAUSE, CLOSE, SHORT, SNAPLEN = range(6)
 
 INCOMPLETE = 0
-TOO_LONG = (1 << 64) - 2
-"""From here on what a frame graph returns is no length."""
+MALFORMED, TOO_LONG, CUT = ((1 << 64) - number for number in (1, 2, 3))
+"""What a frame graph returns when no message begins."""
+PACKET_CAUSES = {MALFORMED: MALFORMED_CAUSE, TOO_LONG: LIMIT, CUT: SNAPLEN}
+"""Why that is, where messages are cut from a packet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,23 @@ class Taker:
     deliver: Callable[[Bytes], None]
     lost: Callable[[int, int, int], None]
     resyncs: bool
+
+
+def cut_packet(sdu: Bytes, counters: dict[str, int], taker: Taker) -> None:
+    """Cut what a packet brings into messages; nothing is kept."""
+    whole, lost = CUT_BYTES
+    data, length = sdu
+    counters[whole] += length
+    at = 0
+    while at < length:
+        rest = data[at:], length - at
+        found = taker.frame(rest, 0)
+        if not 1 <= found <= rest[1]:
+            counters[lost] += rest[1]
+            taker.lost(at, rest[1], PACKET_CAUSES.get(found, SHORT))
+            return
+        taker.deliver((rest[0][:found], found))
+        at += found
 
 
 class Messages:

@@ -130,3 +130,32 @@ class Table:
         if best is not None:
             self.evict_cursor = behind
         return best
+
+
+class Aliases:
+    """Further keys, each with the instance that it leads to (number and place) and the side of packets found so.
+
+    Those of instances that have ended stay until their turn comes to make room: the oldest goes first.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.index: dict[Key, tuple[int, int, int]] = {}
+        self.keys: list[Key] = []
+        self.oldest = 0
+
+    def find(self, key: Key) -> tuple[int, int, int]:
+        """Number, place and side; number 0, which no stored instance has, where nobody has the key."""
+        return self.index.get(key, (0, 0, 0))
+
+    def add(self, key: Key, number: int, place: int, side: int) -> bool:
+        """Give a key to an instance; whether another key had to make room."""
+        full = key not in self.index and len(self.keys) >= self.most
+        if full:
+            del self.index[self.keys[self.oldest]]
+            self.keys[self.oldest] = key
+            self.oldest = (self.oldest + 1) % self.most
+        elif key not in self.index:
+            self.keys.append(key)
+        self.index[key] = (number, place, side)
+        return full

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from sluice.ir.dataflow import forward
 from sluice.ir.expression import Binary, Const, Expr, Flip, Reg
-from sluice.ir.graph import Block
+from sluice.ir.graph import OF_EVERY_INSTANCE, Block
 from sluice.ir.instruction import (
+    AddAlias,
     Branch,
     CreateInst,
     DestroyInst,
     EndInst,
+    FindAlias,
     FreshInst,
     Instruction,
     Lookup,
@@ -25,7 +27,7 @@ from sluice.ir.verify.subject import DRAIN, END, Subject
 
 RULE = "instance"
 
-BEGIN = (Lookup, CreateInst, FreshInst)
+BEGIN = (Lookup, FindAlias, CreateInst, FreshInst)
 """Instructions behind which there may be an instance where there was none."""
 
 
@@ -68,7 +70,7 @@ def _uses(instruction: Instruction, registers: tuple[Reg, ...]) -> str | None:
 
 
 def _step(instruction: Instruction, known: Presence) -> Presence:
-    if isinstance(instruction, Lookup):
+    if isinstance(instruction, (Lookup, FindAlias)):
         return Presence("as found", instruction.found.name)
     if isinstance(instruction, BEGIN):
         return PRESENT
@@ -114,11 +116,16 @@ def _meet(left: Presence, right: Presence) -> Presence:
 def _layout(subject: Subject) -> None:
     """The layer has instances, with keys and fields as they are used."""
     layout = subject.layer.instance
-    fields = {} if layout is None else {reg.name: reg.bits for reg, _ in layout.fields}
+    fields: dict[str, int] = {}
+    if layout is not None:
+        fields = {reg.name: reg.bits for reg in (*OF_EVERY_INSTANCE, *(reg for reg, _ in layout.fields))}
     for steps in subject.steps.values():
         for block, instruction, written, read in steps:
             if layout is None and (instruction.NEEDS_INSTANCE or isinstance(instruction, BEGIN)):
                 subject.fail(RULE, "the layer keeps no instances", block, instruction)
+            for reg in written:
+                if reg in OF_EVERY_INSTANCE:
+                    subject.fail(RULE, f"{reg.name} is not for instructions to write", block, instruction)
             for reg in read + written:
                 if reg.space in ("perm", "inst") and fields.get(reg.name) != reg.bits:
                     subject.fail(RULE, f"{reg.name} is no field of the layer's instance", block, instruction)
@@ -126,3 +133,9 @@ def _layout(subject: Subject) -> None:
                 parts = len(layout.key)
                 if len(instruction.key) != parts or len(instruction.reverse) != (parts if layout.oriented else 0):
                     subject.fail(RULE, f"the key must have {parts} parts as in the layer's table", block, instruction)
+            if isinstance(instruction, FindAlias) and layout is not None and len(instruction.key) != len(layout.alias):
+                subject.fail(RULE, f"an alias must have {len(layout.alias)} parts", block, instruction)
+            if isinstance(instruction, AddAlias):
+                parts = len(subject.whole.aliases.get(instruction.aliases, ()))
+                if len(instruction.key) != parts:
+                    subject.fail(RULE, f"{instruction.aliases} has keys of {parts} parts", block, instruction)

@@ -19,7 +19,7 @@ from sluice.ir.expression import (
     Sum,
     is_bytes,
 )
-from sluice.ir.instruction import Assign, Call, Instruction, Load, LoadBytes, RecallKey
+from sluice.ir.instruction import Assign, Call, Instruction, Load, LoadBytes, LoadVarint, RecallKey
 from sluice.ir.verify.subject import Subject
 
 RULE = "kinds"
@@ -39,12 +39,15 @@ BYTES = {
     ("Assemble", "target"),
     ("NextLayer", "sdu"),
     ("NextMessages", "sdu"),
+    ("CutMessages", "sdu"),
 }
 EITHER = {
     ("Assign", "target"),
     ("Assign", "value"),
     ("Lookup", "key"),
     ("Lookup", "reverse"),
+    ("FindAlias", "key"),
+    ("AddAlias", "key"),
     ("CreateInst", "key"),
     ("CreateInst", "reverse"),
     ("Call", "values"),
@@ -53,6 +56,7 @@ EITHER = {
 MARKS = {
     ("Load", "mark"),
     ("LoadBytes", "mark"),
+    ("LoadVarint", "mark"),
     ("Mark", "target"),
     ("Mark", "base"),
     ("Payload", "mark"),
@@ -116,6 +120,8 @@ def _instruction(instruction: Instruction) -> str | None:
             return _load(instruction)
         case LoadBytes(_, _, at, _) if at < 0:
             return "loads from before its mark"
+        case LoadVarint(_, _, Const(size)) if size not in (1, 2, 4, 8):
+            return f"a variable-length integer of {size} bytes, it has 1, 2, 4 or 8"
         case _:
             return None
 

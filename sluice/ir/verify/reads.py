@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sluice.ir.dataflow import forward, hidden_writes
 from sluice.ir.expression import Const, Expr, Reg, registers
 from sluice.ir.graph import Block
-from sluice.ir.instruction import Assign, Check, Instruction, Load, LoadBytes, Mark
+from sluice.ir.instruction import Assign, Check, Instruction, Load, LoadBytes, LoadVarint, Mark
 from sluice.ir.verify.subject import Subject
 
 RULE = "packet reads"
@@ -138,14 +138,22 @@ def _problem(instruction: Instruction, known: Covered) -> str | None:
             return _missing(mark, (at + bits + 7) // 8, known)
         case LoadBytes(_, _, _, Const(0)):
             return None
+        case LoadVarint(_, mark, Const(size)):
+            return _missing(mark, size, known)
+        case LoadVarint(_, mark, size):
+            return _uncovered(mark, size, known)
         case LoadBytes(_, mark, at, Const(size)):
             return _missing(mark, at + size, known)
         case LoadBytes(_, mark, at, size):
-            if at == 0 and (mark.name, size) in known.exact:
-                return None
-            return f"no length check at {mark.name} covers the size that it reads"
+            return _uncovered(mark, size, known, at)
         case _:
             return None
+
+
+def _uncovered(mark: Reg, size: Expr, known: Covered, at: int = 0) -> str | None:
+    if at == 0 and (mark.name, size) in known.exact:
+        return None
+    return f"no length check at {mark.name} covers the size that it reads"
 
 
 def _missing(mark: Reg, size: int, known: Covered) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sluice.ir.graph import Block
 from sluice.ir.instruction import (
     CloseMessages,
+    CutMessages,
     DestroyInst,
     Drain,
     End,
@@ -72,5 +73,5 @@ def _check_layer(subject: Subject, block: Block, instruction: NextLayer | CloseM
     layer = subject.whole.program.layers.get(instruction.layer)
     if layer is None:
         subject.fail(RULE, f"layer '{instruction.layer}' does not exist", block, instruction)
-    if isinstance(instruction, (NextMessages, CloseMessages)) and layer.frame is None:
+    if isinstance(instruction, (NextMessages, CutMessages, CloseMessages)) and layer.frame is None:
         subject.fail(RULE, f"layer '{instruction.layer}' does not take messages", block, instruction)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple, NoReturn
 
 from sluice.ir.expression import Reg
-from sluice.ir.graph import GRAPH_KINDS, Block, Graph, LayerProgram, Program
+from sluice.ir.graph import GRAPH_KINDS, Block, Graph, KeyPart, LayerProgram, Program, alias_tables
 from sluice.ir.instruction import Instruction, NextLayer
 from sluice.ir.text import print_instruction
 from sluice.lang.where import NOWHERE, Where
@@ -74,6 +74,11 @@ class Whole:
     def slots(self) -> dict[str, int]:
         """Width of every slot that the program declares."""
         return {reg.name: reg.bits for reg in self.program.slots}
+
+    @cached_property
+    def aliases(self) -> dict[str, tuple[KeyPart, ...]]:
+        """The tables of further keys, by name: what their keys are made of."""
+        return alias_tables(self.program)
 
     @cached_property
     def reached(self) -> set[str]:

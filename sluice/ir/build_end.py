@@ -2,52 +2,50 @@
 
 from __future__ import annotations
 
+from sluice.ir.build_above import AboveBuilder
 from sluice.ir.build_events import EventBuilder
-from sluice.ir.build_slots import recall_slots
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Length, Reg
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Reg
 from sluice.ir.graph import Graph
 from sluice.ir.instruction import (
     Branch,
     CloseMessages,
-    CutMessages,
     DestroyInst,
     Drain,
     GiveUpSeq,
     Goto,
-    NextLayer,
-    NextMessages,
     Return,
-    TooDeep,
     WaitingSeq,
 )
 from sluice.ir.layer_state import (
-    ABOVE,
     ALL,
+    ALL_OR_NONE,
     ASSEMBLED,
     BUSY,
     CAUSE,
     CAUSE_NUMBER,
-    DROP_NUMBER,
     PROGRESS,
     REASON,
     REASON_NUMBER,
-    SDU_OFFSET,
     STORED,
     LayerState,
-    Step,
+    all_of,
     has_assemble,
 )
-from sluice.ir.scope import SDU, SIDE, UNIT
+from sluice.ir.scope import SIDE, UNIT
 
 
 def drain_graph(layer: LayerState) -> Graph:
     """Deliver what waits, give a hole up, deliver what is behind it; with `all` until nothing is held.
 
+    Units are delivered one by one; of them `all` may also be NO_HOLE.
+
     There may be no packet: what belongs to one is 0 or empty here; what layers above ask of it: build_slots.py.
     """
     scope = layer.scope.without_packet()
-    out = GraphBuilder(f"{layer.context.name}.drain", (UNIT, SIDE, CAUSE, ALL))
+    units = layer.sequence is not None and layer.sequence.units
+    mode = ALL_OR_NONE if units else ALL
+    out = GraphBuilder(f"{layer.context.name}.drain", (UNIT, SIDE, CAUSE, mode))
     events = EventBuilder(layer, out, scope)
     with out.at(layer.prototype.where):
         waiting, more, cut = Reg("local.waiting", 1), Reg("local.gap_more", 1), Reg("local.gap_cut", 1)
@@ -70,9 +68,15 @@ def drain_graph(layer: LayerState) -> Graph:
                 if has_assemble(event.action):
                     for effect in layer.along.get(event.name, []):
                         events.event(effect)
-            _pass_on(layer, events, out)
+            AboveBuilder(layer, out, events).drained()
+            if units:
+                out.emit(Goto(loop))
         out.block(hole)
-        out.unless(Binary("|", ALL, Flip(gave_up, 1)), "go on", done)
+        more_holes: Expr = Binary("|", ALL, Flip(gave_up, 1))
+        if units:
+            first_one = all_of(Binary("==", mode, ZERO), Flip(gave_up, 1))
+            more_holes = Binary("|", Binary("==", mode, ONE), first_one)
+        out.unless(more_holes, "go on", done)
         out.emit(GiveUpSeq(more, offset, length, cut, SIDE))
         out.unless(more, "give up", done)
         out.assign(gave_up, ONE)
@@ -84,38 +88,6 @@ def drain_graph(layer: LayerState) -> Graph:
         out.block(done)
         out.emit(Return(gave_up))
     return out.finish()
-
-
-def _pass_on(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
-    """Data that come without a packet go where data went last."""
-    if not layer.context.above:
-        return
-    recall_slots(layer, events, out)
-    was_busy = Reg("local.was_busy", 8)
-    if layer.context.loops:
-        out.assign(was_busy, BUSY)
-        out.assign(BUSY, ONE)
-    for number, step in enumerate(layer.context.above):
-        with out.when(Binary("==", ABOVE, Const(number + 1)), f"to {step.target}"):
-            pass_to(step, events)
-    if layer.context.loops:
-        out.assign(BUSY, was_busy)
-
-
-def pass_to(step: Step, events: EventBuilder) -> None:
-    """The SDU goes to a layer above, as it is or cut into messages."""
-    out = events.out
-    if events.layer.wanted("dropped"):
-        too_deep = Reg("local.too_deep", 1)
-        out.emit(TooDeep(too_deep))
-        with out.when(too_deep, "too deep"):
-            events.happens("dropped", {"length": Length(SDU), "reason": Const(DROP_NUMBER["too deep"])})
-    if step.stream:
-        out.emit(NextMessages(step.target, SDU, SIDE, SDU_OFFSET))
-    elif step.messages:
-        out.emit(CutMessages(step.target, SDU, SIDE))
-    else:
-        out.emit(NextLayer(step.target, SDU))
 
 
 def end_graph(layer: LayerState) -> Graph:
@@ -131,7 +103,7 @@ def end_graph(layer: LayerState) -> Graph:
         events.clear_data()
         if layer.context.loops:
             out.assign(BUSY, ONE)
-        if layer.sequence is not None and not layer.sequence.whole:
+        if layer.drains:
             cause = Reg("local.cause", 8)
             out.assign(cause, Const(CAUSE_NUMBER["close"]))
             with out.when(Binary("==", REASON, Const(REASON_NUMBER["timeout"])), "by timeout"):

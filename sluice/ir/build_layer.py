@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 
-from sluice.ir.build_end import drain_graph, end_graph, pass_to
+from sluice.ir.build_above import PASSED, AboveBuilder
+from sluice.ir.build_end import drain_graph, end_graph
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_header import HeaderBuilder
 from sluice.ir.build_machine import MachineBuilder
 from sluice.ir.build_message import frame_graph, lost_graph
 from sluice.ir.build_sequence import SequenceBuilder, end_fresh
-from sluice.ir.build_slots import fill_slots, kept_fields
+from sluice.ir.build_slots import kept_fields
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg
 from sluice.ir.graph import Graph, InstanceLayout, KeyPart, LayerProgram, Rules, State
@@ -26,9 +26,9 @@ from sluice.ir.instruction import (
     Lookup,
     SettleSeq,
     Touch,
+    WaitingSeq,
 )
 from sluice.ir.layer_state import (
-    ABOVE,
     ASSEMBLED,
     BUSY,
     CAUSE_NUMBER,
@@ -37,6 +37,7 @@ from sluice.ir.layer_state import (
     HOME,
     IN_ORDER,
     INSERTED,
+    NO_HOLE,
     PROGRESS,
     REASON_NUMBER,
     SDU_OFFSET,
@@ -44,7 +45,6 @@ from sluice.ir.layer_state import (
     TIMEOUT,
     LayerContext,
     LayerState,
-    Step,
     all_of,
     initial,
     nothing,
@@ -67,7 +67,6 @@ from sluice.lang.expression import NUMBER, Below, Expression, FieldValue
 from sluice.lang.expression import Taken as TakenExpression
 
 RESTARTED = Reg("local.restarted", 1)
-PASSED = Reg("local.passed", 1)
 
 
 def build_layer(context: LayerContext) -> LayerProgram:
@@ -75,7 +74,7 @@ def build_layer(context: LayerContext) -> LayerProgram:
     layer = LayerState(context)
     check(layer)
     main = _MainBuilder(layer).build()
-    drain = drain_graph(layer) if layer.sequence is not None and not layer.sequence.whole else None
+    drain = drain_graph(layer) if layer.drains else None
     end = end_graph(layer) if layer.has_instance else None
     framing = layer.prototype.framing
     states: tuple[State, ...] = ()
@@ -162,6 +161,7 @@ def _rules(layer: LayerState) -> Rules | None:
         limit_records=s.limit_records,
         history=s.history,
         record=tuple(layer.v_fields),
+        units=s.units,
     )
 
 
@@ -189,8 +189,7 @@ def _instance_layout(layer: LayerState) -> InstanceLayout | None:
         fields.append((STATE, start))
     if len(layer.timeouts) > 1:
         fields.append((TIMEOUT, 0))
-    if layer.sequence is not None and context.above:
-        fields.append((ABOVE, 0))
+    fields += [(above, 0) for above in layer.above]
     if context.shared:
         fields.append((HOME, context.home))
     if context.loops:
@@ -234,6 +233,7 @@ class _MainBuilder:
         self.scope: Scope = layer.scope
         self.out = GraphBuilder(layer.context.name, (UNIT, SIDE) if self._side_of_stream else (UNIT,))
         self.events = EventBuilder(layer, self.out, self.scope)
+        self.above = AboveBuilder(layer, self.out, self.events)
 
     @property
     def _side_of_stream(self) -> bool:
@@ -263,7 +263,7 @@ class _MainBuilder:
                 self._prepare()
             self._default_sdu()
             if layer.sequence is not None:
-                SequenceBuilder(layer, out, self.events).build()
+                SequenceBuilder(layer, out, self.events, self.above).build()
             else:
                 out.assign(IN_ORDER, ONE)
             if layer.has_instance or layer.event_conditions():
@@ -275,7 +275,9 @@ class _MainBuilder:
                     self.events.happens("packet", {"length": length})
             for event in layer.standing:
                 self.events.event(event)
-            self._layers_above()
+            self.above.packet()
+            if layer.sequence is not None and layer.sequence.units and layer.assembles:
+                self._further_units()
             self._leave()
         return out.finish()
 
@@ -393,8 +395,8 @@ class _MainBuilder:
         out, home = self.out, Const(self.layer.context.home)
         with out.when(Binary("!=", HOME, home), "from another layer"):
             out.assign(HOME, home)
-            if self.layer.sequence is not None and self.layer.context.above:
-                out.assign(ABOVE, ZERO)
+            for above in self.layer.above:
+                out.assign(above, ZERO)
 
     def _default_sdu(self) -> None:
         """What goes up where no sequence assembles: the payload, or what p.sdu says."""
@@ -421,48 +423,14 @@ class _MainBuilder:
         else:
             emit(self.layer.prototype.sdu_choice)
 
-    def _layers_above(self) -> None:
-        """Step 7: the layer above whose predicate holds first."""
-        layer, out = self.layer, self.out
-        out.assign(PASSED, ZERO)
-        if not layer.context.above:
-            return
-        done = out.name("layers above done")
-        if layer.assembles:
-            out.unless(ASSEMBLED, "something to pass on", done)
-        fill_slots(layer, self.events, out)
-        for number, step in enumerate(layer.context.above):
-            assert step.branch.condition is not None
-            with out.at(step.branch.where):
-                self._when(
-                    self.scope.number(step.branch.condition),
-                    f"to {step.target}",
-                    self._step(number, step, done),
-                )
-        out.block(done)
-
-    def _step(self, number: int, step: Step, done: str) -> Callable[[], None]:
-        def emit() -> None:
-            layer, out = self.layer, self.out
-            if layer.sequence is not None:
-                out.assign(ABOVE, Const(number + 1))
-            if layer.context.loops and layer.has_instance:
-                out.assign(BUSY, ONE)
-            pass_to(step, self.events)
-            if layer.context.loops and layer.has_instance:
-                out.assign(BUSY, ZERO)
-            out.assign(PASSED, ONE)
-            out.emit(Goto(done))
-
-        return emit
-
-    def _when(self, condition: Expr, wish: str, emit: Callable[[], None]) -> None:
-        if isinstance(condition, Const) and condition.value:
-            self.out.block(self.out.name(wish))
-            emit()
-        else:
-            with self.out.when(condition, wish):
-                emit()
+    def _further_units(self) -> None:
+        """Behind a unit that was delivered, those that are contiguous now, one by one: they go where it went."""
+        out, waiting = self.out, Reg("local.further", 1)
+        out.assign(waiting, ZERO)
+        with out.when(ASSEMBLED, "unit delivered"):
+            out.emit(WaitingSeq(waiting, SIDE))
+            with out.when(waiting, "further units"):
+                out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["limit"]), NO_HOLE))
 
     def _leave(self) -> None:
         """An accept state destroys the instance; what is left of the packet is kept; it is counted."""

@@ -18,7 +18,7 @@ from sluice.lang.expression import Expression
 
 def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
     """What the layers above may ask of this one, while a packet is here."""
-    for slot, expression in _own(layer):
+    for slot, expression in own_slots(layer):
         with out.at(expression.where):
             out.assign(slot, events.scope.resolve(expression))
     for slot in _kept(layer):
@@ -32,7 +32,7 @@ def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> No
 
 def recall_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
     """The same for data that come without a packet."""
-    own = dict(_own(layer))
+    own = dict(own_slots(layer))
     for slot in dict.fromkeys([*own, *layer.context.asked]):
         part = _part(layer, slot)
         if part is not None:
@@ -57,7 +57,7 @@ def kept_fields(layer: LayerState) -> list[Reg]:
     return [field for slot in _kept(layer) for field in _fields(layer, slot)]
 
 
-def _own(layer: LayerState) -> list[tuple[Reg, Expression]]:
+def own_slots(layer: LayerState) -> list[tuple[Reg, Expression]]:
     """Slots that this layer fills, each with what it fills it with."""
     context = layer.context
     return context.exports + [(context.offers[name], item) for name, item in layer.prototype.offers.items()]
@@ -65,9 +65,9 @@ def _own(layer: LayerState) -> list[tuple[Reg, Expression]]:
 
 def _kept(layer: LayerState) -> list[Reg]:
     """Slots whose value has a field of its own in the instance."""
-    if layer.sequence is None or layer.sequence.whole:
+    if not layer.drains:
         return []
-    own = dict(_own(layer))
+    own = dict(own_slots(layer))
     return [
         slot
         for slot in layer.context.asked
@@ -84,7 +84,7 @@ def _fields(layer: LayerState, slot: Reg) -> list[Reg]:
 
 def _part(layer: LayerState, slot: Reg) -> tuple[int, bool] | None:
     """The part of the key that holds a slot's value, and whether it is that of the selector's second list."""
-    own = dict(_own(layer))
+    own = dict(own_slots(layer))
     value: Expr = layer.scope.resolve(own[slot]) if slot in own else slot
     for other, keys in enumerate(layer.prototype.keys or ()):
         for number, item in enumerate(keys):

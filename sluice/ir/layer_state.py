@@ -28,12 +28,14 @@ PROGRESS = Reg("local.progress", 1)
 REASON = Reg("local.reason", 8)
 CAUSE = Reg("local.cause", 8)
 ALL = Reg("local.all", 1)
+ALL_OR_NONE = Reg("local.all", 2)
+"""The same where a drain may be asked to give up no hole."""
+NO_HOLE = 2
+"""What Drain.all is when only what is contiguous is to be delivered."""
 STORED = Reg("local.stored", 1)
 
 TIMEOUT = Reg("inst.timeout", 8)
 """Number of the timeout that the last transition left the instance with."""
-ABOVE = Reg("inst.above", 8)
-"""1 + number of the step by which data last went up: data that come without a packet go the same way; 0 none yet."""
 HOME = Reg("inst.home", 8)
 """Which of the layers that share the table used the instance last."""
 BUSY = Reg("inst.busy", 8)
@@ -111,6 +113,21 @@ class LayerState:
     def sides(self) -> int:
         """How many sequences an instance has."""
         return 0 if self.sequence is None else (2 if self.prototype.oriented else 1)
+
+    @property
+    def drains(self) -> bool:
+        """Whether bytes may be delivered without their packet."""
+        return self.sequence is not None and not self.sequence.whole
+
+    @property
+    def above(self) -> list[Reg]:
+        """For each side 1 + number of the step by which its bytes last went up, 0 when by none: those that come
+        without a packet go the same way. None where no bytes do.
+        """
+        if not self.drains or not self.context.above:
+            return []
+        names = ["inst.above"] if self.sides == 1 else [f"inst.above.{side}" for side in range(self.sides)]
+        return [Reg(name, 8) for name in names]
 
     @property
     def keeps_fresh(self) -> bool:

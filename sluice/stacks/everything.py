@@ -3,12 +3,13 @@
 Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw IP, Cisco HDLC, frame relay, PPP,
 PPPoE, 802.11 with radiotap. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH, MPLS with pseudo-wires.
 Tunnels: IP in IP, GRE, PPTP's GRE, ERSPAN, GTP-U, VXLAN, VXLAN-GPE, Geneve, L2TP, Teredo, MPLS in IP and UDP. Above:
-TCP, UDP, ICMP, ICMPv6.
+TCP, UDP, ICMP, ICMPv6. Messages: DNS over UDP and TCP, PPTP's control connection.
 """
 
-from sluice.lang import Expression, Pred, Stack
+from sluice.lang import Expression, Pred, Stack, one_of
 from sluice.lang.stack import Layer
 from sluice.protocols.chdlc import chdlc_parser
+from sluice.protocols.dns import dns_parser, dns_question_parser, dns_record_parser, dns_stream_parser
 from sluice.protocols.erspan import erspan3_parser, erspan_parser
 from sluice.protocols.frame_relay import frame_relay_parser
 from sluice.protocols.geneve import geneve_parser
@@ -18,6 +19,7 @@ from sluice.protocols.l2tp import l2tp_parser
 from sluice.protocols.mpls import mpls_parser, mpls_payload_parser
 from sluice.protocols.ppp import ppp_parser
 from sluice.protocols.pppoe import pppoe_parser
+from sluice.protocols.pptp import pptp_parser
 from sluice.protocols.teredo import teredo_authentication_parser, teredo_origin_parser, teredo_parser
 from sluice.protocols.vxlan import vxlan_gpe_parser, vxlan_parser
 from sluice.protocols.wlan import radiotap_parser, wlan_parser
@@ -48,11 +50,17 @@ def everything() -> Stack:
     s.teredo = teredo_parser()
     s.teredo_authentication = teredo_authentication_parser()
     s.teredo_origin = teredo_origin_parser()
+    s.pptp = pptp_parser()
+    s.dns = dns_parser()
+    s.dns_stream = dns_stream_parser()
+    s.dns_question = dns_question_parser()
+    s.dns_record = dns_record_parser()
 
     tcp_ip.links(s, ethertypes)
     tcp_ip.network(s)
     links(s)
     tunnels(s)
+    messages(s)
     tcp_ip.rest(s)
     return s
 
@@ -131,3 +139,17 @@ def tunnels(s: Stack) -> None:
     s += (s.teredo >> s.ipv6) + Pred((s.teredo.header.kind >> 12) == 6)
     s += (s.teredo_authentication >> s.teredo) + Pred(1)
     s += (s.teredo_origin >> s.teredo) + Pred(1)
+
+
+def messages(s: Stack) -> None:
+    """What TCP and UDP carry that is read message by message."""
+    tcp, udp = s.tcp.header, s.udp.header
+    s += (s.tcp >> s.pptp) + Pred(one_of(1723, tcp.sport, tcp.dport))
+    s += (s.tcp >> s.dns_stream) + Pred(one_of(53, tcp.sport, tcp.dport))
+    s += (s.udp >> s.dns) + Pred(one_of(53, udp.sport, udp.dport) | one_of(5353, udp.sport, udp.dport))
+    s += (s.dns_stream >> s.dns) + Pred(1)
+    s += (s.dns >> s.dns_question) + Pred(s.dns.header.questions != 0)
+    s += (s.dns >> s.dns_record) + Pred(s.dns.temp.records != 0)
+    s += (s.dns_question >> s.dns_question) + Pred(s.dns_question.temp.questions != 0)
+    s += (s.dns_question >> s.dns_record) + Pred(s.dns.temp.records != 0)
+    s += (s.dns_record >> s.dns_record) + Pred(s.dns_record.temp.records != 0)

@@ -258,9 +258,13 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
         settings["history"] = rnd.randrange(1, 30)
     if linear and rnd.random() < 0.3:
         settings["whole"] = True
-    sequence = Sequence(meta=meta, data=p.payload[: rnd.choice([5, 100])], **settings)
+    elif rnd.random() < 0.3:
+        settings = {name: setting for name, setting in settings.items() if name not in ("policy", "history")}
+        settings |= {"units": True, "head": rnd.choice([0, 3])}
+    data = p.unit if "units" in settings and rnd.random() < 0.5 else p.payload
+    sequence = Sequence(meta=meta, data=data[: rnd.choice([5, 100])], **settings)
     p.seq = If(condition(rnd, p)) >> sequence if rnd.random() < 0.3 else sequence
-    if rnd.random() < 0.1:
+    if rnd.random() < 0.1 and not sequence.units:
         p.buffer_data = False
 
 
@@ -298,11 +302,16 @@ def add_machine(rnd: random.Random, p: Any, sequenced: bool) -> None:
         p.event_relation += p.event.end >> p.event.over
 
 
+def has_stream(p: Any) -> bool:
+    """Whether messages above it are cut from a stream."""
+    return p.sequence is not None and not p.sequence.units
+
+
 def fits(below: Any, above: Any) -> bool:
     """Whether a layer may lie above another, also where it takes messages from others."""
     if above.framing is None:
         return True
-    if below.sequence is None:
+    if not has_stream(below):
         return above.framing.resync is None
     return not any(isinstance(item, Property) and item.name == "payload_len" for item in nested(above.framing.length))
 
@@ -314,7 +323,7 @@ def stack(rnd: random.Random) -> Stack:
     asking: set[str] = set()
     for number, name in enumerate(names):
         below = getattr(made, names[number - 1]).prototype if number else None
-        source = "" if below is None else "packet" if below.sequence is None else "stream"
+        source = "" if below is None else "stream" if has_stream(below) else "packet"
         if below is not None and rnd.random() < 0.2 and fits(below, below):
             setattr(made, name, below)
             continue
@@ -323,7 +332,11 @@ def stack(rnd: random.Random) -> Stack:
         setattr(made, name, parser(rnd, name, name in asking, source if rnd.random() < 0.4 else ""))
     for lower, upper in itertools.pairwise(names):
         below = getattr(made, lower)
-        made += (below >> getattr(made, upper)) + Pred(condition(rnd, below) if rnd.random() < 0.5 else 1)
+        made += (below >> getattr(made, upper)) + Pred(_way(rnd, below) if rnd.random() < 0.5 else 1)
+    if len(names) == 3 and rnd.random() < 0.4:
+        below, other = made.a, made.c
+        if other.prototype.framing is None or below.prototype.sequence is not None:
+            made += (below >> other) + Pred(_way(rnd, below))
     if rnd.random() < 0.4:
         last, back = getattr(made, names[-1]), getattr(made, rnd.choice(names[1:] or names))
         if fits(last.prototype, back.prototype):
@@ -331,6 +344,13 @@ def stack(rnd: random.Random) -> Stack:
     if rnd.random() < 0.5:
         _name_link_types(rnd, [getattr(made, name).prototype for name in names], asking)
     return made
+
+
+def _way(rnd: random.Random, below: Any) -> Any:
+    """Which packets go to a layer above: often those of one side."""
+    if below.prototype.oriented and rnd.random() < 0.5:
+        return below.to_passive == rnd.randrange(2)
+    return condition(rnd, below)
 
 
 def _name_link_types(rnd: random.Random, parsers: list[Any], asking: set[str]) -> None:

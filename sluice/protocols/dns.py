@@ -1,0 +1,195 @@
+"""DNS: RFC 1035 (and 2181, 3596, 6891), over UDP and, behind a length, over TCP; ports 53 and 5353 (RFC 6762, mDNS).
+
+`dns_parser` reads the header; each question and each resource record is a layer of its own above it, one after the
+other, in the order of the message: `dns_question_parser` and `dns_record_parser`. `dns_stream_parser` cuts a TCP stream
+into messages. Event `message` tells each message with its bytes, `asked` each question, `answered` each record, with
+`section` 1 answers, 2 authorities, 3 additional ones.
+
+A name is told as it stands: labels behind their lengths, up to the one of length 0 or to a pointer (two bytes, 0xc000 +
+where in the message the name goes on), which ends it; nothing follows pointers. `data` is what the record says, by its
+type: 4 bytes of an A, 16 of an AAAA (RFC 3596), names and numbers of others, an OPT (RFC 6891) with its options.
+
+Limits: labels of other kinds than these (RFC 6891, 5) make a name malformed, and so does a length of more than 255
+bytes. Of a message as many records are seen as the stack's depth leaves layers for; the others are counted as too deep.
+"""
+
+from sluice.lang import (
+    AnyUntil,
+    Assign,
+    Bit,
+    Callback,
+    Connectionless,
+    Length,
+    UInt,
+    layout,
+)
+
+LONGEST_NAME = 255
+LONGEST = 0xFFFF
+
+
+class dns_hdr(layout):
+    id = UInt(16)
+    response = Bit(1)
+    opcode = Bit(4)
+    authoritative = Bit(1)
+    truncated = Bit(1)
+    recursion_desired = Bit(1)
+    recursion_available = Bit(1)
+    reserved = Bit(1)
+    authentic = Bit(1)
+    checking_disabled = Bit(1)
+    rcode = Bit(4)
+    questions = UInt(16)
+    answers = UInt(16)
+    authorities = UInt(16)
+    additionals = UInt(16)
+
+
+class dns_stream_hdr(layout):
+    length = UInt(16)
+
+
+class dns_label(layout):
+    label = Bit(2, const=0)
+    size = Bit(6)
+    text = Bit(size << 3)
+
+
+class dns_pointer(layout):
+    pointer = Bit(2, const=3)
+    offset = Bit(14)
+
+
+class dns_question_rest(layout):
+    type = UInt(16)
+    class_ = UInt(16)
+
+
+class dns_record_rest(layout):
+    type = UInt(16)
+    class_ = UInt(16)
+    ttl = UInt(32)
+    data_length = UInt(16)
+    data = Bit(data_length << 3)
+
+
+class dns_temp(layout):
+    records = UInt(32)
+
+
+class dns_question_temp(layout):
+    questions = UInt(16)  # that follow
+
+
+class dns_record_temp(layout):
+    records = UInt(32)  # that follow
+    section = Bit(2)
+
+
+class message(layout):
+    id = UInt(16)
+    response = Bit(1)
+    opcode = Bit(4)
+    rcode = Bit(4)
+    bytes = Bit(999)
+
+
+class asked(layout):
+    id = UInt(16)
+    response = Bit(1)
+    name = Bit(999)
+    type = UInt(16)
+    class_ = UInt(16)
+
+
+class answered(layout):
+    id = UInt(16)
+    section = Bit(2)
+    name = Bit(999)
+    type = UInt(16)
+    class_ = UInt(16)
+    ttl = UInt(32)
+    data = Bit(999)
+
+
+def dns_stream_parser() -> Connectionless:
+    stream = Connectionless("dns_stream")
+    stream.header = dns_stream_hdr
+    stream.message = Length(stream.header.length + 2, limit=LONGEST + 2)
+    return stream
+
+
+def dns_parser() -> Connectionless:
+    dns = Connectionless("dns")
+    dns.header = dns_hdr
+    dns.temp = dns_temp
+    header = dns.header
+    dns.prep = Assign(dns.temp.records, header.answers + header.authorities + header.additionals)
+    dns.offer(
+        id=header.id,
+        response=header.response,
+        questions=header.questions,
+        records=dns.temp.records,
+        authorities=header.authorities,
+        additionals=header.additionals,
+    )
+    dns.event.message = (
+        Assign(message.id, header.id)
+        + Assign(message.response, header.response)
+        + Assign(message.opcode, header.opcode)
+        + Assign(message.rcode, header.rcode)
+        + Assign(message.bytes, dns.unit)
+        + Callback(message)
+    )
+    return dns
+
+
+def name(parser: Connectionless) -> AnyUntil:
+    """The name that a header begins with, and that it must be whole."""
+    pointed = parser.header_contain(dns_pointer)
+    parser.require(pointed | (parser.header_contain(dns_label) & (dns_label.size == 0)), "name")
+    return AnyUntil([dns_label, dns_pointer], ~pointed & ((dns_label.size != 0) | (parser.cursor == 0)))
+
+
+def dns_question_parser() -> Connectionless:
+    question = Connectionless("dns_question")
+    question.header = name(question) + dns_question_rest
+    length = question.cursor - 4
+    question.require(length <= LONGEST_NAME, "long name")
+    question.temp = dns_question_temp
+    question.prep = Assign(question.temp.questions, question.below.questions - 1)
+    question.offer(questions=question.temp.questions)
+    question.event.asked = (
+        Assign(asked.id, question.below.id)
+        + Assign(asked.response, question.below.response)
+        + Assign(asked.name, question.unit[:length])
+        + Assign(asked.type, question.header.type)
+        + Assign(asked.class_, question.header.class_)
+        + Callback(asked)
+    )
+    return question
+
+
+def dns_record_parser() -> Connectionless:
+    record = Connectionless("dns_record")
+    record.header = name(record) + dns_record_rest
+    length = record.cursor - record.header.data_length - 10
+    record.require(length <= LONGEST_NAME, "long name")
+    record.temp = dns_record_temp
+    temp, below = record.temp, record.below
+    record.prep = Assign(temp.records, below.records - 1)
+    behind_answers = temp.records < below.authorities + below.additionals
+    record.prep += Assign(temp.section, 1 + behind_answers + (temp.records < below.additionals))
+    record.offer(records=temp.records)
+    record.event.answered = (
+        Assign(answered.id, below.id)
+        + Assign(answered.section, temp.section)
+        + Assign(answered.name, record.unit[:length])
+        + Assign(answered.type, record.header.type)
+        + Assign(answered.class_, record.header.class_)
+        + Assign(answered.ttl, record.header.ttl)
+        + Assign(answered.data, record.header.data)
+        + Callback(answered)
+    )
+    return record

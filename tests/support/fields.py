@@ -1,0 +1,30 @@
+"""Every field of a parser's header, told by an event, for tests that compare them with what was sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sluice.lang import Assign, Bit, Callback, layout
+from sluice.lang.expression import NUMBER
+
+BYTES = 999
+"""Bits of a field that holds bytes: any length that is not a number's."""
+
+
+def tell_fields(parser: Any) -> Any:
+    """The parser, with an event `fields` that has all fields of its header, in their order.
+
+    A field whose name stands in several layouts is called LAYOUT_FIELD.
+    """
+    named: dict[str, Any] = {}
+    same = parser.header_fields()
+    for part in parser.format.layouts():
+        for name, field in part.fields.items():
+            named[name if len(same[name]) == 1 else f"{part.__name__}_{name}"] = field
+    members = {name: Bit(field.width if field.kind == NUMBER else BYTES) for name, field in named.items()}
+    data: Any = type("told", (layout,), members)
+    action: Any = Callback(data)
+    for name, field in named.items():
+        action = Assign(data.fields[name], field) + action
+    parser.event.fields = action
+    return parser

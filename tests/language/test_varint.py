@@ -78,7 +78,7 @@ def test_const_and_lengths_and_lists() -> None:
     """A list of parts, each as long as a variable-length integer before it says, behind a constant one."""
     p: Any = Connectionless("p")
     p.header = marked + AnyUntil([part], (p.cursor == 2) | (part.length != 0))
-    p.event.told = Assign(told.number, p.header.length) + Assign(told.rest, p.payload) + Callback(told)
+    p.event.told = Assign(told.number, part.length) + Assign(told.rest, p.payload) + Callback(told)
     stack = Stack("parts")
     stack.p = p
     good = b"\x41\x2c" + b"\x03abc" + b"\x40\x02de" + b"\x00" + b"rest"

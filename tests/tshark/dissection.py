@@ -31,6 +31,12 @@ def available() -> bool:
     return shutil.which("tshark") is not None
 
 
+def known_fields() -> set[str]:
+    """All fields that tshark has."""
+    done = subprocess.run(["tshark", "-G", "fields"], capture_output=True, text=True, errors="replace", check=True)
+    return {line.split("\t")[2] for line in done.stdout.splitlines() if line.startswith(("F\t", "P\t"))}
+
+
 @dataclass
 class Node:
     """An item of the tree that has others below it: a protocol, as a rule.

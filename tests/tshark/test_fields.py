@@ -17,7 +17,7 @@ from sluice.stacks.find import find_stack
 from tests.support.corpus import SHARED, corpus
 from tests.support.headers import header_fields, prototypes
 from tests.tshark.compare import compare
-from tests.tshark.dissection import available
+from tests.tshark.dissection import available, known_fields
 from tests.tshark.table import COUNT, Explained, Table, Where, all_tables
 
 FOLDER = Path(sluice.protocols.__file__).parent
@@ -60,15 +60,32 @@ def by_parser() -> dict[str, Table]:
     return {table.parser: table for tables in TABLES.values() for table in tables}
 
 
-@pytest.mark.corpus
-@pytest.mark.slow
-def test_tshark_agrees() -> None:
-    """On every value of the sample, but for what is explained; and what is explained differs."""
+@pytest.fixture
+def tshark() -> None:
+    """Skips where there is no tshark; fails where nothing keeps one from getting it."""
     if not available():
         hint = "there is no tshark: `scripts/setup.sh --tshark` gets it, as root"
         if os.environ.get("CI") and os.geteuid() == 0:
             pytest.fail(hint)
         pytest.skip(hint)
+
+
+@pytest.mark.usefixtures("tshark")
+def test_tshark_has_the_fields_that_tables_name() -> None:
+    known = known_fields()
+    for table in by_parser().values():
+        for how in table.fields.values():
+            how = how.how if isinstance(how, Where) else how
+            names = (how,) if isinstance(how, str) else how if isinstance(how, tuple) else ()
+            unknown = {name for name in names if name not in known}
+            assert not unknown, f"{table.parser}: {unknown}"
+
+
+@pytest.mark.corpus
+@pytest.mark.slow
+@pytest.mark.usefixtures("tshark")
+def test_tshark_agrees() -> None:
+    """On every value of the sample, but for what is explained; and what is explained differs."""
     tables = by_parser()
     result = compare(tables, STACK)
     assert not result.disagreements, "\n".join(map(str, result.disagreements[:40]))

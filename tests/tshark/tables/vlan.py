@@ -26,7 +26,7 @@ TABLES = [
             "pcp": ("vlan.priority", f"{AD}.priority"),
             "dei": ("vlan.dei", f"{AD}.dei"),
             "vid": ("vlan.id", f"{AD}.id"),
-            "type": ("vlan.etype", "vlan.len", "ieee8021ah.etype", "ieee8021ah.len"),
+            "type": ("vlan.etype", "vlan.len", "ieee8021ah.etype"),
         },
         tags,
     )

@@ -72,6 +72,7 @@ def action(options: argparse.Namespace) -> int:
         f"{generated.name}.c": generated.source,
         **_filled_in(program, generated.name, wanted, options.stack),
         **_runtime(),
+        **{f"native/{module.name}.c": Path(module.path).read_text(encoding="utf-8") for module in program.natives},
     }
     written = write_generated(folder, files, once=OURS_ONCE)
     if options.json:
@@ -111,14 +112,24 @@ def _refuse_taken_names(program: Program) -> None:
 def _filled_in(program: Program, name: str, wanted: Wanted, source: str) -> dict[str, str]:
     """The files that are filled in from templates."""
     values = {"NAME": name, "STACK": program.name, "SOURCE": Path(source).name}
+    libraries = dict.fromkeys(library for module in program.natives for library in module.libraries)
     options = [text for _, text in zip(wanted.c, wanted.options, strict=True)]
     found = callback_functions(program)
     return {
-        "Makefile": fill("build/Makefile", DEFAULTS=makefile_defaults(), **values),
+        "Makefile": fill(
+            "build/Makefile",
+            DEFAULTS=makefile_defaults(),
+            NATIVE_SOURCES="".join(f"native/{module.name}.c " for module in program.natives),
+            NATIVE_LIBRARIES="".join(f"-l{library} " for library in libraries),
+            **values,
+        ),
         "main.c": fill(
             "build/main.c",
             FUNCTION_NAMES="".join(f"{_quoted(function.name)}, " for function in wanted.c),
             FUNCTION_OPTIONS="".join(f"{_quoted(text)}, " for text in options),
+            NATIVE_NAMES="".join(f"{_quoted(module.option)}, " for module in program.natives),
+            NATIVE_OPTIONS='"", ' * len(program.natives),
+            NATIVE_USAGE="".join(f" [--{module.option} TEXT]" for module in program.natives if module.option),
             **values,
         ),
         "embed.c": fill("build/embed.c", CALLBACKS="".join(_printing(*item) for item in found.items()), **values),

@@ -16,6 +16,7 @@ from sluice.cli.errors import CommandError, UsageError
 from sluice.cli.hooks import check_hooks
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
 from sluice.engine.functions import Wanted
+from sluice.ir.graph import Program
 from sluice.lang.stack import Stack
 from sluice.passes.pipeline import UnknownPassError, select
 
@@ -86,7 +87,23 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="connections (or datagrams) per table (default 4194304)",
     )
+    parser.add_argument(
+        "--native",
+        type=_native,
+        action="append",
+        default=[],
+        metavar="NAME=TEXT",
+        dest="natives",
+        help="what a module in C of the stack gets as its option NAME",
+    )
     parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes; random unless given")
+
+
+def _native(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=TEXT")
+    return name, value
 
 
 def count_from_1(what: str) -> Callable[[str], int]:
@@ -195,6 +212,11 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
         for layer in stack.layers.values():
             layer.prototype.buffer_data = False
     warnings: list[str] = []
+
+    def check(program: Program) -> None:
+        _check_natives(program, dict(options.natives))
+        warnings.extend(check_hooks(program, wanted))
+
     try:
         with busy(f"compiling {stack.name or 'the stack'}"):
             return compile_stack(
@@ -204,10 +226,19 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
                 options.passes,
                 checks_of(options),
                 fresh,
-                check=lambda program: warnings.extend(check_hooks(program, wanted)),
+                check=check,
             )
     finally:
         warn(warnings)
+
+
+def _check_natives(program: Program, given: dict[str, str]) -> None:
+    """Raise CommandError for an option that no module of the stack takes."""
+    known = sorted({module.option for module in program.natives if module.option})
+    for name in given:
+        if name not in known:
+            takes = f"its modules take {', '.join(known)}" if known else "it has no module that takes any"
+            raise CommandError(f"--native {name}=...: not of stack {program.name}, {takes}")
 
 
 def warn(texts: list[str]) -> None:
@@ -218,7 +249,8 @@ def warn(texts: list[str]) -> None:
 
 def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     """Settings of a box from the command line."""
-    return Settings(options.memory, options.max_instances, timeouts, options.idle, options.seed)
+    natives: dict[str, str] = dict(options.natives)
+    return Settings(options.memory, options.max_instances, timeouts, options.idle, options.seed, natives)
 
 
 def run_file(

@@ -14,6 +14,7 @@ from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
 from sluice.lang.expression import Expression, Invert
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType, VarintField
+from sluice.lang.native import NativeCall
 from sluice.lang.prototype import Parser
 from sluice.lang.where import Where
 
@@ -133,6 +134,13 @@ def action_words(action: Any, own: Parser | None = None) -> str:
             return f"AddAlias({action.parser.prototype.name}, [{values}]{to_sender})"
         case SwapSides():
             return "swap_sides()"
+        case NativeCall():
+            inside = [words(item, own) for item in action.inputs]
+            if action.into:
+                inside.append(f"into=[{', '.join(words(item, own) for item in action.into)}]")
+            if action.context is not None:
+                inside.append(f"context={words(action.context, own)}")
+            return f"{action.function.name}({', '.join(inside)})"
         case Expression():
             return words(action, own)
         case _:

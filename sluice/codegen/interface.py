@@ -126,6 +126,10 @@ def _open(names: StackNames) -> list[str]:
         size = f"sizeof({table.struct}), {table.words}"
         out.append(f"    if (sl_table_open(&box->{table.variable}, {size}, options->max_instances, options->seed))")
         out.append("        goto fail;")
+    for index, module in enumerate(names.program.natives):
+        text = f'options->native_options ? options->native_options[{index}] : ""'
+        out.append(f"    if (sl_natives_open(&box->native_{module.name}, &{module.name}, options, {text}))")
+        out.append("        goto fail;")
     for name, parts in alias_tables(names.program).items():
         words = f"{key_words(parts)[1]}, options->max_instances"
         out.append(f"    if (sl_aliases_open(&box->{identifier(name)}, {words}, options->seed))")
@@ -138,7 +142,7 @@ def _open(names: StackNames) -> list[str]:
             out.append(f"    if ({function.name}_open(&box->base, {text}))")
             out.append("        goto fail;")
     out.append("    return &box->base;")
-    if names.tables or any(function.opens for function in functions):
+    if names.tables or names.program.natives or any(function.opens for function in functions):
         out += ["fail:", f"    {names.prefix}_close(&box->base);", "    return NULL;"]
     return [*out, "}"]
 
@@ -207,6 +211,7 @@ def _close(names: StackNames) -> list[str]:
         f"void {names.prefix}_close(struct sl_box *base)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        *(f"    sl_natives_close(&box->native_{module.name}, &base->pool);" for module in names.program.natives),
         *(f"    sl_table_close(&box->{table.variable});" for table in names.tables.values()),
         *(f"    sl_table_close(&box->{identifier(name)}.table);" for name in alias_tables(names.program)),
         "    sl_box_close(base);",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.codegen.expressions import emit, operand
 from sluice.codegen.functions import callback_name, event_struct, listens
-from sluice.codegen.names import identifier, storage, variable
+from sluice.codegen.names import boolean, identifier, storage, variable
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr
@@ -106,6 +106,39 @@ def stream_of(w: LayerWriter, side: Expr) -> str:
 def messages_of(w: LayerWriter, side: Expr) -> str:
     assert w.table is not None
     return f"&inst->messages[{emit(side) if w.table.sides > 1 else '0'}]"
+
+
+@writes(ir.CallNative)
+def call_native(w: LayerWriter, i: ir.CallNative) -> list[str]:
+    module = w.names.program.native(i.module)
+    shape = module.function(i.function) if module is not None else None
+    assert shape is not None
+    call = [".context = NULL"]
+    out: list[str] = []
+    for kind, name, wanted in (("uint64_t", "numbers", False), ("sl_bytes", "bytes", True)):
+        values = [emit(item) for item, is_bytes in zip(i.inputs, shape.inputs, strict=True) if is_bytes == wanted]
+        if values:
+            out.append(f"const {kind} {name}[] = {{{', '.join(values)}}};")
+            call.append(f".{name} = {name}")
+    if shape.outputs:
+        out.append(f"uint64_t outputs[{shape.outputs}] = {{0}};")
+        call.append(".outputs = outputs")
+    bounds = f"{shape.outputs}, {shape.limit}, {len(shape.reasons)}, {boolean(bool(i.begins))}"
+    arguments = f"&box->native_{i.module}, &box->base, {i.function}, &call, {emit(i.context)}"
+    out += [
+        f"struct sl_native_call call = {{{', '.join(call)}}};",
+        f"{variable(i.reason)} = sl_native_run({arguments}, (struct sl_native_bounds){{{bounds}}});",
+        f"{variable(i.sdu)} = (sl_bytes){{call.sdu, call.length, call.length}};",
+    ]
+    for number, target in enumerate(i.outputs):
+        mask = f" & sl_mask({target.bits})" if target.bits < 64 else ""
+        out.append(f"{variable(target)} = outputs[{number}]{mask};")
+    return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.EndNative)
+def end_native(w: LayerWriter, i: ir.EndNative) -> list[str]:
+    return [f"sl_native_end(&box->native_{i.module}, &box->base.pool, {emit(i.context)});"]
 
 
 @writes(ir.Count)

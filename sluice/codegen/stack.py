@@ -12,7 +12,7 @@ from sluice.codegen.layout import struct_text, tables
 from sluice.codegen.lifetime import lifetime
 from sluice.codegen.names import boolean, identifier, member, storage
 from sluice.codegen.records import records
-from sluice.ir.graph import Program, alias_tables
+from sluice.ir.graph import NativeModule, Program, alias_tables
 from sluice.lang.events import END_REASONS
 from sluice.lang.sequence import POLICIES
 
@@ -22,6 +22,7 @@ class Generated:
     """C text, and what the Python side must know to talk with the compiled code.
 
     counters: (layer, name) by number. events: (layer, event) by number, for batches. timeouts: seconds by number.
+    natives: modules to compile and link with it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Generated:
     counters: list[tuple[str, str]]
     events: list[tuple[str, str]]
     timeouts: list[float]
+    natives: tuple[NativeModule, ...] = ()
 
 
 def generate(program: Program, functions: Functions, weak: bool = False) -> Generated:
@@ -49,6 +51,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         f'#include "{names.prefix}.h"',
         '#include "function.h"',
         *(['#include "sequence_units.h"'] if counts_units else []),
+        *_natives(program),
         *_functions(names),
         *_instances(names),
         *_box(names),
@@ -70,6 +73,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         counters=list(names.counters.names),
         events=list(names.events),
         timeouts=names.seconds,
+        natives=program.natives,
     )
 
 
@@ -89,6 +93,17 @@ def _names(program: Program, functions: Functions, weak: bool) -> StackNames:
             for name in ("instances", *(f"ended:{reason}" for reason in END_REASONS)):
                 counters.index(layer.name, name)
     return StackNames(program, functions, tables(program), counters, [], seconds, first, weak)
+
+
+def _natives(program: Program) -> list[str]:
+    """What native modules define, each in a file of its own."""
+    if not program.natives:
+        return []
+    out = ['#include "natives.h"', "", "/* --- native modules --- */"]
+    for module in program.natives:
+        out.append(f"extern const struct sl_native_module {module.name};")
+        out += [f"sl_native_function {name};" for name, _ in module.functions]
+    return out
 
 
 def _functions(names: StackNames) -> list[str]:
@@ -145,6 +160,7 @@ def _box(names: StackNames) -> list[str]:
     for function in names.functions.c:
         if function.worker:
             out.append(f"    {function.name}_worker_type {function.name}_worker;")
+    out += [f"    struct sl_natives native_{module.name};" for module in names.program.natives]
     out.append("};")
     return out
 

@@ -65,6 +65,7 @@ class COptions(ctypes.Structure):
         ("function_options", ctypes.POINTER(ctypes.c_char_p)),
         ("deliver", _DELIVER),
         ("user", ctypes.c_void_p),
+        ("native_options", ctypes.POINTER(ctypes.c_char_p)),
     )
 
 
@@ -94,7 +95,8 @@ class Settings:
     """Bounds and choices of a box.
 
     memory: bytes that all sequences together may hold. max_instances: of each table. timeouts: whether anything times
-    out. idle: seconds in place of each layer's general timeout. seed: of the hashes, random when None.
+    out. idle: seconds in place of each layer's general timeout. seed: of the hashes, random when None. natives: by the
+    names of their options, what native modules get.
     """
 
     memory: int = 1 << 30
@@ -102,6 +104,13 @@ class Settings:
     timeouts: bool = True
     idle: float | None = None
     seed: int | None = None
+    natives: dict[str, str] = field(default_factory=lambda: {})
+
+
+def native_texts(options: list[str], settings: Settings) -> ctypes.Array[ctypes.c_char_p]:
+    """The texts that native modules with these options get, as C takes them."""
+    texts = [settings.natives.get(option, "").encode() for option in options]
+    return (ctypes.c_char_p * (len(texts) + 1))(*texts, b"")
 
 
 @dataclass
@@ -201,6 +210,7 @@ class Box:
         """The settings as C takes them."""
         texts = [text.encode() for text in self.function_options] + [b""] * len(self.stack.functions.c)
         strings = (ctypes.c_char_p * len(texts))(*texts) if texts else None
+        natives = native_texts([module.option for module in self.stack.program.natives], self.settings)
         seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(64)
         return COptions(
             seed,
@@ -211,6 +221,7 @@ class Box:
             ctypes.cast(strings, ctypes.POINTER(ctypes.c_char_p)) if strings is not None else None,
             self._deliver,
             None,
+            ctypes.cast(natives, ctypes.POINTER(ctypes.c_char_p)),
         )
 
     def _function(self, name: str, result: type | None, *arguments: type) -> Callable[..., int]:

@@ -92,6 +92,8 @@ def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for text in (generated.header, generated.source, _version(command), processor(), *command, *flags()):
         digest.update(text.encode() + b"\0")
+    for module in generated.natives:
+        digest.update(Path(module.path).read_bytes() + b"\0" + " ".join(module.libraries).encode() + b"\0")
     for path in sorted(RUNTIME.rglob("*.[ch]")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:32]
@@ -134,8 +136,10 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path) -> Comp
                 *includes,
                 str(source),
                 *map(str, RUNTIME_SOURCES),
+                *(module.path for module in generated.natives),
                 "-o",
                 str(made),
+                *(f"-l{library}" for module in generated.natives for library in module.libraries),
                 "-ldl",
                 "-lm",
             ],
@@ -144,6 +148,17 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path) -> Comp
         )
         seconds = time.perf_counter() - begin
         if done.returncode:
-            raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}")
+            raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}{_libraries(generated)}")
         made.replace(path)
     return Compiled(path, seconds, done.stderr)
+
+
+def _libraries(generated: Generated) -> str:
+    """What to look for when the compiler refused a stack with native modules."""
+    lines = [
+        f"\n    {module.path} needs {' '.join(f'-l{library}' for library in module.libraries)}: if that is what "
+        "is missing, install it with its headers."
+        for module in generated.natives
+        if module.libraries
+    ]
+    return "".join(lines)

@@ -25,6 +25,7 @@ from sluice.engine.box import (
     COptions,
     RunError,
     Settings,
+    native_texts,
 )
 
 
@@ -56,6 +57,7 @@ def measure(
         "name": compiled.generated.name,
         "counters": len(compiled.generated.counters),
         "functions": len(compiled.functions.c),
+        "natives": [module.option for module in compiled.program.natives],
         "function_options": function_options,
         "settings": asdict(settings),
         "path": path,
@@ -95,6 +97,8 @@ def _child(asked: dict[str, Any]) -> dict[str, Any]:
     options.timeouts = settings.timeouts
     options.idle = settings.idle or 0.0
     options.function_options = ctypes.cast(strings, ctypes.POINTER(ctypes.c_char_p))
+    natives = native_texts(asked["natives"], settings)
+    options.native_options = ctypes.cast(natives, ctypes.POINTER(ctypes.c_char_p))
     repeat: int = asked["repeat"]
     count: int = asked["counters"]
     results = (BenchResult * repeat)()

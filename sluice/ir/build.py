@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluice.ir.build_layer import build_layer, key_name
+from sluice.ir.build_native import native_modules
 from sluice.ir.expression import Reg
-from sluice.ir.graph import KeyPart, LayerProgram, Program
+from sluice.ir.graph import KeyPart, LayerProgram, NativeShape, Program
 from sluice.ir.layer_state import LayerContext, Step
 from sluice.ir.scope import Offer, Scope, action_expressions, external_owner, external_slot, nested
 from sluice.lang.check import check
@@ -18,6 +19,7 @@ from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.expression import BYTES, Below, Expression
 from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
+from sluice.lang.native import NativeFunction
 from sluice.lang.prototype import Parser, Prototype
 from sluice.lang.stack import Branch, Layer, Stack
 
@@ -56,6 +58,7 @@ class _StackBuilder:
         self.options = options
         self.variants: dict[tuple[str, tuple[tuple[str, str], ...]], Variant] = {}
         self.slots: dict[str, Reg] = {}
+        self.native_shapes: dict[NativeFunction, NativeShape] = {}
 
     def build(self) -> Program:
         stack = self.stack
@@ -90,6 +93,7 @@ class _StackBuilder:
             roots=tuple(roots),
             slots=tuple(self.slots.values()),
             depth=stack.depth,
+            natives=native_modules(self.native_shapes),
         )
 
     def _named(self) -> list[tuple[Parser, Reg, Expression]]:
@@ -220,6 +224,7 @@ class _StackBuilder:
             offers=offers,
             asked=self._asked(variant),
             options=self.options,
+            native_shapes=self.native_shapes,
             aliases=self.aliases,
             table=table,
             home=number,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluice.ir.build_events import EventBuilder
+from sluice.ir.build_native import refusals
 from sluice.ir.build_slots import fill_slots, own_slots, recall_slots
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg, registers
@@ -27,7 +28,7 @@ from sluice.ir.layer_state import (
     Step,
     all_of,
 )
-from sluice.ir.scope import SDU, SIDE
+from sluice.ir.scope import REFUSED, SDU, SIDE
 
 PASSED = Reg("local.passed", 1)
 ABOVE = Reg("local.above", 8)
@@ -50,6 +51,8 @@ class AboveBuilder:
         if not self.steps:
             return
         done = out.name("layers above done")
+        if refusals(layer):
+            out.unless(Binary("==", REFUSED, ZERO), "not refused", done)
         if layer.assembles:
             waits = out.name("nothing to pass on") if layer.drains else done
             out.unless(ASSEMBLED, "something to pass on", waits)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from sluice.ir.build_above import AboveBuilder
 from sluice.ir.build_events import EventBuilder
+from sluice.ir.build_native import own_modules
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Reg
-from sluice.ir.graph import Graph
+from sluice.ir.graph import INSTANCE_NUMBER, Graph
 from sluice.ir.instruction import (
     Branch,
     CloseMessages,
     DestroyInst,
     Drain,
+    EndNative,
     GiveUpSeq,
     Goto,
     Return,
@@ -117,6 +119,8 @@ def end_graph(layer: LayerState) -> Graph:
         if layer.wanted("end"):
             with out.when(STORED, "stored"):
                 events.happens("end", {"reason": REASON})
+        for module in own_modules(layer):
+            out.emit(EndNative(module.name, INSTANCE_NUMBER))
         out.emit(DestroyInst())
         out.emit(Return(ZERO))
     return out.finish()

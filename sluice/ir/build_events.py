@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sluice.ir.build_native import call_native
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg, Slice, is_bytes
 from sluice.ir.instruction import AddAlias, Assemble, Branch, Call, Count, Goto, LoseMessages, SwapSides
@@ -16,6 +17,7 @@ from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.events import Event
 from sluice.lang.expression import NUMBER, Expression
+from sluice.lang.native import NativeCall
 
 
 class EventBuilder:
@@ -53,6 +55,8 @@ class EventBuilder:
             self._choice(action, event)
         elif isinstance(action, AssignAction):
             self._assign(action)
+        elif isinstance(action, NativeCall):
+            call_native(self.layer, self.out, self.scope, action)
         elif isinstance(action, AssembleAction):
             if event is None:
                 raise DescriptionError(

@@ -10,6 +10,7 @@ from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_header import HeaderBuilder
 from sluice.ir.build_machine import MachineBuilder
 from sluice.ir.build_message import frame_graph, lost_graph
+from sluice.ir.build_native import call_native, first_reason, refusals
 from sluice.ir.build_sequence import SequenceBuilder, end_fresh
 from sluice.ir.build_slots import kept_fields
 from sluice.ir.builder import GraphBuilder
@@ -53,6 +54,7 @@ from sluice.ir.layer_state import (
 from sluice.ir.scope import (
     CREATED,
     PAYLOAD,
+    REFUSED,
     SDU,
     SIDE,
     STATE,
@@ -65,6 +67,7 @@ from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError, DescriptionWarning
 from sluice.lang.expression import NUMBER, Below, Expression, FieldValue
 from sluice.lang.expression import Taken as TakenExpression
+from sluice.lang.native import NativeCall
 
 RESTARTED = Reg("local.restarted", 1)
 
@@ -413,11 +416,15 @@ class _MainBuilder:
                     out.block(no)
                     emit(part.otherwise)
                     out.block(after)
+            elif isinstance(part, NativeCall):
+                call_native(self.layer, out, self.scope, part, first_reason(self.layer, part.function))
             else:
                 assert isinstance(part, Expression)
                 with out.at(part.where):
                     out.assign(SDU, self.scope.bytes(part))
 
+        if refusals(self.layer):
+            out.assign(REFUSED, ZERO)
         if self.layer.prototype.sdu_choice is None:
             out.assign(SDU, PAYLOAD)
         else:
@@ -463,6 +470,9 @@ class _MainBuilder:
     def _outcome(self, held: bool) -> None:
         """Every packet has one outcome."""
         layer, out = self.layer, self.out
+        for condition, reason in refusals(layer):
+            with out.when(condition, reason):
+                out.end("dropped:" + reason)
         if layer.context.above:
             with out.when(PASSED, "passed on"):
                 out.end("passed")

@@ -227,15 +227,49 @@ class LayerProgram:
         return list(dict.fromkeys(names + (list(CUT_BYTES) if self.of_packets else [])))
 
 
+@dataclass(frozen=True)
+class NativeShape:
+    """A function of a native module: which inputs are bytes, how many numbers it gives, how many bytes at most, and its
+    reasons.
+    """
+
+    inputs: tuple[bool, ...]
+    outputs: int
+    limit: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NativeModule:
+    """A source file in C with functions that layers call, what it is linked with, and the option that it takes."""
+
+    name: str
+    path: str
+    libraries: tuple[str, ...]
+    option: str
+    functions: tuple[tuple[str, NativeShape], ...]
+
+    def function(self, name: str) -> NativeShape | None:
+        """A function by its name; None when layers call none of that name."""
+        return dict(self.functions).get(name)
+
+
 @dataclass
 class Program:
-    """A compiled stack: its layers, where packets enter by link type (None: any), and how deep they nest."""
+    """A compiled stack: its layers, where packets enter by link type (None: any), how deep they nest, and the modules
+    of which its layers call functions.
+    """
 
     name: str
     layers: dict[str, LayerProgram]
     roots: tuple[tuple[int | None, str], ...]
     slots: tuple[Reg, ...]
     depth: int
+    natives: tuple[NativeModule, ...] = ()
+
+    def native(self, name: str) -> NativeModule | None:
+        """A native module by its name."""
+        return next((module for module in self.natives if module.name == name), None)
 
 
 def alias_tables(program: Program) -> dict[str, tuple[KeyPart, ...]]:

@@ -33,11 +33,12 @@ class Resource(Enum):
     COUNTERS = "counters"
     CONTEXT = "context"  # slots: what layers below left
     OUTSIDE = "outside"  # functions on events and layers above
+    NATIVE = "native"  # what functions in C that a description calls keep
 
 
 R = Resource
 
-GRAPHS = (R.TABLE, R.INSTANCE, R.SEQUENCE, R.TIMER, R.COUNTERS, R.CONTEXT, R.OUTSIDE)
+GRAPHS = (R.TABLE, R.INSTANCE, R.SEQUENCE, R.TIMER, R.COUNTERS, R.CONTEXT, R.OUTSIDE, R.NATIVE)
 """What graphs that run inside an instruction may write: those of layers above (which may share this layer's
 table, as in a tunnel, and so its instances), and those that drain and end instances."""
 
@@ -606,6 +607,33 @@ class CloseMessages(Instruction):
 
     layer: str
     side: Expr = read()
+
+
+@effects(reads=(R.NATIVE,), writes=(R.NATIVE,))
+class CallNative(Instruction):
+    """Call `function` of the native module `module` with `inputs`: `outputs` and `sdu` are what it gives.
+
+    It sees what the module keeps for the instance of number `context`; with `begins` that is made, zeroed, where there
+    is none yet. `reason` is 0, or why it refused: 1 + its place among the function's reasons. Then the outputs are 0
+    and there is no SDU.
+    """
+
+    reason: Reg = write()
+    sdu: Reg = write()
+    outputs: tuple[Reg, ...] = write()
+    module: str
+    function: str
+    begins: int
+    context: Expr = read()
+    inputs: tuple[Expr, ...] = read()
+
+
+@effects(reads=(R.NATIVE,), writes=(R.NATIVE,))
+class EndNative(Instruction):
+    """What the native module `module` keeps for the instance of number `context` ends. Only in end graphs."""
+
+    module: str
+    context: Expr = read()
 
 
 @effects(writes=(R.COUNTERS,))

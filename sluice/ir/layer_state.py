@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, Slice, width
-from sluice.ir.graph import EventShape, KeyPart
+from sluice.ir.graph import EventShape, KeyPart, NativeShape
 from sluice.ir.scope import STATE, UNIT, Scope, nested
 from sluice.lang.action import Assemble, Block, Callback
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.events import BUILT_IN, DROP_REASONS, END_REASONS, GAP_CAUSES, Event, event_order
 from sluice.lang.expression import NUMBER, Expression, FieldValue, Number
+from sluice.lang.native import NativeFunction, native_calls
 from sluice.lang.prototype import Prototype
 from sluice.lang.psm import Transition
 from sluice.lang.stack import Branch as StackBranch
@@ -68,6 +69,7 @@ class LayerContext:
     options: checks that the user asked for. aliases: of prototypes, the name of their table of further keys and what
     these are made of. table: its table's name;
     shared: whether other layers use it too; loops: whether a layer above may come to the same table again.
+    native_shapes: of the functions in C that layers built so far call.
     of_streams, of_packets: what layers below cut into messages for it, where it takes such.
     """
 
@@ -79,6 +81,7 @@ class LayerContext:
     offers: dict[str, Reg]
     asked: list[Reg]
     options: frozenset[str]
+    native_shapes: dict[NativeFunction, NativeShape]
     aliases: dict[Prototype, tuple[str, tuple[KeyPart, ...]]]
     table: str
     home: int
@@ -106,6 +109,10 @@ class LayerState:
         self.assembles = any(has_assemble(event.action) for event in self.prototype.events.defined.values())
         self.timeouts = self._timeouts()
         self.v_fields = self._v_fields()
+        self.native_shapes = self.context.native_shapes
+        p = self.prototype
+        actions = [p.prep_block, p.sdu_choice, *(event.action for event in p.events.defined.values())]
+        self.native_calls = [call for action in actions for call in native_calls(action)]
         for event in self.prototype.events.defined.values():
             self._shape(event)
 

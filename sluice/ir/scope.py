@@ -25,6 +25,7 @@ from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.layout import Field
+from sluice.lang.native import NativeCall, native_calls
 from sluice.lang.prototype import Parser, Prototype
 from sluice.lang.stack import Layer
 from sluice.lang.where import Where
@@ -35,6 +36,8 @@ SDU = Reg("local.sdu", 0)
 SIDE = Reg("local.side", 1)
 CREATED = Reg("local.created", 1)
 STATE = Reg("inst.state", 8)
+REFUSED = Reg("local.refused", 8)
+"""The number of the reason why the function that p.sdu calls refused the packet; 0 when it did not."""
 LAST = Const(MASK)
 
 PROPERTY_BITS = {
@@ -44,6 +47,7 @@ PROPERTY_BITS = {
     "to_passive": 1,
     "cur_state": 8,
     "created": 1,
+    "refused": 8,
     "place": 32,
 }
 
@@ -296,6 +300,14 @@ class Scope:
             return ZERO if expression.kind == lang.NUMBER else UNIT
         if name == "created":
             return CREATED
+        if name == "refused":
+            if not native_calls(self.prototype.sdu_choice):
+                raise DescriptionError(
+                    f"'refused' of {self.layer.title}, whose p.sdu calls no function in C",
+                    "set p.sdu to the call of one (see Native), or leave this out.",
+                    expression.where,
+                )
+            return REFUSED
         if name == "unit":
             return UNIT
         if name == "cursor":
@@ -370,7 +382,7 @@ def action_expressions(action: object) -> list[lang.Expression]:
             return [item for part in action.actions for item in action_expressions(part)]
         case Assign():
             return [action.expression]
-        case AddAlias():
+        case NativeCall() | AddAlias():
             return action.expressions()
         case Action():
             return []

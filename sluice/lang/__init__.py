@@ -10,6 +10,7 @@ from sluice.lang.errors import DescriptionError, DescriptionWarning
 from sluice.lang.expression import Expression, internet_checksum, one_of
 from sluice.lang.layout import AnyUntil, Bit, UInt, Varint, layout
 from sluice.lang.message import Length
+from sluice.lang.native import Native
 from sluice.lang.prototype import Connectionless, ConnectionOriented
 from sluice.lang.psm import PSM, Pred, PSMState, make_psm_state
 from sluice.lang.sequence import Sequence
@@ -32,6 +33,7 @@ __all__ = [
     "Expression",
     "If",
     "Length",
+    "Native",
     "PSMState",
     "Pred",
     "Sequence",

@@ -14,6 +14,7 @@ from sluice.lang.errors import DescriptionError, DescriptionWarning, did_you_mea
 from sluice.lang.events import Event
 from sluice.lang.expression import Below, Contains, EventValue, Expression, FieldValue, Property, Taken, children
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType
+from sluice.lang.native import NativeCall
 from sluice.lang.prototype import OF_INSTANCE, Prototype
 from sluice.lang.stack import Layer, Stack
 from sluice.lang.where import Where
@@ -44,7 +45,7 @@ _UNFOUND = ("temp", "perm")
 HEADER = Place(
     "the header is parsed",
     _UNFOUND,
-    (*OF_INSTANCE, "sdu"),
+    (*OF_INSTANCE, "sdu", "refused"),
     False,
     False,
     "use fields parsed before, and p.cursor.",
@@ -52,7 +53,7 @@ HEADER = Place(
 FIND = Place(
     "the instance is found",
     _UNFOUND,
-    (*OF_INSTANCE, "sdu"),
+    (*OF_INSTANCE, "sdu", "refused"),
     False,
     False,
     "use header fields here; prep comes later.",
@@ -60,7 +61,7 @@ FIND = Place(
 MESSAGE = Place(
     "the message is there",
     _UNFOUND,
-    (*OF_INSTANCE, "sdu", "payload", "payload_len", "unit"),
+    (*OF_INSTANCE, "sdu", "refused", "payload", "payload_len", "unit"),
     False,
     False,
     "use fields of the header.",
@@ -68,14 +69,15 @@ MESSAGE = Place(
 MESSAGE_OF_PACKET = Place(
     "the message is there",
     _UNFOUND,
-    (*OF_INSTANCE, "sdu"),
+    (*OF_INSTANCE, "sdu", "refused"),
     False,
     False,
     "use fields of the header and p.payload_len.",
 )
-PREP = Place("the machine makes its steps", (), ("sdu",), False, True, "use header, temp and perm here, and p.payload.")
+_UNMADE = ("sdu", "refused")
+PREP = Place("the machine makes its steps", (), _UNMADE, False, True, "use header, temp and perm here, and p.payload.")
 SEQUENCE = Place("the machine makes its steps", (), (), False, False, "use header, temp and perm here.")
-CREATED = Place("the packet is looked at", (), ("sdu",), False, True, "created comes first; use header, temp and perm.")
+CREATED = Place("the packet is looked at", (), _UNMADE, False, True, "created comes first; use header, temp and perm.")
 INSERT = Place(
     "the machine makes its steps", (), (), False, True, "use header, temp and perm, or relate it to 'packet'."
 )
@@ -151,6 +153,8 @@ class _Checker:
         self._actions(p.prep_block, PREP)
         for expression in choice_expressions(p.sdu_choice):
             self._use((expression, p.lines["sdu"]), PREP)
+        for action in actions(p.sdu_choice):
+            self._target(action)
         if p.sequence is not None:
             s = p.sequence
             if s.units and not p.buffer_data:
@@ -246,19 +250,18 @@ class _Checker:
         for expression, where, condition in action_uses(block):
             self._use((expression, where), place, v=condition and event is not None, event=event)
         for action in actions(block):
-            if isinstance(action, Assign):
-                self._target(action)
+            self._target(action)
 
-    def _target(self, action: Assign) -> None:
-        """An Assign sets a field of its own parser."""
-        p, target = self.prototype, action.register
+    def _target(self, action: Action) -> None:
+        """An action sets fields of its own parser."""
+        if isinstance(action, NativeCall):
+            for item in action.into:
+                self._own_field(item, action.where)
+        if not isinstance(action, Assign):
+            return
+        target = action.register
         if isinstance(target, FieldValue):
-            if target.owner not in self.own:
-                raise DescriptionError(
-                    f"{p.title} assigns to a field of {target.owner.title}",
-                    "a parser sets only its own temp and perm.",
-                    action.where,
-                )
+            self._own_field(target, action.where)
             return
         group = self._group(target, action.where)
         if group == "header":
@@ -266,6 +269,14 @@ class _Checker:
                 "a field of the header cannot be assigned to",
                 "assign to a field of temp or perm instead.",
                 action.where,
+            )
+
+    def _own_field(self, target: FieldValue, where: Where) -> None:
+        if target.owner not in self.own:
+            raise DescriptionError(
+                f"{self.prototype.title} assigns to a field of {target.owner.title}",
+                "a parser sets only its own temp and perm.",
+                where,
             )
 
     def _use(self, use: Use, place: Place, v: bool = False, event: Event | None = None) -> None:
@@ -399,7 +410,7 @@ def action_uses(action: object) -> Iterator[tuple[Expression, Where, bool]]:
             yield from action_uses(branch)
     elif isinstance(action, Assign):
         yield action.expression, action.where, False
-    elif isinstance(action, AddAlias):
+    elif isinstance(action, (NativeCall, AddAlias)):
         for expression in action.expressions():
             yield expression, action.where, False
 
@@ -421,6 +432,8 @@ def choice_expressions(value: object) -> Iterator[Expression]:
         yield value.condition
         for branch in value.branches():
             yield from choice_expressions(branch)
+    elif isinstance(value, NativeCall):
+        yield from value.expressions()
     elif isinstance(value, Expression):
         yield value
 

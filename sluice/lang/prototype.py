@@ -22,6 +22,7 @@ from sluice.lang.expression import (
 )
 from sluice.lang.layout import Field, HeaderFormat, LayoutType, header_format
 from sluice.lang.message import Length
+from sluice.lang.native import NativeCall
 from sluice.lang.psm import PSM, seconds
 from sluice.lang.sequence import Sequence, sequence_choice
 from sluice.lang.where import Where, here, user_function
@@ -37,6 +38,7 @@ PROPERTIES: dict[str, str] = {
     "current_state": NUMBER,
     "created": NUMBER,
     "instance": NUMBER,
+    "refused": NUMBER,
 }
 """What every parser knows by itself:
 
@@ -44,6 +46,7 @@ cursor: bytes of header parsed so far. payload: what follows the header; payload
 unit: header and payload. to_active, to_passive: 1 when the packet is sent to that side. cur_state,
 current_state: the state of the machine, to be compared with a PSMState. created: 1 when this packet created
 the instance. instance: its number, which no other instance of the box has or will have; 0 of one that is not stored.
+refused: why the function that p.sdu calls refused this packet, the number of its reason; 0 when it did not.
 """
 
 OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created", "instance", "place")
@@ -522,7 +525,8 @@ class Prototype(Parser):
     def sdu(self) -> Any:
         """The bytes for the layer above: by default the payload, or what Assemble() delivered.
 
-        Set to bytes, or to If(condition) >> bytes >> Else() >> bytes, to change the default.
+        Set to bytes, to a call of a function in C (see Native), or to If(condition) >> one >> Else() >> another, to
+        change the default.
         """
         return Property(self, "sdu", BYTES)
 
@@ -604,10 +608,17 @@ def _checked_layout(what: str, value: object) -> LayoutType:
     return checked_layout(what, value)
 
 
-def _checked_sdu(value: object) -> Choice | Expression:
-    """Bytes, or a choice between bytes that says what goes up in either case."""
+def _checked_sdu(value: object) -> Choice | Expression | NativeCall:
+    """Bytes, a call that gives them, or a choice that says what goes up in either case."""
     if isinstance(value, If):
         raise value.without_body()
+    if isinstance(value, NativeCall):
+        if not value.function.limit:
+            raise DescriptionError(
+                f"p.sdu is a call of '{value.function.name}', which gives no bytes",
+                "say limit=, the most that it gives.",
+            )
+        return value
     if not isinstance(value, Choice):
         expression = to_expression(value)
         if expression.kind == NUMBER:

@@ -26,6 +26,7 @@ struct sl_options {
     const char *const *function_options;   /* one string for each function, in order; may be NULL */
     void (*deliver)(void *user, const uint8_t *at, size_t used);   /* batches of events for functions in Python */
     void *user;
+    const char *const *native_options;     /* one string for each native module, in order; may be NULL */
 };
 
 struct sl_counter_info {

@@ -68,7 +68,12 @@ def run_interpreted(
 ) -> tuple[list[Any], dict[str, dict[str, int]]]:
     """Events and counters of the interpreter."""
     interpreter = Interpreter(
-        made.program, timeouts=settings.timeouts, idle=settings.idle, max_instances=settings.max_instances
+        made.program,
+        timeouts=settings.timeouts,
+        idle=settings.idle,
+        max_instances=settings.max_instances,
+        library=made.compiled.path,
+        natives=settings.natives,
     )
     for packet in packets:
         interpreter.packet(packet.data, packet.time, packet.link_type, packet.length)

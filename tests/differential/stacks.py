@@ -21,6 +21,7 @@ from sluice.lang import (
     Else,
     If,
     Length,
+    Native,
     Pred,
     PSMState,
     Sequence,
@@ -78,6 +79,8 @@ class scratch(layout):
     low = Bit(8, serial=True)
     near = Bit(16, serial=True)
     far = Bit(32, serial=True)
+    given = Bit(8)
+    calls = Bit(32)
 
 
 class kept(layout):
@@ -90,6 +93,10 @@ class told(layout):
     what = Bit(32)
     bytes = Bit(999)
 
+
+MODULE = Native("../native/scramble.c")
+UNSCRAMBLE = MODULE.function("unscramble", reasons=["asked to", "cut short"], limit=6)
+TELL_KEY = MODULE.function("tell_key", reasons=["no session"])
 
 OPTION = "odd"
 """An option that some requirements belong to."""
@@ -188,8 +195,15 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
         >> Else()
         >> Assign(p.temp.low, p.header.number)
     )
-    if not instances:
+    if rnd.random() < 0.2:
+        call = UNSCRAMBLE(p.header.kind & 3, p.payload, into=[p.temp.given, p.temp.calls])
+        p.sdu = call if rnd.random() < 0.5 else If(condition(rnd, p)) >> call >> Else() >> p.payload
         if rnd.random() < 0.5:
+            p.event.refusal = If(p.refused > 0) >> (Assign(told.what, p.refused + p.temp.given) + Callback(told))
+    if asks and rnd.random() < 0.3:
+        p.event.tell = TELL_KEY(p.header.one, context=p.below.how)
+    if not instances:
+        if rnd.random() < 0.5 and p.sdu_choice is None:
             p.sdu = p.payload[: p.temp.x & 15]
         p.offer(who=p.header.one, how=p.header.kind, where=p.temp.x)
         return p

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 import pytest
 
 from sluice.ir.expression import Reg
-from sluice.ir.graph import EventShape, Graph, InstanceLayout, KeyPart, LayerProgram, Program, Rules
+from sluice.ir.graph import (
+    EventShape,
+    Graph,
+    InstanceLayout,
+    KeyPart,
+    LayerProgram,
+    NativeModule,
+    NativeShape,
+    Program,
+    Rules,
+)
 from sluice.ir.instruction import Load
 from sluice.ir.text import parse_graph
 from sluice.ir.verify import RULES, VerifyError, verify
@@ -13,6 +23,7 @@ from sluice.lang.where import Where
 
 INSTANCE = InstanceLayout("t", (KeyPart("a", 16),), False, True, ((Reg("inst.state", 8), 0), (Reg("perm.n", 16), 0)), 1)
 SEQUENCE = Rules(32, False, "first", False, True, 1000, 10, 10, 0, (Reg("v.fin", 1),))
+NATIVE = NativeModule("m", "m.c", (), "", (("f", NativeShape((False, True), 1, 9, ("why",))),))
 EVENTS = {"data": EventShape("data", (("offset", 64), ("bytes", 0)), "")}
 
 
@@ -39,7 +50,7 @@ def program_of(
     layers = {"g": layer}
     if lower:
         layers["lower"] = LayerProgram("lower", "lower", "p", parse_graph(lower))
-    return Program("test", layers, ((None, "lower" if lower else "g"),), (Reg("slot.x", 16),), 4)
+    return Program("test", layers, ((None, "lower" if lower else "g"),), (Reg("slot.x", 16),), 4, (NATIVE,))
 
 
 HEAD = "graph g (local.unit:bytes) uses (header.a:u16, perm.n:u16, inst.state:u8, slot.x:u16, slot.y:u16)\nentry:\n"
@@ -58,6 +69,15 @@ FOUND = """  local.found:u1, local.expired:u1, local.side:u1 = Lookup([7], [])
   Branch({condition}) yes: known, no: other
 known:
 """
+
+
+def _calls(module: str, function: str, inputs: str, outputs: int) -> str:
+    """A graph that calls a native function."""
+    written = "".join(f"local.o{n}:u8, " for n in range(outputs))[:-2]
+    return (
+        f"graph g (local.unit:bytes)\nentry:\n  local.reason:u8, local.given:bytes, {written} = "
+        f"CallNative(#{outputs}, '{module}', '{function}', 1, 0, [{inputs}])\n" + END
+    )
 
 
 @dataclass
@@ -296,6 +316,15 @@ BAD = {
     # slots
     "slot that nobody fills": Bad("slots", "no layer fills slot.x", HEAD + "  local.x:u16 = Assign(slot.x)\n" + END),
     "unknown slot": Bad("slots", "slot.y is no slot", HEAD + "  slot.y:u16 = Assign(1)\n" + END),
+    # native modules
+    "unknown module": Bad("native", "no native module 'n'", _calls("n", "f", "7, local.unit", 1)),
+    "unknown function": Bad("native", "has no function 'g'", _calls("m", "g", "7, local.unit", 1)),
+    "another input": Bad("native", "not of the kinds", _calls("m", "f", "7, 8", 1)),
+    "an input less": Bad("native", "not of the kinds", _calls("m", "f", "7", 1)),
+    "another number of outputs": Bad("native", "gives 1 numbers", _calls("m", "f", "7, local.unit", 2)),
+    "end of what is kept, while packets come": Bad(
+        "native", "in end graphs only", "graph g (local.unit:bytes)\nentry:\n  EndNative('m', 1)\n" + END
+    ),
 }
 
 
@@ -330,6 +359,7 @@ GOOD = {
     + "  header.b:bytes = LoadBytes(mark.0, 0, (header.len - 2))\n  mark.1:u32 = Mark(mark.0, 0)\n"
     + "  header.c:bytes = LoadBytes(mark.1, 0, (header.len - 2))\n"
     + END,
+    "a call as it is declared": _calls("m", "f", "7, local.unit", 1),
     "variable-length integer": CHECKED.format(size="(1 << header.len)")
     + "  header.b:u62 = LoadVarint(mark.0, (1 << header.len))\n"
     + END,

@@ -15,6 +15,7 @@ from sluice.lang import (
     ConnectionOriented,
     Else,
     If,
+    Native,
     Pred,
     PSMState,
     Sequence,
@@ -920,4 +921,73 @@ def transition_of_the_same_step():
     p.psm = PSM(A, B)
     p.psm.go = (A >> B) + Pred(p.header.kind == 1)
     p.psm.back = (B >> A) + Pred(p.psm.go)  # wrong
+    return alone(p)
+
+
+@refused("a source file called 'cipher.py'", "give a file in C, as in Native('my_cipher.c').")
+def native_source_in_another_language():
+    Native("cipher.py")  # wrong
+
+
+@refused("libraries='crypto'", "list their names, as in libraries=['crypto'] for -lcrypto.")
+def native_libraries_as_text():
+    Native("../native/scramble.c", libraries="crypto")  # wrong
+
+
+@refused("option='--key'", "give a word, as in option='keylog' for --keylog.")
+def native_option():
+    Native("../native/scramble.c", option="--key")  # wrong
+
+
+@refused("reasons='no key'", "list different reasons, each a few small letters, as ['no key'].")
+def native_reasons_as_text():
+    Native("../native/scramble.c").function("f", reasons="no key")  # wrong
+
+
+@refused("reasons=['a', 'a']", "list different reasons, each a few small letters, as ['no key'].")
+def native_reasons_twice():
+    Native("../native/scramble.c").function("f", reasons=["a", "a"])  # wrong
+
+
+@refused("reason 'no memory' is one that every function has", "leave it out.")
+def native_reason_of_all():
+    Native("../native/scramble.c").function("f", reasons=["no memory"])  # wrong
+
+
+@refused("limit=-1", "a function gives 0 to 1048576 bytes.")
+def native_limit():
+    Native("../native/scramble.c").function("f", limit=-1)  # wrong
+
+
+@refused("a function called 'f'", "give each function of the file once, by its name in C.")
+def native_function_twice():
+    module = Native("../native/scramble.c")
+    module.function("f")
+    module.function("f")  # wrong
+
+
+@refused("into= names a field", "a function's numbers go to fields of p.temp of at most 64 bits.")
+def native_into_a_field_of_a_layout():
+    Native("../native/scramble.c").function("f")(1, into=[small.kind])  # wrong
+
+
+@refused("context= is bytes where a number is needed", "give the number of an instance: what p.instance is.")
+def native_context_is_bytes():
+    p = plain()
+    Native("../native/scramble.c").function("f")(1, context=p.payload)  # wrong
+
+
+@refused("p.sdu is a call of 'f', which gives no bytes", "say limit=, the most that it gives.")
+def native_without_bytes_as_sdu():
+    p = plain()
+    p.sdu = Native("../native/scramble.c").function("f")(p.payload)  # wrong
+
+
+@refused(
+    "'refused' of layer 'only', whose p.sdu calls no function in C",
+    "set p.sdu to the call of one (see Native), or leave this out.",
+)
+def refused_without_a_call():
+    p = plain()
+    p.event.x = If(p.refused == 0) >> Callback(small)  # wrong
     return alone(p)

@@ -77,7 +77,8 @@ class part(layout):
 def test_const_and_lengths_and_lists() -> None:
     """A list of parts, each as long as a variable-length integer before it says, behind a constant one."""
     p: Any = Connectionless("p")
-    p.header = marked + AnyUntil([part], (p.cursor == 2) | (part.length != 0))
+    p.header = marked
+    p.header += AnyUntil([part], (part.length != 0) | (p.cursor == 2))
     p.event.told = Assign(told.number, part.length) + Assign(told.rest, p.payload) + Callback(told)
     stack = Stack("parts")
     stack.p = p

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE, LayerProgram, Program
 from sluice.ir.interpreter.frame import Code, Context, Frame, Stream, run
+from sluice.ir.interpreter.native import NativeWorker
 from sluice.ir.interpreter.sequence import Sequence
 from sluice.ir.interpreter.table import NEVER, SWEEP_SLOTS, Aliases, Instance, Key, Table
 from sluice.ir.interpreter.units import Units
@@ -48,15 +49,19 @@ class LayerState:
 
 @dataclass(slots=True)
 class Box:
-    """Everything that lasts from packet to packet. `inits`: of all fields in the instances of each table."""
+    """Everything that lasts from packet to packet. `inits`: of all fields in the instances of each table. `time`:
+    of the packet being processed.
+    """
 
     program: Program
     layers: dict[str, LayerState] = field(default_factory=lambda: {})
     homes: dict[int, LayerState] = field(default_factory=lambda: {})
     tables: dict[str, Table] = field(default_factory=lambda: {})
     inits: dict[str, dict[str, int]] = field(default_factory=lambda: {})
+    natives: dict[str, NativeWorker] = field(default_factory=lambda: {})
     aliases: dict[str, Aliases] = field(default_factory=lambda: {})
     now: int = 0
+    time: int = 0
     created: int = 0
     too_deep: int = 0
     events: list[Event] = field(default_factory=lambda: [])

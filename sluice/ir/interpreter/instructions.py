@@ -551,6 +551,31 @@ def _call(call: ir.Call, compiler: Compiler) -> Operation:
     return operation
 
 
+@_for(ir.CallNative)
+def _call_native(call: ir.CallNative, compiler: Compiler) -> Operation:
+    box, worker = compiler.box, compiler.box.natives[call.module]
+    context, inputs = number(call.context), [value(item) for item in call.inputs]
+    reason, sdu = set_number(call.reason), set_string(call.sdu)
+    outputs = [set_number(register) for register in call.outputs]
+    function, begins = call.function, bool(call.begins)
+
+    def operation(frame: Frame) -> None:
+        got = tuple([item(frame) for item in inputs])
+        given = worker.call(function, context(frame), begins, got, box.time)
+        reason(frame, given.reason)
+        sdu(frame, given.sdu)
+        for put, item in zip(outputs, given.outputs, strict=True):
+            put(frame, item)
+
+    return operation
+
+
+@_for(ir.EndNative)
+def _end_native(end: ir.EndNative, compiler: Compiler) -> Operation:
+    worker, context = compiler.box.natives[end.module], number(end.context)
+    return lambda frame: worker.end(context(frame))
+
+
 @_for(ir.TooDeep)
 def _too_deep(instruction: ir.TooDeep, compiler: Compiler) -> Operation:
     box, put = compiler.box, set_number(instruction.target)

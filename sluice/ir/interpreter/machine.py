@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from sluice.ir.graph import LayerProgram, Program, alias_tables
 from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.frame import Code, Context
 from sluice.ir.interpreter.instructions import Compiler
+from sluice.ir.interpreter.native import native_workers
 from sluice.ir.interpreter.table import Aliases, Table
 from sluice.lang.events import END_REASONS
 
@@ -19,7 +21,8 @@ class Interpreter:
     """Runs a program on packets, one after the other.
 
     timeouts: whether time ends instances. idle: seconds that replace every layer's general timeout.
-    max_instances: of each table.
+    max_instances: of each table. library: what was compiled of the program, of which native modules are called.
+    natives: by the names of their options, what these get.
 
     events: what was called, in order. counters: for each layer of the program `packets` and `bytes` (on the
     wire) that entered, every outcome, every counter, `instances` that were stored, and `ended:` with each
@@ -33,9 +36,11 @@ class Interpreter:
         timeouts: bool = True,
         idle: float | None = None,
         max_instances: int = 1 << 20,
+        library: Path | None = None,
+        natives: dict[str, str] | None = None,
     ) -> None:
         self.program = program
-        self._box = Box(program)
+        self._box = Box(program, natives=native_workers(program.natives, library, natives or {}))
         for layer in program.layers.values():
             table = None
             if layer.instance is not None:
@@ -79,6 +84,7 @@ class Interpreter:
         """A packet of `length` bytes on the wire, of which `data` was captured, arrives at `time_ns`."""
         length = len(data) if length is None else length
         self._box.now = max(self._box.now, time_ns)
+        self._box.time = time_ns
         self._counts["packets"] += 1
         self._counts["bytes"] += length
         root = self._roots.get(link_type, self._roots.get(None))
@@ -90,6 +96,8 @@ class Interpreter:
     def close(self) -> None:
         """The input ends, and with it all instances."""
         self._box.close()
+        for worker in self._box.natives.values():
+            worker.close()
 
     def conserves(self) -> bool:
         """Whether in every layer each packet has had one outcome."""

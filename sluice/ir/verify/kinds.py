@@ -39,6 +39,7 @@ BYTES = {
     ("Assemble", "target"),
     ("NextLayer", "sdu"),
     ("NextMessages", "sdu"),
+    ("CallNative", "sdu"),
     ("CutMessages", "sdu"),
 }
 EITHER = {
@@ -51,6 +52,7 @@ EITHER = {
     ("CreateInst", "key"),
     ("CreateInst", "reverse"),
     ("Call", "values"),
+    ("CallNative", "inputs"),
     ("RecallKey", "target"),
 }
 MARKS = {

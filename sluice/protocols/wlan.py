@@ -54,7 +54,7 @@ class wlan_control(layout):
 
 
 class wlan_addresses(layout):
-    duration = Bit(16)
+    duration = UInt(16, order="little")
     address1 = Bit(48)
     address2 = Bit(48)
     address3 = Bit(48)

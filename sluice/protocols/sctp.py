@@ -167,6 +167,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
         x += Assign(temp.believed, ~its_known | (sctp.below.tag == its_tag) | reflected)
         x += Assign(temp.begins, (header.type == INIT) | (init & temp.believed & ~perm.echoed))
         y = Assign(tag, header.initiate_tag) + Assign(known, 1) + Assign(temp.tsn, header.initial_tsn)
+        y += AddAlias(sctp, [header.initiate_tag, sctp.below.sport, sctp.below.dport])  # reflected
         y += AddAlias(sctp, [header.initiate_tag, sctp.below.dport, sctp.below.sport], to_sender=True)
         return x + (If(temp.begins & ~temp.reused) >> y)
 

@@ -202,9 +202,16 @@ set_up() {
     key >$stamp
 }
 
+# Tests with real SCTP traffic are skipped without it.
+get_usrsctp() {
+    [ -f /usr/include/usrsctp.h ] || { can_apt && apt_install libusrsctp-dev; } ||
+        say "there is no libusrsctp-dev: tests with real SCTP traffic will be skipped"
+}
+
 get_tools() {
     say "installing what tests and lint need (requirements-dev.lock; large, some minutes on a slow line) into $venv"
     pip_install --require-hashes -r requirements-dev.lock || die "could not install requirements-dev.lock"
+    get_usrsctp
     key >$tools_stamp
 }
 

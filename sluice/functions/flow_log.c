@@ -25,6 +25,7 @@ struct hole {
 };
 
 struct direction {
+    uint64_t counted;           /* number of the packet that was counted last: it may bring several messages */
     uint64_t packets, payload, rexmit, stream, after_gap;
     struct sl_digest *hash;     /* of the bytes before the first gap; NULL while there are none */
     bool broken;                /* a gap was given up */
@@ -182,7 +183,8 @@ SLUICE_ON(any, packet) {
     struct direction *way = way_of(event);
     if (!way)
         return;
-    way->packets++;
+    way->packets += way->counted != event->box->number;
+    way->counted = event->box->number;
     way->payload += data->length;
     SLUICE_STATE_OF(event)->row->last = event->box->time;
 }

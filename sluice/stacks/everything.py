@@ -3,7 +3,8 @@
 Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw IP, Cisco HDLC, frame relay, PPP with
 its control protocols, PPPoE, 802.11 with radiotap. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH,
 ESP, IGMP, MPLS with pseudo-wires. Tunnels: IP in IP, GRE, PPTP's GRE, ERSPAN, GTP-U, VXLAN, VXLAN-GPE, Geneve, L2TP,
-Teredo, MPLS in IP and UDP. Above: TCP, UDP, ICMP, ICMPv6. Messages: DNS over UDP and TCP, PPTP's control connection.
+Teredo, MPLS in IP and UDP. Above: TCP, UDP, SCTP, ICMP, ICMPv6. Messages: SCTP's, DNS over UDP and TCP, PPTP's control
+connection.
 """
 
 from sluice.lang import Expression, Pred, Stack, one_of
@@ -39,7 +40,7 @@ from sluice.protocols.pptp import pptp_parser
 from sluice.protocols.teredo import teredo_authentication_parser, teredo_origin_parser, teredo_parser
 from sluice.protocols.vxlan import vxlan_gpe_parser, vxlan_parser
 from sluice.protocols.wlan import PADDED, msdu_parser, radiotap_parser, wlan_parser
-from sluice.stacks import tcp_ip
+from sluice.stacks import sctp, tcp_ip
 
 DEPTH = 128
 
@@ -86,6 +87,8 @@ def everything() -> Stack:
     tcp_ip.links(s, ethertypes)
     tcp_ip.network(s)
     network(s)
+    over4, over6 = tcp_ip.over_ip(s)
+    sctp.over(s, [*over4, *over6])
     links(s)
     tunnels(s)
     messages(s)

@@ -15,7 +15,7 @@ from sluice.ir.build_native import refusals
 from sluice.ir.build_slots import fill_slots, own_slots, recall_slots
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg, registers
-from sluice.ir.instruction import Goto, NextLayer, NextMessages, TooDeep
+from sluice.ir.instruction import CutMessages, Goto, NextLayer, NextMessages, TooDeep
 from sluice.ir.layer_state import (
     ASSEMBLED,
     BUSY,
@@ -125,8 +125,10 @@ class AboveBuilder:
             out.emit(TooDeep(too_deep))
             with out.when(too_deep, "too deep"):
                 self.events.happens("dropped", {"length": Length(SDU), "reason": Const(DROP_NUMBER["too deep"])})
-        if step.messages:
+        if step.stream:
             out.emit(NextMessages(step.target, SDU, SIDE, SDU_OFFSET))
+        elif step.messages:
+            out.emit(CutMessages(step.target, SDU, SIDE))
         else:
             out.emit(NextLayer(step.target, SDU))
 

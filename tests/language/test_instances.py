@@ -236,3 +236,14 @@ def test_a_layer_above_gives_an_alias_to_an_instance_below() -> None:
     packets = [bytes(packet) for packet in ([1, 2, 0, 0, 77], [9, 1, 77, 0, 0], [9, 1, 78, 0, 0])]
     result = run(watch_all(stack, ("*", "counted")), packets)
     assert [(event.instance, event.side) for event in result.named("counted")] == [(1, 0), (1, 1), (2, 0)]
+
+
+def test_a_packet_that_may_not_begin_an_instance_finds_one() -> None:
+    """Key 7 is seen before and after `again` has begun it: only then are its packets counted together."""
+    p = counting()
+    p.creates = p.header.again == 1
+    stack = Stack("creates")
+    stack.p = p
+    result = run(watch_all(stack, ("*", "counted")), [bytes([7, 0]), bytes([7, 1]), bytes([7, 0]), bytes([8, 0])])
+    assert [(event.packets, event.instance) for event in result.named("counted")] == [(1, 0), (1, 1), (2, 1), (1, 0)]
+    assert result.count("p", "instances") == 1

@@ -97,6 +97,8 @@ def _sequence(layer: Layer, p: Prototype) -> Data | None:
         "enforce": s.enforce,
         "policy": s.policy,
         "whole": s.whole,
+        "units": s.units,
+        "head": s.head,
         "limit": s.limit,
         "limit_pieces": s.limit_pieces,
         "limit_records": s.limit_records,

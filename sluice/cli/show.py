@@ -145,6 +145,8 @@ def _sequence(s: Data) -> list[str]:
     if s["window"]:
         parts.append(f"window [{s['window'][0]}, {s['window'][1]}){'' if s['enforce'] else ' not enforced'}")
     parts.append(f"policy {s['policy']}")
+    if s["units"]:
+        parts.append("in units" + (f" with {s['head']} bytes of head" if s["head"] else ""))
     if s["whole"]:
         parts.append("whole or nothing")
     parts.append(f"holds {s['limit']:,} bytes, {s['limit_pieces']:,} pieces, {s['limit_records']:,} records")

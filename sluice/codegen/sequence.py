@@ -7,6 +7,7 @@ from sluice.codegen.names import variable
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr
+from sluice.ir.graph import given_up_name
 
 
 def sequence_of(w: LayerWriter, side: Expr) -> str:
@@ -21,6 +22,16 @@ def fresh_of(w: LayerWriter, side: Expr) -> str:
 
 def rules_of(w: LayerWriter) -> str:
     return f"&rules_{w.word}"
+
+
+def call_of(w: LayerWriter, name: str) -> str:
+    """What a function is called that differs between sequences of bytes and of units."""
+    return f"sl_units_{name}" if w.layer.rules is not None and w.layer.rules.units else f"sl_sequence_{name}"
+
+
+def given_up(w: LayerWriter) -> str:
+    """The counter of what is given up."""
+    return given_up_name(w.layer.rules is not None and w.layer.rules.units)
 
 
 @writes(ir.InWindow)
@@ -52,7 +63,7 @@ def overlap(w: LayerWriter, i: ir.OverlapSeq) -> list[str]:
     out = [
         "struct sl_overlap overlap;",
         f"{variable(i.cursor)} = {emit(i.last)};" if emit(i.last) != variable(i.cursor) else "",
-        f"{variable(i.more)} = sl_sequence_overlap({sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.position)}, {emit(i.data)}, "
+        f"{variable(i.more)} = {call_of(w, 'overlap')}({sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.position)}, {emit(i.data)}, "
         f"&{variable(i.cursor)}, &overlap);",
         f"if ({variable(i.more)}) {{",
         f"    {variable(i.offset)} = overlap.offset;",
@@ -69,7 +80,7 @@ def room(w: LayerWriter, i: ir.RoomSeq) -> list[str]:
     arguments = (
         f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.position)}, {emit(i.data)}, {emit(i.units)}"
     )
-    return [f"{variable(i.target)} = sl_sequence_room({arguments});"]
+    return [f"{variable(i.target)} = {call_of(w, 'room')}({arguments});"]
 
 
 @writes(ir.FullSeq)
@@ -85,12 +96,15 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
         f"{emit(i.data)}, {emit(i.units)}"
     )
     sequence, data = f"{sequence_of(w, i.side)}, {fresh_of(w, i.side)}", emit(i.data)
+    insert = call_of(w, "insert")
     if w.layer.rules is None or not w.layer.rules.buffer_data:
-        return [f"if (SL_UNLIKELY(!sl_sequence_insert({arguments})))", "    " + w.count("no memory")]
+        return [f"if (SL_UNLIKELY(!{insert}({arguments})))", "    " + w.count("no memory")]
+    units = emit(i.units)
+    bytes_in = f"{units} ? {data}.captured : 0" if w.layer.rules.units else f"sl_min({data}.captured, {units})"
     out = [
-        f"uint64_t bytes = sl_min({data}.captured, {emit(i.units)}), here = sl_sequence_bytes({sequence});",
+        f"uint64_t bytes = {bytes_in}, here = sl_sequence_bytes({sequence});",
         w.count("bytes:in", "bytes"),
-        f"if (SL_LIKELY(sl_sequence_insert({arguments}))) {{",
+        f"if (SL_LIKELY({insert}({arguments}))) {{",
         f"    if (SL_UNLIKELY(sl_sequence_bytes({sequence}) != here + bytes))",
         "        " + w.count("bytes:known already", f"here + bytes - sl_sequence_bytes({sequence})"),
         "} else {",
@@ -114,7 +128,7 @@ def waiting(w: LayerWriter, i: ir.WaitingSeq) -> list[str]:
 @writes(ir.Assemble)
 def assemble(w: LayerWriter, i: ir.Assemble) -> list[str]:
     arguments = f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {fresh_of(w, i.side)}, &box->base.scratch, &{variable(i.offset)}"
-    out = [f"{variable(i.target)} = sl_sequence_assemble({arguments});"]
+    out = [f"{variable(i.target)} = {call_of(w, 'assemble')}({arguments});"]
     return [*out, w.count("bytes:delivered", f"{variable(i.target)}.captured")]
 
 
@@ -126,7 +140,7 @@ def skip(w: LayerWriter, i: ir.SkipSeq) -> list[str]:
         f"{variable(i.offset)} = gap.offset;",
         f"{variable(i.length)} = gap.length;",
         f"if ({variable(i.more)})",
-        "    " + w.count("bytes:given up", "gap.length"),
+        "    " + w.count(given_up(w), "gap.length"),
     ]
     return ["{", *("    " + line for line in out), "}"]
 
@@ -140,7 +154,7 @@ def give_up(w: LayerWriter, i: ir.GiveUpSeq) -> list[str]:
         f"{variable(i.length)} = gap.length;",
         f"{variable(i.cut)} = gap.cut;",
         f"if ({variable(i.more)})",
-        "    " + w.count("bytes:given up", "gap.length"),
+        "    " + w.count(given_up(w), "gap.length"),
     ]
     return ["{", *("    " + line for line in out), "}"]
 
@@ -171,7 +185,8 @@ def release(w: LayerWriter, i: ir.ReleaseSeq) -> list[str]:
 def settle(w: LayerWriter, i: ir.SettleSeq) -> list[str]:
     pool = f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {fresh_of(w, i.side)}"
     kept = variable(i.kept)
-    return [f"{kept} = sl_sequence_fits({pool});", f"if (SL_LIKELY({kept}))", f"    sl_sequence_settle({pool});"]
+    fits, settle = call_of(w, "fits"), call_of(w, "settle")
+    return [f"{kept} = {fits}({pool});", f"if (SL_LIKELY({kept}))", f"    {settle}({pool});"]
 
 
 @writes(ir.Drain)

@@ -300,7 +300,7 @@ class _StackBuilder:
         return list(found.values())
 
     def _step(self, branch: Branch, target: str) -> Step:
-        framing, stream = branch.upper.prototype.framing, branch.lower.prototype.sequence is not None
+        framing, stream = branch.upper.prototype.framing, _has_stream(branch.lower.prototype)
         if framing is not None and framing.resync is not None and not stream:
             raise DescriptionError(
                 f"layer '{branch.upper.name}' looks for the next start in a stream, and layer '{branch.lower.name}' "
@@ -313,7 +313,7 @@ class _StackBuilder:
     def _cut_from(self, variant: Variant, streams: bool) -> bool:
         """Whether messages come to a variant that are cut from streams, or from packets."""
         return variant.layer.prototype.framing is not None and any(
-            (lower.layer.prototype.sequence is not None) == streams
+            _has_stream(lower.layer.prototype) == streams
             for lower in self.variants.values()
             for _, target in lower.above
             if target == variant.name
@@ -337,6 +337,11 @@ class _StackBuilder:
         shape = "_".join(str(scope.bits(item)) for item in prototype.keys[0])
         first = next(name for name, layer in self.stack.layers.items() if layer.prototype is prototype)
         return f"{first}_{shape}"
+
+
+def _has_stream(lower: Prototype) -> bool:
+    """Whether messages above it are cut from a stream of bytes; else from what each packet, or unit, brings."""
+    return lower.sequence is not None and not lower.sequence.units
 
 
 def _expressions(layer: Layer, stack: Stack) -> list[Expression]:

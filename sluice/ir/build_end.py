@@ -6,7 +6,7 @@ from sluice.ir.build_above import AboveBuilder
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_native import own_modules
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Reg
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Reg
 from sluice.ir.graph import INSTANCE_NUMBER, Graph
 from sluice.ir.instruction import (
     Branch,
@@ -21,6 +21,7 @@ from sluice.ir.instruction import (
 )
 from sluice.ir.layer_state import (
     ALL,
+    ALL_OR_NONE,
     ASSEMBLED,
     BUSY,
     CAUSE,
@@ -30,6 +31,7 @@ from sluice.ir.layer_state import (
     REASON_NUMBER,
     STORED,
     LayerState,
+    all_of,
     has_assemble,
 )
 from sluice.ir.scope import SIDE, UNIT
@@ -38,10 +40,14 @@ from sluice.ir.scope import SIDE, UNIT
 def drain_graph(layer: LayerState) -> Graph:
     """Deliver what waits, give a hole up, deliver what is behind it; with `all` until nothing is held.
 
+    Units are delivered one by one; of them `all` may also be NO_HOLE.
+
     There may be no packet: what belongs to one is 0 or empty here; what layers above ask of it: build_slots.py.
     """
     scope = layer.scope.without_packet()
-    out = GraphBuilder(f"{layer.context.name}.drain", (UNIT, SIDE, CAUSE, ALL))
+    units = layer.sequence is not None and layer.sequence.units
+    mode = ALL_OR_NONE if units else ALL
+    out = GraphBuilder(f"{layer.context.name}.drain", (UNIT, SIDE, CAUSE, mode))
     events = EventBuilder(layer, out, scope)
     with out.at(layer.prototype.where):
         waiting, more, cut = Reg("local.waiting", 1), Reg("local.gap_more", 1), Reg("local.gap_cut", 1)
@@ -65,8 +71,14 @@ def drain_graph(layer: LayerState) -> Graph:
                     for effect in layer.along.get(event.name, []):
                         events.event(effect)
             AboveBuilder(layer, out, events).drained()
+            if units:
+                out.emit(Goto(loop))
         out.block(hole)
-        out.unless(Binary("|", ALL, Flip(gave_up, 1)), "go on", done)
+        more_holes: Expr = Binary("|", ALL, Flip(gave_up, 1))
+        if units:
+            first_one = all_of(Binary("==", mode, ZERO), Flip(gave_up, 1))
+            more_holes = Binary("|", Binary("==", mode, ONE), first_one)
+        out.unless(more_holes, "go on", done)
         out.emit(GiveUpSeq(more, offset, length, cut, SIDE))
         out.unless(more, "give up", done)
         out.assign(gave_up, ONE)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sluice.ir.build_native import call_native
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg, is_bytes
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg, Slice, is_bytes
 from sluice.ir.instruction import AddAlias, Assemble, Branch, Call, Count, Goto, LoseMessages, SwapSides
 from sluice.ir.layer_state import ASSEMBLED, SDU_OFFSET, SEQUENCED, LayerState, callbacks, initial, nothing
-from sluice.ir.scope import CREATED, SDU, SIDE, Scope
+from sluice.ir.scope import CREATED, LAST, SDU, SIDE, Scope
 from sluice.lang.action import Assemble as AssembleAction
 from sluice.lang.action import Assign as AssignAction
 from sluice.lang.action import Block, Callback
@@ -200,4 +200,7 @@ class EventBuilder:
         out.assign(ASSEMBLED, Binary(">", Length(SDU), ZERO))
         if self.layer.wanted("data"):
             with out.when(ASSEMBLED, "data"):
-                self.happens("data", {"offset": SDU_OFFSET, "bytes": SDU})
+                sequence = self.layer.sequence
+                head = sequence.head if sequence is not None else 0
+                told = Slice(SDU, Const(head), LAST) if head else SDU
+                self.happens("data", {"offset": SDU_OFFSET, "bytes": told})

@@ -27,6 +27,7 @@ from sluice.ir.instruction import (
     Lookup,
     SettleSeq,
     Touch,
+    WaitingSeq,
 )
 from sluice.ir.layer_state import (
     ASSEMBLED,
@@ -37,6 +38,7 @@ from sluice.ir.layer_state import (
     HOME,
     IN_ORDER,
     INSERTED,
+    NO_HOLE,
     PROGRESS,
     REASON_NUMBER,
     SDU_OFFSET,
@@ -162,6 +164,7 @@ def _rules(layer: LayerState) -> Rules | None:
         limit_records=s.limit_records,
         history=s.history,
         record=tuple(layer.v_fields),
+        units=s.units,
     )
 
 
@@ -276,6 +279,8 @@ class _MainBuilder:
             for event in layer.standing:
                 self.events.event(event)
             self.above.packet()
+            if layer.sequence is not None and layer.sequence.units and layer.assembles:
+                self._further_units()
             self._leave()
         return out.finish()
 
@@ -425,6 +430,15 @@ class _MainBuilder:
             out.assign(SDU, PAYLOAD)
         else:
             emit(self.layer.prototype.sdu_choice)
+
+    def _further_units(self) -> None:
+        """Behind a unit that was delivered, those that are contiguous now, one by one: they go where it went."""
+        out, waiting = self.out, Reg("local.further", 1)
+        out.assign(waiting, ZERO)
+        with out.when(ASSEMBLED, "unit delivered"):
+            out.emit(WaitingSeq(waiting, SIDE))
+            with out.when(waiting, "further units"):
+                out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["limit"]), NO_HOLE))
 
     def _leave(self) -> None:
         """An accept state destroys the instance; what is left of the packet is kept; it is counted."""

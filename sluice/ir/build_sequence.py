@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.ir.build_above import AboveBuilder
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg, Slice
 from sluice.ir.instruction import (
     BeginSeq,
     Branch,
@@ -70,18 +70,25 @@ class SequenceBuilder:
             meta = scope.number(s.meta)
             out.assign(INSERTED, ZERO)
             out.assign(SEQ_DATA, scope.bytes(s.data))
-            out.assign(UNITS, scope.number(s.data_len) if s.data_len is not None else Length(SEQ_DATA))
+            out.assign(UNITS, self._units())
+            if s.units and s.data_len is not None:
+                nothing_or_all = Binary("-", ZERO, UNITS)  # 0, or the farthest
+                out.assign(SEQ_DATA, Slice(SEQ_DATA, ZERO, nothing_or_all))
             outside, done = out.name("not inserted"), out.name("inserted")
             leaves = self._conditions(meta, outside)
             if not s.zero_based:
                 out.emit(BeginSeq(SIDE, meta, scope.number(s.start) if s.start is not None else ZERO))
             out.emit(PlaceSeq(POSITION, SIDE, meta))
             if self.layer.wanted("rexmit"):
-                self._overlaps()
+                if s.units:
+                    with out.when(UNITS, "a unit"):
+                        self._overlaps()
+                else:
+                    self._overlaps()
             self._make_room()
             out.emit(InsertSeq(SIDE, POSITION, SEQ_DATA, UNITS))
             out.assign(INSERTED, ONE)
-            if not s.whole:
+            if not s.whole and not s.units:
                 self._give_up_cut_bytes()
             out.block(done)
             if leaves:
@@ -94,6 +101,14 @@ class SequenceBuilder:
             if self.layer.v_fields:
                 with out.when(all_of(INSERTED, Flip(IN_ORDER, 1)), "record"):
                     out.emit(RecordSeq(SIDE, POSITION, tuple(header_of(reg) for reg in self.layer.v_fields)))
+
+    def _units(self) -> Expr:
+        """How much sequence space the packet takes."""
+        s = self.sequence
+        if s.data_len is None:
+            return ONE if s.units else Length(SEQ_DATA)
+        number = self.scope.number(s.data_len)
+        return Binary("!=", number, ZERO) if s.units else number
 
     def _conditions(self, meta: Expr, outside: str) -> bool:
         """What keeps a packet from being inserted; whether anything can."""

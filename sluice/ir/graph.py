@@ -120,6 +120,7 @@ class Rules:
     limit_records: int
     history: int
     record: tuple[Reg, ...]
+    units: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,12 @@ BYTES = tuple(f"bytes:{end}" for end in ("in", "delivered", "known already", "no
 the two copies went; not held for want of memory; held when the instance ended, and only the whole would have counted.
 These conserve. And the bytes of gaps, which never came. (Of a sequence that buffers no data only the last is counted.)
 """
+
+
+def given_up_name(units: bool) -> str:
+    """The counter of what gaps took: bytes, or the units of a sequence that counts such."""
+    return "units:given up" if units else BYTES[-1]
+
 
 CUT_BYTES = ("bytes:of packets", "bytes:lost")
 """Counters of a layer that takes the messages of packets: the bytes that were cut into messages, and those of them that
@@ -215,7 +222,8 @@ class LayerProgram:
     def counters(self) -> list[str]:
         """Names of its counters besides `packets`, `bytes` and the outcomes."""
         names = [i.counter for g in self.graphs() for i in g.instructions() if isinstance(i, Count)]
-        names += ["no memory", *BYTES] if self.rules is not None else []
+        if self.rules is not None:
+            names += ["no memory", *BYTES[:-1], given_up_name(self.rules.units)]
         return list(dict.fromkeys(names + (list(CUT_BYTES) if self.of_packets else [])))
 
 

@@ -532,7 +532,8 @@ class SettleSeq(Instruction):
 class Drain(Instruction):
     """Deliver what waits, give up a hole for `cause`, deliver what is behind it: the layer's drain graph.
 
-    With `all` it goes on until nothing is held. `progress` is 0 when there was nothing to do.
+    With `all` 1 it goes on until nothing is held; with 2 (of a sequence of units) no hole is given up. `progress` is 0
+    when there was nothing to do.
     """
 
     progress: Reg = write()

@@ -29,6 +29,10 @@ PROGRESS = Reg("local.progress", 1)
 REASON = Reg("local.reason", 8)
 CAUSE = Reg("local.cause", 8)
 ALL = Reg("local.all", 1)
+ALL_OR_NONE = Reg("local.all", 2)
+"""The same where a drain may be asked to give up no hole."""
+NO_HOLE = 2
+"""What Drain.all is when only what is contiguous is to be delivered."""
 STORED = Reg("local.stored", 1)
 
 TIMEOUT = Reg("inst.timeout", 8)

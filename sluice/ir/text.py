@@ -117,8 +117,9 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
     if layer.rules is not None:
         rules = layer.rules
         record = ", ".join(reg.name for reg in rules.record)
+        kind = f"{'units, ' if rules.units else ''}{rules.width} bits"
         out.append(
-            f"  sequence of {rules.width} bits, {'zero-based' if rules.linear else 'wrapping'}, "
+            f"  sequence of {kind}, {'zero-based' if rules.linear else 'wrapping'}, "
             f"policy {rules.policy}{', whole' if rules.whole else ''}, limit {rules.limit} bytes, "
             f"record ({record})"
         )

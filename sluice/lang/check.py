@@ -120,7 +120,7 @@ class _Checker:
         self.own = (prototype, *layers)
         self.steps = [branch for branch in stack.branches if branch.lower in layers]
         below = [branch.lower.prototype for branch in stack.branches if branch.upper in layers]
-        self.of_packets = bool(below) and all(lower.sequence is None for lower in below)
+        self.of_packets = bool(below) and all(lower.sequence is None or lower.sequence.units for lower in below)
         self.led_to = {branch.upper.name for branch in stack.branches if branch.upper is not branch.lower}
         self.warned: set[tuple[Where, str]] = set()
         self.data = [
@@ -159,6 +159,8 @@ class _Checker:
             self._target(action)
         if p.sequence is not None:
             s = p.sequence
+            if s.units and not p.buffer_data:
+                raise DescriptionError("a sequence of units without their bytes", "leave p.buffer_data out.", s.where)
             for expression in (s.meta, s.data, s.data_len, s.start, *(s.window or ()), p.sequence_condition):
                 if expression is not None:
                     self._use((expression, s.where), SEQUENCE)

@@ -1,4 +1,4 @@
-"""`Sequence`: the bytes of one side in the order in which they were sent (paper, 4.2)."""
+"""`Sequence`: the bytes, or units, of one side in the order in which they were sent (paper, 4.2)."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ class Sequence:
         hole is given up.
     history: so many delivered bytes are kept for the old copy of `rexmit`: 0 to 2^16.
     whole: nothing is delivered when a part is missing, and at a limit the instance ends.
+    units: meta numbers whole units of any length, not bytes: a packet brings one, which is its data, or, where
+        data_len is 0, none and only sets the base. Each is delivered on its own, the first copy of each. Offsets and
+        lengths that events tell count units; a limit of bytes stays that. A unit without bytes is not delivered.
+    head: so many bytes at the beginning of each unit tell the layer above what it is; event `data` brings along those
+        behind them. 0 to 65535.
 
     Raises DescriptionError for a value out of these, and for settings that contradict each other.
     """
@@ -52,6 +57,8 @@ class Sequence:
         limit_records: int = 1024,
         history: int = 0,
         whole: bool = False,
+        units: bool = False,
+        head: int = 0,
     ) -> None:
         self.where = here()
         self.meta: Expression = to_number(meta, "meta=", "use a field of at most 64 bits.")
@@ -61,7 +68,7 @@ class Sequence:
         self.data_len: Expression | None = None
         if data_len is not None:
             self.data_len = to_number(data_len, "data_len=", "give a number, as in p.payload_len + 1.")
-        for name, flag in (("zero_based", zero_based), ("enforce", enforce), ("whole", whole)):
+        for name, flag in (("zero_based", zero_based), ("enforce", enforce), ("whole", whole), ("units", units)):
             if not isinstance(flag, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise DescriptionError(f"{name}= is {described(flag)}", "give True or False.")
         self.zero_based = zero_based
@@ -94,11 +101,30 @@ class Sequence:
                 raise DescriptionError(f"{name}={described(value)}", "a limit is a whole number from 1 to 2^31 - 1.")
         if not isinstance(history, int) or not 0 <= history <= 1 << 16:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DescriptionError(f"history={described(history)}", "history is 0 to 65536 bytes.")
+        if not isinstance(head, int) or not 0 <= head < 1 << 16:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(f"head={described(head)}", "head is 0 to 65535 bytes.")
+        if units:
+            self._check_units(whole, history)
+        elif head:
+            raise DescriptionError("head= of a sequence of bytes", "only units have one; give units=True, or no head=.")
+        self.units = units
+        self.head = head
         self.limit = limit
         self.limit_pieces = limit_pieces
         self.limit_records = limit_records
         self.history = history
         self.whole = whole
+
+    def _check_units(self, whole: bool, history: int) -> None:
+        """What a sequence of units cannot have."""
+        if whole:
+            raise DescriptionError("whole= of a sequence of units", "each unit is whole by itself; leave it out.")
+        if history:
+            raise DescriptionError("history= of a sequence of units", "no delivered unit is kept; leave it out.")
+        if self.policy != "first":
+            raise DescriptionError(
+                f"policy={self.policy!r} of a sequence of units", "the first copy of a unit wins; leave it out."
+            )
 
     def __repr__(self) -> str:
         return "Sequence(...)"

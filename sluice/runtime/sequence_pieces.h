@@ -67,27 +67,36 @@ static inline struct sl_piece *sl_pieces_reach(struct sl_held *held, uint64_t or
     return held->hint = piece;
 }
 
-/* A new piece in front of `behind` (NULL: at the end), DATA filled from `bytes` unless that is NULL. NULL
- * when there is no memory. `ahead` is left to the caller. */
-static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_pool *pool, struct sl_piece *behind,
-                                             uint8_t kind, uint64_t position, uint64_t length, const uint8_t *bytes) {
-    size_t size = offsetof(struct sl_piece, bytes) + (bytes ? (size_t)length : 0);
-    size = sl_max(size, sizeof(struct sl_piece));
+/* A new piece with room for `room` bytes in front of `behind` (NULL: at the end). NULL when there is no memory. Its
+ * length and its bytes, and `ahead`, are left to the caller. */
+static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct sl_pool *pool, struct sl_piece *behind,
+                                                   uint8_t kind, uint64_t position, size_t room) {
+    size_t size = sl_max(offsetof(struct sl_piece, bytes) + room, sizeof(struct sl_piece));
     struct sl_piece *piece = sl_pool_take(pool, size);
     if (!piece)
         return NULL;
     piece->position = position;
-    piece->length = length;
     piece->size = (uint32_t)size;
     piece->kind = kind;
-    if (bytes)
-        memcpy(piece->bytes, bytes, (size_t)length);
     piece->next = behind;
     piece->previous = behind ? behind->previous : held->last;
     *(piece->previous ? &piece->previous->next : &held->first) = piece;
     *(behind ? &behind->previous : &held->last) = piece;
     held->hint = piece;
     held->pieces++;
+    return piece;
+}
+
+/* A new piece in front of `behind` (NULL: at the end), DATA filled from `bytes` unless that is NULL. NULL
+ * when there is no memory. `ahead` is left to the caller. */
+static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_pool *pool, struct sl_piece *behind,
+                                             uint8_t kind, uint64_t position, uint64_t length, const uint8_t *bytes) {
+    struct sl_piece *piece = sl_pieces_add_block(held, pool, behind, kind, position, bytes ? (size_t)length : 0);
+    if (!piece)
+        return NULL;
+    piece->length = length;
+    if (bytes)
+        memcpy(piece->bytes, bytes, (size_t)length);
     if (kind == SL_PIECE_DATA)
         held->bytes += length;
     return piece;

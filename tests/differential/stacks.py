@@ -275,9 +275,13 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
         settings["history"] = rnd.randrange(1, 30)
     if linear and rnd.random() < 0.3:
         settings["whole"] = True
-    sequence = Sequence(meta=meta, data=p.payload[: rnd.choice([5, 100])], **settings)
+    elif rnd.random() < 0.3:
+        settings = {name: setting for name, setting in settings.items() if name not in ("policy", "history")}
+        settings |= {"units": True, "head": rnd.choice([0, 3])}
+    data = p.unit if "units" in settings and rnd.random() < 0.5 else p.payload
+    sequence = Sequence(meta=meta, data=data[: rnd.choice([5, 100])], **settings)
     p.seq = If(condition(rnd, p)) >> sequence if rnd.random() < 0.3 else sequence
-    if rnd.random() < 0.1:
+    if rnd.random() < 0.1 and not sequence.units:
         p.buffer_data = False
 
 
@@ -315,11 +319,16 @@ def add_machine(rnd: random.Random, p: Any, sequenced: bool) -> None:
         p.event_relation += p.event.end >> p.event.over
 
 
+def has_stream(p: Any) -> bool:
+    """Whether messages above it are cut from a stream."""
+    return p.sequence is not None and not p.sequence.units
+
+
 def fits(below: Any, above: Any) -> bool:
     """Whether a layer may lie above another, also where it takes messages from others."""
     if above.framing is None:
         return True
-    if below.sequence is None:
+    if not has_stream(below):
         return above.framing.resync is None
     return not any(isinstance(item, Property) and item.name == "payload_len" for item in nested(above.framing.length))
 
@@ -331,7 +340,7 @@ def stack(rnd: random.Random) -> Stack:
     asking: set[str] = set()
     for number, name in enumerate(names):
         below = getattr(made, names[number - 1]).prototype if number else None
-        source = "" if below is None else "packet" if below.sequence is None else "stream"
+        source = "" if below is None else "stream" if has_stream(below) else "packet"
         if below is not None and rnd.random() < 0.2 and fits(below, below):
             setattr(made, name, below)
             continue

@@ -351,6 +351,44 @@ def policies_contradict():
     Sequence(meta=p.header.seq, data=p.payload, policy="bsd", overwrite_rexmit=True)  # wrong
 
 
+@refused("whole= of a sequence of units", "each unit is whole by itself; leave it out.")
+def units_whole():
+    p = paired()
+    Sequence(meta=p.header.seq, data=p.unit, units=True, whole=True)  # wrong
+
+
+@refused("history= of a sequence of units", "no delivered unit is kept; leave it out.")
+def units_history():
+    p = paired()
+    Sequence(meta=p.header.seq, data=p.unit, units=True, history=9)  # wrong
+
+
+@refused("policy='last' of a sequence of units", "the first copy of a unit wins; leave it out.")
+def units_policy():
+    p = paired()
+    Sequence(meta=p.header.seq, data=p.unit, units=True, overwrite_rexmit=True)  # wrong
+
+
+@refused("head= of a sequence of bytes", "only units have one; give units=True, or no head=.")
+def head_of_bytes():
+    p = paired()
+    Sequence(meta=p.header.seq, data=p.unit, head=4)  # wrong
+
+
+@refused("head=-1", "head is 0 to 65535 bytes.")
+def head_negative():
+    p = paired()
+    Sequence(meta=p.header.seq, data=p.unit, units=True, head=-1)  # wrong
+
+
+@refused("a sequence of units without their bytes", "leave p.buffer_data out.")
+def units_without_bytes():
+    p = keyed()
+    p.seq = Sequence(meta=p.header.size, data=p.unit, units=True)  # wrong
+    p.buffer_data = False
+    return alone(p)
+
+
 @refused("limit=0", "a limit is a whole number from 1 to 2^31 - 1.")
 def limit_zero():
     p = paired()

@@ -11,6 +11,7 @@ from sluice.ir.interpreter.frame import Code, Context, Frame, Stream, run
 from sluice.ir.interpreter.native import NativeWorker
 from sluice.ir.interpreter.sequence import Sequence
 from sluice.ir.interpreter.table import NEVER, SWEEP_SLOTS, Aliases, Instance, Key, Table
+from sluice.ir.interpreter.units import Units
 from sluice.ir.interpreter.value import EMPTY, Bytes, InterpreterError, Registers
 from sluice.lang.events import END_REASONS
 
@@ -176,7 +177,7 @@ class Box:
             if program.rules is None:
                 raise InterpreterError(f"layer '{program.name}' has sides but no sequence")
             rules = program.rules
-            sequences = [Sequence(rules) for _ in range(layout.sides)]
+            sequences = [Units(rules) if rules.units else Sequence(rules) for _ in range(layout.sides)]
         return Instance(fields, sequences, key, swapped)
 
     def fresh(self, layer: LayerState, frame: Frame) -> None:

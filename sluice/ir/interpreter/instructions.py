@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr, Reg, is_bytes
-from sluice.ir.graph import Graph, InstanceLayout, KeyPart, Rules, alias_tables
+from sluice.ir.graph import Graph, InstanceLayout, KeyPart, Rules, alias_tables, given_up_name
 from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.expressions import assign, number, set_number, set_string, string, unset, value
 from sluice.ir.interpreter.frame import Code, Frame, Operation, Stream
@@ -412,7 +412,7 @@ def _insert(insert: ir.InsertSeq, compiler: Compiler) -> Operation:
         here = which.bytes
         which.insert(position(frame), given, count)
         if rules.buffer_data:
-            arrived = min(len(given[0]), count)
+            arrived = (len(given[0]) if count else 0) if rules.units else min(len(given[0]), count)
             counters["bytes:in"] += arrived
             counters["bytes:known already"] += here + arrived - which.bytes
 
@@ -450,7 +450,7 @@ def _give_up(give_up: ir.GiveUpSeq, compiler: Compiler) -> Operation:
     sequence, more = _sequence(give_up.side), set_number(give_up.more)
     offset, length, cut = set_number(give_up.offset), set_number(give_up.length), set_number(give_up.cut)
     nothing = _all_unset((give_up.offset, give_up.length, give_up.cut))
-    counters = compiler.layer.counters
+    counters, gone = compiler.layer.counters, given_up_name(compiler.rules.units)
 
     def operation(frame: Frame) -> None:
         gap = sequence(frame).give_up()
@@ -458,7 +458,7 @@ def _give_up(give_up: ir.GiveUpSeq, compiler: Compiler) -> Operation:
         if gap is None:
             nothing(frame)
             return
-        counters["bytes:given up"] += gap.length
+        counters[gone] += gap.length
         offset(frame, gap.offset)
         length(frame, gap.length)
         cut(frame, gap.cut)
@@ -470,7 +470,7 @@ def _give_up(give_up: ir.GiveUpSeq, compiler: Compiler) -> Operation:
 def _skip(skip: ir.SkipSeq, compiler: Compiler) -> Operation:
     sequence, position, more = _sequence(skip.side), number(skip.position), set_number(skip.more)
     offset, length, nothing = set_number(skip.offset), set_number(skip.length), _all_unset((skip.offset, skip.length))
-    counters = compiler.layer.counters
+    counters, gone = compiler.layer.counters, given_up_name(compiler.rules.units)
 
     def operation(frame: Frame) -> None:
         gap = sequence(frame).skip_to(position(frame))
@@ -478,7 +478,7 @@ def _skip(skip: ir.SkipSeq, compiler: Compiler) -> Operation:
         if gap is None:
             nothing(frame)
             return
-        counters["bytes:given up"] += gap.length
+        counters[gone] += gap.length
         offset(frame, gap.offset)
         length(frame, gap.length)
 
@@ -518,8 +518,11 @@ def _settle(settle: ir.SettleSeq, compiler: Compiler) -> Operation:
     sequence, kept = _sequence(settle.side), set_number(settle.kept)
 
     def operation(frame: Frame) -> None:
-        sequence(frame).settle()
-        kept(frame, 1)
+        which = sequence(frame)
+        fits = which.fits()
+        if fits:
+            which.settle()
+        kept(frame, fits)
 
     return operation
 

@@ -307,6 +307,10 @@ class Sequence:
         self._fill(PHANTOM, phantom, end)
         self._advance()
 
+    def fits(self) -> bool:
+        """Whether the packet's own bytes can be held: a model has the memory."""
+        return True
+
     def settle(self) -> None:
         """End of the packet: bytes that were not delivered are copied."""
         if self.fresh is None:

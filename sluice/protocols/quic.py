@@ -1,9 +1,10 @@
 """QUIC packets: RFC 8999 (what all versions share), RFC 9000 (version 1), RFC 9369 (version 2), drafts from 29 on.
 
-`quic_datagram_parser` tells QUIC from what else UDP carries: a long header (RFC 8999, 5.1) of a version that is
-known, or of the form that is kept for negotiation (0x?a?a?a?a), or a first byte with the fixed bit that short headers
-have. Of these a packet with a long header begins a connection, but for one of version 0, or one of 0x?a?a?a?a in a
-datagram of less than 1200 bytes; a short header finds one or is nobody's.
+`quic_datagram_parser` tells QUIC from what else UDP carries: a datagram may be QUIC when it begins with a long header
+(RFC 8999, 5.1) of a version that is known, of the form that is kept for negotiation (0x?a?a?a?a), or of version 0, or
+with a short header and has 21 bytes or more. A connection begins with a long header that has the fixed bit, but for
+version 0, and 0x?a?a?a?a in a datagram of less than 1200 bytes. All others find one, greased or not (RFC 9287), or
+are nobody's: dropped as of no connection.
 
 `quic_parser` takes the packets of a datagram one by one. A connection is found by addresses and ports, and, when
 these have changed, by the connection ids that its sides have said they are to be called by. `temp.kind` is the packet
@@ -41,6 +42,8 @@ from sluice.lang import (
 
 INITIAL, EARLY, HANDSHAKE, RETRY, SHORT, NEGOTIATION = range(6)
 VERSION_2, VERSION_2_DRAFT = 0x6B3343CF, 0x709A50C4
+SHORTEST, LEAST_INITIAL = 21, 1200
+"""Bytes: of a packet with a short header (RFC 9000, 10.3), and of a datagram with an Initial packet (14.1)."""
 OTHERS = 0xFF0000, 0xFACEB0, 0x513035, 0x543035
 """What numbers of other versions begin with: drafts, mvfst, and Google's Q05x and T05x."""
 
@@ -120,13 +123,13 @@ class quic_perm(layout):
 def quic_datagram_parser() -> Connectionless:
     quic = Connectionless("quic_datagram")
     quic.header = quic_first + (If(quic_first.long == 1) >> quic_version)
-    version, fixed = quic.header.some_version, quic.header.fixed
+    version, long = quic.header.some_version, quic.header.long
     negotiated = (version & 0x0F0F0F0F) == 0x0A0A0A0A
     known = negotiated | one_of(version, 1, VERSION_2, VERSION_2_DRAFT) | one_of(version >> 8, *OTHERS)
     quic.sdu = quic.unit
     quic.offer(
-        is_quic=(quic.header.long == 0) * fixed | (quic.header.long == 1) * ((version == 0) | (known * fixed)),
-        begins=(version != 0) & (~negotiated | (quic.unit.length >= 1200)),
+        is_quic=(long == 0) * (quic.unit.length >= SHORTEST) | (long == 1) * ((version == 0) | known),
+        begins=(version != 0) & (quic.header.fixed == 1) & (~negotiated | (quic.unit.length >= LEAST_INITIAL)),
     )
     return quic
 
@@ -150,7 +153,8 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
     quic.header += If(kind < RETRY) >> quic_length
     quic.message = Length(quic.cursor + quic.header.length + quic.payload_len * (kind >= RETRY))
 
-    quic.require((quic.header.fixed == 1) | (kind == NEGOTIATION), "fixed bit")
+    some = quic_first.fixed | quic_first.type | quic_first.reserved | quic_first.number_length
+    quic.require((kind != SHORT) | (some != 0) | (quic.header.dcid_start != 0), "padding behind the last packet")
 
     below = quic.below
     quic.selector = [below.src, below.sport], [below.dst, below.dport]

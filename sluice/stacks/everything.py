@@ -4,6 +4,7 @@ Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw 
 PPPoE, 802.11 with radiotap. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH, MPLS with pseudo-wires.
 Tunnels: IP in IP, GRE, PPTP's GRE, ERSPAN, GTP-U, VXLAN, VXLAN-GPE, Geneve, L2TP, Teredo, MPLS in IP and UDP. Above:
 TCP, UDP, ICMP, ICMPv6. Messages: DNS over UDP and TCP, PPTP's control connection.
+And QUIC with its streams, on any port that nothing else is known by.
 """
 
 from sluice.lang import Expression, Pred, Stack, one_of
@@ -20,10 +21,11 @@ from sluice.protocols.mpls import mpls_parser, mpls_payload_parser
 from sluice.protocols.ppp import ppp_parser
 from sluice.protocols.pppoe import pppoe_parser
 from sluice.protocols.pptp import pptp_parser
+from sluice.protocols.quic import quic_parser
 from sluice.protocols.teredo import teredo_authentication_parser, teredo_origin_parser, teredo_parser
 from sluice.protocols.vxlan import vxlan_gpe_parser, vxlan_parser
 from sluice.protocols.wlan import radiotap_parser, wlan_parser
-from sluice.stacks import tcp_ip
+from sluice.stacks import quic, tcp_ip
 
 DEPTH = 128
 
@@ -61,6 +63,7 @@ def everything() -> Stack:
     links(s)
     tunnels(s)
     messages(s)
+    quic.over_udp(s, s.udp, quic_parser())
     tcp_ip.rest(s)
     return s
 

@@ -167,18 +167,20 @@ def test_a_key_log_that_is_written_while_traffic_runs(quic: CompiledStack, tmp_p
     traffic = make(*talk(3000))
     path = tmp_path / "keys"
     path.write_text("")
+    lines = sorted(traffic.keylog.splitlines(keepends=True), key=lambda line: line.startswith("SERVER_TRAFFIC"))
+    last_lines = "".join(lines)  # the last one tells how to open what the server sends
     opened: list[int] = []
     settings = Settings(seed=1, natives={"keylog": str(path)})
     with Box(quic, settings, [], [f"out={tmp_path / 'rows'}"]) as box:
         for number, packet in enumerate(traffic.packets):
             if number == 20:
-                path.write_text(traffic.keylog[:-20])
+                path.write_text(last_lines[:-20])
             if number == 30:
-                path.write_text(traffic.keylog)
+                path.write_text(last_lines)
             box.packet(packet, number)
             opened.append(
                 sum(found.get("passed", 0) for layer, found in box.counters().items() if "quic_over" in layer)
             )
         box.finish()
     assert opened[19] < 8
-    assert opened[-1] > 40
+    assert opened[-1] - opened[-11] >= 10, "both directions are opened in the end"

@@ -1,4 +1,4 @@
-"""The examples of the RFCs: keys, header protection and packets of RFC 9001 and RFC 9369, packet numbers of RFC 9000."""
+"""The examples of the RFCs: keys, header protection and packets (RFC 9001, RFC 9369), packet numbers (RFC 9000)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SERVER_HELLO = bytes.fromhex(
     "0d89690b84d08a60993c144eca684d1081287c834d5311bcf32bb9da1a002b00020304"
 )
 
-# of each version: the client's Initial packet's unprotected header, its keys, its first and last bytes; the server's packet
+# of each version: the header of the client's Initial packet, its keys, its first and last bytes; the server's packet
 VERSIONS = {
     1: (
         "c300000001088394c8f03e5157080000449e00000002",

@@ -12,6 +12,7 @@ from sluice.lang.message import Length
 from sluice.lang.prototype import Connectionless, ConnectionOriented
 from sluice.lang.psm import PSM, Pred, PSMState, make_psm_state
 from sluice.lang.sequence import Sequence
+from sluice.lang.sides import both_sides
 from sluice.lang.stack import Stack
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Sequence",
     "Stack",
     "UInt",
+    "both_sides",
     "internet_checksum",
     "layout",
     "make_psm_state",

@@ -32,7 +32,7 @@ from sluice.cli.toolchain import makefile_defaults
 from sluice.codegen.functions import Functions, callback_functions, event_struct
 from sluice.codegen.names import C_WORDS, data_member, identifier
 from sluice.codegen.stack import generate
-from sluice.engine.compiler import RUNTIME
+from sluice.engine.compiler import RUNTIME, native_files
 from sluice.engine.functions import Wanted, find_functions
 from sluice.ir.build import build
 from sluice.ir.graph import EventShape, Program
@@ -72,7 +72,7 @@ def action(options: argparse.Namespace) -> int:
         f"{generated.name}.c": generated.source,
         **_filled_in(program, generated.name, wanted, options.stack),
         **_runtime(),
-        **{f"native/{module.name}.c": Path(module.path).read_text(encoding="utf-8") for module in program.natives},
+        **{f"native/{path.name}": path.read_text(encoding="utf-8") for path in native_files(program.natives)},
     }
     written = write_generated(folder, files, once=OURS_ONCE)
     if options.json:

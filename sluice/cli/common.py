@@ -122,6 +122,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         dest="natives",
         help="what a module in C of the stack gets as its option NAME",
     )
+    parser.add_argument(
+        "--keylog",
+        type=lambda path: ("keylog", path),
+        action="append",
+        metavar="FILE",
+        dest="natives",
+        help="secrets to open QUIC packets with, in the format of SSLKEYLOGFILE; the same as --native keylog=FILE",
+    )
     parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes; random unless given")
 
 

@@ -51,6 +51,7 @@ def _layer(layer: Layer) -> Data:
         "offers": {name: words(value, layer) for name, value in p.offers.items()},
         "key": [[words(item, layer) for item in half] for half in p.keys or ()],
         "key_when": None if p.key_condition is None else words(p.key_condition, layer),
+        "creates": None if p.creating is None else words(p.creating, layer),
         "alias": [words(item, layer) for item in p.alias_key or ()],
         "alias_when": None if p.alias_condition is None else words(p.alias_condition, layer),
         "temp": [field_words(field) for field in p.temp_layout.fields.values()] if p.temp_layout is not None else [],

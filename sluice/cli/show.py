@@ -106,6 +106,8 @@ def _layer(layer: Data) -> list[str]:
     if layer["key"]:
         halves = " and ".join("[" + ", ".join(half) + "]" for half in layer["key"])
         out += _row("key", halves + (f"   (only if {layer['key_when']})" if layer["key_when"] else ""))
+    if layer["creates"]:
+        out += _row("creates", f"only if {layer['creates']}")
     if layer["alias"]:
         only = f"   (only if {layer['alias_when']})" if layer["alias_when"] else ""
         out += _row("alias", ", ".join(layer["alias"]) + only)

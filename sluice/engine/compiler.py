@@ -17,6 +17,7 @@ from pathlib import Path
 from sluice.codegen.stack import Generated
 from sluice.engine.cache import WORK, CacheError, cache_folder, kept, trim
 from sluice.engine.processor import processor
+from sluice.ir.graph import NativeModule
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 RUNTIME_SOURCES = (RUNTIME / "run.c", RUNTIME / "io" / "capture.c", RUNTIME / "io" / "writer.c")
@@ -93,7 +94,9 @@ def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
     for text in (generated.header, generated.source, _version(command), processor(), *command, *flags()):
         digest.update(text.encode() + b"\0")
     for module in generated.natives:
-        digest.update(Path(module.path).read_bytes() + b"\0" + " ".join(module.libraries).encode() + b"\0")
+        digest.update(" ".join(module.libraries).encode() + b"\0")
+    for path in native_files(generated.natives):
+        digest.update(path.read_bytes() + b"\0")
     for path in sorted(RUNTIME.rglob("*.[ch]")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:32]
@@ -151,6 +154,15 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path) -> Comp
             raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}{_libraries(generated)}")
         made.replace(path)
     return Compiled(path, seconds, done.stderr)
+
+
+def native_files(modules: tuple[NativeModule, ...]) -> list[Path]:
+    """The source files of native modules, and the headers beside each whose names begin like its own."""
+    found: list[Path] = []
+    for module in modules:
+        source = Path(module.path)
+        found += [source, *sorted(source.parent.glob(f"{source.stem}_*.h"))]
+    return found
 
 
 def _libraries(generated: Generated) -> str:

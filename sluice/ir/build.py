@@ -373,8 +373,7 @@ def _expressions(layer: Layer, stack: Stack) -> list[Expression]:
     )
     for key in p.keys or ():
         found += key
-    if p.key_condition is not None:
-        found.append(p.key_condition)
+    found += [item for item in (p.key_condition, p.creating) if item is not None]
     found += [item for item in (*(p.alias_key or ()), p.alias_condition) if item is not None]
     if p.sequence is not None:
         s = p.sequence
@@ -400,7 +399,7 @@ def _header_expressions(format: object) -> list[Expression]:
     elif isinstance(format, LayoutType):
         found += [item.bits for item in format.fields.values() if isinstance(item.bits, Expression)]
     elif isinstance(format, AnyUntil):
-        found += [format.condition] + ([format.end] if format.end is not None else [])
+        found += [item for item in (format.condition, format.end, format.count) if item is not None]
         for item in format.layouts:
             found += _header_expressions(item)
     elif isinstance(format, Choice):

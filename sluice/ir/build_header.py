@@ -239,6 +239,10 @@ class HeaderBuilder:
                     "list ahead",
                     out.end_block("malformed:list ends before it begins"),
                 )
+            parsed, most = Reg(f"local.count.{self._marks}", 64), None
+            if part.count is not None:
+                most = scope.number(part.count)
+                out.assign(parsed, ZERO)
             loop, done = out.name("list"), out.name("list done")
             cut, broken = out.name("list cut"), out.name("list broken")
             out.block(loop)
@@ -246,6 +250,9 @@ class HeaderBuilder:
             condition = scope.number(part.condition)
             if limit is not None:
                 condition = Binary("&", condition, Binary("<", here, limit))
+            if most is not None:
+                fewer = Binary("<", parsed, most)
+                condition = fewer if condition == ONE else Binary("&", Binary("!=", condition, ZERO), fewer)
             out.unless(condition, "list item", done)
             alternatives = [(item, out.name(f"item {item.__name__}")) for item in part.layouts]
             exits = Exits(cut, broken, broken, limit)
@@ -273,6 +280,8 @@ class HeaderBuilder:
                     # Nothing of it has a length that is known to be more than 0: it must not go round for ever.
                     out.unless(Binary("!=", scope.mark, here), "progress", broken)
                 out.emit(Mark(here, scope.mark, ZERO))
+                if most is not None:
+                    out.assign(parsed, Binary("+", parsed, ONE))
                 out.emit(Goto(loop))
             out.block(broken)
             out.emit(Count("list broken"))

@@ -316,18 +316,19 @@ class _MainBuilder:
                 out.name("fresh instance"),
             )
             if layer.keeps_fresh:
-                assert p.key_condition is not None
-                stored = out.name("stored instance")
                 out.assign(FRESH, ZERO)
-                out.emit(Branch(scope.number(p.key_condition), stored, fresh))
-                out.block(fresh)
-                out.emit(FreshInst())
-                out.assign(FRESH, ONE)
-                out.assign(CREATED, ONE)
-                out.emit(Goto(ready))
-                out.block(stored)
+                if p.key_condition is not None:
+                    out.unless(scope.number(p.key_condition), "stored instance", fresh)
+                with out.aside(fresh):
+                    out.emit(FreshInst())
+                    out.assign(FRESH, ONE)
+                    out.assign(CREATED, ONE)
+                    out.emit(Goto(ready))
             self._look_up(key, reverse, ready, create)
             out.block(create)
+            if p.creating is not None:
+                with out.at(p.lines["creates"]):
+                    out.unless(scope.number(p.creating), "may begin one", fresh)
             made = Reg("local.made", 1)
             out.emit(CreateInst(made, key, reverse))
             if layer.context.loops:

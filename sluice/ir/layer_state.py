@@ -143,7 +143,7 @@ class LayerState:
     @property
     def keeps_fresh(self) -> bool:
         """Whether some packets use an instance that is never stored."""
-        return self.prototype.key_condition is not None
+        return self.prototype.key_condition is not None or self.prototype.creating is not None
 
     def wanted(self, name: str) -> bool:
         """Whether anybody cares for a built-in event."""

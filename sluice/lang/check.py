@@ -147,6 +147,8 @@ class _Checker:
             self._use((expression, p.lines["selector"]), FIND, way=True)
         if p.key_condition is not None:
             self._use((p.key_condition, p.lines["selector"]), FIND)
+        if p.creating is not None:
+            self._use((p.creating, p.lines["creates"]), FIND)
         for expression in (*(p.alias_key or ()), p.alias_condition):
             if expression is not None:
                 self._use((expression, p.lines["alias"]), FIND)
@@ -195,6 +197,7 @@ class _Checker:
                 ("psm", p.machine),
                 ("alias", p.alias_key),
                 ("timeout", p.timeout),
+                ("creates", p.creating),
             ):
                 if value is not None:
                     raise DescriptionError(
@@ -452,8 +455,9 @@ def _header_uses(part: object) -> Iterator[Use]:
                 yield field.bits, field.where
     elif isinstance(part, AnyUntil):
         yield part.condition, part.where
-        if part.end is not None:
-            yield part.end, part.where
+        for expression in (part.end, part.count):
+            if expression is not None:
+                yield expression, part.where
         for item in part.layouts:
             yield from _header_uses(item)
     elif isinstance(part, Choice):

@@ -248,6 +248,7 @@ class AnyUntil:
     layouts: the alternatives, told apart by the `const=` of their first fields, which have one length; one
         whose first field has no const fits always, so it comes last.
     condition: a number; the list ends when it is 0. It may ask for fields parsed so far and for `p.cursor`.
+    count: how many parts there are at most; with it the condition may be left out.
     end: a position, in bytes from the start of the header: no alternative reads past it, and the cursor goes
         there however the list ended.
 
@@ -255,7 +256,7 @@ class AnyUntil:
     stands in the list several times, its fields have the values of the last.
     """
 
-    def __init__(self, layouts: object, condition: object, end: object = None) -> None:
+    def __init__(self, layouts: object, condition: object = 1, end: object = None, count: object = None) -> None:
         self.where = here()
         if not isinstance(layouts, (list, tuple)) or not layouts:
             raise DescriptionError("AnyUntil needs a list of layouts", "write AnyUntil([a, b], condition).")
@@ -273,6 +274,7 @@ class AnyUntil:
             self.layouts.append(item)
         self._check_first_fields()
         self.condition = to_number(condition, "the condition of AnyUntil", "compare something, as in p.cursor < n.")
+        self.count = None if count is None else to_number(count, "count=", "give a number, as in p.header.count.")
         self.end = None if end is None else to_number(end, "end=", "give a position in bytes, as in p.header.len << 2.")
 
     def _check_first_fields(self) -> None:

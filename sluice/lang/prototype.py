@@ -55,8 +55,8 @@ OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created", "instance", "p
 """Properties that an instance has, and a packet without one has not."""
 
 SETTINGS = (
-    "header", "selector", "alias", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event", "event_relation",
-    "buffer_data", "name", "link_types", "message",
+    "header", "selector", "alias", "creates", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event",
+    "event_relation", "buffer_data", "name", "link_types", "message",
 )  # fmt: skip
 """What can be set of a parser."""
 
@@ -296,6 +296,7 @@ class Prototype(Parser):
     perm_layout: LayoutType | None
     keys: tuple[list[Expression], ...] | None
     key_condition: Expression | None
+    creating: Expression | None
     alias_key: list[Expression] | None
     alias_condition: Expression | None
     prep_block: Block | None
@@ -323,6 +324,7 @@ class Prototype(Parser):
             perm_layout=None,
             keys=None,
             key_condition=None,
+            creating=None,
             alias_key=None,
             alias_condition=None,
             prep_block=None,
@@ -483,6 +485,18 @@ class Prototype(Parser):
             raise DescriptionError("p.alias is not a list", "write p.alias = [a, b], for both sides alike.")
         self.__dict__["alias_key"] = [to_expression(item) for item in cast(list[object], value)]
         self.__dict__["alias_condition"] = condition
+
+    @property
+    def creates(self) -> Any:
+        """What must hold of a packet that finds no instance, that it makes one: by default it always does.
+
+        Another one uses a fresh instance that is never stored.
+        """
+        return self.creating
+
+    @creates.setter
+    def creates(self, value: object) -> None:
+        self.__dict__["creating"] = to_number(value, "p.creates", "compare something, as in p.header.kind == 1.")
 
     @property
     def prep(self) -> Any:

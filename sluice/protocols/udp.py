@@ -42,6 +42,7 @@ def udp_parser() -> ConnectionOriented:
     length = udp.header.length
     udp.selector = [udp.below.src, udp.header.sport], [udp.below.dst, udp.header.dport]
     udp.timeout = 60
+    udp.offer(sport=udp.header.sport, dport=udp.header.dport)
 
     said = length + udp.unit.length * (length == 0)
     checksum = internet_checksum(udp.unit[:said], udp.below.src, udp.below.dst, PROTOCOL, said)

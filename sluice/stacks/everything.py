@@ -4,7 +4,7 @@ Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw 
 its control protocols, PPPoE, 802.11 with radiotap. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH,
 ESP, IGMP, MPLS with pseudo-wires. Tunnels: IP in IP, GRE, PPTP's GRE, ERSPAN, GTP-U, VXLAN, VXLAN-GPE, Geneve, L2TP,
 Teredo, MPLS in IP and UDP. Above: TCP, UDP, SCTP, ICMP, ICMPv6. Messages: SCTP's, DNS over UDP and TCP, PPTP's control
-connection.
+connection. And QUIC with its streams, on any port that nothing else is known by.
 """
 
 from sluice.lang import Expression, Pred, Stack, one_of
@@ -37,10 +37,11 @@ from sluice.protocols.ppp_control import (
 )
 from sluice.protocols.pppoe import pppoe_parser
 from sluice.protocols.pptp import pptp_parser
+from sluice.protocols.quic import quic_parser
 from sluice.protocols.teredo import teredo_authentication_parser, teredo_origin_parser, teredo_parser
 from sluice.protocols.vxlan import vxlan_gpe_parser, vxlan_parser
 from sluice.protocols.wlan import PADDED, msdu_parser, radiotap_parser, wlan_parser
-from sluice.stacks import sctp, tcp_ip
+from sluice.stacks import quic, sctp, tcp_ip
 
 DEPTH = 128
 
@@ -92,6 +93,7 @@ def everything() -> Stack:
     links(s)
     tunnels(s)
     messages(s)
+    quic.over_udp(s, s.udp, quic_parser())
     tcp_ip.rest(s)
     return s
 

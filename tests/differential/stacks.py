@@ -174,7 +174,8 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
     if rnd.random() < 0.4:
         options = [short_option, long_option, *([compact_option] if rnd.random() < 0.3 else [])]
         if rnd.random() < 0.5:
-            p.header += AnyUntil(options, p.payload_len > rnd.randrange(4))
+            most = (p.header.kind & 3) if rnd.random() < 0.3 else None
+            p.header += AnyUntil(options, p.payload_len > rnd.randrange(4), count=most)
         else:
             p.header += AnyUntil(options, p.cursor < 9, end=p.cursor + (p.header.kind & 7))
     if rnd.random() < 0.3:
@@ -225,6 +226,8 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
     p.selector = If((p.header.kind & 3) != rnd.randrange(4)) >> selector if rnd.random() < 0.3 else selector
     if rnd.random() < 0.3:
         add_alias(rnd, p)
+    if rnd.random() < 0.15:
+        p.creates = condition(rnd, p, header=True)
     p.prep += Assign(p.perm.n, p.perm.n + 1) + (
         If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True))
     )

@@ -52,3 +52,32 @@ def test_a_list_is_read_until_its_end_part(names: Callable[[Any], Any]) -> None:
     result = run(watch_all(stack, ("p", "told")), packets)
     assert [(event.type, event.last) for event in result.named("told")] == [(42, b"rest"), (42, b"")]
     assert result.count("p", "malformed:header too short") == 1
+
+
+class counted_hdr(layout):
+    count = UInt(8)
+
+
+@pytest.mark.parametrize(
+    ("packet", "kept", "broken"),
+    [
+        (b"\2\1a\2bcrest", (b"bc", b"rest"), 0),
+        (b"\0rest", (b"", b"rest"), 0),
+        (b"\3\1a\2bc", (b"bc", b""), 1),
+    ],
+)
+def test_a_list_of_so_many_parts(packet: bytes, kept: tuple[bytes, bytes], broken: int) -> None:
+    p: Any = Connectionless("p")
+    p.header = counted_hdr
+    p.header += AnyUntil([label], count=counted_hdr.count)
+    p.event.told = Assign(counted_told.last, label.text) + Assign(counted_told.rest, p.payload) + Callback(counted_told)
+    stack = Stack("counted")
+    stack.p = p
+    result = run(watch_all(stack, ("p", "told")), [packet])
+    assert [(event.last, event.rest) for event in result.named("told")] == [kept]
+    assert result.count("p", "list broken") == broken
+
+
+class counted_told(layout):
+    last = Bit(999)
+    rest = Bit(999)

@@ -1,0 +1,324 @@
+/* Opens protected QUIC packets (RFC 9001, RFC 9369): Initial packets with the keys that follow from a connection id, all
+ * others with the secrets of a key log, which is found by the client random of the ClientHello.
+ *
+ * Nothing is believed that was not authenticated. Whose packets are the client's is known from the first Initial packet that
+ * its own Destination Connection ID opens: that can only be one of a client. So Retry, which changes the id, a lost first
+ * packet, and sides that were first seen the wrong way round need nothing of their own. */
+#include "native.h"
+#include "quic_protection_crypto.h"
+#include "quic_protection_log.h"
+
+enum { INITIAL, EARLY, HANDSHAKE, RETRY, SHORT };                 /* kinds of packets */
+enum { SPACE_INITIAL, SPACE_HANDSHAKE, SPACE_APPLICATION, SPACES };   /* of packet numbers (RFC 9000, 12.3) */
+enum reason { NO_CONNECTION = 1, NO_KEY, NOT_AUTHENTIC, TOO_SHORT, CUT, RESERVED_BITS, VERSION, NO_LIBCRYPTO };
+
+#define SETTLED_FOR UINT64_C(10000000000)   /* nanoseconds: so long nobody else's Initial packet begins anew */
+
+struct worker {
+    struct quic_crypto crypto;
+    struct quic_log log;
+    bool ready;
+};
+
+/* One direction of 1-RTT packets: keys of this phase and the one before (RFC 9001, 6). */
+struct application {
+    struct quic_secret secret;      /* of this phase */
+    struct quic_keys now, before;
+    uint8_t phase;
+    uint64_t begin;                 /* the lowest packet number of this phase that was seen */
+};
+
+struct connection {
+    uint8_t id[20], id_length;      /* that the Initial keys are made of */
+    uint8_t client;                 /* the side that is the client */
+    bool begun, settled;            /* there are Initial keys; the server has answered with them */
+    uint8_t attempt;                /* how often they were begun anew: as Retry has it, or by another connection */
+    bool known;                     /* the client random is known */
+    uint32_t initial_version, version;
+    uint64_t last_initial;          /* when the last one was opened */
+    uint8_t random[QUIC_RANDOM];
+    struct quic_keys initial[2];    /* of the client, of the server */
+    struct quic_keys early, handshake[2];
+    struct application application[2];
+    uint8_t suite;                  /* of handshake and 1-RTT packets, once one was opened */
+    uint32_t failures;              /* packets without a key so far */
+    uint64_t expected[SPACES][2];   /* one more than the largest packet number of each side */
+};
+
+static int start(void *memory, const char *option) {
+    struct worker *worker = memory;
+    worker->ready = quic_crypto_open(&worker->crypto);
+    return quic_log_open(&worker->log, option);
+}
+
+static void stop(void *memory) {
+    struct worker *worker = memory;
+    quic_log_close(&worker->log);
+    quic_crypto_close(&worker->crypto);
+}
+
+const struct sl_native_module quic_protection = {
+    .context_bytes = sizeof(struct connection), .worker_bytes = sizeof(struct worker), .open = start, .close = stop};
+
+/* The whole packet number, from its low bits and the one that is expected next (RFC 9000, A.3). */
+static uint64_t whole_number(uint64_t expected, uint64_t low, unsigned bits) {
+    uint64_t window = UINT64_C(1) << bits, half = window / 2;
+    uint64_t near = (expected & ~(window - 1)) | low;
+    if (near + half <= expected && near < (UINT64_C(1) << 62) - window)
+        return near + window;
+    if (near > expected + half && near >= window)
+        return near - window;
+    return near;
+}
+
+/* Takes the header's protection away, with keys that may be the wrong ones. */
+static bool lay_open(struct worker *worker, const struct quic_keys *keys, struct quic_packet *packet, uint64_t expected) {
+    uint8_t mask[5];
+    if (!quic_mask(&worker->crypto, keys, packet->at + packet->number_at + 4, mask))
+        return false;
+    packet->first = (uint8_t)(packet->at[0] ^ (mask[0] & (packet->at[0] & 0x80 ? 0x0f : 0x1f)));
+    packet->number_length = (uint8_t)((packet->first & 3) + 1);
+    uint64_t low = 0;
+    for (unsigned i = 0; i < packet->number_length; i++) {
+        packet->number_bytes[i] = packet->at[packet->number_at + i] ^ mask[1 + i];
+        low = low << 8 | packet->number_bytes[i];
+    }
+    packet->number = whole_number(expected, low, 8u * packet->number_length);
+    return packet->number_at + packet->number_length + QUIC_TAG <= packet->length;
+}
+
+static int64_t open_with(struct worker *worker, const struct quic_keys *keys, struct quic_packet *packet,
+                         uint64_t expected, uint8_t *out) {
+    if (keys->cipher == QUIC_UNKNOWN || !lay_open(worker, keys, packet, expected))
+        return -1;
+    return quic_open(&worker->crypto, keys, packet, out);
+}
+
+/* --- Initial packets ------------------------------------------------------------------------------------------------ */
+
+static int64_t open_initial(struct worker *worker, struct connection *c, struct sl_native_call *call, unsigned side,
+                            const struct quic_version *version, struct quic_packet *packet) {
+    struct quic_keys keys[2];
+    int64_t size = -1;
+    if (c->begun) {
+        bool other_version = c->initial_version != version->number;
+        if (!other_version)
+            memcpy(keys, c->initial, sizeof keys);
+        else if (!quic_initial_keys(&worker->crypto, version, c->id, c->id_length, keys))   /* RFC 9369, 4.1 */
+            return -1;
+        bool server = side != c->client;
+        size = open_with(worker, &keys[server], packet, c->expected[SPACE_INITIAL][side], call->sdu);
+        if (size >= 0) {
+            memcpy(c->initial, keys, sizeof keys);
+            c->initial_version = version->number;
+            c->settled |= server;
+        }
+    }
+    sl_bytes id = call->bytes[1];
+    if (size < 0 && id.captured == id.length && id.length <= sizeof c->id &&
+        !(c->settled && call->time < c->last_initial + SETTLED_FOR)) {
+        if (!quic_initial_keys(&worker->crypto, version, id.at, (uint8_t)id.length, keys))
+            return -1;
+        size = open_with(worker, &keys[0], packet, 0, call->sdu);
+        if (size >= 0) {   /* the client's: its first one, or that behind a Retry, or of another connection */
+            memcpy(c->initial, keys, sizeof keys);
+            if (id.length)
+                memcpy(c->id, id.at, id.length);
+            c->id_length = (uint8_t)id.length;
+            c->initial_version = version->number;
+            c->client = (uint8_t)side;
+            c->attempt = (uint8_t)(c->attempt + c->begun);
+            c->begun = true;
+            c->settled = false;
+            memset(c->expected, 0, sizeof c->expected);
+        }
+    }
+    if (size >= 0)
+        c->last_initial = call->time;
+    return size;
+}
+
+/* --- packets that a key log opens ------------------------------------------------------------------------------------ */
+
+/* The secret that the log has for this connection, read on in it now and then: each time half as often. */
+static const struct quic_secret *secret_of(struct worker *worker, struct connection *c, enum quic_label label) {
+    static const struct quic_secret none;
+    if (!c->known)
+        return &none;
+    const struct quic_entry *entry = quic_log_find(&worker->log, c->random);
+    if (entry && entry->secrets[label].length)
+        return &entry->secrets[label];
+    c->failures++;
+    if ((c->failures & (c->failures - 1)) != 0)
+        return &none;
+    quic_log_read(&worker->log, QUIC_LOG_STEP);
+    entry = quic_log_find(&worker->log, c->random);
+    return entry && entry->secrets[label].length ? &entry->secrets[label] : &none;
+}
+
+/* Opens with keys that are made of the secret, where `keys` has none yet: a secret of 32 bytes may be of either cipher. */
+static int64_t open_first(struct worker *worker, const struct quic_version *version, const struct quic_secret *secret,
+                          uint8_t suite, struct quic_keys *keys, struct quic_packet *packet, uint64_t expected,
+                          uint8_t *out) {
+    static const uint8_t short_ones[] = {QUIC_AES_128_GCM, QUIC_CHACHA20_POLY1305}, long_ones[] = {QUIC_AES_256_GCM};
+    const uint8_t *ciphers = secret->length == 48 ? long_ones : short_ones;
+    for (unsigned i = 0; i < (secret->length == 48 ? 1 : 2); i++) {
+        if (suite != QUIC_UNKNOWN && suite != ciphers[i])
+            continue;
+        struct quic_keys made;
+        if (!quic_keys_of(&worker->crypto, version, ciphers[i], secret, &made))
+            return -1;
+        int64_t size = open_with(worker, &made, packet, expected, out);
+        if (size >= 0) {
+            *keys = made;
+            return size;
+        }
+    }
+    return -1;
+}
+
+static int64_t open_logged(struct worker *worker, struct connection *c, const struct quic_version *version,
+                           const struct quic_secret *secret, struct quic_keys *keys, struct quic_packet *packet,
+                           uint64_t expected, uint8_t *out, uint8_t *suite) {
+    int64_t size = open_with(worker, keys, packet, expected, out);
+    if (size < 0 && (keys->cipher == QUIC_UNKNOWN || version->number != c->version))
+        size = open_first(worker, version, secret, *suite, keys, packet, expected, out);
+    if (size >= 0)
+        *suite = keys->cipher;
+    return size;
+}
+
+/* The keys of the next phase; header protection stays as it is (RFC 9001, 6.1). */
+static bool next_phase(struct worker *worker, const struct quic_version *version, const struct application *a,
+                       struct quic_secret *secret, struct quic_keys *keys) {
+    secret->length = a->secret.length;
+    if (!quic_expand(&worker->crypto, &a->secret, version->update, secret->bytes, secret->length) ||
+        !quic_keys_of(&worker->crypto, version, a->now.cipher, secret, keys))
+        return false;
+    memcpy(keys->hp, a->now.hp, sizeof keys->hp);
+    return true;
+}
+
+static int64_t open_short(struct worker *worker, struct connection *c, unsigned side, struct quic_packet *packet,
+                          uint8_t *out) {
+    struct application *a = &c->application[side];
+    const struct quic_version *version = quic_version_of(c->version);
+    uint64_t expected = c->expected[SPACE_APPLICATION][side];
+    if (a->now.cipher == QUIC_UNKNOWN) {
+        int64_t size = open_first(worker, version, &a->secret, c->suite, &a->now, packet, expected, out);
+        if (size < 0)
+            return -1;
+        a->phase = packet->first >> 2 & 1;
+        a->begin = packet->number;
+        c->suite = a->now.cipher;
+        return size;
+    }
+    if (!lay_open(worker, &a->now, packet, expected))
+        return -1;
+    if ((packet->first >> 2 & 1) == a->phase) {
+        int64_t size = quic_open(&worker->crypto, &a->now, packet, out);
+        if (size >= 0 && packet->number < a->begin)
+            a->begin = packet->number;
+        return size;
+    }
+    if (packet->number < a->begin)
+        return a->before.cipher == QUIC_UNKNOWN ? -1 : quic_open(&worker->crypto, &a->before, packet, out);
+    struct quic_secret secret;
+    struct quic_keys keys;
+    if (!next_phase(worker, version, a, &secret, &keys))
+        return -1;
+    int64_t size = quic_open(&worker->crypto, &keys, packet, out);
+    if (size >= 0) {
+        a->before = a->now;
+        a->now = keys;
+        a->secret = secret;
+        a->phase ^= 1;
+        a->begin = packet->number;
+    }
+    return size;
+}
+
+/* --- what a description calls ---------------------------------------------------------------------------------------- */
+
+/* numbers: side, version, kind, where the packet number begins. bytes: the packet, its Destination Connection ID.
+ * Gives the frames; the packet number, how many of the frames' last bytes are 0, and which attempt at a connection it is. */
+unsigned open_quic_packet(struct sl_native_call *call) {
+    struct worker *worker = call->worker;
+    struct connection *c = call->context;
+    unsigned side = call->numbers[0] & 1;
+    const struct quic_version *version = quic_version_of(call->numbers[1]);
+    uint64_t kind = call->numbers[2], number_at = call->numbers[3];
+    sl_bytes bytes = call->bytes[0];
+    struct quic_packet packet = {.at = bytes.at, .length = bytes.length};
+    if (!c)
+        return NO_CONNECTION;
+    if (!worker->ready)
+        return NO_LIBCRYPTO;
+    if (!version && kind != SHORT)
+        return VERSION;
+    if (number_at < 1 || number_at + 4 + QUIC_SAMPLE > bytes.length || bytes.length > call->room)
+        return TOO_SHORT;
+    if (bytes.captured < bytes.length)
+        return CUT;
+    packet.number_at = (uint32_t)number_at;
+    bool client = side == c->client;
+    unsigned space = kind == INITIAL ? SPACE_INITIAL : kind == HANDSHAKE ? SPACE_HANDSHAKE : SPACE_APPLICATION;
+    uint64_t expected = c->expected[space][side];
+    int64_t size = -1;
+    if (kind == INITIAL) {
+        size = open_initial(worker, c, call, side, version, &packet);
+        if (size < 0 && !c->begun)
+            return NO_KEY;
+    } else if (kind == SHORT) {
+        struct application *a = &c->application[side];
+        if (!a->secret.length)
+            a->secret = *secret_of(worker, c, client ? QUIC_CLIENT_TRAFFIC : QUIC_SERVER_TRAFFIC);
+        if (!a->secret.length || !quic_version_of(c->version))
+            return NO_KEY;
+        size = open_short(worker, c, side, &packet, call->sdu);
+    } else {
+        enum quic_label label = client ? QUIC_CLIENT_HANDSHAKE : QUIC_SERVER_HANDSHAKE;
+        struct quic_keys *keys = kind == EARLY ? &c->early : &c->handshake[side];
+        const struct quic_secret *secret = secret_of(worker, c, kind == EARLY ? QUIC_EARLY : label);
+        if (!secret->length)
+            return NO_KEY;
+        uint8_t early_suite = QUIC_UNKNOWN;   /* that of the session that is resumed */
+        size = open_logged(worker, c, version, secret, keys, &packet, expected, call->sdu,
+                           kind == EARLY ? &early_suite : &c->suite);
+    }
+    if (size < 0)
+        return NOT_AUTHENTIC;
+    if (packet.first & (kind == SHORT ? 0x18 : 0x0c))
+        return RESERVED_BITS;
+    if (kind == INITIAL || kind == HANDSHAKE)
+        c->version = version->number;
+    if (packet.number >= c->expected[space][side])
+        c->expected[space][side] = packet.number + 1;
+    call->length = (uint32_t)size;
+    call->outputs[0] = packet.number;
+    while (size > 0 && call->sdu[size - 1] == 0)
+        size--;
+    call->outputs[1] = call->length - (uint64_t)size;
+    call->outputs[2] = c->attempt;
+    return 0;
+}
+
+/* bytes: the client random of a ClientHello. */
+unsigned learn_quic_random(struct sl_native_call *call) {
+    struct connection *c = call->context;
+    sl_bytes random = call->bytes[0];
+    if (!c)
+        return 1;
+    if (random.captured != QUIC_RANDOM)
+        return 2;
+    if (c->known && memcmp(c->random, random.at, QUIC_RANDOM) == 0)
+        return 0;
+    memcpy(c->random, random.at, QUIC_RANDOM);
+    c->known = true;
+    c->failures = 0;
+    c->suite = QUIC_UNKNOWN;
+    memset(&c->early, 0, sizeof c->early);
+    memset(c->handshake, 0, sizeof c->handshake);
+    memset(c->application, 0, sizeof c->application);
+    return 0;
+}

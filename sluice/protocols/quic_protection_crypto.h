@@ -1,0 +1,220 @@
+/* What of OpenSSL's libcrypto the protection of QUIC packets takes, and the keys that are made with it (RFC 9001, 5).
+ *
+ * The library is loaded when a box is opened, by the stable part of the EVP interface, which 1.1 and 3 share: a stack
+ * that has QUIC among others compiles and runs where it is missing, and says of each packet why it was not opened. */
+#ifndef QUIC_PROTECTION_CRYPTO_H
+#define QUIC_PROTECTION_CRYPTO_H
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { QUIC_KEY_MOST = 32, QUIC_IV = 12, QUIC_TAG = 16, QUIC_SAMPLE = 16, QUIC_SECRET_MOST = 48 };
+enum { EVP_GET_TAG_LENGTH = QUIC_TAG, EVP_SET_TAG = 0x11 };   /* EVP_CTRL_AEAD_SET_TAG, the same number in all versions */
+
+/* The ciphers of TLS 1.3 that QUIC packets are protected with (RFC 9001, 5.3). */
+enum quic_cipher { QUIC_UNKNOWN, QUIC_AES_128_GCM, QUIC_AES_256_GCM, QUIC_CHACHA20_POLY1305, QUIC_CIPHERS };
+
+struct quic_crypto {
+    void *library;
+    void *(*context_new)(void);
+    void (*context_free)(void *);
+    int (*encrypt_init)(void *, const void *, void *, const uint8_t *, const uint8_t *);
+    int (*encrypt_update)(void *, uint8_t *, int *, const uint8_t *, int);
+    int (*decrypt_init)(void *, const void *, void *, const uint8_t *, const uint8_t *);
+    int (*decrypt_update)(void *, uint8_t *, int *, const uint8_t *, int);
+    int (*decrypt_final)(void *, uint8_t *, int *);
+    int (*control)(void *, int, int, void *);
+    uint8_t *(*hmac)(const void *, const void *, int, const uint8_t *, size_t, uint8_t *, unsigned *);
+    const void *sha256, *sha384;
+    void *aead[QUIC_CIPHERS], *mask[QUIC_CIPHERS];   /* cipher contexts, keyed anew for every packet */
+};
+
+/* Keys that protect the packets of one direction at one level. */
+struct quic_keys {
+    uint8_t cipher;                 /* enum quic_cipher; QUIC_UNKNOWN: there are none */
+    uint8_t key[QUIC_KEY_MOST], iv[QUIC_IV], hp[QUIC_KEY_MOST];
+};
+
+struct quic_secret {
+    uint8_t length;                 /* 32 or 48; 0: not known */
+    uint8_t bytes[QUIC_SECRET_MOST];
+};
+
+static inline void *quic_symbol(struct quic_crypto *crypto, const char *name) {
+    return crypto->library ? dlsym(crypto->library, name) : NULL;
+}
+
+/* False where there is no such library: then nothing is opened. */
+static bool quic_crypto_open(struct quic_crypto *crypto) {
+    static const char *const names[] = {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names && !crypto->library; i++)
+        crypto->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    *(void **)&crypto->context_new = quic_symbol(crypto, "EVP_CIPHER_CTX_new");
+    *(void **)&crypto->context_free = quic_symbol(crypto, "EVP_CIPHER_CTX_free");
+    *(void **)&crypto->encrypt_init = quic_symbol(crypto, "EVP_EncryptInit_ex");
+    *(void **)&crypto->encrypt_update = quic_symbol(crypto, "EVP_EncryptUpdate");
+    *(void **)&crypto->decrypt_init = quic_symbol(crypto, "EVP_DecryptInit_ex");
+    *(void **)&crypto->decrypt_update = quic_symbol(crypto, "EVP_DecryptUpdate");
+    *(void **)&crypto->decrypt_final = quic_symbol(crypto, "EVP_DecryptFinal_ex");
+    *(void **)&crypto->control = quic_symbol(crypto, "EVP_CIPHER_CTX_ctrl");
+    *(void **)&crypto->hmac = quic_symbol(crypto, "HMAC");
+    static const char *const of_aead[] = {NULL, "EVP_aes_128_gcm", "EVP_aes_256_gcm", "EVP_chacha20_poly1305"};
+    static const char *const of_mask[] = {NULL, "EVP_aes_128_ecb", "EVP_aes_256_ecb", "EVP_chacha20"};
+    bool all = crypto->context_new && crypto->context_free && crypto->encrypt_init && crypto->encrypt_update &&
+               crypto->decrypt_init && crypto->decrypt_update && crypto->decrypt_final && crypto->control && crypto->hmac;
+    const void *(*algorithm)(void);
+    *(void **)&algorithm = quic_symbol(crypto, "EVP_sha256");
+    crypto->sha256 = algorithm ? algorithm() : NULL;
+    *(void **)&algorithm = quic_symbol(crypto, "EVP_sha384");
+    crypto->sha384 = algorithm ? algorithm() : NULL;
+    all = all && crypto->sha256 && crypto->sha384;
+    for (unsigned i = 1; i < QUIC_CIPHERS && all; i++) {
+        crypto->aead[i] = crypto->context_new();
+        crypto->mask[i] = crypto->context_new();
+        *(void **)&algorithm = quic_symbol(crypto, of_aead[i]);
+        all = crypto->aead[i] && crypto->mask[i] && algorithm &&
+              crypto->decrypt_init(crypto->aead[i], algorithm(), NULL, NULL, NULL) == 1;
+        *(void **)&algorithm = quic_symbol(crypto, of_mask[i]);
+        all = all && algorithm && crypto->encrypt_init(crypto->mask[i], algorithm(), NULL, NULL, NULL) == 1;
+    }
+    return all;
+}
+
+static void quic_crypto_close(struct quic_crypto *crypto) {
+    for (unsigned i = 1; i < QUIC_CIPHERS && crypto->context_free; i++) {
+        crypto->context_free(crypto->aead[i]);   /* of NULL it does nothing */
+        crypto->context_free(crypto->mask[i]);
+    }
+    if (crypto->library)
+        dlclose(crypto->library);
+}
+
+/* HKDF-Expand-Label (RFC 8446, 7.1) without context, of at most one hash's length: then one block is all there is. */
+static bool quic_expand(struct quic_crypto *crypto, const struct quic_secret *secret, const char *label, uint8_t *out,
+                        uint8_t length) {
+    uint8_t info[64], block[64];
+    size_t text = strlen(label), at = 0;
+    info[at++] = 0;
+    info[at++] = length;
+    info[at++] = (uint8_t)(6 + text);
+    memcpy(info + at, "tls13 ", 6);
+    memcpy(info + at + 6, label, text);
+    at += 6 + text;
+    info[at++] = 0;
+    info[at++] = 1;
+    const void *hash = secret->length == 48 ? crypto->sha384 : crypto->sha256;
+    unsigned size = sizeof block;
+    if (!crypto->hmac(hash, secret->bytes, secret->length, info, at, block, &size) || size < length)
+        return false;
+    memcpy(out, block, length);
+    return true;
+}
+
+/* The versions that packets can be opened of: how their Initial keys and labels are made. */
+struct quic_version {
+    uint32_t number;
+    const char *key, *iv, *hp, *update;
+    uint8_t salt[20];
+};
+
+#define QUIC_LABELS_1 "quic key", "quic iv", "quic hp", "quic ku"
+#define QUIC_LABELS_2 "quicv2 key", "quicv2 iv", "quicv2 hp", "quicv2 ku"
+
+/* NULL for a version of which no keys are known. */
+static const struct quic_version *quic_version_of(uint64_t number) {
+    static const struct quic_version versions[] = {
+        {0x00000001, QUIC_LABELS_1, {0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17,   /* RFC 9001, 5.2 */
+                                     0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc, 0xbb, 0x7f, 0x0a}},
+        {0x6b3343cf, QUIC_LABELS_2, {0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93,   /* RFC 9369, 3.3.1 */
+                                     0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb, 0xf9, 0xbd, 0x2e, 0xd9}},
+        {0xff00001d, QUIC_LABELS_1, {0xaf, 0xbf, 0xec, 0x28, 0x99, 0x93, 0xd2, 0x4c, 0x9e, 0x97,   /* draft-29 to -32 */
+                                     0x86, 0xf1, 0x9c, 0x61, 0x11, 0xe0, 0x43, 0x90, 0xa8, 0x99}},
+    };
+    if (number >= 0xff000021 && number <= 0xff000022)   /* draft-33 and -34 have the salt of version 1 */
+        number = 0x00000001;
+    if (number >= 0xff00001d && number <= 0xff000020)
+        number = 0xff00001d;
+    for (unsigned i = 0; i < sizeof versions / sizeof *versions; i++)
+        if (versions[i].number == number)
+            return &versions[i];
+    return NULL;
+}
+
+/* The keys that follow from a secret (RFC 9001, 5.1), for a cipher whose keys are as long as its hash lets them be. */
+static bool quic_keys_of(struct quic_crypto *crypto, const struct quic_version *version, enum quic_cipher cipher,
+                         const struct quic_secret *secret, struct quic_keys *keys) {
+    uint8_t size = cipher == QUIC_AES_128_GCM ? 16 : 32;
+    keys->cipher = QUIC_UNKNOWN;
+    if (!quic_expand(crypto, secret, version->key, keys->key, size) ||
+        !quic_expand(crypto, secret, version->iv, keys->iv, QUIC_IV) ||
+        !quic_expand(crypto, secret, version->hp, keys->hp, size))
+        return false;
+    keys->cipher = (uint8_t)cipher;
+    return true;
+}
+
+/* The Initial keys of both directions: of the client's packets first (RFC 9001, 5.2). */
+static bool quic_initial_keys(struct quic_crypto *crypto, const struct quic_version *version, const uint8_t *id,
+                              uint8_t length, struct quic_keys keys[2]) {
+    static const char *const labels[] = {"client in", "server in"};
+    struct quic_secret initial = {.length = 32}, secret = {.length = 32};
+    unsigned size = sizeof initial.bytes;
+    if (!crypto->hmac(crypto->sha256, version->salt, sizeof version->salt, id, length, initial.bytes, &size))
+        return false;
+    for (unsigned i = 0; i < 2; i++)
+        if (!quic_expand(crypto, &initial, labels[i], secret.bytes, 32) ||
+            !quic_keys_of(crypto, version, QUIC_AES_128_GCM, &secret, &keys[i]))
+            return false;
+    return true;
+}
+
+/* Five bytes that hide the packet number and some bits of the first byte (RFC 9001, 5.4). */
+static bool quic_mask(struct quic_crypto *crypto, const struct quic_keys *keys, const uint8_t *sample, uint8_t mask[5]) {
+    static const uint8_t zeros[5];
+    void *context = crypto->mask[keys->cipher];
+    uint8_t block[32];
+    int size = 0;
+    bool stream = keys->cipher == QUIC_CHACHA20_POLY1305;   /* the sample is counter and nonce, and nothing is hidden */
+    if (crypto->encrypt_init(context, NULL, NULL, keys->hp, stream ? sample : NULL) != 1 ||
+        crypto->encrypt_update(context, block, &size, stream ? zeros : sample, stream ? 5 : QUIC_SAMPLE) != 1 || size < 5)
+        return false;
+    memcpy(mask, block, 5);
+    return true;
+}
+
+/* A packet whose header has been laid open. */
+struct quic_packet {
+    const uint8_t *at;       /* the packet as it came */
+    uint32_t length;
+    uint32_t number_at;      /* where the packet number begins, */
+    uint8_t number_length;   /* and how long it is */
+    uint8_t first;           /* the first byte, unprotected */
+    uint8_t number_bytes[4]; /* the packet number as it was sent, unprotected */
+    uint64_t number;         /* the whole */
+};
+
+/* Opens the packet into `out`, which has room for all of it; how many bytes that is, or -1: it is not authentic. */
+static int64_t quic_open(struct quic_crypto *crypto, const struct quic_keys *keys, const struct quic_packet *packet,
+                         uint8_t *out) {
+    void *context = crypto->aead[keys->cipher];
+    uint8_t nonce[QUIC_IV], tag[QUIC_TAG];
+    memcpy(nonce, keys->iv, sizeof nonce);
+    for (unsigned i = 0; i < 8; i++)
+        nonce[QUIC_IV - 1 - i] ^= (uint8_t)(packet->number >> 8 * i);
+    uint32_t begin = packet->number_at + packet->number_length, size = packet->length - begin - QUIC_TAG;
+    memcpy(tag, packet->at + packet->length - QUIC_TAG, QUIC_TAG);
+    int more = 0, some = 0;
+    if (crypto->decrypt_init(context, NULL, NULL, keys->key, nonce) != 1 ||
+        crypto->decrypt_update(context, NULL, &more, &packet->first, 1) != 1 ||
+        crypto->decrypt_update(context, NULL, &more, packet->at + 1, (int)packet->number_at - 1) != 1 ||
+        crypto->decrypt_update(context, NULL, &more, packet->number_bytes, packet->number_length) != 1 ||
+        (size && crypto->decrypt_update(context, out, &some, packet->at + begin, (int)size) != 1) ||
+        crypto->control(context, EVP_SET_TAG, QUIC_TAG, tag) != 1 ||
+        crypto->decrypt_final(context, out + some, &more) != 1)
+        return -1;
+    return size;
+}
+
+#endif

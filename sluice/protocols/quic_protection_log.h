@@ -1,0 +1,152 @@
+/* The secrets of a key log (SSLKEYLOGFILE; "NSS key log format"), by the client random of their connection.
+ *
+ * The file may grow while traffic runs: what was written since is read when somebody looks for a client random that is not
+ * there, no more than QUIC_LOG_STEP bytes at a time. Beyond QUIC_LOG_MOST connections further ones are not kept. */
+#ifndef QUIC_PROTECTION_LOG_H
+#define QUIC_PROTECTION_LOG_H
+
+#include "quic_protection_crypto.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+enum { QUIC_RANDOM = 32, QUIC_LOG_STEP = 1 << 20, QUIC_LOG_MOST = 1 << 20 };
+
+enum quic_label { QUIC_EARLY, QUIC_CLIENT_HANDSHAKE, QUIC_SERVER_HANDSHAKE, QUIC_CLIENT_TRAFFIC, QUIC_SERVER_TRAFFIC, QUIC_LABELS };
+
+struct quic_entry {
+    bool used;
+    uint8_t random[QUIC_RANDOM];
+    struct quic_secret secrets[QUIC_LABELS];
+};
+
+struct quic_log {
+    FILE *file;                  /* NULL: there is none */
+    struct quic_entry *entries;  /* open addressing; the randoms are random, so their first bytes serve as hash */
+    uint32_t size, count;        /* size is a power of two, or 0 */
+};
+
+static struct quic_entry *quic_log_place(struct quic_entry *entries, uint32_t size, const uint8_t *random) {
+    uint32_t at;
+    memcpy(&at, random, sizeof at);
+    while (entries[at &= size - 1].used && memcmp(entries[at].random, random, QUIC_RANDOM) != 0)
+        at++;
+    return &entries[at];
+}
+
+static bool quic_log_grow(struct quic_log *log) {
+    uint32_t size = log->size ? 2 * log->size : 64;
+    struct quic_entry *entries = calloc(size, sizeof *entries);
+    if (!entries)
+        return false;
+    for (uint32_t i = 0; i < log->size; i++)
+        if (log->entries[i].used)
+            *quic_log_place(entries, size, log->entries[i].random) = log->entries[i];
+    free(log->entries);
+    log->entries = entries;
+    log->size = size;
+    return true;
+}
+
+/* The bytes that hexadecimal digits up to the next blank stand for; how many, 0 when that is not such, or more than `most`. */
+static uint32_t quic_hex(const char **text, uint8_t *out, uint32_t most) {
+    uint32_t digits = 0;
+    for (;; (*text)++, digits++) {
+        char c = **text;
+        int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        if (value < 0)
+            break;
+        if (digits >= 2 * most)
+            return 0;
+        out[digits / 2] = (uint8_t)(digits % 2 ? out[digits / 2] << 4 | value : value);
+    }
+    bool ends = **text == ' ' || **text == '\n' || **text == '\r' || **text == 0;
+    return digits % 2 == 0 && ends ? digits / 2 : 0;
+}
+
+/* A line: a label, the client random, a secret. Others, and what is none, are passed over. */
+static void quic_log_line(struct quic_log *log, const char *line) {
+    static const char *const labels[] = {"CLIENT_EARLY_TRAFFIC_SECRET ", "CLIENT_HANDSHAKE_TRAFFIC_SECRET ",
+                                         "SERVER_HANDSHAKE_TRAFFIC_SECRET ", "CLIENT_TRAFFIC_SECRET_0 ",
+                                         "SERVER_TRAFFIC_SECRET_0 "};
+    for (unsigned i = 0; i < QUIC_LABELS; i++) {
+        size_t length = strlen(labels[i]);
+        if (strncmp(line, labels[i], length) != 0)
+            continue;
+        uint8_t random[QUIC_RANDOM];
+        struct quic_secret secret = {0};
+        const char *at = line + length;
+        if (quic_hex(&at, random, QUIC_RANDOM) != QUIC_RANDOM || *at++ != ' ')
+            return;
+        secret.length = (uint8_t)quic_hex(&at, secret.bytes, QUIC_SECRET_MOST);
+        if (secret.length != 32 && secret.length != 48)
+            return;
+        if (2 * log->count >= log->size && (log->count >= QUIC_LOG_MOST || !quic_log_grow(log)))
+            return;
+        struct quic_entry *entry = quic_log_place(log->entries, log->size, random);
+        if (!entry->used) {
+            entry->used = true;
+            memcpy(entry->random, random, QUIC_RANDOM);
+            log->count++;
+        }
+        entry->secrets[i] = secret;
+        return;
+    }
+}
+
+/* Reads on, `most` bytes at most, as far as lines are whole. */
+static void quic_log_read(struct quic_log *log, size_t most) {
+    char line[512];
+    if (!log->file)
+        return;
+    clearerr(log->file);
+    for (size_t all = 0; all < most;) {
+        long begin = ftell(log->file);
+        if (!fgets(line, sizeof line, log->file))
+            return;
+        size_t length = strlen(line);
+        all += length + 1;
+        if (length && line[length - 1] == '\n') {
+            quic_log_line(log, line);
+        } else if (feof(log->file)) {   /* the rest of it is still to be written */
+            if (begin < 0 || fseek(log->file, begin, SEEK_SET))
+                return;
+            return;
+        }
+    }
+}
+
+/* 0; or -1 when there is no such file, which was said. */
+static int quic_log_open(struct quic_log *log, const char *path) {
+    if (!*path)
+        return 0;
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        fprintf(stderr, "keylog: %s is no file\n", path);
+        return -1;
+    }
+    log->file = fopen(path, "r");
+    if (!log->file) {
+        fprintf(stderr, "keylog: ");
+        perror(path);
+        return -1;
+    }
+    quic_log_read(log, SIZE_MAX);
+    return 0;
+}
+
+static const struct quic_entry *quic_log_find(const struct quic_log *log, const uint8_t *random) {
+    if (!log->size)
+        return NULL;
+    const struct quic_entry *entry = quic_log_place(log->entries, log->size, random);
+    return entry->used ? entry : NULL;
+}
+
+static void quic_log_close(struct quic_log *log) {
+    if (log->file)
+        fclose(log->file);
+    free(log->entries);
+}
+
+#endif

@@ -1,7 +1,7 @@
 # `make demo` and `make test` on a fresh machine do all that is needed; see README.md.
 PY := .venv/bin/python
 
-.PHONY: demo setup tools test lint format fuzz sanitize clean
+.PHONY: demo setup tools test corpus lint format fuzz sanitize clean
 
 demo: setup
 	.venv/bin/sluice run examples/first/hello.py -r examples/first/capture.pcap -f examples/first/hello.py
@@ -18,8 +18,12 @@ tools:
 
 # Sanitizers where they can be had; the tests that need them say so where they cannot.
 test:
-	@scripts/setup.sh --sanitizers=try
+	@scripts/setup.sh --sanitizers=try --tshark
 	$(PY) -m pytest -n 2
+
+# What of the truth about the captures a stack reproduces; the captures are those of $SLUICE_CORPUS, or tests/corpus.
+corpus: setup
+	@$(PY) -m tests.corpus.report
 
 lint: tools
 	.venv/bin/ruff check

@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--stack", default="tcp_ip", help="a name, or a Python file (default tcp_ip)")
     parser.add_argument("--functions", default="none,assemble", help="with commas (default none,assemble)")
     parser.add_argument("--passes", default="all,none", help="sets of passes, with commas (default all,none)")
-    parser.add_argument("--rounds", type=int, default=9, help="default 9")
+    parser.add_argument("--rounds", type=int, default=9, help="default 9; 0: no table, for --pause alone")
     parser.add_argument("--pause", action="store_true", help="measure the slowest single packet, too")
     parser.add_argument("--max-instances", type=int, default=1 << 22, help="of each table, for --pause")
     parser.add_argument("--json", action="store_true", help="print every round as JSON instead of the table")
@@ -142,7 +142,7 @@ def main() -> None:
         print(file=sys.stderr)
     if options.json:
         print(json.dumps([{**vars(variant), "trace": str(variant.trace)} for variant in variants]))
-    else:
+    elif options.rounds:
         print(table(variants))
     if options.pause:
         print(pauses(options.stack, options.traces, 3, options.max_instances))

@@ -6,6 +6,7 @@
 #   scripts/setup.sh --tools            also the locked tools of requirements-dev.lock, in the same .venv
 #   scripts/setup.sh --sanitizers       these, and clang with libFuzzer and the sanitizers; fails where it cannot
 #   scripts/setup.sh --sanitizers=try   the same, but only says so where it cannot get that clang
+#   scripts/setup.sh --tshark           the tools, and tshark, with which tests compare; only says so where it cannot
 #
 # Environment: PYTHON (3.11 or later), CC (the compiler to use instead of gcc or clang).
 set -euo pipefail
@@ -14,13 +15,15 @@ exec </dev/null
 
 sanitizers=no
 tools=no
+tshark=no
 for arg in "$@"; do
     tools=yes
     case $arg in
         --tools) ;;
         --sanitizers) sanitizers=must ;;
         --sanitizers=try) sanitizers=try ;;
-        *) echo "usage: scripts/setup.sh [--tools] [--sanitizers[=try]]" >&2; exit 2 ;;
+        --tshark) tshark=yes ;;
+        *) echo "usage: scripts/setup.sh [--tools] [--sanitizers[=try]] [--tshark]" >&2; exit 2 ;;
     esac
 done
 
@@ -28,6 +31,7 @@ venv=.venv
 stamp=$venv/setup.stamp                  # the key for which all that `sluice` needs was set up
 tools_stamp=$venv/tools.stamp            # the key for which the tools were
 sanitizers_stamp=$venv/sanitizers.stamp  # that key, and whether there are sanitizers
+tshark_stamp=$venv/tshark.stamp          # that key, when tshark was looked for in vain
 
 say() { echo "setup: $*"; }
 die() { echo "setup: $*" >&2; exit 1; }
@@ -86,6 +90,12 @@ sanitizers_settled() {
     found=$(cat $sanitizers_stamp 2>/dev/null) || return
     [ "$found" = "yes $(key)" ] && return
     [ $sanitizers = try ] && [ "$found" = "no $(key)" ] && say "going on without sanitizers"
+}
+
+# The same for tshark.
+tshark_settled() {
+    { [ $tshark = no ] || have tshark; } && return
+    [ "$(cat $tshark_stamp 2>/dev/null)" = "$(key)" ] && say "going on without tshark"
 }
 
 # Prints the first Python of version 3.11 or later that can make virtual environments.
@@ -174,6 +184,12 @@ get_sanitizers() {
     can_fuzz
 }
 
+get_tshark() {
+    if can_apt && apt_install tshark && have tshark; then return; fi
+    say "no tshark, with which tests compare: install it (Debian: tshark); going on without"
+    key >$tshark_stamp
+}
+
 set_up() {
     rm -f $stamp $tools_stamp
     venv_is_good || make_venv
@@ -186,9 +202,16 @@ set_up() {
     key >$stamp
 }
 
+# Tests with real SCTP traffic are skipped without it.
+get_usrsctp() {
+    [ -f /usr/include/usrsctp.h ] || { can_apt && apt_install libusrsctp-dev; } ||
+        say "there is no libusrsctp-dev: tests with real SCTP traffic will be skipped"
+}
+
 get_tools() {
     say "installing what tests and lint need (requirements-dev.lock; large, some minutes on a slow line) into $venv"
     pip_install --require-hashes -r requirements-dev.lock || die "could not install requirements-dev.lock"
+    get_usrsctp
     key >$tools_stamp
 }
 
@@ -196,7 +219,7 @@ get_tools() {
 if [ -n "${CC:-}" ] && ! is_set_up; then
     can_compile "$CC" || die "CC='$CC' does not compile and link a C program; set it to a C compiler, or unset it"
 fi
-if is_set_up && tools_settled && sanitizers_settled; then exit; fi
+if is_set_up && tools_settled && sanitizers_settled && tshark_settled; then exit; fi
 if have flock; then
     exec 9<. # one at a time in a checkout
     flock 9
@@ -218,4 +241,5 @@ if ! sanitizers_settled; then
         say "$missing; going on without"
     fi
 fi
+tshark_settled || get_tshark
 say "done"

@@ -25,12 +25,12 @@ from sluice.cli.common import (
     compile_for,
     repeats,
     settings_of,
+    stack_of,
 )
 from sluice.cli.errors import CommandError
 from sluice.engine.box import CompiledStack
 from sluice.engine.functions import find_functions
 from sluice.engine.measure import Measured, measure
-from sluice.stacks.find import find_stack
 
 
 def add(commands: Any) -> None:
@@ -46,7 +46,7 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
-    stack = find_stack(options.stack)
+    stack = stack_of(options.stack, options)
     wanted = find_functions(options.functions)
     if wanted.python:
         raise CommandError(f"{wanted.python[0].name}.py: bench measures functions in C")

@@ -21,6 +21,7 @@ from sluice.cli.common import (
     add_functions,
     add_stack,
     checks_of,
+    stack_of,
     warn,
 )
 from sluice.cli.errors import CommandError
@@ -36,7 +37,6 @@ from sluice.engine.functions import Wanted, find_functions
 from sluice.ir.build import build
 from sluice.ir.graph import EventShape, Program
 from sluice.passes.pipeline import run as run_passes
-from sluice.stacks.find import find_stack
 
 OURS_ONCE = "embed.c"
 """Written when it is not there, and then the user's."""
@@ -56,7 +56,7 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
-    stack = find_stack(options.stack)
+    stack = stack_of(options.stack, options)
     wanted = _in_c_only(find_functions(options.functions))
     if wanted.track_only:
         for layer in stack.layers.values():

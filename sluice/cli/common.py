@@ -17,8 +17,10 @@ from sluice.cli.hooks import check_hooks
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
 from sluice.engine.functions import Wanted
 from sluice.ir.graph import Program
+from sluice.lang.errors import DescriptionError
 from sluice.lang.stack import Stack
 from sluice.passes.pipeline import UnknownPassError, select
+from sluice.stacks.find import find_stack
 
 
 def add_command(
@@ -59,12 +61,36 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--checksums", action="store_true", help="verify checksums; packets with wrong ones are malformed"
     )
     parser.add_argument(
+        "--key",
+        default=[],
+        metavar="NAME,...",
+        type=_names,
+        help="what else tells flows apart, of all that the layers below offer: vlan, tunnel",
+    )
+    parser.add_argument(
         "--passes",
         default="all",
         metavar="all|none|LIST",
         type=passes_of,
         help="optimisation passes, by name, with commas",
     )
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of names with commas, as in vlan,tunnel")
+    return names
+
+
+def stack_of(name: str, options: argparse.Namespace) -> Stack:
+    """The stack of that name or file, with the keys that the command line asks for."""
+    stack = find_stack(name)
+    try:
+        stack.join(*options.key)
+    except DescriptionError as error:
+        raise UsageError(f"--key {','.join(options.key)}: {error.what}; {error.advice}") from error
+    return stack
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

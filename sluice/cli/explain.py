@@ -22,6 +22,7 @@ from sluice.cli.common import (
     check_output,
     check_pass,
     checks_of,
+    stack_of,
     warn,
     write_text,
 )
@@ -36,7 +37,6 @@ from sluice.ir.graph import LayerProgram, Program
 from sluice.ir.text import print_layer, print_program
 from sluice.lang.errors import did_you_mean
 from sluice.passes.pipeline import run as run_passes
-from sluice.stacks.find import find_stack
 
 BUILT = "built"
 """How the program before all passes is called."""
@@ -62,7 +62,7 @@ def add(commands: Any) -> None:
 def action(options: argparse.Namespace) -> int:
     """Run it."""
     _check_usage(options)
-    stack = find_stack(options.stack)
+    stack = stack_of(options.stack, options)
     wanted = find_functions(options.functions)
     hooked = Functions(tuple(wanted.c), wanted.python_hooks())
     built = build(stack, hooked.hooks(), checks_of(options))

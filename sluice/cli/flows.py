@@ -2,8 +2,8 @@
 
 A row for each connection or bidirectional flow, in order of first packet: who, how many packets and bytes,
 length and SHA-256 of each side's stream, gaps, the last state and how it ended (docs/commands.md has every
-key). On files nothing times out unless --idle is given. Without -o the rows go to standard output, and what
-is asked of the summary (--summary, --json) to standard error.
+key), inside tunnels too. On files nothing times out unless --idle is given. Without -o the rows go to standard
+output, and what is asked of the summary (--summary, --json) to standard error.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from sluice.cli.common import (
     outcome_json,
     run_file,
     settings_of,
+    stack_of,
     summary,
 )
 from sluice.engine.box import Outcome
 from sluice.engine.functions import find_functions
-from sluice.stacks.find import find_stack
+from sluice.stacks.find import DEFAULT
 
 NOTES = {
     "flows out of order": "rows stand behind those of flows that began later, so that no more had to wait in memory;"
@@ -42,7 +43,9 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = add_command(commands, "flows", __doc__, action)
     parser.add_argument("-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)")
-    parser.add_argument("--stack", default="tcp_ip", metavar="STACK", help="a name, or a Python file (default tcp_ip)")
+    parser.add_argument(
+        "--stack", default=DEFAULT, metavar="STACK", help=f"a name, or a Python file (default {DEFAULT})"
+    )
     parser.add_argument(
         "-o", metavar="OUT.jsonl", dest="out", help="where to write the rows (default: standard output)"
     )
@@ -68,11 +71,11 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
-    stack = find_stack(options.stack)
+    stack = stack_of(options.stack, options)
     check_input(options.file)
     if options.out:
         check_output(options.out, options.file)
-    given = {"rows": options.rows, "holes": options.holes, "out": options.out}
+    given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": options.out}
     said = ",".join(f"{name}={value}" for name, value in given.items() if value)
     wanted = find_functions([f"flow_log:{said}"])
     compiled = compile_for(stack, wanted, options)

@@ -15,7 +15,7 @@ from sluice.cli.errors import UsageError, from_here, tell
 from sluice.lang.errors import DescriptionWarning
 
 _EPILOGUE = """\
-STACK is a name (tcp_ip) or a Python file that describes one. A first example:
+STACK is a name (everything, tcp_ip, ...) or a Python file that describes one. A first example:
 
   sluice flows -r capture.pcap -o flows.jsonl
   sluice new hello                                 writes a protocol of your own to start from

@@ -23,9 +23,9 @@ from sluice.cli.common import (
     finish,
     run_file,
     settings_of,
+    stack_of,
 )
 from sluice.engine.functions import find_functions
-from sluice.stacks.find import find_stack
 
 
 def add(commands: Any) -> None:
@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
-    stack = find_stack(options.stack)
+    stack = stack_of(options.stack, options)
     wanted = find_functions(options.functions)
     check_input(options.file)
     check_function_outputs(wanted, options.file)

@@ -63,6 +63,11 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
     return ["{", *("    " + line for line in out), "}"]
 
 
+@writes(ir.Way)
+def way(_: LayerWriter, i: ir.Way) -> list[str]:
+    return [f"{variable(i.target)} = sl_way(&box->base);"]
+
+
 @writes(ir.FindAlias)
 def find_alias(w: LayerWriter, i: ir.FindAlias) -> list[str]:
     table, instance = w.table, w.layer.instance

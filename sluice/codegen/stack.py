@@ -12,9 +12,8 @@ from sluice.codegen.layout import struct_text, tables
 from sluice.codegen.lifetime import lifetime
 from sluice.codegen.names import boolean, identifier, member, storage
 from sluice.codegen.records import records
-from sluice.ir.graph import NativeModule, Program, alias_tables
+from sluice.ir.graph import NativeModule, Program, Rules, alias_tables
 from sluice.lang.events import END_REASONS
-from sluice.lang.sequence import POLICIES
 
 
 @dataclass
@@ -135,13 +134,19 @@ def _instances(names: StackNames) -> list[str]:
         out += [
             "",
             f"static const struct sl_sequence_rules rules_{identifier(layer.name)} = {{",
-            f"    .width = {rules.width}, .linear = {boolean(rules.linear)}, .policy = {POLICIES.index(rules.policy)} /* {rules.policy} */,",
+            f"    .width = {rules.width}, .linear = {boolean(rules.linear)}, .policy = {_policy(rules)},",
             f"    .whole = {boolean(rules.whole)}, .buffer_data = {boolean(rules.buffer_data)}, .limit_bytes = {rules.limit},",
             f"    .limit_pieces = {rules.limit_pieces}, .limit_records = {rules.limit_records if rules.record else 0},",
             f"    .history = {rules.history}, .record_words = {len(rules.record)},",
             "};",
         ]
     return out
+
+
+def _policy(rules: Rules) -> str:
+    """The runtime's name of an overlap policy: some treat the fragments of a datagram in a way of their own."""
+    own = rules.whole and rules.policy in ("linux", "windows", "solaris")
+    return f"SL_POLICY_{rules.policy.upper()}{'_FRAGMENTS' if own else ''}"
 
 
 def _box(names: StackNames) -> list[str]:

@@ -25,6 +25,7 @@ struct hole {
 };
 
 struct direction {
+    uint64_t counted;           /* number of the packet that was counted last: it may bring several messages */
     uint64_t packets, payload, rexmit, stream, after_gap;
     struct sl_digest *hash;     /* of the bytes before the first gap; NULL while there are none */
     bool broken;                /* a gap was given up */
@@ -57,6 +58,7 @@ struct flow_log {
     uint64_t written, holes_left_out;
     uint64_t unhashed;          /* streams that there was no memory to hash */
     uint64_t lost;              /* rows that there was no memory for */
+    char joined[256];           /* names of what joined the keys by option, with '+' between them */
 };
 SLUICE_WORKER(struct flow_log)
 
@@ -181,7 +183,8 @@ SLUICE_ON(any, packet) {
     struct direction *way = way_of(event);
     if (!way)
         return;
-    way->packets++;
+    way->packets += way->counted != event->box->number;
+    way->counted = event->box->number;
     way->payload += data->length;
     SLUICE_STATE_OF(event)->row->last = event->box->time;
 }
@@ -360,7 +363,18 @@ static void write_stream(FILE *out, const struct row *row)
         fprintf(out, ",\"gaps_left_out\":%llu", (unsigned long long)row->holes_left_out);
 }
 
-static void write_row(FILE *out, const struct sl_box *box, struct row *row)
+/* What joined the key by option: its names with '+' between them. */
+static void write_joined(FILE *out, const struct row *row, const char *joined)
+{
+    for (size_t length; (length = strcspn(joined, "+")) > 0; joined += length + (joined[length] == '+'))
+        for (uint32_t i = 0; i < row->layer->key_parts; i++) {
+            const struct sl_key_part *part = &row->layer->key_part[i];
+            if (strncmp(part->name, joined, length) == 0 && !part->name[length])
+                fprintf(out, ",\"%s\":%llu", part->name, (unsigned long long)part_number(row, 0, part));
+        }
+}
+
+static void write_row(FILE *out, const struct sl_box *box, struct row *row, const char *joined)
 {
     const char *kind = row->layer->prototype;
     bool icmp = strcmp(kind, "icmp") == 0 || strcmp(kind, "icmp6") == 0;
@@ -380,6 +394,7 @@ static void write_row(FILE *out, const struct sl_box *box, struct row *row)
     write_address(out, row, 1);
     fputs(",\"dport\":", out);
     write_port(out, row, 1);
+    write_joined(out, row, joined);
     fprintf(out, ",\"first_ts\":\"%llu.%09llu\",\"last_ts\":\"%llu.%09llu\"",
             (unsigned long long)(row->first / 1000000000), (unsigned long long)(row->first % 1000000000), (unsigned long long)(row->last / 1000000000),
             (unsigned long long)(row->last % 1000000000));
@@ -411,7 +426,7 @@ static void write_row(FILE *out, const struct sl_box *box, struct row *row)
 
 static void write_and_free(struct flow_log *log, const struct sl_box *box, struct row *row)
 {
-    write_row(log->out, box, row);
+    write_row(log->out, box, row, log->joined);
     if (!log->failed && ferror(log->out))
         log->failed = errno;
     log->written++;
@@ -446,14 +461,30 @@ static bool number_option(const char **at, const char *name, uint64_t *value)
     return true;
 }
 
+/* Reads `NAME=TEXT` into `value`, if that is what stands at *at and there is room, and steps over it with its comma. */
+static bool names_option(const char **at, const char *name, char *value, size_t room)
+{
+    size_t length = strlen(name);
+    if (strncmp(*at, name, length) != 0 || (*at)[length] != '=')
+        return false;
+    const char *text = *at + length + 1;
+    size_t size = strcspn(text, ",");
+    if (size >= room)
+        return false;
+    memcpy(value, text, size);
+    value[size] = 0;
+    *at = text + size + (text[size] == ',');
+    return true;
+}
+
 SLUICE_OPEN {
     struct flow_log *log = SLUICE_WORKER_OF(box);
     *log = (struct flow_log){.most_holes = HOLES, .most_all_holes = ALL_HOLES};
     log->order.most = sl_min(sl_max(box->max_instances, ROWS_LEAST), ROWS_MOST);
     while (*options && strncmp(options, "out=", 4) != 0)
-        if (!number_option(&options, "rows", &log->order.most) && !number_option(&options, "holes", &log->most_holes) &&
+        if (!names_option(&options, "key", log->joined, sizeof log->joined) && !number_option(&options, "rows", &log->order.most) && !number_option(&options, "holes", &log->most_holes) &&
             !number_option(&options, "all_holes", &log->most_all_holes)) {
-            fprintf(stderr, "flow_log: '%s' is none of rows=N, holes=N, all_holes=N (from 1), and, at last, out=FILE\n",
+            fprintf(stderr, "flow_log: '%s' is none of key=NAME+NAME, rows=N, holes=N, all_holes=N (from 1), and, at last, out=FILE\n",
                     options);
             return -1;
         }

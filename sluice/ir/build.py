@@ -12,12 +12,12 @@ from sluice.ir.build_layer import build_layer, key_name
 from sluice.ir.build_native import native_modules
 from sluice.ir.expression import Reg
 from sluice.ir.graph import KeyPart, LayerProgram, NativeShape, Program
-from sluice.ir.layer_state import LayerContext, Step
-from sluice.ir.scope import Offer, Scope, action_expressions, external_owner, external_slot, nested
+from sluice.ir.layer_state import LayerContext, Step, callbacks
+from sluice.ir.scope import Offer, Scope, action_expressions, external_owner, external_slot, gathered, nested
 from sluice.lang.check import check
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
-from sluice.lang.expression import BYTES, Below, Expression
+from sluice.lang.expression import BYTES, NUMBER, Below, Expression
 from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
 from sluice.lang.native import NativeFunction
 from sluice.lang.prototype import Parser, Prototype
@@ -70,6 +70,8 @@ class _StackBuilder:
         check(stack)
         self._check_reachable()
         self._check_owners()
+        self.slots = {slot.name: slot for slot in map(gathered, stack.joined)}
+        self._check_data()
         roots: list[tuple[int | None, str]] = []
         for layer in stack.roots():
             variant = self._variant(layer, {})
@@ -152,6 +154,22 @@ class _StackBuilder:
                     item.where,
                 )
 
+    def _check_data(self) -> None:
+        """Functions know the data of callbacks by the layout's name: one name has the same fields everywhere."""
+        known: dict[str, tuple[Layer, list[tuple[str, int]]]] = {}
+        for layer in self.stack.layers.values():
+            for event in layer.prototype.events.defined.values():
+                for data in (callback.data for callback in callbacks(event.action)):
+                    fields = [(item.name, item.width if item.kind == NUMBER else 0) for item in data.fields.values()]
+                    other, same = known.setdefault(data.__name__, (layer, fields))
+                    if fields != same:
+                        raise DescriptionError(
+                            f"layers '{other.name}' and '{layer.name}' call back with different layouts that are both"
+                            f" called '{data.__name__}'",
+                            "give one another name.",
+                            data.where,
+                        )
+
     def _reached(self, without: Parser | None = None, start: Parser | None = None) -> set[str]:
         """Names of the layers that packets come to, if they do not pass a parser, or after they passed one."""
 
@@ -225,6 +243,7 @@ class _StackBuilder:
             asked=self._asked(variant),
             options=self.options,
             native_shapes=self.native_shapes,
+            joined=self.stack.joined,
             aliases=self.aliases,
             table=table,
             home=number,
@@ -269,7 +288,7 @@ class _StackBuilder:
 
     def _read(self, variant: Variant) -> list[Reg]:
         """Slots of layers below that a variant reads."""
-        found: list[Reg] = []
+        found = [gathered(name) for name in self.stack.joined if variant.layer.prototype.keys is not None]
         for item in self.expressions[variant.layer.name]:
             owner = external_owner(item, variant.layer)
             if owner is not None:
@@ -282,6 +301,8 @@ class _StackBuilder:
         """Whether a variant leaves another value in a slot."""
         layer = variant.layer
         scope = Scope(layer, variant.offers)
+        if any(slot == gathered(name) for name in self.stack.joined if name in layer.prototype.offers):
+            return True
         if any(slot == self._offer_slot(name, scope.bits(item)) for name, item in layer.prototype.offers.items()):
             return True
         return any(slot == known for known, _ in self._exports(layer))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.build_native import refusals
-from sluice.ir.build_slots import fill_slots, own_slots, recall_slots
+from sluice.ir.build_slots import fill_slots, own_slots, recall_slots, restore_gathered
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg, registers
 from sluice.ir.instruction import CutMessages, Goto, NextLayer, NextMessages, TooDeep
@@ -75,6 +75,7 @@ class AboveBuilder:
         if self._first(go):
             self._remember(ZERO)
         out.block(done)
+        restore_gathered(layer, out)
 
     def cut_packet(self) -> None:
         """Before bytes of the packet are delivered that lie in front of others which the snap length took."""
@@ -156,6 +157,7 @@ class AboveBuilder:
         if self._first(choose):
             out.assign(ABOVE, ZERO)
         out.block(chosen)
+        restore_gathered(self.layer, out)
         self._store(ABOVE)
 
     def _remember(self, above: Const) -> None:
@@ -173,12 +175,13 @@ class AboveBuilder:
         if len(kept) == 1:
             out.assign(kept[0], above)
             return
-        with out.when(Binary("==", SIDE, ZERO), "active side's", other := out.name("passive side's")):
+        passive, known = out.name("passive side's"), out.name("way known")
+        with out.when(Binary("==", SIDE, ZERO), "active side's", passive):
             out.assign(kept[0], above)
-            out.emit(Goto(after := out.name("way known")))
-        out.block(other)
+            out.emit(Goto(known))
+        out.block(passive)
         out.assign(kept[1], above)
-        out.block(after)
+        out.block(known)
 
     def _recall(self) -> Reg:
         kept, out = self.layer.above, self.out

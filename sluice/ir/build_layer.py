@@ -12,9 +12,9 @@ from sluice.ir.build_machine import MachineBuilder
 from sluice.ir.build_message import frame_graph, lost_graph
 from sluice.ir.build_native import call_native, first_reason, refusals
 from sluice.ir.build_sequence import SequenceBuilder, end_fresh
-from sluice.ir.build_slots import kept_fields
+from sluice.ir.build_slots import kept_fields, remember_gathered
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg, registers
 from sluice.ir.graph import Graph, InstanceLayout, KeyPart, LayerProgram, Rules, State
 from sluice.ir.instruction import (
     Branch,
@@ -28,6 +28,7 @@ from sluice.ir.instruction import (
     SettleSeq,
     Touch,
     WaitingSeq,
+    Way,
 )
 from sluice.ir.layer_state import (
     ASSEMBLED,
@@ -59,13 +60,14 @@ from sluice.ir.scope import (
     SIDE,
     STATE,
     UNIT,
+    WAY,
     Scope,
     nested,
     serial_width,
 )
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError, DescriptionWarning
-from sluice.lang.expression import NUMBER, Below, Expression, FieldValue
+from sluice.lang.expression import NUMBER, Below, Expression, FieldValue, Gathered
 from sluice.lang.expression import Taken as TakenExpression
 from sluice.lang.native import NativeCall
 
@@ -202,12 +204,12 @@ def _instance_layout(layer: LayerState) -> InstanceLayout | None:
         for item in p.perm_layout.fields.values():
             fields.append((Reg(f"perm.{item.name}", item.width), initial(item.init)))
     parts: list[KeyPart] = []
-    for number, expression in enumerate(p.keys[0]):
+    for number, expression in enumerate(layer.keys[0]):
         bits = layer.scope.bits(expression)
         other = ""
-        if len(p.keys) == 2:
-            other = key_name(p.keys[1][number])
-            if layer.scope.bits(p.keys[1][number]) != bits:
+        if len(layer.keys) == 2:
+            other = key_name(layer.keys[1][number])
+            if layer.scope.bits(layer.keys[1][number]) != bits:
                 raise DescriptionError(
                     "the two lists of a selector differ in the width of a field",
                     "pair source with destination.",
@@ -222,7 +224,7 @@ def key_name(expression: Expression) -> str:
     """What a part of a key is called: as the field or the offer that it is."""
     if isinstance(expression, FieldValue):
         return expression.field.name
-    return expression.name if isinstance(expression, Below) else "key"
+    return expression.name if isinstance(expression, (Below, Gathered)) else "key"
 
 
 # --- the main graph ----------------------------------------------------------------------------------------------
@@ -253,6 +255,7 @@ class _MainBuilder:
                     with out.at(requirement.where):
                         malformed = out.end_block("malformed:" + requirement.reason)
                         out.unless(self.scope.number(requirement.condition), "required", malformed)
+            remember_gathered(layer, out)
             out.assign(CREATED, ZERO)
             if not self._side_of_stream:
                 out.assign(SIDE, ZERO)
@@ -301,13 +304,12 @@ class _MainBuilder:
     def _instance(self) -> None:
         """Steps 1 and 2: the instance, prep, restart."""
         layer, out, scope, p = self.layer, self.out, self.scope, self.layer.prototype
-        assert p.keys is not None
-        key = tuple(scope.resolve(item) for item in p.keys[0])
-        reverse = tuple(scope.resolve(item) for item in p.keys[1]) if len(p.keys) == 2 else ()
+        key = tuple(scope.resolve(item) for item in layer.keys[0])
+        reverse = tuple(scope.resolve(item) for item in layer.keys[1]) if len(layer.keys) == 2 else ()
         restarts = [transition for transition in layer.transitions if transition.restart]
         if restarts:
             out.assign(RESTARTED, ZERO)
-        with out.at(p.keys[0][0].where):
+        with out.at(layer.keys[0][0].where):
             ready, create, fresh = (
                 out.name("instance ready"),
                 out.name("create instance"),
@@ -358,6 +360,8 @@ class _MainBuilder:
         out = self.out
         found, expired = Reg("local.found", 1), Reg("local.expired", 1)
         known, gone = out.name("known instance"), out.name("expired instance")
+        if any(WAY in registers(part) for part in key):
+            out.emit(Way(WAY))
         out.emit(Lookup(found, expired, SIDE, key, reverse))
         alias = self.layer.prototype.alias_key
         if alias is None:

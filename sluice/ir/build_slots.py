@@ -12,12 +12,16 @@ from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Reg, registers
 from sluice.ir.instruction import RecallKey
 from sluice.ir.layer_state import LayerState, nothing
-from sluice.ir.scope import SIDE
+from sluice.ir.scope import SIDE, gathered
 from sluice.lang.expression import Expression
+from sluice.lang.stack import GATHER
 
 
 def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
     """What the layers above may ask of this one, while a packet is here."""
+    for name in layer.gathers:
+        offered = events.scope.number(layer.prototype.offers[name])
+        out.assign(gathered(name), Binary("+", Binary("*", _before(name), Const(GATHER)), offered))
     for slot, expression in own_slots(layer):
         with out.at(expression.where):
             out.assign(slot, events.scope.resolve(expression))
@@ -28,6 +32,22 @@ def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> No
             else:
                 with out.when(Binary("==", SIDE, Const(side)), f"keep {slot.name}"):
                     out.assign(field, slot)
+
+
+def remember_gathered(layer: LayerState, out: GraphBuilder) -> None:
+    """What layers below gathered, for a layer that adds to it."""
+    for name in layer.gathers:
+        out.assign(_before(name), gathered(name))
+
+
+def restore_gathered(layer: LayerState, out: GraphBuilder) -> None:
+    """Behind the layers above: what they were told is not for others that the layer below leads to."""
+    for name in layer.gathers:
+        out.assign(gathered(name), _before(name))
+
+
+def _before(name: str) -> Reg:
+    return Reg(f"local.gathered.{name}", 64)
 
 
 def recall_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
@@ -84,9 +104,11 @@ def _fields(layer: LayerState, slot: Reg) -> list[Reg]:
 
 def _part(layer: LayerState, slot: Reg) -> tuple[int, bool] | None:
     """The part of the key that holds a slot's value, and whether it is that of the selector's second list."""
+    if slot in map(gathered, layer.gathers):
+        return None  # the key has what was gathered below this layer
     own = dict(own_slots(layer))
     value: Expr = layer.scope.resolve(own[slot]) if slot in own else slot
-    for other, keys in enumerate(layer.prototype.keys or ()):
+    for other, keys in enumerate(layer.keys):
         for number, item in enumerate(keys):
             if layer.scope.resolve(item) == value:
                 return number, bool(other)

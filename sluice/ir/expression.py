@@ -93,7 +93,7 @@ class Sum:
 
 Expr = Const | Reg | Binary | Flip | Slice | Length | Sum
 
-_NAME = re.compile(r"[^\W\d][\w.*#@]*")
+NAME = re.compile(r"[^\W\d][\w.*#@]*")
 """What the name of a register may be in the text form without quotes."""
 
 ZERO = Const(0)
@@ -260,7 +260,7 @@ def show(expression: Expr) -> str:
         case Const(value):
             return str(value)
         case Reg(name, _):
-            return name if _NAME.fullmatch(name) else quote(name)
+            return name if NAME.fullmatch(name) else quote(name)
         case Binary(operator, left, right, serial):
             suffix = f".{serial}" if serial else ""
             return f"({show(left)} {operator}{suffix} {show(right)})"

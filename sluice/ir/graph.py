@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from sluice.ir.expression import Reg
 from sluice.ir.instruction import Count, End, Instruction, Terminator
 
+GATHERED = "slot.gathered."
+"""Slots that are 0 when a packet enters the stack, and that layers add to; see sluice.ir.scope.gathered."""
+
 INSTANCE_NUMBER = Reg("inst.number", 64)
 """Which instance it is: from 1 in the order in which the box made them, 0 when it is not stored."""
 INSTANCE_PLACE = Reg("inst.place", 32)
@@ -151,7 +154,7 @@ class EventShape:
     name: str
     fields: tuple[tuple[str, int], ...]
     callback: str
-    where: str = ""
+    where: str = field(default="", compare=False)
 
 
 BYTES = tuple(f"bytes:{end}" for end in ("in", "delivered", "known already", "no memory", "discarded", "given up"))

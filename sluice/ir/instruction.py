@@ -278,6 +278,13 @@ class Lookup(Instruction):
     reverse: tuple[Expr, ...] = read()
 
 
+@effects(reads=(R.CONTEXT,))
+class Way(Instruction):
+    """A number for the layers that the packet is in now, from the first to this one: another for every other way."""
+
+    target: Reg = write()
+
+
 @effects(reads=(R.TABLE, R.TIMER), writes=(R.INSTANCE,))
 class FindAlias(Instruction):
     """Find the instance that AddAlias gave `key` to, if it is still there; make it the current one.

@@ -11,7 +11,7 @@ from sluice.lang.action import Assemble, Block, Callback
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.events import BUILT_IN, DROP_REASONS, END_REASONS, GAP_CAUSES, Event, event_order
-from sluice.lang.expression import NUMBER, Expression, FieldValue, Number
+from sluice.lang.expression import NUMBER, Expression, FieldValue, Gathered, Number
 from sluice.lang.native import NativeFunction, native_calls
 from sluice.lang.prototype import Prototype
 from sluice.lang.psm import Transition
@@ -66,10 +66,10 @@ class LayerContext:
 
     hooks: events that somebody listens to. above: steps on. exports: slots to fill for layers above with values of
     this one. offers: slots for what it offers. asked: slots, its own or of layers below, that layers above read.
-    options: checks that the user asked for. aliases: of prototypes, the name of their table of further keys and what
-    these are made of. table: its table's name;
-    shared: whether other layers use it too; loops: whether a layer above may come to the same table again.
-    native_shapes: of the functions in C that layers built so far call.
+    options: checks that the user asked for. joined: names of offers that join every key. aliases: of prototypes, the
+    name of their table of further keys and what these are made of. table: its table's name; shared: whether other
+    layers use it too; loops: whether a layer above may come to the same table again. native_shapes: of the
+    functions in C that layers built so far call.
     of_streams, of_packets: what layers below cut into messages for it, where it takes such.
     """
 
@@ -82,6 +82,7 @@ class LayerContext:
     asked: list[Reg]
     options: frozenset[str]
     native_shapes: dict[NativeFunction, NativeShape]
+    joined: tuple[str, ...]
     aliases: dict[Prototype, tuple[str, tuple[KeyPart, ...]]]
     table: str
     home: int
@@ -106,6 +107,9 @@ class LayerState:
         self.standing, self.along = event_order(self.prototype, self.prototype.relations)
         self.transitions: list[Transition] = list(self.machine.transitions.values()) if self.machine else []
         self.has_instance = self.prototype.keys is not None
+        joined = [Gathered(name, self.prototype.lines["selector"]) for name in self.context.joined if self.has_instance]
+        self.keys: tuple[list[Expression], ...] = tuple([*half, *joined] for half in self.prototype.keys or ())
+        self.gathers = [name for name in self.context.joined if name in self.prototype.offers]
         self.assembles = any(has_assemble(event.action) for event in self.prototype.events.defined.values())
         self.timeouts = self._timeouts()
         self.v_fields = self._v_fields()

@@ -18,7 +18,7 @@ from sluice.ir.expression import (
     is_bytes,
     width,
 )
-from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE
+from sluice.ir.graph import GATHERED, INSTANCE_NUMBER, INSTANCE_PLACE
 from sluice.lang import expression as lang
 from sluice.lang.action import Action, Assign, Block
 from sluice.lang.alias import AddAlias
@@ -38,6 +38,7 @@ CREATED = Reg("local.created", 1)
 STATE = Reg("inst.state", 8)
 REFUSED = Reg("local.refused", 8)
 """The number of the reason why the function that p.sdu calls refused the packet; 0 when it did not."""
+WAY = Reg("local.way", 32)
 LAST = Const(MASK)
 
 PROPERTY_BITS = {
@@ -49,6 +50,7 @@ PROPERTY_BITS = {
     "created": 1,
     "refused": 8,
     "place": 32,
+    "way": 32,
 }
 
 
@@ -68,6 +70,15 @@ def field_name(prototype: Prototype, item: Field) -> str:
         assert item.layout is not None
         return f"{item.layout.__name__}.{item.name}"
     return item.name
+
+
+def gathered(name: str) -> Reg:
+    """The slot for all that layers below offered under a name, which begins as 0 with every packet.
+
+    Who adds to it puts back what was there when it returns, so that it is always what the layers below a packet's
+    layer made it.
+    """
+    return Reg(GATHERED + name, 64)
 
 
 def external_slot(expression: lang.Expression, owner: Parser) -> Reg:
@@ -216,6 +227,8 @@ class Scope:
                 )
             case lang.Below():
                 return self._below(expression)
+            case lang.Gathered():
+                return gathered(expression.name) if self.packet else ZERO
             case Field():
                 return self._parsed(self._field(expression), expression)
             case _:
@@ -300,6 +313,8 @@ class Scope:
             return ZERO if expression.kind == lang.NUMBER else UNIT
         if name == "created":
             return CREATED
+        if name == "way":
+            return WAY
         if name == "refused":
             if not native_calls(self.prototype.sdu_choice):
                 raise DescriptionError(

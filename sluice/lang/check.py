@@ -144,7 +144,7 @@ class _Checker:
         for requirement in p.requirements:
             self._use((requirement.condition, requirement.where), FIND)
         for expression in [item for key in p.keys or () for item in key]:
-            self._use((expression, p.lines["selector"]), FIND)
+            self._use((expression, p.lines["selector"]), FIND, way=True)
         if p.key_condition is not None:
             self._use((p.key_condition, p.lines["selector"]), FIND)
         if p.creating is not None:
@@ -282,8 +282,8 @@ class _Checker:
                 where,
             )
 
-    def _use(self, use: Use, place: Place, v: bool = False, event: Event | None = None) -> None:
-        """Refuse what is not known at `place`; `v`: virtual packets may be asked there."""
+    def _use(self, use: Use, place: Place, v: bool = False, event: Event | None = None, way: bool = False) -> None:
+        """Refuse what is not known at `place`; `v`: virtual packets may be asked there; `way`: so may p.way."""
         for item, where in _parts(*use):
             self._doubt(item, where)
             if isinstance(item, Field):
@@ -308,6 +308,10 @@ class _Checker:
                 if item.name in OF_INSTANCE and self.prototype.keys is None:
                     raise DescriptionError(
                         f"'{item.name}' of a parser without instances", "give it p.selector = [...].", where
+                    )
+                if item.name == "way" and not way:
+                    raise DescriptionError(
+                        "'way' outside a selector", "it tells instances apart: p.selector = [..., p.way].", where
                     )
                 if item.name in place.properties:
                     raise self._early(item.name, place, where)

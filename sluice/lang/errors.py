@@ -66,4 +66,4 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return f"did you mean '{close[0]}'?"
     if not names:
         return "nothing of that kind is defined yet."
-    return "known here: " + ", ".join(names[:20]) + ("." if len(names) <= 20 else ", ...")
+    return "known here: " + ", ".join(names[:24]) + ("." if len(names) <= 24 else ", ...")

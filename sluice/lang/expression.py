@@ -314,6 +314,14 @@ class Below(Expression):
         self.name = name
 
 
+class Gathered(Expression):
+    """All that layers below offer under `name`, outermost first, as one number; see Stack.join."""
+
+    def __init__(self, name: str, where: Where) -> None:
+        super().__init__(where)
+        self.name = name
+
+
 class Taken(Expression):
     """1 when a step of this packet took the transition."""
 

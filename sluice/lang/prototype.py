@@ -39,6 +39,7 @@ PROPERTIES: dict[str, str] = {
     "created": NUMBER,
     "instance": NUMBER,
     "refused": NUMBER,
+    "way": NUMBER,
 }
 """What every parser knows by itself:
 
@@ -47,6 +48,7 @@ unit: header and payload. to_active, to_passive: 1 when the packet is sent to th
 current_state: the state of the machine, to be compared with a PSMState. created: 1 when this packet created
 the instance. instance: its number, which no other instance of the box has or will have; 0 of one that is not stored.
 refused: why the function that p.sdu calls refused this packet, the number of its reason; 0 when it did not.
+way: stands for the layers that the packet has come through, this one included; in selectors only.
 """
 
 OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created", "instance", "place")

@@ -9,7 +9,7 @@ from sluice.lang.where import here
 
 POLICIES = ("first", "last", "bsd", "bsd_right", "linux", "windows", "solaris")
 """Which copy of bytes that overlap wins, among those not delivered: the first or the last to come, or as the
-named system does it."""
+named system does it: with the fragments of a datagram (`whole`), or with the segments of a stream."""
 
 
 class Sequence:

@@ -179,6 +179,10 @@ class Branch:
         return self
 
 
+GATHER = (1 << 32) + 15
+"""A prime, so that numbers that differ stay apart when they are multiplied by it."""
+
+
 class Stack:
     """The layers of a middlebox.
 
@@ -198,9 +202,10 @@ class Stack:
     depth: int
     layers: dict[str, Layer]
     branches: list[Branch]
+    joined: tuple[str, ...]
 
     def __init__(self, name: str = "", depth: int = 32) -> None:
-        self.__dict__.update(where=here(), name="", layers={}, branches=[])
+        self.__dict__.update(where=here(), name="", layers={}, branches=[], joined=())
         if name != "":
             self.name = name
         self.depth = depth
@@ -223,7 +228,7 @@ class Stack:
             self._add_layer(name, value)
 
     def _add_layer(self, name: str, value: object) -> None:
-        if hasattr(type(self), name) or name in ("name", "depth", "layers", "branches", "where"):
+        if hasattr(type(self), name) or name in ("name", "depth", "layers", "branches", "joined", "where"):
             raise DescriptionError(f"'{name}' cannot be the name of a layer", "choose another name.")
         if not isinstance(value, Prototype):
             raise DescriptionError(
@@ -260,6 +265,23 @@ class Stack:
                 raise DescriptionError(f"layer '{layer.name}' belongs to another stack", "use layers of this stack.")
         self.branches.append(other)
         return self
+
+    def join(self, *names: str) -> None:
+        """Let what layers offer under these names (vlan, tunnel) join every key above them.
+
+        A key has one number for each name: 0 where no layer below offers it, what is offered where one does, and of
+        several outer * GATHER + inner, modulo 2^64 (two of 32 bits stay apart for certain). An id of 0 counts as
+        none. Raises DescriptionError for a name that no layer offers, or as something else than a number.
+        """
+        for name in names:
+            offers = [layer.prototype.offers[name] for layer in self.layers.values() if name in layer.prototype.offers]
+            known = {name for layer in self.layers.values() for name in layer.prototype.offers}
+            if not offers:
+                raise DescriptionError(f"no layer of the stack offers '{name}'", did_you_mean(name, known))
+            if any(offer.kind == BYTES for offer in offers):
+                raise DescriptionError(f"'{name}' joins keys and is not a number", "offer a number of at most 64 bits.")
+            if name not in self.joined:
+                self.__dict__["joined"] = (*self.joined, name)
 
     def above(self, layer: Layer) -> list[Branch]:
         """The steps that lead on from `layer`, in order of definition."""

@@ -87,7 +87,7 @@ class dns_record_temp(layout):
     section = Bit(2)
 
 
-class message(layout):
+class dns_message(layout):
     id = UInt(16)
     response = Bit(1)
     opcode = Bit(4)
@@ -95,7 +95,7 @@ class message(layout):
     bytes = Bit(999)
 
 
-class asked(layout):
+class dns_asked(layout):
     id = UInt(16)
     response = Bit(1)
     name = Bit(999)
@@ -103,7 +103,7 @@ class asked(layout):
     class_ = UInt(16)
 
 
-class answered(layout):
+class dns_answered(layout):
     id = UInt(16)
     section = Bit(2)
     name = Bit(999)
@@ -135,12 +135,12 @@ def dns_parser() -> Connectionless:
         additionals=header.additionals,
     )
     dns.event.message = (
-        Assign(message.id, header.id)
-        + Assign(message.response, header.response)
-        + Assign(message.opcode, header.opcode)
-        + Assign(message.rcode, header.rcode)
-        + Assign(message.bytes, dns.unit)
-        + Callback(message)
+        Assign(dns_message.id, header.id)
+        + Assign(dns_message.response, header.response)
+        + Assign(dns_message.opcode, header.opcode)
+        + Assign(dns_message.rcode, header.rcode)
+        + Assign(dns_message.bytes, dns.unit)
+        + Callback(dns_message)
     )
     return dns
 
@@ -161,12 +161,12 @@ def dns_question_parser() -> Connectionless:
     question.prep = Assign(question.temp.questions, question.below.questions - 1)
     question.offer(questions=question.temp.questions)
     question.event.asked = (
-        Assign(asked.id, question.below.id)
-        + Assign(asked.response, question.below.response)
-        + Assign(asked.name, question.unit[:length])
-        + Assign(asked.type, question.header.type)
-        + Assign(asked.class_, question.header.class_)
-        + Callback(asked)
+        Assign(dns_asked.id, question.below.id)
+        + Assign(dns_asked.response, question.below.response)
+        + Assign(dns_asked.name, question.unit[:length])
+        + Assign(dns_asked.type, question.header.type)
+        + Assign(dns_asked.class_, question.header.class_)
+        + Callback(dns_asked)
     )
     return question
 
@@ -183,13 +183,13 @@ def dns_record_parser() -> Connectionless:
     record.prep += Assign(temp.section, 1 + behind_answers + (temp.records < below.additionals))
     record.offer(records=temp.records)
     record.event.answered = (
-        Assign(answered.id, below.id)
-        + Assign(answered.section, temp.section)
-        + Assign(answered.name, record.unit[:length])
-        + Assign(answered.type, record.header.type)
-        + Assign(answered.class_, record.header.class_)
-        + Assign(answered.ttl, record.header.ttl)
-        + Assign(answered.data, record.header.data)
-        + Callback(answered)
+        Assign(dns_answered.id, below.id)
+        + Assign(dns_answered.section, temp.section)
+        + Assign(dns_answered.name, record.unit[:length])
+        + Assign(dns_answered.type, record.header.type)
+        + Assign(dns_answered.class_, record.header.class_)
+        + Assign(dns_answered.ttl, record.header.ttl)
+        + Assign(dns_answered.data, record.header.data)
+        + Callback(dns_answered)
     )
     return record

@@ -1,9 +1,9 @@
 """Geneve: RFC 8926, UDP port 6081. `protocol` is an EtherType (0x6558 Ethernet). Offers tunnel (the VNI).
 
-Limits: options are skipped, not read.
+Options are read one by one; none changes what follows, critical ones (the first bit of their type) neither.
 """
 
-from sluice.lang import Bit, Connectionless, If, UInt, layout
+from sluice.lang import AnyUntil, Bit, Connectionless, If, UInt, layout
 
 
 class geneve_hdr(layout):
@@ -17,13 +17,18 @@ class geneve_hdr(layout):
     reserved2 = Bit(8)
 
 
-class geneve_options(layout):
-    options = Bit(geneve_hdr.words << 5)
+class geneve_option(layout):
+    option_class = UInt(16)
+    option_type = Bit(8)
+    option_reserved = Bit(3)
+    option_words = Bit(5)
+    option_data = Bit(option_words << 5)
 
 
 def geneve_parser() -> Connectionless:
     geneve = Connectionless("geneve")
-    geneve.header = geneve_hdr + (If(geneve_hdr.words > 0) >> geneve_options)
+    end = (geneve_hdr.words << 2) + 8
+    geneve.header = geneve_hdr + (If(geneve_hdr.words > 0) >> AnyUntil([geneve_option], geneve.cursor < end, end=end))
     geneve.require(geneve.header.version == 0, "version")
     geneve.offer(tunnel=geneve.header.vni)
     return geneve

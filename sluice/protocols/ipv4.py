@@ -1,10 +1,11 @@
 """IPv4: RFC 791, with options (as bytes) and reassembly of fragments.
 
 Total length 0 (segmentation offload) means all that is there, a length beyond the frame is cut to the frame.
-Only fragments have instances; a datagram goes up when it is complete. Of overlapping fragments the first to
-come wins; the first one without more_frag says where the datagram ends. An incomplete datagram is given up 30
-s after its last fragment. Limits: a datagram of at most 128 KiB; options are not parsed; the header checksum
-is checked with option `checksums` only. Offers src, dst, protocol.
+Only fragments have instances; a datagram goes up when it is complete. Fragments that came by other layers (the same
+datagram inside and outside of a tunnel) are another datagram's. Of overlapping fragments the first to come wins, or as
+`policy` says; the first one without more_frag says where the datagram ends. An incomplete datagram is given up 30 s
+after its last fragment. Limits: a datagram of at most 128 KiB; options are not parsed; the header checksum is checked
+with option `checksums` only. Offers src, dst, protocol.
 """
 
 from sluice.lang import (
@@ -57,7 +58,8 @@ class ipv4_perm(layout):
     end = Bit(32, init=UNKNOWN)
 
 
-def ipv4_parser() -> Connectionless:
+def ipv4_parser(policy: str = "first") -> Connectionless:
+    """`policy`: which copy of bytes in overlapping fragments wins, one of those of `Sequence`."""
     ip = Connectionless("ipv4")
     ip.header = ipv4_hdr + (If(ipv4_hdr.ihl > 5) >> ipv4_options)
     header_length = ip.header.ihl << 2
@@ -68,7 +70,7 @@ def ipv4_parser() -> Connectionless:
     ip.offer(src=ip.header.src, dst=ip.header.dst, protocol=ip.header.protocol)
 
     fragment = (ip.header.more_frag == 1) | (ip.header.offset != 0)
-    ip.selector = If(fragment) >> [ip.header.src, ip.header.dst, ip.header.protocol, ip.header.id]
+    ip.selector = If(fragment) >> [ip.header.src, ip.header.dst, ip.header.protocol, ip.header.id, ip.way]
     ip.timeout = 30
 
     ip.temp = ipv4_temp
@@ -89,6 +91,7 @@ def ipv4_parser() -> Connectionless:
         meta=ip.temp.position,
         data=ip.sdu[: ip.perm.end - ip.temp.position],
         whole=True,
+        policy=policy,
         limit=1 << 17,
     )
 

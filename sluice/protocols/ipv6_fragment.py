@@ -1,10 +1,10 @@
 """IPv6 fragment header: RFC 8200, 4.5, protocol number 44.
 
 A datagram goes up when it is complete; atomic fragments (RFC 6946) go straight on. What follows is what the
-fragment with offset 0 says. Of overlapping fragments the first to come wins (RFC 5722 would drop the
-datagram); the first one without more_frag says where the datagram ends. An incomplete datagram is given up 60
-s after its last fragment. Limits: a datagram of at most 128 KiB; that all fragments but the last are a
-multiple of 8 bytes is not checked. Sits on a layer that offers src and dst; offers protocol.
+fragment with offset 0 says. Of overlapping fragments the first to come wins, or as `policy` says (RFC 5722
+would drop the datagram); the first one without more_frag says where the datagram ends. An incomplete
+datagram is given up 60 s after its last fragment. Limits: a datagram of at most 128 KiB; that all fragments
+but the last are a multiple of 8 bytes is not checked. Sits on a layer that offers src and dst; offers protocol.
 """
 
 from sluice.lang import (
@@ -47,12 +47,13 @@ class ipv6_fragment_perm(layout):
     end = Bit(32, init=UNKNOWN)
 
 
-def ipv6_fragment_parser() -> Connectionless:
+def ipv6_fragment_parser(policy: str = "first") -> Connectionless:
+    """`policy`: which copy of bytes in overlapping fragments wins, one of those of `Sequence`."""
     frag = Connectionless("frag")
     frag.header = ipv6_fragment_hdr
 
     fragment = (frag.header.more_frag == 1) | (frag.header.offset != 0)
-    frag.selector = If(fragment) >> [frag.below.src, frag.below.dst, frag.header.id]
+    frag.selector = If(fragment) >> [frag.below.src, frag.below.dst, frag.header.id, frag.way]
     frag.timeout = 60
 
     frag.temp = ipv6_fragment_temp
@@ -72,6 +73,7 @@ def ipv6_fragment_parser() -> Connectionless:
         meta=frag.temp.position,
         data=frag.payload[: frag.perm.end - frag.temp.position],
         whole=True,
+        policy=policy,
         limit=1 << 17,
     )
 

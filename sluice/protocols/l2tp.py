@@ -1,9 +1,10 @@
 """L2TP version 2: RFC 2661, UDP port 1701. Data messages (T is 0) carry PPP. Offers tunnel (its id and the session's).
 
-Limits: control messages are not read.
+A control message (T is 1) tells its kind in its first attribute, `message_type`, and others behind it; one without any
+only acknowledges. The message ends where its length says, if it has one. Limits: hidden attributes stay so.
 """
 
-from sluice.lang import Bit, Connectionless, If, UInt, layout
+from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, UInt, layout
 
 
 class l2tp_hdr(layout):
@@ -37,11 +38,37 @@ class l2tp_offset(layout):
     padding = Bit(offset << 3)
 
 
+class l2tp_message(layout):
+    mandatory = Bit(1)
+    hidden = Bit(1)
+    reserved_message = Bit(4)
+    message_length = Bit(10)
+    vendor = UInt(16)
+    attribute = UInt(16)
+    message_type = UInt(16)
+
+
+class l2tp_attribute(layout):
+    attribute_mandatory = Bit(1)
+    attribute_hidden = Bit(1)
+    attribute_reserved = Bit(4)
+    attribute_length = Bit(10)
+    attribute_vendor = UInt(16)
+    attribute_type = UInt(16)
+    attribute_value = Bit((attribute_length - 6) << 3)
+
+
 def l2tp_parser() -> Connectionless:
     l2tp = Connectionless("l2tp")
     l2tp.header = l2tp_hdr + (If(l2tp_hdr.L) >> l2tp_length) + l2tp_ids
     l2tp.header += If(l2tp_hdr.S) >> l2tp_numbers
     l2tp.header += If(l2tp_hdr.O) >> l2tp_offset
-    l2tp.require(l2tp.header.version == 2, "version")
-    l2tp.offer(tunnel=(l2tp.header.tunnel << 16) | l2tp.header.session)
+    attributes = l2tp_message + AnyUntil([l2tp_attribute], l2tp.cursor < l2tp_length.length)
+    l2tp.header += If(l2tp_hdr.T & (l2tp_length.length > l2tp.cursor)) >> attributes
+    header = l2tp.header
+    l2tp.require(header.version == 2, "version")
+    l2tp.require((header.T == 0) | (header.L & header.S), "control")
+    l2tp.require((header.L == 0) | (header.length >= l2tp.cursor), "length")
+    l2tp.sdu = If(header.L) >> l2tp.unit[l2tp.cursor : header.length] >> Else() >> l2tp.payload
+    l2tp.offer(tunnel=(header.tunnel << 16) | header.session)
     return l2tp

@@ -7,8 +7,12 @@ dst and protocol.
 from sluice.lang import ConnectionOriented
 
 
+def between_hosts(parser: ConnectionOriented) -> ConnectionOriented:
+    """The same parser with a conversation for every two addresses and protocol number."""
+    parser.selector = [parser.below.src, parser.below.protocol], [parser.below.dst, parser.below.protocol]
+    parser.timeout = 60
+    return parser
+
+
 def other_ip_parser() -> ConnectionOriented:
-    other = ConnectionOriented("ip")
-    other.selector = [other.below.src, other.below.protocol], [other.below.dst, other.below.protocol]
-    other.timeout = 60
-    return other
+    return between_hosts(ConnectionOriented("ip"))

@@ -1,8 +1,9 @@
 """PPP: RFC 1661 and 1662, link types 9 and 50, and within PPPoE, L2TP and PPTP.
 
 The address and control fields (0xff 0x03) and the first byte of the protocol may have been compressed away. `temp`
-holds the protocol as if it had not. Limits: LCP, IPCP, CCP and authentication are not read; VJ-compressed headers (RFC
-1144), CCP-compressed and encrypted (MPPE) packets stay opaque; no multilink.
+holds the protocol as if it had not. Compressed forms are taken whether or not they were seen to be agreed on: none can
+be taken for another. LCP and its like are in ppp_control.py. Limits: VJ-compressed headers (RFC 1144), CCP-compressed
+and encrypted (MPPE) packets stay opaque; no multilink.
 """
 
 from sluice.lang import Assign, Bit, Connectionless, Else, If, layout

@@ -1,6 +1,9 @@
-"""PPP over Ethernet: RFC 2516, link type 51 and EtherType 0x8864. Code 0 carries PPP; discovery is not read."""
+"""PPP over Ethernet: RFC 2516, link type 51, EtherTypes 0x8864 (sessions: code 0 carries PPP) and 0x8863 (discovery).
 
-from sluice.lang import Bit, Connectionless, UInt, layout
+Discovery is read tag by tag. The packet ends where its length says.
+"""
+
+from sluice.lang import AnyUntil, Bit, Connectionless, If, UInt, layout
 
 
 class pppoe_hdr(layout):
@@ -11,9 +14,17 @@ class pppoe_hdr(layout):
     length = UInt(16)
 
 
+class pppoe_tag(layout):
+    tag = UInt(16)
+    tag_length = UInt(16)
+    tag_value = Bit(tag_length << 3)
+
+
 def pppoe_parser() -> Connectionless:
     pppoe = Connectionless("pppoe", link_types=(51,))
-    pppoe.header = pppoe_hdr
+    end = pppoe_hdr.length + 6
+    tags = AnyUntil([pppoe_tag], pppoe.cursor < end, end=end)
+    pppoe.header = pppoe_hdr + (If((pppoe_hdr.code != 0) & (pppoe_hdr.length > 0)) >> tags)
     pppoe.require((pppoe.header.version == 1) & (pppoe.header.type == 1), "version")
-    pppoe.sdu = pppoe.payload[: pppoe.header.length]
+    pppoe.sdu = pppoe.unit[pppoe.cursor : end]
     return pppoe

@@ -135,7 +135,7 @@ class pptp_link_info(layout):
     receive_accm = UInt(32)
 
 
-class control(layout):
+class pptp_control(layout):
     type = UInt(16)
     call_id = UInt(16)
     peer_call_id = UInt(16)
@@ -188,11 +188,11 @@ def pptp_parser() -> Connectionless:
     header = pptp.header
     pptp.message = Length(header.length, limit=LONGEST, resync=header.magic_cookie == MAGIC_COOKIE)
     pptp.event.control = If(header.message_type == CONTROL) >> (
-        Assign(control.type, header.type)
-        + Assign(control.call_id, header.call_id)
-        + Assign(control.peer_call_id, header.peer_call_id)
-        + Assign(control.result, header.result)
-        + Assign(control.error, header.error)
-        + Callback(control)
+        Assign(pptp_control.type, header.type)
+        + Assign(pptp_control.call_id, header.call_id)
+        + Assign(pptp_control.peer_call_id, header.peer_call_id)
+        + Assign(pptp_control.result, header.result)
+        + Assign(pptp_control.error, header.error)
+        + Callback(pptp_control)
     )
     return pptp

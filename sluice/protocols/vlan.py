@@ -1,8 +1,8 @@
 """VLAN tags: IEEE 802.1Q and, one on top of the other, 802.1ad (QinQ).
 
 The parser begins behind the EtherType that announces the tag (0x8100, 0x88a8, 0x9100, 0x9200). A `type` up to
-1500 is the length of an IEEE 802.3 frame, as in ethernet.py. The VLAN does not enter the keys of the layers
-above.
+1500 is the length of an IEEE 802.3 frame, as in ethernet.py. Offers vlan (the VLAN identifier), which enters the keys
+of the layers above by option.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout
@@ -18,5 +18,6 @@ class vlan_hdr(layout):
 def vlan_parser() -> Connectionless:
     vlan = Connectionless("vlan")
     vlan.header = vlan_hdr
+    vlan.offer(vlan=vlan.header.vid)
     vlan.sdu = If(vlan.header.type <= 1500) >> vlan.payload[: vlan.header.type] >> Else() >> vlan.payload
     return vlan

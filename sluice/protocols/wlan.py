@@ -1,19 +1,42 @@
 """802.11 data frames, link type 105, and radiotap, link type 127.
 
-Frames of type 2 that carry data in the clear lead on to LLC; management, control, and protected frames do not. Limits:
-no A-MSDU; radiotap's fields are skipped, so padding between header and data (flag 0x20 of its flags) is not known.
+Frames of type 2 that carry data in the clear lead on to LLC; management, control, and protected frames do not. Of
+radiotap's fields the flags are read (the others are skipped): a frame check sequence at the end is cut off, and
+`wlan_parser(padded=True)` knows of padding between a frame's header and its data (flag 0x20: to a multiple of 4 bytes).
+An aggregate of several frames (A-MSDU) leads to `msdu_parser`: addresses and a length before LLC.
+
+Limits: only the first frame of an aggregate is looked at; fragments of a frame are not put together, so of one that is
+in fragments nothing is seen.
 """
 
-from sluice.lang import Bit, Connectionless, If, UInt, layout
+from sluice.lang import AnyUntil, Bit, Connectionless, If, UInt, layout
 
 DATA = 2
+TIME_PRESENT, FLAGS_PRESENT, MORE_PRESENT = 1, 2, 1 << 31
+CHECK_SEQUENCE, PADDED = 0x10, 0x20
 
 
 class radiotap_hdr(layout):
     version = Bit(8)
     pad = Bit(8)
     length = UInt(16, order="little")
-    content = Bit((length - 4) << 3)
+    present = UInt(32, order="little")
+
+
+class radiotap_more(layout):
+    present_more = UInt(32, order="little")
+
+
+class radiotap_align(layout):
+    alignment = Bit(32)
+
+
+class radiotap_time(layout):
+    time = UInt(64, order="little")
+
+
+class radiotap_flags(layout):
+    flags = Bit(8)
 
 
 class wlan_control(layout):
@@ -31,11 +54,13 @@ class wlan_control(layout):
 
 
 class wlan_addresses(layout):
-    duration = Bit(16)
+    duration = UInt(16, order="little")
     address1 = Bit(48)
     address2 = Bit(48)
     address3 = Bit(48)
-    sequence = Bit(16)
+    sequence_low = Bit(4)
+    fragment = Bit(4)
+    sequence_high = Bit(8)
 
 
 class wlan_address4(layout):
@@ -43,7 +68,10 @@ class wlan_address4(layout):
 
 
 class wlan_qos(layout):
-    tid = Bit(8)
+    aggregate = Bit(1)
+    acknowledgement = Bit(2)
+    end_of_service = Bit(1)
+    tid = Bit(4)
     queue = Bit(8)
 
 
@@ -51,18 +79,48 @@ class wlan_ht(layout):
     ht = Bit(32)
 
 
+class wlan_padding(layout):
+    padding = Bit(16)
+
+
+class msdu_hdr(layout):
+    dst = Bit(48)
+    src = Bit(48)
+    length = UInt(16)
+
+
 def radiotap_parser() -> Connectionless:
     radiotap = Connectionless("radiotap", link_types=(127,))
-    radiotap.header = radiotap_hdr
+    more = radiotap_hdr.present & MORE_PRESENT
+    another = (radiotap.cursor == 8) | ((radiotap_more.present_more & MORE_PRESENT) != 0)
+    timed = (radiotap_hdr.present & TIME_PRESENT) != 0
+    radiotap.header = radiotap_hdr + (If(more != 0) >> AnyUntil([radiotap_more], another))
+    radiotap.header += If(timed & ((radiotap.cursor & 4) != 0)) >> radiotap_align
+    radiotap.header += If(timed) >> radiotap_time
+    radiotap.header += If((radiotap_hdr.present & FLAGS_PRESENT) != 0) >> radiotap_flags
+    header = radiotap.header
+    radiotap.require((header.length >= radiotap.cursor) & (header.length <= radiotap.unit.length), "length")
+    checked = (header.flags & CHECK_SEQUENCE) != 0
+    radiotap.sdu = radiotap.unit[header.length : radiotap.unit.length - (checked << 2)]
     return radiotap
 
 
-def wlan_parser() -> Connectionless:
-    wlan = Connectionless("wlan", link_types=(105,))
+def wlan_parser(padded: bool = False) -> Connectionless:
+    """`padded`: the header is filled up to a multiple of 4 bytes."""
+    wlan = Connectionless("wlan", link_types=() if padded else (105,))
     data = wlan_control.type == DATA
     qos = data & ((wlan_control.subtype & 8) != 0)
     wlan.header = wlan_control + (If(data) >> wlan_addresses)
     wlan.header += If(data & wlan_control.from_ds & wlan_control.to_ds) >> wlan_address4
     wlan.header += If(qos) >> wlan_qos
     wlan.header += If(qos & wlan_control.order) >> wlan_ht
+    if padded:
+        wlan.header += If(data & ((wlan.cursor & 2) != 0)) >> wlan_padding
     return wlan
+
+
+def msdu_parser() -> Connectionless:
+    msdu = Connectionless("msdu")
+    msdu.header = msdu_hdr
+    msdu.sdu = msdu.payload[: msdu.header.length]
+    return msdu

@@ -98,6 +98,14 @@ struct sl_box {
     void **workers;              /* what each function keeps for the worker */
 };
 
+/* Stands for the layers that the packet is in now: the FNV-1a hash of their indexes. */
+static inline uint32_t sl_way(const struct sl_box *box) {
+    uint32_t way = 2166136261u;
+    for (uint32_t i = 0; i < box->depth; i++)
+        way = (way ^ box->path[i]) * 16777619u;
+    return way;
+}
+
 /* --- events --- */
 
 struct sl_event {

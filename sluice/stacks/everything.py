@@ -1,10 +1,10 @@
 """Every protocol that Sluice has, each tunnel leading to all inner protocols.
 
-Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw IP, Cisco HDLC, frame relay, PPP,
-PPPoE, 802.11 with radiotap. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH, MPLS with pseudo-wires.
-Tunnels: IP in IP, GRE, PPTP's GRE, ERSPAN, GTP-U, VXLAN, VXLAN-GPE, Geneve, L2TP, Teredo, MPLS in IP and UDP. Above:
-TCP, UDP, ICMP, ICMPv6. Messages: DNS over UDP and TCP, PPTP's control connection.
-And QUIC with its streams, on any port that nothing else is known by.
+Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw IP, Cisco HDLC, frame relay, PPP with
+its control protocols, PPPoE, 802.11 with radiotap. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH,
+ESP, IGMP, MPLS with pseudo-wires. Tunnels: IP in IP, GRE, PPTP's GRE, ERSPAN, GTP-U, VXLAN, VXLAN-GPE, Geneve, L2TP,
+Teredo, MPLS in IP and UDP. Above: TCP, UDP, SCTP, ICMP, ICMPv6. Messages: SCTP's, DNS over UDP and TCP, PPTP's control
+connection. QUIC with its streams, on any port that nothing else is known by.
 """
 
 from sluice.lang import Expression, Pred, Stack, one_of
@@ -12,20 +12,36 @@ from sluice.lang.stack import Layer
 from sluice.protocols.chdlc import chdlc_parser
 from sluice.protocols.dns import dns_parser, dns_question_parser, dns_record_parser, dns_stream_parser
 from sluice.protocols.erspan import erspan3_parser, erspan_parser
+from sluice.protocols.esp import esp_parser
 from sluice.protocols.frame_relay import frame_relay_parser
 from sluice.protocols.geneve import geneve_parser
 from sluice.protocols.gre import gre_parser
 from sluice.protocols.gtp import gtp_parser
+from sluice.protocols.igmp import igmp_parser, igmp_record_parser
 from sluice.protocols.l2tp import l2tp_parser
 from sluice.protocols.mpls import mpls_parser, mpls_payload_parser
 from sluice.protocols.ppp import ppp_parser
+from sluice.protocols.ppp_control import (
+    CCP,
+    CHAP,
+    IPCP,
+    IPV6CP,
+    LCP,
+    PAP,
+    ccp_parser,
+    chap_parser,
+    ipcp_parser,
+    ipv6cp_parser,
+    lcp_parser,
+    pap_parser,
+)
 from sluice.protocols.pppoe import pppoe_parser
 from sluice.protocols.pptp import pptp_parser
 from sluice.protocols.quic import quic_parser
 from sluice.protocols.teredo import teredo_authentication_parser, teredo_origin_parser, teredo_parser
 from sluice.protocols.vxlan import vxlan_gpe_parser, vxlan_parser
-from sluice.protocols.wlan import radiotap_parser, wlan_parser
-from sluice.stacks import quic, tcp_ip
+from sluice.protocols.wlan import PADDED, msdu_parser, radiotap_parser, wlan_parser
+from sluice.stacks import quic, sctp, tcp_ip
 
 DEPTH = 128
 
@@ -36,9 +52,20 @@ def everything() -> Stack:
     s.chdlc = chdlc_parser()
     s.fr = frame_relay_parser()
     s.ppp = ppp_parser()
+    s.lcp = lcp_parser()
+    s.pap = pap_parser()
+    s.chap = chap_parser()
+    s.ipcp = ipcp_parser()
+    s.ipv6cp = ipv6cp_parser()
+    s.ccp = ccp_parser()
     s.pppoe = pppoe_parser()
     s.radiotap = radiotap_parser()
     s.wlan = wlan_parser()
+    s.wlan_padded = wlan_parser(padded=True)
+    s.msdu = msdu_parser()
+    s.igmp = igmp_parser()
+    s.igmp_record = igmp_record_parser()
+    s.esp = esp_parser()
     s.mpls = mpls_parser()
     s.mpls_payload = mpls_payload_parser()
     s.gre = gre_parser()
@@ -60,10 +87,14 @@ def everything() -> Stack:
 
     tcp_ip.links(s, ethertypes)
     tcp_ip.network(s)
+    network(s)
+    over4, over6 = tcp_ip.over_ip(s)
+    sctp.over(s, [*over4, *over6])
     links(s)
     tunnels(s)
     messages(s)
     quic.over_udp(s, s.udp, quic_parser())
+    quic.learn_from_hello(s)
     tcp_ip.rest(s)
     return s
 
@@ -72,7 +103,7 @@ def ethertypes(s: Stack, lower: Layer, ethertype: Expression) -> None:
     """What an EtherType leads to."""
     tcp_ip.ethertypes(s, lower, ethertype)
     s += (lower >> s.mpls) + Pred((ethertype == 0x8847) | (ethertype == 0x8848))
-    s += (lower >> s.pppoe) + Pred(ethertype == 0x8864)
+    s += (lower >> s.pppoe) + Pred((ethertype == 0x8863) | (ethertype == 0x8864))
     s += (lower >> s.ppp) + Pred(ethertype == 0x880B)
     s += (lower >> s.eth) + Pred(ethertype == 0x6558)
 
@@ -89,17 +120,37 @@ def links(s: Stack) -> None:
     s += (s.ppp >> s.ipv4) + Pred(protocol == 0x0021)
     s += (s.ppp >> s.ipv6) + Pred(protocol == 0x0057)
     s += (s.ppp >> s.mpls) + Pred((protocol == 0x0281) | (protocol == 0x0283))
+    controls = {LCP: s.lcp, PAP: s.pap, CHAP: s.chap, IPCP: s.ipcp, IPV6CP: s.ipv6cp, CCP: s.ccp}
+    for number, layer in controls.items():
+        s += (s.ppp >> layer) + Pred(protocol == number)
     s += (s.pppoe >> s.ppp) + Pred(s.pppoe.header.code == 0)
 
+    s += (s.radiotap >> s.wlan_padded) + Pred((s.radiotap.header.flags & PADDED) != 0)
     s += (s.radiotap >> s.wlan) + Pred(1)
-    clear = (s.wlan.header.type == 2) & ((s.wlan.header.subtype & 4) == 0) & ~s.wlan.header.protected
-    s += (s.wlan >> s.llc) + Pred(clear)
+    for wlan in (s.wlan, s.wlan_padded):
+        header = wlan.header
+        clear = (header.type == 2) & ((header.subtype & 4) == 0) & ~header.protected
+        whole = (header.fragment == 0) & ~header.more_frag
+        s += (wlan >> s.msdu) + Pred(clear & whole & header.aggregate)
+        s += (wlan >> s.llc) + Pred(clear & whole)
+    s += (s.msdu >> s.llc) + Pred(1)
 
     s += (s.mpls >> s.mpls) + Pred(s.mpls.header.bottom == 0)
     s += (s.mpls >> s.mpls_payload) + Pred(1)
     s += (s.mpls_payload >> s.ipv4) + Pred(s.mpls_payload.header.kind == 4)
     s += (s.mpls_payload >> s.ipv6) + Pred(s.mpls_payload.header.kind == 6)
     s += (s.mpls_payload >> s.eth) + Pred(1)
+
+
+def network(s: Stack) -> None:
+    """What IP carries and tcp_ip does not tell from the rest."""
+    over4, over6 = tcp_ip.over_ip(s)
+    for lower, protocol in over4:
+        s += (lower >> s.igmp) + Pred(protocol == 2)
+    for lower, protocol in (*over4, *over6):
+        s += (lower >> s.esp) + Pred(protocol == 50)
+    s += (s.igmp >> s.igmp_record) + Pred(s.igmp.header.records != 0)
+    s += (s.igmp_record >> s.igmp_record) + Pred(s.igmp_record.temp.records != 0)
 
 
 def tunnels(s: Stack) -> None:
@@ -116,6 +167,7 @@ def tunnels(s: Stack) -> None:
     s += (s.gre >> s.erspan3) + Pred((kind == 0x22EB) & (s.gre.header.version == 0))
     ethertypes(s, s.gre, kind * (s.gre.header.version == 0))
     s += (s.erspan >> s.eth) + Pred(1)
+    s += (s.erspan3 >> s.raw) + Pred(s.erspan3.header.frame_type == 2)
     s += (s.erspan3 >> s.eth) + Pred(1)
 
     sport, dport = s.udp.header.sport, s.udp.header.dport

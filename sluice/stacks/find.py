@@ -12,6 +12,9 @@ from sluice.lang import Stack
 from sluice.lang.errors import did_you_mean
 from sluice.lang.userfile import execute
 
+DEFAULT = "everything"
+"""The stack that commands take where none is named."""
+
 
 class UnknownStackError(Exception):
     """There is no such stack; the message says what to do."""

@@ -313,11 +313,11 @@ def test_old_copy_of_held_bytes_needs_no_history() -> None:
 
 
 NEW_WINS = {
-    (5, 15): ("last", "bsd", "linux"),
+    (5, 15): ("last", "bsd", "linux", "windows"),
     (10, 25): ("last", "bsd_right", "linux", "solaris"),
     (12, 18): ("last", "bsd_right"),
     (5, 25): ("last", "bsd", "linux", "windows", "solaris"),
-    (15, 25): ("last", "bsd_right"),
+    (15, 25): ("last", "bsd_right", "solaris"),
     (10, 15): ("last", "bsd_right"),
     (10, 20): ("last", "bsd_right", "solaris"),
 }

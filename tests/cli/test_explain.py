@@ -57,7 +57,7 @@ def test_c_contains_the_functions_that_are_asked_for(sluice: Command) -> None:
 def test_json(sluice: Command) -> None:
     stages = json.loads(sluice("explain", STACK, "--json").out)["stages"]
     assert [stage["after"] for stage in stages] == ["built", *(item.name for item in PASSES)]
-    assert stages[0]["ir"].startswith("program hello: 1 -> eth")
+    assert stages[0]["ir"].startswith("program hello (1 -> eth)")
     assert "hello_process" in json.loads(sluice("explain", STACK, "--c", "--json").out)["text"]
 
 

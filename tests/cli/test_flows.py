@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import FIRST, Command
+from tests.support.corpus import OWN
 
 CAPTURE = FIRST / "capture.pcap"
 
@@ -81,6 +82,15 @@ def test_another_stack(sluice: Command) -> None:
     assert {row["layers"] for row in found} == {"eth/ip/udp"}
 
 
+def test_flows_in_tunnels_are_listed_unless_another_stack_is_asked_for(sluice: Command) -> None:
+    """The stack is everything that there is, by default."""
+    capture = OWN / "gen__tun_vxlan.pcap"
+    ways = {row["layers"] for row in rows(sluice("flows", "-r", capture).out)}
+    assert "eth/ipv4/udp/vxlan/eth/ipv4/tcp" in ways
+    ways = {row["layers"] for row in rows(sluice("flows", "--stack", "tcp_ip", "-r", capture).out)}
+    assert "eth/ipv4/udp" in ways and not any("vxlan" in str(way) for way in ways)
+
+
 def test_nothing_times_out_unless_asked(sluice: Command) -> None:
     assert len(rows(sluice("flows", "-r", CAPTURE).out)) == 4
     assert len(rows(sluice("flows", "-r", CAPTURE, "--idle", "5").out)) > 4
@@ -118,3 +128,23 @@ def test_a_wrong_input_leaves_the_output_alone(mistake: Command, tmp_path: Path)
     out.write_text("precious")
     mistake("flows", "-r", tmp_path / "no.pcap", "-o", out)
     assert out.read_text() == "precious"
+
+
+TEIDS = Path(__file__).parents[1] / "corpus" / "AlexeyVasilev_PcapFlowLab__21_gtpu_same_inner_tuple_different_teid.pcap"
+
+
+def test_tunnels_tell_flows_apart_when_asked(sluice: Command) -> None:
+    """Two GTP tunnels carry the same ends."""
+    command = ("flows", "-r", TEIDS, "--stack", "everything")
+    plain = [row for row in rows(sluice(*command).out) if row["proto"] == "tcp"]
+    apart = [row for row in rows(sluice(*command, "--key", "vlan,tunnel").out) if row["proto"] == "tcp"]
+    assert [row["src_pkts"] for row in plain] == [2] and "tunnel" not in plain[0]
+    assert [(row["src_pkts"], row["vlan"]) for row in apart] == [(1, 0), (1, 0)]
+    assert len({row["tunnel"] for row in apart}) == 2
+
+
+def test_a_key_that_nobody_offers(sluice: Command) -> None:
+    done = sluice("flows", "-r", CAPTURE, "--stack", "everything", "--key", "tunel")
+    assert done.status == 2
+    assert "--key tunel: no layer of the stack offers 'tunel'; did you mean 'tunnel'?" in done.err
+    assert sluice("flows", "-r", CAPTURE, "--key", "vlan,").status == 2

@@ -1,8 +1,9 @@
 """Fills this folder from the shared corpus: `python -m tests.corpus.collect ../shared/corpus`, from the root.
 
-Copied are the generated captures (`gen__*`) and those under a clearly permissive licence; beside them an excerpt of
-INDEX.csv and of truth.json, and packets.json: for each capture the SHA-256 of its packets as the corpus's own reader
-gives them (see `packets_digest`), which stands in for that reader where it is not there.
+Copied are the generated captures (`gen__*`), with what the programs at their ends say (`app`), and those under a
+clearly permissive licence; beside them an excerpt of INDEX.csv and of truth.json, and packets.json: for each capture
+the SHA-256 of its packets as the corpus's own reader gives them (see `packets_digest`), which stands in for that reader
+where it is not there.
 """
 
 import csv
@@ -50,6 +51,11 @@ def main(source: Path) -> None:
             old.unlink()
     for name in names:
         shutil.copyfile(source / name, HERE / name)
+    shutil.rmtree(HERE / "app", ignore_errors=True)
+    (HERE / "app").mkdir()
+    for name in names:
+        for story in source.glob(f"app/{name}.*"):
+            shutil.copyfile(story, HERE / "app" / story.name)
     with (HERE / "INDEX.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()

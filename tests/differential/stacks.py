@@ -220,6 +220,9 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
     if asks and rnd.random() < 0.3:
         for part in selector if p.oriented else [selector]:
             part.append(p.below.how)
+    if rnd.random() < 0.2:
+        for part in selector if p.oriented else [selector]:
+            part.append(p.way)
     p.selector = If((p.header.kind & 3) != rnd.randrange(4)) >> selector if rnd.random() < 0.3 else selector
     if rnd.random() < 0.3:
         add_alias(rnd, p)
@@ -358,6 +361,8 @@ def stack(rnd: random.Random) -> Stack:
         last, back = getattr(made, names[-1]), getattr(made, rnd.choice(names[1:] or names))
         if fits(last.prototype, back.prototype):
             made += (last >> back) + Pred(last.header.flag_c == 1)
+    if rnd.random() < 0.3:
+        made.join(*rnd.choice([("who",), ("where", "who")]))
     if rnd.random() < 0.5:
         _name_link_types(rnd, [getattr(made, name).prototype for name in names], asking)
     return made

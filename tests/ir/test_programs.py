@@ -49,7 +49,7 @@ def test_graphs_are_read_back(name: str):
     for layer in program(name).layers.values():
         for graph in layer.graphs():
             again = parse_graph(print_graph(graph))
-            assert print_graph(again) == print_graph(graph, lines=False)
+            assert print_graph(again) == print_graph(graph)
             assert {name: block.instructions for name, block in again.blocks.items()} == {
                 name: block.instructions for name, block in graph.blocks.items()
             }

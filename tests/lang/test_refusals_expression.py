@@ -494,7 +494,7 @@ def unknown_property():
 @refused(
     "parser 'plain' has no 'captured'",
     "known here: below, created, cur_state, current_state, cursor, event, event_relation, header, "
-    "instance, payload, payload_len, perm, psm, refused, sdu, temp, to_active, to_passive, unit, v.",
+    "instance, payload, payload_len, perm, psm, refused, sdu, temp, to_active, to_passive, unit, v, way.",
 )
 def captured_length():
     p = plain()

@@ -608,6 +608,13 @@ def alias_without_selector():
     return alone(p)
 
 
+@refused("'way' outside a selector", "it tells instances apart: p.selector = [..., p.way].")
+def way_in_a_condition():
+    p = keyed()
+    p.prep = Assign(p.temp.count, p.way)  # wrong
+    return alone(p)
+
+
 @refused("AddAlias with a value of 32 bits where 'src' of p.alias has 16", "use a field as wide.")
 def alias_of_another_width():
     p = keyed()

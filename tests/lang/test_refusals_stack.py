@@ -4,7 +4,7 @@
 # pyright: reportAttributeAccessIssue=false
 # ruff: noqa: B018
 
-from sluice.lang import PSM, Connectionless, If, Length, Pred, PSMState, Stack
+from sluice.lang import PSM, Assign, Bit, Callback, Connectionless, If, Length, Pred, PSMState, Stack, layout
 from tests.lang.refusal import Refusal, Refusals, above, check, keyed, paired, plain, small
 
 refused = Refusals()
@@ -248,6 +248,25 @@ def two_layers_of_one_link_type():
     s = Stack("s")
     s.a = Connectionless("a", link_types=(1,))
     s.b = Connectionless("b", link_types=(1, 113))  # wrong
+    return s
+
+
+@refused(
+    "layers 'low' and 'high' call back with different layouts that are both called 'told'", "give one another name."
+)
+def two_layouts_of_callbacks_of_one_name():
+    def telling(bits: int):
+        class told(layout):  # wrong
+            kind = Bit(bits)
+
+        p = plain()
+        p.event.tell = Assign(told.kind, p.header.kind) + Callback(told)
+        return p
+
+    s = Stack("s")
+    s.low = telling(8)
+    s.high = telling(16)
+    s += (s.low >> s.high) + Pred(1)
     return s
 
 

@@ -14,12 +14,14 @@ from sluice.lang import (
     Connectionless,
     ConnectionOriented,
     If,
+    Length,
     Pred,
     PSMState,
     Stack,
     UInt,
     layout,
 )
+from sluice.lang.stack import GATHER
 from tests.support.run import Result, run, watch_all
 
 
@@ -247,3 +249,76 @@ def test_a_packet_that_may_not_begin_an_instance_finds_one() -> None:
     result = run(watch_all(stack, ("*", "counted")), [bytes([7, 0]), bytes([7, 1]), bytes([7, 0]), bytes([8, 0])])
     assert [(event.packets, event.instance) for event in result.named("counted")] == [(1, 0), (1, 1), (2, 1), (1, 0)]
     assert result.count("p", "instances") == 1
+
+
+def test_a_way_tells_instances_apart() -> None:
+    """The same key, come by one of two layers, or by both of them: an instance for each way."""
+    p = counting()
+    p.selector = [p.header.key, p.way]
+    stack = Stack("ways")
+    for name in ("low", "left", "right"):
+        lower: Any = Connectionless(name)
+        lower.header = way
+        setattr(stack, name, lower)
+    stack.p = p
+    stack += (stack.low >> stack.left) + Pred(stack.low.header.kind == 1)
+    stack += (stack.low >> stack.right) + Pred(stack.low.header.kind == 2)
+    stack += (stack.left >> stack.right) + Pred(stack.left.header.kind == 2)
+    stack += (stack.left >> stack.p) + Pred(1)
+    stack += (stack.right >> stack.p) + Pred(1)
+    left, right, both = [1, 0, 5, 0], [2, 0, 5, 0], [1, 2, 0, 5, 0]
+    found, _ = counted(stack, left, right, both, left, right, both)
+    assert found == [("p", 1), ("p", 1), ("p", 1), ("p", 2), ("p", 2), ("p", 2)]
+
+
+class tagged(layout):
+    tag = UInt(8)
+    more = UInt(8)
+
+
+def tags() -> Stack:
+    """Tags, one in another, and above them what counts by its own key."""
+    tag: Any = Connectionless("tag")
+    tag.header = tagged
+    tag.offer(tag=tag.header.tag)
+    stack = Stack("tags")
+    stack.tag, stack.p = tag, counting()
+    stack += (stack.tag >> stack.tag) + Pred(stack.tag.header.more == 1)
+    stack += (stack.tag >> stack.p) + Pred(1)
+    return stack
+
+
+TAGGED = ([7, 0, 5, 0], [8, 0, 5, 0], [7, 1, 8, 0, 5, 0], [8, 1, 7, 0, 5, 0], [7, 0, 5, 0])
+
+
+def test_what_layers_below_offer_joins_keys_when_asked() -> None:
+    found, _ = counted(tags(), *TAGGED)
+    assert [packets for _, packets in found] == [1, 2, 3, 4, 5]
+    stack = tags()
+    stack.join("tag")
+    found, result = counted(stack, *TAGGED)
+    assert [packets for _, packets in found] == [1, 1, 1, 1, 2]
+    assert [event.tag for event in result.named("created")] == [7, 8, 7 * GATHER + 8, 8 * GATHER + 7]
+
+
+def test_what_one_message_gathered_is_not_for_the_next() -> None:
+    """Two messages of a packet: the first has a tag within its tag, the second has not."""
+
+    class framed(layout):
+        length = UInt(8)
+
+    frame: Any = Connectionless("frame")
+    frame.header = framed
+    frame.message = Length(frame.header.length)
+    low: Any = Connectionless("low")
+    low.header = way
+    inner = tags()
+    stack = Stack("frames")
+    stack.low, stack.frame, stack.tag, stack.p = low, frame, inner.tag.prototype, inner.p.prototype
+    stack += (stack.low >> stack.frame) + Pred(1)
+    stack += (stack.frame >> stack.tag) + Pred(1)
+    stack += (stack.tag >> stack.tag) + Pred(stack.tag.header.more == 1)
+    stack += (stack.tag >> stack.p) + Pred(1)
+    stack.join("tag")
+    _, result = counted(stack, [0, 7, 7, 1, 8, 0, 5, 0, 5, 9, 0, 5, 0])
+    assert [event.tag for event in result.named("created")] == [7 * GATHER + 8, 9]

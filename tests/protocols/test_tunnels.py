@@ -40,6 +40,18 @@ PPP = {
     "protocol compressed": b"\xff\x03\x21",
     "both compressed": b"\x21",
 }
+LLC = b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER
+DATA, QOS = b"\x08\x01" + bytes(22), b"\x88\x01" + bytes(24)
+MSDU = bytes(12) + struct.pack(">H", len(LLC)) + LLC + b"pad"
+
+
+def radiotap(flags: int, frame: bytes, present: tuple[int, ...] = (2,), before: bytes = b"") -> bytes:
+    """A frame behind radiotap with these flags; `before` lies between the bit maps and the flags."""
+    maps = b"".join(struct.pack("<I", bits) for bits in present)
+    head = maps + before + bytes([flags]) + b"rest of the header"
+    return struct.pack("<BBH", 0, 0, 4 + len(head)) + head + frame
+
+
 GENEVE_OPTIONS = b"\x01\x02\x03\x01abcd"
 TEREDO_AUTHENTICATION = b"\x00\x01\x02\x03" + b"id" + b"mac" + bytes(8) + b"\x00"
 TEREDO_ORIGIN = b"\x00\x00" + bytes(6)
@@ -57,6 +69,20 @@ FORMS: dict[str, tuple[int, bytes]] = {
     "frame relay: RFC 2427": (107, b"\x18\x41\x03\xcc" + INNER),
     "frame relay: SNAP": (107, b"\x18\x41\x03\x80\x00\x00\x00\x08\x00" + INNER),
     "frame relay: Cisco": (107, b"\x18\x41\x08\x00" + INNER),
+    "frame relay: three bytes": (107, b"\x18\x40\x01\x03\xcc" + INNER),
+    "frame relay: four bytes": (107, b"\x18\x40\x02\x01\x08\x00" + INNER),
+    "radiotap: flags": (127, radiotap(0, DATA + LLC)),
+    "radiotap: check sequence": (127, radiotap(0x10, DATA + LLC + b"fcs!")),
+    "radiotap: padding": (127, radiotap(0x20, QOS + b"\xff\xff" + LLC)),
+    "radiotap: padding, check sequence": (127, radiotap(0x30, QOS + b"\xff\xff" + LLC + b"fcs!")),
+    "radiotap: no padding needed": (127, radiotap(0x20, DATA + LLC)),
+    "radiotap: time": (127, radiotap(0x20, QOS + bytes(2) + LLC, (3,), bytes(8))),
+    "radiotap: time behind an alignment": (
+        127,
+        radiotap(0x20, QOS + bytes(2) + LLC, (1 << 31 | 3, 0), b"\xff" * 4 + bytes(8)),
+    ),
+    "radiotap: three bit maps": (127, radiotap(0x20, QOS + bytes(2) + LLC, (1 << 31 | 3, 1 << 31, 0), bytes(8))),
+    "802.11: aggregate": (105, b"\x88\x01" + bytes(22) + b"\x80\0" + MSDU + MSDU),
     "802.11: data": (105, b"\x08\x01" + bytes(22) + b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER),
     "802.11: QoS, four addresses": (105, b"\x88\x03" + bytes(30) + b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER),
     "radiotap": (127, b"\0\0\x09\0" + bytes(5) + b"\x08\x01" + bytes(22) + b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER),
@@ -64,6 +90,11 @@ FORMS: dict[str, tuple[int, bytes]] = {
     "gre: checksum": (1, in_gre(0x8000, 0x0800, bytes(4) + INNER)),
     "gre: key": (1, in_gre(0x2000, 0x0800, bytes(4) + INNER)),
     "gre: checksum, key, number": (1, in_gre(0xB000, 0x0800, bytes(12) + INNER)),
+    "gre: empty source route": (1, in_gre(0x4000, 0x0800, bytes(8) + INNER)),
+    "gre: checksum, key, number, source route": (
+        1,
+        in_gre(0xF000, 0x0800, bytes(12) + b"\x08\0\0\x04\x0a\0\0\x01" + b"\0\1\0\x02ab" + bytes(4) + INNER),
+    ),
     "gre: Ethernet": (1, in_gre(0, 0x6558, FRAME)),
     "gre: PPTP": (1, in_gre(0x3001, 0x880B, struct.pack(">HHI", 1 + len(INNER), 9, 1) + b"\x21" + INNER)),
     "gre: PPTP, acknowledging": (
@@ -74,6 +105,7 @@ FORMS: dict[str, tuple[int, bytes]] = {
     "erspan II": (1, in_gre(0x1000, 0x88BE, bytes(4) + ERSPAN2 + FRAME)),
     "erspan III": (1, in_gre(0x1000, 0x22EB, bytes(4) + ERSPAN3 + FRAME)),
     "erspan III: platform": (1, in_gre(0x1000, 0x22EB, bytes(4) + ERSPAN3[:11] + b"\x01" + bytes(8) + FRAME)),
+    "erspan III: IP": (1, in_gre(0x1000, 0x22EB, bytes(4) + ERSPAN3[:10] + b"\x08\x00" + INNER)),
     "mpls in IP": (1, eth(ip4(label(16, True) + INNER, MPLS))),
     "mpls: labels over labels": (1, eth(ip4(label(16, False) + label(17, False) + label(18, True) + INNER6, MPLS))),
     "mpls: pseudo-wire with control word": (1, eth(ip4(label(16, True) + bytes(4) + b"\x02" + FRAME[1:], MPLS))),
@@ -82,11 +114,21 @@ FORMS: dict[str, tuple[int, bytes]] = {
     "vxlan-gpe: IPv4": (1, in_udp(4790, b"\x0c\0\0\x01\0\0\x01\0" + INNER)),
     "vxlan-gpe: Ethernet": (1, in_udp(4790, b"\x0c\0\0\x03\0\0\x01\0" + FRAME)),
     "geneve": (1, in_udp(6081, b"\0\0\x08\0\0\0\x01\0" + INNER)),
+    "geneve: several options": (1, in_udp(6081, b"\x04\0\x08\0\0\0\x01\0" + GENEVE_OPTIONS * 2 + INNER)),
+    "geneve: an option that is too long": (1, in_udp(6081, b"\x01\0\x08\0\0\0\x01\0" + b"\0\0\0\x1f" + INNER)),
     "geneve: options, Ethernet": (1, in_udp(6081, b"\x02\0\x65\x58\0\0\x01\0" + GENEVE_OPTIONS + FRAME)),
     "l2tp": (1, in_udp(1701, b"\x00\x02\0\x01\0\x02" + b"\x21" + INNER)),
     "l2tp: length, numbers, offset": (
         1,
-        in_udp(1701, b"\x4a\x02\0\0\0\x01\0\x02" + bytes(4) + b"\0\x03pad" + b"\xff\x03\x00\x21" + INNER),
+        in_udp(
+            1701,
+            struct.pack(">HHHH", 0x4A02, 21 + len(INNER), 1, 2)
+            + bytes(4)
+            + b"\0\x03pad"
+            + b"\xff\x03\x00\x21"
+            + INNER
+            + b"behind the length",
+        ),
     ),
     "teredo": (1, in_udp(3544, INNER6)),
     "teredo: origin": (1, in_udp(3544, TEREDO_ORIGIN + INNER6)),
@@ -107,12 +149,19 @@ def test_what_is_inside_is_seen(stack: CompiledStack, form: str) -> None:
 
 NOTHING_INSIDE = {
     "pppoe: discovery": (1, FRAME[:12] + b"\x88\x63\x11\x09\0\0\0\0"),
-    "gre: source route": (1, in_gre(0x4000, 0x0800, bytes(8) + INNER)),
+    "pppoe: discovery with tags": (1, FRAME[:12] + b"\x88\x63\x11\x09\0\0\0\x0a\1\1\0\0\1\3\0\2ab"),
+    "gre: source route without an end": (1, in_gre(0x4000, 0x0800, bytes(4) + b"\x08\0\0\x04" + INNER)),
+    "802.11: fragment": (105, b"\x08\x01" + bytes(20) + b"\x01\0" + LLC),
+    "802.11: first fragment": (105, b"\x08\x05" + bytes(22) + LLC),
+    "radiotap: longer than the packet": (127, b"\0\0\xff\xff" + bytes(4) + DATA + LLC),
+    "radiotap: shorter than its fields": (127, b"\0\0\x08\0\x02\0\0\0" + DATA + LLC),
+    "l2tp: length of nothing": (1, in_udp(1701, b"\x40\x02\0\0\0\x01\0\x02" + b"\x21" + INNER)),
     "gre: PPTP acknowledgement": (1, in_gre(0x2081, 0x880B, struct.pack(">HHI", 0, 9, 1))),
     "gre: version 2": (1, in_gre(2, 0x0800, INNER)),
     "vxlan: no VNI": (1, in_udp(4789, bytes(8) + FRAME)),
     "geneve: version 1": (1, in_udp(6081, b"\x40\0\x08\0\0\0\x01\0" + INNER)),
-    "l2tp: control": (1, in_udp(1701, b"\xc8\x02\0\x14" + bytes(16))),
+    "l2tp: control": (1, in_udp(1701, b"\xc8\x02\0\x14" + bytes(8) + b"\x80\x08\0\0\0\0\0\x06")),
+    "l2tp: acknowledgement": (1, in_udp(1701, b"\xc8\x02\0\x0c" + bytes(8))),
     "802.11: protected": (105, b"\x08\x41" + bytes(22) + b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER),
     "802.11: acknowledgement": (105, b"\xd4\x00" + bytes(8)),
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.main import main
-from tests.corpus.test_flows import captures
+from tests.support.corpus import captures
 
 PURE = {"memcpy", "memmove", "memset", "memcmp", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"}
 """What may be called: it touches memory that is there."""

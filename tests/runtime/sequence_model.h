@@ -283,7 +283,7 @@ static inline void sequence_drive(struct choices *choices) {
     struct sl_sequence_rules rules = {
         .width = widths[choose(choices, 4)],
         .linear = choose(choices, 4) == 0,
-        .policy = (uint8_t)choose(choices, 7),
+        .policy = (uint8_t)choose(choices, SL_POLICY_SOLARIS_FRAGMENTS + 1),
         .buffer_data = choose(choices, 8) != 0,
         .limit_bytes = choose(choices, 4) ? 1 << 20 : choose(choices, 200),
         .limit_pieces = choose(choices, 4) ? 1 << 20 : choose(choices, 8),

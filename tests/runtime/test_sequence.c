@@ -361,21 +361,23 @@ static void test_order(void) {
 
 static void test_policies(void) {
     CASE("each policy, by the place of the new segment n to the piece o at [4, 8)");
-    static const char *const names[] = {"first", "last", "bsd", "bsd_right", "linux", "windows", "solaris"};
-    const struct { unsigned start, end; char winner[7]; } table[] = {
+    static const char *const names[] = {"first", "last", "bsd", "bsd_right", "linux", "windows", "solaris",
+                                        "linux fragments", "windows fragments", "solaris fragments"};
+    enum { POLICIES = sizeof names / sizeof *names };
+    const struct { unsigned start, end; char winner[POLICIES]; } table[] = {
         /* in the order of the names: who keeps the bytes that both have */
-        {4, 8, {'o', 'n', 'o', 'n', 'o', 'o', 'n'}},    /* the same */
-        {2, 6, {'o', 'n', 'n', 'o', 'n', 'o', 'o'}},    /* over its start */
-        {6, 10, {'o', 'n', 'o', 'n', 'o', 'o', 'o'}},   /* over its end */
-        {5, 7, {'o', 'n', 'o', 'n', 'o', 'o', 'o'}},    /* inside */
-        {2, 10, {'o', 'n', 'n', 'o', 'n', 'n', 'n'}},   /* around */
-        {4, 10, {'o', 'n', 'o', 'n', 'n', 'o', 'n'}},   /* same start, longer */
-        {4, 6, {'o', 'n', 'o', 'n', 'o', 'o', 'o'}},    /* same start, shorter */
-        {2, 8, {'o', 'n', 'n', 'o', 'n', 'o', 'n'}},    /* same end, longer */
-        {6, 8, {'o', 'n', 'o', 'n', 'o', 'o', 'o'}},    /* same end, shorter */
+        {4, 8, {'o', 'n', 'o', 'n', 'o', 'o', 'n', 'n', 'o', 'o'}},    /* the same */
+        {2, 6, {'o', 'n', 'n', 'o', 'n', 'n', 'o', 'n', 'o', 'o'}},    /* over its start */
+        {6, 10, {'o', 'n', 'o', 'n', 'o', 'o', 'n', 'o', 'o', 'o'}},   /* over its end */
+        {5, 7, {'o', 'n', 'o', 'n', 'o', 'o', 'o', 'o', 'o', 'o'}},    /* inside */
+        {2, 10, {'o', 'n', 'n', 'o', 'n', 'n', 'n', 'n', 'n', 'n'}},   /* around */
+        {4, 10, {'o', 'n', 'o', 'n', 'n', 'o', 'n', 'n', 'o', 'o'}},   /* same start, longer */
+        {4, 6, {'o', 'n', 'o', 'n', 'o', 'o', 'o', 'n', 'o', 'o'}},    /* same start, shorter */
+        {2, 8, {'o', 'n', 'n', 'o', 'n', 'n', 'n', 'n', 'o', 'n'}},    /* same end, longer */
+        {6, 8, {'o', 'n', 'o', 'n', 'o', 'o', 'o', 'o', 'o', 'o'}},    /* same end, shorter */
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        for (uint8_t policy = 0; policy < 7; policy++) {
+        for (uint8_t policy = 0; policy < POLICIES; policy++) {
             check_context = names[policy];
             unsigned start = table[i].start, end = table[i].end;
             struct sl_sequence_rules rules = TCP;

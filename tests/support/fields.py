@@ -22,7 +22,7 @@ def tell_fields(parser: Any) -> Any:
         for name, field in part.fields.items():
             named[name if len(same[name]) == 1 else f"{part.__name__}_{name}"] = field
     members = {name: Bit(field.width if field.kind == NUMBER else BYTES) for name, field in named.items()}
-    data: Any = type("told", (layout,), members)
+    data: Any = type(f"{parser.name}_fields", (layout,), members)
     action: Any = Callback(data)
     for name, field in named.items():
         action = Assign(data.fields[name], field) + action

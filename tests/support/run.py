@@ -162,7 +162,9 @@ def check(compiled: CompiledStack, result: Result) -> None:
             continue
         where = event.instance, event.side
         assert event.offset == offsets.get(where, 0), f"{event} begins elsewhere than the last one ended"
-        offsets[where] = event.offset + (len(event.bytes) if event.name == "data" else event.length)
+        rules = compiled.program.layers[event.layer].rules
+        size = 1 if rules is not None and rules.units else len(event.bytes) if event.name == "data" else 0
+        offsets[where] = event.offset + (size if event.name == "data" else event.length)
     for row in result.rows:
         if row["src_stream"] is None or not row["layers"].endswith("tcp"):
             continue

@@ -236,6 +236,12 @@ def _lookup(lookup: ir.Lookup, compiler: Compiler) -> Operation:
     return operation
 
 
+@_for(ir.Way)
+def _way(way: ir.Way, compiler: Compiler) -> Operation:
+    box, put = compiler.box, set_number(way.target)
+    return lambda frame: put(frame, box.way())
+
+
 @_for(ir.FindAlias)
 def _find_alias(find: ir.FindAlias, compiler: Compiler) -> Operation:
     box, layer = compiler.box, compiler.layer

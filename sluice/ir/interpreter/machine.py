@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sluice.ir.graph import LayerProgram, Program, alias_tables
+from sluice.ir.graph import GATHERED, LayerProgram, Program, alias_tables
 from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.frame import Code, Context
 from sluice.ir.interpreter.instructions import Compiler
@@ -62,6 +62,7 @@ class Interpreter:
             state.frame = compiler.graph(layer.frame) if layer.frame is not None else None
             state.lost = compiler.graph(layer.lost) if layer.lost is not None else None
         self._roots = dict(program.roots)
+        self._gathered = {slot.name: 0 for slot in program.slots if slot.name.startswith(GATHERED)}
         self._counts = {"packets": 0, "bytes": 0, "unknown link type": 0}
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + CALLS_PER_LAYER * program.depth))
 
@@ -91,7 +92,9 @@ class Interpreter:
         if root is None:
             self._counts["unknown link type"] += 1
             return
-        self._box.enter(root, (data[:length], length), Context(), 1)
+        context = Context()
+        context.numbers.update(self._gathered)
+        self._box.enter(root, (data[:length], length), context, 1)
 
     def close(self) -> None:
         """The input ends, and with it all instances."""

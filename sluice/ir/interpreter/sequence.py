@@ -43,24 +43,29 @@ def in_window(width: int, meta: int, length: int, low: int, high: int) -> bool:
     return size != 0 and ((meta - low) & mask < size or (low - meta) & mask < max(length, 1))
 
 
-def new_wins(policy: str, start: int, end: int, old_start: int, old_end: int) -> bool:
+def new_wins(policy: str, whole: bool, start: int, end: int, old_start: int, old_end: int) -> bool:
     """Whether a new segment [start, end) wins over a held piece [old_start, old_end) where both have bytes.
 
-    The segment is taken as far as it has bytes and is not delivered, the piece as it stands.
+    The segment is taken as far as it has bytes and is not delivered, the piece as it stands. Systems treat the
+    fragments of a datagram (`whole`) otherwise than the segments of a stream.
     """
-    match policy:
-        case "last":
+    match policy, whole:
+        case "last", _:
             return True
-        case "bsd":
+        case ("bsd", _) | ("windows", False):
             return start < old_start
-        case "bsd_right":
+        case "bsd_right", _:
             return start >= old_start
-        case "linux":
+        case "linux", False:
             return start < old_start or (start == old_start and end > old_end)
-        case "windows":
+        case "linux", True:
+            return start <= old_start
+        case "windows", True:
             return start < old_start and end > old_end
-        case "solaris":
-            return start <= old_start and end >= old_end
+        case "solaris", False:
+            return end >= old_end if start <= old_start else end > old_end
+        case "solaris", True:
+            return start < old_start and end >= old_end
         case _:
             return False
 
@@ -343,8 +348,9 @@ class Sequence:
                     at = stop
                 if old_start < end:
                     stop = min(old_end, end)
-                    wins = kind == DATA and new_wins(self.rules.policy, start, end, old_start, old_end)
-                    if wins and self.rules.buffer_data:
+                    rules = self.rules
+                    wins = kind == DATA and new_wins(rules.policy, rules.whole, start, end, old_start, old_end)
+                    if wins and rules.buffer_data:
                         piece.data[at - old_start : stop - old_start] = data[at - start : stop - start]
                     at = stop
             found.append(piece)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sluice.ir.graph import GATHERED
 from sluice.ir.verify.subject import Subject
 
 RULE = "slots"
@@ -16,5 +17,6 @@ def check(subject: Subject) -> None:
                 if reg.space == "slot" and whole.slots.get(reg.name) != reg.bits:
                     subject.fail(RULE, f"{reg.name} is no slot of the program", block, instruction)
             for reg in read:
-                if reg.space == "slot" and reg.name not in whole.filled and subject.layer.name in whole.reached:
+                begun = reg.name in whole.filled or reg.name.startswith(GATHERED)
+                if reg.space == "slot" and not begun and subject.layer.name in whole.reached:
                     subject.fail(RULE, f"no layer fills {reg.name}", block, instruction)

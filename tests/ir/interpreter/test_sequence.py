@@ -168,30 +168,31 @@ def test_long_data_is_several_pieces() -> None:
 
 OLD = (10, 20)
 WINNERS = {
-    # (start, end) of the new segment: policies by which it wins over the old one
-    (5, 15): "last bsd linux",
-    (5, 20): "last bsd linux solaris",
-    (5, 25): "last bsd linux windows solaris",
-    (10, 15): "last bsd_right",
-    (10, 20): "last bsd_right solaris",
-    (10, 25): "last bsd_right linux solaris",
-    (12, 18): "last bsd_right",
-    (15, 20): "last bsd_right",
-    (15, 25): "last bsd_right",
+    # (start, end) of the new piece: policies by which it wins over the old one, of segments and of fragments
+    (5, 15): ("last bsd linux windows", "last bsd linux"),
+    (5, 20): ("last bsd linux windows solaris", "last bsd linux solaris"),
+    (5, 25): ("last bsd linux windows solaris", "last bsd linux windows solaris"),
+    (10, 15): ("last bsd_right", "last bsd_right linux"),
+    (10, 20): ("last bsd_right solaris", "last bsd_right linux"),
+    (10, 25): ("last bsd_right linux solaris", "last bsd_right linux"),
+    (12, 18): ("last bsd_right", "last bsd_right"),
+    (15, 20): ("last bsd_right", "last bsd_right"),
+    (15, 25): ("last bsd_right solaris", "last bsd_right"),
 }
 
 
 @pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("whole", [False, True], ids=["segments", "fragments"])
 @pytest.mark.parametrize(("start", "end"), WINNERS)
-def test_policy(policy: str, start: int, end: int) -> None:
-    sequence = Sequence(replace(LINEAR, policy=policy))
+def test_policy(policy: str, whole: bool, start: int, end: int) -> None:
+    sequence = Sequence(replace(LINEAR, policy=policy, whole=whole))
     put(sequence, OLD[0], b"o" * 10)
     put(sequence, start, b"n" * (end - start))
     put(sequence, 0, b"." * min(start, OLD[0]))
     data, _ = take(sequence)
     for position in range(min(start, 10), max(end, 20)):
         is_old, is_new = 10 <= position < 20, start <= position < end
-        new = is_new and (not is_old or policy in WINNERS[start, end].split())
+        new = is_new and (not is_old or policy in WINNERS[start, end][whole].split())
         assert data[position : position + 1] == (b"n" if new else b"o")
 
 

@@ -1,0 +1,150 @@
+"""Programs as text. Every part says all that it holds, so that sluice.ir.text can read it back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import cast
+
+from sluice.ir.expression import NAME, Expr, Reg, quote, show
+from sluice.ir.graph import EventShape, Graph, InstanceLayout, KeyPart, LayerProgram, Program, Rules, State
+from sluice.ir.instruction import Instruction
+from sluice.ir.text.line import BLOCK
+
+
+def _block_name(name: str) -> str:
+    return name if re.fullmatch(BLOCK, name) and name.isprintable() else quote(name)
+
+
+def _type(reg: Reg) -> str:
+    return f"{show(reg)}:{'bytes' if reg.is_bytes else f'u{reg.bits}'}"
+
+
+def print_instruction(instruction: Instruction) -> str:
+    """One line, without the line of the description."""
+    arguments: list[str] = []
+    targets: list[str] = []
+    for operand in instruction.SHAPE.operands:
+        value: object = getattr(instruction, operand.name)
+        match operand.role:
+            case "write":
+                if operand.many:
+                    arguments.append(f"#{len(cast(tuple[Reg, ...], value))}")
+            case "read":
+                arguments.append(_shown(value))
+            case "block":
+                targets.append(f"{operand.name}: {_block_name(str(value))}")
+            case "plain":
+                arguments.append(quote(value) if isinstance(value, str) else str(value))
+    line = f"{instruction.__class__.__name__}({', '.join(arguments)})"
+    written = instruction.written()
+    if written:
+        line = f"{', '.join(map(_type, written))} = {line}"
+    if targets:
+        line += " " + ", ".join(targets)
+    return line
+
+
+def _shown(value: object) -> str:
+    """The text of an operand: an expression, or several in brackets."""
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(show, cast(tuple[Expr, ...], value))) + "]"
+    return show(cast(Expr, value))
+
+
+def print_graph(graph: Graph, lines: bool = True) -> str:
+    """A graph as text; with `lines`, each instruction carries the line of the description it came from."""
+    known = {reg.name for i in graph.instructions() for reg in i.written()}
+    known.update(reg.name for reg in graph.parameters)
+    outside = sorted((reg for name, reg in graph.registers().items() if name not in known), key=lambda reg: reg.name)
+    header = f"graph {_block_name(graph.name)} ({', '.join(map(_type, graph.parameters))})"
+    if outside:
+        header += f" uses ({', '.join(map(_type, outside))})"
+    out = [header]
+    order = graph.order()
+    for name in order + [name for name in graph.blocks if name not in order]:
+        out.append(f"{_block_name(name)}:")
+        for instruction in graph.blocks[name].instructions:
+            text = "  " + print_instruction(instruction)
+            if lines and instruction.where.line:
+                text = f"{text:<90}  ; {_one_line(instruction.where.short)}"
+            out.append(text)
+    return "\n".join(out) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def print_layer(layer: LayerProgram, lines: bool = True) -> str:
+    """A layer: what its instances hold, its sequence, its machine, its events, and its graphs."""
+    titles = f"layer {quote(layer.layer)}, parser {quote(layer.prototype)}, home {layer.home}"
+    out = [f"layer {_block_name(layer.name)} ({titles})"]
+    if layer.above:
+        out.append(f"  above ({_names(layer.above)})")
+    if layer.instance is not None:
+        out += _instance(layer.instance)
+    if layer.rules is not None:
+        out.append(_rules(layer.rules))
+    if layer.states:
+        out.append(f"  states ({', '.join(map(_state, layer.states))})")
+    if layer.timeouts:
+        out.append(f"  timeouts ({', '.join(map(repr, layer.timeouts))})")
+    if layer.resyncs:
+        out.append("  resyncs")
+    out += [_event(shape, lines) for shape in layer.events.values()]
+    graphs = [
+        ("" if kind == "main" else f"{kind} ") + print_graph(graph, lines) for kind, graph in layer.graphs_by_kind()
+    ]
+    return "\n".join(out) + "\n" + "\n".join(graphs)
+
+
+def _instance(layout: InstanceLayout) -> list[str]:
+    key = ", ".join(map(_key_part, layout.key))
+    line = f"  instance of table {_name(layout.table)}, key ({key})"
+    line += f"{' both ways' if layout.oriented else ''}{'' if layout.stored else ' not stored'}"
+    line += f", {layout.sides} sequences"
+    return [line, *(f"    {_type(reg)} = {init}" for reg, init in layout.fields)]
+
+
+def _key_part(part: KeyPart) -> str:
+    return f"{_name(part.name)}:{part.bits}" + (f"/{_name(part.other)}" if part.other else "")
+
+
+def _rules(rules: Rules) -> str:
+    return (
+        f"  sequence of {rules.width} bits, {'zero_based' if rules.linear else 'wrapping'}, policy {rules.policy}, "
+        f"{'whole, ' if rules.whole else ''}{'' if rules.buffer_data else 'no data, '}"
+        f"limit {rules.limit} bytes {rules.limit_pieces} pieces {rules.limit_records} records, "
+        f"history {rules.history}, record ({', '.join(map(_type, rules.record))})"
+    )
+
+
+def _state(state: State) -> str:
+    return _name(state.name) + (" accept" if state.accept else "") + (" closed" if state.closed else "")
+
+
+def _event(shape: EventShape, lines: bool) -> str:
+    fields = ", ".join(_type(Reg(name, bits)) for name, bits in shape.fields)
+    text = f"  event {_name(shape.name)} ({fields})"
+    if shape.callback:
+        text += f" of layout {_name(shape.callback)}"
+    return f"{text:<90}  ; {_one_line(Path(shape.where).name)}" if lines and shape.where else text
+
+
+def _name(name: str) -> str:
+    return name if NAME.fullmatch(name) else quote(name)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(_name, names))
+
+
+def print_program(program: Program, lines: bool = True) -> str:
+    """A whole program."""
+    roots = ", ".join(f"{'any' if kind is None else kind} -> {_name(name)}" for kind, name in program.roots)
+    head = f"program {_name(program.name)} ({roots}), at most {program.depth} layers\n"
+    if program.slots:
+        head += f"  slots ({', '.join(map(_type, program.slots))})\n"
+    return head + "\n" + "\n".join(print_layer(layer, lines) for layer in program.layers.values())

@@ -1,0 +1,275 @@
+"""Reads whole programs of the text form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sluice.ir.graph import GRAPH_KINDS, EventShape, InstanceLayout, KeyPart, LayerProgram, Program, Rules, State
+from sluice.ir.text.graphs import read_graph
+from sluice.ir.text.line import BLOCK, STRING, IrSyntaxError, Line, in_line
+from sluice.lang.errors import did_you_mean
+from sluice.lang.sequence import POLICIES
+from sluice.lang.where import NOWHERE
+
+Lines = list[tuple[int, str]]
+"""Lines of the text, each with its number."""
+
+_GRAPH = re.compile(rf"(?:({'|'.join(GRAPH_KINDS)}) )?graph (?:{STRING}|{BLOCK}) \(")
+_LAYER = re.compile(rf"layer (?:{STRING}|{BLOCK}) \(")
+
+
+def parse_program(text: str) -> Program:
+    """The program that `print_program` printed. Raises IrSyntaxError with the number of the line.
+
+    Whether the program makes sense is for the verifier to say.
+    """
+    numbered = [item for item in enumerate(text.split("\n"), start=1) if item[1].strip()]
+    if not numbered:
+        raise IrSyntaxError("line 1: an empty text: a program begins with 'program NAME (LINK TYPE -> LAYER)'")
+    head, *layers = _parts(numbered, _LAYER)
+    program = _program(head)
+    for part in layers:
+        layer = _layer(part)
+        with in_line(part[0][0]):
+            if layer.name in program.layers:
+                raise IrSyntaxError(f"there is a layer '{layer.name}' already: give each one a name of its own")
+        program.layers[layer.name] = layer
+    _check_names(program, head, layers)
+    return program
+
+
+def _parts(lines: Lines, begins: re.Pattern[str]) -> list[Lines]:
+    """The lines in front of the first one that begins a part, then those of each part."""
+    found: list[Lines] = [[]]
+    for item in lines:
+        if begins.match(item[1]):
+            found.append([])
+        found[-1].append(item)
+    return found
+
+
+def _program(lines: Lines) -> Program:
+    """The program, still without layers."""
+    if not lines:
+        raise IrSyntaxError("line 1: a layer outside a program: begin with 'program NAME (LINK TYPE -> LAYER)'")
+    number, text = lines[0]
+    with in_line(number):
+        line = Line(text)
+        if not line.take("program"):
+            raise IrSyntaxError(f"a program begins with 'program NAME (LINK TYPE -> LAYER)', not with '{text}'")
+        name = line.name("the name of the program")
+        line.expect("(")
+        roots: list[tuple[int | None, str]] = []
+        while not line.take(")"):
+            kind = None if line.take("any") else line.number()
+            line.words("-", ">")
+            roots.append((kind, line.name("the name of a layer")))
+            if not line.take(","):
+                line.expect(")")
+                break
+        line.words(",", "at", "most")
+        program = Program(name, {}, tuple(roots), (), line.number())
+        line.expect("layers")
+        line.end()
+    for number, text in lines[1:]:
+        with in_line(number):
+            line = Line(text)
+            if not text.startswith(" ") or not line.take("slots") or program.slots:
+                raise IrSyntaxError(f"expected one line 'slots (REGISTERS)', then layers, not '{text.strip()}'")
+            line.expect("(")
+            program.slots = tuple(line.registers(")"))
+            line.end()
+    return program
+
+
+def _check_names(program: Program, head: Lines, layers: list[Lines]) -> None:
+    """Packets must be led to layers that are there."""
+    known = program.layers
+
+    def check(number: int, names: tuple[str, ...]) -> None:
+        for name in names:
+            if name not in known:
+                raise IrSyntaxError(f"line {number}: there is no layer '{name}': {did_you_mean(name, known)}")
+
+    check(head[0][0], tuple(name for _, name in program.roots))
+    for part, layer in zip(layers, known.values(), strict=True):
+        check(part[0][0], layer.above)
+
+
+# --- layers -----------------------------------------------------------------------------------------------------
+
+
+def _layer(lines: Lines) -> LayerProgram:
+    head, *graphs = _parts(lines, _GRAPH)
+    number, text = head[0]
+    if not graphs:
+        raise IrSyntaxError(f"line {number}: a layer without graphs: it needs 'graph NAME (PARAMETERS)' at least")
+    values: dict[str, object] = {}
+    with in_line(number):
+        line = Line(text)
+        line.expect("layer")
+        name = line.block()
+        line.words("(", "layer")
+        title = line.name("the name of the layer in the stack")
+        line.words(",", "parser")
+        prototype = line.name("the name of the parser")
+        line.words(",", "home")
+        values["home"] = line.number()
+        line.expect(")")
+        line.end()
+    for part in graphs:
+        number, text = part[0]
+        with in_line(number):
+            match = _GRAPH.match(text)
+            assert match is not None
+            kind = match[1] or "main"
+            if kind in values:
+                raise IrSyntaxError(f"layer '{name}' has a {kind} graph already: it has one of each kind")
+        values[kind] = read_graph([(number, text[len(match[1]) + 1 :] if match[1] else text), *part[1:]])
+    if "main" not in values:
+        raise IrSyntaxError(f"line {head[0][0]}: layer '{name}' has no main graph: one begins with 'graph NAME ('")
+    layer = LayerProgram(name, title, prototype, **values)  # pyright: ignore[reportArgumentType]
+    for number, text in head[1:]:
+        with in_line(number):
+            _property(layer, text)
+    return layer
+
+
+def _property(layer: LayerProgram, text: str) -> None:
+    """A line of what a layer is, before its graphs."""
+    line = Line(text)
+    if text.startswith("    "):
+        _field(layer, line)
+        line.end()
+        return
+    word = line.next().text if text.startswith("  ") else text.strip()
+    if word not in _PROPERTIES:
+        known = did_you_mean(word, _PROPERTIES)
+        raise IrSyntaxError(f"expected what the layer has, or its graph, not '{word}': {known}")
+    _PROPERTIES[word](layer, line)
+    where = line.end()
+    if word == "event" and where is not NOWHERE:
+        list(layer.events.values())[-1].where = str(where)
+
+
+def _above(layer: LayerProgram, line: Line) -> None:
+    line.expect("(")
+    layer.above = line.names("the name of a layer", ")")
+
+
+def _instance(layer: LayerProgram, line: Line) -> None:
+    line.words("of", "table")
+    table = line.name("the name of the table")
+    line.words(",", "key", "(")
+    key: list[KeyPart] = []
+    while not line.take(")"):
+        name = line.name("a part of the key")
+        line.expect(":")
+        bits = line.number()
+        key.append(KeyPart(name, bits, line.name("the part of the other side") if line.take("/") else ""))
+        if not line.take(","):
+            line.expect(")")
+            break
+    oriented = line.take("both")
+    if oriented:
+        line.expect("ways")
+    stored = not line.take("not")
+    if not stored:
+        line.expect("stored")
+    line.expect(",")
+    sides = line.number()
+    line.expect("sequences")
+    layer.instance = InstanceLayout(table, tuple(key), oriented, stored, (), sides)
+
+
+def _field(layer: LayerProgram, line: Line) -> None:
+    """A field of the layer's instances."""
+    known = layer.instance
+    if known is None:
+        raise IrSyntaxError("a field without an instance: a line 'instance of table NAME, ...' comes first")
+    register = line.register()
+    line.expect("=")
+    fields = (*known.fields, (register, line.number()))
+    layer.instance = InstanceLayout(known.table, known.key, known.oriented, known.stored, fields, known.sides)
+
+
+def _rules(layer: LayerProgram, line: Line) -> None:
+    line.expect("of")
+    width = line.number()
+    line.words("bits", ",")
+    kind = line.next().text
+    if kind not in ("zero_based", "wrapping"):
+        raise IrSyntaxError(f"a sequence is 'zero_based' or 'wrapping', not '{kind}'")
+    line.words(",", "policy")
+    policy = line.name("a policy")
+    if policy not in POLICIES:
+        raise IrSyntaxError(f"there is no policy '{policy}': {did_you_mean(policy, POLICIES)}")
+    line.expect(",")
+    whole = line.take("whole")
+    if whole:
+        line.expect(",")
+    buffer_data = not line.take("no")
+    if not buffer_data:
+        line.words("data", ",")
+    line.expect("limit")
+    limit = line.number()
+    line.expect("bytes")
+    pieces = line.number()
+    line.expect("pieces")
+    records = line.number()
+    line.words("records", ",", "history")
+    history = line.number()
+    line.words(",", "record", "(")
+    record = tuple(line.registers(")"))
+    linear = kind == "zero_based"
+    layer.rules = Rules(width, linear, policy, whole, buffer_data, limit, pieces, records, history, record)
+
+
+def _states(layer: LayerProgram, line: Line) -> None:
+    found: list[State] = []
+    line.expect("(")
+    while not line.take(")"):
+        found.append(State(line.name("the name of a state"), line.take("accept"), line.take("closed")))
+        if not line.take(","):
+            line.expect(")")
+            break
+    layer.states = tuple(found)
+
+
+def _timeouts(layer: LayerProgram, line: Line) -> None:
+    line.expect("(")
+    found = [line.seconds()]
+    while line.take(","):
+        found.append(line.seconds())
+    line.expect(")")
+    layer.timeouts = tuple(found)
+
+
+def _resyncs(layer: LayerProgram, line: Line) -> None:
+    layer.resyncs = True
+
+
+def _event(layer: LayerProgram, line: Line) -> None:
+    name = line.name("the name of an event")
+    if name in layer.events:
+        raise IrSyntaxError(f"there is an event '{name}' already: the layer has one of each name")
+    line.expect("(")
+    fields = tuple((reg.name, reg.bits) for reg in line.registers(")"))
+    callback = ""
+    if line.take("of"):
+        line.expect("layout")
+        callback = line.name("the name of a layout")
+    layer.events[name] = EventShape(name, fields, callback)
+
+
+_PROPERTIES: dict[str, Callable[[LayerProgram, Line], None]] = {
+    "above": _above,
+    "instance": _instance,
+    "sequence": _rules,
+    "states": _states,
+    "timeouts": _timeouts,
+    "resyncs": _resyncs,
+    "event": _event,
+}
+"""What a layer may have, by the word that its line begins with."""

@@ -1,0 +1,269 @@
+"""SCTP (RFC 9260), over IP or UDP (RFC 6951), in three layers.
+
+`sctp_packet` is the common header; `sctp` an association, which takes every chunk of a packet as a message of its own
+and puts DATA chunks into the order of their transmission sequence numbers; `sctp_message` a user message, made of one
+DATA chunk or of fragments. What lies above gets whole messages, and may ask for stream, ssn, ppid and unordered.
+
+The machine sees both ends from the outside:
+
+| state             | seen so far                                    |
+|-------------------|------------------------------------------------|
+| CLOSED            | nothing                                        |
+| COOKIE_WAIT       | INIT or INIT ACK                               |
+| COOKIE_ECHOED     | COOKIE ECHO                                    |
+| ESTABLISHED       | COOKIE ACK, SACK, or picked up in its middle   |
+| SHUTDOWN_SENT     | SHUTDOWN                                       |
+| SHUTDOWN_ACK_SENT | SHUTDOWN ACK                                   |
+| TERMINATED        | SHUTDOWN COMPLETE; lingers                     |
+| ABORTED           | ABORT; lingers                                 |
+
+An association begins with the numbers that INIT and INIT ACK tell, or, picked up in its middle, with the first DATA
+chunk of each side. An INIT with another initiate tag begins a new one. Packets of other addresses belong to it by
+verification tag and ports (multi-homing). A chunk under a tag that is not the one agreed upon is not believed (8.5).
+
+As a sender numbers fragments and messages of a stream one after the other (6.9), messages in the order of their numbers
+are in the order of each stream; unordered ones come in between, as they were sent. Limits: a message is told when no
+number before it is missing; FORWARD TSN is not interpreted, so what it skips is a hole that is given up at a limit or
+at the end; I-DATA (RFC 8260) and AUTH chunks are counted and no more; chunks of a packet behind one whose length is
+wrong are lost. With option `checksums` the CRC-32C is checked.
+"""
+
+from typing import Any
+
+from sluice.lang import (
+    PSM,
+    AddAlias,
+    Assemble,
+    Assign,
+    Bit,
+    Block,
+    Callback,
+    Connectionless,
+    ConnectionOriented,
+    Else,
+    If,
+    Length,
+    Pred,
+    PSMState,
+    Sequence,
+    UInt,
+    layout,
+    make_psm_state,
+)
+
+PROTOCOL = 132
+PORT = 9899
+"""Of SCTP in UDP."""
+
+DATA, INIT, INIT_ACK, SACK = 0, 1, 2, 3
+ABORT, SHUTDOWN, SHUTDOWN_ACK = 6, 7, 8
+COOKIE_ECHO, COOKIE_ACK, SHUTDOWN_COMPLETE = 10, 11, 14
+HANDSHAKE, IDLE, LINGER = 60.0, 300.0, 10.0
+
+
+class sctp_hdr(layout):
+    sport = UInt(16)
+    dport = UInt(16)
+    tag = UInt(32)
+    checksum = UInt(32, order="little")
+
+
+class sctp_chunk(layout):
+    type = UInt(8)
+    reserved = Bit(4)
+    immediate = Bit(1)
+    unordered = Bit(1)
+    begin = Bit(1)
+    end = Bit(1)
+    length = UInt(16)
+
+
+class sctp_data(layout):
+    tsn = UInt(32, serial=True)
+    stream = UInt(16)
+    ssn = UInt(16)
+    ppid = UInt(32)
+
+
+class sctp_init(layout):
+    initiate_tag = UInt(32)
+    window = UInt(32)
+    out_streams = UInt(16)
+    in_streams = UInt(16)
+    initial_tsn = UInt(32, serial=True)
+
+
+class sctp_perm(layout):
+    active_tag = UInt(32)
+    passive_tag = UInt(32)
+    active_known = Bit(1)
+    passive_known = Bit(1)
+    echoed = Bit(1)
+
+
+class sctp_temp(layout):
+    tsn = UInt(32, serial=True)
+    begins = Bit(1)
+    reused = Bit(1)
+    believed = Bit(1)
+
+
+class sctp_message_perm(layout):
+    next = UInt(32, serial=True)
+    length = UInt(32)
+
+
+class sctp_message_temp(layout):
+    offset = UInt(32)
+    follows = Bit(1)
+
+
+class sctp_message(layout):
+    association = UInt(64)
+    to_active = Bit(1)
+    unordered = Bit(1)
+    stream = UInt(16)
+    ssn = UInt(16)
+    ppid = UInt(32)
+    data = Bit(1 << 20)
+
+
+def sctp_packet_parser() -> Connectionless:
+    packet = Connectionless("sctp_packet")
+    packet.header = sctp_hdr
+    packet.offer(sport=packet.header.sport, dport=packet.header.dport, tag=packet.header.tag)
+    return packet
+
+
+def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOriented:
+    """An association. `limit`, `limit_chunks`: bytes, and DATA chunks, held out of order per side."""
+    sctp = ConnectionOriented("sctp")
+    sctp.header = sctp_chunk
+    init = (sctp.header.type == INIT) | (sctp.header.type == INIT_ACK)
+    sctp.header += If(sctp.header.type == DATA) >> sctp_data
+    sctp.header += If(init) >> sctp_init
+    header = sctp.header
+
+    # Chunks begin at multiples of four; what the last one of a packet lacks of that is not missed.
+    padded = (header.length + 3) & 0xFFFFFFFC
+    there = sctp.cursor + sctp.payload_len
+    sctp.message = Length(padded - (padded - there) * ((header.length <= there) & (padded > there)), limit=1 << 17)
+
+    sctp.selector = [sctp.below.src, sctp.below.sport], [sctp.below.dst, sctp.below.dport]
+    sctp.alias = If(sctp.below.tag != 0) >> [sctp.below.tag, sctp.below.sport, sctp.below.dport]
+    sctp.perm = sctp_perm
+    sctp.temp = sctp_temp
+    perm, temp = sctp.perm, sctp.temp
+
+    def sent_by(own: str, other: str) -> Block:
+        """What a chunk from one side changes."""
+        tag, known = getattr(perm, own + "_tag"), getattr(perm, own + "_known")
+        its_tag, its_known = getattr(perm, other + "_tag"), getattr(perm, other + "_known")
+        x = Assign(temp.reused, (header.type == INIT) & ~sctp.created & (known | perm.echoed))
+        x += Assign(temp.reused, temp.reused & (~known | (header.initiate_tag != tag)))
+        # 8.5.1: ABORT and SHUTDOWN COMPLETE may reflect the sender's own tag (the T bit).
+        reflected = (sctp.below.tag == tag) & known & header.end
+        reflected = reflected & ((header.type == ABORT) | (header.type == SHUTDOWN_COMPLETE))
+        x += Assign(temp.believed, ~its_known | (sctp.below.tag == its_tag) | reflected)
+        x += Assign(temp.begins, (header.type == INIT) | (init & temp.believed & ~perm.echoed))
+        y = Assign(tag, header.initiate_tag) + Assign(known, 1) + Assign(temp.tsn, header.initial_tsn)
+        y += AddAlias(sctp, [header.initiate_tag, sctp.below.sport, sctp.below.dport])  # reflected
+        y += AddAlias(sctp, [header.initiate_tag, sctp.below.dport, sctp.below.sport], to_sender=True)
+        return x + (If(temp.begins & ~temp.reused) >> y)
+
+    sctp.prep = Assign(temp.tsn, header.tsn)
+    sctp.prep += If(sctp.to_passive == 1) >> sent_by("active", "passive") >> Else() >> sent_by("passive", "active")
+    agreed = (header.type == COOKIE_ECHO) | (header.type == DATA)
+    sctp.prep += If(agreed & temp.believed) >> Assign(perm.echoed, 1)
+
+    data = (header.type == DATA) & temp.believed
+    sctp.seq = If(data | temp.begins) >> Sequence(
+        meta=temp.tsn,
+        data=sctp.unit[: header.length],
+        data_len=data,
+        zero_based=False,
+        start=temp.begins,
+        limit=limit,
+        limit_pieces=limit_chunks,
+        units=True,
+        head=16,
+    )
+
+    CLOSED = PSMState(start=True)
+    COOKIE_WAIT, COOKIE_ECHOED, ESTABLISHED, SHUTDOWN_SENT, SHUTDOWN_ACK_SENT = make_psm_state(5)
+    TERMINATED, ABORTED = PSMState(closed=True), PSMState(closed=True)
+    opening = [CLOSED, COOKIE_WAIT, COOKIE_ECHOED]
+    open = [*opening, ESTABLISHED, SHUTDOWN_SENT, SHUTDOWN_ACK_SENT]
+    sctp.psm = PSM(*open, TERMINATED, ABORTED)
+
+    def goes(name: str, sources: list[PSMState], target: PSMState, condition: Any, timeout: float = IDLE) -> None:
+        """Transitions of one name from several states."""
+        for source in sources:
+            setattr(sctp.psm, f"{name}_{source.name}", (source >> target) + Pred(condition))
+            getattr(sctp.psm, f"{name}_{source.name}").timeout = timeout
+
+    for state in [*open, TERMINATED, ABORTED]:
+        setattr(sctp.psm, f"reuse_{state.name}", (state >> CLOSED) + Pred(temp.reused))
+        getattr(sctp.psm, f"reuse_{state.name}").restart = True
+    believed = temp.believed
+    goes("abort", open, ABORTED, believed & (header.type == ABORT), LINGER)
+    goes("complete", open, TERMINATED, believed & (header.type == SHUTDOWN_COMPLETE), LINGER)
+    goes("acked", open[:-1], SHUTDOWN_ACK_SENT, believed & (header.type == SHUTDOWN_ACK))
+    goes("shutdown", open[:-2], SHUTDOWN_SENT, believed & (header.type == SHUTDOWN))
+    goes("init", [CLOSED], COOKIE_WAIT, init, HANDSHAKE)
+    goes("echo", opening[:2], COOKIE_ECHOED, believed & (header.type == COOKIE_ECHO))
+    goes("answered", opening[1:], ESTABLISHED, believed & ((header.type == COOKIE_ACK) | (header.type == SACK)))
+    goes("pick_up", [CLOSED], ESTABLISHED, 1)
+
+    sctp.offer(association=sctp.instance, to_active=sctp.to_active)
+    sctp.event.asm = If(header.type == DATA) >> Assemble()
+    sctp.timeout = IDLE
+    return sctp
+
+
+def sctp_message_parser(limit: int = 1 << 17) -> Connectionless:
+    """User messages. `limit`: bytes of one that is fragmented; a longer one is dropped."""
+    message = Connectionless("sctp_message")
+    message.header = sctp_chunk + sctp_data
+    header = message.header
+    fragment = (header.begin & header.end) == 0
+    message.selector = If(fragment) >> [message.below.association, message.below.to_active]
+    message.perm = sctp_message_perm
+    message.temp = sctp_message_temp
+    perm, temp = message.perm, message.temp
+    message.prep = Assign(temp.follows, header.begin | (~message.created & (header.tsn == perm.next)))
+    message.prep += Assign(temp.offset, perm.length)
+    message.prep += Assign(perm.length, perm.length + message.payload_len)
+    message.prep += Assign(perm.next, header.tsn + 1)
+    message.seq = If(fragment & temp.follows) >> Sequence(
+        meta=temp.offset,
+        data=message.payload,
+        whole=True,
+        limit=limit,
+    )
+
+    WHOLE = PSMState(start=True, accept=True)
+    PART = PSMState()
+    message.psm = PSM(WHOLE, PART)
+    message.psm.again = (PART >> WHOLE) + Pred(header.begin)
+    message.psm.again.restart = True
+    message.psm.whole = (WHOLE >> WHOLE) + Pred(~fragment)
+    message.psm.first = (WHOLE >> PART) + Pred(fragment & header.begin)
+    message.psm.stray = (PART >> WHOLE) + Pred(~temp.follows)
+    message.psm.last = (PART >> WHOLE) + Pred(message.v.header.end == 1)
+    message.timeout = IDLE
+
+    message.offer(stream=header.stream, ssn=header.ssn, ppid=header.ppid, unordered=header.unordered)
+    message.event.asm = If(message.psm.whole | message.psm.last) >> Assemble()
+    message.event.message = If(message.psm.whole | message.psm.last) >> (
+        Assign(sctp_message.association, message.below.association)
+        + Assign(sctp_message.to_active, message.below.to_active)
+        + Assign(sctp_message.unordered, header.unordered)
+        + Assign(sctp_message.stream, header.stream)
+        + Assign(sctp_message.ssn, header.ssn)
+        + Assign(sctp_message.ppid, header.ppid)
+        + Assign(sctp_message.data, message.sdu)
+        + Callback(sctp_message)
+    )
+    message.event_relation += message.event.asm, message.event.message
+    return message

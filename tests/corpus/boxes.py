@@ -1,0 +1,152 @@
+"""What ready stacks make of the captures of the corpus: rows of flows, datagrams, payloads of UDP."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
+from sluice.engine.events import PythonFunction, Seen
+from sluice.engine.functions import find_functions
+from sluice.ir.build import Hook
+from sluice.lang import Assign, Bit, Callback, layout
+from sluice.stacks.find import find_stack
+from tests.support.corpus import captures
+
+Row = dict[str, Any]
+
+
+class Run(NamedTuple):
+    """What one run of `sluice flows` came to."""
+
+    rows: list[Row]
+    outcome: Outcome
+
+
+def capture(name: str) -> Path:
+    """A capture of the corpus."""
+    return next(path for path in captures() if path.name == name)
+
+
+@cache
+def flow_stack(stack: str) -> CompiledStack:
+    """The stack as `sluice flows` compiles it."""
+    wanted = find_functions(["flow_log"])
+    return compile_stack(find_stack(stack), tuple(wanted.c), wanted.python_hooks())
+
+
+@cache
+def flows_of(stack: str, name: str) -> Run:
+    """`sluice flows --stack STACK -r NAME`, in this process."""
+    with TemporaryDirectory() as folder:
+        out = Path(folder, "flows.jsonl")
+        with Box(flow_stack(stack), Settings(timeouts=False, seed=1), [], [f"out={out}"]) as box:
+            outcome = box.run(capture(name))
+        rows = [json.loads(line) for line in out.read_text().splitlines()]
+    return Run(rows, outcome)
+
+
+@cache
+def datagram_stack(stack: str) -> CompiledStack:
+    """The stack with a look at each reassembled datagram."""
+    return compile_stack(find_stack(stack), (), frozenset({Hook("ipv4", "data"), Hook("frag", "data")}))
+
+
+class Datagrams(NamedTuple):
+    """Datagrams that were put together: of each the completing frame and SHA-256, in order; and by version of IP."""
+
+    found: list[tuple[int, str]]
+    versions: dict[int, int]
+
+
+@cache
+def datagrams_of(stack: str, name: str) -> Datagrams:
+    """The datagrams of a capture that came in fragments."""
+    found: list[tuple[int, str]] = []
+
+    def saw(event: Seen) -> None:
+        found.append((event.packet, hashlib.sha256(event.bytes).hexdigest()))
+
+    look = PythonFunction("look", [("ipv4", "data", saw), ("frag", "data", saw)], [])
+    with Box(datagram_stack(stack), Settings(timeouts=False, seed=1), [look]) as box:
+        counters = box.run(capture(name)).counters
+    return Datagrams(found, {4: counters["ipv4"]["ended:accept"], 6: counters["frag"]["ended:accept"]})
+
+
+@cache
+def stream_stack(stack: str) -> CompiledStack:
+    """The stack with a look at what TCP delivers."""
+    return compile_stack(find_stack(stack), (), frozenset({Hook("tcp", "created"), Hook("tcp", "data")}))
+
+
+Ends = tuple[str, int, str, int]
+
+
+def streams_of(stack: str, name: str) -> dict[Ends, list[bytes]]:
+    """What TCP delivered without a gap, by sender and receiver: a stream for each connection, in their order."""
+    found: dict[int, dict[Ends, bytearray]] = {}
+
+    def ends(event: Seen) -> Ends:
+        return str(address(event.src)), event.sport, str(address(event.dst)), event.dport
+
+    def created(event: Seen) -> None:
+        src, sport, dst, dport = ends(event)
+        found[event.instance] = {(src, sport, dst, dport): bytearray(), (dst, dport, src, sport): bytearray()}
+
+    def data(event: Seen) -> None:
+        stream = found[event.instance][ends(event)]
+        if event.offset == len(stream):
+            stream += event.bytes
+
+    look = PythonFunction("look", [("tcp", "created", created), ("tcp", "data", data)], [])
+    with Box(stream_stack(stack), Settings(timeouts=False, seed=1), [look]) as box:
+        box.run(capture(name))
+    streams: dict[Ends, list[bytes]] = {}
+    for sides in found.values():
+        for key, stream in sides.items():
+            streams.setdefault(key, []).append(bytes(stream))
+    return streams
+
+
+def address(key: int | bytes) -> IPv4Address | IPv6Address:
+    """An address as instances have it in their keys."""
+    return IPv6Address(key) if isinstance(key, bytes) else IPv4Address(key)
+
+
+PAYLOAD = "payload_seen"
+
+
+@cache
+def payload_stack(stack: str) -> CompiledStack:
+    """The stack with a look at the payload of each UDP datagram."""
+    described = find_stack(stack)
+    udp = described.layers["udp"].prototype
+
+    class payload_seen(layout):
+        src = Bit(16)
+        dst = Bit(16)
+        content = Bit(1 << 12)  # bytes, as many as there are
+
+    setattr(
+        udp.event,
+        PAYLOAD,
+        Assign(payload_seen.src, udp.header.sport)
+        + Assign(payload_seen.dst, udp.header.dport)
+        + Assign(payload_seen.content, udp.payload[: udp.header.length - 8])
+        + Callback(payload_seen),
+    )
+    return compile_stack(described, (), frozenset({Hook("udp", PAYLOAD)}))
+
+
+def payloads_of(stack: str, name: str) -> list[tuple[int, bytes]]:
+    """Source port and payload of each UDP datagram of a capture."""
+    found: list[tuple[int, bytes]] = []
+    look = PythonFunction("look", [("udp", PAYLOAD, lambda event: found.append((event.src, event.content)))], [])
+    with Box(payload_stack(stack), Settings(timeouts=False, seed=1), [look]) as box:
+        box.run(capture(name))
+    return found

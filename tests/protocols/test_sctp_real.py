@@ -1,0 +1,119 @@
+"""Real SCTP: what two ends of usrsctp tell each other over a link that loses and reorders, message by message.
+
+The ends (tests/support/sctp_pair.c) say what they sent and what they got; the capture is what the link delivered.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.events import PythonFunction, Seen
+from sluice.engine.functions import find_functions
+from sluice.ir.build import Hook
+from sluice.stacks.everything import everything
+
+SOURCE = Path(__file__).resolve().parents[1] / "support" / "sctp_pair.c"
+MESSAGES = 120
+
+
+class Message(NamedTuple):
+    """As an application sends it, or gets it."""
+
+    stream: int
+    ppid: int
+    unordered: int
+    number: int
+    length: int
+
+
+@cache
+def stack() -> CompiledStack:
+    wanted = find_functions(["flow_log"])
+    hooks = wanted.python_hooks() | {Hook("sctp_message", "message")}
+    return compile_stack(everything(), tuple(wanted.c), hooks, options=frozenset({"checksums"}))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program, where usrsctp is installed."""
+    program = tmp_path_factory.mktemp("sctp") / "pair"
+    command = ["cc", "-std=gnu11", "-Wall", "-Wextra", "-O1", "-o", str(program), str(SOURCE), "-lusrsctp", "-lpthread"]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "usrsctp.h" in made.stderr:
+        pytest.skip("libusrsctp-dev is not installed: scripts/setup.sh --tools")
+    assert made.returncode == 0 and made.stderr == "", made.stderr
+    return program
+
+
+def talk(pair: Path, capture: Path, seed: int, loss: int, how: str = "") -> dict[str, tuple[list[Message], ...]]:
+    """What each side sent (S), and what of it the other got (R)."""
+    command = [str(pair), str(seed), str(loss), str(MESSAGES), str(capture), *([how] if how else [])]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    found: dict[str, tuple[list[Message], ...]] = {"S": ([], []), "R": ([], [])}
+    for line in said.stdout.splitlines():
+        kind, side, *rest = line.split()
+        found[kind][int(side)].append(Message(*map(int, rest)))
+    assert all(len(messages) == MESSAGES for sides in found.values() for messages in sides)
+    return found
+
+
+def hear(capture: Path) -> tuple[dict[tuple[int, int], list[tuple[Message, bytes]]], list[dict[str, Any]]]:
+    """Messages as Sluice delivers them, by association and side of the sender; and the rows of `sluice flows`."""
+    found: dict[tuple[int, int], list[tuple[Message, bytes]]] = defaultdict(list)
+
+    def message(event: Seen) -> None:
+        said = int.from_bytes(event.data[:4], "big")
+        one = Message(event.stream, event.ppid, event.unordered, said, len(event.data))
+        found[event.association, event.to_active].append((one, event.data))
+
+    rows = capture.with_suffix(".jsonl")
+    handlers = [("sctp_message", "message", message)]
+    with Box(stack(), Settings(timeouts=False, seed=1), [PythonFunction("all", handlers, [])], [f"out={rows}"]) as box:
+        box.run(capture)
+    return found, [row for row in map(json.loads, rows.read_text().splitlines()) if row["proto"] == "sctp"]
+
+
+def by_stream(messages: list[Message]) -> dict[int, list[Message]]:
+    """The ordered messages of each stream, in their order."""
+    found: dict[int, list[Message]] = defaultdict(list)
+    for message in messages:
+        if not message.unordered:
+            found[message.stream].append(message)
+    return found
+
+
+@pytest.mark.parametrize("how", ["", "udp", "homes"], ids=["ip", "udp", "two addresses"])
+@pytest.mark.parametrize("loss", [0, 5, 20])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_messages_are_those_that_were_sent(pair: Path, tmp_path: Path, seed: int, loss: int, how: str) -> None:
+    capture = tmp_path / "pair.pcap"
+    said = talk(pair, capture, seed, loss, how)
+    heard, rows = hear(capture)
+    assert len(heard) == 2 and len({association for association, _ in heard}) == 1
+    for side in (0, 1):
+        (found,) = [messages for (_, sender), messages in heard.items() if sender == side]
+        for message, data in found:
+            assert data[4:] == bytes((message.number * 31 + place) % 256 for place in range(4, message.length))
+        delivered = [message for message, _ in found]
+        assert sorted(delivered) == sorted(said["S"][side])
+        assert by_stream(delivered) == by_stream(said["S"][side]) == by_stream(said["R"][side])
+    (row,) = rows
+    assert (row["state"], row["end"], row["gaps"]) == ("TERMINATED", "closed", [])
+    sent = [sum(message.length for message in said["S"][side]) for side in (0, 1)]
+    assert [row["src_stream"], row["dst_stream"]] == sent
+    assert "malformed:checksum" not in {key for key, value in checksum_counters(capture).items() if value}
+
+
+def checksum_counters(capture: Path) -> dict[str, int]:
+    """Counters of the common header."""
+    with Box(stack(), Settings(timeouts=False, seed=1), [], [f"out={capture}.again"]) as box:
+        box.run(capture)
+        return box.counters()["sctp_packet_over_ipv4"]

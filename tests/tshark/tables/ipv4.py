@@ -1,0 +1,28 @@
+"""What tshark calls the fields of ipv4."""
+
+from tests.tshark.table import COUNT, Explained, NotShown, Table, bits
+
+TABLES = [
+    Table(
+        "ipv4",
+        "ip",
+        {
+            "version": bits("ip.version", 4, 4),
+            "ihl": bits("ip.hdr_len", 0, 4),
+            "tos": "ip.dsfield",
+            "total_length": "ip.len",
+            "id": "ip.id",
+            "reserved": "ip.flags.rb",
+            "dont_frag": "ip.flags.df",
+            "more_frag": "ip.flags.mf",
+            "offset": "ip.frag_offset",
+            "ttl": "ip.ttl",
+            "protocol": "ip.proto",
+            "checksum": "ip.checksum",
+            "src": "ip.src",
+            "dst": "ip.dst",
+            "options": NotShown("tshark shows each option, not all of them in one field"),
+        },
+        explained={COUNT: [Explained("gen__pptp_vj.pcap", "tshark expands headers that PPP compressed (RFC 1144)")]},
+    )
+]

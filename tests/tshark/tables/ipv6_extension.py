@@ -1,0 +1,18 @@
+"""What tshark calls the fields of ext."""
+
+from tests.tshark.table import NotShown, Table
+
+NODES = ("ipv6.hopopts", "ipv6.dstopts", "ipv6.routing", "mip6", "hip", "shim6")
+COMMON = NODES[:3]
+
+TABLES = [
+    Table(
+        "ext",
+        NODES,
+        {
+            "next": (*(f"{node}.nxt" for node in COMMON), "mip6.proto", "hip.proto", "shim6.nxt"),
+            "length": (*(f"{node}.len" for node in COMMON), "mip6.hlen", "hip.hdr_len", "shim6.len"),
+            "body": NotShown("tshark shows each option, not all of them in one field"),
+        },
+    )
+]

@@ -1,0 +1,19 @@
+"""What tshark calls the fields of mpls."""
+
+from tests.tshark.table import NotShown, Table
+
+PEEK = NotShown("this parser only looks at what comes next")
+
+TABLES = [
+    Table(
+        "mpls",
+        "mpls",
+        {
+            "label": "mpls.label",
+            "traffic_class": "mpls.exp",
+            "bottom": "mpls.bottom",
+            "ttl": "mpls.ttl",
+        },
+    ),
+    Table("mpls_payload", (), {"kind": PEEK, "rest": PEEK}),
+]

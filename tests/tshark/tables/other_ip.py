@@ -1,0 +1,11 @@
+"""What tshark calls the fields of ip."""
+
+from tests.tshark.table import Table
+
+TABLES = [
+    Table(
+        "ip",
+        (),
+        {},
+    )
+]

@@ -1,0 +1,22 @@
+"""What tshark calls the fields of snap."""
+
+from tests.tshark.dissection import Node
+from tests.tshark.table import Table
+
+
+def with_snap(node: Node) -> list[Node]:
+    """tshark shows SNAP as a part of LLC."""
+    return [node] if "llc.oui" in node.fields else []
+
+
+TABLES = [
+    Table(
+        "snap",
+        "llc",
+        {
+            "oui": "llc.oui",
+            "type": ("llc.type", "llc.cisco_pid", "llc.nortel_pid", "llc.apple_atalk_pid", "llc.pid"),
+        },
+        with_snap,
+    )
+]

@@ -78,7 +78,7 @@ class Decipherer:
 
     @staticmethod
     def _written(plain: bytes, payload: bytes) -> bytes:
-        """The header as it was, with the length that the packet has without its tag (in two bytes, as aioquic has it)."""
+        """The header as it was, with the length of the packet without its tag (in two bytes, as aioquic has it)."""
         if not plain[0] & 0x80:
             return plain + payload
         number_length = (plain[0] & 3) + 1

@@ -4,7 +4,7 @@ Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw 
 its control protocols, PPPoE, 802.11 with radiotap. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH,
 ESP, IGMP, MPLS with pseudo-wires. Tunnels: IP in IP, GRE, PPTP's GRE, ERSPAN, GTP-U, VXLAN, VXLAN-GPE, Geneve, L2TP,
 Teredo, MPLS in IP and UDP. Above: TCP, UDP, SCTP, ICMP, ICMPv6. Messages: SCTP's, DNS over UDP and TCP, PPTP's control
-connection. QUIC with its streams, on any port that nothing else is known by.
+connection. And QUIC with its streams, on any port that nothing else is known by.
 """
 
 from sluice.lang import Expression, Pred, Stack, one_of

@@ -10,8 +10,10 @@ from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.ipv4 import ipv4_parser
 from sluice.protocols.ipv6 import ipv6_parser
 from sluice.protocols.null import null_parser
-from sluice.protocols.quic import learn_random, quic_datagram_parser, quic_parser
+from sluice.protocols.quic import quic_parser
+from sluice.protocols.quic_datagram import quic_datagram_parser
 from sluice.protocols.quic_frame import CRYPTO, quic_frame_parser
+from sluice.protocols.quic_protection import learn_random
 from sluice.protocols.quic_stream import quic_crypto_parser, quic_stream_parser
 from sluice.protocols.raw import raw_parser
 from sluice.protocols.tls_handshake import CLIENT_HELLO, tls_client_hello_parser, tls_handshake_parser

@@ -240,17 +240,6 @@ def test_a_layer_above_gives_an_alias_to_an_instance_below() -> None:
     assert [(event.instance, event.side) for event in result.named("counted")] == [(1, 0), (1, 1), (2, 0)]
 
 
-def test_a_packet_that_may_not_begin_an_instance_finds_one() -> None:
-    """Key 7 is seen before and after `again` has begun it: only then are its packets counted together."""
-    p = counting()
-    p.creates = p.header.again == 1
-    stack = Stack("creates")
-    stack.p = p
-    result = run(watch_all(stack, ("*", "counted")), [bytes([7, 0]), bytes([7, 1]), bytes([7, 0]), bytes([8, 0])])
-    assert [(event.packets, event.instance) for event in result.named("counted")] == [(1, 0), (1, 1), (2, 1), (1, 0)]
-    assert result.count("p", "instances") == 1
-
-
 def test_a_way_tells_instances_apart() -> None:
     """The same key, come by one of two layers, or by both of them: an instance for each way."""
     p = counting()
@@ -322,3 +311,14 @@ def test_what_one_message_gathered_is_not_for_the_next() -> None:
     stack.join("tag")
     _, result = counted(stack, [0, 7, 7, 1, 8, 0, 5, 0, 5, 9, 0, 5, 0])
     assert [event.tag for event in result.named("created")] == [7 * GATHER + 8, 9]
+
+
+def test_a_packet_that_may_not_begin_an_instance_finds_one() -> None:
+    """Key 7 is seen before and after `again` has begun it: only then are its packets counted together."""
+    p = counting()
+    p.creates = p.header.again == 1
+    stack = Stack("creates")
+    stack.p = p
+    result = run(watch_all(stack, ("*", "counted")), [bytes([7, 0]), bytes([7, 1]), bytes([7, 0]), bytes([8, 0])])
+    assert [(event.packets, event.instance) for event in result.named("counted")] == [(1, 0), (1, 1), (2, 1), (1, 0)]
+    assert result.count("p", "instances") == 1

@@ -6,7 +6,7 @@ header protection and payload, key updates. What is opened is authentic; what is
 may be written while traffic runs. Versions 1 and 2, drafts from 29 on; libcrypto is loaded when a box opens, and where
 it is missing nothing is opened.
 
-Limits: when keys are updated twice and no packet of the phase between was captured, nothing more is opened of that side.
+Limits: when keys are updated twice and no packet of the phase between was captured, no more of that side is opened.
 """
 
 from sluice.lang import ConnectionOriented, Expression, Native

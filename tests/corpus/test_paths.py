@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from tests.corpus.test_flows import flow_stack, flows_of
+from tests.corpus.boxes import flow_stack, flows_of
 from tests.support.corpus import SHARED, corpus, truth
 
 pytestmark = pytest.mark.corpus
@@ -34,13 +34,12 @@ OTHER_NAMES = {
     "vxlangpe": ("vxlan_gpe",),
 }
 LAYERS: dict[str, tuple[str, ...]] = {name: (name,) for name in SAME.split()} | OTHER_NAMES
-"""Layers of the stack for each layer of the truth. Fragments are compared in test_flows.py, datagram by datagram."""
+"""Layers of the stack for each layer of the truth. Fragments are compared in test_truth.py, datagram by datagram."""
 
 OTHERWISE = {
     ("AlexeyVasilev_PcapFlowLab__24_gtpu_flag_matrix_inner_ipv4_tcp.pcap", "gtp"): "GTP' ends in the layer, malformed",
     ("OISF_suricata-verify__ipv6-evasion-ipv6-malformed-fragments-11-frag-11.pcap", "icmp6"): "behind 127 fragments",
     ("aircrack-ng_aircrack-ng__wpa2-psk-linksys.pcap", "null"): "802.11's frames without data, no loopback",
-    ("open5gs_open5gs__ipsec_reg.pcapng", "udp"): "one fragment twice (test_flows.py)",
 }
 """Where both count differently, and why."""
 

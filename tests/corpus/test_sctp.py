@@ -17,7 +17,7 @@ from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
 from sluice.ir.build import Hook
 from sluice.stacks.find import find_stack
-from tests.corpus.test_flows import matched, sides
+from tests.corpus.agreement import matched, sides
 from tests.support.corpus import captures, truth
 
 NAMES = [path.name for path in captures() if truth()[path.name].get("sctp")]
@@ -74,7 +74,7 @@ def test_rows(name: str) -> None:
     """A row for each association: packets, and the data of each direction in the order of their numbers."""
     compared = 0
     for flow, row in matched("everything", name, "sctp"):
-        assert row is not None, f"no row for {flow['a']} {flow['b']}"
+        assert flow is not None and row is not None, (flow, row)
         for side, way in sides(flow, row):
             figures = {key: row[f"{side}_{key}"] for key in ("pkts", "stream", "sha256")}
             assert figures == {"pkts": way["packets"], "stream": way["bytes"], "sha256": way["sha256"]}, (side, flow)

@@ -33,7 +33,7 @@ def test_a_restart_knows_the_way_of_packets_that_had_a_key_and_of_those_that_had
     verify(program)
     interpreter = Interpreter(program)
     for data in (b"\1\2\0\0", b"\2\1\0\0", b"\1\2\0\1", b"\1\2\1\1", b"\2\1\0\0"):
-        interpreter.packet(data, 0.0, 1, len(data))
+        interpreter.packet(data, 0, 1, len(data))
     interpreter.close()
     counters = interpreter.counters["p"]
     assert counters["instances"] == 2

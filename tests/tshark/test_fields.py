@@ -101,7 +101,8 @@ def test_tshark_agrees() -> None:
         if result.packets[parser] and table.nodes and compared:
             assert result.values[parser] > result.packets[parser], f"of '{parser}' nothing was compared"
     if corpus() == SHARED:
-        assert set(result.packets) == set(tables), "parsers that no capture has a packet for"
+        shown = {parser for parser, table in tables.items() if table.nodes}
+        assert shown <= set(result.packets), "parsers that no capture has a packet for"
         said = {(p, f, e.reason) for p, table in tables.items() for f, es in table.explained.items() for e in es}
         assert set(result.explained) == said, "explanations that nothing needs"
 

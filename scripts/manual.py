@@ -21,7 +21,7 @@ STACKS = """\
 
 What comes with Sluice. Each protocol is one file in `sluice/protocols/`, each stack one in `sluice/stacks/`; this page
 and that of each protocol are made from them by `scripts/manual.py`. `sluice show tcp_ip` prints all of a stack:
-headers, keys, state machines, timeouts.
+headers, keys, state machines, timeouts. [A protocol of your own](own-protocol.md) tells how to add one.
 """
 
 PROTOCOLS = """\

@@ -1,59 +1,43 @@
-"""Writes docs/protocols.md from the files of sluice/protocols and sluice/stacks: their first words are the manual.
+"""Writes what of the manual comes from the code: the pages of protocols and stacks, the tables of docs/ir.md.
 
 .venv/bin/python scripts/manual.py
 """
 
-import ast
+import importlib
 import inspect
 import re
 from pathlib import Path
 
+import protocol_pages
+
 from sluice.ir.instruction import INSTRUCTIONS, Instruction
 from sluice.passes.pipeline import PASSES
+from sluice.stacks.find import stack_names
 
 ROOT = Path(__file__).resolve().parents[1]
 
-HEAD = """\
+STACKS = """\
 # Protocols and stacks
 
 What comes with Sluice. Each protocol is one file in `sluice/protocols/`, each stack one in `sluice/stacks/`; this page
-is made from their first words by `scripts/manual.py`. `sluice show tcp_ip` prints all of a stack: headers,
-keys, state machines, timeouts.
-
+and that of each protocol are made from them by `scripts/manual.py`. `sluice show tcp_ip` prints all of a stack:
+headers, keys, state machines, timeouts. [A protocol of your own](own-protocol.md) tells how to add one.
 """
 
+PROTOCOLS = """\
+## Protocols
 
-def documented(folder: str) -> list[tuple[Path, ast.Module]]:
-    """The modules of a folder that describe something, by name."""
-    paths = sorted((ROOT / "sluice" / folder).glob("*.py"))
-    return [(p, ast.parse(p.read_text())) for p in paths if p.name not in ("__init__.py", "find.py")]
-
-
-def makers(module: ast.Module) -> list[str]:
-    """Signatures of the functions that make parsers, with their defaults."""
-    found: list[str] = []
-    for node in module.body:
-        if isinstance(node, ast.FunctionDef) and node.name.endswith("_parser"):
-            found.append(f"{node.name}({ast.unparse(node.args)})")
-    return found
-
-
-def words(module: ast.Module) -> str:
-    """A module's docstring."""
-    return inspect.cleandoc(ast.get_docstring(module) or "")
+Each has a page: its headers, what makes its packets malformed, its instances, states and events.
+"""
 
 
 def protocols_page() -> str:
     """The text of docs/protocols.md."""
-    out = [HEAD, "## Stacks\n"]
-    for path, module in documented("stacks"):
-        out.append(f"### {path.stem}\n\n{words(module)}\n")
-    out.append("## Protocols\n")
-    for path, module in documented("protocols"):
-        made = "".join(f"    {line}\n" for line in makers(module))
-        imported = f"`from sluice.protocols.{path.stem} import ...`\n\n{made}\n" if made else ""
-        out.append(f"### {path.stem}\n\n{words(module)}\n\n{imported}".rstrip() + "\n")
-    return "\n".join(out)
+    out = [STACKS, "## Stacks\n"]
+    for name in stack_names():
+        module = importlib.import_module(f"sluice.stacks.{name}")
+        out.append(f"### {name}\n\n{inspect.cleandoc(module.__doc__ or '')}\n")
+    return "\n".join([*out, PROTOCOLS, protocol_pages.index() + "\n"])
 
 
 def instructions() -> str:
@@ -91,7 +75,18 @@ def ir_page(text: str) -> str:
     return text
 
 
+def write_pages(folder: Path, pages: dict[str, str]) -> None:
+    """Make a folder hold these files and no others."""
+    folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        if path.name not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        (folder / name).write_text(text)
+
+
 if __name__ == "__main__":
     (ROOT / "docs" / "protocols.md").write_text(protocols_page())
+    write_pages(ROOT / "docs" / "protocols", protocol_pages.pages())
     path = ROOT / "docs" / "ir.md"
     path.write_text(ir_page(path.read_text()))

@@ -7,6 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 from sluice.cli.wording import action_words, field_words, header_words, words
+from sluice.ir.build import layer_expressions
+from sluice.lang.action import Block, Callback
+from sluice.lang.choice import Choice
+from sluice.lang.expression import NUMBER, Below
+from sluice.lang.layout import LayoutType
 from sluice.lang.prototype import Prototype
 from sluice.lang.psm import PSM
 from sluice.lang.stack import Layer, Stack
@@ -34,12 +39,14 @@ def describe(stack: Stack) -> Data:
         "depth": stack.depth,
         "roots": roots,
         "steps": steps,
-        "layers": [_layer(layer) for layer in stack.layers.values()],
+        "layers": [describe_layer(layer, stack) for layer in stack.layers.values()],
     }
 
 
-def _layer(layer: Layer) -> Data:
+def describe_layer(layer: Layer, stack: Stack) -> Data:
+    """One layer of it."""
     p = layer.prototype
+    asked = [item.name for item in layer_expressions(layer, stack) if isinstance(item, Below)]
     return {
         "name": layer.name,
         "parser": p.name,
@@ -48,6 +55,7 @@ def _layer(layer: Layer) -> Data:
         "requires": [
             {"condition": words(r.condition, layer), "reason": r.reason, "option": r.option} for r in p.requirements
         ],
+        "needs": list(dict.fromkeys(asked)),
         "offers": {name: words(value, layer) for name, value in p.offers.items()},
         "key": [[words(item, layer) for item in half] for half in p.keys or ()],
         "key_when": None if p.key_condition is None else words(p.key_condition, layer),
@@ -63,12 +71,35 @@ def _layer(layer: Layer) -> Data:
         "timeout": p.timeout,
         "machine": None if p.machine is None else _machine(p.machine, layer),
         "events": [
-            {"name": event.name, "action": action_words(event.action, layer), "where": event.where.short}
+            {
+                "name": event.name,
+                "action": action_words(event.action, layer),
+                "where": event.where.short,
+                "callbacks": {
+                    data.__name__: {
+                        field.name: field.bits if field.kind == NUMBER else None for field in data.fields.values()
+                    }
+                    for data in _callbacks(event.action)
+                },
+            }
             for event in p.events.defined.values()
         ],
         "relations": [f"{r.first.name}, {r.second.name}" for r in p.relations.before]
         + [f"{r.cause.name} >> {r.effect.name}" for r in p.relations.along],
     }
+
+
+def _callbacks(action: object) -> list[LayoutType]:
+    """The layouts that an action hands over. (Their fields, with the bits of numbers, are what a function gets.)"""
+    match action:
+        case Callback():
+            return [action.data]
+        case Block():
+            return [data for part in action.actions for data in _callbacks(part)]
+        case Choice():
+            return [data for branch in action.branches() for data in _callbacks(branch)]
+        case _:
+            return []
 
 
 def _message(layer: Layer, p: Prototype) -> Data | None:

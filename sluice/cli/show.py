@@ -101,6 +101,8 @@ def _layer(layer: Data) -> list[str]:
     for item in layer["requires"]:
         option = f", only with --{item['option']}" if item["option"] else ""
         out += _row("requires", f"{item['condition']}   (else malformed: {item['reason']}{option})")
+    if layer["needs"]:
+        out += _row("needs", f"{', '.join(layer['needs'])}   (of a layer below)")
     if layer["offers"]:
         out += _row("offers", ", ".join(f"{name} = {value}" for name, value in layer["offers"].items()))
     if layer["key"]:
@@ -136,6 +138,12 @@ def _layer(layer: Data) -> list[str]:
 
 
 def _sequence(s: Data) -> list[str]:
+    out = _row("sequence", sequence_words(s))
+    return out + (_row("", f"only if {s['when']}") if s["when"] else [])
+
+
+def sequence_words(s: Data) -> str:
+    """What a sequence orders, and how, in one sentence; without its condition."""
     parts = [f"{s['data']} at {s['meta']}"]
     if s["data_len"]:
         parts.append(f"taking {s['data_len']}")
@@ -154,8 +162,7 @@ def _sequence(s: Data) -> list[str]:
         parts.append(f"keeps the last {s['history']:,} bytes")
     if not s["buffer_data"]:
         parts.append("without the bytes")
-    out = _row("sequence", "; ".join(parts))
-    return out + (_row("", f"only if {s['when']}") if s["when"] else [])
+    return "; ".join(parts)
 
 
 def _machine(machine: Data) -> list[str]:

@@ -64,7 +64,7 @@ class _StackBuilder:
         stack = self.stack
         if not stack.layers:
             raise DescriptionError("a stack without layers", "write stack.name = parser(...).", stack.where)
-        self.expressions = {layer.name: _expressions(layer, stack) for layer in stack.layers.values()}
+        self.expressions = {layer.name: layer_expressions(layer, stack) for layer in stack.layers.values()}
         self.named = self._named()
         self.needs = self._needs()
         check(stack)
@@ -365,7 +365,7 @@ def _has_stream(lower: Prototype) -> bool:
     return lower.sequence is not None and not lower.sequence.units
 
 
-def _expressions(layer: Layer, stack: Stack) -> list[Expression]:
+def layer_expressions(layer: Layer, stack: Stack) -> list[Expression]:
     """Every expression that a layer uses, nested ones included, with those of the steps that lead on from it."""
     p: Prototype = layer.prototype
     found: list[Expression] = (
@@ -409,4 +409,4 @@ def _header_expressions(format: object) -> list[Expression]:
     return found
 
 
-__all__ = ["BYTES", "Hook", "Variant", "build"]
+__all__ = ["BYTES", "Hook", "Variant", "build", "layer_expressions"]

@@ -280,10 +280,10 @@ class AnyUntil:
     def _check_first_fields(self) -> None:
         known: dict[int, str] = {}
         first = next(iter(self.layouts[0].fields.values()))
-        for item in self.layouts:
+        for number, item in enumerate(self.layouts, 1):
             field, name = next(iter(item.fields.values())), item.__name__
             if field.const is None:
-                if item is not self.layouts[-1]:
+                if number < len(self.layouts):
                     raise DescriptionError(
                         f"'{name}' fits everything, so the alternatives behind it are never tried",
                         "put it last, or give its first field a const=.",

@@ -1,4 +1,4 @@
-"""Cisco HDLC, link type 104: address, control, and a protocol that is an EtherType.
+"""Cisco HDLC, link type 104 (LINKTYPE_C_HDLC; no standard): address, control, and a protocol that is an EtherType.
 
 Limits: keepalives (SLARP, 0x8035) are not read.
 """

@@ -1,7 +1,8 @@
 """ERSPAN types II and III within GRE: mirrored Ethernet frames behind a header of their own (draft-foschiano-erspan).
 
 Type II is GRE protocol 0x88be with a sequence number (without one it is type I, which has no header); type III is
-0x22eb, and says by `frame_type` what it mirrors (0 Ethernet, 2 IP). Offers tunnel (the session).
+0x22eb, and says by `frame_type` what it mirrors (0 Ethernet, 2 IP). Offers tunnel (the session). Limits: frames that
+the mirror cut short (`truncated`) are taken as they are; what is platform specific stays bytes.
 """
 
 from sluice.lang import Bit, Connectionless, If, UInt, layout

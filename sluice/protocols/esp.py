@@ -1,8 +1,8 @@
 """Encapsulating security payload: RFC 4303, protocol number 50, over IPv4 and IPv6.
 
-What follows the security parameters index and the sequence number is encrypted, and stays opaque: where the padding and
-the integrity check value begin is known to the two ends alone. A conversation is two addresses. Sits on a layer that
-offers src, dst and protocol.
+Limits: what follows the security parameters index and the sequence number is encrypted, and stays opaque: where the
+padding and the integrity check value begin is known to the two ends alone. A conversation is two addresses. Sits on a
+layer that offers src, dst and protocol.
 """
 
 from sluice.lang import ConnectionOriented, UInt, layout

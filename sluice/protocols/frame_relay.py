@@ -1,6 +1,7 @@
 """Frame relay, link type 107: an address of two to four bytes (ITU-T Q.922), then RFC 2427 or Cisco's encapsulation.
 
 `type` is an EtherType (Cisco), or control 3 and an NLPID (RFC 2427): 0x03cc IPv4, 0x038e IPv6, 0x0380 SNAP.
+Limits: other NLPIDs lead nowhere; no frame check sequence; fragments (FRF.12) are not put together.
 """
 
 from sluice.lang import Bit, Connectionless, If, UInt, layout

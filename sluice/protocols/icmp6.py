@@ -11,7 +11,7 @@ An instance is:
 
 `perm` keeps what the first packet said. The payload is what follows the first four bytes, in an echo the first eight;
 the quoted packet is part of it. The checksum is checked with option `checksums` only. Sits on a layer that offers src
-and dst.
+and dst. Limits: messages of other types than echoes and errors are read no further than their first four bytes.
 """
 
 from sluice.lang import (

@@ -1,7 +1,7 @@
 """IPv6: RFC 8200, the fixed header. Extension headers are layers of their own.
 
-Payload length 0 means all that is there (segmentation offload, or a jumbogram, whose option is not read); a
-length beyond the frame is cut to the frame. Offers src, dst (16 bytes each) and protocol (the next header).
+Payload length 0 means all that is there (segmentation offload, or a jumbogram); a length beyond the frame is cut to the
+frame. Limits: a jumbogram's option is not read. Offers src, dst (16 bytes each) and protocol (the next header).
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout

@@ -1,7 +1,7 @@
 """Logical link control: IEEE 802.2.
 
-Unnumbered frames have a control field of one byte, the others one of two. DSAP and SSAP 0xaa with control 3
-announce SNAP (snap.py), 6 with control 3 IPv4.
+Unnumbered frames have a control field of one byte, the others one of two. DSAP and SSAP 0xaa with control 3 announce
+SNAP (snap.py), 6 with control 3 IPv4. Limits: each frame stands for itself; connections (type 2) are not followed.
 """
 
 from sluice.lang import Bit, Connectionless, If, layout

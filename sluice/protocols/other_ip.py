@@ -1,6 +1,6 @@
-"""Any IP protocol that no other layer takes.
+"""Any protocol over IP (RFC 791, RFC 8200) that no other layer takes.
 
-A conversation is two addresses and the protocol number. No header is parsed. Sits on a layer that offers src,
+A conversation is two addresses and the protocol number. Limits: no header is parsed. Sits on a layer that offers src,
 dst and protocol.
 """
 

@@ -97,7 +97,7 @@ class ppp_control(layout):
     id = Bit(8)
 
 
-def control_parser(name: str) -> Connectionless:
+def negotiated(name: str) -> Connectionless:
     """Code, identifier and length."""
     parser = Connectionless(name)
     parser.header = ppp_control_hdr
@@ -112,7 +112,7 @@ def control_parser(name: str) -> Connectionless:
 
 def configuring(name: str, *options: type[layout]) -> Connectionless:
     """The same with options in the packets that configure."""
-    parser = control_parser(name)
+    parser = negotiated(name)
     rest = AnyUntil([*options, other_option], parser.cursor < ppp_control_hdr.length, end=ppp_control_hdr.length)
     parser.header += If(one_of(ppp_control_hdr.code, *CONFIGURE) & (ppp_control_hdr.length > 4)) >> rest
     return parser
@@ -143,12 +143,12 @@ def ccp_parser() -> Connectionless:
 
 
 def pap_parser() -> Connectionless:
-    pap = control_parser("pap")
+    pap = negotiated("pap")
     pap.header += If(ppp_control_hdr.code == 1) >> pap_request
     return pap
 
 
 def chap_parser() -> Connectionless:
-    chap = control_parser("chap")
+    chap = negotiated("chap")
     chap.header += If(one_of(ppp_control_hdr.code, 1, 2)) >> chap_value
     return chap

@@ -1,7 +1,7 @@
 """Subnetwork access protocol: IEEE 802, RFC 1042, the five bytes behind LLC.
 
-`temp.ethertype` is the type where the organisation says that it is an EtherType (000000, or 0000f8 of IEEE
-802.1H), otherwise 0: what follows is then the organisation's own.
+`temp.ethertype` is the type where the organisation says that it is an EtherType (000000, or 0000f8 of IEEE 802.1H),
+otherwise 0. Limits: what follows is then the organisation's own, and is not read.
 """
 
 from sluice.lang import Assign, Bit, Connectionless, If, UInt, layout

@@ -1,6 +1,7 @@
 """VXLAN (RFC 7348, UDP port 4789, before that 8472) and VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe, UDP port 4790).
 
 VXLAN carries Ethernet; of GPE `next` says what follows: 1 IPv4, 2 IPv6, 3 Ethernet. Both offer tunnel (the VNI).
+Limits: other values of `next` lead nowhere; the group policy extension is not read.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

@@ -1,4 +1,4 @@
-"""802.11 data frames, link type 105, and radiotap, link type 127.
+"""IEEE 802.11 data frames, link type 105, and radiotap, link type 127.
 
 Frames of type 2 that carry data in the clear lead on to LLC; management, control, and protected frames do not. Of
 radiotap's fields the flags are read (the others are skipped): a frame check sequence at the end is cut off, and

@@ -38,6 +38,17 @@ def test_tcp_shows_its_machine_sequence_and_timeouts(sluice: Command) -> None:
     assert "any of the following while cursor < header.hdr_len << 2" in out
 
 
+def test_a_layer_shows_what_it_needs_of_those_below(sluice: Command) -> None:
+    out = sluice("show", "tcp_ip", "--layer", "tcp").out
+    assert re.search(r"^  needs +src, dst   \(of a layer below\)$", out, re.MULTILINE)
+    assert "  needs " not in sluice("show", STACK, "--layer", "eth").out
+
+
+def test_json_tells_what_events_hand_over(sluice: Command) -> None:
+    (layer,) = json.loads(sluice("show", STACK, "--layer", "hello", "--json").out)["layers"]
+    assert layer["events"][0]["callbacks"] == {"record": {"station": 16, "celsius": 16}}
+
+
 def test_json_is_the_same_as_data(sluice: Command) -> None:
     out = sluice("show", STACK, "--json").out
     assert out.count("\n") == 1  # as of all commands

@@ -530,6 +530,14 @@ def catch_all_not_last():
 
 
 @refused(
+    "'other' fits everything, so the alternatives behind it are never tried",
+    "put it last, or give its first field a const=.",
+)
+def catch_all_first_and_last():
+    AnyUntil([other, tagged, other], 1)  # wrong
+
+
+@refused(
     "'tagged' and 'short_tagged' begin with fields of another length or order",
     "alternatives are told apart by one first field: give it the same bits everywhere.",
 )

@@ -53,7 +53,7 @@ from sluice.lang import (
 )
 
 PROTOCOL = 132
-PORT = 9899
+PORT = 9899  # more: SCTP in UDP
 """Of SCTP in UDP."""
 
 DATA, INIT, INIT_ACK, SACK = 0, 1, 2, 3
@@ -106,7 +106,7 @@ class sctp_temp(layout):
     tsn = UInt(32, serial=True)
     begins = Bit(1)
     reused = Bit(1)
-    believed = Bit(1)
+    believed = Bit(1)  # more: verification tags
 
 
 class sctp_message_perm(layout):
@@ -132,8 +132,10 @@ class sctp_message(layout):
 def sctp_packet_parser() -> Connectionless:
     packet = Connectionless("sctp_packet")
     packet.header = sctp_hdr
-    checksum = crc32c(packet.unit, blank=(8, 12))
-    packet.require((checksum == packet.header.checksum) | (checksum == 0), "checksum", option="checksums")
+    checksum = crc32c(packet.unit, blank=(8, 12))  # more: checksums
+    packet.require(
+        (checksum == packet.header.checksum) | (checksum == 0), "checksum", option="checksums"
+    )  # more: checksums
     packet.offer(sport=packet.header.sport, dport=packet.header.dport, tag=packet.header.tag)
     return packet
 
@@ -166,12 +168,12 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
         x = Assign(temp.reused, (header.type == INIT) & ~sctp.created & (known | perm.echoed))
         x += Assign(temp.reused, temp.reused & (~known | (header.initiate_tag != tag)))
         # 8.5.1: ABORT and SHUTDOWN COMPLETE may reflect the sender's own tag (the T bit).
-        reflected = (sctp.below.tag == tag) & known & header.end
-        reflected = reflected & ((header.type == ABORT) | (header.type == SHUTDOWN_COMPLETE))
-        x += Assign(temp.believed, ~its_known | (sctp.below.tag == its_tag) | reflected)
+        reflected = (sctp.below.tag == tag) & known & header.end  # more: verification tags
+        reflected = reflected & ((header.type == ABORT) | (header.type == SHUTDOWN_COMPLETE))  # more: verification tags
+        x += Assign(temp.believed, ~its_known | (sctp.below.tag == its_tag) | reflected)  # more: verification tags
         x += Assign(temp.begins, (header.type == INIT) | (init & temp.believed & ~perm.echoed))
         y = Assign(tag, header.initiate_tag) + Assign(known, 1) + Assign(temp.tsn, header.initial_tsn)
-        y += AddAlias(sctp, [header.initiate_tag, sctp.below.sport, sctp.below.dport])  # reflected
+        y += AddAlias(sctp, [header.initiate_tag, sctp.below.sport, sctp.below.dport])  # more: verification tags
         y += AddAlias(sctp, [header.initiate_tag, sctp.below.dport, sctp.below.sport], to_sender=True)
         return x + (If(temp.begins & ~temp.reused) >> y)
 
@@ -209,7 +211,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     for state in [*open, TERMINATED, ABORTED]:
         setattr(sctp.psm, f"reuse_{state.name}", (state >> CLOSED) + Pred(temp.reused))
         getattr(sctp.psm, f"reuse_{state.name}").restart = True
-    believed = temp.believed
+    believed = temp.believed  # more: verification tags
     goes("abort", open, ABORTED, believed & (header.type == ABORT), LINGER)
     goes("complete", open, TERMINATED, believed & (header.type == SHUTDOWN_COMPLETE), LINGER)
     goes("acked", open[:-1], SHUTDOWN_ACK_SENT, believed & (header.type == SHUTDOWN_ACK))

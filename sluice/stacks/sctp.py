@@ -15,12 +15,12 @@ def sctp() -> Stack:
     s = Stack("sctp")
     s.eth = ethernet_parser()
     s.ipv4 = ipv4_parser()
-    s.ipv6 = ipv6_parser()
-    s.udp = udp_parser()
+    s.ipv6 = ipv6_parser()  # more: IPv6
+    s.udp = udp_parser()  # more: SCTP in UDP
     s += (s.eth >> s.ipv4) + Pred(s.eth.header.type == 0x0800)
-    s += (s.eth >> s.ipv6) + Pred(s.eth.header.type == 0x86DD)
-    s += (s.ipv4 >> s.udp) + Pred(s.ipv4.header.protocol == 17)
-    s += (s.ipv6 >> s.udp) + Pred(s.ipv6.header.next == 17)
+    s += (s.eth >> s.ipv6) + Pred(s.eth.header.type == 0x86DD)  # more: IPv6
+    s += (s.ipv4 >> s.udp) + Pred(s.ipv4.header.protocol == 17)  # more: SCTP in UDP
+    s += (s.ipv6 >> s.udp) + Pred(s.ipv6.header.next == 17)  # more: SCTP in UDP
     over(s, [(s.ipv4, s.ipv4.header.protocol), (s.ipv6, s.ipv6.header.next)])
     return s
 
@@ -32,6 +32,6 @@ def over(s: Stack, lower: Iterable[tuple[Layer, Expression]]) -> None:
     s.sctp_message = sctp_message_parser()
     for layer, protocol in lower:
         s += (layer >> s.sctp_packet) + Pred(protocol == PROTOCOL)
-    s += (s.udp >> s.sctp_packet) + Pred(one_of(PORT, s.udp.header.sport, s.udp.header.dport))
+    s += (s.udp >> s.sctp_packet) + Pred(one_of(PORT, s.udp.header.sport, s.udp.header.dport))  # more: SCTP in UDP
     s += (s.sctp_packet >> s.sctp) + Pred(1)
     s += (s.sctp >> s.sctp_message) + Pred(1)

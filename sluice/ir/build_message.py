@@ -7,7 +7,7 @@ from sluice.ir.build_header import HeaderBuilder
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import MASK, ZERO, Binary, Const, Reg
 from sluice.ir.graph import Block, Graph
-from sluice.ir.instruction import Count, Return
+from sluice.ir.instruction import Count, Instruction, Return
 from sluice.ir.layer_state import CAUSE, LayerState
 from sluice.ir.scope import SIDE, UNIT, Scope
 from sluice.lang.errors import DescriptionError
@@ -35,6 +35,11 @@ class _FrameGraph(GraphBuilder):
             result = {"malformed:header too short": INCOMPLETE, "cut:header": CUT}.get(outcome, MALFORMED)
             self.graph.blocks[name] = Block(name, [Return(result, where=self.where)])
         return name
+
+    def emit(self, instruction: Instruction) -> None:
+        """What a header counts is counted when the message itself goes through the layer."""
+        if not isinstance(instruction, Count):
+            super().emit(instruction)
 
 
 def frame_graph(layer: LayerState) -> Graph:

@@ -208,7 +208,18 @@ get_usrsctp() {
         say "there is no libusrsctp-dev: tests with real SCTP traffic will be skipped"
 }
 
+# What some tests run to have real traffic; they say so where it is missing. Only on a machine of CI: a server that is
+# installed may also be started.
+get_servers() {
+    local missing=()
+    [ "${CI:-}" = true ] && can_apt || return 0
+    have nginx || missing+=(nginx-light)
+    have curl || missing+=(curl)
+    [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}" || say "could not install ${missing[*]}; going on without"
+}
+
 get_tools() {
+    get_servers
     say "installing what tests and lint need (requirements-dev.lock; large, some minutes on a slow line) into $venv"
     pip_install --require-hashes -r requirements-dev.lock || die "could not install requirements-dev.lock"
     get_usrsctp

@@ -14,6 +14,7 @@ from sluice.lang.native import Native
 from sluice.lang.prototype import Connectionless, ConnectionOriented
 from sluice.lang.psm import PSM, Pred, PSMState, make_psm_state
 from sluice.lang.sequence import Sequence
+from sluice.lang.sides import both_sides
 from sluice.lang.stack import Stack
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Stack",
     "UInt",
     "Varint",
+    "both_sides",
     "internet_checksum",
     "layout",
     "make_psm_state",

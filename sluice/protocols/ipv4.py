@@ -23,7 +23,7 @@ from sluice.lang import (
     layout,
 )
 
-UNKNOWN = 0xFFFFFFFF
+UNKNOWN = 0xFFFFFFFF  # more: where a datagram ends
 """No fragment without more_frag has come, so where the datagram ends is not known."""
 
 
@@ -44,7 +44,7 @@ class ipv4_hdr(layout):
     dst = Bit(32)
 
 
-class ipv4_options(layout):
+class ipv4_options(layout):  # more: options
     options = Bit((ipv4_hdr.ihl - 5) << 5)
 
 
@@ -53,7 +53,7 @@ class ipv4_temp(layout):
     length = Bit(32)
 
 
-class ipv4_perm(layout):
+class ipv4_perm(layout):  # more: where a datagram ends
     last = Bit(13)
     end = Bit(32, init=UNKNOWN)
 
@@ -63,36 +63,34 @@ def ipv4_parser(policy: str = "first") -> Connectionless:
     ip = Connectionless("ipv4")
     ip.header = ipv4_hdr + (If(ipv4_hdr.ihl > 5) >> ipv4_options)
     header_length = ip.header.ihl << 2
-    ip.require(ip.header.version == 4, "version")
-    ip.require(ip.header.ihl >= 5, "header length")
-    ip.require((ip.header.total_length == 0) | (ip.header.total_length >= header_length), "total length")
-    ip.require(internet_checksum(ip.unit[:header_length]) == 0, "checksum", option="checksums")
+    ip.require(ip.header.version == 4, "version")  # more: checks
+    ip.require(ip.header.ihl >= 5, "header length")  # more: checks
+    ip.require(
+        (ip.header.total_length == 0) | (ip.header.total_length >= header_length), "total length"
+    )  # more: checks
+    ip.require(internet_checksum(ip.unit[:header_length]) == 0, "checksum", option="checksums")  # more: checksums
     ip.offer(src=ip.header.src, dst=ip.header.dst, protocol=ip.header.protocol)
 
     fragment = (ip.header.more_frag == 1) | (ip.header.offset != 0)
     ip.selector = If(fragment) >> [ip.header.src, ip.header.dst, ip.header.protocol, ip.header.id, ip.way]
-    ip.timeout = 30
+    ip.timeout = 30  # more: timeouts
 
     ip.temp = ipv4_temp
-    ip.perm = ipv4_perm
-    last = (ip.header.more_frag == 0) & (ip.header.offset != 0)
-    ip.prep = (
-        Assign(ip.temp.position, ip.header.offset << 3)
-        + Assign(ip.temp.length, ip.header.total_length - header_length)
-        + (If(ip.header.total_length == 0) >> Assign(ip.temp.length, ip.payload_len))
-        + (
-            If(last & (ip.perm.end == UNKNOWN))
-            >> Assign(ip.perm.last, ip.header.offset)
-            + Assign(ip.perm.end, ip.temp.position + ip.payload[: ip.temp.length].length)
-        )
-    )
+    ip.perm = ipv4_perm  # more: where a datagram ends
+    last = (ip.header.more_frag == 0) & (ip.header.offset != 0)  # more: where a datagram ends
+    ip.prep = Assign(ip.temp.position, ip.header.offset << 3)
+    ip.prep += Assign(ip.temp.length, ip.header.total_length - header_length)
+    ip.prep += If(ip.header.total_length == 0) >> Assign(ip.temp.length, ip.payload_len)  # more: segmentation offload
+    ends = Assign(ip.perm.last, ip.header.offset)  # more: where a datagram ends
+    ends += Assign(ip.perm.end, ip.temp.position + ip.payload[: ip.temp.length].length)  # more: where a datagram ends
+    ip.prep += If(last & (ip.perm.end == UNKNOWN)) >> ends  # more: where a datagram ends
     ip.sdu = ip.payload[: ip.temp.length]
     ip.seq = If(fragment) >> Sequence(
         meta=ip.temp.position,
         data=ip.sdu[: ip.perm.end - ip.temp.position],
-        whole=True,
-        policy=policy,
-        limit=1 << 17,
+        whole=True,  # more: whole datagrams only
+        policy=policy,  # more: settings
+        limit=1 << 17,  # more: settings
     )
 
     DUMP = PSMState(start=True, accept=True)

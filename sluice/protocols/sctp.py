@@ -147,7 +147,8 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     # Chunks begin at multiples of four; what the last one of a packet lacks of that is not missed.
     padded = (header.length + 3) & 0xFFFFFFFC
     there = sctp.cursor + sctp.payload_len
-    sctp.message = Length(padded - (padded - there) * ((header.length <= there) & (padded > there)), limit=1 << 17)
+    length = padded - (padded - there) * ((header.length <= there) & (padded > there))
+    sctp.message = Length(length * (header.length >= sctp.cursor), limit=1 << 17)
 
     sctp.selector = [sctp.below.src, sctp.below.sport], [sctp.below.dst, sctp.below.dport]
     sctp.alias = If(sctp.below.tag != 0) >> [sctp.below.tag, sctp.below.sport, sctp.below.dport]

@@ -41,14 +41,15 @@ from sluice.lang import (
     PSMState,
     Sequence,
     UInt,
+    both_sides,
     internet_checksum,
     layout,
     make_psm_state,
     swap_sides,
 )
 
-LINGER = 10.0
-HANDSHAKE = 30.0
+LINGER = 10.0  # more: timeouts
+HANDSHAKE = 30.0  # more: timeouts
 
 
 class tcp_hdr(layout):
@@ -115,31 +116,22 @@ class tcp_other(layout):
     other_value = Bit((other_len - 2) << 3)
 
 
-class tcp_data(layout):
-    active_heard = Bit(1)
-    active_syn = Bit(1)  # it sent one with its first packet
-    active_open = Bit(1)  # it sent a SYN without ACK
-    active_answered = Bit(1)  # it sent a SYN/ACK
-    active_acked = Bit(1)  # it sent an acknowledgement
-    active_fin = Bit(1)
-    active_first = UInt(32, serial=True)
-    active_next = UInt(32, serial=True)  # behind the farthest that it sent
-    active_end = UInt(32, serial=True)  # behind its FIN
-    active_ack = UInt(32, serial=True)
-    active_window = Bit(32)
-    active_scale = Bit(8, init=14)
-    passive_heard = Bit(1)
-    passive_syn = Bit(1)
-    passive_open = Bit(1)
-    passive_answered = Bit(1)
-    passive_acked = Bit(1)
-    passive_fin = Bit(1)
-    passive_first = UInt(32, serial=True)
-    passive_next = UInt(32, serial=True)
-    passive_end = UInt(32, serial=True)
-    passive_ack = UInt(32, serial=True)
-    passive_window = Bit(32)
-    passive_scale = Bit(8, init=14)
+class tcp_side(layout):
+    heard = Bit(1)  # more: ports used again
+    syn = Bit(1)  # it sent one with its first packet; more: ports used again
+    open = Bit(1)  # it sent a SYN without ACK; more: simultaneous open
+    answered = Bit(1)  # it sent a SYN/ACK; more: simultaneous open
+    acked = Bit(1)  # it sent an acknowledgement
+    fin = Bit(1)
+    first = UInt(32, serial=True)  # more: ports used again
+    next = UInt(32, serial=True)  # behind the farthest that it sent; more: resets that count
+    end = UInt(32, serial=True)  # behind its FIN
+    ack = UInt(32, serial=True)
+    window = Bit(32)
+    scale = Bit(8, init=14)
+
+
+class tcp_both(layout):  # more: who sent SYN, FIN, RST
     closing = Bit(1)  # a FIN or RST came, counted or not
     syn = Bit(2)  # who sent one: 1 the active side, 2 the passive one
     fin = Bit(2)
@@ -152,21 +144,21 @@ class tcp_temp(layout):
     behind = UInt(32, serial=True)
     low = UInt(32, serial=True)
     high = UInt(32, serial=True)
-    first_syn = Bit(1)
-    opens = Bit(1)
-    reused = Bit(1)
-    reset = Bit(1)
+    first_syn = Bit(1)  # more: SYN behind a stray segment
+    opens = Bit(1)  # more: simultaneous open
+    reused = Bit(1)  # more: ports used again
+    reset = Bit(1)  # more: resets that count
 
 
 def tcp_parser(
-    limit: int = 1 << 20,
-    limit_pieces: int = 1024,
-    policy: str = "first",
-    resets: str = "window",
-    history: int = 0,
-    enforce: bool = False,
-    pick_up: bool = True,
-    linger: float = LINGER,
+    limit: int = 1 << 20,  # more: settings
+    limit_pieces: int = 1024,  # more: settings
+    policy: str = "first",  # more: settings
+    resets: str = "window",  # more: settings
+    history: int = 0,  # more: settings
+    enforce: bool = False,  # more: settings
+    pick_up: bool = True,  # more: settings
+    linger: float = LINGER,  # more: settings
 ) -> ConnectionOriented:
     """TCP for any layer below that offers src and dst.
 
@@ -184,8 +176,8 @@ def tcp_parser(
         tcp.cursor < tcp.header.hdr_len << 2,
         end=tcp.header.hdr_len << 2,
     )
-    tcp.require(tcp.header.hdr_len >= 5, "header length")
-    tcp.require(
+    tcp.require(tcp.header.hdr_len >= 5, "header length")  # more: header length
+    tcp.require(  # more: checksums
         internet_checksum(tcp.unit, tcp.below.src, tcp.below.dst, 6, tcp.unit.length) == 0,
         "checksum",
         option="checksums",
@@ -194,7 +186,7 @@ def tcp_parser(
         [tcp.below.src, tcp.header.sport],
         [tcp.below.dst, tcp.header.dport],
     )
-    tcp.perm = tcp_data
+    tcp.perm = both_sides(tcp_side, tcp_both)
     tcp.temp = tcp_temp
     header, perm, temp = tcp.header, tcp.perm, tcp.temp
 
@@ -203,45 +195,53 @@ def tcp_parser(
     tcp.prep = Assign(temp.number, header.seq_num + (header.syn & (tcp.payload_len != 0)))
     tcp.prep += Assign(temp.units, tcp.payload_len + header.fin + syn_alone)
     tcp.prep += Assign(temp.behind, header.seq_num + (tcp.payload_len + header.fin + header.syn))
-    tcp.prep += If(tcp.created & header.syn & header.ack) >> swap_sides()
+    tcp.prep += If(tcp.created & header.syn & header.ack) >> swap_sides()  # more: picked up in its middle
 
     def side(name: str) -> dict[str, Any]:
         """The perm fields of one side, by name without it."""
-        return {key.removeprefix(name): getattr(perm, key) for key in tcp_data.fields if key.startswith(name)}
+        return {key: getattr(perm, f"{name}_{key}") for key in tcp_side.fields}
 
     def sent_by(own: str, other: str, bit: int) -> Block:
         """What a packet from one side changes; `bit` stands for that side."""
         mine, its = side(own), side(other)
-        another_first = (header.seq_num != mine["first"]) & (mine["syn"] | (header.seq_num != mine["first"] - 1))
-        x = Assign(temp.reused, header.syn & ~header.ack & mine["heard"] & (perm.closing | another_first))
+        another_first = (header.seq_num != mine["first"]) & (
+            mine["syn"] | (header.seq_num != mine["first"] - 1)
+        )  # more: ports used again
+        x = Assign(
+            temp.reused, header.syn & ~header.ack & mine["heard"] & (perm.closing | another_first)
+        )  # more: ports used again
         y = If(its["acked"] == 1) >> (
             Assign(temp.low, its["ack"]) + Assign(temp.high, its["ack"] + (its["window"] << its["scale"]))
         )
         y >>= Else()
         y >>= Assign(temp.low, temp.number) + Assign(temp.high, temp.number + 0x7FFFFFFF)
         # RFC 9293, 3.10.7.4 (RFC 5961): in the window or at the expected number; 3.10.7.3: it acknowledges the SYN
-        in_window = its["acked"] & (header.seq_num >= temp.low) & (header.seq_num < temp.high)
-        expected = mine["heard"] & (header.seq_num == mine["next"])
-        refused = (
+        in_window = (
+            its["acked"] & (header.seq_num >= temp.low) & (header.seq_num < temp.high)
+        )  # more: resets that count
+        expected = mine["heard"] & (header.seq_num == mine["next"])  # more: resets that count
+        refused = (  # more: resets that count
             ~mine["heard"] & header.ack & its["syn"] & (header.ack_num > its["first"]) & (header.ack_num <= its["next"])
         )
-        believed = 1 if resets == "always" else in_window | expected | refused
+        believed = 1 if resets == "always" else in_window | expected | refused  # more: resets that count
         z = y + Assign(temp.reset, header.rst & believed)
-        z += Assign(temp.first_syn, header.syn & ((perm.syn & bit) == 0))
+        z += Assign(temp.first_syn, header.syn & ((perm.syn & bit) == 0))  # more: SYN behind a stray segment
         # A side that sent both kinds of SYN opened at the same time as the other, and has heard that one's SYN.
-        both_kinds = (header.ack | mine["answered"]) & (~header.ack | mine["open"])
+        both_kinds = (header.ack | mine["answered"]) & (~header.ack | mine["open"])  # more: simultaneous open
         z += Assign(temp.opens, ~header.rst & (~header.syn | both_kinds))
-        z += If(mine["heard"] == 0) >> (
+        z += If(mine["heard"] == 0) >> (  # more: ports used again
             Assign(mine["heard"], 1)
             + Assign(mine["first"], header.seq_num)
             + Assign(mine["syn"], header.syn)
             + Assign(mine["next"], temp.behind)
         )
-        z += If((header.rst == 0) & (temp.behind > mine["next"])) >> Assign(mine["next"], temp.behind)
+        z += If((header.rst == 0) & (temp.behind > mine["next"])) >> Assign(
+            mine["next"], temp.behind
+        )  # more: resets that count
         z += If(header.syn == 1) >> (
-            Assign(perm.syn, perm.syn | bit)
-            + Assign(mine["open"], mine["open"] | ~header.ack)
-            + Assign(mine["answered"], mine["answered"] | header.ack)
+            Assign(perm.syn, perm.syn | bit)  # more: who sent SYN, FIN, RST
+            + Assign(mine["open"], mine["open"] | ~header.ack)  # more: simultaneous open
+            + Assign(mine["answered"], mine["answered"] | header.ack)  # more: simultaneous open
             + (If(tcp.header_contain(tcp_ws) & (header.ws_value < 14)) >> Assign(mine["scale"], header.ws_value))
             + (If(~tcp.header_contain(tcp_ws)) >> Assign(mine["scale"], 0))
         )
@@ -251,30 +251,28 @@ def tcp_parser(
         z += If(header.fin == 1) >> (
             Assign(perm.fin, perm.fin | bit) + Assign(mine["fin"], 1) + Assign(mine["end"], temp.behind)
         )
-        z += If(header.rst == 1) >> Assign(perm.rst, perm.rst | bit)
-        z += Assign(perm.closing, perm.closing | header.fin | header.rst)
+        z += If(header.rst == 1) >> Assign(perm.rst, perm.rst | bit)  # more: who sent SYN, FIN, RST
+        z += Assign(perm.closing, perm.closing | header.fin | header.rst)  # more: ports used again
         return x + (If(temp.reused == 0) >> z)
 
-    tcp.prep += (
-        If(tcp.to_passive == 1) >> sent_by("active_", "passive_", 1) >> Else() >> sent_by("passive_", "active_", 2)
-    )
+    tcp.prep += If(tcp.to_passive == 1) >> sent_by("active", "passive", 1) >> Else() >> sent_by("passive", "active", 2)
 
-    counts = header.rst == 0
-    stray = tcp.created & ~header.syn
-    if not pick_up:
+    counts = header.rst == 0  # more: bytes on a reset
+    stray = tcp.created & ~header.syn  # more: picked up in its middle
+    if not pick_up:  # more: picked up in its middle
         counts = counts & ~stray
     tcp.seq = If(counts) >> Sequence(
         meta=temp.number,
         zero_based=False,
         data=tcp.payload,
         data_len=temp.units,
-        start=temp.first_syn,
+        start=temp.first_syn,  # more: SYN behind a stray segment
         window=(temp.low, temp.high),
-        enforce=enforce,
-        policy=policy,
-        limit=limit,
-        limit_pieces=limit_pieces,
-        history=history,
+        enforce=enforce,  # more: settings
+        policy=policy,  # more: settings
+        limit=limit,  # more: settings
+        limit_pieces=limit_pieces,  # more: settings
+        history=history,  # more: settings
     )
 
     CLOSED = PSMState(start=True)
@@ -286,11 +284,11 @@ def tcp_parser(
     closing = {
         (1, 0): FIN_WAIT_1,
         (2, 0): FIN_WAIT_2,
-        (0, 1): CLOSE_WAIT,
-        (0, 2): CLOSE_WAIT_2,
-        (1, 1): CLOSING,
+        (0, 1): CLOSE_WAIT,  # more: who closes first, and both at once
+        (0, 2): CLOSE_WAIT_2,  # more: who closes first, and both at once
+        (1, 1): CLOSING,  # more: who closes first, and both at once
         (2, 1): TIME_WAIT,
-        (1, 2): LAST_ACK,
+        (1, 2): LAST_ACK,  # more: who closes first, and both at once
         (2, 2): TERMINATED,
     }
     UNKNOWN = PSMState(accept=True)  # nobody saw it begin
@@ -299,13 +297,13 @@ def tcp_parser(
     if not pick_up:
         tcp.psm.stray = (CLOSED >> UNKNOWN) + Pred(stray)
     for state in [*opening, *closing.values(), RESET]:
-        name = f"reuse_{state.name}"
-        setattr(tcp.psm, name, (state >> CLOSED) + Pred(temp.reused))
-        getattr(tcp.psm, name).restart = True
+        name = f"reuse_{state.name}"  # more: ports used again
+        setattr(tcp.psm, name, (state >> CLOSED) + Pred(temp.reused))  # more: ports used again
+        getattr(tcp.psm, name).restart = True  # more: ports used again
         if not state.closed:
             name = f"reset_{state.name}"
             setattr(tcp.psm, name, (state >> RESET) + Pred(temp.reset))
-            getattr(tcp.psm, name).timeout = linger
+            getattr(tcp.psm, name).timeout = linger  # more: lingering
 
     acked = [
         perm.active_fin & perm.passive_acked & (perm.passive_ack >= perm.active_end),
@@ -336,23 +334,23 @@ def tcp_parser(
             for state in opening if before == (0, 0) else [closing[before]]:
                 name = f"{state.name}_to_{closing[after].name}"
                 setattr(tcp.psm, name, (state >> closing[after]) + Pred(needed))
-                if after == (2, 2):
+                if after == (2, 2):  # more: lingering
                     getattr(tcp.psm, name).timeout = linger
 
     from_active, from_passive = header.syn & (tcp.to_passive == 1), header.syn & (tcp.to_active == 1)
-    tcp.psm.open = (CLOSED >> ESTABLISHED) + Pred(temp.opens)
+    tcp.psm.open = (CLOSED >> ESTABLISHED) + Pred(temp.opens)  # more: picked up in its middle
     tcp.psm.hs1 = (CLOSED >> SYN_SENT) + Pred(from_active)
-    tcp.psm.hs1_missed = (CLOSED >> SYN_ACK_SENT) + Pred(from_passive)
+    tcp.psm.hs1_missed = (CLOSED >> SYN_ACK_SENT) + Pred(from_passive)  # more: handshake out of order
     tcp.psm.hs2 = (SYN_SENT >> SYN_RECEIVED) + Pred(from_passive)
-    tcp.psm.hs2_before = (SYN_ACK_SENT >> SYN_RECEIVED) + Pred(from_active)
+    tcp.psm.hs2_before = (SYN_ACK_SENT >> SYN_RECEIVED) + Pred(from_active)  # more: handshake out of order
     tcp.psm.hs3 = (SYN_RECEIVED >> ESTABLISHED) + Pred(temp.opens)
-    tcp.psm.pick_up_1 = (SYN_SENT >> ESTABLISHED) + Pred(temp.opens)
-    tcp.psm.pick_up_2 = (SYN_ACK_SENT >> ESTABLISHED) + Pred(temp.opens)
-    for transition in (tcp.psm.hs1, tcp.psm.hs1_missed, tcp.psm.hs2, tcp.psm.hs2_before):
+    tcp.psm.pick_up_1 = (SYN_SENT >> ESTABLISHED) + Pred(temp.opens)  # more: picked up in its middle
+    tcp.psm.pick_up_2 = (SYN_ACK_SENT >> ESTABLISHED) + Pred(temp.opens)  # more: picked up in its middle
+    for transition in (tcp.psm.hs1, tcp.psm.hs1_missed, tcp.psm.hs2, tcp.psm.hs2_before):  # more: timeouts
         transition.timeout = HANDSHAKE
 
     # What a reset carries (a reason in words, RFC 9293, 3.5.3) is no part of the stream, nor counted with its payload.
-    tcp.sdu = If(header.rst == 0) >> tcp.payload >> Else() >> tcp.payload[:0]
+    tcp.sdu = If(header.rst == 0) >> tcp.payload >> Else() >> tcp.payload[:0]  # more: bytes on a reset
     tcp.event.asm = If(counts) >> Assemble()
-    tcp.timeout = 300.0
+    tcp.timeout = 300.0  # more: timeouts
     return tcp

@@ -94,6 +94,7 @@ def everything() -> Stack:
     tunnels(s)
     messages(s)
     quic.over_udp(s, s.udp, quic_parser())
+    quic.learn_from_hello(s)
     tcp_ip.rest(s)
     return s
 

@@ -10,8 +10,10 @@ from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.ipv4 import ipv4_parser
 from sluice.protocols.ipv6 import ipv6_parser
 from sluice.protocols.null import null_parser
-from sluice.protocols.quic import learn_random, quic_datagram_parser, quic_parser
+from sluice.protocols.quic import quic_parser
+from sluice.protocols.quic_datagram import quic_datagram_parser
 from sluice.protocols.quic_frame import CRYPTO, quic_frame_parser
+from sluice.protocols.quic_protection import learn_random
 from sluice.protocols.quic_stream import quic_crypto_parser, quic_stream_parser
 from sluice.protocols.raw import raw_parser
 from sluice.protocols.tls_handshake import CLIENT_HELLO, tls_client_hello_parser, tls_handshake_parser
@@ -20,6 +22,14 @@ from sluice.protocols.udp import udp_parser
 
 def quic() -> Stack:
     s = Stack("quic")
+    up_to_udp(s)
+    over_udp(s, s.udp, quic_parser())
+    learn_from_hello(s)
+    return s
+
+
+def up_to_udp(s: Stack) -> None:
+    """From the link layer to UDP."""
     s.eth = ethernet_parser()
     s.null = null_parser()
     s.raw = raw_parser()
@@ -34,8 +44,6 @@ def quic() -> Stack:
     s += (s.raw >> s.ipv6) + Pred(s.raw.header.version == 6)
     s += (s.ipv4 >> s.udp) + Pred(s.ipv4.header.protocol == 17)
     s += (s.ipv6 >> s.udp) + Pred(s.ipv6.header.next == 17)
-    over_udp(s, s.udp, quic_parser())
-    return s
 
 
 def over_udp(s: Stack, udp: Layer, packets: ConnectionOriented) -> None:
@@ -47,8 +55,6 @@ def over_udp(s: Stack, udp: Layer, packets: ConnectionOriented) -> None:
     s.quic_stream = quic_stream_parser()
     s.tls_handshake = tls_handshake_parser()
     s.tls_client_hello = tls_client_hello_parser()
-    hello = s.tls_client_hello.prototype
-    hello.event.learn = learn_random(hello.header.random, context=hello.below.connection)
     s += (udp >> s.quic_datagram) + Pred(1)
     s += (s.quic_datagram >> s.quic) + Pred(s.quic_datagram.offers.is_quic == 1)
     s += (s.quic >> s.quic_frame) + Pred(s.quic.sdu.length > 0)
@@ -56,3 +62,9 @@ def over_udp(s: Stack, udp: Layer, packets: ConnectionOriented) -> None:
     s += (s.quic_frame >> s.quic_crypto) + Pred(s.quic_frame.offers.type == CRYPTO)
     s += (s.quic_crypto >> s.tls_handshake) + Pred(1)
     s += (s.tls_handshake >> s.tls_client_hello) + Pred(s.tls_handshake.header.type == CLIENT_HELLO)
+
+
+def learn_from_hello(s: Stack) -> None:
+    """The ClientHello's random is what a key log calls the connection by."""
+    hello = s.tls_client_hello.prototype
+    hello.event.learn = learn_random(hello.header.random, context=hello.below.connection)

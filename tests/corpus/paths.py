@@ -20,11 +20,13 @@ NAMES = {
     "ipv6": "ip6",
     "ah6": "ah",
     "vxlan_gpe": "vxlangpe",
+    "wlan_padded": "wlan",
+    "sctp_packet": "sctp",
     **{
         name: name
         for name in (
-            *("eth", "vlan", "llc", "snap", "arp", "sll", "sll2", "null", "chdlc", "fr", "ppp", "pppoe", "radiotap"),
-            *("wlan", "mpls", "frag", "ah", "icmp", "icmp6", "udp", "tcp", "sctp", "igmp", "esp", "erspan", "erspan3"),
+            *("eth", "vlan", "llc", "snap", "arp", "sll", "sll2", "null", "chdlc", "fr", "ppp", "radiotap"),
+            *("wlan", "mpls", "frag", "ah", "icmp", "icmp6", "udp", "tcp", "igmp", "esp", "erspan", "erspan3"),
             *("gtp", "vxlan", "geneve", "l2tp"),
         )
     },
@@ -92,6 +94,8 @@ def _names(header: Header, below: list[Header]) -> list[str] | None:
         if fields["version"]:
             return ["gre1"]
         return ["gre", "erspan1"] if fields["protocol"] == 0x88BE and not fields["S"] else ["gre"]
+    if layer == "pppoe":
+        return ["pppoed"] if fields["code"] else ["pppoe"]
     if layer == "mpls_payload":
         return ["cw"] if _number(header, "kind") == 0 else []
     if layer == "teredo" and _number(header, "kind") >> 12 == 6:
@@ -124,7 +128,7 @@ def _ending(header: Header) -> list[str]:
         number = int.from_bytes(bytes(int(part) for part in first + parts), "big")
         name = PPP.get(number, f"0x{number:04x}")
         return [name, "malformed"] if name in ("ip", "ip6") else [name]
-    if layer == "wlan":
+    if layer in ("wlan", "wlan_padded"):
         if fields["type"] != 2:
             return [WLAN[_number(header, "type")]]
         return ["null"] if _number(header, "subtype") & 4 else ["protected"] if fields["protected"] else []

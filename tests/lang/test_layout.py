@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sluice.ir.build import build
 from sluice.ir.text import print_program
-from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, Stack, UInt, layout
+from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, Stack, UInt, both_sides, layout
 from sluice.lang.errors import DescriptionError
 from sluice.lang.layout import HeaderFormat, LayoutType, header_format
 
@@ -123,3 +123,31 @@ def test_a_layout_that_a_program_makes() -> None:
     assert list(made.fields) == ["kind", "rest"] and made.kind.name == "kind"
     with pytest.raises(DescriptionError, match="'size' in layout 'made' is not a field"):
         type("made", (layout,), {"size": 8})
+
+
+def test_fields_for_both_sides() -> None:
+    class side(layout):
+        first = UInt(32, serial=True)
+        scale = Bit(8, init=14)
+
+    class shared(layout):
+        closing = Bit(1)
+
+    made: Any = both_sides(side, shared)
+    assert list(made.fields) == ["active_first", "active_scale", "passive_first", "passive_scale", "closing"]
+    assert (made.passive_first.serial, made.passive_scale.init.value, made.closing.width) == (True, 14, 1)
+    assert made.active_first.layout is made and side.fields["first"].layout is side
+    assert list(both_sides(side).fields) == ["active_first", "active_scale", "passive_first", "passive_scale"]
+
+
+def test_fields_for_both_sides_that_are_none() -> None:
+    class side(layout):
+        first = Bit(8)
+
+    class shared(layout):
+        active_first = Bit(8)
+
+    with pytest.raises(DescriptionError, match="field 'active_first' is there for a side already"):
+        both_sides(side, shared)
+    with pytest.raises(DescriptionError, match="both_sides is given 7"):
+        both_sides(7)

@@ -49,11 +49,11 @@ def _register(field: Field) -> Field:
 
 def tell_headers(stack: Stack) -> Stack:
     """The stack, with an event of every parser that tells its header; of a part that was not there, nothing."""
-    for parser in prototypes(stack):
+    for number, parser in enumerate(prototypes(stack)):
         parts = header_layouts(parser)
         members = {f"has_{part.__name__}": Bit(1) for part in parts}
         members |= {name: _register(field) for part in parts for name, field in part.fields.items()}
-        data = LayoutType(f"{parser.name}_header_seen", (layout,), members or {"nothing": Bit(1)})
+        data = LayoutType(f"{parser.name}_{number}_header_seen", (layout,), members or {"nothing": Bit(1)})
         told = Callback(data)
         for part in reversed(parts):
             there = parser.header_contain(part)

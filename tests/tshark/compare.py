@@ -7,10 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.support.corpus import captures
 from tests.support.headers import Header, headers_of
 from tests.tshark.dissection import Node, dissect
+from tests.tshark.generated import write
 from tests.tshark.table import COUNT, NotShown, Table, Value, Where, shown
 
 SAMPLE = 200
@@ -76,9 +78,19 @@ def compare_packet(table: Table, ours: list[Header], theirs: Node) -> Iterator[t
 
 
 def compare(tables: dict[str, Table], stack: str = "everything") -> Comparison:
-    """Hold the sample of the parsers in `tables` against tshark, over the corpus."""
+    """Hold the sample of the parsers in `tables` against tshark, over the corpus, and all generated packets."""
+    with TemporaryDirectory() as folder:
+        return _compare(tables, stack, write(Path(folder)))
+
+
+def _compare(tables: dict[str, Table], stack: str, generated: list[Path]) -> Comparison:
     headers = {path: headers_of(stack, path) for path in captures()}
     drawn = {parser: packets for parser, packets in sample(headers).items() if parser in tables}
+    for path in generated:
+        headers[path] = headers_of(stack, path)
+        for frame, layers in headers[path].items():
+            for parser in {header.parser for header in layers} & tables.keys():
+                drawn.setdefault(parser, []).append((path, frame))
     wanted: dict[Path, set[int]] = defaultdict(set)
     for parser, packets in drawn.items():
         if tables[parser].nodes:

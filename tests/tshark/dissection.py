@@ -16,8 +16,9 @@ from typing import Any
 OPTIONS = (
     "ipv6.exthdr_under_root_protocol_tree:TRUE",
     "tcp.relative_sequence_numbers:FALSE",
+    "pppoed.show_tags_and_lengths:TRUE",
 )
-"""Preferences: each extension header stands for itself, numbers are the packet's own."""
+"""Preferences: each extension header stands for itself, numbers are the packet's own, and so are tags."""
 
 PORTS = ("udp.port==8472,vxlan",)
 """Ports that tshark knows only when told."""

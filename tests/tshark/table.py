@@ -112,6 +112,11 @@ def bits(name: str, shift: int, width: int) -> Computed:
     return Computed(lambda node: node.numbers(name)[0] >> shift & (1 << width) - 1 if name in node.fields else None)
 
 
+def last(name: str) -> Computed:
+    """The last of several such fields, as a number."""
+    return Computed(lambda node: node.numbers(name)[-1] if name in node.fields else None)
+
+
 def piece(name: str, at: int, size: int, order: Literal["big", "little"] = "big") -> Computed:
     """A number of `size` bytes from byte `at` of a field on; of the last such field, if there are several."""
 

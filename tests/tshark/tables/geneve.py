@@ -1,6 +1,6 @@
 """What tshark calls the fields of geneve."""
 
-from tests.tshark.table import Table, bits
+from tests.tshark.table import Table, bits, last, piece, tail
 
 TABLES = [
     Table(
@@ -15,7 +15,11 @@ TABLES = [
             "protocol": "geneve.proto_type",
             "vni": "geneve.vni",
             "reserved2": "geneve.reserved",
-            "options": "geneve.options",
+            "option_class": last("geneve.option.class"),
+            "option_type": last("geneve.option.type"),
+            "option_reserved": last("geneve.option.flags.reserved"),
+            "option_words": piece("geneve.option", 3, 1),
+            "option_data": tail("geneve.option", 4),
         },
     )
 ]

@@ -1,6 +1,8 @@
 """What tshark calls the fields of gre."""
 
-from tests.tshark.table import Table, bits
+from tests.tshark.table import NotShown, Table, bits
+
+LAST = NotShown("the last entry of a source route, which is empty; tshark shows those before it")
 
 TABLES = [
     Table(
@@ -18,7 +20,11 @@ TABLES = [
             "version": "gre.flags.version",
             "protocol": "gre.proto",
             "checksum": "gre.checksum",
-            "reserved": "gre.offset",
+            "offset": "gre.offset",
+            "route_family": LAST,
+            "route_offset": LAST,
+            "route_length": LAST,
+            "route": LAST,
             "key": "gre.key",
             "payload_length": "gre.key.payload_length",
             "call": "gre.key.call_id",

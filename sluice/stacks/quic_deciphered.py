@@ -1,0 +1,16 @@
+"""QUIC in traces whose packets are in the clear already: as stack quic, without keys.
+
+For captures that something within the secured network made (the paper's section 8), or that were deciphered since:
+header and payload are as before their protection, and no authentication tag follows.
+"""
+
+from sluice.lang import Stack
+from sluice.protocols.quic import quic_parser
+from sluice.stacks import quic
+
+
+def quic_deciphered() -> Stack:
+    s = Stack("quic_deciphered")
+    quic.up_to_udp(s)
+    quic.over_udp(s, s.udp, quic_parser(deciphered=True))
+    return s

@@ -1,0 +1,1 @@
+"""Traffic of real implementations, made while the tests run."""

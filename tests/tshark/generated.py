@@ -1,0 +1,26 @@
+"""Captures with every form of links and tunnels, also those of which the corpus has no packet."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from tests.protocols.test_tunnels import FORMS
+
+MAGIC = 0xA1B2C3D4
+SNAP_LENGTH = 1 << 18
+
+
+def write(folder: Path) -> list[Path]:
+    """A capture for each link type, a packet for each form."""
+    by_link: dict[int, list[bytes]] = {}
+    for link_type, data in FORMS.values():
+        by_link.setdefault(link_type, []).append(data)
+    return [_write(folder / f"forms_{link_type}.pcap", link_type, those) for link_type, those in by_link.items()]
+
+
+def _write(path: Path, link_type: int, packets: list[bytes]) -> Path:
+    head = struct.pack("<IHHiIII", MAGIC, 2, 4, 0, 0, SNAP_LENGTH, link_type)
+    records = [struct.pack("<IIII", number, 0, len(data), len(data)) + data for number, data in enumerate(packets)]
+    path.write_bytes(head + b"".join(records))
+    return path

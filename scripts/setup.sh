@@ -172,7 +172,7 @@ get_libcrypto() {
     if can_apt; then
         apt_install libssl3 || apt_install libssl3t64 || true # the name that Ubuntu 24.04 has for it
     fi
-    have_libcrypto || say "there is no libcrypto, with which \`sluice flows\` hashes: install OpenSSL (Debian: libssl3)"
+    have_libcrypto || say "there is no libcrypto, with which \`sluice flows\` hashes and QUIC packets are opened: install OpenSSL (Debian: libssl3)"
 }
 
 get_sanitizers() {

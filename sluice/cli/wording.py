@@ -56,6 +56,9 @@ def _words(expression: Expression, own: Parser | None) -> tuple[str, int]:
         case lang.Checksum():
             inside = ", ".join(words(item, own) for item in (expression.data, *expression.pseudo))
             return f"internet_checksum({inside})", _ATOM
+        case lang.Crc():
+            inside = words(expression.data, own)
+            return f"crc32c({inside}, blank=({expression.low}, {expression.high}))", _ATOM
         case lang.FieldValue():
             group = {"v": "v.header"}.get(expression.group, expression.group)
             return f"{_whose(expression.owner, own)}{group}.{expression.field.name}", _ATOM

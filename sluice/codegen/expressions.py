@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from sluice.codegen.names import member, variable
-from sluice.ir.expression import COMPARISONS, MASK, Binary, Const, Expr, Flip, Length, Reg, Slice, Sum, is_bytes, width
+from sluice.ir.expression import (
+    COMPARISONS,
+    MASK,
+    Binary,
+    Const,
+    Crc,
+    Expr,
+    Flip,
+    Length,
+    Reg,
+    Slice,
+    Sum,
+    is_bytes,
+    width,
+)
 
 # C precedence, higher binds tighter; an operand of lower precedence is put into parentheses. Compilers warn about
 # mixes of & | ^ << with each other and with + without parentheses, so those never count as tighter than each other.
@@ -78,6 +92,8 @@ def _emit(expression: Expr) -> tuple[str, int]:
         case Sum(data, pseudo):
             parts = [f"sl_checksum_part({emit(item)})" if is_bytes(item) else inside(item, 9) for item in pseudo]
             return f"sl_checksum({emit(data)}, {' + '.join(parts) if parts else '0'})", _ATOM
+        case Crc(data, low, high):
+            return f"sl_crc32c({emit(data)}, {low}, {high})", _ATOM
         case Binary():
             return _binary(expression)
 

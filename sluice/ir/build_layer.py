@@ -349,6 +349,7 @@ class _MainBuilder:
                 out.assign(RESTARTED, ONE)
                 out.emit(EndInst(REASON_NUMBER["reused"]))
                 if layer.keeps_fresh:
+                    self._know_way(key)  # to `create`, also from a packet that was not looked up
                     out.emit(Branch(FRESH, fresh, create))
                 else:
                     out.emit(Goto(create))
@@ -360,8 +361,7 @@ class _MainBuilder:
         out = self.out
         found, expired = Reg("local.found", 1), Reg("local.expired", 1)
         known, gone = out.name("known instance"), out.name("expired instance")
-        if any(WAY in registers(part) for part in key):
-            out.emit(Way(WAY))
+        self._know_way(key)
         out.emit(Lookup(found, expired, SIDE, key, reverse))
         alias = self.layer.prototype.alias_key
         if alias is None:
@@ -384,6 +384,11 @@ class _MainBuilder:
         out.block(gone)
         out.emit(EndInst(REASON_NUMBER["timeout"]))
         out.emit(Goto(create))
+
+    def _know_way(self, key: tuple[Expr, ...]) -> None:
+        """The number of the layers that the packet is in, where it is part of the key."""
+        if any(WAY in registers(part) for part in key):
+            self.out.emit(Way(WAY))
 
     def _dropped(self, why: str) -> str:
         """The block that a packet goes to which goes no further, for a reason out of DROP_REASONS."""

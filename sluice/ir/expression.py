@@ -91,7 +91,16 @@ class Sum:
     pseudo: tuple[Expr, ...]
 
 
-Expr = Const | Reg | Binary | Flip | Slice | Length | Sum
+@dataclass(frozen=True, slots=True)
+class Crc:
+    """CRC-32C of `data`, of which the bytes from `low` to `high` count as 0; 0 when `data` was cut."""
+
+    data: Expr
+    low: int
+    high: int
+
+
+Expr = Const | Reg | Binary | Flip | Slice | Length | Sum | Crc
 
 NAME = re.compile(r"[^\W\d][\w.*#@]*")
 """What the name of a register may be in the text form without quotes."""
@@ -118,6 +127,8 @@ def width(expression: Expr) -> int:
             return 32
         case Sum():
             return 16
+        case Crc():
+            return 32
         case Binary(operator, left, right, serial):
             if operator in COMPARISONS:
                 return 1
@@ -145,6 +156,8 @@ def children(expression: Expr) -> tuple[Expr, ...]:
             return (base,)
         case Sum(data, pseudo):
             return (data, *pseudo)
+        case Crc(data, _, _):
+            return (data,)
         case _:
             return ()
 
@@ -192,6 +205,10 @@ def rewrite(expression: Expr, change: Callable[[Expr], Expr]) -> Expr:
             items = rewrite_all(pseudo, change)
             if new is not data or items is not pseudo:
                 expression = Sum(new, items)
+        case Crc(data, low, high):
+            new = rewrite(data, change)
+            if new is not data:
+                expression = Crc(new, low, high)
     return change(expression)
 
 
@@ -273,3 +290,5 @@ def show(expression: Expr) -> str:
             return f"{'captured' if captured else 'length'}({show(base)})"
         case Sum(data, pseudo):
             return f"sum({', '.join(show(item) for item in (data, *pseudo))})"
+        case Crc(data, low, high):
+            return f"crc32c({show(data)}, {low}, {high})"

@@ -9,6 +9,7 @@ from sluice.ir.expression import (
     ZERO,
     Binary,
     Const,
+    Crc,
     Expr,
     Flip,
     Length,
@@ -212,6 +213,8 @@ class Scope:
                 return Length(self.bytes(expression.base))
             case lang.Checksum():
                 return Sum(self.bytes(expression.data), tuple(self.resolve(item) for item in expression.pseudo))
+            case lang.Crc():
+                return Crc(self.bytes(expression.data), expression.low, expression.high)
             case lang.FieldValue():
                 return self._value(expression)
             case lang.Contains():
@@ -421,6 +424,8 @@ def nested(expression: lang.Expression) -> list[lang.Expression]:
             found += [] if expression.high is None else nested(expression.high)
         case lang.LengthOf():
             found += nested(expression.base)
+        case lang.Crc():
+            found += nested(expression.data)
         case lang.Checksum():
             found += nested(expression.data)
             for item in expression.pseudo:

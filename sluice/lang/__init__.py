@@ -7,7 +7,7 @@ from sluice.lang.action import Assemble, Assign, Block, Callback, swap_sides
 from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Else, If
 from sluice.lang.errors import DescriptionError, DescriptionWarning
-from sluice.lang.expression import Expression, internet_checksum, one_of
+from sluice.lang.expression import Expression, crc32c, internet_checksum, one_of
 from sluice.lang.layout import AnyUntil, Bit, UInt, Varint, layout
 from sluice.lang.message import Length
 from sluice.lang.native import Native
@@ -42,6 +42,7 @@ __all__ = [
     "UInt",
     "Varint",
     "both_sides",
+    "crc32c",
     "internet_checksum",
     "layout",
     "make_psm_state",

@@ -11,6 +11,7 @@ from sluice.lang.expression import (
     Binary,
     Checksum,
     Contains,
+    Crc,
     Expression,
     FieldValue,
     Invert,
@@ -65,6 +66,8 @@ def greatest(expression: Expression) -> int:
             return greatest(expression.field)
         case Checksum():
             return 0xFFFF
+        case Crc():
+            return 0xFFFFFFFF
         case Invert():
             return ANY if not _is_name(expression.operand) else greatest(expression.operand)
         case Binary():

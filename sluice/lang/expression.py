@@ -244,6 +244,32 @@ def internet_checksum(data: Expression, *pseudo: object) -> Checksum:
     return Checksum(expression, [to_expression(item) for item in pseudo])
 
 
+class Crc(Expression):
+    """The CRC-32C of `data`, of which the bytes from `low` to `high` count as 0."""
+
+    def __init__(self, data: Expression, low: int, high: int) -> None:
+        super().__init__()
+        self.data = data
+        self.low = low
+        self.high = high
+
+
+def crc32c(data: object, blank: tuple[int, int]) -> Crc:
+    """The CRC-32C (Castagnoli; RFC 9260, appendix A), a number of 32 bits, over a byte slice.
+
+    blank: where in `data` the checksum itself lies, (first byte, byte behind the last): these count as 0.
+
+    The result is 0 when `data` was cut by the snap length (it cannot be known then). Raises DescriptionError when
+    `data` is a number, and for a blank that is not a pair of ascending numbers.
+    """
+    expression = to_expression(data)
+    if expression.kind == NUMBER:
+        raise DescriptionError("crc32c() needs bytes, and this is a number", "give it a slice, as in sctp.unit.")
+    if not 0 <= blank[0] <= blank[1]:
+        raise DescriptionError(f"blank={described(blank)}", "give its first byte and the one behind it, ascending.")
+    return Crc(expression, *blank)
+
+
 def one_of(value: object, *alternatives: object) -> Binary:
     """1 when the number `value` equals one of `alternatives`: (value == a) | (value == b) | ...
 
@@ -381,6 +407,8 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return (expression.base,)
         case Checksum():
             return (expression.data, *expression.pseudo)
+        case Crc():
+            return (expression.data,)
         case _:
             return ()
 

@@ -10,6 +10,7 @@ from sluice.lang.expression import (
     Binary,
     Checksum,
     Contains,
+    Crc,
     Expression,
     FieldValue,
     Invert,
@@ -135,6 +136,8 @@ def of_layer(expression: Expression, layer: Layer) -> Expression:
             return LengthOf(same(expression.base))
         case Checksum():
             return Checksum(same(expression.data), [same(item) for item in expression.pseudo])
+        case Crc():
+            return Crc(same(expression.data), expression.low, expression.high)
         case Field():
             return _field_of_layer(expression, layer)
         case FieldValue() if mine:

@@ -46,9 +46,14 @@ static inline void *quic_symbol(struct quic_crypto *crypto, const char *name) {
     return crypto->library ? dlsym(crypto->library, name) : NULL;
 }
 
+/* The names that it has, the newest first. */
+#ifndef QUIC_CRYPTO_LIBRARIES
+#define QUIC_CRYPTO_LIBRARIES "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"
+#endif
+
 /* False where there is no such library: then nothing is opened. */
 static bool quic_crypto_open(struct quic_crypto *crypto) {
-    static const char *const names[] = {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"};
+    static const char *const names[] = {QUIC_CRYPTO_LIBRARIES};
     for (unsigned i = 0; i < sizeof names / sizeof *names && !crypto->library; i++)
         crypto->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     *(void **)&crypto->context_new = quic_symbol(crypto, "EVP_CIPHER_CTX_new");

@@ -47,6 +47,7 @@ from sluice.lang import (
     PSMState,
     Sequence,
     UInt,
+    crc32c,
     layout,
     make_psm_state,
 )
@@ -131,6 +132,8 @@ class sctp_message(layout):
 def sctp_packet_parser() -> Connectionless:
     packet = Connectionless("sctp_packet")
     packet.header = sctp_hdr
+    checksum = crc32c(packet.unit, blank=(8, 12))
+    packet.require((checksum == packet.header.checksum) | (checksum == 0), "checksum", option="checksums")
     packet.offer(sport=packet.header.sport, dport=packet.header.dport, tag=packet.header.tag)
     return packet
 

@@ -5,6 +5,7 @@
 #define SL_BOX_H
 
 #include "alias.h"
+#include "crc.h"
 #include "embed.h"
 #include "messages.h"
 #include "pool.h"

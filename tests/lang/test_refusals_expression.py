@@ -13,6 +13,7 @@ from sluice.lang import (
     Pred,
     Stack,
     UInt,
+    crc32c,
     internet_checksum,
     layout,
     one_of,
@@ -242,6 +243,18 @@ def predicate_of_bytes():
 def requirement_of_bytes():
     p = plain()
     p.require(p.payload, "payload")  # wrong
+
+
+@refused("crc32c() needs bytes, and this is a number", "give it a slice, as in sctp.unit.")
+def crc_of_number():
+    p = plain()
+    crc32c(p.header.size, blank=(0, 4))  # wrong
+
+
+@refused("blank=(4, 0)", "give its first byte and the one behind it, ascending.")
+def crc_blank_descending():
+    p = plain()
+    crc32c(p.unit, blank=(4, 0))  # wrong
 
 
 @refused("internet_checksum() needs bytes, and this is a number", "give it a slice, as in ip.unit[:n].")

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.functions import find_functions
+from sluice.lang import Assign, Callback, Connectionless, Stack, UInt, crc32c, layout
 from sluice.stacks.sctp import sctp
 from tests.differential.both import Packet, assert_same, compiled, run_compiled
 
@@ -416,3 +417,72 @@ def test_any_packets() -> None:
                 packet(bytes(chunks), src, None if src != C else B, tag, time=number * rnd.choice([0, 0.1, 3]))
             )
         hear(packets)
+
+
+# --- the checksum ------------------------------------------------------------------------------------------------
+
+
+class summed_hdr(layout):
+    checksum = UInt(32)
+
+
+class found(layout):
+    sum = UInt(32)
+
+
+@cache
+def summing() -> CompiledStack:
+    """Tells the CRC-32C of each packet, of which the first four bytes count as 0."""
+    p: Any = Connectionless("summed")
+    p.header = summed_hdr
+    p.event.sum = Assign(found.sum, crc32c(p.unit, blank=(0, 4))) + Callback(found)
+    made = Stack("summing")
+    made.summed = p
+    return compiled(made)
+
+
+def sums(packets: list[Packet]) -> list[int]:
+    assert_same(summing(), packets, SETTINGS)
+    events, _ = run_compiled(summing(), packets, SETTINGS)
+    return [values[0] for _, name, _, _, values in events if name == "sum"]
+
+
+def test_crc32c() -> None:
+    """RFC 3720, B.4: 32 bytes of zeroes, which blank bytes are like; and others with an independent calculation."""
+    rnd = random.Random(1)
+    bodies = [bytes(28), *(rnd.randbytes(rnd.randrange(200)) for _ in range(20))]
+    packets = [Packet(rnd.randbytes(4) + body, 0) for body in bodies]
+    assert sums(packets) == [crc(bytes(4) + body) for body in bodies]
+    assert sums(packets[:1]) == [0x8A9136AA]
+
+
+def crc(data: bytes) -> int:
+    """Bit by bit."""
+    remainder = 0xFFFFFFFF
+    for byte in data:
+        for place in range(8):
+            bit = (remainder ^ byte >> place) & 1
+            remainder = remainder >> 1 ^ 0x82F63B78 * bit
+    return remainder ^ 0xFFFFFFFF
+
+
+def test_what_was_cut_has_no_checksum() -> None:
+    assert sums([Packet(bytes(8), 0, 1, 9)]) == [0]
+
+
+@pytest.mark.parametrize("turned", [None, 0, 9, 13, 39])
+def test_checksums_are_checked_when_asked_for(turned: int | None) -> None:
+    """Of a packet, in its checksum too, one bit is turned."""
+    made = compiled(sctp(), options=frozenset({"checksums"}))
+    one = packet(data(0, b"twelve bytes"))
+    ip, segment = one.data[14:34], one.data[34:]
+    total = sum(struct.unpack(">10H", ip))
+    ip = ip[:10] + struct.pack(">H", ~(total + (total >> 16)) & 0xFFFF) + ip[12:]
+    segment = bytearray(segment[:8] + struct.pack("<I", crc(segment)) + segment[12:])
+    if turned is not None:
+        segment[turned] ^= 1
+    packets = [Packet(one.data[:14] + ip + bytes(segment), 0)]
+    assert_same(made, packets, SETTINGS)
+    _, counters = run_compiled(made, packets, SETTINGS)
+    wrong = counters["sctp_packet_over_ipv4"]["malformed:checksum"]
+    assert wrong == (turned is not None)

@@ -9,6 +9,7 @@ from sluice.ir.expression import (
     MASK,
     Binary,
     Const,
+    Crc,
     Expr,
     Flip,
     Length,
@@ -50,6 +51,8 @@ def number(expression: Expr) -> Number:
             return lambda frame: whole(frame)[1]
         case Sum(data, pseudo):
             return _sum(data, pseudo)
+        case Crc(data, low, high):
+            return _crc(data, low, high)
         case Slice():
             raise InterpreterError("bytes where a number is needed")
 
@@ -186,3 +189,27 @@ def assign(register: Reg, expression: Expr) -> Operation:
         return plain
     store = set_number(register)
     return lambda frame: store(frame, compute(frame))
+
+
+def _crc_byte(crc: int) -> int:
+    for _ in range(8):
+        crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc
+
+
+_CRC = [_crc_byte(byte) for byte in range(256)]
+
+
+def _crc(data: Expr, low: int, high: int) -> Number:
+    whole = string(data)
+
+    def compute(frame: Frame) -> int:
+        given, length = whole(frame)
+        if len(given) < length:
+            return 0
+        crc = 0xFFFFFFFF
+        for at, byte in enumerate(given):
+            crc = crc >> 8 ^ _CRC[(crc ^ (0 if low <= at < high else byte)) & 0xFF]
+        return crc ^ 0xFFFFFFFF
+
+    return compute

@@ -9,7 +9,7 @@
       Check(mark.0, 8) yes: there, cut: end cut, short: end short
 
 A name that does not read like one (it begins with a digit, has a comma in it, ...) stands in quotes. `printer` writes,
-`graphs` and `programs` read what it wrote, out of the tokens of `line`.
+`graphs`, `natives` and `programs` read what it wrote, out of the tokens of `line`.
 """
 
 from sluice.ir.text.graphs import parse_graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from sluice.ir.expression import MASK, Binary, Const, Expr, Flip, Length, Reg, Slice, Sum
+from sluice.ir.expression import MASK, Binary, Const, Crc, Expr, Flip, Length, Reg, Slice, Sum
 from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import INSTRUCTIONS, Instruction, Operand
 from sluice.ir.text.line import OPERATORS, IrSyntaxError, Line, in_line, written_by
@@ -60,7 +60,9 @@ class _Reader:
                 return Length(data, name == "captured")
             case ["sum"], (data, *pseudo):
                 return Sum(data, tuple(pseudo))
-            case ["length" | "captured" | "sum"], _:
+            case ["crc32c"], (data, Const(value=low), Const(value=high)):
+                return Crc(data, low, high)
+            case ["length" | "captured" | "sum" | "crc32c"], _:
                 raise IrSyntaxError(f"function '{name}' has other arguments than these {len(arguments)}")
             case _:
                 raise IrSyntaxError(f"unknown function '{name}'")

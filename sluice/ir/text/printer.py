@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import cast
 
 from sluice.ir.expression import NAME, Expr, Reg, quote, show
-from sluice.ir.graph import EventShape, Graph, InstanceLayout, KeyPart, LayerProgram, Program, Rules, State
+from sluice.ir.graph import (
+    EventShape,
+    Graph,
+    InstanceLayout,
+    KeyPart,
+    LayerProgram,
+    NativeModule,
+    NativeShape,
+    Program,
+    Rules,
+    State,
+)
 from sluice.ir.instruction import Instruction
 from sluice.ir.text.line import BLOCK
 
@@ -91,6 +102,9 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
         out.append(f"  states ({', '.join(map(_state, layer.states))})")
     if layer.timeouts:
         out.append(f"  timeouts ({', '.join(map(repr, layer.timeouts))})")
+    if layer.of_streams or layer.of_packets:
+        sources = (["streams"] if layer.of_streams else []) + (["packets"] if layer.of_packets else [])
+        out.append(f"  messages of {', '.join(sources)}")
     if layer.resyncs:
         out.append("  resyncs")
     out += [_event(shape, lines) for shape in layer.events.values()]
@@ -101,11 +115,16 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
 
 
 def _instance(layout: InstanceLayout) -> list[str]:
-    key = ", ".join(map(_key_part, layout.key))
-    line = f"  instance of table {_name(layout.table)}, key ({key})"
+    line = f"  instance of table {_name(layout.table)}, key {_key(layout.key)}"
     line += f"{' both ways' if layout.oriented else ''}{'' if layout.stored else ' not stored'}"
     line += f", {layout.sides} sequences"
+    if layout.aliases or layout.alias:
+        line += f", aliases {_name(layout.aliases)} {_key(layout.alias)}"
     return [line, *(f"    {_type(reg)} = {init}" for reg, init in layout.fields)]
+
+
+def _key(parts: tuple[KeyPart, ...]) -> str:
+    return f"({', '.join(map(_key_part, parts))})"
 
 
 def _key_part(part: KeyPart) -> str:
@@ -115,7 +134,8 @@ def _key_part(part: KeyPart) -> str:
 def _rules(rules: Rules) -> str:
     return (
         f"  sequence of {rules.width} bits, {'zero_based' if rules.linear else 'wrapping'}, policy {rules.policy}, "
-        f"{'whole, ' if rules.whole else ''}{'' if rules.buffer_data else 'no data, '}"
+        f"{'whole, ' if rules.whole else ''}{'units, ' if rules.units else ''}"
+        f"{'' if rules.buffer_data else 'no data, '}"
         f"limit {rules.limit} bytes {rules.limit_pieces} pieces {rules.limit_records} records, "
         f"history {rules.history}, record ({', '.join(map(_type, rules.record))})"
     )
@@ -141,10 +161,26 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(map(_name, names))
 
 
+def _native(module: NativeModule) -> list[str]:
+    line = f"  native {_name(module.name)} of {quote(module.path)}"
+    if module.libraries:
+        line += f", libraries ({_names(module.libraries)})"
+    if module.option:
+        line += f", option {_name(module.option)}"
+    return [line, *(f"    {_name(name)} {_native_shape(shape)}" for name, shape in module.functions)]
+
+
+def _native_shape(shape: NativeShape) -> str:
+    inputs = ", ".join("bytes" if is_bytes else "number" for is_bytes in shape.inputs)
+    limit = f"{shape.outputs} numbers, {shape.limit} bytes"
+    return f"({inputs}) gives {limit}, reasons ({_names(shape.reasons)})"
+
+
 def print_program(program: Program, lines: bool = True) -> str:
     """A whole program."""
     roots = ", ".join(f"{'any' if kind is None else kind} -> {_name(name)}" for kind, name in program.roots)
     head = f"program {_name(program.name)} ({roots}), at most {program.depth} layers\n"
     if program.slots:
         head += f"  slots ({', '.join(map(_type, program.slots))})\n"
+    head += "".join(f"{line}\n" for module in program.natives for line in _native(module))
     return head + "\n" + "\n".join(print_layer(layer, lines) for layer in program.layers.values())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 
 from sluice.ir.graph import GRAPH_KINDS, EventShape, InstanceLayout, KeyPart, LayerProgram, Program, Rules, State
 from sluice.ir.text.graphs import read_graph
 from sluice.ir.text.line import BLOCK, STRING, IrSyntaxError, Line, in_line
+from sluice.ir.text.natives import read_function, read_module
 from sluice.lang.errors import did_you_mean
 from sluice.lang.sequence import POLICIES
 from sluice.lang.where import NOWHERE
@@ -75,10 +77,18 @@ def _program(lines: Lines) -> Program:
     for number, text in lines[1:]:
         with in_line(number):
             line = Line(text)
-            if not text.startswith(" ") or not line.take("slots") or program.slots:
-                raise IrSyntaxError(f"expected one line 'slots (REGISTERS)', then layers, not '{text.strip()}'")
-            line.expect("(")
-            program.slots = tuple(line.registers(")"))
+            if text.startswith("    "):
+                program.natives = read_function(program.natives, line)
+            elif text.startswith(" ") and line.take("native"):
+                program.natives = read_module(program.natives, line)
+            elif text.startswith(" ") and line.take("slots") and not program.slots:
+                line.expect("(")
+                program.slots = tuple(line.registers(")"))
+            else:
+                raise IrSyntaxError(
+                    "expected one line 'slots (REGISTERS)', lines 'native NAME of PATH', then layers, "
+                    f"not '{text.strip()}'"
+                )
             line.end()
     return program
 
@@ -161,16 +171,8 @@ def _above(layer: LayerProgram, line: Line) -> None:
 def _instance(layer: LayerProgram, line: Line) -> None:
     line.words("of", "table")
     table = line.name("the name of the table")
-    line.words(",", "key", "(")
-    key: list[KeyPart] = []
-    while not line.take(")"):
-        name = line.name("a part of the key")
-        line.expect(":")
-        bits = line.number()
-        key.append(KeyPart(name, bits, line.name("the part of the other side") if line.take("/") else ""))
-        if not line.take(","):
-            line.expect(")")
-            break
+    line.words(",", "key")
+    key = _key(line)
     oriented = line.take("both")
     if oriented:
         line.expect("ways")
@@ -180,7 +182,25 @@ def _instance(layer: LayerProgram, line: Line) -> None:
     line.expect(",")
     sides = line.number()
     line.expect("sequences")
-    layer.instance = InstanceLayout(table, tuple(key), oriented, stored, (), sides)
+    layer.instance = InstanceLayout(table, key, oriented, stored, (), sides)
+    if line.take(","):
+        line.expect("aliases")
+        aliases = line.name("the name of the table of further keys")
+        layer.instance = dataclasses.replace(layer.instance, aliases=aliases, alias=_key(line))
+
+
+def _key(line: Line) -> tuple[KeyPart, ...]:
+    line.expect("(")
+    key: list[KeyPart] = []
+    while not line.take(")"):
+        name = line.name("a part of the key")
+        line.expect(":")
+        bits = line.number()
+        key.append(KeyPart(name, bits, line.name("the part of the other side") if line.take("/") else ""))
+        if not line.take(","):
+            line.expect(")")
+            break
+    return tuple(key)
 
 
 def _field(layer: LayerProgram, line: Line) -> None:
@@ -190,8 +210,7 @@ def _field(layer: LayerProgram, line: Line) -> None:
         raise IrSyntaxError("a field without an instance: a line 'instance of table NAME, ...' comes first")
     register = line.register()
     line.expect("=")
-    fields = (*known.fields, (register, line.number()))
-    layer.instance = InstanceLayout(known.table, known.key, known.oriented, known.stored, fields, known.sides)
+    layer.instance = dataclasses.replace(known, fields=(*known.fields, (register, line.number())))
 
 
 def _rules(layer: LayerProgram, line: Line) -> None:
@@ -209,6 +228,9 @@ def _rules(layer: LayerProgram, line: Line) -> None:
     whole = line.take("whole")
     if whole:
         line.expect(",")
+    units = line.take("units")
+    if units:
+        line.expect(",")
     buffer_data = not line.take("no")
     if not buffer_data:
         line.words("data", ",")
@@ -223,7 +245,7 @@ def _rules(layer: LayerProgram, line: Line) -> None:
     line.words(",", "record", "(")
     record = tuple(line.registers(")"))
     linear = kind == "zero_based"
-    layer.rules = Rules(width, linear, policy, whole, buffer_data, limit, pieces, records, history, record)
+    layer.rules = Rules(width, linear, policy, whole, buffer_data, limit, pieces, records, history, record, units)
 
 
 def _states(layer: LayerProgram, line: Line) -> None:
@@ -246,6 +268,20 @@ def _timeouts(layer: LayerProgram, line: Line) -> None:
     layer.timeouts = tuple(found)
 
 
+def _messages(layer: LayerProgram, line: Line) -> None:
+    line.expect("of")
+    while True:
+        name = line.name("what messages are cut of: 'streams', 'packets'")
+        field = _SOURCES.get(name)
+        if field is None:
+            raise IrSyntaxError(f"messages are cut of 'streams', 'packets' or 'streams, packets', not of '{name}'")
+        if getattr(layer, field):
+            raise IrSyntaxError("what messages are cut of stands in one line, as 'messages of streams, packets'")
+        setattr(layer, field, True)
+        if not line.take(","):
+            break
+
+
 def _resyncs(layer: LayerProgram, line: Line) -> None:
     layer.resyncs = True
 
@@ -263,12 +299,16 @@ def _event(layer: LayerProgram, line: Line) -> None:
     layer.events[name] = EventShape(name, fields, callback)
 
 
+_SOURCES = {"streams": "of_streams", "packets": "of_packets"}
+"""What messages may be cut of: the field that says so."""
+
 _PROPERTIES: dict[str, Callable[[LayerProgram, Line], None]] = {
     "above": _above,
     "instance": _instance,
     "sequence": _rules,
     "states": _states,
     "timeouts": _timeouts,
+    "messages": _messages,
     "resyncs": _resyncs,
     "event": _event,
 }

@@ -11,6 +11,7 @@ from sluice.ir.expression import (
     MASK,
     Binary,
     Const,
+    Crc,
     Expr,
     Flip,
     Length,
@@ -163,6 +164,8 @@ def _expression(expression: Expr) -> str | None:
             return _operands((low, high), (base,))
         case Length(base, _):
             return _operands((), (base,))
+        case Crc(data, _, _):
+            return _operands((), (data,))
         case Sum(data, pseudo):
             return _operands((), (data,)) or next(filter(None, map(_expression, pseudo)), None)
 

@@ -68,6 +68,8 @@ def _words(expression: Expression, own: Parser | None) -> tuple[str, int]:
             return f"{_whose(expression.owner, own)}{expression.name}", _ATOM
         case lang.Below():
             return f"{_whose(expression.owner, own)}below.{expression.name}", _ATOM
+        case lang.Gathered():
+            return f"every {expression.name} below", _ATOM
         case lang.Taken():
             return f"{_whose(expression.owner, own)}psm.{expression.transition.name}", _ATOM
         case lang.EventValue():

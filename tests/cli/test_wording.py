@@ -32,6 +32,7 @@ from sluice.lang import (
 )
 from sluice.lang import expression as lang
 from sluice.lang.layout import Field
+from sluice.lang.where import NOWHERE
 
 
 class first(layout):
@@ -98,6 +99,7 @@ EXPRESSIONS = [
     (P.event.gap.length, "event.gap.length"),
     (one_of(H.a, 1, 2), "(header.a == 1) | (header.a == 2)"),
     (first.m << 3, "m << 3"),
+    (lang.Gathered("vlan", NOWHERE), "every vlan below"),
 ]
 
 

@@ -19,6 +19,7 @@ from sluice.cli.wording import words
 from sluice.lang import Stack
 from sluice.lang.choice import Choice
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType, VarintField
+from sluice.lang.native import NativeFunction
 from sluice.lang.prototype import Prototype
 from sluice.stacks.find import DEFAULT, find_stack, stack_names
 
@@ -99,7 +100,17 @@ def page(name: str) -> tuple[str, str | None]:
     for (key, maker), layer in zip(makers(name).items(), layers, strict=True):
         out.append(f"## {key}")
         out += parser_sections(name, maker, alone.layers[layer["name"]].prototype, layer)
+    if native := functions(module):
+        out += ["## Functions in C", native]
     return "\n\n".join(part for part in out if part) + "\n", picture
+
+
+def functions(module: ModuleType) -> str:
+    """The table of the functions in C that a module declares."""
+    found = [item for item in vars(module).values() if isinstance(item, NativeFunction)]
+    own = [item for item in found if item.module.where.file == module.__file__]
+    rows = [[code(item.name), code(item.module.path.name), ", ".join(item.reasons)] for item in own]
+    return table(["function", "in", "refuses for"], rows)
 
 
 def parser_sections(name: str, maker: Maker, parser: Prototype, layer: Data) -> Iterator[str]:

@@ -3,7 +3,8 @@
 A datagram may be QUIC when it begins with a long header of a version that is known, of the form that is kept for
 negotiation (0x?a?a?a?a), or of version 0, or with a short header and has 21 bytes or more. A connection begins with a
 long header that has the fixed bit, but for version 0, and 0x?a?a?a?a in a datagram of less than 1200 bytes. All others
-find one, greased or not (RFC 9287), or are nobody's. Offers begins.
+find one, greased or not (RFC 9287), or are nobody's. Offers is_quic and begins. Limits: much that UDP carries looks
+like a short header; whether it is one is for the layer above, which knows the connections.
 """
 
 from sluice.lang import Connectionless, If, UInt, layout, one_of

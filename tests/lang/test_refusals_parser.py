@@ -41,8 +41,8 @@ from tests.lang.refusal import (
 refused = Refusals()
 
 SETTINGS = (
-    "known here: alias, buffer_data, event, event_relation, header, link_types, message, name, perm, prep, psm, sdu, "
-    "selector, seq, temp, timeout."
+    "known here: alias, buffer_data, creates, event, event_relation, header, link_types, message, name, perm, prep, "
+    "psm, sdu, selector, seq, temp, timeout."
 )
 
 

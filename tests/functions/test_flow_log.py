@@ -118,7 +118,7 @@ def test_gaps_of_all_rows_are_bounded_together(tmp_path: Path) -> None:
 def test_wrong_options(capfd: pytest.CaptureFixture[str], options: str) -> None:
     with pytest.raises(RunError, match="a function refused"):
         Box(whole(), Settings(max_instances=1 << 10), [], [options])
-    assert "is none of rows=N" in capfd.readouterr().err
+    assert "is none of key=NAME+NAME, rows=N" in capfd.readouterr().err
 
 
 def test_without_libcrypto_it_says_what_to_install(

@@ -28,6 +28,12 @@ def truth() -> dict[str, dict[str, Any]]:
     return {entry["file"]: entry for entry in json.loads((corpus() / "truth.json").read_text())["files"]}
 
 
+def key_log(capture: Path) -> Path | None:
+    """The secrets of a capture's connections, if there are any: `app/NAME.keys`, as SSLKEYLOGFILE has them."""
+    path = corpus() / "app" / f"{capture.name}.keys"
+    return path if path.is_file() else None
+
+
 def captures() -> list[Path]:
     """All captures of the corpus."""
     return [corpus() / name for name in truth()]

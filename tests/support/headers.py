@@ -13,6 +13,7 @@ from sluice.lang import Assign, Bit, Callback, If, Stack, layout
 from sluice.lang.layout import Field, LayoutType
 from sluice.lang.prototype import Prototype
 from sluice.stacks.find import find_stack
+from tests.support.corpus import key_log
 
 EVENT = "header_seen"
 LONGEST = 1 << 12
@@ -21,11 +22,15 @@ LONGEST = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A header of a packet: the layer's name in the stack, its parser's, and the fields that the packet has."""
+    """A header of a packet: the layer's name in the stack, its parser's, and the fields that the packet has.
+
+    instance: the number of the instance that the packet belongs to, 0 where there is none.
+    """
 
     layer: str
     parser: str
     fields: dict[str, int | bytes]
+    instance: int
 
 
 def header_layouts(parser: Prototype) -> list[LayoutType]:
@@ -83,7 +88,7 @@ def _parts(stack: str) -> dict[str, tuple[str, str, list[tuple[str, list[str]]]]
 
 
 def headers_of(stack: str, path: Path) -> dict[int, list[Header]]:
-    """By frame, from 1, the headers of a capture's packets, from the lowest layer up."""
+    """By frame, from 1, the headers of a capture's packets, from the lowest layer up; with its key log, if any."""
     parts = _parts(stack)
     found: dict[int, list[Header]] = {}
 
@@ -91,9 +96,11 @@ def headers_of(stack: str, path: Path) -> dict[int, list[Header]]:
         layer, parser, own = parts[event.layer]
         values = event.values
         fields = {name: values[name] for part, names in own if values[f"has_{part}"] for name in names}
-        found.setdefault(event.packet, []).append(Header(layer, parser, fields))
+        found.setdefault(event.packet, []).append(Header(layer, parser, fields, event.instance))
 
     look = PythonFunction("look", [("*", EVENT, saw)], [])
-    with Box(telling(stack), Settings(timeouts=False, seed=1), [look]) as box:
+    secrets = key_log(path)
+    natives = {} if secrets is None else {"keylog": str(secrets)}
+    with Box(telling(stack), Settings(timeouts=False, seed=1, natives=natives), [look]) as box:
         box.run(path)
     return found

@@ -50,12 +50,16 @@ class Comparison:
 Packet = tuple[Path, int]
 
 
-def sample(headers: dict[Path, dict[int, list[Header]]]) -> dict[str, list[Packet]]:
+def _counts(tables: dict[str, Table], header: Header) -> bool:
+    return header.parser in tables and tables[header.parser].ours(header)
+
+
+def sample(headers: dict[Path, dict[int, list[Header]]], tables: dict[str, Table]) -> dict[str, list[Packet]]:
     """For each parser, packets that have its header, drawn at random with a fixed seed."""
     found: dict[str, list[Packet]] = defaultdict(list)
     for path, frames in headers.items():
         for frame, layers in frames.items():
-            for parser in dict.fromkeys(header.parser for header in layers):
+            for parser in dict.fromkeys(header.parser for header in layers if _counts(tables, header)):
                 found[parser].append((path, frame))
     drawn = {}
     for parser, packets in sorted(found.items()):
@@ -85,11 +89,11 @@ def compare(tables: dict[str, Table], stack: str = "everything") -> Comparison:
 
 def _compare(tables: dict[str, Table], stack: str, generated: list[Path]) -> Comparison:
     headers = {path: headers_of(stack, path) for path in captures()}
-    drawn = {parser: packets for parser, packets in sample(headers).items() if parser in tables}
+    drawn = sample(headers, tables)
     for path in generated:
         headers[path] = headers_of(stack, path)
         for frame, layers in headers[path].items():
-            for parser in {header.parser for header in layers} & tables.keys():
+            for parser in {header.parser for header in layers if _counts(tables, header)}:
                 drawn.setdefault(parser, []).append((path, frame))
     wanted: dict[Path, set[int]] = defaultdict(set)
     for parser, packets in drawn.items():
@@ -104,7 +108,7 @@ def _compare(tables: dict[str, Table], stack: str, generated: list[Path]) -> Com
         table = tables[parser]
         result.packets[parser] = len(packets)
         for path, frame in packets if table.nodes else []:
-            ours = [header for header in headers[path][frame] if header.parser == parser]
+            ours = [one for one in headers[path][frame] if one.parser == parser and table.ours(one)]
             for name, one, other in compare_packet(table, ours, trees[path][frame]):
                 result.values[parser] += 1
                 if one == other:

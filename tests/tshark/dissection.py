@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.corpus import key_log
+
 OPTIONS = (
     "ipv6.exthdr_under_root_protocol_tree:TRUE",
     "tcp.relative_sequence_numbers:FALSE",
@@ -99,6 +101,8 @@ def dissect(path: Path, frames: Iterable[int], protocols: Iterable[str]) -> dict
         command += ["-o", option]
     for port in (*PORTS, *PORTS_OF.get(path.name, ())):
         command += ["-d", port]
+    if (secrets := key_log(path)) is not None:
+        command += ["-o", f"tls.keylog_file:{secrets}"]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode and not done.stdout:
         raise OSError(f"tshark failed on {path.name}: {done.stderr.strip()[-500:]}")

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import Literal
 
+from tests.support.headers import Header
 from tests.tshark import tables
 from tests.tshark.dissection import Node
 
@@ -74,6 +75,7 @@ Shown = str | tuple[str, ...] | Computed | Where | NotShown
 class Table:
     """parser: our parser's name. node: what tshark calls the header, by any of several names; none where it does not
     show such a header. fields: see above. headers: the headers in a node of that name, where that is not always one.
+    ours: those of our headers that count, where the parser also reads what turns out to be none.
     """
 
     parser: str
@@ -81,6 +83,7 @@ class Table:
     fields: dict[str, Shown]
     headers: Callable[[Node], list[Node]] = lambda node: [node]
     explained: dict[str, list[Explained]] = field(default_factory=lambda: {})
+    ours: Callable[[Header], bool] = lambda header: True
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -122,6 +125,16 @@ def piece(name: str, at: int, size: int, order: Literal["big", "little"] = "big"
 
     def value(node: Node) -> Value:
         return int.from_bytes(node.bytes(name)[-1][at : at + size], order) if name in node.fields else None
+
+    return Computed(value)
+
+
+def varint(*names: str) -> Computed:
+    """The number in the last field of the first name that there is, in QUIC's form: two bits say how long it is."""
+
+    def value(node: Node) -> Value:
+        found = next((node.bytes(name)[-1] for name in names if name in node.fields), None)
+        return None if found is None else int.from_bytes(found, "big") & (1 << 8 * len(found) - 2) - 1
 
     return Computed(value)
 

@@ -355,7 +355,7 @@ def stack(rnd: random.Random) -> Stack:
         made += (below >> getattr(made, upper)) + Pred(_way(rnd, below) if rnd.random() < 0.5 else 1)
     if len(names) == 3 and rnd.random() < 0.4:
         below, other = made.a, made.c
-        if other.prototype.framing is None or below.prototype.sequence is not None:
+        if fits(below.prototype, other.prototype):
             made += (below >> other) + Pred(_way(rnd, below))
     if rnd.random() < 0.4:
         last, back = getattr(made, names[-1]), getattr(made, rnd.choice(names[1:] or names))
@@ -370,7 +370,7 @@ def stack(rnd: random.Random) -> Stack:
 
 def _way(rnd: random.Random, below: Any) -> Any:
     """Which packets go to a layer above: often those of one side."""
-    if below.prototype.oriented and rnd.random() < 0.5:
+    if below.prototype.oriented and below.prototype.keys is not None and rnd.random() < 0.5:
         return below.to_passive == rnd.randrange(2)
     return condition(rnd, below)
 

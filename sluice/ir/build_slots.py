@@ -78,9 +78,10 @@ def kept_fields(layer: LayerState) -> list[Reg]:
 
 
 def own_slots(layer: LayerState) -> list[tuple[Reg, Expression]]:
-    """Slots that this layer fills, each with what it fills it with."""
+    """Slots that this layer fills, each with what it fills it with. An offer that nobody asks for costs nothing."""
     context = layer.context
-    return context.exports + [(context.offers[name], item) for name, item in layer.prototype.offers.items()]
+    offers = [(context.offers[name], item) for name, item in layer.prototype.offers.items()]
+    return context.exports + [(slot, item) for slot, item in offers if slot in context.asked]
 
 
 def _kept(layer: LayerState) -> list[Reg]:

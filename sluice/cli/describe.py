@@ -8,10 +8,8 @@ from typing import Any
 
 from sluice.cli.wording import action_words, field_words, header_words, words
 from sluice.ir.build import layer_expressions
-from sluice.lang.action import Block, Callback
-from sluice.lang.choice import Choice
+from sluice.ir.layer_state import callbacks
 from sluice.lang.expression import NUMBER, Below
-from sluice.lang.layout import LayoutType
 from sluice.lang.prototype import Prototype
 from sluice.lang.psm import PSM
 from sluice.lang.stack import Layer, Stack
@@ -79,7 +77,7 @@ def describe_layer(layer: Layer, stack: Stack) -> Data:
                     data.__name__: {
                         field.name: field.bits if field.kind == NUMBER else None for field in data.fields.values()
                     }
-                    for data in _callbacks(event.action)
+                    for data in (callback.data for callback in callbacks(event.action))
                 },
             }
             for event in p.events.defined.values()
@@ -87,19 +85,6 @@ def describe_layer(layer: Layer, stack: Stack) -> Data:
         "relations": [f"{r.first.name}, {r.second.name}" for r in p.relations.before]
         + [f"{r.cause.name} >> {r.effect.name}" for r in p.relations.along],
     }
-
-
-def _callbacks(action: object) -> list[LayoutType]:
-    """The layouts that an action hands over. (Their fields, with the bits of numbers, are what a function gets.)"""
-    match action:
-        case Callback():
-            return [action.data]
-        case Block():
-            return [data for part in action.actions for data in _callbacks(part)]
-        case Choice():
-            return [data for branch in action.branches() for data in _callbacks(branch)]
-        case _:
-            return []
 
 
 def _message(layer: Layer, p: Prototype) -> Data | None:

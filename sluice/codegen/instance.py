@@ -56,11 +56,17 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
     out.append(f"if (SL_UNLIKELY(++box->lookups_{identifier(table.name)} % SL_SWEEP_EVERY == 0))")
     out.append(f"    sweep_{identifier(table.name)}(box);")
     out.append(f"inst = ({table.struct} *)sl_table_find(&{at}, key, {table.words}, hash);")
-    side = "flip ^ inst->swapped" if table.oriented else "0"
-    out.append(f"{variable(i.found)} = inst != NULL;")
-    out.append(f"{variable(i.expired)} = inst && sl_expired(&box->base, &inst->head);")
-    out.append(f"{variable(i.side)} = inst ? {side} : 0;" if table.oriented else f"{variable(i.side)} = 0;")
+    out += looked_up(i, "inst ? flip ^ inst->swapped : 0" if table.oriented else "0")
     return ["{", *("    " + line for line in out), "}"]
+
+
+def looked_up(i: ir.Lookup | ir.FindAlias, side: str) -> list[str]:
+    """Statements that tell what a look-up found."""
+    return [
+        f"{variable(i.found)} = inst != NULL;",
+        f"{variable(i.expired)} = inst && sl_expired(&box->base, &inst->head);",
+        f"{variable(i.side)} = {side};",
+    ]
 
 
 @writes(ir.Way)
@@ -82,9 +88,7 @@ def find_alias(w: LayerWriter, i: ir.FindAlias) -> list[str]:
         f"    inst = ({table.struct} *)sl_table_at(&{at}, owner.slot);",
         "    if (inst && inst->number != owner.number)",
         "        inst = NULL;",
-        f"    {variable(i.found)} = inst != NULL;",
-        f"    {variable(i.expired)} = inst && sl_expired(&box->base, &inst->head);",
-        f"    {variable(i.side)} = inst ? owner.side : 0;",
+        *("    " + line for line in looked_up(i, "inst ? owner.side : 0")),
         "}",
     ]
 

@@ -59,7 +59,7 @@ class Box:
     tables: dict[str, Table] = field(default_factory=lambda: {})
     inits: dict[str, dict[str, int]] = field(default_factory=lambda: {})
     natives: dict[str, NativeWorker] = field(default_factory=lambda: {})
-    path: list[str] = field(default_factory=lambda: [])
+    path: list[int] = field(default_factory=lambda: [])
     aliases: dict[str, Aliases] = field(default_factory=lambda: {})
     now: int = 0
     time: int = 0
@@ -82,16 +82,15 @@ class Box:
         frame.strings[first.name] = unit
         for register in side:
             frame.numbers[register.name] = stream.side if stream is not None else 0
-        self.path.append(name)
+        self.path.append(layer.program.home)
         run(layer.main, frame)
         self.path.pop()
 
     def way(self) -> int:
         """A number for the layers that the packet is in."""
-        index = {name: number for number, name in enumerate(self.layers)}
         way = 2166136261
-        for name in self.path:
-            way = (way ^ index[name]) * 16777619 & 0xFFFFFFFF
+        for number in self.path:
+            way = (way ^ number) * 16777619 & 0xFFFFFFFF
         return way
 
     def drain(self, layer: LayerState, frame: Frame, side: int, cause: int, everything: int) -> int:

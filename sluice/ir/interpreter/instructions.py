@@ -225,10 +225,15 @@ def _lookup(lookup: ir.Lookup, compiler: Compiler) -> Operation:
     box, layer = compiler.box, compiler.layer
     layout = layer.program.instance
     key, reverse = _key(lookup.key, layout), _key(lookup.reverse, layout)
+    return _looked_up(lookup, lambda frame: box.lookup(layer, frame, key(frame), reverse(frame)))
+
+
+def _looked_up(lookup: ir.Lookup | ir.FindAlias, look: Callable[[Frame], tuple[bool, bool, int]]) -> Operation:
+    """What a look-up found, in its registers."""
     found, expired, side = set_number(lookup.found), set_number(lookup.expired), set_number(lookup.side)
 
     def operation(frame: Frame) -> None:
-        is_there, is_over, which = box.lookup(layer, frame, key(frame), reverse(frame))
+        is_there, is_over, which = look(frame)
         found(frame, is_there)
         expired(frame, is_over)
         side(frame, which)
@@ -248,15 +253,7 @@ def _find_alias(find: ir.FindAlias, compiler: Compiler) -> Operation:
     layout = layer.program.instance
     assert layout is not None
     key = _key_of(find.key, layout.alias)
-    found, expired, side = set_number(find.found), set_number(find.expired), set_number(find.side)
-
-    def operation(frame: Frame) -> None:
-        is_there, is_over, which = box.find_alias(layer, frame, key(frame))
-        found(frame, is_there)
-        expired(frame, is_over)
-        side(frame, which)
-
-    return operation
+    return _looked_up(find, lambda frame: box.find_alias(layer, frame, key(frame)))
 
 
 @_for(ir.AddAlias)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sluice.codegen.names import member, variable
+from sluice.codegen.short_circuit import groups
 from sluice.ir.expression import (
     COMPARISONS,
     MASK,
@@ -37,6 +38,7 @@ _PRECEDENCE = {
     "!=": 6,
 }
 _BITWISE = {"&": 5, "^": 4, "|": 3}
+_SHORT = {"&": ("&&", 2), "|": ("||", 1)}
 _ATOM = 20
 
 
@@ -113,7 +115,7 @@ def _narrow(expression: Expr) -> bool:
             return bits == 1 and width(operand) == 1
         case Binary(operator, left, right, _):
             both = operator in _BITWISE or operator in ("/", "%")
-            return operator in COMPARISONS or (both and _narrow(left) and _narrow(right))
+            return operator in COMPARISONS or (both and _narrow(left) and _narrow(right)) or len(groups(expression)) > 1
         case _:
             return False
 
@@ -149,6 +151,10 @@ def _binary(expression: Binary) -> tuple[str, int]:
         if isinstance(right, Const) and right.value:
             return f"{inside(left, 10)} {operator} {inside(right, 11)}", 10
         return f"{'sl_divide' if operator == '/' else 'sl_modulo'}({emit(left)}, {emit(right)})", _ATOM
+    in_turn = groups(expression)
+    if len(in_turn) > 1:
+        short, own = _SHORT[operator]
+        return f" {short} ".join(inside(group, 6) for group in in_turn), own
     if operator in _BITWISE:
         own = _BITWISE[operator]
         sides = [

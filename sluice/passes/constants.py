@@ -20,15 +20,13 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from sluice.ir.copy import with_expressions, with_operands
-from sluice.ir.dataflow import forward, hidden_writes
+from sluice.ir.dataflow import forward
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Reg, rewrite
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import (
     Assign,
     Branch,
     Check,
-    CreateInst,
-    FreshInst,
     Goto,
     Instruction,
     LoadBytes,
@@ -36,6 +34,7 @@ from sluice.ir.instruction import (
     Mark,
     Terminator,
 )
+from sluice.passes import instance
 from sluice.passes.blocks import each_graph, remove_unreachable
 from sluice.passes.simplify import is_bit, simplify, simplify_node
 
@@ -81,6 +80,10 @@ class Facts:
             value = self.values[value.name]
         return value
 
+    def holds(self, register: Reg) -> bool:
+        """Whether a bit is known to be 1."""
+        return self.values.get(register.name) == ONE
+
     def set(self, register: Reg, value: Expr) -> None:
         """The register, forgotten before, is now known to equal `value`."""
         self.values[register.name] = value
@@ -104,10 +107,10 @@ class Facts:
 
 def run(program: Program) -> Program:
     """The program with known values in place."""
-    return each_graph(program, _change)
+    return each_graph(program, change)
 
 
-def _change(layer: LayerProgram, graph: Graph) -> bool:
+def change(layer: LayerProgram, graph: Graph) -> bool:
     """Put in place what is known, until there is nothing left to do; says whether there was anything."""
     changed = _simplify(graph)
     while _propagate(layer, graph):
@@ -136,12 +139,12 @@ def _propagate(layer: LayerProgram, graph: Graph) -> bool:
         # the last visit of a block, which stays, is the one with the facts that hold there
         visit = visits[block.name] = []
         for instruction in block.instructions:
-            simpler = evaluate(instruction, now)
+            simpler = evaluate(layer, instruction, now)
             if isinstance(simpler, Terminator):
                 simpler = decide(simpler)
                 visit.append((instruction, simpler))
                 return leave(simpler, now)
-            if is_redundant(simpler, now):
+            if is_redundant(layer, simpler, now):
                 visit.append((instruction, None))
             else:
                 visit.append((instruction, simpler))
@@ -183,8 +186,16 @@ def _with_size(old: Instruction, new: Instruction, sizes: dict[Expr, Expr]) -> I
 # --- facts --------------------------------------------------------------------------------------------------
 
 
-def evaluate(instruction: Instruction, facts: Facts) -> Instruction:
+def evaluate(layer: LayerProgram, instruction: Instruction, facts: Facts) -> Instruction:
     """The instruction with what is known in place of its registers, and simplified; itself without that."""
+    instruction = _with_values(instruction, facts)
+    told = instance.placed(layer, instruction)
+    if told is None and facts.holds(instance.EMPTY):
+        told = instance.without_sequence(layer, instruction)
+    return instruction if told is None else Assign(told[0], simplify(told[1]), where=instruction.where)
+
+
+def _with_values(instruction: Instruction, facts: Facts) -> Instruction:
     values = facts.values
     if not any(reg.name in values for reg in instruction.read_registers()):
         return instruction
@@ -200,7 +211,7 @@ def evaluate(instruction: Instruction, facts: Facts) -> Instruction:
 def step(layer: LayerProgram, instruction: Instruction, facts: Facts) -> None:
     """What is known after an (evaluated) instruction that is not redundant; changes `facts`."""
     position = _position(instruction, facts)
-    spaces = hidden_writes(instruction)
+    spaces = instance.forgotten(instruction, facts.holds(instance.UNSTORED))
     if spaces:
         facts.forget_spaces(spaces)
     for reg in instruction.written():
@@ -212,12 +223,9 @@ def step(layer: LayerProgram, instruction: Instruction, facts: Facts) -> None:
             facts.set(target, source)
         case Mark(target) if position is not None:
             facts.set(target, constant(position & ((1 << target.bits) - 1)))
-        case CreateInst() | FreshInst() if layer.instance is not None:
-            for reg, init in layer.instance.fields:
-                if not reg.is_bytes:
-                    facts.set(reg, constant(init & ((1 << reg.bits) - 1)))
         case _:
-            pass
+            for reg, value in instance.begun(layer, instruction):
+                facts.set(reg, constant(value))
 
 
 def _position(instruction: Instruction, facts: Facts) -> int | None:
@@ -237,8 +245,11 @@ def is_copy(target: Reg, source: Reg) -> bool:
     return target.is_bytes == source.is_bytes and source.bits <= target.bits
 
 
-def is_redundant(instruction: Instruction, facts: Facts) -> bool:
-    """Whether it assigns what the register holds already."""
+def is_redundant(layer: LayerProgram, instruction: Instruction, facts: Facts) -> bool:
+    """Whether it assigns what the register holds already, or nothing can come of it."""
+    if facts.holds(instance.UNSTORED) and facts.holds(instance.EMPTY):
+        if instance.leaves_no_trace(layer, instruction):
+            return True
     if not isinstance(instruction, Assign):
         return False
     target, value = instruction.target, instruction.value

@@ -1,28 +1,46 @@
 """Dead code: what nobody reads is not computed, and blocks that do nothing are not visited.
 
 An instruction goes when it has no effect and no register that it sets is read afterwards. Fields of instances
-and slots are always read by somebody. Length checks stay: a header that is too short is malformed whoever
+and slots are always read by somebody, but for those of an instance that is in no table: only this packet sees it, and
+where nothing asks for it, it is not made. Length checks stay: a header that is too short is malformed whoever
 reads it. Empty blocks are skipped, a block with one predecessor that leads nowhere else becomes part of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluice.ir.copy import with_targets
+from sluice.ir.dataflow import forward
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
-from sluice.ir.instruction import Assign, Branch, Goto, Instruction, Terminator
+from sluice.ir.instruction import (
+    Assign,
+    Branch,
+    Call,
+    CreateInst,
+    CutMessages,
+    FindAlias,
+    FreshInst,
+    Goto,
+    Instruction,
+    Lookup,
+    Terminator,
+)
 from sluice.passes.blocks import each_graph, remove_unreachable
 
 KEPT = ("perm", "inst", "slot")
+FIELDS = ("perm.", "inst.")
+SHOWS_INSTANCE = (Call, CutMessages)
+"""Instructions that tell others which instance is the current one, whatever it holds."""
 
 
 def run(program: Program) -> Program:
     """The program without dead code."""
-    return each_graph(program, _change)
+    return each_graph(program, change)
 
 
-def _change(layer: LayerProgram, graph: Graph) -> bool:
+def change(layer: LayerProgram, graph: Graph) -> bool:
     """Take away what can go, until nothing can; says whether anything could."""
     changed = False
     while any([_change_blocks(graph), remove_dead(graph)]):
@@ -132,29 +150,72 @@ def remove_dead(graph: Graph) -> bool:
     return changed
 
 
+PRESENCE = "instance"
+"""Stands among the registers for the current instance itself."""
+
+
 def uses_of(graph: Graph) -> dict[str, list[Use]]:
     """What the instructions of every block use; those that assign a register to itself are left out."""
     bits: dict[str, int] = {}
+    for reg in graph.registers().values():
+        bits[reg.name] = 1 << len(bits)
+    presence = 1 << len(bits)
+    fields = sum(bit for name, bit in bits.items() if name.startswith(FIELDS)) | presence
+    alone = unstored_at_start(graph)
     found: dict[str, list[Use]] = {}
     for name, block in graph.blocks.items():
         uses = found[name] = list[Use]()
+        unstored = alone.get(name, False)
         for instruction in block.instructions:
+            unstored = is_unstored(instruction, unstored)
             if isinstance(instruction, Assign) and instruction.value == instruction.target:
                 continue
             sets = reads = 0
             for reg in instruction.written():
-                sets |= bits.setdefault(reg.name, 1 << len(bits))
+                sets |= bits[reg.name]
             for reg in instruction.read_registers():
-                reads |= bits.setdefault(reg.name, 1 << len(bits))
-            uses.append(Use(instruction, sets, reads, is_kept(instruction)))
+                reads |= bits[reg.name]
+            if isinstance(instruction, FreshInst):
+                uses.append(Use(instruction, fields, 0, False))
+                continue
+            if instruction.NEEDS_INSTANCE:
+                reads |= fields
+            elif isinstance(instruction, SHOWS_INSTANCE) or (sets | reads) & fields:
+                reads |= presence
+            uses.append(Use(instruction, sets, reads, is_kept(instruction, unstored)))
     return found
 
 
-def is_kept(instruction: Instruction) -> bool:
-    """Whether something is lost without the instruction, even when no register that it sets is read."""
+def unstored_at_start(graph: Graph) -> dict[str, bool]:
+    """For every block whether the current instance is in no table, however it was reached."""
+
+    def flow(block: Block, unstored: bool) -> Iterator[tuple[str, bool]]:
+        for instruction in block.instructions:
+            unstored = is_unstored(instruction, unstored)
+        for target in block.terminator.targets():
+            yield target, unstored
+
+    if not any(isinstance(instruction, FreshInst) for instruction in graph.instructions()):
+        return {}
+    return forward(graph, False, flow, lambda left, right: left and right)
+
+
+def is_unstored(instruction: Instruction, before: bool) -> bool:
+    """Whether the current instance is in no table behind an instruction."""
+    if isinstance(instruction, FreshInst):
+        return True
+    return before and not isinstance(instruction, Lookup | FindAlias | CreateInst)
+
+
+def is_kept(instruction: Instruction, unstored: bool = False) -> bool:
+    """Whether something is lost without the instruction, even when no register that it sets is read.
+
+    `unstored`: fields of the current instance are read by this graph or by nobody.
+    """
     if isinstance(instruction, Terminator) or instruction.has_effect():
         return True
-    return any(reg.space in KEPT for reg in instruction.written())
+    kept = ("slot",) if unstored else KEPT
+    return any(reg.space in kept for reg in instruction.written())
 
 
 def live_at_end(graph: Graph, uses: dict[str, list[Use]]) -> dict[str, int]:

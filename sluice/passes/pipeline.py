@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from sluice.ir.graph import Program
 from sluice.ir.verify import VerifyError
 from sluice.ir.verify import verify as verify_program
-from sluice.passes import constants, dead_code
+from sluice.passes import constants, dead_code, lifting
 
 
 class UnknownPassError(ValueError):
@@ -34,8 +34,10 @@ Observer = Callable[[str, Program], None]
 PASSES = (
     # First, so that all others see branches that are decided as decided.
     Pass("constants", constants.run),
-    # Last: what the passes before it took the readers from goes now.
+    # What the pass before it took the readers from goes now, so that the next ones have less to look at.
     Pass("dead_code", dead_code.run),
+    # It calculates again what is known on the ways that it keeps apart, and cleans up behind itself.
+    Pass("lifting", lifting.run),
 )
 
 

@@ -20,13 +20,15 @@ struct sl_native_context {
     void *memory;
 };
 
-/* 0; or -1 when there is no memory, or the module refuses: then there is nothing to be closed. */
+/* `tables`: whose instances may have a context, each as many as a table holds. 0; or -1 when there is no memory, or the
+ * module refuses: then there is nothing to be closed. */
 SL_COLD int sl_natives_open(struct sl_natives *natives, const struct sl_native_module *module,
-                            const struct sl_options *options, const char *option) {
+                            const struct sl_options *options, const char *option, uint32_t tables) {
+    uint32_t contexts = (uint32_t)sl_min((uint64_t)options->max_instances * tables, SL_TABLE_MOST);
     natives->worker = calloc(1, module->worker_bytes + 1);
     if (!natives->worker)
         return -1;
-    if (sl_table_open(&natives->contexts, sizeof(struct sl_native_context), 1, options->max_instances, options->seed)) {
+    if (sl_table_open(&natives->contexts, sizeof(struct sl_native_context), 1, contexts, options->seed)) {
         free(natives->worker);
         return -1;
     }

@@ -109,8 +109,8 @@ def test_the_built_program_is_sound(program: Program):
 
 
 def test_smaller_and_nothing_left_to_do(program: Program):
+    assert size(run(program, ["constants", "dead_code"])) < 0.75 * size(program)
     once = run(program)
-    assert size(once) < 0.75 * size(program)
     assert print_program(run(once)) == print_program(once)
 
 
@@ -147,7 +147,7 @@ def test_order_is_that_of_the_pipeline(program: Program):
 def test_every_pass_alone_leaves_a_sound_program(program: Program):
     for item in PASSES:
         result = run(program, [item.name])
-        assert size(result) <= size(program)
+        assert size(result) <= size(program) or item.name == "lifting"  # which may write a block more than once
         assert print_program(run(result, [item.name])) == print_program(result)
 
 
@@ -159,9 +159,9 @@ def test_unknown_name(program: Program):
     with pytest.raises(UnknownPassError) as caught:
         run(program, ["dead_code", "constant"])
     assert str(caught.value) == (
-        "unknown pass 'constant': do you mean 'constants'? Known are constants, dead_code (or 'all', 'none')"
+        "unknown pass 'constant': do you mean 'constants'? Known are constants, dead_code, lifting (or 'all', 'none')"
     )
-    with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are constants, dead_code \(or"):
+    with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are constants, dead_code, lifting \(or"):
         run(program, "x")
     with pytest.raises(UnknownPassError, match="'all' stands alone, it is not one of several passes"):
         run(program, ["all", "dead_code"])
@@ -229,10 +229,10 @@ def test_a_slot_that_is_no_longer_filled(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_observer_sees_every_program(program: Program):
-    sizes: list[int] = []
-    result = run(program, observer=lambda _, after: sizes.append(size(after)))
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] == size(result)
+    seen: list[tuple[str, Program]] = []
+    result = run(program, observer=lambda name, after: seen.append((name, after)))
+    assert [name for name, _ in seen] == [item.name for item in PASSES]
+    assert seen[-1][1] is result
 
 
 def without_checks(program: Program) -> Program:

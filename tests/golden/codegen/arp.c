@@ -43,7 +43,7 @@ SL_UNUSED static void record_arp_seen(const struct sl_event *event,
 
 static void layer_eth(struct sl_stack_box *box, sl_bytes unit)
 {
-    SL_UNUSED uint64_t header_type = 0, mark_0 = 0, mark_1 = 0, mark_end = 0, passed = 0;
+    SL_UNUSED uint64_t header_type = 0, mark_0 = 0, mark_1 = 0, mark_end = 0;
     SL_UNUSED sl_bytes payload = {0};
     box->base.path[box->base.depth++] = 0;
     box->base.counters[4]++;                   /* eth: packets */
@@ -54,29 +54,25 @@ static void layer_eth(struct sl_stack_box *box, sl_bytes unit)
         mark_1 = mark_0 + 14;   /* descriptions.py:26 */
         mark_end = mark_1;   /* descriptions.py:33 */
         payload = sl_bytes_slice(unit, mark_end, UINT64_MAX);
-        passed = 0;
         if (header_type == 2054   /* descriptions.py:67 */) {
             if (SL_LIKELY(box->base.depth < 32)) {
                 layer_arp(box, payload);
             } else {
                 box->base.counters[3]++;                   /* box: too deep */
             }
-            passed = 1;
-        }
-        if (passed   /* descriptions.py:33 */) {
-            box->base.counters[8]++;                   /* eth: passed */
+            box->base.counters[9]++;                   /* eth: passed */   /* descriptions.py:33 */
             box->base.depth--;
             return;
         }
-        box->base.counters[9]++;                   /* eth: ended */
+        box->base.counters[6]++;                   /* eth: ended */
         box->base.depth--;
         return;
     } else if (mark_0 + 14 <= unit.length) {
-        box->base.counters[6]++;                   /* eth: cut:header */
+        box->base.counters[7]++;                   /* eth: cut:header */
         box->base.depth--;
         return;
     }
-    box->base.counters[7]++;                   /* eth: malformed:header too short */
+    box->base.counters[8]++;                   /* eth: malformed:header too short */
     box->base.depth--;
     return;
 }
@@ -180,5 +176,5 @@ void arp_close(struct sl_box *base)
     free(box);
 }
 
-const struct sl_counter_info arp_counters[] = {{"box", "packets"}, {"box", "bytes"}, {"box", "unknown link type"}, {"box", "too deep"}, {"eth", "packets"}, {"eth", "bytes"}, {"eth", "cut:header"}, {"eth", "malformed:header too short"}, {"eth", "passed"}, {"eth", "ended"}, {"arp", "packets"}, {"arp", "bytes"}, {"arp", "cut:header"}, {"arp", "malformed:header too short"}, {"arp", "ended"}};
+const struct sl_counter_info arp_counters[] = {{"box", "packets"}, {"box", "bytes"}, {"box", "unknown link type"}, {"box", "too deep"}, {"eth", "packets"}, {"eth", "bytes"}, {"eth", "ended"}, {"eth", "cut:header"}, {"eth", "malformed:header too short"}, {"eth", "passed"}, {"arp", "packets"}, {"arp", "bytes"}, {"arp", "cut:header"}, {"arp", "malformed:header too short"}, {"arp", "ended"}};
 const unsigned arp_counter_count = 15;

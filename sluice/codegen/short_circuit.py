@@ -1,0 +1,65 @@
+"""Which parts of a condition the generated C evaluates only when those before them leave it open.
+
+In the IR `&` and `|` of bits evaluate both sides, which have no effects; so C may use && and || instead. That costs a
+jump, and pays where what it jumps over is more work than that: header bits that decide alone, as SYN and RST do, stand
+in front of comparisons of fields of the instance.
+"""
+
+from __future__ import annotations
+
+from sluice.ir.expression import COMPARISONS, Binary, Const, Crc, Expr, Length, Reg, Sum, children, is_bytes, width
+
+JUMP = 4
+"""What must be left to evaluate, in the units of `cost`, for a jump over it."""
+
+
+def cost(expression: Expr) -> int:
+    """About how many machine instructions evaluate it."""
+    match expression:
+        case Const():
+            own = 0
+        case Reg():
+            own = 2 if expression.space in ("perm", "inst", "slot") else 0
+        case Binary(operator, _, _, serial) if serial and operator in COMPARISONS:
+            own = 5
+        case Length():
+            own = 0
+        case Sum() | Crc():
+            own = 100
+        case _:
+            own = 1
+    return own + sum(map(cost, children(expression)))
+
+
+def terms(expression: Expr, operator: str) -> list[Expr]:
+    """The operands of a chain of one operator, in order."""
+    if isinstance(expression, Binary) and expression.operator == operator:
+        return [*terms(expression.left, operator), *terms(expression.right, operator)]
+    return [expression]
+
+
+def groups(expression: Binary) -> list[Expr]:
+    """What to evaluate one after the other, as long as that leaves the value open; one group where that does not pay."""
+    operator = expression.operator
+    parts = terms(expression, operator) if operator in "&|" and not expression.serial else []
+    if not all(not is_bytes(part) and width(part) == 1 for part in parts):
+        return [expression]
+    found: list[Expr] = []
+    while parts:
+        taken = 1
+        while taken < len(parts) and (_joined(parts[taken:], operator) < JUMP or cost(parts[taken]) == 0):
+            taken += 1
+        found.append(_chain(parts[:taken], operator))
+        parts = parts[taken:]
+    return found or [expression]
+
+
+def _joined(parts: list[Expr], operator: str) -> int:
+    return cost(_chain(parts, operator))
+
+
+def _chain(parts: list[Expr], operator: str) -> Expr:
+    chain = parts[0]
+    for part in parts[1:]:
+        chain = Binary(operator, chain, part)
+    return chain

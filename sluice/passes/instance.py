@@ -1,0 +1,130 @@
+"""What is known of an instance from how it began: its fields have their init, and nothing is in its sequences.
+
+Two registers that no program has stand for that among the facts of passes: `instance.unstored` is 1 behind a
+FreshInst, whose instance no table holds, so that no other graph can find it; `sequence.empty` is 1 until something
+may be put into a sequence. The peepholes of the paper (Appendix D) that take work from packets which need no sequence
+follow from them: "fast assemble" as what an instruction on an empty sequence comes to, "fast destroy" as what an end
+leaves undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluice.ir.dataflow import hidden_writes
+from sluice.ir.expression import ONE, ZERO, Binary, Expr, Reg, width
+from sluice.ir.graph import Graph, LayerProgram
+from sluice.ir.instruction import (
+    Assign,
+    Branch,
+    Call,
+    Count,
+    CreateInst,
+    CutSeq,
+    DestroyInst,
+    EndInst,
+    EndNative,
+    FindAlias,
+    FreshInst,
+    FullSeq,
+    InOrder,
+    Instruction,
+    Lookup,
+    PlaceSeq,
+    Resource,
+    Return,
+    Terminator,
+    Touch,
+    WaitingSeq,
+)
+
+UNSTORED = Reg("instance.unstored", 1)
+EMPTY = Reg("sequence.empty", 1)
+_FAR = 62
+"""Bits of a position that no sequence cuts."""
+
+
+def forgotten(instruction: Instruction, unstored: bool) -> tuple[str, ...]:
+    """What the names of the registers begin with that it may set anew without naming them.
+
+    `unstored`: the current instance is known to be in no table; so other graphs do nothing to it.
+    """
+    spaces = hidden_writes(instruction)
+    if instruction.RUNS_GRAPHS and unstored and not instruction.NEEDS_INSTANCE:
+        return tuple(space for space in spaces if space not in ("inst.", "perm."))
+    if Resource.SEQUENCE in instruction.WRITES:
+        spaces = (*spaces, "sequence.")
+    if isinstance(instruction, Lookup | FindAlias | EndInst | DestroyInst):
+        spaces = (*spaces, "instance.", "sequence.")
+    return spaces
+
+
+def begun(layer: LayerProgram, instruction: Instruction) -> Iterator[tuple[Reg, int]]:
+    """What registers hold behind an instruction that makes an instance."""
+    if not isinstance(instruction, CreateInst | FreshInst) or layer.instance is None:
+        return
+    for reg, init in layer.instance.fields:
+        if not reg.is_bytes:
+            yield reg, init & ((1 << reg.bits) - 1)
+    yield UNSTORED, int(isinstance(instruction, FreshInst))
+    if layer.instance.sides:
+        yield EMPTY, 1
+
+
+def without_sequence(layer: LayerProgram, instruction: Instruction) -> tuple[Reg, Expr] | None:
+    """What an instruction tells of a sequence that nothing was put into, as an assignment."""
+    rules = layer.rules
+    match instruction:
+        case InOrder(target, _, position) if rules is not None:
+            return target, Binary("==", position, ZERO) if rules.linear else ONE
+        case PlaceSeq(target, _, meta) if rules is not None and (not rules.linear or width(meta) <= _FAR):
+            return target, meta
+        case CutSeq(target) | WaitingSeq(target) | FullSeq(target):
+            return target, ZERO
+        case _:
+            return None
+
+
+def placed(layer: LayerProgram, instruction: Instruction) -> tuple[Reg, Expr] | None:
+    """What an instruction tells of any sequence, as an assignment: where one does not wrap, meta is the place."""
+    match instruction:
+        case PlaceSeq(target, _, meta) if layer.rules is not None and layer.rules.linear and width(meta) <= _FAR:
+            return target, meta
+        case _:
+            return None
+
+
+def leaves_no_trace(layer: LayerProgram, instruction: Instruction) -> bool:
+    """Whether nothing comes of an instruction on an instance that is in no table and has nothing in its sequences."""
+    match instruction:
+        case Touch():
+            return True
+        case EndInst(reason):
+            return layer.end is not None and _is_quiet(layer.end, reason)
+        case _:
+            return False
+
+
+def _is_quiet(end: Graph, reason: int) -> bool:
+    """Whether an end graph does nothing that is seen from outside when the instance was never stored."""
+    known = {"local.stored": 0, "local.reason": reason}
+    seen: set[str] = set()
+    waiting = [end.entry]
+    while waiting:
+        block = end.blocks[waiting.pop()]
+        if block.name in seen:
+            continue
+        seen.add(block.name)
+        for instruction in block.instructions:
+            if isinstance(instruction, Call | Count | EndNative) or instruction.RUNS_GRAPHS:
+                return False
+            if not isinstance(instruction, Assign | DestroyInst | Return | Terminator) and instruction.WRITES:
+                return False
+        waiting += _taken(block.terminator, known)
+    return True
+
+
+def _taken(last: Terminator, known: dict[str, int]) -> tuple[str, ...]:
+    if isinstance(last, Branch) and isinstance(last.condition, Reg) and last.condition.name in known:
+        return (last.yes if known[last.condition.name] else last.no,)
+    return last.targets()

@@ -1,0 +1,48 @@
+"""Golden cases of pass `lifting`, see tests/golden/passes/lifting.txt; and its bounds on real stacks."""
+
+import pytest
+from golden_passes import Case, cases, check
+
+from sluice.ir.build import Hook, build
+from sluice.ir.graph import Program
+from sluice.ir.instruction import FreshInst, Lookup, NextLayer
+from sluice.passes import constants, dead_code, lifting
+from sluice.stacks.find import find_stack
+
+FILE = "lifting.txt"
+
+
+@pytest.mark.parametrize("case", cases(FILE), ids=lambda case: case.name)
+def test_golden(case: Case):
+    check(case, FILE, lifting.run)
+
+
+@pytest.fixture(scope="module")
+def simple() -> Program:
+    """TCP/IP as the pass gets it."""
+    built = build(find_stack("tcp_ip"), frozenset({Hook("tcp", "data")}))
+    return dead_code.run(constants.run(built))
+
+
+def test_growth_has_a_bound(simple: Program):
+    lifted = lifting.run(simple)
+    for name, layer in lifted.layers.items():
+        for before, after in zip(simple.layers[name].graphs(), layer.graphs(), strict=True):
+            assert len(after.blocks) <= len(before.blocks) * 3 // 2 + lifting.SMALL
+
+
+def test_a_datagram_in_one_piece_asks_nothing_of_an_instance(simple: Program):
+    """The way of nearly all packets through IPv4: neither look-up nor sequence, nor an end of what was not begun."""
+    graph = lifting.run(simple).layers["ipv4"].main
+    seen: set[str] = set()
+    waiting = [graph.entry]
+    while waiting:
+        name = waiting.pop()
+        block = graph.blocks[name]
+        if name in seen or any(isinstance(i, Lookup) for i in block.instructions):
+            continue
+        seen.add(name)
+        waiting += block.terminator.targets()
+    found = [i for name in seen for i in graph.blocks[name].instructions]
+    assert any(isinstance(i, NextLayer) for i in found)
+    assert not [i for i in found if i.NEEDS_INSTANCE or isinstance(i, FreshInst)]

@@ -40,19 +40,37 @@ def packed(parts: list[KeyWord], name: str, key: tuple[Expr, ...]) -> list[str]:
     return out
 
 
+def hashed(w: LayerWriter, i: ir.Lookup | ir.Prefetch) -> list[str]:
+    """Statements that make `key` and `hash`, and `flip` where the key has two halves."""
+    table = w.table
+    assert table is not None
+    out: list[str] = []
+    if table.oriented:
+        out.append(f"uint64_t from[{table.half}], to[{table.half}];")
+        out += half(w, "from", i.key) + half(w, "to", i.reverse)
+        flip = "flip = " if isinstance(i, ir.Lookup) else ""
+        out.append(f"{flip}sl_key_pair(key, from, to, {table.half});")
+    else:
+        out += half(w, "key", i.key)
+    out.append(f"hash = sl_table_hash(&box->{table.variable}, key, {table.words});")
+    return out
+
+
+@writes(ir.Prefetch)
+def prefetch(w: LayerWriter, i: ir.Prefetch) -> list[str]:
+    table = w.table
+    assert table is not None
+    out = [f"uint64_t key[{table.words}];", "uint32_t hash;", *hashed(w, i)]
+    out.append(f"sl_ahead_want(&box->base.ahead, &box->{table.variable}, hash);")
+    return ["{", *("    " + line for line in out), "}"]
+
+
 @writes(ir.Lookup)
 def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
     table = w.table
     assert table is not None
     at = f"box->{table.variable}"
-    out: list[str] = []
-    if table.oriented:
-        out.append(f"uint64_t from[{table.half}], to[{table.half}];")
-        out += half(w, "from", i.key) + half(w, "to", i.reverse)
-        out.append(f"flip = sl_key_pair(key, from, to, {table.half});")
-    else:
-        out += half(w, "key", i.key)
-    out.append(f"hash = sl_table_hash(&{at}, key, {table.words});")
+    out = hashed(w, i)
     out.append(f"if (SL_UNLIKELY(++box->lookups_{identifier(table.name)} % SL_SWEEP_EVERY == 0))")
     out.append(f"    sweep_{identifier(table.name)}(box);")
     out.append(f"inst = ({table.struct} *)sl_table_find(&{at}, key, {table.words}, hash);")

@@ -148,12 +148,24 @@ def _open(names: StackNames) -> list[str]:
 
 
 def _process(names: StackNames) -> list[str]:
-    out = [
+    ahead = any(names.program.layers[name].ahead is not None for _, name in names.program.roots)
+    out = _look_ahead(names) if ahead else []
+    out += [
         "",
         f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
-        "    for (size_t i = 0; i < count; i++) {",
+    ]
+    if ahead:
+        out += [
+            "    sl_ahead_headers(frames, 0, sl_min(SL_GROUP, count));",
+            "    for (size_t i = 0; i < count; i++) {",
+            "        if (i % SL_GROUP == 0)",
+            "            look_ahead(box, frames, i, count);",
+        ]
+    else:
+        out.append("    for (size_t i = 0; i < count; i++) {")
+    out += [
         "        const struct sl_frame *frame = &frames[i];",
         "        base->time = frame->time;",
         "        base->now = sl_max(base->now, frame->time);",
@@ -163,17 +175,63 @@ def _process(names: StackNames) -> list[str]:
         "        " + names.counters.add("box", "packets"),
         "        " + names.counters.add("box", "bytes", "frame->length"),
         "        sl_bytes unit = {frame->at, frame->captured, frame->length};",
-        "        switch (frame->link_type) {",
     ]
     default = names.counters.add("box", "unknown link type")
+    cases: list[tuple[int, str]] = []
     for link_type, name in names.program.roots:
         stream = ", (struct sl_stream){0}" if names.program.layers[name].frame is not None else ""
         enter = f"layer_{identifier(name)}(box, unit{stream});"
         if link_type is None:
             default = enter
         else:
-            out.append(f"        case {link_type}: {enter} break;")
-    return [*out, f"        default: {default}", "        }", "    }", "}"]
+            cases.append((link_type, enter))
+    return [*out, *_by_link_type(cases, default), "    }", "}"]
+
+
+def _look_ahead(names: StackNames) -> list[str]:
+    """The function that asks for what the packets of a group will want."""
+    cases: list[tuple[int, str]] = []
+    default = ""
+    for link_type, name in names.program.roots:
+        if names.program.layers[name].ahead is None:
+            continue
+        enter = f"ahead_{identifier(name)}(box, unit, 0);"
+        if link_type is None:
+            default = enter
+        else:
+            cases.append((link_type, enter))
+    return [
+        "",
+        "/* Before the packets from `first` on are processed, a group of them. */",
+        "static void look_ahead(struct sl_stack_box *box, const struct sl_frame *frames, size_t first, size_t count)",
+        "{",
+        "    size_t behind = sl_min(first + SL_GROUP, count);",
+        "    sl_ahead_headers(frames, behind, sl_min(behind + SL_GROUP, count));",
+        "    for (size_t i = first; i < behind; i++) {",
+        "        const struct sl_frame *frame = &frames[i];",
+        "        memset(&box->slots, 0, sizeof box->slots);",
+        "        sl_bytes unit = {frame->at, frame->captured, frame->length};",
+        *_by_link_type(cases, default),
+        "    }",
+        "    memset(&box->slots, 0, sizeof box->slots);",
+        "    sl_ahead_instances(&box->base.ahead);",
+        "}",
+    ]
+
+
+def _by_link_type(cases: list[tuple[int, str]], default: str) -> list[str]:
+    """Statements that enter the stack: the first link type, which is what most captures have, is asked for first."""
+    if not cases:
+        return [f"        {default}"] if default else []
+    (first, enter), *others = cases
+    out = [f"        if (SL_LIKELY(frame->link_type == {first})) {{", f"            {enter}"]
+    if others:
+        out += ["        } else {", "            switch (frame->link_type) {"]
+        out += [f"            case {link_type}: {enter} break;" for link_type, enter in others]
+        out += [f"            default: {default or 'break;'}", "            }"]
+    elif default:
+        out += ["        } else {", f"            {default}"]
+    return [*out, "        }"]
 
 
 def _finish(names: StackNames) -> list[str]:

@@ -60,6 +60,11 @@ def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
     return unless_deep(w, [f"layer_{identifier(i.layer)}(box, {emit(i.sdu)});"], [])
 
 
+@writes(ir.LookAhead)
+def look_ahead(_: LayerWriter, i: ir.LookAhead) -> list[str]:
+    return ["if (depth < SL_AHEAD_DEPTH)", f"    ahead_{identifier(i.layer)}(box, {emit(i.sdu)}, depth + 1);"]
+
+
 @writes(ir.NextMessages)
 def next_messages(w: LayerWriter, i: ir.NextMessages) -> list[str]:
     messages, offset, sdu = messages_of(w, i.side), emit(i.offset), emit(i.sdu)

@@ -78,6 +78,8 @@ class LayerWriter:
         """Declarations of the layer's functions."""
         # unused: where passes found that no packet comes to it
         out = [f"SL_UNUSED {self._main_head()};"]
+        if self.layer.ahead is not None:
+            out.append(self._ahead_head() + ";")
         if self.layer.drain is not None:
             out.append(self._drain_head() + ";")
         if self.layer.end is not None:
@@ -94,6 +96,9 @@ class LayerWriter:
     def _main_head(self) -> str:
         stream = ", SL_UNUSED struct sl_stream stream" if self.layer.frame is not None else ""
         return f"static void layer_{self.word}(struct sl_stack_box *box, sl_bytes unit{stream})"
+
+    def _ahead_head(self) -> str:
+        return f"SL_UNUSED static void ahead_{self.word}(struct sl_stack_box *box, sl_bytes unit, SL_UNUSED unsigned depth)"
 
     def _lost_head(self) -> str:
         return (
@@ -124,6 +129,8 @@ class LayerWriter:
             head = f"static uint64_t frame_{self.word}(SL_UNUSED struct sl_stack_box *box, sl_bytes unit, SL_UNUSED uint64_t searching)"
             out += self._function(self.layer.frame, head, "frame")
             out += self._function(self.layer.lost, self._lost_head(), "lost")
+        if self.layer.ahead is not None:
+            out += self._function(self.layer.ahead, self._ahead_head(), "ahead")
         out += self._function(self.layer.main, self._main_head(), "main")
         return out
 
@@ -232,7 +239,7 @@ class LayerWriter:
             case ir.End(outcome):
                 return [self.count(outcome) + self._note(terminator), "box->base.depth--;", "return;"]
             case ir.Return(result):
-                return ["return;"] if self.kind == "end" else [f"return {emit(result)};"]
+                return ["return;"] if self.kind in ("end", "ahead") else [f"return {emit(result)};"]
             case _:
                 return []
 

@@ -174,7 +174,7 @@ CUT_BYTES = ("bytes:of packets", "bytes:lost")
 made none. With the bytes of the messages (`bytes`) they conserve.
 """
 
-GRAPH_KINDS = ("main", "drain", "end", "frame", "lost")
+GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "ahead")
 
 
 @dataclass
@@ -194,6 +194,7 @@ class LayerProgram:
     end: Graph | None = None
     frame: Graph | None = None
     lost: Graph | None = None
+    ahead: Graph | None = None
     resyncs: bool = False
     of_streams: bool = False
     of_packets: bool = False
@@ -207,12 +208,12 @@ class LayerProgram:
 
     def graphs(self) -> Iterator[Graph]:
         """Its main graph; where it has instances, those that drain and end them; where it takes messages, the one
-        that tells how long the next is and the one that tells that bytes make none.
+        that tells how long the next is and the one that tells that bytes make none; the one that looks ahead, if any.
         """
         yield from (graph for _, graph in self.graphs_by_kind())
 
     def graphs_by_kind(self) -> Iterator[tuple[str, Graph]]:
-        """Its graphs with the names of their fields: main, drain, end, frame, lost."""
+        """Its graphs with the names of their fields, as GRAPH_KINDS has them."""
         for kind in GRAPH_KINDS:
             graph = getattr(self, kind)
             if graph is not None:

@@ -34,6 +34,7 @@ class Resource(Enum):
     CONTEXT = "context"  # slots: what layers below left
     OUTSIDE = "outside"  # functions on events and layers above
     NATIVE = "native"  # what functions in C that a description calls keep
+    CACHE = "cache"  # which memory the processor has at hand; what is done to it changes no result
 
 
 R = Resource
@@ -274,6 +275,14 @@ class Lookup(Instruction):
     found: Reg = write()
     expired: Reg = write()
     side: Reg = write()
+    key: tuple[Expr, ...] = read()
+    reverse: tuple[Expr, ...] = read()
+
+
+@effects(reads=(R.TABLE,), writes=(R.CACHE,))
+class Prefetch(Instruction):
+    """Ask for the memory that a Lookup of `key` and `reverse` will want. Only in ahead graphs."""
+
     key: tuple[Expr, ...] = read()
     reverse: tuple[Expr, ...] = read()
 
@@ -571,6 +580,14 @@ class TooDeep(Instruction):
 @effects(reads=(R.CONTEXT,), runs=True)
 class NextLayer(Instruction):
     """Run the graph of `layer` on `sdu`."""
+
+    layer: str
+    sdu: Expr = read()
+
+
+@effects(reads=(R.CONTEXT,), writes=(R.CONTEXT, R.CACHE))
+class LookAhead(Instruction):
+    """Run the ahead graph of `layer` on `sdu`. Only in ahead graphs."""
 
     layer: str
     sdu: Expr = read()

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from sluice.ir.graph import Program
 from sluice.ir.verify import VerifyError
 from sluice.ir.verify import verify as verify_program
-from sluice.passes import constants, dead_code, lifting
+from sluice.passes import constants, dead_code, lifting, lookahead
 
 
 class UnknownPassError(ValueError):
@@ -38,6 +38,8 @@ PASSES = (
     Pass("dead_code", dead_code.run),
     # It calculates again what is known on the ways that it keeps apart, and cleans up behind itself.
     Pass("lifting", lifting.run),
+    # Of what the others left: the way of most packets is short by now.
+    Pass("lookahead", lookahead.run),
 )
 
 

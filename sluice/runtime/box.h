@@ -4,6 +4,7 @@
 #ifndef SL_BOX_H
 #define SL_BOX_H
 
+#include "ahead.h"
 #include "alias.h"
 #include "crc.h"
 #include "embed.h"
@@ -86,6 +87,7 @@ struct sl_box {
     uint64_t created;            /* instances stored so far; each gets the next number */
     struct sl_pool pool;
     struct sl_scratch scratch;
+    struct sl_ahead ahead;
     uint64_t *counters;
     uint64_t *timeouts;          /* nanoseconds, SL_NEVER for none */
     const struct sl_layer_info *layers;

@@ -5,7 +5,7 @@
 #include "embed.h"
 #include "io/capture.h"
 
-enum { SL_BURST = 32 };
+enum { SL_BURST = 256 };   /* packets that a box gets at once: some groups, so that it looks from one to the next */
 
 typedef struct sl_box *(*sl_open_function)(const struct sl_options *options);
 typedef void (*sl_process_function)(struct sl_box *box, const struct sl_frame *frames, size_t count);

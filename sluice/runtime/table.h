@@ -15,6 +15,9 @@
 #endif
 
 #define SL_NEVER UINT64_MAX
+
+/* gcc takes a function that only prefetches for one without effects, and drops its calls unless they are inlined first. */
+#define SL_PREFETCH static inline __attribute__((always_inline))
 #define SL_TABLE_MOST 0xfffffff0u   /* instances; above it slot numbers have other meanings */
 
 /* What every generated instance begins with; uint64_t key[key_words] follows directly. A slot that is free
@@ -29,6 +32,7 @@ enum {
     SL_BUCKET_ENTRIES = 8,
     SL_BUCKET_LOAD = 3,      /* instances for each home bucket before one more is added: 21 bytes an instance */
     SL_BUCKETS_LEAST = 16,   /* a power of two */
+    SL_HUGE_FROM = 1 << 20,  /* bytes of an array in use from which on the rest may lie in huge pages */
 };
 #define SL_SLOT_FREE UINT32_MAX
 #define SL_BUCKET_LINK UINT32_MAX   /* in place[7]: hash[7] is the number of an overflow bucket */
@@ -63,6 +67,17 @@ __extension__ typedef unsigned __int128 sl_uint128;
 static inline uint64_t sl_fold(uint64_t a, uint64_t b) {
     sl_uint128 product = (sl_uint128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Before place `index` of an array is used for the first time, the places before it having been used: large arrays go on
+ * in huge pages, of which the processor remembers where they lie; small ones would be made larger by one. */
+static inline void sl_table_reach(void *array, size_t array_bytes, size_t place_bytes, uint32_t index) {
+    if (__builtin_expect(index == SL_HUGE_FROM / place_bytes, 0)) {
+        const uintptr_t page = (uintptr_t)2 << 20;
+        uintptr_t begin = ((uintptr_t)array + SL_HUGE_FROM + page - 1) & ~(page - 1), end = (uintptr_t)array + array_bytes;
+        if (begin < end)
+            (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);   /* where there are none, small pages do */
+    }
 }
 
 SL_COLD void sl_table_close(struct sl_table *table) {
@@ -178,17 +193,23 @@ static inline struct sl_instance *sl_table_find(const struct sl_table *table, co
 }
 
 /* Asks for the cache line that sl_table_find will look at first. */
-static inline void sl_table_prefetch(const struct sl_table *table, uint32_t hash) {
+SL_PREFETCH void sl_table_prefetch(const struct sl_table *table, uint32_t hash) {
     __builtin_prefetch(sl_table_home(table, hash));
 }
 
-/* Asks for the instance that this hash probably belongs to; to be called when the line above has arrived. */
-static inline void sl_table_prefetch_instance(const struct sl_table *table, uint32_t hash) {
+/* Asks for the first `lines` cache lines of the instance that this hash probably belongs to, or of the one that would be
+ * created; to be called when the line above has arrived. */
+SL_PREFETCH void sl_table_prefetch_instance(const struct sl_table *table, uint32_t hash, unsigned lines) {
     const struct sl_bucket *bucket = sl_table_home(table, hash);
     unsigned found = sl_bucket_match(bucket, hash);
-    uint32_t slot = found ? bucket->place[__builtin_ctz(found)] - 1 : UINT32_MAX;
-    if (slot < table->max_instances)
-        __builtin_prefetch(sl_table_slot(table, slot), 1);
+    uint32_t next = table->free_slot ? table->free_slot - 1 : table->high_water;
+    uint32_t slot = found ? bucket->place[__builtin_ctz(found)] - 1 : next;
+    if (slot >= table->max_instances)
+        return;
+    const char *at = (const char *)sl_table_slot(table, slot);
+    for (size_t line = 0; line < lines && 64 * line < table->instance_bytes; line++)
+        __builtin_prefetch(at + 64 * line, 1);
+    __builtin_prefetch(at + sl_min(table->instance_bytes, 64 * (size_t)lines) - 1, 1);   /* slots do not begin at lines */
 }
 
 /* The live instance in this slot, or NULL. Any number is allowed. */
@@ -245,6 +266,7 @@ static inline void sl_table_free_spill(struct sl_table *table, uint32_t number) 
 /* Adds one home bucket: the next one in turn is split by one more bit of the hash. */
 SL_COLD void sl_table_grow(struct sl_table *table) {
     struct sl_bucket *old = &table->home[table->buckets - (table->mask + 1) / 2];
+    sl_table_reach(table->home, table->home_bytes, sizeof *table->home, table->buckets);
     struct sl_bucket entries = *old;
     *old = (struct sl_bucket){{0}, {0}};
     if (++table->buckets > table->mask)
@@ -282,6 +304,7 @@ SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64
         table->free_slot = instance->hash;
     } else if (table->high_water < table->max_instances) {
         slot = table->high_water++;
+        sl_table_reach(table->instances, table->instance_bytes * table->max_instances, table->instance_bytes, slot);
         instance = sl_table_slot(table, slot);
     } else {
         return NULL;

@@ -63,7 +63,7 @@ static inline void table_drive(struct choices *choices, uint64_t steps, unsigned
         uint64_t key[2] = {number * UINT64_C(0x10001), ~(uint64_t)number};
         uint32_t hash = hashes ? number % hashes : sl_table_hash(&table, key, 2);
         sl_table_prefetch(&table, hash);
-        sl_table_prefetch_instance(&table, hash);
+        sl_table_prefetch_instance(&table, hash, 4);
         struct test_instance *found = (struct test_instance *)(void *)sl_table_find(&table, key, 2, hash);
         int slot = model.slot_of[number];
         CHECK((found != NULL) == (slot != MODEL_NONE));

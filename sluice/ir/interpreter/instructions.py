@@ -646,6 +646,17 @@ def _lose_messages(lose: ir.LoseMessages, compiler: Compiler) -> Operation:
     return lambda frame: frame.current.messages[side(frame)].gap(end(frame))
 
 
+# Ahead graphs change no result, so the interpreter runs none.
+@_for(ir.Prefetch)
+def _prefetch(_: ir.Prefetch, __: Compiler) -> Operation:
+    return lambda _: None
+
+
+@_for(ir.LookAhead)
+def _look_ahead(_: ir.LookAhead, __: Compiler) -> Operation:
+    return lambda _: None
+
+
 @_for(ir.NextLayer)
 def _next_layer(following: ir.NextLayer, compiler: Compiler) -> Operation:
     box, name, sdu = compiler.box, following.layer, string(following.sdu)

@@ -22,6 +22,7 @@ from sluice.ir.instruction import (
     FreshInst,
     Instruction,
     Lookup,
+    Prefetch,
 )
 from sluice.ir.verify.subject import DRAIN, END, Subject
 
@@ -121,7 +122,7 @@ def _layout(subject: Subject) -> None:
         fields = {reg.name: reg.bits for reg in (*OF_EVERY_INSTANCE, *(reg for reg, _ in layout.fields))}
     for steps in subject.steps.values():
         for block, instruction, written, read in steps:
-            if layout is None and (instruction.NEEDS_INSTANCE or isinstance(instruction, BEGIN)):
+            if layout is None and (instruction.NEEDS_INSTANCE or isinstance(instruction, (*BEGIN, Prefetch))):
                 subject.fail(RULE, "the layer keeps no instances", block, instruction)
             for reg in written:
                 if reg in OF_EVERY_INSTANCE:
@@ -129,7 +130,7 @@ def _layout(subject: Subject) -> None:
             for reg in read + written:
                 if reg.space in ("perm", "inst") and fields.get(reg.name) != reg.bits:
                     subject.fail(RULE, f"{reg.name} is no field of the layer's instance", block, instruction)
-            if layout is not None and isinstance(instruction, (Lookup, CreateInst)):
+            if layout is not None and isinstance(instruction, (Lookup, CreateInst, Prefetch)):
                 parts = len(layout.key)
                 if len(instruction.key) != parts or len(instruction.reverse) != (parts if layout.oriented else 0):
                     subject.fail(RULE, f"the key must have {parts} parts as in the layer's table", block, instruction)

@@ -42,12 +42,15 @@ BYTES = {
     ("NextMessages", "sdu"),
     ("CallNative", "sdu"),
     ("CutMessages", "sdu"),
+    ("LookAhead", "sdu"),
 }
 EITHER = {
     ("Assign", "target"),
     ("Assign", "value"),
     ("Lookup", "key"),
     ("Lookup", "reverse"),
+    ("Prefetch", "key"),
+    ("Prefetch", "reverse"),
     ("FindAlias", "key"),
     ("AddAlias", "key"),
     ("CreateInst", "key"),

@@ -11,13 +11,16 @@ from sluice.ir.instruction import (
     End,
     EndInst,
     Instruction,
+    LookAhead,
     LoseMessages,
     NextLayer,
     NextMessages,
+    Prefetch,
+    Resource,
     Return,
     Terminator,
 )
-from sluice.ir.verify.subject import DRAIN, END, FRAME, LOST, MAIN, Subject
+from sluice.ir.verify.subject import AHEAD, DRAIN, END, FRAME, LOST, MAIN, Subject
 
 RULE = "structure"
 
@@ -25,13 +28,15 @@ RULE = "structure"
 # while it drains, would not come back.
 PLACES: dict[type[Instruction], tuple[str, ...]] = {
     End: (MAIN,),
-    Return: (DRAIN, END, FRAME, LOST),
+    Return: (DRAIN, END, FRAME, LOST, AHEAD),
     DestroyInst: (END,),
     EndInst: (MAIN,),
     Drain: (MAIN, END),
     NextLayer: (MAIN, DRAIN),
     LoseMessages: (MAIN, DRAIN),
     CloseMessages: (END,),
+    Prefetch: (AHEAD,),
+    LookAhead: (AHEAD,),
 }
 
 
@@ -65,13 +70,18 @@ def _check_block(subject: Subject, block: Block) -> None:
                 block,
                 instruction,
             )
-        if isinstance(instruction, (NextLayer, CloseMessages)):
+        if subject.kind == AHEAD and not instruction.WRITES <= {Resource.CACHE, Resource.CONTEXT}:
+            name = instruction.__class__.__name__
+            subject.fail(RULE, f"{name} in the ahead graph, which must leave no trace", block, instruction)
+        if isinstance(instruction, (NextLayer, CloseMessages, LookAhead)):
             _check_layer(subject, block, instruction)
 
 
-def _check_layer(subject: Subject, block: Block, instruction: NextLayer | CloseMessages) -> None:
+def _check_layer(subject: Subject, block: Block, instruction: NextLayer | CloseMessages | LookAhead) -> None:
     layer = subject.whole.program.layers.get(instruction.layer)
     if layer is None:
         subject.fail(RULE, f"layer '{instruction.layer}' does not exist", block, instruction)
+    if isinstance(instruction, LookAhead) and layer.ahead is None:
+        subject.fail(RULE, f"layer '{instruction.layer}' has no ahead graph", block, instruction)
     if isinstance(instruction, (NextMessages, CutMessages, CloseMessages)) and layer.frame is None:
         subject.fail(RULE, f"layer '{instruction.layer}' does not take messages", block, instruction)

@@ -12,7 +12,7 @@ from sluice.ir.instruction import Instruction, NextLayer
 from sluice.ir.text import print_instruction
 from sluice.lang.where import NOWHERE, Where
 
-MAIN, DRAIN, END, FRAME, LOST = GRAPH_KINDS
+MAIN, DRAIN, END, FRAME, LOST, AHEAD = GRAPH_KINDS
 
 
 class VerifyError(Exception):
@@ -101,7 +101,8 @@ class Whole:
         return {
             reg.name
             for name in self.reached
-            for graph in self.program.layers[name].graphs()
+            for kind, graph in self.program.layers[name].graphs_by_kind()
+            if kind != AHEAD
             for instruction in graph.instructions()
             for reg in instruction.written()
             if reg.space == "slot"

@@ -1,0 +1,260 @@
+"""Looking ahead: while a burst of packets waits, the memory that their first look-ups want is asked for.
+
+A packet's own bytes, the bucket of its table and its instance are three misses one after the other, each longer than
+all of the arithmetic. So the generated code goes through a burst three times: it asks for the packets' headers, then
+follows each packet as far as its keys are known and asks for the buckets, then asks for the instances; only then it
+processes the packets, in order. (Group prefetching: Chen et al., Improving Hash Join Performance through Prefetching,
+ICDE 2004.)
+
+What follows a packet so is the layer's ahead graph, which this pass makes from the main graph: a Lookup becomes a
+Prefetch, a NextLayer a LookAhead. It is only a hint, and cheap because of that. Branches to packets that are refused
+are not taken into account but where a read needs its length check; loops, such as a list of options, are passed by;
+where an instance would have to be asked, the way goes on that is nearest to a look-up. The table of effects tells what
+may stay: nothing that leaves a trace but slots, which are emptied for every packet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Iterator
+
+from sluice.ir.expression import ZERO
+from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.instruction import (
+    Assign,
+    Branch,
+    Check,
+    CheckWire,
+    Goto,
+    Instruction,
+    Load,
+    LoadBytes,
+    LoadVarint,
+    LookAhead,
+    Lookup,
+    Mark,
+    NextLayer,
+    Payload,
+    Prefetch,
+    Return,
+    Terminator,
+)
+from sluice.lang.where import Where
+from sluice.passes import dead_code
+
+Names = frozenset[str]
+"""Names of registers."""
+
+PURE = (Assign, Load, LoadBytes, LoadVarint, Mark, Payload)
+"""Instructions that an ahead graph takes over, when it knows what they read."""
+
+
+def run(program: Program) -> Program:
+    """The program with ahead graphs in the layers that come before look-ups, and in those with one."""
+    if any(layer.ahead is not None for layer in program.layers.values()):
+        return program
+    leading = _leading(program)
+    ahead = {name: _Ahead(program.layers[name], leading).graph() for name in leading}
+    read = {reg.name for graph in ahead.values() for i in graph.instructions() for reg in i.read_registers()}
+    layers = dict(program.layers)
+    for name, graph in ahead.items():
+        _drop_slots(graph, read)
+        dead_code.change(layers[name], graph)
+        layers[name] = dataclasses.replace(layers[name], ahead=graph)
+    return dataclasses.replace(program, layers=layers) if leading else program
+
+
+def _leading(program: Program) -> set[str]:
+    """Layers in whose main graph a packet comes to a look-up, or to a layer of such."""
+    found: set[str] = set()
+    while True:
+        more = {
+            name
+            for name, layer in program.layers.items()
+            if layer.frame is None and any(_is_target(i, found) for i in layer.main.instructions())
+        }
+        if more == found:
+            return found
+        found = more
+
+
+def _is_target(instruction: Instruction, leading: set[str]) -> bool:
+    if isinstance(instruction, Lookup):
+        return True
+    return type(instruction) is NextLayer and instruction.layer in leading
+
+
+def _drop_slots(graph: Graph, read: set[str]) -> None:
+    """Leave out slots that no ahead graph reads."""
+    for block in graph.blocks.values():
+        block.instructions = [
+            i
+            for i in block.instructions
+            if not (isinstance(i, Assign) and i.target.space == "slot" and i.target.name not in read)
+        ]
+
+
+def _slots(instruction: Instruction) -> set[str]:
+    return {reg.name for reg in instruction.written() if reg.space == "slot"}
+
+
+class _Ahead:
+    """Makes the ahead graph of a layer."""
+
+    def __init__(self, layer: LayerProgram, leading: set[str]) -> None:
+        self.layer = layer
+        self.leading = leading
+        self.main = layer.main
+        self.order = self.main.order()
+        self.distance = self._distances()
+        self.loops = loops(self.main)
+        self.done = "done"
+        while self.done in self.main.blocks:
+            self.done += "."
+
+    def graph(self) -> Graph:
+        """The ahead graph."""
+        known = self._known()
+        blocks: dict[str, Block] = {}
+        waiting = [self.main.entry]
+        while waiting:
+            name = waiting.pop()
+            if name in blocks:
+                continue
+            if name == self.done:
+                blocks[name] = Block(name, [Return(ZERO, where=self._where())])
+                continue
+            kept, there = self._keep(name, known[name])
+            if not kept or not isinstance(kept[-1], Return):
+                kept.append(self._lead_on(self.main.blocks[name].terminator, there))
+            blocks[name] = Block(name, kept)
+            waiting += blocks[name].terminator.targets()
+        return Graph(f"{self.layer.name}.ahead", self.main.entry, self.layer.main.parameters, blocks)
+
+    def _where(self) -> Where:
+        return self.main.blocks[self.main.entry].instructions[0].where
+
+    def _known(self) -> dict[str, Names]:
+        """For every block that is reached the registers that are known there whichever way led to it."""
+        known = {self.main.entry: frozenset(reg.name for reg in self.layer.main.parameters)}
+        waiting = deque([self.main.entry])
+        while waiting:
+            name = waiting.popleft()
+            _, there = self._keep(name, known[name])
+            last = self.main.blocks[name].terminator
+            for target in last.targets():
+                to, forgotten = self._past_loops(target)
+                if to == self.done:
+                    continue
+                facts = (there - forgotten) & known.get(to, there)
+                if known.get(to) != facts:
+                    known[to] = facts
+                    waiting.append(to)
+        return known
+
+    def _keep(self, name: str, known: Names) -> tuple[list[Instruction], Names]:
+        """What of a block's body stays, and what is known behind it."""
+        kept: list[Instruction] = []
+        now = set(known)
+        for instruction in self.main.blocks[name].body:
+            written = {reg.name for reg in instruction.written()}
+            readable = self._readable(instruction, now)
+            if isinstance(instruction, PURE) and readable and not any(map(_is_field, written)):
+                kept.append(instruction)
+                now |= written
+                continue
+            now -= written
+            if isinstance(instruction, Lookup) and readable:
+                kept.append(Prefetch(instruction.key, instruction.reverse, where=instruction.where))
+            elif _is_target(instruction, self.leading) and isinstance(instruction, NextLayer) and readable:
+                kept.append(LookAhead(instruction.layer, instruction.sdu, where=instruction.where))
+                kept.append(Return(ZERO, where=instruction.where))
+                break
+        return kept, frozenset(now)
+
+    def _readable(self, instruction: Instruction, known: set[str] | Names) -> bool:
+        """Whether all that an instruction reads is known; slots are, as those that nobody filled are empty."""
+        return all(reg.name in known or reg.space == "slot" for reg in instruction.read_registers())
+
+    def _lead_on(self, last: Terminator, known: Names) -> Terminator:
+        """How the ahead graph goes on where the main graph has this terminator."""
+        to = {target: self._past_loops(target)[0] for target in last.targets()}
+        leading = [target for target in last.targets() if to[target] != self.done]
+        match last:
+            case Check(mark, size, yes) if yes in leading and self._readable(last, known):
+                return Check(mark, size, to[yes], self.done, self.done, where=last.where)
+            case Check(yes=yes) | CheckWire(yes=yes) if yes in leading:
+                return Goto(to[yes], where=last.where)
+            case Branch(condition, yes, no) if len(leading) == 2 and self._readable(last, known):
+                return Branch(condition, to[yes], to[no], where=last.where)
+            case Branch() | Goto() if leading:
+                return Goto(to[min(leading, key=lambda target: self.distance[to[target]])], where=last.where)
+            case _:
+                return Return(ZERO, where=last.where)
+
+    def _past_loops(self, target: str) -> tuple[str, set[str]]:
+        """Where a way to a block goes on that passes by loops, and the registers that those would set."""
+        forgotten: set[str] = set()
+        while target in self.loops:
+            loop = self.loops[target]
+            forgotten |= {reg.name for name in loop for i in self.main.blocks[name].instructions for reg in i.written()}
+            exits = {to for name in loop for to in self.main.blocks[name].terminator.targets()} - loop
+            target = min(exits, key=lambda to: (self.distance.get(to, len(self.order)), to), default=self.done)
+        return (target if target in self.distance else self.done), forgotten
+
+    def _distances(self) -> dict[str, int]:
+        """How many blocks lie before the next target; blocks from which none can be reached are not there."""
+        found = {
+            name: 0
+            for name, block in self.main.blocks.items()
+            if any(_is_target(i, self.leading) for i in block.instructions)
+        }
+        before = self.main.predecessors()
+        waiting = deque(found)
+        while waiting:
+            name = waiting.popleft()
+            for other in before[name]:
+                if other not in found:
+                    found[other] = found[name] + 1
+                    waiting.append(other)
+        return found
+
+
+def _is_field(name: str) -> bool:
+    return name.startswith(("perm.", "inst."))
+
+
+def loops(graph: Graph) -> dict[str, frozenset[str]]:
+    """For every block in a loop all blocks of that: the strongly connected components (Tarjan 1972)."""
+    found: dict[str, frozenset[str]] = {}
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    open_blocks: list[str] = []
+    steps: list[tuple[str, Iterator[str]]] = []
+
+    def enter(name: str) -> None:
+        number[name] = low[name] = len(number)
+        open_blocks.append(name)
+        steps.append((name, iter(graph.blocks[name].terminator.targets())))
+
+    enter(graph.entry)
+    while steps:
+        name, targets = steps[-1]
+        for target in targets:
+            if target not in number:
+                enter(target)
+                break
+            if target in open_blocks:
+                low[name] = min(low[name], number[target])
+        else:
+            steps.pop()
+            if steps:
+                low[steps[-1][0]] = min(low[steps[-1][0]], low[name])
+            if low[name] == number[name]:
+                at = open_blocks.index(name)
+                members = frozenset(open_blocks[at:])
+                del open_blocks[at:]
+                if len(members) > 1 or name in graph.blocks[name].terminator.targets():
+                    found.update(dict.fromkeys(members, members))
+    return found

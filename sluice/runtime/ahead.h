@@ -1,0 +1,51 @@
+/* Memory that packets will want, asked for before they are processed: a group of them at a time, so that their misses
+ * overlap (group prefetching: Chen et al., ICDE 2004).
+ *
+ * Three steps that each wait for nothing: the headers of the group after this one; the bucket of every look-up that the
+ * ahead graphs of the stack foresee; the instance that the bucket, which has come by then, probably names. */
+#ifndef SL_AHEAD_H
+#define SL_AHEAD_H
+
+#include "packet.h"
+#include "table.h"
+
+enum {
+    SL_GROUP = 32,        /* packets that are looked at together: more than a core has misses in flight */
+    SL_AHEAD_DEPTH = 8,   /* layers that are followed; a packet may have more */
+    SL_WANTED_MOST = 4 * SL_GROUP,
+    SL_HEADER_BYTES = 128,    /* of a packet that are asked for */
+    SL_INSTANCE_LINES = 4,    /* of an instance */
+};
+
+struct sl_wanted {
+    const struct sl_table *table;
+    uint32_t hash;
+};
+
+struct sl_ahead {
+    uint32_t count;
+    struct sl_wanted wanted[SL_WANTED_MOST];
+};
+
+/* A look-up for this hash will come. */
+SL_PREFETCH void sl_ahead_want(struct sl_ahead *ahead, const struct sl_table *table, uint32_t hash) {
+    sl_table_prefetch(table, hash);
+    if (ahead->count < SL_WANTED_MOST)
+        ahead->wanted[ahead->count++] = (struct sl_wanted){table, hash};
+}
+
+/* Asks for the instances of all that is wanted; then nothing is wanted any more. */
+SL_PREFETCH void sl_ahead_instances(struct sl_ahead *ahead) {
+    for (uint32_t i = 0; i < ahead->count; i++)
+        sl_table_prefetch_instance(ahead->wanted[i].table, ahead->wanted[i].hash, SL_INSTANCE_LINES);
+    ahead->count = 0;
+}
+
+/* Asks for where packets first to behind - 1 begin. */
+SL_PREFETCH void sl_ahead_headers(const struct sl_frame *frames, size_t first, size_t behind) {
+    for (size_t i = first; i < behind; i++)
+        for (size_t at = 0; at < SL_HEADER_BYTES; at += 64)
+            __builtin_prefetch(frames[i].at + at);
+}
+
+#endif

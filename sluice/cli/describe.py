@@ -10,9 +10,10 @@ from sluice.cli.wording import action_words, field_words, header_words, words
 from sluice.ir.build import layer_expressions
 from sluice.ir.layer_state import callbacks
 from sluice.lang.expression import NUMBER, Below
+from sluice.lang.layer import Layer
 from sluice.lang.prototype import Prototype
 from sluice.lang.psm import PSM
-from sluice.lang.stack import Layer, Stack
+from sluice.lang.stack import Stack
 
 Data = dict[str, Any]
 
@@ -28,7 +29,7 @@ def describe(stack: Stack) -> Data:
         {
             "lower": branch.lower.name,
             "upper": branch.upper.name,
-            "when": "" if branch.condition is None else words(branch.condition, branch.lower),
+            "when": words(branch.condition, branch.lower),
         }
         for branch in stack.branches
     ]

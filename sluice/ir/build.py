@@ -18,10 +18,11 @@ from sluice.lang.check import check
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.expression import BYTES, NUMBER, Below, Expression
+from sluice.lang.layer import Branch, Layer
 from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
 from sluice.lang.native import NativeFunction
 from sluice.lang.prototype import Parser, Prototype
-from sluice.lang.stack import Branch, Layer, Stack
+from sluice.lang.stack import Stack
 
 
 @dataclass(frozen=True)
@@ -387,7 +388,7 @@ def layer_expressions(layer: Layer, stack: Stack) -> list[Expression]:
     if p.framing is not None:
         found += [item for item in (p.framing.length, p.framing.resync) if item is not None]
     found += [r.condition for r in p.requirements] + list(p.offers.values())
-    found += [b.condition for b in stack.above(layer) if b.condition is not None]
+    found += [branch.condition for branch in stack.above(layer)]
     return [item for expression in found for item in nested(expression)]
 
 

@@ -38,6 +38,7 @@ from sluice.lang import (
     Bit,
     Block,
     Callback,
+    Chain,
     Connectionless,
     ConnectionOriented,
     Else,
@@ -127,6 +128,11 @@ class sctp_message(layout):
     ssn = UInt(16)
     ppid = UInt(32)
     data = Bit(1 << 20)
+
+
+def sctp_layers() -> Chain:
+    """All three, each always the next layer of the one before."""
+    return sctp_packet_parser() >> sctp_parser() >> sctp_message_parser()
 
 
 def sctp_packet_parser() -> Connectionless:

@@ -110,6 +110,7 @@ def _sequence(layer: Layer, p: Prototype) -> Data | None:
         "data_len": None if s.data_len is None else words(s.data_len, layer),
         "zero_based": s.zero_based,
         "start": None if s.start is None else words(s.start, layer),
+        "skip": None if s.skip is None else words(s.skip, layer),
         "window": None if s.window is None else [words(item, layer) for item in s.window],
         "enforce": s.enforce,
         "policy": s.policy,

@@ -378,7 +378,9 @@ def layer_expressions(layer: Layer, stack: Stack) -> list[Expression]:
     found += [item for item in (*(p.alias_key or ()), p.alias_condition) if item is not None]
     if p.sequence is not None:
         s = p.sequence
-        found += [s.meta, s.data] + [item for item in (s.data_len, s.start, *(s.window or ())) if item is not None]
+        found += [s.meta, s.data] + [
+            item for item in (s.data_len, s.start, s.skip, *(s.window or ())) if item is not None
+        ]
     if p.sequence_condition is not None:
         found.append(p.sequence_condition)
     if p.machine is not None:

@@ -162,7 +162,7 @@ class _Checker:
             s = p.sequence
             if s.units and not p.buffer_data:
                 raise DescriptionError("a sequence of units without their bytes", "leave p.buffer_data out.", s.where)
-            for expression in (s.meta, s.data, s.data_len, s.start, *(s.window or ()), p.sequence_condition):
+            for expression in (s.meta, s.data, s.data_len, s.start, s.skip, *(s.window or ()), p.sequence_condition):
                 if expression is not None:
                     self._use((expression, s.where), SEQUENCE)
         for transition in p.machine.transitions.values() if p.machine is not None else ():

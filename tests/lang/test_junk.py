@@ -170,7 +170,7 @@ MAKERS: dict[str, Callable[[Any], object]] = {
     "relation": lambda x: keyed().event_relation.__iadd__(x),
     "happens with": lambda x: keyed().event.created >> x,
 }
-for _name in ("meta", "data", "data_len", "zero_based", "window", "enforce", "start", "policy", "limit"):
+for _name in ("meta", "data", "data_len", "zero_based", "window", "enforce", "start", "skip", "policy", "limit"):
     MAKERS[_name] = lambda x, key=_name: Sequence(
         **{"meta": keyed().header.seq, "data": keyed().payload, "zero_based": key == "zero_based", key: x}
     )

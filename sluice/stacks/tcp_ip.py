@@ -14,7 +14,7 @@ from sluice.protocols.icmp import icmp_parser
 from sluice.protocols.icmp6 import icmp6_parser
 from sluice.protocols.ipv4 import ipv4_parser
 from sluice.protocols.ipv6 import ipv6_parser
-from sluice.protocols.ipv6_extension import ipv6_extension_parser
+from sluice.protocols.ipv6_extension import EXTENSIONS, ipv6_extension_parser
 from sluice.protocols.ipv6_fragment import ipv6_fragment_parser
 from sluice.protocols.llc import llc_parser
 from sluice.protocols.null import null_parser
@@ -111,7 +111,7 @@ def network(s: Stack) -> None:
     s += (over6 >> s.icmp6) + Pred(over6.offers.protocol == 58)  # more: ICMP
     s += (over6 >> s.ah6) + Pred(over6.offers.protocol == 51)  # more: AH
     s += (over6 >> s.frag) + Pred(over6.offers.protocol == 44)  # more: IPv6
-    s += (over6 >> s.ext) + Pred(one_of(over6.offers.protocol, 0, 43, 60, 135, 139, 140))  # more: IPv6
+    s += (over6 >> s.ext) + Pred(one_of(over6.offers.protocol, *EXTENSIONS))  # more: IPv6
 
 
 def rest(s: Stack) -> None:  # more: other protocols

@@ -10,9 +10,10 @@ from sluice.cli.wording import action_words, field_words, header_words, words
 from sluice.ir.build import layer_expressions
 from sluice.ir.layer_state import callbacks
 from sluice.lang.expression import NUMBER, Below
+from sluice.lang.layer import Layer
 from sluice.lang.prototype import Prototype
 from sluice.lang.psm import PSM
-from sluice.lang.stack import Layer, Stack
+from sluice.lang.stack import Stack
 
 Data = dict[str, Any]
 
@@ -28,7 +29,7 @@ def describe(stack: Stack) -> Data:
         {
             "lower": branch.lower.name,
             "upper": branch.upper.name,
-            "when": "" if branch.condition is None else words(branch.condition, branch.lower),
+            "when": words(branch.condition, branch.lower),
         }
         for branch in stack.branches
     ]
@@ -109,6 +110,7 @@ def _sequence(layer: Layer, p: Prototype) -> Data | None:
         "data_len": None if s.data_len is None else words(s.data_len, layer),
         "zero_based": s.zero_based,
         "start": None if s.start is None else words(s.start, layer),
+        "skip": None if s.skip is None else words(s.skip, layer),
         "window": None if s.window is None else [words(item, layer) for item in s.window],
         "enforce": s.enforce,
         "policy": s.policy,

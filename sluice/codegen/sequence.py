@@ -136,7 +136,7 @@ def assemble(w: LayerWriter, i: ir.Assemble) -> list[str]:
 def skip(w: LayerWriter, i: ir.SkipSeq) -> list[str]:
     out = [
         "struct sl_gap gap = {0, 0, false};",
-        f"{variable(i.more)} = sl_sequence_skip_to({sequence_of(w, i.side)}, {emit(i.position)}, &gap);",
+        f"{variable(i.more)} = sl_sequence_skip_to({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.position)}, &gap);",
         f"{variable(i.offset)} = gap.offset;",
         f"{variable(i.length)} = gap.length;",
         f"if ({variable(i.more)})",

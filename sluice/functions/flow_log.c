@@ -68,7 +68,7 @@ struct flow {
 };
 SLUICE_STATE(struct flow)
 
-static const char *const gap_causes[] = {"limit", "timeout", "close", "snaplen"};
+static const char *const gap_causes[] = {"limit", "timeout", "close", "snaplen", "skipped"};
 
 static uint8_t *row_path(struct row *row) { return (uint8_t *)(row->key + 2 * row->layer->half_words); }
 

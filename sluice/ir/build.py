@@ -18,10 +18,11 @@ from sluice.lang.check import check
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.expression import BYTES, NUMBER, Below, Expression
+from sluice.lang.layer import Branch, Layer
 from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
 from sluice.lang.native import NativeFunction
 from sluice.lang.prototype import Parser, Prototype
-from sluice.lang.stack import Branch, Layer, Stack
+from sluice.lang.stack import Stack
 
 
 @dataclass(frozen=True)
@@ -377,7 +378,9 @@ def layer_expressions(layer: Layer, stack: Stack) -> list[Expression]:
     found += [item for item in (*(p.alias_key or ()), p.alias_condition) if item is not None]
     if p.sequence is not None:
         s = p.sequence
-        found += [s.meta, s.data] + [item for item in (s.data_len, s.start, *(s.window or ())) if item is not None]
+        found += [s.meta, s.data] + [
+            item for item in (s.data_len, s.start, s.skip, *(s.window or ())) if item is not None
+        ]
     if p.sequence_condition is not None:
         found.append(p.sequence_condition)
     if p.machine is not None:
@@ -387,7 +390,7 @@ def layer_expressions(layer: Layer, stack: Stack) -> list[Expression]:
     if p.framing is not None:
         found += [item for item in (p.framing.length, p.framing.resync) if item is not None]
     found += [r.condition for r in p.requirements] + list(p.offers.values())
-    found += [b.condition for b in stack.above(layer) if b.condition is not None]
+    found += [branch.condition for branch in stack.above(layer)]
     return [item for expression in found for item in nested(expression)]
 
 

@@ -82,7 +82,7 @@ class AboveBuilder:
         if not self.steps:
             return
         asked = [step.branch.condition for step in self.steps] + [item for _, item in own_slots(self.layer)]
-        resolved = [self.events.scope.resolve(item) for item in asked if item is not None]
+        resolved = [self.events.scope.resolve(item) for item in asked]
         for taken in {reg: None for item in resolved for reg in registers(item) if reg.name.startswith("local.took.")}:
             self.out.assign(taken, ZERO)  # transitions are for later
         self._choose()
@@ -107,7 +107,6 @@ class AboveBuilder:
     def _first(self, emit: Callable[[int, Step], None]) -> bool:
         """The first step whose predicate holds; whether there may be none. `emit` leads away."""
         for number, step in enumerate(self.steps):
-            assert step.branch.condition is not None
             with self.out.at(step.branch.where):
                 condition = self.events.scope.number(step.branch.condition)
                 if isinstance(condition, Const) and condition.value:

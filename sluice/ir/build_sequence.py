@@ -29,6 +29,7 @@ from sluice.ir.layer_state import (
     FRESH,
     IN_ORDER,
     INSERTED,
+    NO_HOLE,
     POSITION,
     PROGRESS,
     REASON_NUMBER,
@@ -42,6 +43,11 @@ from sluice.ir.scope import SIDE
 from sluice.lang.sequence import Sequence
 
 UNITS = Reg("local.seq_units", 32)
+SKIPPED, SKIP_OFFSET, SKIP_LENGTH = (
+    Reg("local.skipped", 1),
+    Reg("local.skip_offset", 64),
+    Reg("local.skip_length", 64),
+)
 
 
 def end_fresh(layer: LayerState, out: GraphBuilder) -> None:
@@ -85,6 +91,9 @@ class SequenceBuilder:
                         self._overlaps()
                 else:
                     self._overlaps()
+            if s.skip is not None:
+                with out.when(Binary("!=", scope.number(s.skip), ZERO), "skip"):
+                    self._skip_to()
             self._make_room()
             out.emit(InsertSeq(SIDE, POSITION, SEQ_DATA, UNITS))
             out.assign(INSERTED, ONE)
@@ -178,20 +187,23 @@ class SequenceBuilder:
             skip = out.name("no room at all")
             out.emit(Branch(PROGRESS, again, skip))
             out.block(skip)
-            self._skip()
+            # Nothing is held: the stream goes on with this packet, which then needs no room.
+            out.emit(SkipSeq(SKIPPED, SKIP_OFFSET, SKIP_LENGTH, SIDE, POSITION))
+            with out.when(SKIPPED, "skipped"):
+                self.events.gap(SKIP_OFFSET, SKIP_LENGTH, Const(CAUSE_NUMBER["limit"]))
         out.block(insert)
 
-    def _skip(self) -> None:
-        """There is no room though nothing is held: the stream goes on with this packet, which then needs none."""
+    def _skip_to(self) -> None:
+        """What is missing before this packet's position will not come; what is held there goes on."""
         out = self.out
-        more, offset, length = (
-            Reg("local.skipped", 1),
-            Reg("local.skip_offset", 64),
-            Reg("local.skip_length", 64),
-        )
-        out.emit(SkipSeq(more, offset, length, SIDE, POSITION))
-        with out.when(more, "skipped"):
-            self.events.gap(offset, length, Const(CAUSE_NUMBER["limit"]))
+        loop, after = out.name("skip on"), out.name("skipped all")
+        out.block(loop)
+        out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["skipped"]), NO_HOLE))
+        out.emit(SkipSeq(SKIPPED, SKIP_OFFSET, SKIP_LENGTH, SIDE, POSITION))
+        with out.when(SKIPPED, "skipped", after):
+            self.events.gap(SKIP_OFFSET, SKIP_LENGTH, Const(CAUSE_NUMBER["skipped"]))
+            out.emit(Goto(loop))
+        out.block(after)
 
     def _give_up_cut_bytes(self) -> None:
         """Bytes that the snap length took will not come: the stream goes on behind them at once."""

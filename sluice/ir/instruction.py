@@ -495,7 +495,9 @@ class Assemble(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class SkipSeq(Instruction):
-    """Give up all that is missing before `position`; `more` is 0 when that is nothing, or something is held."""
+    """Give up what is missing at the next expected position, up to `position` or to what is held before it; `more` is 0
+    when that is nothing.
+    """
 
     more: Reg = write()
     offset: Reg = write()

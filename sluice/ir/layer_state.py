@@ -12,10 +12,10 @@ from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.events import BUILT_IN, DROP_REASONS, END_REASONS, GAP_CAUSES, Event, event_order
 from sluice.lang.expression import NUMBER, Expression, FieldValue, Gathered, Number
+from sluice.lang.layer import Branch as StackBranch
 from sluice.lang.native import NativeFunction, native_calls
 from sluice.lang.prototype import Prototype
 from sluice.lang.psm import Transition
-from sluice.lang.stack import Branch as StackBranch
 
 IN_ORDER = Reg("local.in_order", 1)
 INSERTED = Reg("local.inserted", 1)

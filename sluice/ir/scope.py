@@ -25,10 +25,10 @@ from sluice.lang.action import Action, Assign, Block
 from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
+from sluice.lang.layer import Layer
 from sluice.lang.layout import Field
 from sluice.lang.native import NativeCall, native_calls
 from sluice.lang.prototype import Parser, Prototype
-from sluice.lang.stack import Layer
 from sluice.lang.where import Where
 
 UNIT = Reg("local.unit", 0)

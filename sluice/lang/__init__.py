@@ -8,10 +8,11 @@ from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Else, If
 from sluice.lang.errors import DescriptionError, DescriptionWarning
 from sluice.lang.expression import Expression, crc32c, internet_checksum, one_of
+from sluice.lang.layer import AnyLayer
 from sluice.lang.layout import AnyUntil, Bit, UInt, Varint, layout
 from sluice.lang.message import Length
 from sluice.lang.native import Native
-from sluice.lang.prototype import Connectionless, ConnectionOriented
+from sluice.lang.prototype import Chain, Connectionless, ConnectionOriented
 from sluice.lang.psm import PSM, Pred, PSMState, make_psm_state
 from sluice.lang.sequence import Sequence
 from sluice.lang.sides import both_sides
@@ -20,12 +21,14 @@ from sluice.lang.stack import Stack
 __all__ = [
     "PSM",
     "AddAlias",
+    "AnyLayer",
     "AnyUntil",
     "Assemble",
     "Assign",
     "Bit",
     "Block",
     "Callback",
+    "Chain",
     "ConnectionOriented",
     "Connectionless",
     "DescriptionError",

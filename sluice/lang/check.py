@@ -13,10 +13,11 @@ from sluice.lang.doubts import doubt
 from sluice.lang.errors import DescriptionError, DescriptionWarning, did_you_mean
 from sluice.lang.events import Event
 from sluice.lang.expression import Below, Contains, EventValue, Expression, FieldValue, Property, Taken, children
+from sluice.lang.layer import Layer, Offered
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType
 from sluice.lang.native import NativeCall
 from sluice.lang.prototype import OF_INSTANCE, Prototype
-from sluice.lang.stack import Layer, Stack
+from sluice.lang.stack import Stack
 from sluice.lang.where import Where
 
 Use = tuple[Expression, Where]
@@ -161,7 +162,7 @@ class _Checker:
             s = p.sequence
             if s.units and not p.buffer_data:
                 raise DescriptionError("a sequence of units without their bytes", "leave p.buffer_data out.", s.where)
-            for expression in (s.meta, s.data, s.data_len, s.start, *(s.window or ()), p.sequence_condition):
+            for expression in (s.meta, s.data, s.data_len, s.start, s.skip, *(s.window or ()), p.sequence_condition):
                 if expression is not None:
                     self._use((expression, s.where), SEQUENCE)
         for transition in p.machine.transitions.values() if p.machine is not None else ():
@@ -172,8 +173,7 @@ class _Checker:
         for name, expression in p.offers.items():
             self._use((expression, p.lines[f"offer {name}"]), LATER)
         for branch in self.steps:
-            if branch.condition is not None:
-                self._use((branch.condition, branch.where), LATER)
+            self._use((branch.condition, branch.where), LATER)
 
     def _names_of_layouts(self) -> None:
         """Layouts of the header and of callbacks are known by their names."""
@@ -294,6 +294,12 @@ class _Checker:
                 self._event_value(item, event, where)
             elif isinstance(item, Contains):
                 _contained(item, where)
+            elif isinstance(item, Offered):
+                raise DescriptionError(
+                    f"{self.prototype.title} asks what layers of a stack offer",
+                    f"ask what lies below, p.below.{item.name}.",
+                    where,
+                )
             elif not isinstance(item, (FieldValue, Property, Taken)) or item.owner not in self.own:
                 continue
             elif isinstance(item, FieldValue):

@@ -37,7 +37,9 @@ _NOUNS = {
     "Layer": "a layer",
     "PSMState": "a state",
     "Transition": "a transition",
-    "Branch": "a step to a layer",
+    "AnyLayer": "any of several layers",
+    "Step": "a step to a layer",
+    "Chain": "a chain of parsers",
     "HeaderFormat": "a header",
 }
 """How messages call things of the language; others by the name of their class."""

@@ -36,9 +36,9 @@ up, for `reason` (see DROP_REASONS). Other offsets count bytes from the first of
 bytes.
 """
 
-GAP_CAUSES = ("limit", "timeout", "close", "snaplen")
+GAP_CAUSES = ("limit", "timeout", "close", "snaplen", "skipped")
 """Why bytes were given up, by the number that event `gap` brings along: a limit of the sequence was reached,
-the instance timed out, it ended otherwise, the snap length cut them off."""
+the instance timed out, it ended otherwise, the snap length cut them off, the sender said that they will not come."""
 
 LOSS_CAUSES = ("limit", "gap", "malformed", "close", "short", "snaplen")
 """Why bytes make no message, by the number that event `lost` brings along: a message said to be longer than its limit,

@@ -264,6 +264,29 @@ class Requirement:
         self.option = option
 
 
+class Chain:
+    """Parsers of which each is always the next layer of the one before; `stack += chain` makes the layers."""
+
+    def __init__(self, parsers: tuple[Prototype, ...]) -> None:
+        self.where = here()
+        self.parsers = parsers
+
+    def __rshift__(self, other: object) -> Chain:
+        if not isinstance(other, (Prototype, Chain)):
+            raise DescriptionError(
+                f"a parser is followed by a parser, not by {described(other)}",
+                "write stack += lower >> upper with parsers, or (stack.a >> stack.b) + Pred(...) with layers.",
+            )
+        return Chain((*self.parsers, *(other.parsers if isinstance(other, Chain) else (other,))))
+
+    def __add__(self, other: object) -> Any:
+        raise DescriptionError(
+            "something is added to a chain of parsers",
+            "each is always the next layer of the one before; for a condition make layers, and write "
+            "(stack.a >> stack.b) + Pred(...).",
+        )
+
+
 class Offers(dict[str, Expression]):
     """What a parser offers to those above, by name."""
 
@@ -393,6 +416,10 @@ class Prototype(Parser):
                 )
         number = to_number(condition, "what p.require() asks", "compare something, as in p.header.x == 1.")
         self.requirements.append(Requirement(number, reason, option))
+
+    def __rshift__(self, other: object) -> Chain:
+        """Parsers of which each is always the next layer of the one before: `stack += lower >> upper`."""
+        return Chain((self,)) >> other
 
     def __setattr__(self, name: str, value: Any) -> None:
         known = getattr(type(self), name, None)

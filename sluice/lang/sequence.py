@@ -23,6 +23,8 @@ class Sequence:
         meta's width.
     start: a packet for which it is not 0 sets the base anew while nothing is held or delivered (not
         zero_based).
+    skip: a packet for which it is not 0 says that what is missing before its position will not come: it is given up
+        at once, and what is held behind it goes on (of units).
     window: (low, high), positions, half open, modulo meta's width; what lies outside raises `out_of_wnd` and,
         with `enforce`, is not inserted.
     overwrite_rexmit: a retransmission replaces bytes that are held; the same as policy="last".
@@ -50,6 +52,7 @@ class Sequence:
         window: tuple[object, object] | None = None,
         enforce: bool = True,
         start: object = None,
+        skip: object = None,
         overwrite_rexmit: bool = False,
         policy: str = "first",
         limit: int = 1 << 20,
@@ -80,6 +83,11 @@ class Sequence:
                     "start= with a zero-based sequence",
                     "its base is 0 for ever; give zero_based=False, or no start=.",
                 )
+        self.skip: Expression | None = None
+        if skip is not None:
+            self.skip = to_number(skip, "skip=", "give a condition, as in p.header.type == 192.")
+            if not units:
+                raise DescriptionError("skip= of a sequence of bytes", "only units can be skipped; leave it out.")
         self.window: tuple[Expression, Expression] | None = None
         if window is not None:
             if not isinstance(window, tuple) or len(window) != 2:  # pyright: ignore[reportUnnecessaryIsInstance]

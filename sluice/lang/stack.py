@@ -2,185 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from sluice.lang.errors import DescriptionError, described, did_you_mean
-from sluice.lang.expression import (
-    BYTES,
-    Binary,
-    Checksum,
-    Contains,
-    Crc,
-    Expression,
-    FieldValue,
-    Invert,
-    LengthOf,
-    Property,
-    Slice,
-    Taken,
-)
-from sluice.lang.layout import Field
-from sluice.lang.prototype import NAMES, SETTINGS, Parser, Prototype, PsmOf
-from sluice.lang.psm import Pred
+from sluice.lang.expression import BYTES, Number
+from sluice.lang.layer import Branch, Layer, Step
+from sluice.lang.prototype import Chain, Prototype
 from sluice.lang.where import Where, here
-
-
-class Layer(Parser):
-    """A place in a stack, filled by a prototype. Layers of one prototype share its table."""
-
-    where: Where
-    name: str
-    number: int
-
-    def __init__(self, name: str, prototype: Prototype, number: int) -> None:
-        self.__dict__.update(where=here(), name=name, number=number, _prototype=prototype)
-
-    @property
-    def prototype(self) -> Prototype:
-        return self.__dict__["_prototype"]
-
-    @property
-    def title(self) -> str:
-        return f"layer '{self.name}'"
-
-    @property
-    def psm(self) -> Any:
-        """Transitions as this layer's packets take them: `stack.layer.psm.t`."""
-        return PsmOf(self, self.prototype.psm)
-
-    @property
-    def sdu(self) -> Any:
-        """The bytes for the layer above."""
-        return Property(self, "sdu", BYTES)
-
-    @property
-    def offers(self) -> OfferedNames:
-        """What the layer's parser offers, for predicates: `stack.ipv4.offers.protocol`."""
-        return OfferedNames(self)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in SETTINGS and name not in NAMES:
-            raise DescriptionError(
-                f"'{name}' belongs to the parser of {self.title}", "ask the parser, before it is a layer."
-            )
-        return super().__getattr__(name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name == "event_relation" or name == "event":
-            object.__setattr__(self, name, value)
-            return
-        if name in SETTINGS:
-            raise DescriptionError(
-                f"'{name}' is set on {self.title}",
-                f"set it on the parser, before it is a layer: p.{name} = ....",
-            )
-        raise DescriptionError(
-            f"{self.title} has no setting '{name}'", "a layer is what its parser is; change that one."
-        )
-
-    def __rshift__(self, other: object) -> Branch:
-        if not isinstance(other, Layer):
-            raise DescriptionError(
-                f"a layer is followed by a layer, not by {described(other)}",
-                "write stack += (stack.a >> stack.b) + Pred(...).",
-            )
-        return Branch(self, other)
-
-    def __add__(self, other: object) -> Any:
-        raise DescriptionError(
-            "something is added to a layer",
-            "write (stack.a >> stack.b) + Pred(...), with the parentheses: '+' binds more tightly than '>>'.",
-        )
-
-    def __repr__(self) -> str:
-        return f"<layer {self.name}>"
-
-
-class OfferedNames:
-    """`stack.layer.offers`: the expressions that the layer's parser offers, as this layer's packets have
-    them.
-    """
-
-    def __init__(self, layer: Layer) -> None:
-        self.__dict__["_layer"] = layer
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        layer: Layer = self.__dict__["_layer"]
-        offers = layer.prototype.offers
-        if name not in offers:
-            raise DescriptionError(f"{layer.title} offers no '{name}'", did_you_mean(name, offers))
-        return of_layer(offers[name], layer)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise DescriptionError(f"offer '{name}' is set on a layer", f"say p.offer({name}=...) in its parser.")
-
-
-def of_layer(expression: Expression, layer: Layer) -> Expression:
-    """The same expression, with what it asks of the layer's parser asked of the layer."""
-
-    def same(part: Expression) -> Expression:
-        return of_layer(part, layer)
-
-    mine = getattr(expression, "owner", None) is layer.prototype
-    match expression:
-        case Binary():
-            return Binary(expression.operator, same(expression.left), same(expression.right))
-        case Invert():
-            return Invert(same(expression.operand))
-        case Slice():
-            low = None if expression.low is None else same(expression.low)
-            return Slice(same(expression.base), low, None if expression.high is None else same(expression.high))
-        case LengthOf():
-            return LengthOf(same(expression.base))
-        case Checksum():
-            return Checksum(same(expression.data), [same(item) for item in expression.pseudo])
-        case Crc():
-            return Crc(same(expression.data), expression.low, expression.high)
-        case Field():
-            return _field_of_layer(expression, layer)
-        case FieldValue() if mine:
-            return FieldValue(layer, expression.group, expression.field)
-        case Contains() if mine:
-            return Contains(layer, expression.part)
-        case Property() if mine:
-            return Property(layer, expression.name, expression.kind)
-        case Taken() if mine:
-            return Taken(layer, expression.transition)
-        case _:
-            return expression
-
-
-def _field_of_layer(field: Field, layer: Layer) -> Expression:
-    p = layer.prototype
-    if field.layout is not None and field.layout is p.temp_layout:
-        return FieldValue(layer, "temp", field)
-    if field.layout is not None and field.layout is p.perm_layout:
-        return FieldValue(layer, "perm", field)
-    return FieldValue(layer, "header", field)
-
-
-class Branch:
-    """`upper` is the next layer of `lower` when `condition` holds."""
-
-    def __init__(self, lower: Layer, upper: Layer) -> None:
-        self.where = here()
-        self.lower = lower
-        self.upper = upper
-        self.condition: Expression | None = None
-
-    def __add__(self, pred: object) -> Branch:
-        if not isinstance(pred, Pred):
-            raise DescriptionError(
-                f"a step to the next layer needs a Pred, not {described(pred)}",
-                "write (stack.a >> stack.b) + Pred(condition).",
-            )
-        if self.condition is not None:
-            raise DescriptionError("a second Pred for one step", "join the conditions with & or |.")
-        self.condition = pred.condition
-        return self
-
 
 GATHER = (1 << 32) + 15
 """A prime, so that numbers that differ stay apart when they are multiplied by it."""
@@ -189,9 +18,10 @@ GATHER = (1 << 32) + 15
 class Stack:
     """The layers of a middlebox.
 
-    `stack.name = parser` makes a layer; `stack += (stack.a >> stack.b) + Pred(condition)` a step. Of the
-    steps from a layer a packet takes the first, in order of definition, whose condition holds. A layer that
-    no step leads to, or whose parser names link types, is where packets begin.
+    `stack.name = parser` makes a layer; `stack += (stack.a >> stack.b) + Pred(condition)` a step; `stack += parser >>
+    parser` layers called like their parsers, each always the next of the one before. Of the steps from a layer a packet
+    takes the first, in order of definition, whose condition holds. A layer that no step leads to, or whose parser
+    names link types, is where packets begin.
 
     name: how listings and generated code call it; letters, digits and '_'.
     depth: how many layers one packet may pass, 1 to 255; a packet that would pass more is counted and goes no
@@ -252,22 +82,35 @@ class Stack:
         return self.layers[name]
 
     def __iadd__(self, other: object) -> Stack:
-        if not isinstance(other, Branch):
+        if isinstance(other, Chain):
+            self._add_chain(other)
+            return self
+        if not isinstance(other, Step):
             raise DescriptionError(
                 f"a stack is extended by steps, not by {described(other)}",
                 "write stack += (stack.a >> stack.b) + Pred(condition).",
             )
-        if other.condition is None:
-            raise DescriptionError(
-                "a step to the next layer without a Pred",
-                "add + Pred(condition); Pred(1) is always.",
-                other.where,
-            )
-        for layer in (other.lower, other.upper):
+        for branch in other.branches():
+            self._add_branch(branch)
+        return self
+
+    def _add_branch(self, branch: Branch) -> None:
+        for layer in (branch.lower, branch.upper):
             if self.layers.get(layer.name) is not layer:
                 raise DescriptionError(f"layer '{layer.name}' belongs to another stack", "use layers of this stack.")
-        self.branches.append(other)
-        return self
+        self.branches.append(branch)
+
+    def _add_chain(self, chain: Chain) -> None:
+        """A layer for each parser, called like it, and the steps between them."""
+        for parser in chain.parsers:
+            if not parser.name:
+                raise DescriptionError(
+                    "a parser without a name in a chain", 'its layer is called like it: Connectionless("name").'
+                )
+            self._add_layer(parser.name, parser)
+        layers = [self.layers[parser.name] for parser in chain.parsers]
+        for lower, upper in pairwise(layers):
+            self._add_branch(Branch(here(), lower, upper, Number(1)))
 
     def join(self, *names: str) -> None:
         """Let what layers offer under these names (vlan, tunnel) join every key above them.

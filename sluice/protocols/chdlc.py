@@ -15,4 +15,5 @@ class chdlc_hdr(layout):
 def chdlc_parser() -> Connectionless:
     chdlc = Connectionless("chdlc", link_types=(104,))
     chdlc.header = chdlc_hdr
+    chdlc.offer(ethertype=chdlc.header.protocol)
     return chdlc

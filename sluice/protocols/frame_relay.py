@@ -38,4 +38,5 @@ def frame_relay_parser() -> Connectionless:
     fr.header = frame_relay_hdr + (If(longer) >> frame_relay_third)
     fr.header += If(longer & (frame_relay_third.extended_third == 0)) >> frame_relay_fourth
     fr.header += frame_relay_type
+    fr.offer(ethertype=fr.header.type)
     return fr

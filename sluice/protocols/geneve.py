@@ -30,5 +30,5 @@ def geneve_parser() -> Connectionless:
     end = (geneve_hdr.words << 2) + 8
     geneve.header = geneve_hdr + (If(geneve_hdr.words > 0) >> AnyUntil([geneve_option], geneve.cursor < end, end=end))
     geneve.require(geneve.header.version == 0, "version")
-    geneve.offer(tunnel=geneve.header.vni)
+    geneve.offer(tunnel=geneve.header.vni, ethertype=geneve.header.protocol)
     return geneve

@@ -22,10 +22,10 @@ chunk of each side. An INIT with another initiate tag begins a new one. Packets 
 verification tag and ports (multi-homing). A chunk under a tag that is not the one agreed upon is not believed (8.5).
 
 As a sender numbers fragments and messages of a stream one after the other (6.9), messages in the order of their numbers
-are in the order of each stream; unordered ones come in between, as they were sent. Limits: a message is told when no
-number before it is missing; FORWARD TSN is not interpreted, so what it skips is a hole that is given up at a limit or
-at the end; I-DATA (RFC 8260) and AUTH chunks are counted and no more; chunks of a packet behind one whose length is
-wrong are lost. With option `checksums` the CRC-32C is checked.
+are in the order of each stream; unordered ones come in between, as they were sent. What FORWARD TSN skips (RFC 3758)
+is a gap at once, and fragments of a message that it skips are dropped. Limits: a message is told when no number before
+it is missing; I-DATA and I-FORWARD-TSN (RFC 8260) and AUTH chunks (RFC 4895) are passed over; chunks of a packet behind
+one whose length is wrong are lost. With option `checksums` the CRC-32C is checked.
 """
 
 from typing import Any
@@ -38,6 +38,7 @@ from sluice.lang import (
     Bit,
     Block,
     Callback,
+    Chain,
     Connectionless,
     ConnectionOriented,
     Else,
@@ -59,6 +60,7 @@ PORT = 9899  # more: SCTP in UDP
 DATA, INIT, INIT_ACK, SACK = 0, 1, 2, 3
 ABORT, SHUTDOWN, SHUTDOWN_ACK = 6, 7, 8
 COOKIE_ECHO, COOKIE_ACK, SHUTDOWN_COMPLETE = 10, 11, 14
+FORWARD_TSN = 192  # more: partial reliability
 HANDSHAKE, IDLE, LINGER = 60.0, 300.0, 10.0
 
 
@@ -92,6 +94,10 @@ class sctp_init(layout):
     out_streams = UInt(16)
     in_streams = UInt(16)
     initial_tsn = UInt(32, serial=True)
+
+
+class sctp_forward(layout):  # more: partial reliability
+    cumulative_tsn = UInt(32, serial=True)
 
 
 class sctp_perm(layout):
@@ -129,6 +135,11 @@ class sctp_message(layout):
     data = Bit(1 << 20)
 
 
+def sctp_layers() -> Chain:
+    """All three, each always the next layer of the one before."""
+    return sctp_packet_parser() >> sctp_parser() >> sctp_message_parser()
+
+
 def sctp_packet_parser() -> Connectionless:
     packet = Connectionless("sctp_packet")
     packet.header = sctp_hdr
@@ -147,6 +158,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     init = (sctp.header.type == INIT) | (sctp.header.type == INIT_ACK)
     sctp.header += If(sctp.header.type == DATA) >> sctp_data
     sctp.header += If(init) >> sctp_init
+    sctp.header += If(sctp.header.type == FORWARD_TSN) >> sctp_forward  # more: partial reliability
     header = sctp.header
 
     # Chunks begin at multiples of four; what the last one of a packet lacks of that is not missed.
@@ -178,17 +190,21 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
         return x + (If(temp.begins & ~temp.reused) >> y)
 
     sctp.prep = Assign(temp.tsn, header.tsn)
+    forward = header.type == FORWARD_TSN  # more: partial reliability
+    sctp.prep += If(forward) >> Assign(temp.tsn, header.cumulative_tsn + 1)  # more: partial reliability
     sctp.prep += If(sctp.to_passive == 1) >> sent_by("active", "passive") >> Else() >> sent_by("passive", "active")
     agreed = (header.type == COOKIE_ECHO) | (header.type == DATA)
     sctp.prep += If(agreed & temp.believed) >> Assign(perm.echoed, 1)
 
     data = (header.type == DATA) & temp.believed
-    sctp.seq = If(data | temp.begins) >> Sequence(
+    skips = forward & temp.believed  # more: partial reliability
+    sctp.seq = If(data | temp.begins | skips) >> Sequence(
         meta=temp.tsn,
         data=sctp.unit[: header.length],
         data_len=data,
         zero_based=False,
         start=temp.begins,
+        skip=skips,  # more: partial reliability
         limit=limit,
         limit_pieces=limit_chunks,
         units=True,

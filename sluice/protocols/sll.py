@@ -18,4 +18,5 @@ class sll_hdr(layout):
 def sll_parser() -> Connectionless:
     sll = Connectionless("sll", link_types=(113,))
     sll.header = sll_hdr
+    sll.offer(ethertype=sll.header.protocol)
     return sll

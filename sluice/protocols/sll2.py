@@ -19,4 +19,5 @@ class sll2_hdr(layout):
 def sll2_parser() -> Connectionless:
     sll2 = Connectionless("sll2", link_types=(276,))
     sll2.header = sll2_hdr
+    sll2.offer(ethertype=sll2.header.protocol)
     return sll2

@@ -22,4 +22,5 @@ def snap_parser() -> Connectionless:
     snap.temp = snap_temp
     known = (snap.header.oui == 0) | (snap.header.oui == 0x0000F8)
     snap.prep = If(known) >> Assign(snap.temp.ethertype, snap.header.type)
+    snap.offer(ethertype=snap.temp.ethertype)
     return snap

@@ -18,6 +18,6 @@ class vlan_hdr(layout):
 def vlan_parser() -> Connectionless:
     vlan = Connectionless("vlan")
     vlan.header = vlan_hdr
-    vlan.offer(vlan=vlan.header.vid)
+    vlan.offer(vlan=vlan.header.vid, ethertype=vlan.header.type)
     vlan.sdu = If(vlan.header.type <= 1500) >> vlan.payload[: vlan.header.type] >> Else() >> vlan.payload
     return vlan

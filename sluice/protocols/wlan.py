@@ -3,13 +3,12 @@
 Frames of type 2 that carry data in the clear lead on to LLC; management, control, and protected frames do not. Of
 radiotap's fields the flags are read (the others are skipped): a frame check sequence at the end is cut off, and
 `wlan_parser(padded=True)` knows of padding between a frame's header and its data (flag 0x20: to a multiple of 4 bytes).
-An aggregate of several frames (A-MSDU) leads to `msdu_parser`: addresses and a length before LLC.
+An aggregate of several frames (A-MSDU) leads to `msdu_parser`, frame by frame: addresses and a length before LLC.
 
-Limits: only the first frame of an aggregate is looked at; fragments of a frame are not put together, so of one that is
-in fragments nothing is seen.
+Limits: fragments of a frame are not put together, so of one that is in fragments nothing is seen.
 """
 
-from sluice.lang import AnyUntil, Bit, Connectionless, If, UInt, layout
+from sluice.lang import AnyUntil, Bit, Connectionless, If, Length, UInt, layout
 
 DATA = 2
 TIME_PRESENT, FLAGS_PRESENT, MORE_PRESENT = 1, 2, 1 << 31
@@ -120,7 +119,12 @@ def wlan_parser(padded: bool = False) -> Connectionless:
 
 
 def msdu_parser() -> Connectionless:
+    """The frames of an aggregate: each begins at a multiple of four bytes; the last one is not filled up to that."""
     msdu = Connectionless("msdu")
     msdu.header = msdu_hdr
+    there = msdu.cursor + msdu.payload_len
+    length = msdu.cursor + msdu.header.length
+    padded = (length + 3) & 0xFFFFFFFC
+    msdu.message = Length(padded - (padded - there) * ((length <= there) & (padded > there)))
     msdu.sdu = msdu.payload[: msdu.header.length]
     return msdu

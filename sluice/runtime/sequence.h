@@ -412,14 +412,21 @@ static inline sl_bytes sl_sequence_assemble(struct sl_sequence *seq, const struc
     return sl_sequence_assemble_pieces(seq, rules, pool, fresh, scratch);
 }
 
-/* Gives up all that is missing before `position`, where nothing is held (there is no room for what lies at it). False
- * when `position` is not beyond `next`, or something is held. */
-SL_COLD bool sl_sequence_skip_to(struct sl_sequence *seq, uint64_t position, struct sl_gap *gap) {
-    if (seq->delivered != seq->next || (seq->held && seq->held->first) || !sl_position_before(seq->next, position))
+/* Gives up what is missing at `next`, up to `position` or to the first piece before it. False when that is nothing, or
+ * when bytes still wait. Otherwise *gap says what is given up, and `next` stands behind it and all that is contiguous
+ * there. */
+SL_COLD bool sl_sequence_skip_to(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                                 uint64_t position, struct sl_gap *gap) {
+    struct sl_piece *piece = seq->held ? seq->held->ahead : NULL;
+    if (piece && sl_position_before(piece->position, position))
+        position = piece->position;
+    if (seq->delivered != seq->next || !sl_position_before(seq->next, position))
         return false;
     *gap = (struct sl_gap){sl_sequence_offset(seq, seq->next), position - seq->next, false};
     sl_sequence_pass(seq, gap->length);
     seq->next = seq->delivered;
+    if (piece)
+        sl_sequence_advance(seq, rules, pool);
     return true;
 }
 

@@ -7,8 +7,7 @@ Teredo, MPLS in IP and UDP. Above: TCP, UDP, SCTP, ICMP, ICMPv6. Messages: SCTP'
 connection. And QUIC with its streams, on any port that nothing else is known by.
 """
 
-from sluice.lang import Expression, Pred, Stack, one_of
-from sluice.lang.stack import Layer
+from sluice.lang import AnyLayer, Expression, Pred, Stack, one_of
 from sluice.protocols.chdlc import chdlc_parser
 from sluice.protocols.dns import dns_parser, dns_question_parser, dns_record_parser, dns_stream_parser
 from sluice.protocols.erspan import erspan3_parser, erspan_parser
@@ -38,10 +37,13 @@ from sluice.protocols.ppp_control import (
 from sluice.protocols.pppoe import pppoe_parser
 from sluice.protocols.pptp import pptp_parser
 from sluice.protocols.quic import quic_parser
+from sluice.protocols.sctp import PORT as SCTP_IN_UDP
+from sluice.protocols.sctp import PROTOCOL as SCTP
+from sluice.protocols.sctp import sctp_layers
 from sluice.protocols.teredo import teredo_authentication_parser, teredo_origin_parser, teredo_parser
 from sluice.protocols.vxlan import vxlan_gpe_parser, vxlan_parser
 from sluice.protocols.wlan import PADDED, msdu_parser, radiotap_parser, wlan_parser
-from sluice.stacks import quic, sctp, tcp_ip
+from sluice.stacks import quic, tcp_ip
 
 DEPTH = 128
 
@@ -63,6 +65,7 @@ def everything() -> Stack:
     s.wlan = wlan_parser()
     s.wlan_padded = wlan_parser(padded=True)
     s.msdu = msdu_parser()
+    s += sctp_layers()
     s.igmp = igmp_parser()
     s.igmp_record = igmp_record_parser()
     s.esp = esp_parser()
@@ -85,12 +88,11 @@ def everything() -> Stack:
     s.dns_question = dns_question_parser()
     s.dns_record = dns_record_parser()
 
-    tcp_ip.links(s, ethertypes)
+    ethertypes(s, tcp_ip.typed(s) | s.chdlc | s.fr | s.gre | s.geneve)
+    tcp_ip.links(s)
+    links(s)
     tcp_ip.network(s)
     network(s)
-    over4, over6 = tcp_ip.over_ip(s)
-    sctp.over(s, [*over4, *over6])
-    links(s)
     tunnels(s)
     messages(s)
     quic.over_udp(s, s.udp, quic_parser())
@@ -99,22 +101,20 @@ def everything() -> Stack:
     return s
 
 
-def ethertypes(s: Stack, lower: Layer, ethertype: Expression) -> None:
+def ethertypes(s: Stack, typed: AnyLayer) -> None:
     """What an EtherType leads to."""
-    tcp_ip.ethertypes(s, lower, ethertype)
-    s += (lower >> s.mpls) + Pred((ethertype == 0x8847) | (ethertype == 0x8848))
-    s += (lower >> s.pppoe) + Pred((ethertype == 0x8863) | (ethertype == 0x8864))
-    s += (lower >> s.ppp) + Pred(ethertype == 0x880B)
-    s += (lower >> s.eth) + Pred(ethertype == 0x6558)
+    tcp_ip.ethertypes(s, typed)
+    s += (typed >> s.mpls) + Pred(one_of(typed.offers.ethertype, 0x8847, 0x8848))
+    s += (typed >> s.pppoe) + Pred(one_of(typed.offers.ethertype, 0x8863, 0x8864))
+    s += (typed >> s.ppp) + Pred(typed.offers.ethertype == 0x880B)
+    s += (typed >> s.eth) + Pred(typed.offers.ethertype == 0x6558)
 
 
 def links(s: Stack) -> None:
     """Links that tcp_ip does not have."""
-    ethertypes(s, s.chdlc, s.chdlc.header.protocol)
     s += (s.fr >> s.ipv4) + Pred(s.fr.header.type == 0x03CC)
     s += (s.fr >> s.ipv6) + Pred(s.fr.header.type == 0x038E)
     s += (s.fr >> s.snap) + Pred(s.fr.header.type == 0x0380)
-    ethertypes(s, s.fr, s.fr.header.type)
 
     protocol = s.ppp.temp.protocol
     s += (s.ppp >> s.ipv4) + Pred(protocol == 0x0021)
@@ -145,10 +145,10 @@ def links(s: Stack) -> None:
 def network(s: Stack) -> None:
     """What IP carries and tcp_ip does not tell from the rest."""
     over4, over6 = tcp_ip.over_ip(s)
-    for lower, protocol in over4:
-        s += (lower >> s.igmp) + Pred(protocol == 2)
-    for lower, protocol in (*over4, *over6):
-        s += (lower >> s.esp) + Pred(protocol == 50)
+    ip = over4 | over6
+    s += (over4 >> s.igmp) + Pred(over4.offers.protocol == 2)
+    s += (ip >> s.esp) + Pred(ip.offers.protocol == 50)
+    s += (ip >> s.sctp_packet) + Pred(ip.offers.protocol == SCTP)
     s += (s.igmp >> s.igmp_record) + Pred(s.igmp.header.records != 0)
     s += (s.igmp_record >> s.igmp_record) + Pred(s.igmp_record.temp.records != 0)
 
@@ -156,16 +156,15 @@ def network(s: Stack) -> None:
 def tunnels(s: Stack) -> None:
     """What carries whole packets or frames within IP and UDP."""
     over4, over6 = tcp_ip.over_ip(s)
-    for lower, protocol in (*over4, *over6):
-        s += (lower >> s.gre) + Pred(protocol == 47)
-        s += (lower >> s.mpls) + Pred(protocol == 137)
+    ip = over4 | over6
+    s += (ip >> s.gre) + Pred(ip.offers.protocol == 47)
+    s += (ip >> s.mpls) + Pred(ip.offers.protocol == 137)
     kind = s.gre.header.protocol
     erspan = (kind == 0x88BE) & (s.gre.header.S == 1)
     s += (s.gre >> s.ppp) + Pred((s.gre.header.version == 1) & (s.gre.header.S == 1))
     s += (s.gre >> s.erspan) + Pred(erspan & (s.gre.header.version == 0))
     s += (s.gre >> s.eth) + Pred((kind == 0x88BE) & (s.gre.header.version == 0))
     s += (s.gre >> s.erspan3) + Pred((kind == 0x22EB) & (s.gre.header.version == 0))
-    ethertypes(s, s.gre, kind * (s.gre.header.version == 0))
     s += (s.erspan >> s.eth) + Pred(1)
     s += (s.erspan3 >> s.raw) + Pred(s.erspan3.header.frame_type == 2)
     s += (s.erspan3 >> s.eth) + Pred(1)
@@ -187,7 +186,6 @@ def tunnels(s: Stack) -> None:
     s += (s.vxlan_gpe >> s.ipv4) + Pred(s.vxlan_gpe.header.next == 1)
     s += (s.vxlan_gpe >> s.ipv6) + Pred(s.vxlan_gpe.header.next == 2)
     s += (s.vxlan_gpe >> s.eth) + Pred(s.vxlan_gpe.header.next == 3)
-    ethertypes(s, s.geneve, s.geneve.header.protocol)
     s += (s.l2tp >> s.ppp) + Pred(s.l2tp.header.T == 0)
     s += (s.teredo >> s.teredo_authentication) + Pred(s.teredo.header.kind == 1)
     s += (s.teredo >> s.teredo_origin) + Pred(s.teredo.header.kind == 0)
@@ -199,6 +197,7 @@ def tunnels(s: Stack) -> None:
 def messages(s: Stack) -> None:
     """What TCP and UDP carry that is read message by message."""
     tcp, udp = s.tcp.header, s.udp.header
+    s += (s.udp >> s.sctp_packet) + Pred(one_of(SCTP_IN_UDP, udp.sport, udp.dport))
     s += (s.tcp >> s.pptp) + Pred(one_of(1723, tcp.sport, tcp.dport))
     s += (s.tcp >> s.dns_stream) + Pred(one_of(53, tcp.sport, tcp.dport))
     s += (s.udp >> s.dns) + Pred(one_of(53, udp.sport, udp.dport) | one_of(5353, udp.sport, udp.dport))

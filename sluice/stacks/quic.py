@@ -5,7 +5,7 @@ by themselves, the others with a key log: `sluice run quic -r FILE --keylog FILE
 """
 
 from sluice.lang import ConnectionOriented, Pred, Stack
-from sluice.lang.stack import Layer
+from sluice.lang.layer import Layer
 from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.ipv4 import ipv4_parser
 from sluice.protocols.ipv6 import ipv6_parser

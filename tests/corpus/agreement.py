@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any
 
 from sluice.stacks.find import find_stack
-from tests.corpus.applications import connections, datagrams
+from tests.corpus.applications import associations, connections, datagrams
+from tests.corpus.associations import Way, associations_of, true_way_figures, way_figures
 from tests.corpus.boxes import Row, capture, datagrams_of, flows_of
 from tests.corpus.paths import paths_of, true_paths
 from tests.support.corpus import truth
@@ -194,10 +195,11 @@ def udp_figures(row: Row, side: str, way: Flow) -> tuple[dict[str, Any], dict[st
 
 
 def sctp_figures(row: Row, side: str, way: Flow) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The same of SCTP: the stream is the user data in the order of the TSNs."""
+    """The same of SCTP: the stream is the user data in the order of the TSNs, which rexmit counts again."""
+    keys = ("stream", "sha256", "rexmit")
     return (
-        {"packets": row[f"{side}_pkts"], "stream": row[f"{side}_stream"], "sha256": row[f"{side}_sha256"]},
-        {"packets": way["packets"], "stream": way["bytes"], "sha256": way["sha256"]},
+        {"packets": row[f"{side}_pkts"]} | {key: row[f"{side}_{key}"] for key in keys},
+        {"packets": way["packets"], "stream": way["bytes"], "sha256": way["sha256"], "rexmit": way["dup_tsn"]},
     )
 
 
@@ -253,6 +255,27 @@ def compare_datagrams(stack: str, name: str) -> Part:
     return part
 
 
+def compare_messages(stack: str, name: str) -> Part:
+    """Of each association that has data, each way: its chunks in their order, and the messages of each stream."""
+    part = Part("messages")
+    if "sctp_message" not in find_stack(stack).layers:
+        part.there = len(truth()[name]["sctp"])
+        part.not_compared = "the stack has no layer 'sctp_message'"
+        return part
+    ways = {ends: list(several) for ends, several in associations_of(stack, name).items()}
+    for number, flow in enumerate(truth()[name]["sctp"]):
+        a, b = (flow["a"][0], int(flow["a"][1])), (flow["b"][0], int(flow["b"][1]))
+        for ends, way in ((a + b, flow["a2b"]), (b + a, flow["b2a"])):
+            several = ways.get(ends)
+            ours = several.pop(0) if several else Way()
+            what = f"flow {number}, from {ends[0]} {ends[1]}"
+            part.compare(what, *differing(way_figures(ours), true_way_figures(way)))
+    for ends, several in ways.items():
+        if several:
+            part.add(f"more associations from {ends[0]} {ends[1]}", len(several), 0)
+    return part
+
+
 def compare_paths(stack: str, name: str) -> Part:
     """How many frames have which path."""
     part = Part("paths")
@@ -271,7 +294,7 @@ def compare_applications(stack: str, name: str) -> Part:
     if any(foreign(stack, flow) for proto in ("tcp", "udp") for flow in truth()[name][proto]):
         part.not_compared = "the stack leaves layers out"
         return part
-    for what, ours, true in connections(stack, name) + datagrams(stack, name):
+    for what, ours, true in connections(stack, name) + datagrams(stack, name) + associations(stack, name):
         part.compare(what, ours, true)
     return part
 
@@ -285,6 +308,7 @@ def compare_quic(stack: str, name: str) -> Part:
 
 PARTS: dict[str, Callable[[str, str], list[Part]]] = {
     **{proto: partial(compare_flows, proto=proto) for proto in FIGURES},
+    "messages": lambda stack, name: [compare_messages(stack, name)],
     "quic": lambda stack, name: [compare_quic(stack, name)],
     "datagrams": lambda stack, name: [compare_datagrams(stack, name)],
     "paths": lambda stack, name: [compare_paths(stack, name)],

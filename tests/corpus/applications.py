@@ -1,8 +1,9 @@
 """What the programs at both ends of generated captures say they sent and received, beside what a stack delivered.
 
 `app/NAME.app.json` of the corpus has it: for TCP each connection, with lengths and hashes of what the client sent and
-received; for UDP each datagram. Of a connection that one end reset, the other may have sent what nobody saw, so there
-only what the client received is compared. A client that ends early has received the beginning of what was delivered.
+received; for UDP each datagram; for SCTP the messages of each stream. Of a connection that one end reset, the other
+may have sent what nobody saw, so there only what the client received is compared. A client that ends early has
+received the beginning of what was delivered.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import json
 from collections import Counter
 from typing import Any
 
-from tests.corpus.boxes import payloads_of, streams_of
+from sluice.stacks.find import find_stack
+from tests.corpus.associations import Message, Way, associations_of, digest
+from tests.corpus.boxes import Ends, payloads_of, streams_of
 from tests.support.corpus import corpus
 
 Compared = list[tuple[str, Any, Any]]
@@ -66,3 +69,43 @@ def datagrams(stack: str, name: str) -> Compared:
         unsent = sorted(own.keys() - sent.keys())  # networks duplicate, and do not invent
         compared.append((f"{version}: delivered and not sent", unsent, []))
     return compared
+
+
+SENT = ("messages", "bytes", "sha256_send_order")
+"""What the client says of what it sent on a stream of SCTP."""
+
+HASH = 16
+"""Digits of a message's hash that the server tells."""
+
+
+def associations(stack: str, name: str) -> Compared:
+    """SCTP's messages: those that either program sent on each stream, and those that arrived, were delivered.
+
+    What is unordered may overtake; where there is any, only the messages count and not their order.
+    """
+    story = said(name)
+    if not isinstance(story, dict) or "client" not in story or "sctp_message" not in find_stack(stack).layers:
+        return []
+    ways = associations_of(stack, name)
+    compared: Compared = []
+    for one in story["client"] + story["server"]:
+        me, peer = ((end[0], int(end[1])) for end in (one["me"], one["peer"]))
+        for number, stream in one.get("sent", {}).items():
+            ours, what = messages_of(ways, me + peer, int(number)), f"{me[0]} {me[1]}, stream {number} sent"
+            sizes = [len(ours), sum(len(each.data) for each in ours)]
+            if isinstance(stream, list):  # that is all that the server says
+                compared.append((what, sizes, stream))
+            elif stream["unordered"]:
+                compared.append((what, sizes, [stream["messages"], stream["bytes"]]))
+            else:
+                compared.append((what, [*sizes, digest(ours)], [stream[key] for key in SENT]))
+        for number, stream in one.get("recv", {}).items():
+            ours, what = messages_of(ways, peer + me, int(number)), f"{me[0]} {me[1]}, stream {number} received"
+            hashes = sorted(digest([each])[:HASH] for each in ours)
+            compared.append((what, hashes, sorted(stream["msgs"])))
+    return compared
+
+
+def messages_of(ways: dict[Ends, list[Way]], ends: Ends, stream: int) -> list[Message]:
+    """The messages of a stream; the ports of the generated captures are not used twice."""
+    return [message for way in ways.get(ends, []) for message in way.streams.get(stream, [])]

@@ -1,116 +1,90 @@
-"""Every SCTP association of the corpus is what truth.json says: chunks, data in their order, streams, messages.
-
-The truth knows an association by its ends, and a new one by an INIT with another tag, as our layer does.
-"""
+"""Each figure that is compared of SCTP is compared: one that is wrong in the truth, or missing with us, is told."""
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field
-from functools import cache
+import copy
 from typing import Any
 
 import pytest
 
-from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
-from sluice.engine.events import PythonFunction, Seen
-from sluice.ir.build import Hook
-from sluice.stacks.find import find_stack
-from tests.corpus.agreement import matched, sides
-from tests.support.corpus import captures, truth
+from tests.corpus import agreement, applications
+from tests.corpus.agreement import Part, compare_applications, compare_flows, compare_messages
+from tests.corpus.applications import said
+from tests.corpus.associations import associations_of
+from tests.support.corpus import truth
 
-NAMES = [path.name for path in captures() if truth()[path.name].get("sctp")]
+pytestmark = pytest.mark.corpus
 
-
-@dataclass
-class Side:
-    """What one end of an association sent."""
-
-    messages: dict[int, list[tuple[int, bytes]]] = field(default_factory=lambda: defaultdict(list))
-    data: bytearray = field(default_factory=bytearray)
-    units: int = 0
-    broken: bool = False
+NAME = "gen__sctp_v4.pcap"
+STACK = "everything"
 
 
-@cache
-def stack() -> CompiledStack:
-    hooks = frozenset({Hook("sctp", name) for name in ("data", "gap")} | {Hook("sctp_message", "message")})
-    return compile_stack(find_stack("everything"), (), hooks)
+@pytest.fixture
+def flow(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The first association of the truth, which may be changed."""
+    entry = copy.deepcopy(truth()[NAME])
+    monkeypatch.setattr(agreement, "truth", lambda: {NAME: entry})
+    return entry["sctp"][0]
 
 
-@cache
-def associations(name: str) -> dict[int, tuple[Side, Side]]:
-    """By number of the instance, the active side first."""
-    found: dict[int, tuple[Side, Side]] = defaultdict(lambda: (Side(), Side()))
-
-    def data(event: Seen) -> None:
-        side = found[event.instance][event.side]
-        if not side.broken:
-            side.units += 1
-            side.data += event.bytes
-
-    def gap(event: Seen) -> None:
-        found[event.instance][event.side].broken = True
-
-    def message(event: Seen) -> None:
-        side = found[event.association][event.to_active]
-        if not side.broken:
-            side.messages[event.stream].append((event.ppid, event.data))
-
-    handlers = [("sctp", "data", data), ("sctp", "gap", gap), ("sctp_message", "message", message)]
-    path = next(path for path in captures() if path.name == name)
-    with Box(stack(), Settings(timeouts=False, seed=1), [PythonFunction("all", handlers, [])]) as box:
-        box.run(path)
-    return found
+def wrong(part: Part) -> set[str]:
+    return {one.what for one in part.disagreements}
 
 
-def digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+@pytest.mark.parametrize("figure", ["packets", "bytes", "sha256", "dup_tsn"])
+def test_rows(flow: dict[str, Any], figure: str) -> None:
+    assert not wrong(compare_flows(STACK, NAME, "sctp")[0])
+    flow["b2a"][figure] = 77
+    assert wrong(compare_flows(STACK, NAME, "sctp")[0]) == {"flow 0"}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_rows(name: str) -> None:
-    """A row for each association: packets, and the data of each direction in the order of their numbers."""
-    compared = 0
-    for flow, row in matched("everything", name, "sctp"):
-        assert flow is not None and row is not None, (flow, row)
-        for side, way in sides(flow, row):
-            figures = {key: row[f"{side}_{key}"] for key in ("pkts", "stream", "sha256")}
-            assert figures == {"pkts": way["packets"], "stream": way["bytes"], "sha256": way["sha256"]}, (side, flow)
-            assert row[f"{side}_rexmit"] == way["dup_tsn"]
-        compared += 1
-    assert compared
+@pytest.mark.parametrize("figure", ["contig_tsn", "sha256"])
+def test_chunks(flow: dict[str, Any], figure: str) -> None:
+    assert not wrong(compare_messages(STACK, NAME))
+    flow["a2b"][figure] = 77
+    assert wrong(compare_messages(STACK, NAME)) == {f"flow 0, from {flow['a'][0]} {flow['a'][1]}"}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_messages(name: str) -> None:
-    """Of each stream: how many messages, their bytes, the payload protocols."""
-    wanted = Counter[Any]()
-    for flow in truth()[name]["sctp"]:
-        for way in (flow["a2b"], flow["b2a"]):
-            if way["contig_tsn"]:
-                wanted[way["contig_tsn"], way["sha256"], streams_of(way)] += 1
-    got = Counter[Any]()
-    for pair in associations(name).values():
-        for side in pair:
-            if side.units:
-                streams = tuple(
-                    (
-                        stream,
-                        len(messages),
-                        digest(b"".join(data for _, data in messages)),
-                        tuple(sorted({ppid for ppid, _ in messages})),
-                    )
-                    for stream, messages in sorted(side.messages.items())
-                )
-                got[side.units, digest(bytes(side.data)), streams] += 1
-    assert got == wanted
+@pytest.mark.parametrize("figure", ["messages", "bytes", "sha256"])
+def test_messages_of_a_stream(flow: dict[str, Any], figure: str) -> None:
+    flow["a2b"]["streams"]["6"][figure] = 77
+    assert wrong(compare_messages(STACK, NAME)) == {f"flow 0, from {flow['a'][0]} {flow['a'][1]}"}
 
 
-def streams_of(way: dict[str, Any]) -> tuple[Any, ...]:
-    """The streams of one direction as the truth has them."""
-    return tuple(
-        (int(number), stream["messages"], stream["sha256"], tuple(sorted(int(ppid) for ppid in stream["ppid"])))
-        for number, stream in sorted(way["streams"].items(), key=lambda item: int(item[0]))
-    )
+def test_payload_protocols_of_a_stream(flow: dict[str, Any]) -> None:
+    flow["a2b"]["streams"]["6"]["ppid"]["77"] = 1
+    assert wrong(compare_messages(STACK, NAME)) == {f"flow 0, from {flow['a'][0]} {flow['a'][1]}"}
+
+
+def test_streams_and_associations_that_the_truth_does_not_have(flow: dict[str, Any]) -> None:
+    a, b = (f"{host} {port}" for host, port in (flow["a"], flow["b"]))
+    del flow["a2b"]["streams"]["6"]
+    assert wrong(compare_messages(STACK, NAME)) == {f"flow 0, from {a}"}
+    del agreement.truth()[NAME]["sctp"][0]
+    left = {f"more associations from {a}", f"more associations from {b}"}
+    assert left == {what for what in wrong(compare_messages(STACK, NAME)) if what.startswith("more")}
+
+
+def test_what_the_programs_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they sent, its order, and each message that arrived."""
+    assert not wrong(compare_applications(STACK, NAME))
+    story = copy.deepcopy(said(NAME))
+    client, received, sent = story["client"][0], story["server"][0], story["server"][1]
+    me, peer = (f"{host} {port}" for host, port in (client["me"], client["peer"]))
+    client["sent"]["0"]["bytes"] += 1
+    client["sent"]["4"]["sha256_send_order"] = "another"  # nothing of it is unordered
+    received["recv"]["1"]["msgs"][0] = "0123456789abcdef"
+    stream, figures = next(iter(sent["sent"].items()))
+    figures[0] += 1
+    monkeypatch.setattr(applications, "said", lambda name: story)
+    assert wrong(compare_applications(STACK, NAME)) == {
+        f"{me}, stream 0 sent",
+        f"{me}, stream 4 sent",
+        f"{peer}, stream 1 received",
+        f"{peer}, stream {stream} sent",
+    }
+
+
+def test_there_is_something_to_compare() -> None:
+    ways = [way for several in associations_of(STACK, NAME).values() for way in several]
+    assert len(ways) == 10 and any(len(way.streams) > 5 for way in ways)

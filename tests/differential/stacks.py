@@ -281,6 +281,8 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
     elif rnd.random() < 0.3:
         settings = {name: setting for name, setting in settings.items() if name not in ("policy", "history")}
         settings |= {"units": True, "head": rnd.choice([0, 3])}
+        if settings["head"]:
+            settings["skip"] = (p.header.flag_b == 1) & (p.header.kind < 4)
     data = p.unit if "units" in settings and rnd.random() < 0.5 else p.payload
     sequence = Sequence(meta=meta, data=data[: rnd.choice([5, 100])], **settings)
     p.seq = If(condition(rnd, p)) >> sequence if rnd.random() < 0.3 else sequence

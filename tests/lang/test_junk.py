@@ -83,8 +83,17 @@ def junk() -> dict[str, Any]:
         "parser": p,
         "stack": alone(plain()),
         "layer": alone(plain()).only,
+        "any of layers": alone(plain()).only | alone(keyed()).only,
+        "offered": (alone(offering()).only | alone(offering()).only).offers.kind,
+        "chain": plain() >> keyed(),
         "event": p.event.created,
     }
+
+
+def offering() -> Any:
+    p = plain()
+    p.offer(kind=p.header.kind)
+    return p
 
 
 def built(make: Callable[[], object]) -> None:
@@ -143,6 +152,9 @@ MAKERS: dict[str, Callable[[Any], object]] = {
     "Stack": lambda x: Stack(x),
     "depth": lambda x: Stack("s", depth=x),
     "layer": lambda x: setattr(Stack("s"), "low", x),
+    "or": lambda x: alone(plain()).only | x,
+    "step from any": lambda x: (alone(plain()).only | alone(plain()).only) >> x,
+    "chain": lambda x: plain() >> x,
     "step": lambda x: alone(plain()).only >> x,
     "step with": lambda x: (alone(plain()).only >> alone(plain()).only) + x,
     "stack": lambda x: Stack("s").__iadd__(x),
@@ -158,7 +170,7 @@ MAKERS: dict[str, Callable[[Any], object]] = {
     "relation": lambda x: keyed().event_relation.__iadd__(x),
     "happens with": lambda x: keyed().event.created >> x,
 }
-for _name in ("meta", "data", "data_len", "zero_based", "window", "enforce", "start", "policy", "limit"):
+for _name in ("meta", "data", "data_len", "zero_based", "window", "enforce", "start", "skip", "policy", "limit"):
     MAKERS[_name] = lambda x, key=_name: Sequence(
         **{"meta": keyed().header.seq, "data": keyed().payload, "zero_based": key == "zero_based", key: x}
     )

@@ -369,6 +369,18 @@ def units_policy():
     Sequence(meta=p.header.seq, data=p.unit, units=True, overwrite_rexmit=True)  # wrong
 
 
+@refused("skip= of a sequence of bytes", "only units can be skipped; leave it out.")
+def skip_of_bytes():
+    p = paired()
+    Sequence(meta=p.header.seq, data=p.unit, skip=p.header.kind == 1)  # wrong
+
+
+@refused("skip= is bytes where a number is needed", "give a condition, as in p.header.type == 192.")
+def skip_by_bytes():
+    p = paired()
+    Sequence(meta=p.header.seq, data=p.unit, units=True, skip=p.unit)  # wrong
+
+
 @refused("head= of a sequence of bytes", "only units have one; give units=True, or no head=.")
 def head_of_bytes():
     p = paired()

@@ -141,6 +141,147 @@ def step_of_states():
     s += (A >> B) + Pred(1)  # wrong
 
 
+def offering(name: str, **offers: object) -> Connectionless:
+    p = Connectionless(name)
+    p.header = small
+    p.offer(**offers)
+    return p
+
+
+def three() -> Stack:
+    """Two layers that offer something, and one above."""
+    s = Stack("three")
+    s.a, s.b, s.high = offering("a", next=1, what=2), offering("b", next=2, what=small.kind), plain()
+    return s
+
+
+@refused("a layer or 'small'", "write stack.a | stack.b, of layers of one stack.")
+def any_layer_or_something_else():
+    s = three()
+    s += ((s.a | small) >> s.high) + Pred(1)  # wrong
+
+
+@refused("layer 'high' offers no 'next'", "nothing of that kind is defined yet.")
+def any_layer_that_does_not_offer():
+    s = three()
+    s += ((s.a | s.high) >> s.b) + Pred((s.a | s.high).offers.next == 1)  # wrong
+
+
+@refused(
+    "'what' is a number in one layer and bytes in another",
+    "offer the same kind of value in each.",
+)
+def any_layer_offers_two_kinds():
+    s = three()
+    s.c = offering("c", what=plain().payload[:4])
+    s += ((s.a | s.c) >> s.high) + Pred((s.a | s.c).offers.what == 1)  # wrong
+
+
+@refused(
+    "'header' is asked of any of several layers",
+    "ask for what their parsers all say with p.offer(...): (stack.a | stack.b).offers.x.",
+)
+def any_layer_asked_for_its_header():
+    s = three()
+    s += ((s.a | s.b) >> s.high) + Pred((s.a | s.b).header.kind == 1)  # wrong
+
+
+@refused("'timeout' is set on any of several layers", "set it on a parser: p.timeout = ....")
+def any_layer_set():
+    s = three()
+    (s.a | s.b).timeout = 3  # wrong
+
+
+@refused("offer 'next' is set on layers", "say p.offer(next=...) in their parsers.")
+def any_layer_offers_set():
+    s = three()
+    (s.a | s.b).offers.next = 3  # wrong
+
+
+@refused("a step from layer 'high' asks what layer 'a' or 'b' offers", "ask the layer itself: stack.high.offers.next.")
+def any_layer_asked_in_a_step_from_another():
+    s = three()
+    s += (s.high >> s.a) + Pred((s.a | s.b).offers.next == 1)  # wrong
+
+
+@refused(
+    "a layer is followed by a layer, not by any of several layers", "write stack += (stack.a >> stack.b) + Pred(...)."
+)
+def step_to_any_layer():
+    s = three()
+    s += (s.high >> (s.a | s.b)) + Pred(1)  # wrong
+
+
+@refused(
+    "something is added to a layer",
+    "write (stack.a >> stack.b) + Pred(...), with the parentheses: '+' binds more tightly than '>>'.",
+)
+def step_from_any_layer_to_a_sum():
+    s = three()
+    s += (s.a | s.b) + Pred(1)  # wrong
+
+
+@refused("a step to the next layer without a Pred", "add + Pred(condition); Pred(1) is always.")
+def step_from_any_layer_without_pred():
+    s = three()
+    s += (s.a | s.b) >> s.high  # wrong
+
+
+@refused("layer 'b' belongs to another stack", "use layers of this stack.")
+def any_layer_of_another_stack():
+    s, other = three(), three()
+    s += ((s.a | other.b) >> s.high) + Pred(1)  # wrong
+
+
+@refused("parser 'plain' asks what layers of a stack offer", "ask what lies below, p.below.next.")
+def any_layer_asked_in_a_parser():
+    s = three()
+    p = plain()
+    p.require((s.a | s.b).offers.next == 1, "next")  # wrong
+    s.parser = p
+    s += (s.a >> s.parser) + Pred(1)
+    s += (s.a >> s.b) + Pred(1)
+    s += (s.b >> s.high) + Pred(1)
+    return s
+
+
+@refused(
+    "a parser is followed by a parser, not by a layer",
+    "write stack += lower >> upper with parsers, or (stack.a >> stack.b) + Pred(...) with layers.",
+)
+def chain_with_a_layer():
+    s = three()
+    s += plain() >> s.high  # wrong
+
+
+@refused(
+    "something is added to a chain of parsers",
+    "each is always the next layer of the one before; for a condition make layers, and write "
+    "(stack.a >> stack.b) + Pred(...).",
+)
+def chain_with_a_condition():
+    s = three()
+    s += (plain() >> keyed()) + Pred(1)  # wrong
+
+
+@refused("layer 'high' is defined twice", "give the second one another name.")
+def chain_with_a_name_that_is_taken():
+    s = three()
+    s += Connectionless("low") >> Connectionless("high")  # wrong
+
+
+@refused("'join' cannot be the name of a layer", "choose another name.")
+def chain_with_a_name_of_the_stack():
+    s = three()
+    s += Connectionless("low") >> Connectionless("join")  # wrong
+
+
+@refused("a parser without a name in a chain", 'its layer is called like it: Connectionless("name").')
+def chain_without_a_name():
+    s = three()
+    s += plain() >> (lambda: Connectionless())()  # wrong
+
+
 @refused("layer 'high' belongs to another stack", "use layers of this stack.")
 def step_of_another_stack():
     s, other = two(), two()

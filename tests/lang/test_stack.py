@@ -29,8 +29,8 @@ from sluice.lang import (
 )
 from sluice.lang.events import event_order
 from sluice.lang.expression import Contains, Expression, FieldValue, Property, Taken, children
+from sluice.lang.layer import of_layer
 from sluice.lang.prototype import Parser
-from sluice.lang.stack import of_layer
 
 
 class head(layout):
@@ -126,6 +126,70 @@ def stack_with(predicate: Callable[[Any], Any]) -> str:
 )
 def test_offer_of_a_layer_is_its_expression(offered: Callable[[Any], Any], same: Callable[[Any], Any]) -> None:
     assert stack_with(offered) == stack_with(same)
+
+
+def twin(name: str, number: Callable[[Any], Any]) -> Connectionless:
+    p = Connectionless(name)
+    p.header = head + extra
+    p.offer(next=number(p), tail=p.header.tail)
+    return p
+
+
+def fork() -> Stack:
+    """Two layers that a third leads to, and two that may follow both."""
+    s = Stack("fork")
+    s.root = twin("root", lambda p: p.header.size)
+    s.a = twin("a", lambda p: p.header.kind)
+    s.b = twin("b", lambda p: p.header.port)
+    s.upper, s.rest = Connectionless("upper"), Connectionless("rest")
+    s += (s.root >> s.a) + Pred(s.root.header.kind == 1)
+    s += (s.root >> s.b) + Pred(s.root.header.kind == 2)
+    return s
+
+
+def text(s: Stack) -> str:
+    program = build(s)
+    verify(program)
+    return print_program(program, lines=False)
+
+
+def test_step_from_any_of_several_layers_is_a_step_from_each() -> None:
+    short, long = fork(), fork()
+    either = short.a | short.b
+    short += (either >> short.upper) + Pred(one_of(either.offers.next, 6, 17) & (short.root.header.size != 0))
+    short += ((short.root | either) >> short.rest) + Pred(~(short.root | either).offers.next << 1 != 0)
+    for one, number in ((long.a, long.a.header.kind), (long.b, long.b.header.port)):
+        long += (one >> long.upper) + Pred(one_of(number, 6, 17) & (long.root.header.size != 0))
+    for one, number in ((long.root, long.root.header.size), (long.a, long.a.header.kind), (long.b, long.b.header.port)):
+        long += (one >> long.rest) + Pred(~number << 1 != 0)
+    assert text(short) == text(long)
+
+
+def test_one_of_several_layers_may_ask_for_what_all_offer() -> None:
+    short, long = fork(), fork()
+    either = short.a | short.b
+    for one in (short.a, short.b):
+        short += (one >> short.upper) + Pred(either.offers.tail[: one.header.size].length == 4)
+        short += (one >> short.rest) + Pred(1)
+    for one in (long.a, long.b):
+        long += (one >> long.upper) + Pred(one.header.tail[: one.header.size].length == 4)
+        long += (one >> long.rest) + Pred(1)
+    assert text(short) == text(long)
+
+
+def test_layers_are_counted_once() -> None:
+    s = fork()
+    either = s.a | s.b | s.a | (s.b | s.a)
+    assert either.layers == (s.a, s.b) and repr(either) == "<layer 'a' or 'b'>"
+
+
+def test_chain_is_layers_and_steps() -> None:
+    short, long = Stack("chain"), Stack("chain")
+    short += lower_parser() >> (twin("a", lambda p: 1) >> twin("b", lambda p: 2))
+    long.lower, long.a, long.b = lower_parser(), twin("a", lambda p: 1), twin("b", lambda p: 2)
+    long += (long.lower >> long.a) + Pred(1)
+    long += (long.a >> long.b) + Pred(1)
+    assert text(short) == text(long)
 
 
 def test_offer_of_another_layer_is_another_value() -> None:

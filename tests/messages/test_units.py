@@ -30,7 +30,7 @@ from tests.differential.both import Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(memory=1 << 22, max_instances=16, seed=1)
 BASE = 2**32 - 3
-FIRST, UNIT, LAST = 1, 0, 2
+FIRST, UNIT, LAST, SKIP, SKIP_WITH_UNIT = 1, 0, 2, 3, 4
 
 
 class chunk_hdr(layout):
@@ -57,9 +57,10 @@ def describe(**limits: Any) -> Stack:
     c.seq = Sequence(
         meta=c.header.number,
         data=c.unit,
-        data_len=c.header.kind != FIRST,
+        data_len=(c.header.kind != FIRST) & (c.header.kind != SKIP),
         zero_based=False,
         start=c.header.kind == FIRST,
+        skip=(c.header.kind == SKIP) | (c.header.kind == SKIP_WITH_UNIT),
         units=True,
         head=7,
         **limits,
@@ -126,6 +127,31 @@ def test_in_order_each_is_delivered_on_its_own(plain: CompiledStack) -> None:
     found = seen(plain, [packet(0, kind=FIRST), *units(8)])
     assert only(found, "whole") == [body(number) for number in range(8)]
     assert only(found, "data") == [(number, body(number)) for number in range(8)]
+
+
+@pytest.mark.parametrize("there", [[], [0], [1], [3], [0, 1, 2], [0, 4], [2, 4, 5], [1, 3, 6]], ids=str)
+@pytest.mark.parametrize("to", range(8))
+def test_what_is_skipped_will_not_come(plain: CompiledStack, to: int, there: list[int]) -> None:
+    """Holes before the position are gaps at once; what is held goes on; holes behind it stay."""
+    sent = [packet(0, kind=FIRST), *(packet(number, body(number)) for number in there)]
+    found = seen(plain, [*sent, packet(to, kind=SKIP)])
+    reach = to
+    while reach in there:
+        reach += 1
+    until_end = [number for number in there if number > reach]  # delivered when the input ends
+    first = next((number for number in range(99) if number not in there), 0)
+    assert only(found, "whole") == [body(number) for number in sorted(there)]
+    holes = [number for number in range(to) if number not in there]
+    skipped = [number for gap in only(found, "gap") if gap[2] == "skipped" for number in range(gap[0], gap[0] + gap[1])]
+    assert skipped == holes and (first < to) == bool(skipped)
+    assert bool(until_end) == any(gap[2] == "close" for gap in only(found, "gap"))
+
+
+def test_a_unit_may_skip_what_is_before_it(plain: CompiledStack) -> None:
+    sent = [packet(0, kind=FIRST), packet(0, body(0)), packet(2, body(2)), packet(5, body(5), SKIP_WITH_UNIT)]
+    found = seen(plain, [*sent, packet(6, body(6)), packet(4, body(4))])
+    assert only(found, "whole") == [body(number) for number in (0, 2, 5, 6)]
+    assert only(found, "gap") == [(1, 1, "skipped"), (3, 2, "skipped")]
 
 
 def test_in_order_units_are_not_copied(plain: CompiledStack) -> None:

@@ -20,7 +20,7 @@ CHECKING = build(tcp_ip(), HOOKS, frozenset({"checksums"}))
 A4, B4 = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
 A6, B6 = bytes(15) + b"\1", bytes(15) + b"\2"
 MACS = bytes(12)
-ALL = (0, 43, 60, 135, 139, 140)
+ALL = (0, 43, 60, 135, 139, 140, 253, 254)
 
 
 def total(data: bytes) -> int:

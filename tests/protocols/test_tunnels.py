@@ -42,7 +42,8 @@ PPP = {
 }
 LLC = b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER
 DATA, QOS = b"\x08\x01" + bytes(22), b"\x88\x01" + bytes(24)
-MSDU = bytes(12) + struct.pack(">H", len(LLC)) + LLC + b"pad"
+AGGREGATE = b"\x88\x01" + bytes(22) + b"\x80\0"
+MSDU = bytes(12) + struct.pack(">H", len(LLC)) + LLC
 
 
 def radiotap(flags: int, frame: bytes, present: tuple[int, ...] = (2,), before: bytes = b"") -> bytes:
@@ -82,7 +83,7 @@ FORMS: dict[str, tuple[int, bytes]] = {
         radiotap(0x20, QOS + bytes(2) + LLC, (1 << 31 | 3, 0), b"\xff" * 4 + bytes(8)),
     ),
     "radiotap: three bit maps": (127, radiotap(0x20, QOS + bytes(2) + LLC, (1 << 31 | 3, 1 << 31, 0), bytes(8))),
-    "802.11: aggregate": (105, b"\x88\x01" + bytes(22) + b"\x80\0" + MSDU + MSDU),
+    "802.11: aggregate": (105, AGGREGATE + MSDU),
     "802.11: data": (105, b"\x08\x01" + bytes(22) + b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER),
     "802.11: QoS, four addresses": (105, b"\x88\x03" + bytes(30) + b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER),
     "radiotap": (127, b"\0\0\x09\0" + bytes(5) + b"\x08\x01" + bytes(22) + b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER),

@@ -91,6 +91,9 @@ static bool give_up(struct sl_gap *gap) {
     return given_up;
 }
 
+#define SKIPS_TO(meta) \
+    sl_sequence_skip_to(&side.seq, &side.rules, &side.pool, position_of(meta), &gap)
+
 #define GAP(expected_offset, expected_length, expected_cut)  \
     do {                                                     \
         struct sl_gap gap_;                                  \
@@ -815,10 +818,25 @@ static void test_limits(void) {
     arrive(0, "a");
     READS(0, "a");
     struct sl_gap gap;
-    CHECK(!sl_sequence_skip_to(&side.seq, 1, &gap) && !sl_sequence_skip_to(&side.seq, 0, &gap));
-    CHECK(sl_sequence_skip_to(&side.seq, 10, &gap) && gap.offset == 1 && gap.length == 9 && !gap.cut);
+    CHECK(!SKIPS_TO(1) && !SKIPS_TO(0));
+    CHECK(SKIPS_TO(10) && gap.offset == 1 && gap.length == 9 && !gap.cut);
     arrive(10, "k");
     READS(10, "k");
+    close_side();
+
+    CASE("up to what is held, which then waits");
+    open_side(TCP, 1 << 20);
+    arrive(10, "k");
+    READS(0, "k");
+    arrive(14, "o");
+    arrive(20, "u");
+    CHECK(SKIPS_TO(17) && gap.offset == 1 && gap.length == 3);
+    CHECK(!SKIPS_TO(17));
+    READS(4, "o");
+    CHECK(SKIPS_TO(17) && gap.offset == 5 && gap.length == 2);
+    CHECK(!SKIPS_TO(17));
+    arrive(17, "rst");
+    READS(7, "rstu");
     close_side();
 
     CASE("no memory to settle: as if the bytes had not arrived");

@@ -2,7 +2,7 @@
 
 The namespaces are the kernel's own, so what runs in them speaks the kernel's TCP. Each has a TUN device; a thread takes
 what comes out of one and puts it into the other. The watcher sits in the middle: packets may be lost and overtaken
-before it and behind it, in both directions. Needs root, /dev/net/tun, and namespaces; `why_not()` says what is missing.
+before it and behind it, in both directions. Needs root, TUN devices, and namespaces; `why_not()` says what is missing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import random
 import select
 import socket
+import stat
 import struct
 import subprocess
 import threading
@@ -29,6 +30,9 @@ T = TypeVar("T")
 CLIENT, SERVER = "10.77.0.1", "10.77.0.2"
 CLIENT6, SERVER6 = "fd77::1", "fd77::2"
 DEVICE = b"link0"
+TUN = Path("/dev/net/tun")
+MISC = 10
+"""The major number of what /proc/misc lists."""
 
 _CLONE_NEWNET = 0x40000000
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 1, 0x1000
@@ -46,7 +50,7 @@ class Namespace:
     def _make(self, addresses: tuple[str, str], peers: tuple[str, str]) -> tuple[int, int]:
         _check(_libc.unshare(_CLONE_NEWNET))
         handle = os.open(f"/proc/self/task/{threading.get_native_id()}/ns/net", os.O_RDONLY)
-        tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+        tun = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
         fcntl.ioctl(tun, _TUNSETIFF, struct.pack("16sH22x", DEVICE, _IFF_TUN | _IFF_NO_PI))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
             for request, address in ((_SIOCSIFADDR, addresses[0]), (_SIOCSIFDSTADDR, peers[0])):
@@ -178,13 +182,31 @@ class Network:
             heapq.heappush(self._due, (time.monotonic() + delay, self._count, stage, to, packet))
 
 
+def make_node(node: Path, devices: str) -> bool:
+    """Whether the node of the kernel's TUN device is there, or could be made: a container often comes without.
+
+    devices: what /proc/misc says, a number and a name a line.
+    """
+    if node.exists():
+        return True
+    minor = next((line.split()[0] for line in devices.splitlines() if line.split()[1:] == ["tun"]), None)
+    if minor is None:
+        return False
+    try:
+        node.parent.mkdir(parents=True, exist_ok=True)
+        os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(MISC, int(minor)))
+    except OSError:
+        return False
+    return True
+
+
 @cache
 def why_not() -> str:
     """What keeps a Network from being made here; empty when it can be."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    if not Path("/dev/net/tun").exists():
-        return "there is no /dev/net/tun"
+    if not make_node(TUN, Path("/proc/misc").read_text()):
+        return f"there is no {TUN}, and it cannot be made"
     try:
         made = Namespace((CLIENT, CLIENT6), (SERVER, SERVER6))
     except OSError as error:

@@ -468,12 +468,19 @@ class Sequence:
         return gap
 
     def skip_to(self, position: int) -> Gap | None:
-        """Give up all that is missing before `position`; None when that is nothing, or something is held."""
-        if self.delivered != self.next or self.pieces or signed(position - self.next) <= 0:
+        """Give up what is missing at `next`, up to `position` or to the first piece before it.
+
+        None when that is nothing, or when bytes still wait.
+        """
+        length = signed(position - self.next)
+        if self.pieces:
+            length = min(length, self._distance(self.pieces[0].position))
+        if self.delivered != self.next or length <= 0:
             return None
-        gap = Gap(self._offset(self.next), (position - self.next) & MASK, False)
-        self._pass(gap.length)
+        gap = Gap(self._offset(self.next), length, False)
+        self._pass(length)
         self.next = self.delivered
+        self._advance()
         return gap
 
     # --- records --------------------------------------------------------------------------------------------

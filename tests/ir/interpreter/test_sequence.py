@@ -443,7 +443,10 @@ def test_limits() -> None:
     put(sequence, 20, b"f")
     assert not room(sequence, 30, 1)  # two pieces
     assert sequence.room(30, (b"", 0), 0)  # nothing to hold
-    assert sequence.skip_to(30) is None  # something is held
+    assert sequence.skip_to(5) == (0, 5, False)  # up to what is held, which then waits
+    assert sequence.skip_to(30) is None and sequence.assemble() == ((b"abcde", 5), 5)
+    assert sequence.skip_to(15) == (10, 5, False) and sequence.skip_to(15) is None
+    assert sequence.skip_to(30) == (15, 5, False)  # and no farther than what is held
     sequence.clear()
     assert sequence.skip_to(0) is None
     assert sequence.skip_to(30) == (0, 30, False) and sequence.skip_to(30) is None

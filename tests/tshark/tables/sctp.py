@@ -47,6 +47,7 @@ TABLES = [
             "window": ("sctp.init_credit", "sctp.initack_credit"),
             "out_streams": ("sctp.init_nr_out_streams", "sctp.initack_nr_out_streams"),
             "in_streams": ("sctp.init_nr_in_streams", "sctp.initack_nr_in_streams"),
+            "cumulative_tsn": "sctp.forward_tsn_tsn",
             "initial_tsn": ("sctp.init_initial_tsn", "sctp.initack_initial_tsn"),
         },
         chunks,

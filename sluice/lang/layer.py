@@ -1,0 +1,314 @@
+"""Layers: places in a stack, filled by parsers, and the steps that lead from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from sluice.lang.errors import DescriptionError, described, did_you_mean
+from sluice.lang.expression import (
+    BYTES,
+    Binary,
+    Checksum,
+    Contains,
+    Crc,
+    Expression,
+    FieldValue,
+    Invert,
+    LengthOf,
+    Property,
+    Slice,
+    Taken,
+)
+from sluice.lang.layout import Field
+from sluice.lang.prototype import NAMES, SETTINGS, Parser, Prototype, PsmOf
+from sluice.lang.psm import Pred
+from sluice.lang.where import Where, here
+
+
+class Layer(Parser):
+    """A place in a stack, filled by a prototype. Layers of one prototype share its table."""
+
+    where: Where
+    name: str
+    number: int
+
+    def __init__(self, name: str, prototype: Prototype, number: int) -> None:
+        self.__dict__.update(where=here(), name=name, number=number, _prototype=prototype)
+
+    @property
+    def prototype(self) -> Prototype:
+        return self.__dict__["_prototype"]
+
+    @property
+    def title(self) -> str:
+        return f"layer '{self.name}'"
+
+    @property
+    def psm(self) -> Any:
+        """Transitions as this layer's packets take them: `stack.layer.psm.t`."""
+        return PsmOf(self, self.prototype.psm)
+
+    @property
+    def sdu(self) -> Any:
+        """The bytes for the layer above."""
+        return Property(self, "sdu", BYTES)
+
+    @property
+    def offers(self) -> OfferedNames:
+        """What the layer's parser offers, for predicates: `stack.ipv4.offers.protocol`."""
+        return OfferedNames(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SETTINGS and name not in NAMES:
+            raise DescriptionError(
+                f"'{name}' belongs to the parser of {self.title}", "ask the parser, before it is a layer."
+            )
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "event_relation" or name == "event":
+            object.__setattr__(self, name, value)
+            return
+        if name in SETTINGS:
+            raise DescriptionError(
+                f"'{name}' is set on {self.title}",
+                f"set it on the parser, before it is a layer: p.{name} = ....",
+            )
+        raise DescriptionError(
+            f"{self.title} has no setting '{name}'", "a layer is what its parser is; change that one."
+        )
+
+    def __or__(self, other: object) -> AnyLayer:
+        return AnyLayer([self]) | other
+
+    def __rshift__(self, other: object) -> Step:
+        return Step(self, _next(other))
+
+    def __add__(self, other: object) -> Any:
+        raise _no_parentheses()
+
+    def __repr__(self) -> str:
+        return f"<layer {self.name}>"
+
+
+class AnyLayer:
+    """Any of several layers, `stack.a | stack.b`: a step from it is a step from each.
+
+    Its `offers` are the names that all of them offer; in the step's condition each layer gives its own value.
+    """
+
+    layers: tuple[Layer, ...]
+
+    def __init__(self, layers: Iterable[Layer]) -> None:
+        self.__dict__["layers"] = tuple(dict.fromkeys(layers))
+
+    @property
+    def title(self) -> str:
+        """How messages call them."""
+        return "layer " + " or ".join(f"'{layer.name}'" for layer in self.layers)
+
+    @property
+    def offers(self) -> OfferedByAny:
+        """What the parsers of all these layers offer: `(stack.ipv4 | stack.ipv6).offers.protocol`."""
+        return OfferedByAny(self)
+
+    def __or__(self, other: object) -> AnyLayer:
+        if not isinstance(other, (Layer, AnyLayer)):
+            raise DescriptionError(f"a layer or {described(other)}", "write stack.a | stack.b, of layers of one stack.")
+        return AnyLayer([*self.layers, *(other.layers if isinstance(other, AnyLayer) else [other])])
+
+    def __rshift__(self, other: object) -> Step:
+        return Step(self, _next(other))
+
+    def __add__(self, other: object) -> Any:
+        raise _no_parentheses()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise DescriptionError(
+            f"'{name}' is asked of any of several layers",
+            "ask for what their parsers all say with p.offer(...): (stack.a | stack.b).offers.x.",
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise DescriptionError(f"'{name}' is set on any of several layers", "set it on a parser: p." + name + " = ....")
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
+
+
+def _next(upper: object) -> Layer:
+    if not isinstance(upper, Layer):
+        raise DescriptionError(
+            f"a layer is followed by a layer, not by {described(upper)}",
+            "write stack += (stack.a >> stack.b) + Pred(...).",
+        )
+    return upper
+
+
+def _no_parentheses() -> DescriptionError:
+    return DescriptionError(
+        "something is added to a layer",
+        "write (stack.a >> stack.b) + Pred(...), with the parentheses: '+' binds more tightly than '>>'.",
+    )
+
+
+class OfferedNames:
+    """`stack.layer.offers`: the expressions that the layer's parser offers, as this layer's packets have
+    them.
+    """
+
+    def __init__(self, layer: Layer) -> None:
+        self.__dict__["_layer"] = layer
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        layer: Layer = self.__dict__["_layer"]
+        offers = layer.prototype.offers
+        if name not in offers:
+            raise DescriptionError(f"{layer.title} offers no '{name}'", did_you_mean(name, offers))
+        return of_layer(offers[name], layer)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise DescriptionError(f"offer '{name}' is set on a layer", f"say p.offer({name}=...) in its parser.")
+
+
+class OfferedByAny:
+    """`(stack.a | stack.b).offers`: what each of several layers offers under one name."""
+
+    def __init__(self, any_layer: AnyLayer) -> None:
+        self.__dict__["_any"] = any_layer
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Offered(self.__dict__["_any"], name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise DescriptionError(f"offer '{name}' is set on layers", f"say p.offer({name}=...) in their parsers.")
+
+
+class Offered(Expression):
+    """What any of several layers offers; each step from one of them has that layer's own value in its place."""
+
+    def __init__(self, owner: AnyLayer, name: str) -> None:
+        super().__init__()
+        self.owner = owner
+        self.name = name
+        offers = [getattr(layer.offers, name) for layer in owner.layers]
+        kinds = {offer.kind for offer in offers}
+        if len(kinds) > 1:
+            raise DescriptionError(
+                f"'{name}' is a number in one layer and bytes in another", "offer the same kind of value in each."
+            )
+        self.kind = kinds.pop()
+
+
+def of_layer(expression: Expression, layer: Layer) -> Expression:
+    """The same expression, with what it asks of the layer's parser asked of the layer."""
+
+    def same(part: Expression) -> Expression:
+        return of_layer(part, layer)
+
+    mine = getattr(expression, "owner", None) is layer.prototype
+    match expression:
+        case Field():
+            return _field_of_layer(expression, layer)
+        case FieldValue() if mine:
+            return FieldValue(layer, expression.group, expression.field)
+        case Contains() if mine:
+            return Contains(layer, expression.part)
+        case Property() if mine:
+            return Property(layer, expression.name, expression.kind)
+        case Taken() if mine:
+            return Taken(layer, expression.transition)
+        case _:
+            return _of_operands(expression, same)
+
+
+def in_step_from(layer: Layer, expression: Expression) -> Expression:
+    """The same condition in a step from `layer`, which gives its own value for what any of several layers offers.
+
+    Raises DescriptionError when the layer is none of those.
+    """
+    if isinstance(expression, Offered):
+        if layer not in expression.owner.layers:
+            raise DescriptionError(
+                f"a step from {layer.title} asks what {expression.owner.title} offers",
+                f"ask the layer itself: stack.{layer.name}.offers.{expression.name}.",
+            )
+        return getattr(layer.offers, expression.name)
+    return _of_operands(expression, lambda part: in_step_from(layer, part))
+
+
+def _of_operands(expression: Expression, same: Callable[[Expression], Expression]) -> Expression:
+    """The expression that has `same(x)` for each operand x."""
+    match expression:
+        case Binary():
+            return Binary(expression.operator, same(expression.left), same(expression.right))
+        case Invert():
+            return Invert(same(expression.operand))
+        case Slice():
+            low = None if expression.low is None else same(expression.low)
+            return Slice(same(expression.base), low, None if expression.high is None else same(expression.high))
+        case LengthOf():
+            return LengthOf(same(expression.base))
+        case Checksum():
+            return Checksum(same(expression.data), [same(item) for item in expression.pseudo])
+        case Crc():
+            return Crc(same(expression.data), expression.low, expression.high)
+        case _:
+            return expression
+
+
+def _field_of_layer(field: Field, layer: Layer) -> Expression:
+    p = layer.prototype
+    if field.layout is not None and field.layout is p.temp_layout:
+        return FieldValue(layer, "temp", field)
+    if field.layout is not None and field.layout is p.perm_layout:
+        return FieldValue(layer, "perm", field)
+    return FieldValue(layer, "header", field)
+
+
+class Step:
+    """What `lower >> upper` writes: `upper` is the next layer of `lower`, or of each of several, when the Pred that is
+    added holds.
+    """
+
+    def __init__(self, lower: Layer | AnyLayer, upper: Layer) -> None:
+        self.where = here()
+        self.lower = lower
+        self.upper = upper
+        self.condition: Expression | None = None
+
+    def __add__(self, pred: object) -> Step:
+        if not isinstance(pred, Pred):
+            raise DescriptionError(
+                f"a step to the next layer needs a Pred, not {described(pred)}",
+                "write (stack.a >> stack.b) + Pred(condition).",
+            )
+        if self.condition is not None:
+            raise DescriptionError("a second Pred for one step", "join the conditions with & or |.")
+        self.condition = pred.condition
+        return self
+
+    def branches(self) -> list[Branch]:
+        """The step from each layer. Raises DescriptionError when it has no Pred."""
+        if self.condition is None:
+            raise DescriptionError(
+                "a step to the next layer without a Pred", "add + Pred(condition); Pred(1) is always.", self.where
+            )
+        lower = self.lower.layers if isinstance(self.lower, AnyLayer) else (self.lower,)
+        return [Branch(self.where, one, self.upper, in_step_from(one, self.condition)) for one in lower]
+
+
+class Branch(NamedTuple):
+    """`upper` is the next layer of `lower` when `condition` holds."""
+
+    where: Where
+    lower: Layer
+    upper: Layer
+    condition: Expression

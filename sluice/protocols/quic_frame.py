@@ -1,8 +1,8 @@
 """QUIC frames: RFC 9000, 19, and DATAGRAM of RFC 9221; the frames of a packet one by one.
 
-A STREAM or CRYPTO frame goes up as a whole, to be put into its order (quic_stream.py). The connection ids of
-NEW_CONNECTION_ID are those that packets to their sender may come by from then on. PADDING up to the end of a packet
-counts as one frame. A frame of another type takes the rest of its packet, and is malformed.
+A STREAM, RESET_STREAM or CRYPTO frame goes up as a whole, to be put into its order (quic_stream.py). The connection
+ids of NEW_CONNECTION_ID are those that packets to their sender may come by from then on. PADDING up to the end of a
+packet counts as one frame. A frame of another type takes the rest of its packet, and is malformed.
 
 Sits on a layer that offers zeros; `quic` is the parser of packets that lies below. Limits: a type has one byte (RFC
 9000, 12.4, wants the shortest form, and none above 0x3f is known here).
@@ -69,7 +69,6 @@ class quic_ecn_counts(layout):
 
 
 class quic_reset_stream(layout):
-    reset_stream = Varint()
     reset_error = Varint()
     final_size = Varint()
 
@@ -140,7 +139,8 @@ def quic_frame_parser(quic: ConnectionOriented) -> Connectionless:
     stream = hdr.class_ == 1
     datagram = (type | 1) == DATAGRAM_LENGTH
     frame.header = hdr
-    frame.header += If(stream) >> quic_stream_id
+    of_stream = stream | (type == RESET_STREAM)
+    frame.header += If(of_stream) >> quic_stream_id
     frame.header += If((stream & hdr.OFF) | (type == CRYPTO)) >> quic_stream_offset
     frame.header += If((stream & hdr.LEN) | (type == CRYPTO) | (type == DATAGRAM_LENGTH)) >> quic_stream_length
     acknowledges = quic_ack + AnyUntil([quic_ack_range], count=quic_ack.range_count)
@@ -170,5 +170,5 @@ def quic_frame_parser(quic: ConnectionOriented) -> Connectionless:
     frame.event.new_id = If((type == NEW_CONNECTION_ID) & (frame.header.id_length >= 8)) >> AddAlias(
         quic, [frame.header.id_start], to_sender=True
     )
-    frame.offer(type=type)
+    frame.offer(type=type, of_stream=of_stream)
     return frame

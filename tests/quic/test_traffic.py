@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.support.run import Result, run, watch_all
 
 @pytest.fixture(scope="module")
 def quic() -> CompiledStack:
-    return watch_all(find_stack("quic"), ("tls_client_hello", "hello"))
+    return watch_all(find_stack("quic"), ("tls_client_hello", "hello"), ("quic_stream", "reset"))
 
 
 def seen(quic: CompiledStack, traffic: Traffic, folder: Path, keylog: bool = True, **settings: Any) -> Result:
@@ -93,6 +94,35 @@ def test_what_was_not_captured_is_a_gap_or_came_again(quic: CompiledStack, tmp_p
     lost = sum(event.length for event in gaps)
     assert lost > 0
     assert sum(map(len, found.values())) + lost == sum(map(len, traffic.sent.values()))
+
+
+@pytest.mark.parametrize("missed", [0, 3])
+def test_streams_that_are_given_up(missed: int, quic: CompiledStack, tmp_path: Path) -> None:
+    """By their sender, and because their receiver asked for it; bytes in front of the end that never came are gaps."""
+
+    def begin(run: Run) -> None:
+        run.client.send_stream_data(40, b"given up" * 4000)
+        run.client.send_stream_data(44, b"not wanted" * 4000)
+
+    def give_up(run: Run) -> None:
+        assert run.server is not None
+        run.client.reset_stream(40, 7)
+        run.server.stop_stream(44, 8)
+
+    traffic = make(*talk(500), begin, give_up, link=Link(late=0.3))
+    for at in [at for at, packet in enumerate(traffic.packets) if len(packet) > 1200][-1 : -1 - missed : -1]:
+        del traffic.packets[at], traffic.times[at]
+    result = seen(quic, traffic, tmp_path)
+    found = streams(result)
+    lost = Counter[int]()
+    for gap in result.named("gap"):
+        lost[gap.key["stream"]] += gap.length
+    for stream, text, error in ((40, b"given up", 7), (44, b"not wanted", 8)):
+        (end,) = [event for event in result.named("reset") if event.stream == stream]
+        assert (len(found[stream, 0]) + lost[stream], end.error) == (end.final_size, error)
+        assert lost[stream] or (text * 4000).startswith(found[stream, 0])
+    assert bool(lost) == bool(missed)
+    assert {key: data for key, data in found.items() if key[0] < 40} == traffic.sent
 
 
 def test_retry(quic: CompiledStack, tmp_path: Path) -> None:

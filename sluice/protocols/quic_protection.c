@@ -57,8 +57,17 @@ static void stop(void *memory) {
     quic_crypto_close(&worker->crypto);
 }
 
-const struct sl_native_module quic_protection = {
-    .context_bytes = sizeof(struct connection), .worker_bytes = sizeof(struct worker), .open = start, .close = stop};
+static void take_secrets(void *memory, uint32_t kind, sl_bytes secrets) {
+    struct worker *worker = memory;
+    if (kind == SL_SECRETS_TLS_KEY_LOG)
+        quic_log_text(&worker->log, secrets);
+}
+
+const struct sl_native_module quic_protection = {.context_bytes = sizeof(struct connection),
+                                                 .worker_bytes = sizeof(struct worker),
+                                                 .open = start,
+                                                 .close = stop,
+                                                 .secrets = take_secrets};
 
 /* The whole packet number, from its low bits and the one that is expected next (RFC 9000, A.3). */
 static uint64_t whole_number(uint64_t expected, uint64_t low, unsigned bits) {

@@ -126,7 +126,8 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
         quic.sdu = If(carries & (quic.instance != 0)) >> clear >> Else() >> quic.payload[:0]
         believed = carries
     else:
-        quic.sdu = If(carries) >> opened(quic, quic.temp.kind, quic.temp.number_at) >> Else() >> quic.payload[:0]
+        authenticated = quic.temp.kind != NEGOTIATION
+        quic.sdu = If(authenticated) >> opened(quic, quic.temp.kind, quic.temp.number_at) >> Else() >> quic.payload[:0]
         believed = carries & (quic.refused == 0)
     quic.event.ids = If(believed & (quic.header.long == 1)) >> sender_is_called(quic)
     quic.offer(

@@ -103,6 +103,11 @@ class quic_id(layout):
     id_rest = Bit((quic_new_id.id_length - 8) << 3)
 
 
+class quic_middle_id(layout):
+    id_4 = UInt(32)
+    id_behind_4 = Bit((quic_new_id.id_length - 4) << 3)
+
+
 class quic_short_id(layout):
     short_id = Bit(quic_new_id.id_length << 3)
 
@@ -152,7 +157,8 @@ def quic_frame_parser(quic: ConnectionOriented) -> Connectionless:
     limits = one_of(type, MAX_DATA, MAX_STREAMS, MAX_STREAMS_UNI, DATA_BLOCKED, STREAMS_BLOCKED, STREAMS_BLOCKED_UNI)
     frame.header += If(limits) >> quic_maximum
     frame.header += If(one_of(type, MAX_STREAM_DATA, STREAM_DATA_BLOCKED)) >> quic_stream_maximum
-    id_part = If(quic_new_id.id_length >= 8) >> quic_id >> Else() >> quic_short_id
+    id_part = If(quic_new_id.id_length >= 4) >> quic_middle_id >> Else() >> quic_short_id
+    id_part = If(quic_new_id.id_length >= 8) >> quic_id >> Else() >> id_part
     frame.header += If(type == NEW_CONNECTION_ID) >> (quic_new_id + id_part + quic_reset_token)
     frame.header += If(type == RETIRE_CONNECTION_ID) >> quic_retire_id
     frame.header += If(one_of(type, PATH_CHALLENGE, PATH_RESPONSE)) >> quic_path_data
@@ -167,8 +173,8 @@ def quic_frame_parser(quic: ConnectionOriented) -> Connectionless:
     frame.message = Length(frame.cursor + frame.header.length + rest)
     frame.require(known & (hdr.unnamed == 0), "frame type")
     frame.sdu = frame.unit
-    frame.event.new_id = If((type == NEW_CONNECTION_ID) & (frame.header.id_length >= 8)) >> AddAlias(
-        quic, [frame.header.id_start], to_sender=True
+    frame.event.new_id = If((type == NEW_CONNECTION_ID) & (frame.header.id_length >= 4)) >> AddAlias(
+        quic, [frame.header.id_start + frame.header.id_4], to_sender=True
     )
     frame.offer(type=type, of_stream=of_stream)
     return frame

@@ -41,6 +41,8 @@ class seen(layout):
     scid_start = UInt(64)
     scid_length = UInt(8)
     scid_rest = Bit(2040)
+    scid_4 = UInt(32)
+    scid_behind_4 = Bit(2040)
     short_scid = Bit(2040)
     connection = UInt(64)
 
@@ -57,6 +59,8 @@ def quic_stack(stack: str) -> CompiledStack:
         + Assign(seen.scid_start, p.header.scid_start)
         + Assign(seen.scid_length, p.header.scid_length)
         + Assign(seen.scid_rest, p.header.scid_rest)
+        + Assign(seen.scid_4, p.header.scid_4)
+        + Assign(seen.scid_behind_4, p.header.scid_behind_4)
         + Assign(seen.short_scid, p.header.scid)
         + Assign(seen.connection, p.instance)
         + Callback(seen)
@@ -120,8 +124,10 @@ def end_name(address: int | bytes | str, port: int) -> str:
 
 def source_id(event: Seen) -> bytes:
     """The connection id of who sent a packet."""
-    if event.scid_length < 8:
+    if event.scid_length < 4:
         return event.short_scid
+    if event.scid_length < 8:
+        return event.scid_4.to_bytes(4, "big") + event.scid_behind_4
     return event.scid_start.to_bytes(8, "big") + event.scid_rest
 
 

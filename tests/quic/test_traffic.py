@@ -134,8 +134,7 @@ def test_retry(quic: CompiledStack, tmp_path: Path) -> None:
     assert len(result.named("hello")) == 2  # one that Retry answered, and one that the server did
 
 
-@pytest.mark.parametrize("ids", ["changed", "kept"])
-def test_migration(ids: str, quic: CompiledStack, tmp_path: Path) -> None:
+def moving(ids: str, id_length: int) -> Traffic:
     """The client comes from another address, as behind a NAT, or on its own account with another connection id."""
 
     def move(run: Run) -> None:
@@ -143,17 +142,38 @@ def test_migration(ids: str, quic: CompiledStack, tmp_path: Path) -> None:
             run.client.change_connection_id()
         run.client_address = MOVED
 
-    traffic = make(
+    return make(
         *talk(500),
         move,
         lambda run: run.send(100, b"moved" * 900),
         lambda run: run.send(100, b"seen" * 900, from_server=True),
+        id_length=id_length,
     )
+
+
+@pytest.mark.parametrize("id_length", [4, 5, 7, 8, 9, 20])
+@pytest.mark.parametrize("ids", ["changed", "kept"])
+def test_migration(ids: str, id_length: int, quic: CompiledStack, tmp_path: Path) -> None:
+    """The ids that a side has may be of any length from 4 to 20 bytes."""
+    traffic = moving(ids, id_length)
     result = seen(quic, traffic, tmp_path)
     assert streams(result) == traffic.sent
     check_all_opened(result)
     assert result.count("quic", "instances") == 1
     assert result.count("udp", "instances") == 2
+
+
+@pytest.mark.parametrize("id_length", [1, 3])
+def test_ids_that_are_too_short_are_not_followed(id_length: int, quic: CompiledStack, tmp_path: Path) -> None:
+    """Up to the change of addresses all is as with longer ones; behind it packets are of no connection."""
+    traffic = moving("kept", id_length)
+    result = seen(quic, traffic, tmp_path)
+    moved = {key: data for key, data in traffic.sent.items() if key[0] == 100}
+    assert {key: data for key, data in streams(result).items() if key[0] != 100} == {
+        key: data for key, data in traffic.sent.items() if key not in moved
+    }
+    assert result.count("quic", "dropped:no connection") > 0 == result.count("quic", "dropped:not authentic")
+    assert result.count("quic", "instances") == 1
 
 
 def test_key_update(quic: CompiledStack, tmp_path: Path) -> None:

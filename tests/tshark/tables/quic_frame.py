@@ -4,8 +4,8 @@ from tests.tshark.dissection import Node
 from tests.tshark.table import COUNT, Computed, Explained, Table, Value, bits, varint
 
 PADDING = 0
-START = 8
-"""Bytes of a connection id that are a number of their own."""
+START, SHORT_START = 8, 4
+"""Bytes of a connection id that are a number of their own: of one that has as many, or less."""
 
 
 def frames(packet: Node) -> list[Node]:
@@ -33,9 +33,20 @@ def id_rest(node: Node) -> Value:
     return new_id(node)[START:] or None
 
 
+def id_4(node: Node) -> Value:
+    """The shorter number, of one that is shorter."""
+    middle = SHORT_START <= len(new_id(node)) < START
+    return int.from_bytes(new_id(node)[:SHORT_START], "big") if middle else None
+
+
+def id_behind_4(node: Node) -> Value:
+    """What is behind that."""
+    return new_id(node)[SHORT_START:] or None if len(new_id(node)) < START else None
+
+
 def short_id(node: Node) -> Value:
-    """All of it, if it is shorter."""
-    return new_id(node) or None if len(new_id(node)) < START else None
+    """All of it, if it is shorter still."""
+    return new_id(node) or None if len(new_id(node)) < SHORT_START else None
 
 
 TYPE = "quic.frame_type"
@@ -90,6 +101,8 @@ TABLES = [
             "id_length": "quic.nci.connection_id.length",
             "id_start": Computed(id_start),
             "id_rest": Computed(id_rest),
+            "id_4": Computed(id_4),
+            "id_behind_4": Computed(id_behind_4),
             "short_id": Computed(short_id),
             "reset_token": "quic.nci.stateless_reset_token",
             "retired_number": varint("quic.rci.sequence"),

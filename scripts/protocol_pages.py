@@ -212,7 +212,8 @@ def instance_parts(layer: Data) -> Iterator[str]:
     if layer["creates"]:
         yield f"A packet makes one only if {code(layer['creates'])}."
     if layer["alias"]:
-        yield f"Found also by {listed(layer['alias'])}{only_if(layer['alias_when'])}."
+        lists = ", else by ".join(listed(key) for key in layer["alias"])
+        yield f"Found also by {lists}{only_if(layer['alias_when'])}."
     if layer["timeout"] is not None:
         yield f"Ends after {layer['timeout']:g} s without a packet."
     if layer["perm"]:

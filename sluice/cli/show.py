@@ -112,7 +112,7 @@ def _layer(layer: Data) -> list[str]:
         out += _row("creates", f"only if {layer['creates']}")
     if layer["alias"]:
         only = f"   (only if {layer['alias_when']})" if layer["alias_when"] else ""
-        out += _row("alias", ", ".join(layer["alias"]) + only)
+        out += _row("alias", "; else ".join(", ".join(key) for key in layer["alias"]) + only)
     for group in ("perm", "temp"):
         if layer[group]:
             out += _row(group, ", ".join(layer[group]))

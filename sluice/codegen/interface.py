@@ -128,7 +128,7 @@ def _open(names: StackNames) -> list[str]:
         out.append("        goto fail;")
     for index, module in enumerate(names.program.natives):
         text = f'options->native_options ? options->native_options[{index}] : "", {max(len(names.tables), 1)}'
-        out.append(f"    if (sl_natives_open(&box->native_{module.name}, &{module.name}, options, {text}))")
+        out.append(f"    if (sl_natives_open(&box->native_{module.name}, &box->base, &{module.name}, options, {text}))")
         out.append("        goto fail;")
     for name, parts in alias_tables(names.program).items():
         words = f"{key_words(parts)[1]}, options->max_instances"

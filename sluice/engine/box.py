@@ -23,10 +23,18 @@ from sluice.passes.pipeline import run as run_passes
 _DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
 MESSAGE_SIZE = 512
+TLS_KEY_LOG = 0x544C534B
+"""The kind of secrets that are text as SSLKEYLOGFILE has it: SL_SECRETS_TLS_KEY_LOG."""
 
 
 class RunError(Exception):
     """A box that cannot run: no memory, a file that cannot be read, a function that refuses."""
+
+
+class _Bytes(ctypes.Structure):
+    """sl_bytes."""
+
+    _fields_ = (("at", ctypes.c_char_p), ("captured", ctypes.c_uint32), ("length", ctypes.c_uint32))
 
 
 class Frame(ctypes.Structure):
@@ -276,6 +284,12 @@ class Box:
         )
         self._process(self._box, ctypes.byref(frame), 1)
         self._raise()
+
+    def secrets(self, data: bytes, kind: int = TLS_KEY_LOG) -> None:
+        """Hand secrets to the native modules, for the packets from now on; those of a capture file `run` hands on."""
+        hand = self._library.sl_box_secrets
+        hand.restype, hand.argtypes = None, [ctypes.c_void_p, ctypes.c_uint32, _Bytes]
+        hand(self._box, kind, _Bytes(data, len(data), len(data)))
 
     def run(self, path: str | os.PathLike[str], progress: Callable[[int, int, int], bool] | None = None) -> Outcome:
         """Process a capture file. `progress(bytes done, bytes, packets)` may return True to stop.

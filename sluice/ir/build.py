@@ -260,14 +260,14 @@ class _StackBuilder:
         found: dict[Prototype, tuple[str, tuple[KeyPart, ...]]] = {}
         for variant in self.variants.values():
             p, scope = variant.layer.prototype, Scope(variant.layer, variant.offers)
-            if p.alias_key is None:
-                continue
-            parts = tuple(KeyPart(key_name(item), scope.bits(item)) for item in p.alias_key)
-            _, known = found.setdefault(p, (f"{variant.layer.name}_aliases", parts))
-            if [part.bits for part in known] != [part.bits for part in parts]:
+            for key in p.alias_keys or ():
+                parts = tuple(KeyPart(key_name(item), scope.bits(item)) for item in key)
+                _, known = found.setdefault(p, (f"{variant.layer.name}_aliases", parts))
+                if [part.bits for part in known] == [part.bits for part in parts]:
+                    continue
                 raise DescriptionError(
-                    f"the alias of {variant.layer.title} is not of one width over all layers below",
-                    "make it of what the packet itself has, not of p.below.",
+                    f"the alias of {variant.layer.title} is not of one width over all layers below, in all its lists",
+                    "make it of what the packet itself has, not of p.below, and each list as wide.",
                     p.lines["alias"],
                 )
         return found
@@ -375,7 +375,9 @@ def layer_expressions(layer: Layer, stack: Stack) -> list[Expression]:
     for key in p.keys or ():
         found += key
     found += [item for item in (p.key_condition, p.creating) if item is not None]
-    found += [item for item in (*(p.alias_key or ()), p.alias_condition) if item is not None]
+    found += [item for item in (p.alias_condition,) if item is not None]
+    for key in p.alias_keys or ():
+        found += key
     if p.sequence is not None:
         s = p.sequence
         found += [s.meta, s.data] + [

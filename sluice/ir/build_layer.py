@@ -363,19 +363,23 @@ class _MainBuilder:
         known, gone = out.name("known instance"), out.name("expired instance")
         self._know_way(key)
         out.emit(Lookup(found, expired, SIDE, key, reverse))
-        alias = self.layer.prototype.alias_key
-        if alias is None:
+        aliases = self.layer.prototype.alias_keys
+        if aliases is None:
             out.emit(Branch(found, known, create))
         else:
             unknown = out.name("unknown by its key")
             out.emit(Branch(found, known, unknown))
             out.block(unknown)
             condition = self.layer.prototype.alias_condition
-            with out.at(alias[0].where):
+            with out.at(aliases[0][0].where):
                 if condition is not None:
                     out.unless(self.scope.number(condition), "has an alias", create)
-                out.emit(FindAlias(found, expired, SIDE, tuple(self.scope.resolve(item) for item in alias)))
-                out.emit(Branch(found, known, create))
+                for last, alias in enumerate(aliases, 1 - len(aliases)):
+                    out.emit(FindAlias(found, expired, SIDE, tuple(self.scope.resolve(item) for item in alias)))
+                    another = create if last == 0 else out.name("unknown by this alias")
+                    out.emit(Branch(found, known, another))
+                    if last != 0:
+                        out.block(another)
         out.block(known)
         if self.layer.context.loops:
             # A tunnel within itself: the packet that this one came out of is still using the instance.

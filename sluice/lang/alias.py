@@ -30,15 +30,16 @@ class AddAlias(Action):
             raise DescriptionError(
                 f"AddAlias of {described(parser)}", "write AddAlias(p, [values]) with this parser or one below."
             )
-        alias = parser.prototype.alias_key
-        if alias is None:
+        aliases = parser.prototype.alias_keys
+        if aliases is None:
             raise DescriptionError(
                 f"{parser.title} has no p.alias", "say what packets are found by: p.alias = [...], before this."
             )
         given = cast(list[object], values) if isinstance(values, list) else [values]
-        if len(given) != len(alias):
+        if len(given) != len(aliases[0]):
             raise DescriptionError(
-                f"AddAlias with {len(given)} of {len(alias)} values", "give one for each part of p.alias, as a list."
+                f"AddAlias with {len(given)} of {len(aliases[0])} values",
+                "give one for each part of p.alias, as a list.",
             )
         if to_sender and not parser.prototype.oriented:
             raise DescriptionError(

@@ -150,9 +150,10 @@ class _Checker:
             self._use((p.key_condition, p.lines["selector"]), FIND)
         if p.creating is not None:
             self._use((p.creating, p.lines["creates"]), FIND)
-        for expression in (*(p.alias_key or ()), p.alias_condition):
-            if expression is not None:
-                self._use((expression, p.lines["alias"]), FIND)
+        for expression in [item for key in p.alias_keys or () for item in key]:
+            self._use((expression, p.lines["alias"]), FIND)
+        if p.alias_condition is not None:
+            self._use((p.alias_condition, p.lines["alias"]), FIND)
         self._actions(p.prep_block, PREP)
         for expression in choice_expressions(p.sdu_choice):
             self._use((expression, p.lines["sdu"]), PREP)
@@ -195,7 +196,7 @@ class _Checker:
                 ("perm", p.perm_layout),
                 ("seq", p.sequence),
                 ("psm", p.machine),
-                ("alias", p.alias_key),
+                ("alias", p.alias_keys),
                 ("timeout", p.timeout),
                 ("creates", p.creating),
             ):

@@ -320,7 +320,7 @@ class Prototype(Parser):
     keys: tuple[list[Expression], ...] | None
     key_condition: Expression | None
     creating: Expression | None
-    alias_key: list[Expression] | None
+    alias_keys: list[list[Expression]] | None
     alias_condition: Expression | None
     prep_block: Block | None
     sequence: Sequence | None
@@ -348,7 +348,7 @@ class Prototype(Parser):
             keys=None,
             key_condition=None,
             creating=None,
-            alias_key=None,
+            alias_keys=None,
             alias_condition=None,
             prep_block=None,
             sequence=None,
@@ -498,19 +498,29 @@ class Prototype(Parser):
     def alias(self) -> Any:
         """What a packet is known by for which the selector finds no instance: a list of expressions.
 
-        It belongs to the instance that AddAlias gave such values to. `If(condition) >> [...]`: only a packet that
-        fulfils the condition is looked for so.
+        It belongs to the instance that AddAlias gave such values to. `[...], [...]`: by the first list that finds one.
+        `If(condition) >> [...]`: only a packet that fulfils the condition is looked for so.
         """
-        return self.alias_key
+        return self.alias_keys
 
     @alias.setter
     def alias(self, value: object) -> None:
         condition, value = _under_condition(
             value, "an alias", "a packet outside the condition is known by the selector alone."
         )
-        if not isinstance(value, list) or not value:
-            raise DescriptionError("p.alias is not a list", "write p.alias = [a, b], for both sides alike.")
-        self.__dict__["alias_key"] = [to_expression(item) for item in cast(list[object], value)]
+        keys = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        if not keys or any(not isinstance(key, list) or not key for key in keys):
+            raise DescriptionError(
+                "p.alias is not a list",
+                "write p.alias = [a, b], for both sides alike; for several to be tried, ([a, b], [c, d]).",
+            )
+        lists = [cast(list[object], key) for key in keys]
+        if len({len(key) for key in lists}) != 1:
+            raise DescriptionError(
+                f"the lists of p.alias have {' and '.join(str(len(key)) for key in lists)} values",
+                "give each the same number: AddAlias gives values for any of them.",
+            )
+        self.__dict__["alias_keys"] = [[to_expression(item) for item in key] for key in lists]
         self.__dict__["alias_condition"] = condition
 
     @property

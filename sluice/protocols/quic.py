@@ -8,10 +8,14 @@ Packets are opened as quic_protection.py says. One that cannot be counts as one 
 its reason. With `deciphered` packets are read as they were before their protection: neither header nor payload is
 hidden, and no authentication tag follows (a trace that was made so, as for the paper's section 7.2).
 
-Limits: connection ids of less than 8 bytes are not followed to other addresses, nor packets to a side without one; of
-what is not opened no id is learnt. Sits on a layer that offers src, sport, dst, dport and begins. Offers connection,
-sender, receiver (0 the active side, 1 the passive one), level (0 Initial, 1 0-RTT, 2 Handshake, 3 1-RTT), attempt
-(that of a handshake which begins anew, as behind a Retry), zeros (how many of the frames' last bytes are 0).
+A packet with a short header does not say how long its connection id is: it is looked for by its first 8 bytes, which
+stand for ids of 8 to 20 bytes, then by its first 4, for those of 4 to 7. Limits: shorter ids are not followed to other
+addresses, for one in 2^24, or more, of all packets that are nobody's begins like such an id by chance; nor packets to a
+side without one. Of ids that begin alike the last one counts. Of what is not opened no id is learnt.
+
+Sits on a layer that offers src, sport, dst, dport and begins. Offers connection, sender, receiver (0 the active side,
+1 the passive one), level (0 Initial, 1 0-RTT, 2 Handshake, 3 1-RTT), attempt (that of a handshake which begins anew, as
+behind a Retry), zeros (how many of the frames' last bytes are 0).
 """
 
 from sluice.lang import (
@@ -53,6 +57,11 @@ class quic_long_hdr(layout):
 class quic_scid(layout):
     scid_start = UInt(64)
     scid_rest = Bit((quic_long_hdr.scid_length - 8) << 3)
+
+
+class quic_middle_scid(layout):
+    scid_4 = UInt(32)
+    scid_behind_4 = Bit((quic_long_hdr.scid_length - 4) << 3)
 
 
 class quic_short_scid(layout):
@@ -99,7 +108,8 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
     kind = kind_of()
     quic.header = quic_first
     quic.header += If(quic_first.long == 1) >> quic_long_hdr >> Else() >> quic_short_hdr
-    quic.header += If(quic_long_hdr.scid_length >= 8) >> quic_scid >> Else() >> quic_short_scid
+    scid = If(quic_long_hdr.scid_length >= 4) >> quic_middle_scid >> Else() >> quic_short_scid
+    quic.header += If(quic_long_hdr.scid_length >= 8) >> quic_scid >> Else() >> scid
     quic.header += If(kind == INITIAL) >> quic_token
     quic.header += If(kind < RETRY) >> quic_length
     quic.message = Length(quic.cursor + quic.header.length + quic.payload_len * (kind >= RETRY))
@@ -110,7 +120,7 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
     below = quic.below
     quic.selector = [below.src, below.sport], [below.dst, below.dport]
     quic.creates = below.begins
-    quic.alias = If(quic.header.long == 0) >> [quic.header.dcid_start]
+    quic.alias = If(quic.header.long == 0) >> ([quic.header.dcid_start], [quic.header.dcid_start >> 32])
     quic.perm = quic_perm
     quic.temp = quic_temp
     quic.timeout = 120
@@ -126,7 +136,8 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
         quic.sdu = If(carries & (quic.instance != 0)) >> clear >> Else() >> quic.payload[:0]
         believed = carries
     else:
-        quic.sdu = If(carries) >> opened(quic, quic.temp.kind, quic.temp.number_at) >> Else() >> quic.payload[:0]
+        authenticated = quic.temp.kind != NEGOTIATION
+        quic.sdu = If(authenticated) >> opened(quic, quic.temp.kind, quic.temp.number_at) >> Else() >> quic.payload[:0]
         believed = carries & (quic.refused == 0)
     quic.event.ids = If(believed & (quic.header.long == 1)) >> sender_is_called(quic)
     quic.offer(
@@ -146,4 +157,4 @@ def sender_is_called(quic: ConnectionOriented) -> Block:
     known = Assign(quic.perm.version, quic.header.version)
     known += If(quic.to_passive == 1) >> Assign(quic.perm.active_id_length, length)
     known += If(quic.to_active == 1) >> Assign(quic.perm.passive_id_length, length)
-    return known + (If(length >= 8) >> AddAlias(quic, [quic.header.scid_start], to_sender=True))
+    return known + (If(length >= 4) >> AddAlias(quic, [quic.header.scid_start + quic.header.scid_4], to_sender=True))

@@ -1,8 +1,8 @@
 """QUIC frames: RFC 9000, 19, and DATAGRAM of RFC 9221; the frames of a packet one by one.
 
-A STREAM or CRYPTO frame goes up as a whole, to be put into its order (quic_stream.py). The connection ids of
-NEW_CONNECTION_ID are those that packets to their sender may come by from then on. PADDING up to the end of a packet
-counts as one frame. A frame of another type takes the rest of its packet, and is malformed.
+A STREAM, RESET_STREAM or CRYPTO frame goes up as a whole, to be put into its order (quic_stream.py). The connection
+ids of NEW_CONNECTION_ID are those that packets to their sender may come by from then on. PADDING up to the end of a
+packet counts as one frame. A frame of another type takes the rest of its packet, and is malformed.
 
 Sits on a layer that offers zeros; `quic` is the parser of packets that lies below. Limits: a type has one byte (RFC
 9000, 12.4, wants the shortest form, and none above 0x3f is known here).
@@ -69,7 +69,6 @@ class quic_ecn_counts(layout):
 
 
 class quic_reset_stream(layout):
-    reset_stream = Varint()
     reset_error = Varint()
     final_size = Varint()
 
@@ -102,6 +101,11 @@ class quic_new_id(layout):
 class quic_id(layout):
     id_start = UInt(64)
     id_rest = Bit((quic_new_id.id_length - 8) << 3)
+
+
+class quic_middle_id(layout):
+    id_4 = UInt(32)
+    id_behind_4 = Bit((quic_new_id.id_length - 4) << 3)
 
 
 class quic_short_id(layout):
@@ -140,7 +144,8 @@ def quic_frame_parser(quic: ConnectionOriented) -> Connectionless:
     stream = hdr.class_ == 1
     datagram = (type | 1) == DATAGRAM_LENGTH
     frame.header = hdr
-    frame.header += If(stream) >> quic_stream_id
+    of_stream = stream | (type == RESET_STREAM)
+    frame.header += If(of_stream) >> quic_stream_id
     frame.header += If((stream & hdr.OFF) | (type == CRYPTO)) >> quic_stream_offset
     frame.header += If((stream & hdr.LEN) | (type == CRYPTO) | (type == DATAGRAM_LENGTH)) >> quic_stream_length
     acknowledges = quic_ack + AnyUntil([quic_ack_range], count=quic_ack.range_count)
@@ -152,7 +157,8 @@ def quic_frame_parser(quic: ConnectionOriented) -> Connectionless:
     limits = one_of(type, MAX_DATA, MAX_STREAMS, MAX_STREAMS_UNI, DATA_BLOCKED, STREAMS_BLOCKED, STREAMS_BLOCKED_UNI)
     frame.header += If(limits) >> quic_maximum
     frame.header += If(one_of(type, MAX_STREAM_DATA, STREAM_DATA_BLOCKED)) >> quic_stream_maximum
-    id_part = If(quic_new_id.id_length >= 8) >> quic_id >> Else() >> quic_short_id
+    id_part = If(quic_new_id.id_length >= 4) >> quic_middle_id >> Else() >> quic_short_id
+    id_part = If(quic_new_id.id_length >= 8) >> quic_id >> Else() >> id_part
     frame.header += If(type == NEW_CONNECTION_ID) >> (quic_new_id + id_part + quic_reset_token)
     frame.header += If(type == RETIRE_CONNECTION_ID) >> quic_retire_id
     frame.header += If(one_of(type, PATH_CHALLENGE, PATH_RESPONSE)) >> quic_path_data
@@ -167,8 +173,8 @@ def quic_frame_parser(quic: ConnectionOriented) -> Connectionless:
     frame.message = Length(frame.cursor + frame.header.length + rest)
     frame.require(known & (hdr.unnamed == 0), "frame type")
     frame.sdu = frame.unit
-    frame.event.new_id = If((type == NEW_CONNECTION_ID) & (frame.header.id_length >= 8)) >> AddAlias(
-        quic, [frame.header.id_start], to_sender=True
+    frame.event.new_id = If((type == NEW_CONNECTION_ID) & (frame.header.id_length >= 4)) >> AddAlias(
+        quic, [frame.header.id_start + frame.header.id_4], to_sender=True
     )
-    frame.offer(type=type)
+    frame.offer(type=type, of_stream=of_stream)
     return frame

@@ -10,7 +10,8 @@
 
 enum { INITIAL, EARLY, HANDSHAKE, RETRY, SHORT };                 /* kinds of packets */
 enum { SPACE_INITIAL, SPACE_HANDSHAKE, SPACE_APPLICATION, SPACES };   /* of packet numbers (RFC 9000, 12.3) */
-enum reason { NO_CONNECTION = 1, NO_KEY, NOT_AUTHENTIC, TOO_SHORT, CUT, RESERVED_BITS, VERSION, NO_LIBCRYPTO };
+enum reason { NO_CONNECTION = 1, NO_KEY, NOT_AUTHENTIC, TOO_SHORT, CUT, RESERVED_BITS, VERSION, NO_LIBCRYPTO,
+              WRONG_TAG };
 
 #define SETTLED_FOR UINT64_C(10000000000)   /* nanoseconds: so long nobody else's Initial packet begins anew */
 
@@ -28,8 +29,13 @@ struct application {
     uint64_t begin;                 /* the lowest packet number of this phase that was seen */
 };
 
+/* That Initial keys are made of. */
+struct id {
+    uint8_t bytes[20], length;
+};
+
 struct connection {
-    uint8_t id[20], id_length;      /* that the Initial keys are made of */
+    struct id id, id_before;        /* of this attempt, and of the one before */
     uint8_t client;                 /* the side that is the client */
     bool begun, settled;            /* there are Initial keys; the server has answered with them */
     uint8_t attempt;                /* how often they were begun anew: as Retry has it, or by another connection */
@@ -57,8 +63,17 @@ static void stop(void *memory) {
     quic_crypto_close(&worker->crypto);
 }
 
-const struct sl_native_module quic_protection = {
-    .context_bytes = sizeof(struct connection), .worker_bytes = sizeof(struct worker), .open = start, .close = stop};
+static void take_secrets(void *memory, uint32_t kind, sl_bytes secrets) {
+    struct worker *worker = memory;
+    if (kind == SL_SECRETS_TLS_KEY_LOG)
+        quic_log_text(&worker->log, secrets);
+}
+
+const struct sl_native_module quic_protection = {.context_bytes = sizeof(struct connection),
+                                                 .worker_bytes = sizeof(struct worker),
+                                                 .open = start,
+                                                 .close = stop,
+                                                 .secrets = take_secrets};
 
 /* The whole packet number, from its low bits and the one that is expected next (RFC 9000, A.3). */
 static uint64_t whole_number(uint64_t expected, uint64_t low, unsigned bits) {
@@ -104,7 +119,7 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
         bool other_version = c->initial_version != version->number;
         if (!other_version)
             memcpy(keys, c->initial, sizeof keys);
-        else if (!quic_initial_keys(&worker->crypto, version, c->id, c->id_length, keys))   /* RFC 9369, 4.1 */
+        else if (!quic_initial_keys(&worker->crypto, version, c->id.bytes, c->id.length, keys))   /* RFC 9369, 4.1 */
             return -1;
         bool server = side != c->client;
         size = open_with(worker, &keys[server], packet, c->expected[SPACE_INITIAL][side], call->sdu);
@@ -115,16 +130,17 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
         }
     }
     sl_bytes id = call->bytes[1];
-    if (size < 0 && id.captured == id.length && id.length <= sizeof c->id &&
+    if (size < 0 && id.captured == id.length && id.length <= sizeof c->id.bytes &&
         !(c->settled && call->time < c->last_initial + SETTLED_FOR)) {
         if (!quic_initial_keys(&worker->crypto, version, id.at, (uint8_t)id.length, keys))
             return -1;
         size = open_with(worker, &keys[0], packet, 0, call->sdu);
         if (size >= 0) {   /* the client's: its first one, or that behind a Retry, or of another connection */
             memcpy(c->initial, keys, sizeof keys);
+            c->id_before = c->id;
+            c->id.length = (uint8_t)id.length;
             if (id.length)
-                memcpy(c->id, id.at, id.length);
-            c->id_length = (uint8_t)id.length;
+                memcpy(c->id.bytes, id.at, id.length);
             c->initial_version = version->number;
             c->client = (uint8_t)side;
             c->attempt = (uint8_t)(c->attempt + c->begun);
@@ -136,6 +152,21 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
     if (size >= 0)
         c->last_initial = call->time;
     return size;
+}
+
+/* A Retry packet tells by its tag which Initial packet it answers: the first one of this attempt, or, when a copy of it comes
+ * behind what the client made of it, of the one before. */
+static unsigned check_retry(struct worker *worker, const struct connection *c, unsigned side,
+                            const struct quic_version *version, sl_bytes packet) {
+    if (!c->begun)
+        return NO_KEY;
+    if (packet.captured < packet.length)
+        return CUT;
+    const struct id *ids[] = {&c->id, &c->id_before};
+    for (unsigned i = 0; i < (c->attempt ? 2 : 1) && side != c->client; i++)
+        if (quic_retry_is_authentic(&worker->crypto, version, ids[i]->bytes, ids[i]->length, packet.at, packet.length))
+            return 0;
+    return WRONG_TAG;
 }
 
 /* --- packets that a key log opens ------------------------------------------------------------------------------------ */
@@ -241,7 +272,7 @@ static int64_t open_short(struct worker *worker, struct connection *c, unsigned 
 /* --- what a description calls ---------------------------------------------------------------------------------------- */
 
 /* numbers: side, version, kind, where the packet number begins. bytes: the packet, its Destination Connection ID.
- * Gives the frames; the packet number, how many of the frames' last bytes are 0, and which attempt at a connection it is. */
+ * Gives the frames, of which a Retry packet has none; the packet number, how many of the frames' last bytes are 0, and which attempt at a connection it is. */
 unsigned open_quic_packet(struct sl_native_call *call) {
     struct worker *worker = call->worker;
     struct connection *c = call->context;
@@ -256,6 +287,8 @@ unsigned open_quic_packet(struct sl_native_call *call) {
         return NO_LIBCRYPTO;
     if (!version && kind != SHORT)
         return VERSION;
+    if (kind == RETRY)
+        return check_retry(worker, c, side, version, bytes);
     if (number_at < 1 || number_at + 4 + QUIC_SAMPLE > bytes.length || bytes.length > call->room)
         return TOO_SHORT;
     if (bytes.captured < bytes.length)

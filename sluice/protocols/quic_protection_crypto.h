@@ -117,11 +117,12 @@ static bool quic_expand(struct quic_crypto *crypto, const struct quic_secret *se
     return true;
 }
 
-/* The versions that packets can be opened of: how their Initial keys and labels are made. */
+/* The versions that packets can be opened of: how their Initial keys and labels are made, and what Retry packets are
+ * authenticated with. */
 struct quic_version {
     uint32_t number;
     const char *key, *iv, *hp, *update;
-    uint8_t salt[20];
+    uint8_t salt[20], retry_key[16], retry_nonce[QUIC_IV];
 };
 
 #define QUIC_LABELS_1 "quic key", "quic iv", "quic hp", "quic ku"
@@ -131,11 +132,17 @@ struct quic_version {
 static const struct quic_version *quic_version_of(uint64_t number) {
     static const struct quic_version versions[] = {
         {0x00000001, QUIC_LABELS_1, {0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17,   /* RFC 9001, 5.2 */
-                                     0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc, 0xbb, 0x7f, 0x0a}},
+                                     0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc, 0xbb, 0x7f, 0x0a},
+         {0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e},   /* 5.8 */
+         {0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb}},
         {0x6b3343cf, QUIC_LABELS_2, {0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93,   /* RFC 9369, 3.3.1 */
-                                     0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb, 0xf9, 0xbd, 0x2e, 0xd9}},
+                                     0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb, 0xf9, 0xbd, 0x2e, 0xd9},
+         {0x8f, 0xb4, 0xb0, 0x1b, 0x56, 0xac, 0x48, 0xe2, 0x60, 0xfb, 0xcb, 0xce, 0xad, 0x7c, 0xcc, 0x92},   /* 3.3.3 */
+         {0xd8, 0x69, 0x69, 0xbc, 0x2d, 0x7c, 0x6d, 0x99, 0x90, 0xef, 0xb0, 0x4a}},
         {0xff00001d, QUIC_LABELS_1, {0xaf, 0xbf, 0xec, 0x28, 0x99, 0x93, 0xd2, 0x4c, 0x9e, 0x97,   /* draft-29 to -32 */
-                                     0x86, 0xf1, 0x9c, 0x61, 0x11, 0xe0, 0x43, 0x90, 0xa8, 0x99}},
+                                     0x86, 0xf1, 0x9c, 0x61, 0x11, 0xe0, 0x43, 0x90, 0xa8, 0x99},
+         {0xcc, 0xce, 0x18, 0x7e, 0xd0, 0x9a, 0x09, 0xd0, 0x57, 0x28, 0x15, 0x5a, 0x6c, 0xb9, 0x6b, 0xe1},
+         {0xe5, 0x49, 0x30, 0xf9, 0x7f, 0x21, 0x36, 0xf0, 0x53, 0x0a, 0x8c, 0x1c}},
     };
     if (number >= 0xff000021 && number <= 0xff000022)   /* draft-33 and -34 have the salt of version 1 */
         number = 0x00000001;
@@ -220,6 +227,23 @@ static int64_t quic_open(struct quic_crypto *crypto, const struct quic_keys *key
         crypto->decrypt_final(context, out + some, &more) != 1)
         return -1;
     return size;
+}
+
+/* Whether a Retry packet answers an Initial packet that was sent to this connection id: its last bytes are the tag of all
+ * that is in front of them, and of the id (RFC 9001, 5.8). */
+static bool quic_retry_is_authentic(struct quic_crypto *crypto, const struct quic_version *version, const uint8_t *id,
+                                    uint8_t id_length, const uint8_t *packet, uint32_t length) {
+    void *context = crypto->aead[QUIC_AES_128_GCM];
+    uint8_t tag[QUIC_TAG], none[QUIC_TAG];
+    int some = 0;
+    if (length < QUIC_TAG)
+        return false;
+    memcpy(tag, packet + length - QUIC_TAG, QUIC_TAG);
+    return crypto->decrypt_init(context, NULL, NULL, version->retry_key, version->retry_nonce) == 1 &&
+           crypto->decrypt_update(context, NULL, &some, &id_length, 1) == 1 &&
+           (!id_length || crypto->decrypt_update(context, NULL, &some, id, id_length) == 1) &&
+           crypto->decrypt_update(context, NULL, &some, packet, (int)(length - QUIC_TAG)) == 1 &&
+           crypto->control(context, EVP_SET_TAG, QUIC_TAG, tag) == 1 && crypto->decrypt_final(context, none, &some) == 1;
 }
 
 #endif

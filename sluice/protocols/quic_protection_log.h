@@ -1,17 +1,19 @@
 /* The secrets of a key log (SSLKEYLOGFILE; "NSS key log format"), by the client random of their connection.
  *
  * The file may grow while traffic runs: what was written since is read when somebody looks for a client random that is not
- * there, no more than QUIC_LOG_STEP bytes at a time. Beyond QUIC_LOG_MOST connections further ones are not kept. */
+ * there, no more than QUIC_LOG_STEP bytes at a time. What a capture carries along is taken beside it. Beyond QUIC_LOG_MOST
+ * connections further ones are not kept. */
 #ifndef QUIC_PROTECTION_LOG_H
 #define QUIC_PROTECTION_LOG_H
 
+#include "native.h"
 #include "quic_protection_crypto.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { QUIC_RANDOM = 32, QUIC_LOG_STEP = 1 << 20, QUIC_LOG_MOST = 1 << 20 };
+enum { QUIC_RANDOM = 32, QUIC_LOG_STEP = 1 << 20, QUIC_LOG_MOST = 1 << 20, QUIC_LOG_LINE = 512 };
 
 enum quic_label { QUIC_EARLY, QUIC_CLIENT_HANDSHAKE, QUIC_SERVER_HANDSHAKE, QUIC_CLIENT_TRAFFIC, QUIC_SERVER_TRAFFIC, QUIC_LABELS };
 
@@ -95,9 +97,24 @@ static void quic_log_line(struct quic_log *log, const char *line) {
     }
 }
 
+/* Lines that are in memory already. The last one need not have an end; one that is too long is none of ours. */
+static void quic_log_text(struct quic_log *log, sl_bytes text) {
+    char line[QUIC_LOG_LINE];
+    for (size_t at = 0; at < text.captured;) {
+        const uint8_t *begin = text.at + at, *end = memchr(begin, '\n', text.captured - at);
+        size_t length = end ? (size_t)(end - begin) : text.captured - at;
+        at += length + 1;
+        if (length >= sizeof line)
+            continue;
+        memcpy(line, begin, length);
+        line[length] = 0;
+        quic_log_line(log, line);
+    }
+}
+
 /* Reads on, `most` bytes at most, as far as lines are whole. */
 static void quic_log_read(struct quic_log *log, size_t most) {
-    char line[512];
+    char line[QUIC_LOG_LINE];
     if (!log->file)
         return;
     clearerr(log->file);

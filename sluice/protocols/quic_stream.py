@@ -1,21 +1,50 @@
 """QUIC's streams: RFC 9000, 2 and 19.8; and the handshake's bytes, which each encryption level orders by itself (19.6).
 
 An instance is one direction of a stream of a connection: its key is the connection's number and attempt, the stream's
-id, and the sender (0 the active side). A stream is over when all its bytes up to the FIN have come, and is kept for a
-while for what comes late. Event `data` delivers the bytes in order. Limits: RESET_STREAM ends none.
+id, and the sender (0 the active side). A stream is over when all its bytes up to the FIN have come, or RESET_STREAM
+(19.4) says that its sender gives it up, and is kept for a while for what comes late; STOP_SENDING, by which a receiver
+asks for that, ends none. Event `data` delivers the bytes in order, `reset` tells why and behind how many bytes a stream
+was given up. Of these, what never came is a gap when the instance ends.
+
+Limits: a sender may break its word on how long a stream is (4.5); what it sends behind the end is delivered.
 
 Sits on a layer that offers connection, attempt, sender and, for CRYPTO, level; a packet is the frame.
 """
 
-from sluice.lang import PSM, Assemble, Bit, Connectionless, If, Pred, PSMState, Sequence, Varint, layout
+from sluice.lang import (
+    PSM,
+    Assemble,
+    Assign,
+    Bit,
+    Callback,
+    Connectionless,
+    If,
+    Pred,
+    PSMState,
+    Sequence,
+    UInt,
+    Varint,
+    layout,
+)
 from sluice.protocols.quic_frame import quic_stream_id, quic_stream_length, quic_stream_offset
 
 
 class quic_stream_type(layout):
-    mark = Bit(5, const=1)
+    mark = Bit(5)  # 0 with OFF is RESET_STREAM
     OFF = Bit(1)
     LEN = Bit(1)
     FIN = Bit(1)
+
+
+class quic_stream_end(layout):
+    error = Varint()
+    final_size = Varint()
+
+
+class quic_reset(layout):
+    stream = UInt(62)
+    error = UInt(62)
+    final_size = UInt(62)
 
 
 class quic_crypto_hdr(layout):
@@ -26,21 +55,31 @@ class quic_crypto_hdr(layout):
 
 def quic_stream_parser() -> Connectionless:
     stream = Connectionless("quic_stream")
+    reset = quic_stream_type.mark == 0
     stream.header = quic_stream_type + quic_stream_id
-    stream.header += If(quic_stream_type.OFF == 1) >> quic_stream_offset
+    stream.header += If(~reset & quic_stream_type.OFF) >> quic_stream_offset
     stream.header += If(quic_stream_type.LEN == 1) >> quic_stream_length
+    stream.header += If(reset) >> quic_stream_end
     below = stream.below
     stream.selector = [below.connection, below.attempt, stream.header.stream, below.sender]
     stream.seq = Sequence(
-        meta=stream.header.offset,
+        meta=stream.header.offset + stream.header.final_size,
         data=stream.payload,
-        data_len=stream.payload_len + stream.header.FIN,
+        data_len=stream.payload_len + (stream.header.FIN | reset),
     )
-    OPEN, DONE = PSMState(start=True), PSMState(closed=True)
-    stream.psm = PSM(OPEN, DONE)
+    OPEN, DONE, RESET = PSMState(start=True), PSMState(closed=True), PSMState(closed=True)
+    stream.psm = PSM(OPEN, DONE, RESET)
     stream.psm.end = (OPEN >> DONE) + Pred(stream.v.header.FIN == 1)
     stream.psm.end.timeout = 30
+    stream.psm.reset = (OPEN >> RESET) + Pred(reset)
+    stream.psm.reset.timeout = 30
     stream.event.asm = Assemble()
+    stream.event.reset = If(stream.psm.reset) >> (
+        Assign(quic_reset.stream, stream.header.stream)
+        + Assign(quic_reset.error, stream.header.error)
+        + Assign(quic_reset.final_size, stream.header.final_size)
+        + Callback(quic_reset)
+    )
     stream.timeout = 120
     return stream
 

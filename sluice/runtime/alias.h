@@ -34,6 +34,8 @@ SL_COLD int sl_aliases_open(struct sl_aliases *aliases, unsigned key_words, uint
 /* Who has the key: number 0, which no stored instance has, where nobody does. */
 static inline struct sl_alias_owner sl_alias_find(const struct sl_aliases *aliases, const uint64_t *key,
                                                   unsigned key_words) {
+    if (!aliases->table.live)
+        return (struct sl_alias_owner){0, 0, 0};   /* so long as nobody has one, a box need not look */
     uint32_t hash = sl_table_hash(&aliases->table, key, key_words);
     struct sl_instance *entry = sl_table_find(&aliases->table, key, key_words, hash);
     return entry ? *sl_alias_owner(entry, key_words) : (struct sl_alias_owner){0, 0, 0};

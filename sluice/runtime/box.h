@@ -99,6 +99,7 @@ struct sl_box {
     uint32_t report_count;
     char failure[256];           /* what a function could not do; empty when all is well */
     void **workers;              /* what each function keeps for the worker */
+    struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
 };
 
 /* Stands for the layers that the packet is in now: the FNV-1a hash of their indexes. */

@@ -46,6 +46,10 @@ const uint64_t *sl_box_counters(const struct sl_box *box);
 /* What a function could not do, or an empty text. */
 const char *sl_box_failure(const struct sl_box *box);
 
+/* Hands secrets to the native modules of a box, for the packets that come from now on. kind: SL_SECRETS_TLS_KEY_LOG, or any
+ * other, which modules that do not know it pass over. The bytes are not needed any more afterwards. */
+void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets);
+
 /* Copies at most `most` reports of functions; how many there are. */
 uint32_t sl_box_reports(const struct sl_box *box, struct sl_report *reports, uint32_t most);
 

@@ -38,6 +38,8 @@ struct sl_native_module {
     int (*open)(void *worker, const char *option);
     void (*end)(void *worker, void *context);    /* the instance ends: give back what `context` points to */
     void (*close)(void *worker);                 /* the box closes */
+    /* Secrets that came with the packets, as in a capture file; whoever made that may have written anything. */
+    void (*secrets)(void *worker, uint32_t kind, sl_bytes secrets);
 };
 
 #endif

@@ -12,6 +12,7 @@ struct sl_natives {
     const struct sl_native_module *module;
     void *worker;
     struct sl_table contexts;   /* struct sl_native_context, by the number of their instances */
+    struct sl_natives *next;    /* of the box's modules */
 };
 
 struct sl_native_context {
@@ -22,7 +23,7 @@ struct sl_native_context {
 
 /* `tables`: whose instances may have a context, each as many as a table holds. 0; or -1 when there is no memory, or the
  * module refuses: then there is nothing to be closed. */
-SL_COLD int sl_natives_open(struct sl_natives *natives, const struct sl_native_module *module,
+SL_COLD int sl_natives_open(struct sl_natives *natives, struct sl_box *box, const struct sl_native_module *module,
                             const struct sl_options *options, const char *option, uint32_t tables) {
     uint32_t contexts = (uint32_t)sl_min((uint64_t)options->max_instances * tables, SL_TABLE_MOST);
     natives->worker = calloc(1, module->worker_bytes + 1);
@@ -38,6 +39,8 @@ SL_COLD int sl_natives_open(struct sl_natives *natives, const struct sl_native_m
         return -1;
     }
     natives->module = module;
+    natives->next = box->natives;
+    box->natives = natives;
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* What a packet is: bytes, and a frame that came in. Types only, for C11 and C++: they are seen by programs that embed. */
+/* What a packet is: bytes, and a frame that came in. Types and numbers only, for C11 and C++: they are seen by programs that embed. */
 #ifndef SL_PACKET_H
 #define SL_PACKET_H
 
@@ -10,6 +10,9 @@ typedef struct sl_bytes {
     uint32_t captured;
     uint32_t length;
 } sl_bytes;
+
+/* What kind of secrets a capture file carries along: the number of pcapng's Decryption Secrets Blocks. */
+enum { SL_SECRETS_TLS_KEY_LOG = 0x544c534b };   /* text, as SSLKEYLOGFILE has it */
 
 /* A packet as it was captured. */
 struct sl_frame {

@@ -1,13 +1,15 @@
 #define _GNU_SOURCE
 #include "run.h"
 
-#include "box.h"
+#include "natives.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <time.h>
+
+static void hand_on(void *user, uint32_t kind, sl_bytes secrets) { sl_box_secrets(user, kind, secrets); }
 
 uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_capture *capture,
                 int (*progress)(void *user, uint64_t position, uint64_t size, uint64_t packets), void *user,
@@ -18,6 +20,7 @@ uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_captu
     uint64_t packets = 0, next_report = every;
     int got = 1;
     *stopped = 0;
+    sl_capture_on_secrets(capture, hand_on, box);
     while (got == 1) {
         size_t count = 0;
         while (count < SL_BURST && (got = sl_capture_next(capture, &burst[count])) == 1)
@@ -28,11 +31,12 @@ uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_captu
             next_report = sl_capture_position(capture) + every;
             if (progress(user, sl_capture_position(capture), sl_capture_size(capture), packets)) {
                 *stopped = 2;
-                return packets;
+                break;
             }
         }
     }
-    if (got < 0)
+    sl_capture_on_secrets(capture, NULL, NULL);
+    if (got < 0 && !*stopped)
         *stopped = 1;
     return packets;
 }
@@ -68,6 +72,29 @@ static uint8_t *load(const char *path, size_t *size, char *message)
     return bytes;
 }
 
+/* The secrets of a capture, in their order. */
+struct secrets {
+    struct secret { uint32_t kind; sl_bytes bytes; } *all;
+    size_t count, room;
+    bool complete;   /* there was memory for all of them */
+};
+
+static void keep(void *user, uint32_t kind, sl_bytes bytes)
+{
+    struct secrets *kept = user;
+    if (kept->count == kept->room) {
+        kept->room = kept->room ? 2 * kept->room : 8;
+        struct secret *more = realloc(kept->all, kept->room * sizeof *more);
+        if (!more) {
+            kept->room = kept->count;
+            kept->complete = false;
+            return;
+        }
+        kept->all = more;
+    }
+    kept->all[kept->count++] = (struct secret){kind, bytes};
+}
+
 static void pin(void)
 {
     cpu_set_t allowed, one;
@@ -97,6 +124,8 @@ int sl_bench(sl_open_function open, sl_process_function process, sl_box_function
         free(bytes);
         return -1;
     }
+    struct secrets secrets = {.complete = true};
+    sl_capture_on_secrets(capture, keep, &secrets);
     struct sl_frame *frames = NULL, frame;
     size_t count = 0;
     int result = -1, got;
@@ -115,12 +144,16 @@ int sl_bench(sl_open_function open, sl_process_function process, sl_box_function
         snprintf(bench->message, sizeof bench->message, "%.200s: %.300s", path, sl_capture_fault(capture));
         goto done;
     }
+    if (!secrets.complete)
+        goto done;
     bench->packets = count;
     pin();
     for (unsigned run = 0; run < repeat; run++) {
         struct sl_box *box = open(options);
         if (!box)
             goto done;
+        for (size_t i = 0; i < secrets.count; i++)
+            sl_box_secrets(box, secrets.all[i].kind, secrets.all[i].bytes);
         uint64_t cpu = now(CLOCK_THREAD_CPUTIME_ID), wall = now(CLOCK_MONOTONIC);
         for (size_t at = 0; at < count; at += SL_BURST)
             process(box, frames + at, count - at < SL_BURST ? count - at : SL_BURST);
@@ -143,12 +176,20 @@ done:
     if (result && !bench->message[0])
         snprintf(bench->message, sizeof bench->message, "not enough memory");
     sl_capture_close(capture);
+    free(secrets.all);
     free(frames);
     free(bytes);
     return result;
 }
 
 const uint64_t *sl_box_counters(const struct sl_box *box) { return box->counters; }
+
+void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets)
+{
+    for (struct sl_natives *natives = box->natives; natives; natives = natives->next)
+        if (natives->module->secrets)
+            natives->module->secrets(natives->worker, kind, secrets);
+}
 
 const char *sl_box_failure(const struct sl_box *box) { return box->failure; }
 

@@ -11,7 +11,7 @@ typedef struct sl_box *(*sl_open_function)(const struct sl_options *options);
 typedef void (*sl_process_function)(struct sl_box *box, const struct sl_frame *frames, size_t count);
 typedef void (*sl_box_function)(struct sl_box *box);
 
-/* Processes all packets of a capture in bursts. `progress`, when given, is called every few megabytes of the file; not 0
+/* Processes all packets of a capture in bursts, and hands on the secrets that it carries. `progress`, when given, is called every few megabytes of the file; not 0
  * from it stops. Returns the number of packets processed; *stopped says why it ended early: 1 a fault in the file
  * (sl_capture_fault says what), 2 because progress said so, 0 not at all. */
 uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_capture *capture,

@@ -58,7 +58,7 @@ def over_udp(s: Stack, udp: Layer, packets: ConnectionOriented) -> None:
     s += (udp >> s.quic_datagram) + Pred(1)
     s += (s.quic_datagram >> s.quic) + Pred(s.quic_datagram.offers.is_quic == 1)
     s += (s.quic >> s.quic_frame) + Pred(s.quic.sdu.length > 0)
-    s += (s.quic_frame >> s.quic_stream) + Pred(s.quic_frame.header.class_ == 1)
+    s += (s.quic_frame >> s.quic_stream) + Pred(s.quic_frame.offers.of_stream == 1)
     s += (s.quic_frame >> s.quic_crypto) + Pred(s.quic_frame.offers.type == CRYPTO)
     s += (s.quic_crypto >> s.tls_handshake) + Pred(1)  # more: TLS
     s += (s.tls_handshake >> s.tls_client_hello) + Pred(s.tls_handshake.header.type == CLIENT_HELLO)  # more: TLS

@@ -2,8 +2,8 @@
 
 More has to agree than compare.py of the corpus asks for. All flows, not only those with one right answer, agree in
 packets, payload, retransmitted bytes, stream, hash, gaps and who sent SYN, FIN and RST; reassembled datagrams byte by
-byte; frames in their paths; and there is no flow that the truth does not have. What does not agree is explained in
-explained.toml.
+byte; frames in their paths; QUIC's packets in versions, kinds and connection ids; and there is no flow that the truth
+does not have. What does not agree is explained in explained.toml.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from functools import partial
 from typing import Any
 
 from sluice.stacks.find import find_stack
-from tests.corpus.applications import associations, connections, datagrams
+from tests.corpus.applications import associations, connections, datagrams, said
 from tests.corpus.associations import Way, associations_of, true_way_figures, way_figures
 from tests.corpus.boxes import Row, capture, datagrams_of, flows_of
 from tests.corpus.paths import paths_of, true_paths
+from tests.corpus.quic import packets_of, streams, true_packets
 from tests.support.corpus import truth
 
 Flow = dict[str, Any]
@@ -294,15 +295,29 @@ def compare_applications(stack: str, name: str) -> Part:
     if any(foreign(stack, flow) for proto in ("tcp", "udp") for flow in truth()[name][proto]):
         part.not_compared = "the stack leaves layers out"
         return part
-    for what, ours, true in connections(stack, name) + datagrams(stack, name) + associations(stack, name):
+    compared = connections(stack, name) + datagrams(stack, name) + associations(stack, name)
+    if "quic" in find_stack(stack).layers:
+        compared += streams(stack, name, said(name))
+    for what, ours, true in compared:
         part.compare(what, ours, true)
     return part
 
 
 def compare_quic(stack: str, name: str) -> Part:
-    """QUIC's connections, which rows of flows do not tell yet."""
-    part = Part("quic", sum(flow["quic"] is not None for flow in truth()[name]["udp"] if "quic" in flow))
-    part.not_compared = "rows of flows do not tell QUIC's connections"
+    """QUIC's packets of each pair of ends: versions, kinds, connection ids."""
+    part = Part("quic")
+    wanted = list(true_packets(name))
+    if "quic" not in find_stack(stack).layers:
+        part.not_compared = "the stack has no layer 'quic'"
+        part.there = len(wanted)
+        return part
+    found = dict(packets_of(stack, name))
+    for number, ends, true in wanted:
+        flow = found.pop(ends, None)
+        both = (None, true) if flow is None else differing(flow.figures(), true)
+        part.compare(f"flow {number}", *both)
+    for ends, flow in found.items():
+        part.add(f"ends {', '.join(sorted(ends))}", flow.figures(), None)
     return part
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sluice.engine.box import Box, CompiledStack, Frame, Settings, compile_stack
+from sluice.engine.box import TLS_KEY_LOG, Box, CompiledStack, Frame, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
 from sluice.ir.build import Hook
 from sluice.ir.interpreter import Interpreter
@@ -29,6 +29,17 @@ class Packet:
     length: int | None = None
 
 
+@dataclass(frozen=True)
+class Secrets:
+    """What keys come between packets."""
+
+    data: bytes
+    kind: int = TLS_KEY_LOG
+
+
+Input = Packet | Secrets
+
+
 def everything(stack: Stack) -> frozenset[Hook]:
     """Hooks for every event of a stack."""
     defined = {name for layer in stack.layers.values() for name in layer.prototype.events.defined}
@@ -41,7 +52,7 @@ def compiled(stack: Stack, passes: str | list[str] = "all", options: frozenset[s
 
 
 def run_compiled(
-    made: CompiledStack, packets: Iterable[Packet], settings: Settings
+    made: CompiledStack, packets: Iterable[Input], settings: Settings
 ) -> tuple[list[Any], dict[str, dict[str, int]]]:
     """Events and counters of compiled code."""
     events: list[Any] = []
@@ -53,7 +64,10 @@ def run_compiled(
     handlers = [(hook.layer, hook.event, saw) for hook in made.functions.python]
     with Box(made, settings, [PythonFunction("all", handlers, [])]) as box:
         for packet in packets:
-            box.packet(packet.data, packet.time, packet.link_type, packet.length)
+            if isinstance(packet, Secrets):
+                box.secrets(packet.data, packet.kind)
+            else:
+                box.packet(packet.data, packet.time, packet.link_type, packet.length)
         box.finish()
         return events, box.counters()
 
@@ -64,7 +78,7 @@ def _number(event: str, name: str, value: Any) -> Any:
 
 
 def run_interpreted(
-    made: CompiledStack, packets: Iterable[Packet], settings: Settings
+    made: CompiledStack, packets: Iterable[Input], settings: Settings
 ) -> tuple[list[Any], dict[str, dict[str, int]]]:
     """Events and counters of the interpreter."""
     interpreter = Interpreter(
@@ -76,14 +90,17 @@ def run_interpreted(
         natives=settings.natives,
     )
     for packet in packets:
-        interpreter.packet(packet.data, packet.time, packet.link_type, packet.length)
+        if isinstance(packet, Secrets):
+            interpreter.secrets(packet.data, packet.kind)
+        else:
+            interpreter.packet(packet.data, packet.time, packet.link_type, packet.length)
     interpreter.close()
     assert interpreter.conserves()
     events = [(e.layer, e.name, e.instance, e.side, e.values) for e in interpreter.events]
     return events, {**interpreter.counters, "box": interpreter.box}
 
 
-def assert_same(made: CompiledStack, packets: list[Packet], settings: Settings | None = None) -> None:
+def assert_same(made: CompiledStack, packets: Sequence[Input], settings: Settings | None = None) -> None:
     """Both say the same: same events in the same order, same bytes, same counters."""
     settings = settings or Settings(timeouts=True, memory=1 << 26, max_instances=1 << 16, seed=1)
     events, counters = run_compiled(made, packets, settings)

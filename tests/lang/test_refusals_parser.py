@@ -589,10 +589,40 @@ def alias_of_a_number():
     p.prep = AddAlias(5, [p.header.src])  # wrong
 
 
-@refused("p.alias is not a list", "write p.alias = [a, b], for both sides alike.")
+@refused(
+    "p.alias is not a list",
+    "write p.alias = [a, b], for both sides alike; for several to be tried, ([a, b], [c, d]).",
+)
 def alias_not_a_list():
     p = keyed()
     p.alias = p.header.src  # wrong
+
+
+@refused(
+    "p.alias is not a list",
+    "write p.alias = [a, b], for both sides alike; for several to be tried, ([a, b], [c, d]).",
+)
+def alias_whose_condition_stands_before_one_list_only():
+    p = keyed()
+    p.alias = If(p.header.src == 1) >> [p.header.src], [p.header.src]  # wrong
+
+
+@refused(
+    "the lists of p.alias have 1 and 2 values", "give each the same number: AddAlias gives values for any of them."
+)
+def aliases_of_other_lengths():
+    p = keyed()
+    p.alias = [p.header.src], [p.header.src, p.header.src]  # wrong
+
+
+@refused(
+    "the alias of layer 'only' is not of one width over all layers below, in all its lists",
+    "make it of what the packet itself has, not of p.below, and each list as wide.",
+)
+def aliases_of_other_widths():
+    p = keyed()
+    p.alias = [p.header.src], [p.payload_len]  # wrong
+    return alone(p)
 
 
 @refused("an alias with an Else()", "a packet outside the condition is known by the selector alone.")

@@ -22,6 +22,7 @@ from sluice.lang import (
     layout,
 )
 from sluice.lang.stack import GATHER
+from tests.differential.both import Packet, assert_same, compiled
 from tests.support.run import Result, run, watch_all
 
 
@@ -203,6 +204,19 @@ def test_a_packet_with_another_key_is_known_by_its_alias() -> None:
 
 def test_without_an_alias_it_begins_an_instance() -> None:
     assert roam(roaming(), [1, 2, 0, 77], [1, 3, 78, 0], [1, 4, 0, 0]) == [(1, 0, 1), (2, 0, 1), (3, 0, 1)]
+
+
+def test_aliases_are_tried_in_their_order() -> None:
+    """The first that finds an instance counts; behind the condition, which is that of all of them."""
+    p = roaming()
+    p.alias = If(p.header.new_id == 0) >> ([p.header.id], [p.header.id >> 4])
+    begun = [[1, 2, 0, 0x77], [3, 4, 0, 0x7], [5, 6, 0, 0x8]]
+    found = roam(p, *begun, [9, 2, 0x77, 0], [9, 8, 0x78, 0], [9, 7, 0x85, 0], [9, 6, 0x99, 0], [9, 5, 0x77, 1])
+    assert [instance for instance, _, _ in found] == [1, 2, 3, 1, 2, 3, 4, 5]
+    stack = Stack("roaming")
+    stack.p = p
+    packets = [*begun, [9, 2, 0x77, 0], [9, 8, 0x78, 0], [9, 7, 0x85, 0], [9, 6, 0x99, 0]]
+    assert_same(compiled(stack), [Packet(bytes(packet), n) for n, packet in enumerate(packets)])
 
 
 def test_an_alias_goes_with_its_instance() -> None:

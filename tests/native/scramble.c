@@ -6,6 +6,7 @@
 #include <string.h>
 
 struct worker { uint64_t calls; uint8_t extra; };
+enum { EXTRA = 7 };   /* the kind of secrets of which each byte adds one to what is exclusive or'ed */
 struct kept { uint64_t packets; uint8_t key; char *said; };
 
 static int start(void *memory, const char *option)
@@ -19,6 +20,13 @@ static int start(void *memory, const char *option)
     return 0;
 }
 
+static void hear(void *memory, uint32_t kind, sl_bytes secrets)
+{
+    struct worker *worker = memory;
+    if (kind == EXTRA)
+        worker->extra = (uint8_t)(worker->extra + secrets.captured);
+}
+
 static void end(void *worker, void *memory)
 {
     (void)worker;
@@ -27,7 +35,7 @@ static void end(void *worker, void *memory)
 }
 
 const struct sl_native_module scramble = {
-    .context_bytes = sizeof(struct kept), .worker_bytes = sizeof(struct worker), .open = start, .end = end};
+    .context_bytes = sizeof(struct kept), .worker_bytes = sizeof(struct worker), .open = start, .end = end, .secrets = hear};
 
 /* numbers: 1 refuses as 'asked to'; bytes: the payload. Gives the bytes, how many calls the instance had, all calls. */
 unsigned unscramble(struct sl_native_call *call)

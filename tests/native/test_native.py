@@ -18,7 +18,7 @@ from sluice.ir.build import build
 from sluice.ir.instruction import CallNative, EndNative
 from sluice.lang import Bit, Connectionless, DescriptionError, Native, Stack, layout
 from sluice.stacks.find import find_stack
-from tests.differential.both import Packet, assert_same, compiled, run_compiled
+from tests.differential.both import Packet, Secrets, assert_same, compiled, run_compiled
 from tests.native.scrambled import scrambled
 from tests.support.conserve import check_all_ended, check_conservation
 
@@ -123,6 +123,16 @@ def test_the_text_of_its_option() -> None:
         [b"\1\0" + bytes([3, 3])], Settings(memory=1 << 20, max_instances=64, seed=1, natives={"extra": "abc"})
     )
     assert [sdu for *_, sdu in found] == [bytes(2)]
+
+
+def test_secrets_that_come_between_packets() -> None:
+    """Of a kind that it knows; of others, and of none, nothing changes."""
+    sent = Packet(b"\1\0" + bytes([3, 3]), 0)
+    frames = [sent, Secrets(b"abc", 8), Secrets(b"", 7), sent, Secrets(b"abc", 7), sent]
+    made = compiled(scrambled())
+    assert_same(made, frames, SETTINGS)
+    events, _ = run_compiled(made, frames, SETTINGS)
+    assert [event[4][2] for event in events if event[1] == "told"] == [bytes([3, 3]), bytes([3, 3]), bytes(2)]
 
 
 def test_it_may_refuse_to_run(capfd: pytest.CaptureFixture[str]) -> None:

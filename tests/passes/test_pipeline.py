@@ -159,9 +159,9 @@ def test_unknown_name(program: Program):
     with pytest.raises(UnknownPassError) as caught:
         run(program, ["dead_code", "constant"])
     assert str(caught.value) == (
-        "unknown pass 'constant': do you mean 'constants'? Known are constants, dead_code, lifting (or 'all', 'none')"
+        "unknown pass 'constant': do you mean 'constants'? Known are constants, dead_code, lifting, lookahead (or 'all', 'none')"
     )
-    with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are constants, dead_code, lifting \(or"):
+    with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are constants, dead_code, lifting, lookahead \(or"):
         run(program, "x")
     with pytest.raises(UnknownPassError, match="'all' stands alone, it is not one of several passes"):
         run(program, ["all", "dead_code"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.support.run import Result, run, watch_all
 
 @pytest.fixture(scope="module")
 def quic() -> CompiledStack:
-    return watch_all(find_stack("quic"), ("tls_client_hello", "hello"))
+    return watch_all(find_stack("quic"), ("tls_client_hello", "hello"), ("quic_stream", "reset"))
 
 
 def seen(quic: CompiledStack, traffic: Traffic, folder: Path, keylog: bool = True, **settings: Any) -> Result:
@@ -95,6 +96,35 @@ def test_what_was_not_captured_is_a_gap_or_came_again(quic: CompiledStack, tmp_p
     assert sum(map(len, found.values())) + lost == sum(map(len, traffic.sent.values()))
 
 
+@pytest.mark.parametrize("missed", [0, 3])
+def test_streams_that_are_given_up(missed: int, quic: CompiledStack, tmp_path: Path) -> None:
+    """By their sender, and because their receiver asked for it; bytes in front of the end that never came are gaps."""
+
+    def begin(run: Run) -> None:
+        run.client.send_stream_data(40, b"given up" * 4000)
+        run.client.send_stream_data(44, b"not wanted" * 4000)
+
+    def give_up(run: Run) -> None:
+        assert run.server is not None
+        run.client.reset_stream(40, 7)
+        run.server.stop_stream(44, 8)
+
+    traffic = make(*talk(500), begin, give_up, link=Link(late=0.3))
+    for at in [at for at, packet in enumerate(traffic.packets) if len(packet) > 1200][-1 : -1 - missed : -1]:
+        del traffic.packets[at], traffic.times[at]
+    result = seen(quic, traffic, tmp_path)
+    found = streams(result)
+    lost = Counter[int]()
+    for gap in result.named("gap"):
+        lost[gap.key["stream"]] += gap.length
+    for stream, text, error in ((40, b"given up", 7), (44, b"not wanted", 8)):
+        (end,) = [event for event in result.named("reset") if event.stream == stream]
+        assert (len(found[stream, 0]) + lost[stream], end.error) == (end.final_size, error)
+        assert lost[stream] or (text * 4000).startswith(found[stream, 0])
+    assert bool(lost) == bool(missed)
+    assert {key: data for key, data in found.items() if key[0] < 40} == traffic.sent
+
+
 def test_retry(quic: CompiledStack, tmp_path: Path) -> None:
     """The Initial packets behind it have keys of the id that it gave."""
     traffic = make(*talk(500), retry=True)
@@ -104,8 +134,7 @@ def test_retry(quic: CompiledStack, tmp_path: Path) -> None:
     assert len(result.named("hello")) == 2  # one that Retry answered, and one that the server did
 
 
-@pytest.mark.parametrize("ids", ["changed", "kept"])
-def test_migration(ids: str, quic: CompiledStack, tmp_path: Path) -> None:
+def moving(ids: str, id_length: int) -> Traffic:
     """The client comes from another address, as behind a NAT, or on its own account with another connection id."""
 
     def move(run: Run) -> None:
@@ -113,17 +142,38 @@ def test_migration(ids: str, quic: CompiledStack, tmp_path: Path) -> None:
             run.client.change_connection_id()
         run.client_address = MOVED
 
-    traffic = make(
+    return make(
         *talk(500),
         move,
         lambda run: run.send(100, b"moved" * 900),
         lambda run: run.send(100, b"seen" * 900, from_server=True),
+        id_length=id_length,
     )
+
+
+@pytest.mark.parametrize("id_length", [4, 5, 7, 8, 9, 20])
+@pytest.mark.parametrize("ids", ["changed", "kept"])
+def test_migration(ids: str, id_length: int, quic: CompiledStack, tmp_path: Path) -> None:
+    """The ids that a side has may be of any length from 4 to 20 bytes."""
+    traffic = moving(ids, id_length)
     result = seen(quic, traffic, tmp_path)
     assert streams(result) == traffic.sent
     check_all_opened(result)
     assert result.count("quic", "instances") == 1
     assert result.count("udp", "instances") == 2
+
+
+@pytest.mark.parametrize("id_length", [1, 3])
+def test_ids_that_are_too_short_are_not_followed(id_length: int, quic: CompiledStack, tmp_path: Path) -> None:
+    """Up to the change of addresses all is as with longer ones; behind it packets are of no connection."""
+    traffic = moving("kept", id_length)
+    result = seen(quic, traffic, tmp_path)
+    moved = {key: data for key, data in traffic.sent.items() if key[0] == 100}
+    assert {key: data for key, data in streams(result).items() if key[0] != 100} == {
+        key: data for key, data in traffic.sent.items() if key not in moved
+    }
+    assert result.count("quic", "dropped:no connection") > 0 == result.count("quic", "dropped:not authentic")
+    assert result.count("quic", "instances") == 1
 
 
 def test_key_update(quic: CompiledStack, tmp_path: Path) -> None:

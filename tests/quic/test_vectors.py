@@ -88,6 +88,26 @@ def test_initial_packets(version: int) -> None:
     assert not result.named("hello", "data")
 
 
+RETRY = {
+    1: "ff000000010008f067a5502a4262b5746f6b656e04a265ba2eff4d829058fb3f0f2496ba",
+    2: "cf6b3343cf0008f067a5502a4262b5746f6b656ec8646ce8bfe33952d955543665dcc7b6",
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_retry(version: int) -> None:
+    """Appendix A.4, behind the packet that it answers."""
+    packets = [
+        eth(ip4(udp(CLIENT[1], SERVER[1], client_initial(version)), 17, CLIENT[0], SERVER[0])),
+        eth(ip4(udp(SERVER[1], CLIENT[1], bytes.fromhex(RETRY[version])), 17, SERVER[0], CLIENT[0])),
+    ]
+    made = watch_all(find_stack("quic"))
+    for last, wrong in ((packets[1], 0), (packets[1][:-1] + b"\0", 1)):
+        result = run(made, [packets[0], last])
+        assert result.count("quic", "dropped:wrong integrity tag") == wrong
+        assert result.count("quic", "ended") == 1 - wrong
+
+
 @pytest.mark.parametrize(("library", "status"), [("", 0), ('-DQUIC_CRYPTO_LIBRARIES="no_such.so"', 77)])
 def test_keys_header_protection_and_packet_numbers(library: str, status: int, tmp_path: Path) -> None:
     """And, where there is no libcrypto, that nothing is opened and the reason is told."""

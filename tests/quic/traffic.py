@@ -74,7 +74,14 @@ class Run:
     """One connection. `steps` are done one by one, each when nothing is under way any more."""
 
     def __init__(
-        self, version: int, cipher: str, link: Link, retry: bool, ticket: Any, tickets: dict[bytes, Any]
+        self,
+        version: int,
+        cipher: str,
+        link: Link,
+        retry: bool,
+        ticket: Any,
+        tickets: dict[bytes, Any],
+        id_length: int = 8,
     ) -> None:
         self.traffic = Traffic()
         self.random = random.Random(link.seed)
@@ -83,8 +90,10 @@ class Run:
         self.wire: list[tuple[float, int, int, bytes, tuple[bytes, int]]] = []
         self.client_address = CLIENT
         self.secrets = StringIO()
+        self.id_length = id_length
         configuration = QuicConfiguration(
             is_client=True,
+            connection_id_length=id_length,
             alpn_protocols=["test-1", "test-2"],
             server_name=NAME,
             secrets_log_file=self.secrets,
@@ -198,7 +207,11 @@ class Run:
             return False
         chain, key = certificate()
         configuration = QuicConfiguration(
-            is_client=False, alpn_protocols=["test-1"], certificate=chain, private_key=key
+            is_client=False,
+            connection_id_length=self.id_length,
+            alpn_protocols=["test-1"],
+            certificate=chain,
+            private_key=key,
         )
         self.server = QuicConnection(
             configuration=configuration,
@@ -218,9 +231,11 @@ def make(
     retry: bool = False,
     ticket: Any = None,
     tickets: dict[bytes, Any] | None = None,
+    id_length: int = 8,
 ) -> Traffic:
     """A connection in which the steps are done one by one, and all that it sent arrived."""
-    made = Run(version, cipher, link or Link(), retry, ticket, tickets if tickets is not None else {}).run(list(steps))
+    run = Run(version, cipher, link or Link(), retry, ticket, tickets if tickets is not None else {}, id_length)
+    made = run.run(list(steps))
     for key, data in made.sent.items():
         assert bytes(made.received.get(key, b"")) == data, f"aioquic itself did not bring stream {key} over"
     return made

@@ -56,6 +56,24 @@ static void initial(struct worker *worker, uint32_t version, const char *client[
     }
 }
 
+/* Appendix A.4: a Retry packet that answers the Initial packet of A.2. */
+static void retry(struct worker *worker, uint32_t version, const char *packet) {
+    const char *text = "8394c8f03e515708";
+    uint8_t id[8], bytes[64];
+    quic_hex(&text, id, sizeof id);
+    uint32_t length = quic_hex(&packet, bytes, sizeof bytes);
+    const struct quic_version *known = quic_version_of(version);
+    expect_number("retry", quic_retry_is_authentic(&worker->crypto, known, id, sizeof id, bytes, length), 1);
+    expect_number("another id", quic_retry_is_authentic(&worker->crypto, known, id, 7, bytes, length), 0);
+    expect_number("no id", quic_retry_is_authentic(&worker->crypto, known, id, 0, bytes, length), 0);
+    expect_number("no tag", quic_retry_is_authentic(&worker->crypto, known, id, sizeof id, bytes, 15), 0);
+    for (uint32_t at = 0; at < length; at++) {
+        bytes[at] ^= 1;
+        expect_number("altered retry", quic_retry_is_authentic(&worker->crypto, known, id, sizeof id, bytes, length), 0);
+        bytes[at] ^= 1;
+    }
+}
+
 int main(void) {
     static struct worker worker;
     if (start(&worker, ""))
@@ -76,6 +94,8 @@ int main(void) {
              "25a282b9e82f06f21f488917a4fc8f1b73573685608597d0efcb076b0ab7a7a4", "4cfe4189655e5cd55c41f69080575d7999c25a5bfb");
     chacha20(&worker, 0x6b3343cf, "3bfcddd72bcf02541d7fa0dd1f5f9eeea817e09a6963a0e6c7df0f9a1bab90f2", "a6b5bc6ab7dafce30ffff5dd",
              "d659760d2ba434a226fd37b35c69e2da8211d10c4f12538787d65645d5d1b8e2", "5558b1c60ae7b6b932bc27d786f4bc2bb20f2162ba");
+    retry(&worker, 1, "ff000000010008f067a5502a4262b5746f6b656e04a265ba2eff4d829058fb3f0f2496ba");
+    retry(&worker, 0x6b3343cf, "cf6b3343cf0008f067a5502a4262b5746f6b656ec8646ce8bfe33952d955543665dcc7b6");
     expect_number("A.3", whole_number(0xa82f30eb, 0x9b32, 16), 0xa82f9b32);
     expect_number("behind", whole_number(0x10001, 0xffff, 16), 0xffff);
     expect_number("ahead", whole_number(0x1ffff, 0x0002, 16), 0x20002);

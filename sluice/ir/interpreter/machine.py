@@ -96,6 +96,11 @@ class Interpreter:
         context.numbers.update(self._gathered)
         self._box.enter(root, (data[:length], length), context, 1)
 
+    def secrets(self, data: bytes, kind: int) -> None:
+        """Secrets have come with the packets; kind: as `sl_box_secrets` has it."""
+        for worker in self._box.natives.values():
+            worker.secrets(kind, data)
+
     def close(self) -> None:
         """The input ends, and with it all instances."""
         self._box.close()

@@ -38,6 +38,7 @@ class CCall(ctypes.Structure):
 _OPEN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 _END = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _CLOSE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_SECRETS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, CBytes)
 
 
 class CModule(ctypes.Structure):
@@ -49,6 +50,7 @@ class CModule(ctypes.Structure):
         ("open", _OPEN),
         ("end", _END),
         ("close", _CLOSE),
+        ("secrets", _SECRETS),
     )
 
 
@@ -103,6 +105,13 @@ class NativeWorker:
             return Given(min(reason, len(shape.reasons)), EMPTY, (0,) * shape.outputs)
         data = room.raw[: min(call.length, shape.limit)]
         return Given(0, (data, len(data)), tuple(outputs)[: shape.outputs])
+
+    def secrets(self, kind: int, data: bytes) -> None:
+        """Secrets have come with the packets."""
+        if self._module.secrets:
+            held = ctypes.create_string_buffer(data, len(data)) if data else None
+            at = ctypes.addressof(held) if held is not None else None
+            self._module.secrets(ctypes.addressof(self._worker), kind, CBytes(at, len(data), len(data)))
 
     def end(self, number: int) -> None:
         """The instance ends."""

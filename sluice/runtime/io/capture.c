@@ -1,5 +1,6 @@
 /* pcap: a file header, then records. pcapng: blocks, each with its length in front and behind; a section header
- * block sets the byte order and forgets the interfaces, interface blocks add them, packet blocks name one.
+ * block sets the byte order and forgets the interfaces, interface blocks add them, packet blocks name one, and blocks of
+ * decryption secrets hold the keys to what is encrypted in the packets behind them.
  * References: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. */
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
@@ -45,6 +46,8 @@ struct sl_capture {
     uint32_t multiply;          /* pcap: nanoseconds in a unit of the fraction */
     struct interface *interfaces;  /* pcapng: of the current section */
     uint32_t interface_count, interface_room;
+    void (*take_secrets)(void *user, uint32_t kind, sl_bytes secrets);   /* NULL: nobody asks for them */
+    void *secrets_user;
     char fault[256];            /* empty: none */
 };
 
@@ -138,7 +141,8 @@ static int next_record(struct sl_capture *c, struct sl_frame *frame)
 
 /* ---- pcapng ---- */
 
-enum { BLOCK_INTERFACE = 1, BLOCK_PACKET = 2, BLOCK_SIMPLE = 3, BLOCK_ENHANCED = 6, BLOCK_SECTION = 0x0a0d0d0a };
+enum { BLOCK_INTERFACE = 1, BLOCK_PACKET = 2, BLOCK_SIMPLE = 3, BLOCK_ENHANCED = 6, BLOCK_SECRETS = 10,
+       BLOCK_SECTION = 0x0a0d0d0a };
 enum { OPTION_END = 0, OPTION_TSRESOL = 9, OPTION_TSOFFSET = 14 };
 enum { BLOCK_SMALLEST = 12, SECTION_SMALLEST = 28 };
 
@@ -323,6 +327,17 @@ static int simple_packet(struct sl_capture *c, const struct block *b, struct sl_
     return deliver(c, frame, b->body + 4, captured, length);
 }
 
+/* Hands on what keys the file carries. No packet depends on it, so nothing in it is a fault. */
+static int give_secrets(const struct sl_capture *c, const struct block *b)
+{
+    if (!c->take_secrets || b->body_length < 8)
+        return 0;
+    uint32_t length = load32(c, b->body + 4), there = b->body_length - 8;
+    length = length < there ? length : there;
+    c->take_secrets(c->secrets_user, load32(c, b->body), (sl_bytes){b->body + 8, length, length});
+    return 0;
+}
+
 /* What the block gives: 1 a packet, 0 none, -1 a fault. */
 static int use_block(struct sl_capture *c, const struct block *b, struct sl_frame *frame)
 {
@@ -332,7 +347,8 @@ static int use_block(struct sl_capture *c, const struct block *b, struct sl_fram
     case BLOCK_ENHANCED:
     case BLOCK_PACKET: return packet(c, b, frame);
     case BLOCK_SIMPLE: return simple_packet(c, b, frame);
-    default: return 0;  /* names, statistics, secrets, custom: nothing for us */
+    case BLOCK_SECRETS: return give_secrets(c, b);
+    default: return 0;  /* names, statistics, custom: nothing for us */
     }
 }
 
@@ -460,6 +476,12 @@ int sl_capture_next(struct sl_capture *c, struct sl_frame *frame)
     if (c->fault[0])
         return -1;
     return c->pcapng ? next_block(c, frame) : next_record(c, frame);
+}
+
+void sl_capture_on_secrets(struct sl_capture *c, void (*take)(void *user, uint32_t kind, sl_bytes secrets), void *user)
+{
+    c->take_secrets = take;
+    c->secrets_user = user;
 }
 
 const char *sl_capture_fault(const struct sl_capture *c)

@@ -45,6 +45,11 @@ int sl_capture_open_memory(struct sl_capture **out, const uint8_t *bytes, size_t
  * it leaves *frame alone, and so does every later call, with the same result. */
 int sl_capture_next(struct sl_capture *c, struct sl_frame *frame);
 
+/* From now on `take` is given the secrets that sl_capture_next passes in a pcapng file, before it returns a packet behind
+ * them. They may be of any kind and content, and are valid until the capture is closed. A block that says it has more than
+ * there is gives what there is. */
+void sl_capture_on_secrets(struct sl_capture *c, void (*take)(void *user, uint32_t kind, sl_bytes secrets), void *user);
+
 /* What ended the capture early: where, at which packet (the one that would have been next), and "cut short" or
  * "corrupt" with the reason. NULL when there was no fault. Valid until the capture is closed. */
 const char *sl_capture_fault(const struct sl_capture *c);

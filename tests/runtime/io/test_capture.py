@@ -53,11 +53,22 @@ class SlFrame(ctypes.Structure):
 
 
 class Result(NamedTuple):
-    """All of a capture: its packets, what ended it (None: the clean end), and how far the reader came."""
+    """All of a capture: its packets, what ended it (None: the clean end), how far the reader came, and the secrets.
+
+    Of these the kind, the bytes, and how many packets were in front of them.
+    """
 
     frames: list[Frame]
     fault: str | None
     position: int
+    secrets: list[tuple[int, bytes, int]]
+
+
+class SlBytes(ctypes.Structure):
+    _fields_ = [("at", ctypes.c_void_p), ("captured", ctypes.c_uint32), ("length", ctypes.c_uint32)]
+
+
+TAKE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, SlBytes)
 
 
 class OpenError(Exception):
@@ -83,6 +94,7 @@ class Library:
             ("sl_capture_position", u64, [handle]),
             ("sl_capture_size", u64, [handle]),
             ("sl_capture_close", None, [handle]),
+            ("sl_capture_on_secrets", None, [handle, TAKE, handle]),
             ("sl_writer_open", ctypes.c_int, [out, text, u32, u32, text, size]),
             ("sl_writer_write", ctypes.c_int, [handle, frame]),
             ("sl_writer_fault", text, [handle]),
@@ -110,7 +122,16 @@ class Library:
 
     def drain(self, handle: ctypes.c_void_p) -> Result:
         """Reads the capture to its end, checks that the end repeats, and closes it."""
-        frames, frame = [], SlFrame()
+        frames: list[Frame] = []
+        secrets: list[tuple[int, bytes, int]] = []
+        frame = SlFrame()
+
+        def take(_user: int, kind: int, found: SlBytes) -> None:
+            assert found.captured == found.length
+            secrets.append((kind, ctypes.string_at(found.at, found.length), len(frames)))
+
+        callback = TAKE(take)
+        self.c.sl_capture_on_secrets(handle, callback, None)
         while (got := self.c.sl_capture_next(handle, frame)) == 1:
             data = ctypes.string_at(frame.at, frame.captured)
             frames.append(Frame(data, frame.length, frame.time, frame.link_type, frame.interface, frame.number))
@@ -119,7 +140,7 @@ class Library:
         assert (got == -1) == (fault is not None)
         assert got == -1 or position == self.c.sl_capture_size(handle)
         self.c.sl_capture_close(handle)
-        return Result(frames, fault and fault.decode(), position)
+        return Result(frames, fault and fault.decode(), position, secrets)
 
 
 @pytest.fixture(scope="session")
@@ -226,6 +247,11 @@ def enhanced(
     return block(6, head + data + bytes(-len(data) % 4) + options, order)
 
 
+def secrets_block(content: bytes, order: str = "<", kind: int = 0x544C534B, length: int | None = None) -> bytes:
+    head = struct.pack(order + "II", kind, len(content) if length is None else length)
+    return block(10, head + content, order)
+
+
 def simple(data: bytes, length: int | None = None, order: str = "<") -> bytes:
     return block(3, struct.pack(order + "I", len(data) if length is None else length) + data, order)
 
@@ -274,7 +300,7 @@ def test_pcap_link_type_is_the_low_16_bits(guarded: Guarded, order: str) -> None
 
 
 def test_pcap_without_packets(guarded: Guarded) -> None:
-    assert guarded.read(pcap_header()) == Result([], None, 24)
+    assert guarded.read(pcap_header()) == Result([], None, 24, [])
 
 
 def test_pcap_fraction_beyond_a_second_counts_on(guarded: Guarded) -> None:
@@ -453,7 +479,25 @@ def test_options_that_do_not_count(guarded: Guarded, options: bytes) -> None:
 def test_unknown_blocks_are_skipped(guarded: Guarded) -> None:
     other = block(4, b"names") + block(5, bytes(12)) + block(10, b"keys") + block(0x40000BAD, b"") + block(0, b"")
     file = section() + other + interface() + other + enhanced(b"a") + other
-    assert guarded.read(file) == Result([Frame(b"a", 1, 0)], None, len(file))
+    assert guarded.read(file) == Result([Frame(b"a", 1, 0)], None, len(file), [])
+
+
+@BOTH
+def test_secrets_are_handed_on_before_the_packets_behind_them(guarded: Guarded, order: str) -> None:
+    file = section(order) + secrets_block(b"one", order) + interface(order=order) + enhanced(b"a", order=order)
+    file += secrets_block(b"two", order, kind=7) + secrets_block(b"", order) + enhanced(b"b", order=order)
+    result = guarded.read(file)
+    assert (len(result.frames), result.fault) == (2, None)
+    assert result.secrets == [(0x544C534B, b"one", 0), (7, b"two", 1), (0x544C534B, b"", 1)]
+
+
+@pytest.mark.parametrize("length", [5, 9, 2**31, 2**32 - 1])
+def test_secrets_that_claim_more_than_there_is_of_them(guarded: Guarded, length: int) -> None:
+    """The packets behind them are there all the same."""
+    file = section() + secrets_block(b"keys", length=length) + block(10, b"none") + interface() + enhanced(b"a")
+    result = guarded.read(file)
+    assert (result.frames, result.fault) == ([Frame(b"a", 1, 0)], None)
+    assert result.secrets == [(0x544C534B, b"keys", 0)]
 
 
 START = section() + interface() + enhanced(b"abcd")
@@ -587,7 +631,7 @@ def long_pcapng() -> tuple[bytes, list[int], int]:
         data = bytes(n * 7 % 90)
         file += [enhanced(data, n, 1, order), simple(data, order=order), old_packet(data, n, 1, order)][n % 3]
         ends.append(len(file))
-        file += block(5, bytes(n % 5), order)
+        file += block(5, bytes(n % 5), order) + secrets_block(bytes(n % 7), order)
     return file, ends, len(first)
 
 
@@ -659,7 +703,7 @@ def test_what_is_written_is_read_back(library: Library, tmp_path: Path) -> None:
         )
     ]
     assert write(library, path, frames, 228) == ([None] * 5, None)
-    assert library.read_file(path) == Result(frames, None, path.stat().st_size)
+    assert library.read_file(path) == Result(frames, None, path.stat().st_size, [])
 
 
 def test_longer_packets_are_cut_to_the_snap_length(library: Library, tmp_path: Path) -> None:

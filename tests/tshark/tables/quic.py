@@ -5,8 +5,8 @@ from tests.tshark.dissection import Node
 from tests.tshark.table import Computed, NotShown, Table, Value, Where, varint
 
 PROTECTED = NotShown("read as it is protected; tshark shows it without, where it has the keys")
-START = 8
-"""Bytes of a connection id that are a number of their own."""
+START, SHORT_START = 8, 4
+"""Bytes of a connection id that are a number of their own: of one that has as many, or less."""
 
 
 def packets(node: Node) -> list[Node]:
@@ -54,9 +54,20 @@ def source_rest(node: Node) -> Value:
     return source(node)[START:] or None
 
 
+def source_4(node: Node) -> Value:
+    """The shorter number, of one that is shorter."""
+    middle = SHORT_START <= len(source(node)) < START
+    return int.from_bytes(source(node)[:SHORT_START], "big") if middle else None
+
+
+def source_behind_4(node: Node) -> Value:
+    """What is behind that."""
+    return source(node)[SHORT_START:] or None if len(source(node)) < START else None
+
+
 def source_short(node: Node) -> Value:
-    """All of it, if it is shorter."""
-    return source(node) or None if len(source(node)) < START else None
+    """All of it, if it is shorter still."""
+    return source(node) or None if len(source(node)) < SHORT_START else None
 
 
 def destination_start(node: Node) -> Value:
@@ -92,6 +103,8 @@ TABLES = [
             ),
             "scid_start": Computed(source_start),
             "scid_rest": Computed(source_rest),
+            "scid_4": Computed(source_4),
+            "scid_behind_4": Computed(source_behind_4),
             "scid": Where(Computed(source_short), long, "behind a short header there is none"),
             "token_length": varint("quic.token_length"),
             "token": "quic.token",

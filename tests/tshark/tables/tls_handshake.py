@@ -2,7 +2,7 @@
 
 from tests.tshark.dissection import Node
 from tests.tshark.table import COUNT, Computed, Explained, NotShown, Table, Value
-from tests.tshark.tables.quic_frame import KEPT_SECRETS, TOLD_TWICE
+from tests.tshark.tables.quic_frame import TOLD_TWICE
 
 CLIENT_HELLO, SERVER_NAME, ALPN = 1, 0, 16
 HANDSHAKE, EXTENSION = "tls.handshake", "tls.handshake.extension"
@@ -61,7 +61,7 @@ TABLES = [
             "length": f"{HANDSHAKE}.length",
         },
         messages,
-        explained={COUNT: READ_ONCE + KEPT_SECRETS},
+        explained={COUNT: READ_ONCE},
     ),
     Table(
         "tls_client_hello",

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from sluice.ir.expression import ZERO
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
@@ -88,11 +88,7 @@ def _is_target(instruction: Instruction, leading: set[str]) -> bool:
 def _drop_slots(graph: Graph, read: set[str]) -> None:
     """Leave out slots that no ahead graph reads."""
     for block in graph.blocks.values():
-        block.instructions = [
-            i
-            for i in block.instructions
-            if not (isinstance(i, Assign) and i.target.space == "slot" and i.target.name not in read)
-        ]
+        block.instructions = [i for i in block.instructions if _slots(i) <= read]
 
 
 def _slots(instruction: Instruction) -> set[str]:
@@ -107,8 +103,9 @@ class _Ahead:
         self.leading = leading
         self.main = layer.main
         self.order = self.main.order()
-        self.distance = self._distances()
+        self.distance = self._distances(())
         self.loops = loops(self.main)
+        self.direct = self._distances(self.loops.keys())
         self.done = "done"
         while self.done in self.main.blocks:
             self.done += "."
@@ -142,9 +139,7 @@ class _Ahead:
         while waiting:
             name = waiting.popleft()
             _, there = self._keep(name, known[name])
-            last = self.main.blocks[name].terminator
-            for target in last.targets():
-                to, forgotten = self._past_loops(target)
+            for to, forgotten in self._exits(self.main.blocks[name].terminator).values():
                 if to == self.done:
                     continue
                 facts = (there - forgotten) & known.get(to, there)
@@ -179,19 +174,30 @@ class _Ahead:
 
     def _lead_on(self, last: Terminator, known: Names) -> Terminator:
         """How the ahead graph goes on where the main graph has this terminator."""
-        to = {target: self._past_loops(target)[0] for target in last.targets()}
+        to = {target: exit for target, (exit, _) in self._exits(last).items()}
         leading = [target for target in last.targets() if to[target] != self.done]
         match last:
             case Check(mark, size, yes) if yes in leading and self._readable(last, known):
                 return Check(mark, size, to[yes], self.done, self.done, where=last.where)
             case Check(yes=yes) | CheckWire(yes=yes) if yes in leading:
                 return Goto(to[yes], where=last.where)
-            case Branch(condition, yes, no) if len(leading) == 2 and self._readable(last, known):
+            case Branch(condition, yes, no) if self._readable(last, known) and {yes, no} <= self.distance.keys():
                 return Branch(condition, to[yes], to[no], where=last.where)
             case Branch() | Goto() if leading:
                 return Goto(to[min(leading, key=lambda target: self.distance[to[target]])], where=last.where)
             case _:
                 return Return(ZERO, where=last.where)
+
+    def _exits(self, last: Terminator) -> dict[str, tuple[str, set[str]]]:
+        """For every target of a terminator where the ahead graph goes on, and what is not known any more there.
+
+        Where one way leads through a loop and another does not, only that is followed: optional lists are rare.
+        """
+        direct = [target for target in last.targets() if target in self.direct]
+        return {
+            target: (self.done, set[str]()) if direct and target not in direct else self._past_loops(target)
+            for target in last.targets()
+        }
 
     def _past_loops(self, target: str) -> tuple[str, set[str]]:
         """Where a way to a block goes on that passes by loops, and the registers that those would set."""
@@ -203,8 +209,8 @@ class _Ahead:
             target = min(exits, key=lambda to: (self.distance.get(to, len(self.order)), to), default=self.done)
         return (target if target in self.distance else self.done), forgotten
 
-    def _distances(self) -> dict[str, int]:
-        """How many blocks lie before the next target; blocks from which none can be reached are not there."""
+    def _distances(self, without: Collection[str]) -> dict[str, int]:
+        """How many blocks lie before the next target on ways without certain blocks; where there is none it is not."""
         found = {
             name: 0
             for name, block in self.main.blocks.items()
@@ -215,7 +221,7 @@ class _Ahead:
         while waiting:
             name = waiting.popleft()
             for other in before[name]:
-                if other not in found:
+                if other not in found and other not in without:
                     found[other] = found[name] + 1
                     waiting.append(other)
         return found

@@ -155,9 +155,10 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
         box->base.counters[0]++;                   /* box: packets */
         box->base.counters[1] += frame->length;    /* box: bytes */
         sl_bytes unit = {frame->at, frame->captured, frame->length};
-        switch (frame->link_type) {
-        case 1: layer_eth(box, unit); break;
-        default: box->base.counters[2]++;                   /* box: unknown link type */
+        if (SL_LIKELY(frame->link_type == 1)) {
+            layer_eth(box, unit);
+        } else {
+            box->base.counters[2]++;                   /* box: unknown link type */
         }
     }
 }

@@ -1,0 +1,111 @@
+"""Pass `lookahead`: what is foreseen of packets, see tests/golden/passes/lookahead.txt; what is not; and for whom."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_passes import UPDATE
+
+from sluice.ir.build import Hook, build
+from sluice.ir.expression import ZERO
+from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.instruction import Branch, Count, Goto, LookAhead, NextLayer, Prefetch, Return
+from sluice.ir.text import print_graph
+from sluice.ir.verify import VerifyError, verify
+from sluice.lang import Bit, Connectionless, Pred, Stack, layout
+from sluice.passes import lookahead
+from sluice.passes.lookahead import loops
+from sluice.passes.pipeline import run
+from sluice.stacks.find import find_stack
+from tests.support.run import run as run_packets
+from tests.support.run import watch_all
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "passes" / "lookahead.txt"
+
+
+@pytest.fixture(scope="module")
+def tcp_ip() -> Program:
+    return run(build(find_stack("tcp_ip"), frozenset({Hook("tcp", "data")})))
+
+
+def test_golden(tcp_ip: Program):
+    """The way of a packet to its connection, through lists of options and refusals that are not asked for."""
+    graphs = [tcp_ip.layers[name].ahead for name in ("eth", "ipv4", "tcp_over_ipv4", "tcp_over_ipv6")]
+    lines = [line.split(" ;")[0].rstrip() for graph in graphs if graph for line in print_graph(graph).splitlines()]
+    text = "\n".join(lines) + "\n"
+    if UPDATE:
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text()
+
+
+def test_every_look_up_of_a_packet_in_one_piece_is_foreseen(tcp_ip: Program):
+    for layer in tcp_ip.layers.values():
+        if layer.ahead is not None and layer.layer in ("tcp", "udp"):
+            assert any(isinstance(i, Prefetch) for i in layer.ahead.instructions()), layer.name
+
+
+def test_nobody_is_asked_for_whom_no_look_up_comes():
+    class head(layout):
+        kind = Bit(8)
+
+    stack = Stack("plain")
+    low: Any = Connectionless("low")
+    low.header = head
+    high: Any = Connectionless("high")
+    high.header = head
+    stack.low, stack.high = low, high
+    stack += (stack.low >> stack.high) + Pred(stack.low.header.kind == 1)
+    assert lookahead.run(program := build(stack)) is program
+
+
+def test_through_a_tunnel_to_the_second_table():
+    """The look-up of the outer UDP does not end the way: behind it the inner TCP's is foreseen too."""
+    gtp = run(build(find_stack("gtp"), frozenset({Hook("tcp", "data")})))
+    waiting, found, tables = ["eth"], set[str](), set[str]()
+    while waiting:
+        name = waiting.pop()
+        graph = gtp.layers[name].ahead
+        if graph is None or name in found:
+            continue
+        found.add(name)
+        waiting += [i.layer for i in graph.instructions() if isinstance(i, LookAhead)]
+        tables |= {gtp.layers[name].layer for i in graph.instructions() if isinstance(i, Prefetch)}
+    assert tables == {"udp", "tcp"}
+
+
+def test_it_leaves_no_trace(tcp_ip: Program):
+    """The verifier refuses what does, in an ahead graph."""
+    verify(tcp_ip)
+    eth = tcp_ip.layers["eth"]
+    for instruction in (Count("x"), NextLayer("ipv4", eth.main.parameters[0])):
+        broken = Graph(
+            "eth.ahead", "entry", eth.main.parameters, {"entry": Block("entry", [instruction, Return(ZERO)])}
+        )
+        layer = LayerProgram(**{**vars(eth), "ahead": broken})
+        program = Program(
+            tcp_ip.name, {**tcp_ip.layers, "eth": layer}, tcp_ip.roots, tcp_ip.slots, tcp_ip.depth, tcp_ip.natives
+        )
+        with pytest.raises(VerifyError, match="structure"):
+            verify(program)
+
+
+def test_slots_of_one_packet_are_not_those_of_another():
+    """Two packets of one burst, the second cut behind IPv4's header: what the first left is not taken for its own."""
+    stack = watch_all(find_stack("tcp_ip"))
+    ethernet = bytes(12) + b"\x08\x00"
+    ip = bytes([0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8])
+    tcp = bytes([0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0])
+    packets = [ethernet + ip + tcp, ethernet + ip[:19], ethernet, b"", ethernet + ip + tcp] * 40
+    result = run_packets(stack, packets, [0.0] * len(packets))
+    assert result.counters["tcp_over_ipv4"]["packets"] == 80
+    assert len([event for event in result.events if (event.layer, event.name) == ("tcp_over_ipv4", "created")]) == 1
+
+
+def test_loops():
+    def block(name: str, *targets: str) -> Block:
+        last = Goto(targets[0]) if len(targets) == 1 else Branch(ZERO, *targets) if targets else Return(ZERO)
+        return Block(name, [last])
+
+    blocks = [block("a", "b"), block("b", "c", "d"), block("c", "b"), block("d", "d", "e"), block("e")]
+    graph = Graph("g", "a", (), {one.name: one for one in blocks})
+    assert loops(graph) == {"b": frozenset("bc"), "c": frozenset("bc"), "d": frozenset("d")}

@@ -87,7 +87,7 @@ def _emit(expression: Expr) -> tuple[str, int]:
             return f"(~{inside(operand, 14)} & {number(mask)})", _ATOM
         case Slice(base, low, high):
             if high == Const(MASK):
-                return f"sl_bytes_slice({emit(base)}, {emit(low)}, UINT64_MAX)", _ATOM
+                return f"sl_bytes_behind({emit(base)}, {emit(low)})", _ATOM
             return f"sl_bytes_slice({emit(base)}, {emit(low)}, {emit(high)})", _ATOM
         case Length(base, captured):
             return f"(uint64_t){inside(base, _ATOM)}.{'captured' if captured else 'length'}", 15

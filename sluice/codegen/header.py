@@ -47,7 +47,7 @@ def mark(w: LayerWriter, i: ir.Mark) -> list[str]:
 
 @writes(ir.Payload)
 def payload(w: LayerWriter, i: ir.Payload) -> list[str]:
-    return [f"{variable(i.target)} = sl_bytes_slice(unit, {emit(i.mark)}, UINT64_MAX);"]
+    return [f"{variable(i.target)} = sl_bytes_behind(unit, {emit(i.mark)});"]
 
 
 @writes(ir.Assign)

@@ -89,6 +89,18 @@ def full(w: LayerWriter, i: ir.FullSeq) -> list[str]:
     return [f"{variable(i.target)} = sl_sequence_full({arguments});"]
 
 
+@writes(ir.InsertNext)
+def insert_next(w: LayerWriter, i: ir.InsertNext) -> list[str]:
+    arguments = (
+        f"{sequence_of(w, i.side)}, {rules_of(w)}, {fresh_of(w, i.side)}, {emit(i.position)}, {emit(i.data)}, "
+        f"{emit(i.units)}"
+    )
+    out = [f"{variable(i.target)} = {call_of(w, 'insert_next')}({arguments});"]
+    if w.layer.rules is None or not w.layer.rules.buffer_data:
+        return out
+    return [*out, f"if (SL_LIKELY({variable(i.target)}))", "    " + w.count("bytes:in", f"{emit(i.data)}.captured")]
+
+
 @writes(ir.InsertSeq)
 def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
     arguments = (
@@ -96,7 +108,7 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
         f"{emit(i.data)}, {emit(i.units)}"
     )
     sequence, data = f"{sequence_of(w, i.side)}, {fresh_of(w, i.side)}", emit(i.data)
-    insert = call_of(w, "insert")
+    insert = call_of(w, "insert_any")
     if w.layer.rules is None or not w.layer.rules.buffer_data:
         return [f"if (SL_UNLIKELY(!{insert}({arguments})))", "    " + w.count("no memory")]
     units = emit(i.units)

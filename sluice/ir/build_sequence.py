@@ -16,6 +16,7 @@ from sluice.ir.instruction import (
     FullSeq,
     Goto,
     InOrder,
+    InsertNext,
     InsertSeq,
     InWindow,
     OverlapSeq,
@@ -43,6 +44,7 @@ from sluice.ir.scope import SIDE
 from sluice.lang.sequence import Sequence
 
 UNITS = Reg("local.seq_units", 32)
+NEXT = Reg("local.next", 1)
 SKIPPED, SKIP_OFFSET, SKIP_LENGTH = (
     Reg("local.skipped", 1),
     Reg("local.skip_offset", 64),
@@ -94,6 +96,14 @@ class SequenceBuilder:
             if s.skip is not None:
                 with out.when(Binary("!=", scope.number(s.skip), ZERO), "skip"):
                     self._skip_to()
+            simple, ordered = out.name("inserted next"), out.name("ordered")
+            if not s.whole:  # of a datagram in fragments all wait for the last one
+                out.emit(InsertNext(NEXT, SIDE, POSITION, SEQ_DATA, UNITS))
+                out.unless(Flip(NEXT, 1), "not next", simple)
+                with out.aside(simple):
+                    out.assign(INSERTED, ONE)
+                    out.assign(IN_ORDER, ONE)
+                    out.emit(Goto(ordered))
             self._make_room()
             out.emit(InsertSeq(SIDE, POSITION, SEQ_DATA, UNITS))
             out.assign(INSERTED, ONE)
@@ -110,6 +120,8 @@ class SequenceBuilder:
             if self.layer.v_fields:
                 with out.when(all_of(INSERTED, Flip(IN_ORDER, 1)), "record"):
                     out.emit(RecordSeq(SIDE, POSITION, tuple(header_of(reg) for reg in self.layer.v_fields)))
+            if not s.whole:
+                out.block(ordered)
 
     def _units(self) -> Expr:
         """How much sequence space the packet takes."""

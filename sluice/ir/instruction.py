@@ -459,6 +459,20 @@ class FullSeq(Instruction):
 
 
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
+class InsertNext(Instruction):
+    """Insert `data` at `position` if it is next in order, all captured, and nothing waits or is held. `target`: it did.
+
+    The way of nearly all packets (the paper's fast forward); an InsertSeq does the same for any.
+    """
+
+    target: Reg = write()
+    side: Expr = read()
+    position: Expr = read()
+    data: Expr = read()
+    units: Expr = read()
+
+
+@effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class InsertSeq(Instruction):
     """Insert `data` at `position`; it takes `units` of sequence space."""
 

@@ -19,7 +19,8 @@ import dataclasses
 from collections import deque
 from collections.abc import Collection, Iterator
 
-from sluice.ir.expression import ZERO
+from sluice.ir.copy import with_expressions
+from sluice.ir.expression import MASK, ZERO, Const, Expr, Slice
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import (
     Assign,
@@ -41,7 +42,7 @@ from sluice.ir.instruction import (
     Terminator,
 )
 from sluice.lang.where import Where
-from sluice.passes import dead_code
+from sluice.passes import constants, dead_code
 
 Names = frozenset[str]
 """Names of registers."""
@@ -60,6 +61,7 @@ def run(program: Program) -> Program:
     layers = dict(program.layers)
     for name, graph in ahead.items():
         _drop_slots(graph, read)
+        constants.change(layers[name], graph)
         dead_code.change(layers[name], graph)
         layers[name] = dataclasses.replace(layers[name], ahead=graph)
     return dataclasses.replace(program, layers=layers) if leading else program
@@ -156,7 +158,7 @@ class _Ahead:
             written = {reg.name for reg in instruction.written()}
             readable = self._readable(instruction, now)
             if isinstance(instruction, PURE) and readable and not any(map(_is_field, written)):
-                kept.append(instruction)
+                kept.append(with_expressions(instruction, _to_its_end))
                 now |= written
                 continue
             now -= written
@@ -225,6 +227,15 @@ class _Ahead:
                     found[other] = found[name] + 1
                     waiting.append(other)
         return found
+
+
+def _to_its_end(expression: Expr) -> Expr:
+    """Bytes without the end that a header gives them: what is read of them is checked against the packet's own."""
+    match expression:
+        case Slice(base, low, _):
+            return base if low == ZERO else Slice(base, low, Const(MASK))
+        case _:
+            return expression
 
 
 def _is_field(name: str) -> bool:

@@ -33,6 +33,13 @@ static inline sl_bytes sl_bytes_slice(sl_bytes b, uint64_t lo, uint64_t hi) {
     return (sl_bytes){from ? b.at + from : b.at, to - from, (uint32_t)(hi - lo)};
 }
 
+/* The bytes of b from `lo` on, which are nearly always there. */
+static inline sl_bytes sl_bytes_behind(sl_bytes b, uint64_t lo) {
+    if (SL_LIKELY(lo && lo <= b.captured))
+        return (sl_bytes){b.at + lo, b.captured - (uint32_t)lo, b.length - (uint32_t)lo};
+    return sl_bytes_slice(b, lo, UINT64_MAX);
+}
+
 /* --- loads: from any alignment; the caller has checked that the bytes are there --- */
 
 static inline uint64_t sl_load_be16(const uint8_t *at) {

@@ -304,6 +304,29 @@ SL_COLD bool sl_sequence_insert_any(struct sl_sequence *seq, const struct sl_seq
     return complete;
 }
 
+/* sl_sequence_insert of what is next in order, all captured, while nothing waits or is held: the way of nearly all
+ * packets. False, with nothing done, where that is not so. */
+static inline bool sl_sequence_insert_next(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                           struct sl_fresh *fresh, uint64_t position, sl_bytes data, uint64_t units) {
+    if (SL_LIKELY(position == seq->next && !seq->held && !seq->lent && data.captured == data.length &&
+                  data.length <= units && (!rules->linear || position <= SL_FARTHEST - units))) {
+        if (data.length && rules->buffer_data) {
+            *fresh = (struct sl_fresh){data, position, true};
+            seq->lent = 1;
+            seq->next += units;   /* phantoms behind fresh bytes: known by the distance, without a piece */
+            return true;
+        }
+        if (data.length) {
+            sl_sequence_pass(seq, data.length);
+            seq->next = seq->delivered;
+        }
+        if (units != data.length)
+            sl_sequence_skip(seq, units - data.length);
+        return true;
+    }
+    return false;
+}
+
 /* Inserts `units` of sequence space at `position`: first the captured bytes of `data` (clipped to units),
  * then those that the snap length took (CUT), then space without bytes (PHANTOM). What lies before
  * `delivered` is dropped. Bytes that are next in order while nothing waits are left in *fresh, up to the first piece held,
@@ -315,20 +338,8 @@ SL_COLD bool sl_sequence_insert_any(struct sl_sequence *seq, const struct sl_seq
 static inline bool sl_sequence_insert(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                       struct sl_pool *pool, struct sl_fresh *fresh, uint64_t position, sl_bytes data,
                                       uint64_t units) {
-    if (SL_LIKELY(position == seq->next && !seq->held && !seq->lent && data.captured == units &&
-                  data.length == units && (!rules->linear || position <= SL_FARTHEST - units))) {
-        seq->next += units;
-        if (!units) {
-            /* nothing moves */
-        } else if (!rules->buffer_data) {
-            sl_sequence_pass(seq, units);
-        } else {
-            *fresh = (struct sl_fresh){data, position, true};
-            seq->lent = 1;
-        }
-        return true;
-    }
-    return sl_sequence_insert_any(seq, rules, pool, fresh, position, data, units);
+    return sl_sequence_insert_next(seq, rules, fresh, position, data, units) ||
+           sl_sequence_insert_any(seq, rules, pool, fresh, position, data, units);
 }
 
 /* sl_sequence_assemble of the packet's own bytes alone. */
@@ -396,7 +407,7 @@ SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const stru
  * own bytes where only *fresh has any, else a copy in `scratch`. delivered becomes next. When the scratch has no
  * room for all, only as many of the first are delivered as fit (the rest waits; an empty slice when none does).
  * Empty when nothing waits. */
-static inline sl_bytes sl_sequence_assemble(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+static inline __attribute__((always_inline)) sl_bytes sl_sequence_assemble(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                             struct sl_pool *pool, struct sl_fresh *fresh, struct sl_scratch *scratch,
                                             uint64_t *offset) {
     *offset = sl_sequence_offset(seq, seq->delivered);
@@ -407,7 +418,7 @@ static inline sl_bytes sl_sequence_assemble(struct sl_sequence *seq, const struc
             sl_sequence_skip(seq, phantoms);
         return all;
     }
-    if (seq->delivered == seq->next)
+    if (SL_LIKELY(seq->delivered == seq->next))
         return (sl_bytes){NULL, 0, 0};
     return sl_sequence_assemble_pieces(seq, rules, pool, fresh, scratch);
 }

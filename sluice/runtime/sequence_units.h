@@ -155,18 +155,27 @@ SL_COLD bool sl_units_insert_any(struct sl_sequence *seq, const struct sl_sequen
     return complete;
 }
 
-/* Inserts the unit at `position` (units: 1), or nothing (0). What is known stays. The next one in order, while nothing
- * waits, is left in *fresh: it must be assembled or settled before the packet's memory goes. `next` then stands behind
- * all that is contiguous. False when the pool had no memory. */
-static inline bool sl_units_insert(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
-                                   struct sl_fresh *fresh, uint64_t position, sl_bytes data, uint64_t units) {
-    if (SL_LIKELY(position == seq->next && !seq->held && !seq->lent && units && !(rules->linear && position >= SL_FARTHEST))) {
+/* sl_units_insert of the next unit in order, while nothing waits or is held; false, with nothing done, where that is not
+ * so. */
+static inline bool sl_units_insert_next(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                        struct sl_fresh *fresh, uint64_t position, sl_bytes data, uint64_t units) {
+    if (SL_LIKELY(position == seq->next && !seq->held && !seq->lent && units &&
+                  !(rules->linear && position >= SL_FARTHEST))) {
         seq->next++;
         *fresh = (struct sl_fresh){data, position, true};
         seq->lent = 1;
         return true;
     }
-    return sl_units_insert_any(seq, rules, pool, fresh, position, data, units);
+    return false;
+}
+
+/* Inserts the unit at `position` (units: 1), or nothing (0). What is known stays. The next one in order, while nothing
+ * waits, is left in *fresh: it must be assembled or settled before the packet's memory goes. `next` then stands behind
+ * all that is contiguous. False when the pool had no memory. */
+static inline bool sl_units_insert(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                                   struct sl_fresh *fresh, uint64_t position, sl_bytes data, uint64_t units) {
+    return sl_units_insert_next(seq, rules, fresh, position, data, units) ||
+           sl_units_insert_any(seq, rules, pool, fresh, position, data, units);
 }
 
 /* sl_units_assemble of a unit that is held. */

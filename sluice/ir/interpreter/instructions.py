@@ -422,6 +422,22 @@ def _insert(insert: ir.InsertSeq, compiler: Compiler) -> Operation:
     return operation
 
 
+@_for(ir.InsertNext)
+def _insert_next(insert: ir.InsertNext, compiler: Compiler) -> Operation:
+    sequence, position, put = _sequence(insert.side), number(insert.position), set_number(insert.target)
+    data, units = string(insert.data), number(insert.units)
+    rules, counters = compiler.rules, compiler.layer.counters
+
+    def operation(frame: Frame) -> None:
+        given = data(frame)
+        inserted = sequence(frame).insert_next(position(frame), given, units(frame))
+        if inserted and rules.buffer_data:
+            counters["bytes:in"] += len(given[0])
+        put(frame, inserted)
+
+    return operation
+
+
 @_for(ir.CutSeq)
 def _cut(cut: ir.CutSeq, compiler: Compiler) -> Operation:
     sequence, put = _sequence(cut.side), set_number(cut.target)

@@ -312,6 +312,15 @@ class Sequence:
         self._fill(PHANTOM, phantom, end)
         self._advance()
 
+    def insert_next(self, position: int, data: Bytes, units: int) -> bool:
+        """The same for what is next in order, all captured, while nothing waits or is held; else nothing, and False."""
+        captured, length = len(data[0]), data[1]
+        simple = position == self.next == self.delivered and not self.pieces and captured == length <= units
+        if not simple or (self.rules.linear and position > FARTHEST - units):
+            return False
+        self.insert(position, data, units)
+        return True
+
     def fits(self) -> bool:
         """Whether the packet's own bytes can be held: a model has the memory."""
         return True

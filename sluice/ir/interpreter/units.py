@@ -55,6 +55,14 @@ class Units(Sequence):
             return False
         return self.held_bytes + captured <= rules.limit and len(self.pieces) < rules.limit_pieces
 
+    def insert_next(self, position: int, data: Bytes, units: int) -> bool:
+        """The same for the next unit in order, while nothing waits or is held; else nothing, and False."""
+        simple = units and position == self.next == self.delivered and not self.pieces
+        if not simple or (self.rules.linear and position >= FARTHEST):
+            return False
+        self.insert(position, data, units)
+        return True
+
     def insert(self, position: int, data: Bytes, units: int) -> None:
         """Insert the unit, or nothing. What is known stays."""
         self.settle()

@@ -37,6 +37,7 @@ BYTES = {
     ("OverlapSeq", "data"),
     ("RoomSeq", "data"),
     ("InsertSeq", "data"),
+    ("InsertNext", "data"),
     ("Assemble", "target"),
     ("NextLayer", "sdu"),
     ("NextMessages", "sdu"),

@@ -53,7 +53,7 @@ static void layer_eth(struct sl_stack_box *box, sl_bytes unit)
         header_type = sl_load_be(unit.at + mark_0 + 12, 2);   /* descriptions.py:29 */
         mark_1 = mark_0 + 14;   /* descriptions.py:26 */
         mark_end = mark_1;   /* descriptions.py:33 */
-        payload = sl_bytes_slice(unit, mark_end, UINT64_MAX);
+        payload = sl_bytes_behind(unit, mark_end);
         if (header_type == 2054   /* descriptions.py:67 */) {
             if (SL_LIKELY(box->base.depth < 32)) {
                 layer_arp(box, payload);

@@ -14,9 +14,11 @@ on which `a` is 0 is known to pass by both.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from sluice.ir.copy import with_targets
 from sluice.ir.expression import Binary, Const, Expr, Flip, Reg, calculate, children, registers
@@ -33,16 +35,22 @@ Known = dict[str, int]
 """What registers are known to hold, by name."""
 
 
+Choices = dict[tuple[str, int, int], tuple[str, ...]]
+"""Which registers were chosen to keep ways apart, by prototype and the numbers of blocks and instructions: the layers
+of one prototype, as TCP over either IP, differ in little else than their keys, and need not be searched again.
+"""
+
+
 def run(program: Program) -> Program:
     """The program with ways kept apart, and what follows on each of them calculated."""
-    return each_graph(program, _change)
+    return each_graph(program, partial(_change, {}))
 
 
-def _change(layer: LayerProgram, graph: Graph) -> bool:
+def _change(choices: Choices, layer: LayerProgram, graph: Graph) -> bool:
     """Split, lift and clean up until there is nothing more; says whether there was anything."""
     most = len(graph.blocks) * 3 // 2 + SMALL
     changed = False
-    while any([split_conditions(graph), lift(layer, graph, most)]):
+    while any([split_conditions(graph), lift(layer, graph, most, choices)]):
         constants.change(layer, graph)
         dead_code.change(layer, graph)
         changed = True
@@ -386,36 +394,57 @@ def _reached(leads: dict[Place, list[Place]], entry: Place) -> list[Place]:
     return list(seen)
 
 
-def lift(layer: LayerProgram, graph: Graph, most: int) -> bool:
+def lift(layer: LayerProgram, graph: Graph, most: int, choices: Choices) -> bool:
     """Keep ways apart where that decides branches, in at most `most` blocks; says whether it did."""
     decisions = Decisions(layer, graph)
     if not decisions.asked:
         return False
-    first = follow(decisions, (), most)
-    if first is None:
-        return False
-    apart: tuple[str, ...] = (instance.UNSTORED.name,)
-    best = follow(decisions, apart, most)
-    if best is None or best.decided == first.decided:
-        apart, best = (), first
-    while (found := _best(decisions, apart, best, most)) is not None:
-        apart, best = (*apart, found[0]), found[1]
-    if not apart:
+    twins = layer.prototype, len(graph.blocks), sum(len(block.instructions) for block in graph.blocks.values())
+    apart, best = _choose(decisions, most) if twins not in choices else (choices[twins], None)
+    choices[twins] = apart
+    best = best or follow(decisions, apart, most)
+    if not apart or best is None or not best.decided:
         return False
     _write(graph, best)
     return True
 
 
-def _best(decisions: Decisions, apart: tuple[str, ...], ways: Ways, most: int) -> tuple[str, Ways] | None:
-    """The register that is most worth keeping ways apart besides, with what becomes of them; None when none is."""
+def _choose(decisions: Decisions, most: int) -> tuple[tuple[str, ...], Ways | None]:
+    """The registers that are worth keeping ways apart, with what becomes of them."""
+    first = follow(decisions, (), most)
+    if first is None:
+        return (), None
+    apart: tuple[str, ...] = (instance.UNSTORED.name,)
+    best = follow(decisions, apart, most)
+    if best is None or best.decided == first.decided:
+        apart, best = (), first
+    hopes: dict[str, float] = {}
+    while (found := _best(decisions, apart, best, most, hopes)) is not None:
+        apart, best = (*apart, found[0]), found[1]
+    return apart, best
+
+
+def _best(
+    decisions: Decisions, apart: tuple[str, ...], ways: Ways, most: int, hopes: dict[str, float]
+) -> tuple[str, Ways] | None:
+    """The register that is most worth keeping ways apart besides, with what becomes of them; None when none is.
+
+    `hopes`: what each was worth when it was tried last. It seldom becomes worth more by the choice of others, so those
+    are tried again that promise most, until none promises more than the best has (lazy greedy: Minoux 1978).
+    """
+    for name in ways.lost:
+        if not name.startswith("perm."):  # fields are rarely known
+            hopes.setdefault(name, math.inf)
     best: tuple[int, str, Ways] | None = None
-    for name in sorted(ways.lost):
-        if name.startswith("perm."):
-            continue  # fields are rarely known
+    for name in sorted(hopes, key=lambda name: (-hopes[name], name)):
+        if name in apart or hopes[name] < 0 or (best is not None and hopes[name] <= best[0]):
+            continue
         tried = follow(decisions, (*apart, name), most)
         if tried is None or tried.decided == ways.decided:
+            hopes[name] = -1
             continue
         worth = tried.decided - ways.decided - (len(tried.leads) - len(ways.leads))
+        hopes[name] = worth
         if worth >= 0 and (best is None or worth > best[0]):
             best = worth, name, tried
     return best and best[1:]

@@ -2,12 +2,9 @@
 #include "run.h"
 
 #include "box.h"
+#include "measure.h"
 
-#include <errno.h>
-#include <sched.h>
-#include <stdio.h>
 #include <sys/resource.h>
-#include <time.h>
 
 uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_capture *capture,
                 int (*progress)(void *user, uint64_t position, uint64_t size, uint64_t packets), void *user,
@@ -37,95 +34,48 @@ uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_captu
     return packets;
 }
 
-static uint64_t now(clockid_t clock)
+/* Processes all packets, each burst where it lies in the file (ring NULL) or from the ring, and times that alone. */
+static struct sl_elapsed timed(sl_process_function process, struct sl_box *box, const struct sl_trace *trace,
+                               struct sl_ring *ring, struct sl_elapsed cost)
 {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* The whole file in memory of our own, so that no page fault of the file falls into the timed loop. */
-static uint8_t *load(const char *path, size_t *size, char *message)
-{
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        snprintf(message, SL_CAPTURE_MESSAGE, "%s: %s", path, strerror(errno));
-        return NULL;
+    struct sl_elapsed total = {0, 0}, begin = sl_elapsed_now();
+    if (!ring) {
+        for (size_t at = 0; at < trace->count; at += SL_BURST)
+            process(box, trace->frames + at, sl_trace_burst(trace, at));
+        return sl_elapsed_since(begin);
     }
-    uint8_t *bytes = NULL;
-    if (fseek(file, 0, SEEK_END) == 0 && ftell(file) > 0) {
-        *size = (size_t)ftell(file);
-        rewind(file);
-        bytes = malloc(*size);
-        if (bytes && fread(bytes, 1, *size, file) != *size) {
-            free(bytes);
-            bytes = NULL;
-        }
+    for (size_t at = 0; at < trace->count; at += SL_BURST) {
+        size_t count = sl_trace_burst(trace, at);
+        const struct sl_frame *burst = sl_ring_copy(ring, trace->frames + at, count);
+        begin = sl_elapsed_now();
+        process(box, burst, count);
+        struct sl_elapsed spent = sl_elapsed_since(begin);
+        total.cpu += sl_max(spent.cpu, cost.cpu) - cost.cpu;
+        total.wall += sl_max(spent.wall, cost.wall) - cost.wall;
     }
-    fclose(file);
-    if (!bytes)
-        snprintf(message, SL_CAPTURE_MESSAGE, "%s: cannot be loaded into memory", path);
-    return bytes;
-}
-
-static void pin(void)
-{
-    cpu_set_t allowed, one;
-    if (sched_getaffinity(0, sizeof allowed, &allowed))
-        return;
-    for (int cpu = CPU_SETSIZE - 1; cpu >= 0; cpu--)
-        if (CPU_ISSET(cpu, &allowed)) {
-            CPU_ZERO(&one);
-            CPU_SET(cpu, &one);
-            sched_setaffinity(0, sizeof one, &one);
-            return;
-        }
+    return total;
 }
 
 int sl_bench(sl_open_function open, sl_process_function process, sl_box_function finish, sl_box_function close,
-             const struct sl_options *options, const char *path, unsigned repeat, struct sl_bench_result *results,
-             struct sl_bench *bench)
+             const struct sl_options *options, const char *path, bool warm, unsigned repeat,
+             struct sl_elapsed *results, struct sl_bench *bench)
 {
-    size_t size = 0, room = 0;
-    uint8_t *bytes = load(path, &size, bench->message);
-    if (!bytes)
+    struct sl_trace trace;
+    struct sl_ring ring = {0};
+    if (sl_trace_load(&trace, path, bench->message, sizeof bench->message))
         return -1;
-    struct sl_capture *capture;
-    char why[SL_CAPTURE_MESSAGE];
-    if (sl_capture_open_memory(&capture, bytes, size, why, sizeof why)) {
-        snprintf(bench->message, sizeof bench->message, "%.200s: %.300s", path, why);
-        free(bytes);
-        return -1;
-    }
-    struct sl_frame *frames = NULL, frame;
-    size_t count = 0;
-    int result = -1, got;
-    while ((got = sl_capture_next(capture, &frame)) == 1) {
-        if (count == room) {
-            room = room ? 2 * room : 1024;
-            struct sl_frame *more = realloc(frames, room * sizeof *frames);
-            if (!more)
-                goto done;
-            frames = more;
-        }
-        frames[count++] = frame;
-        bench->bytes += frame.length;
-    }
-    if (got < 0) {   /* a part of a trace is not what was to be measured */
-        snprintf(bench->message, sizeof bench->message, "%.200s: %.300s", path, sl_capture_fault(capture));
+    int result = -1;
+    if (warm && sl_ring_open(&ring, &trace))
         goto done;
-    }
-    bench->packets = count;
-    pin();
+    bench->packets = trace.count;
+    bench->bytes = trace.bytes;
+    sl_pin();
+    struct sl_elapsed cost = sl_elapsed_cost();
     for (unsigned run = 0; run < repeat; run++) {
         struct sl_box *box = open(options);
         if (!box)
             goto done;
-        uint64_t cpu = now(CLOCK_THREAD_CPUTIME_ID), wall = now(CLOCK_MONOTONIC);
-        for (size_t at = 0; at < count; at += SL_BURST)
-            process(box, frames + at, count - at < SL_BURST ? count - at : SL_BURST);
-        results[run].cpu_ns = now(CLOCK_THREAD_CPUTIME_ID) - cpu;
-        results[run].wall_ns = now(CLOCK_MONOTONIC) - wall;
+        results[run] = timed(process, box, &trace, warm ? &ring : NULL, cost);
         finish(box);
         memcpy(bench->counters, box->counters, bench->counter_count * sizeof *bench->counters);
         memcpy(bench->reports, box->reports, sizeof bench->reports);
@@ -142,9 +92,8 @@ int sl_bench(sl_open_function open, sl_process_function process, sl_box_function
 done:
     if (result && !bench->message[0])
         snprintf(bench->message, sizeof bench->message, "not enough memory");
-    sl_capture_close(capture);
-    free(frames);
-    free(bytes);
+    free(ring.bytes);
+    sl_trace_free(&trace);
     return result;
 }
 

@@ -1,0 +1,215 @@
+/* What every measurement does in the same way: the trace in memory, one core, the clocks, and packets that are warm.
+ *
+ * sl_bench is built on it, and so are the programs in bench/ that it is compared with. They define _GNU_SOURCE before
+ * all headers, for the core. */
+#ifndef SL_MEASURE_H
+#define SL_MEASURE_H
+
+#include "run.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* --- the trace --- */
+
+/* A capture file in memory of our own, as it lies in the file, so that no page fault of the file falls into what is
+ * timed; and where its packets are. */
+struct sl_trace {
+    uint8_t *file;
+    struct sl_capture *capture;
+    struct sl_frame *frames;
+    size_t count;
+    uint64_t bytes;   /* of all packets, on the wire */
+};
+
+static inline void sl_trace_free(struct sl_trace *trace)
+{
+    sl_capture_close(trace->capture);
+    free(trace->frames);
+    free(trace->file);
+    *trace = (struct sl_trace){0};
+}
+
+static inline uint8_t *sl_trace_read(const char *path, size_t *size, char *message, size_t room)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        snprintf(message, room, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    uint8_t *bytes = NULL;
+    if (fseek(file, 0, SEEK_END) == 0 && ftell(file) > 0) {
+        *size = (size_t)ftell(file);
+        rewind(file);
+        bytes = malloc(*size);
+        if (bytes && fread(bytes, 1, *size, file) != *size) {
+            free(bytes);
+            bytes = NULL;
+        }
+    }
+    fclose(file);
+    if (!bytes)
+        snprintf(message, room, "%s: cannot be loaded into memory", path);
+    return bytes;
+}
+
+/* Loads the capture at `path`. 0, or -1 with the reason in `message`: a part of a trace is not what was to be measured,
+ * so that a fault in the file is one, too. */
+static inline int sl_trace_load(struct sl_trace *trace, const char *path, char *message, size_t room)
+{
+    size_t size = 0, frames = 0;
+    char why[SL_CAPTURE_MESSAGE];
+    *trace = (struct sl_trace){0};
+    trace->file = sl_trace_read(path, &size, message, room);
+    if (!trace->file)
+        return -1;
+    if (sl_capture_open_memory(&trace->capture, trace->file, size, why, sizeof why)) {
+        snprintf(message, room, "%.200s: %.300s", path, why);
+        sl_trace_free(trace);
+        return -1;
+    }
+    struct sl_frame frame;
+    int got;
+    while ((got = sl_capture_next(trace->capture, &frame)) == 1) {
+        if (trace->count == frames) {
+            frames = frames ? 2 * frames : 1024;
+            struct sl_frame *more = realloc(trace->frames, frames * sizeof *more);
+            if (!more) {
+                snprintf(message, room, "not enough memory");
+                sl_trace_free(trace);
+                return -1;
+            }
+            trace->frames = more;
+        }
+        trace->frames[trace->count++] = frame;
+        trace->bytes += frame.length;
+    }
+    if (got < 0) {
+        snprintf(message, room, "%.200s: %.300s", path, sl_capture_fault(trace->capture));
+        sl_trace_free(trace);
+        return -1;
+    }
+    return 0;
+}
+
+/* How many packets the burst has that begins with packet `at`. */
+static inline size_t sl_trace_burst(const struct sl_trace *trace, size_t at)
+{
+    return trace->count - at < SL_BURST ? trace->count - at : SL_BURST;
+}
+
+/* --- the core and the clocks --- */
+
+/* Keeps this thread on the last core that it may run on. */
+static inline void sl_pin(void)
+{
+    cpu_set_t allowed, one;
+    if (sched_getaffinity(0, sizeof allowed, &allowed))
+        return;
+    for (int cpu = CPU_SETSIZE - 1; cpu >= 0; cpu--)
+        if (CPU_ISSET(cpu, &allowed)) {
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            sched_setaffinity(0, sizeof one, &one);
+            return;
+        }
+}
+
+static inline uint64_t sl_clock(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline struct sl_elapsed sl_elapsed_now(void)
+{
+    return (struct sl_elapsed){sl_clock(CLOCK_THREAD_CPUTIME_ID), sl_clock(CLOCK_MONOTONIC)};
+}
+
+static inline struct sl_elapsed sl_elapsed_since(struct sl_elapsed begin)
+{
+    struct sl_elapsed end = sl_elapsed_now();
+    return (struct sl_elapsed){end.cpu - begin.cpu, end.wall - begin.wall};
+}
+
+static inline int sl_measure_order(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* What reading the clocks itself puts between two readings, by median: some hundred nanoseconds, since the kernel has to
+ * be asked for CPU time. Who reads them for every burst takes it off. */
+static inline struct sl_elapsed sl_elapsed_cost(void)
+{
+    enum { TIMES = 1001 };
+    uint64_t cpu[TIMES], wall[TIMES];
+    for (unsigned i = 0; i < TIMES; i++) {
+        struct sl_elapsed cost = sl_elapsed_since(sl_elapsed_now());
+        cpu[i] = cost.cpu;
+        wall[i] = cost.wall;
+    }
+    qsort(cpu, TIMES, sizeof *cpu, sl_measure_order);
+    qsort(wall, TIMES, sizeof *wall, sl_measure_order);
+    return (struct sl_elapsed){cpu[TIMES / 2], wall[TIMES / 2]};
+}
+
+/* --- warm packets --- */
+
+/* A ring into which each burst is copied right before it is processed, as a network card that writes into the cache
+ * leaves packets there. As large as 128 buffers of 2 KB, which a second-level cache holds, or as two of the largest
+ * bursts. Packets begin at cache lines, as in such buffers. */
+struct sl_ring {
+    uint8_t *bytes;
+    size_t size, at;
+    struct sl_frame frames[SL_BURST];   /* the burst that was copied last */
+};
+
+enum { SL_RING_LEAST = 128 * 2048, SL_RING_LINE = 64 };
+
+static inline size_t sl_ring_room(const struct sl_frame *frames, size_t count)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < count; i++)
+        room += (frames[i].captured + SL_RING_LINE - 1) / SL_RING_LINE * SL_RING_LINE;
+    return room;
+}
+
+/* A ring for the bursts of a trace. 0, or -1 when there is no memory; the caller frees ring->bytes. */
+static inline int sl_ring_open(struct sl_ring *ring, const struct sl_trace *trace)
+{
+    *ring = (struct sl_ring){.size = SL_RING_LEAST};
+    for (size_t at = 0; at < trace->count; at += SL_BURST) {
+        size_t twice = 2 * sl_ring_room(trace->frames + at, sl_trace_burst(trace, at));
+        if (ring->size < twice)
+            ring->size = twice;
+    }
+    ring->bytes = aligned_alloc(SL_RING_LINE, ring->size);
+    if (!ring->bytes)
+        return -1;
+    memset(ring->bytes, 0, ring->size);   /* its pages are there before anything is timed */
+    return 0;
+}
+
+/* Copies a burst; the frames that point to the copies are good until the next call. */
+static inline const struct sl_frame *sl_ring_copy(struct sl_ring *ring, const struct sl_frame *frames, size_t count)
+{
+    if (ring->size - ring->at < sl_ring_room(frames, count))
+        ring->at = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *to = ring->bytes + ring->at;
+        if (frames[i].captured)
+            memcpy(to, frames[i].at, frames[i].captured);
+        ring->frames[i] = frames[i];
+        ring->frames[i].at = to;
+        ring->at += sl_ring_room(&frames[i], 1);
+    }
+    return ring->frames;
+}
+
+#endif

@@ -34,26 +34,16 @@ uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_captu
     return packets;
 }
 
-/* Processes all packets, each burst where it lies in the file (ring NULL) or from the ring, and times that alone. */
-static struct sl_elapsed timed(sl_process_function process, struct sl_box *box, const struct sl_trace *trace,
-                               struct sl_ring *ring, struct sl_elapsed cost)
+struct boxed {
+    sl_process_function process;
+    struct sl_box *box;
+};
+
+static void boxed_burst(void *user, const struct sl_frame *frames, size_t count, size_t ahead)
 {
-    struct sl_elapsed total = {0, 0}, begin = sl_elapsed_now();
-    if (!ring) {
-        for (size_t at = 0; at < trace->count; at += SL_BURST)
-            process(box, trace->frames + at, sl_trace_burst(trace, at));
-        return sl_elapsed_since(begin);
-    }
-    for (size_t at = 0; at < trace->count; at += SL_BURST) {
-        size_t count = sl_trace_burst(trace, at);
-        const struct sl_frame *burst = sl_ring_copy(ring, trace->frames + at, count);
-        begin = sl_elapsed_now();
-        process(box, burst, count);
-        struct sl_elapsed spent = sl_elapsed_since(begin);
-        total.cpu += sl_max(spent.cpu, cost.cpu) - cost.cpu;
-        total.wall += sl_max(spent.wall, cost.wall) - cost.wall;
-    }
-    return total;
+    const struct boxed *boxed = user;
+    (void)ahead;
+    boxed->process(boxed->box, frames, count);
 }
 
 int sl_bench(sl_open_function open, sl_process_function process, sl_box_function finish, sl_box_function close,
@@ -70,12 +60,12 @@ int sl_bench(sl_open_function open, sl_process_function process, sl_box_function
     bench->packets = trace.count;
     bench->bytes = trace.bytes;
     sl_pin();
-    struct sl_elapsed cost = sl_elapsed_cost();
     for (unsigned run = 0; run < repeat; run++) {
         struct sl_box *box = open(options);
         if (!box)
             goto done;
-        results[run] = timed(process, box, &trace, warm ? &ring : NULL, cost);
+        struct boxed boxed = {process, box};
+        results[run] = sl_measure(&trace, warm ? &ring : NULL, boxed_burst, &boxed);
         finish(box);
         memcpy(bench->counters, box->counters, bench->counter_count * sizeof *bench->counters);
         memcpy(bench->reports, box->reports, sizeof bench->reports);

@@ -1,0 +1,62 @@
+"""Builds the programs in C that Sluice is compared with, and says why one cannot be had here."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluice.engine.compiler import RUNTIME, compiler
+
+HERE = Path(__file__).absolute().parent
+CAPTURE = RUNTIME / "io" / "capture.c"
+HYPERSCAN = Path("hs/hs.h")
+
+
+class MissingError(Exception):
+    """Something that the machine does not have; the message says what, and what Debian calls it."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A program to compare with: its source, and the library that it stands on.
+
+    header: that the library brings. package: its name at Debian. functions: those that the program has.
+    """
+
+    name: str
+    source: str
+    header: str = ""
+    libraries: tuple[str, ...] = ()
+    package: str = ""
+    functions: tuple[str, ...] = ("none", "assemble", "search")
+
+
+PEERS = (Peer("bound", "bound.c"),)
+
+
+def has_header(name: str | Path) -> bool:
+    """Whether the C compiler finds a header."""
+    words = [*compiler(), "-E", "-x", "c", "-"]
+    return subprocess.run(words, input=f"#include <{name}>\n".encode(), capture_output=True).returncode == 0
+
+
+def build(peer: Peer, folder: Path, *flags: str) -> Path:
+    """The peer's program in `folder`. Raises MissingError where what it stands on is not there."""
+    if peer.name == "bound" and platform.machine() != "x86_64":
+        raise MissingError("bound: its hash is an instruction of x86-64")
+    if peer.header and not has_header(peer.header):
+        raise MissingError(f"{peer.name}: there is no {peer.header} (Debian: {peer.package})")
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / peer.name
+    hyperscan = ("hs",) if has_header(HYPERSCAN) else ()
+    subprocess.run(
+        [
+            *(*compiler(), "-std=c11", "-O3", "-march=native", "-g1", "-Wall", "-Wextra", *flags),
+            *(f"-I{HERE}", f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}", str(HERE / peer.source), str(CAPTURE)),
+            *("-o", str(program), *(f"-l{library}" for library in (*peer.libraries, *hyperscan))),
+        ],
+        check=True,
+    )
+    return program

@@ -8,7 +8,8 @@
  * brought forward. One connection is one cache line of one open-addressing table in huge pages.
  *
  * What it leaves out is what makes it a bound and no product: it knows IPv4 without fragments, VLAN or tunnels; bytes
- * that are out of order are not held but counted (`left_out`), as are other packets; nothing times out, is evicted or freed: a connection that is over stays in its place until a SYN begins it anew; the hash has no seed. */
+ * that are out of order are not held but counted (`left_out`), as are other packets; nothing times out, is evicted or
+ * freed: a connection that is over stays in its place until a SYN begins it anew; the hash has no seed. */
 #include "peer.h"
 #include "patterns.h"
 

@@ -1,4 +1,7 @@
-"""Builds the programs in C that Sluice is compared with, and says why one cannot be had here."""
+"""Builds the programs in C of this folder: those that Sluice is compared with, and those that write traces.
+
+Says why one cannot be had here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from sluice.engine.compiler import RUNTIME, compiler
 
 HERE = Path(__file__).absolute().parent
-CAPTURE = RUNTIME / "io" / "capture.c"
+CAPTURES = (RUNTIME / "io" / "capture.c", RUNTIME / "io" / "writer.c")
 HYPERSCAN = Path("hs/hs.h")
 
 
@@ -48,14 +51,22 @@ def build(peer: Peer, folder: Path, *flags: str) -> Path:
         raise MissingError("bound: its hash is an instruction of x86-64")
     if peer.header and not has_header(peer.header):
         raise MissingError(f"{peer.name}: there is no {peer.header} (Debian: {peer.package})")
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / peer.name
     hyperscan = ("hs",) if has_header(HYPERSCAN) else ()
+    return _compile(peer.source, folder / peer.name, ("-O3", *flags), (*peer.libraries, *hyperscan))
+
+
+def build_tool(name: str, folder: Path, *flags: str) -> Path:
+    """The program `name` that writes traces (reshape, synthesize)."""
+    return _compile(f"{name}.c", folder / name, ("-O2", *flags), ())
+
+
+def _compile(source: str, program: Path, flags: tuple[str, ...], libraries: tuple[str, ...]) -> Path:
+    program.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(
         [
-            *(*compiler(), "-std=c11", "-O3", "-march=native", "-g1", "-Wall", "-Wextra", *flags),
-            *(f"-I{HERE}", f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}", str(HERE / peer.source), str(CAPTURE)),
-            *("-o", str(program), *(f"-l{library}" for library in (*peer.libraries, *hyperscan))),
+            *(*compiler(), "-std=gnu11", "-march=native", "-g1", "-Wall", "-Wextra", *flags),
+            *(f"-I{HERE}", f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}", str(HERE / source), *map(str, CAPTURES)),
+            *("-o", str(program), *(f"-l{library}" for library in libraries)),
         ],
         check=True,
     )

@@ -140,6 +140,12 @@ static bool has_data(uint32_t packet)
            ETHERNET + get16(frame->at + ETHERNET + 2) > (int)ends.transport + (frame->at[ends.transport + 12] >> 4) * 4;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
 /* Fills in the order of an instance's packets. A packet's place is four times its number in the connection; one that is
  * delayed goes behind another's place, and a copy behind that. */
 static void arrange(struct instance *instance)
@@ -171,7 +177,7 @@ static void arrange(struct instance *instance)
             state.duplicated++;
         }
     }
-    qsort(order, made, sizeof *order, sl_measure_order);
+    qsort(order, made, sizeof *order, by_place);
     instance->order = order;
     instance->count = made;
 }

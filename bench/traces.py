@@ -48,7 +48,7 @@ TRACES = (
         "http1k_million",
         "http1k, 1,000,000 connections open at once",
         ("reshape", "http1k", "--open", "1000000", "--connections", "1000000"),
-        3_000_000,
+        2_000_000,
     ),
     Trace(
         "http1k_loss5",

@@ -227,6 +227,12 @@ get_usrsctp() {
         say "there is no libusrsctp-dev: tests with real SCTP traffic will be skipped"
 }
 
+# Instructions are not counted without it.
+get_valgrind() {
+    have valgrind || { can_apt && apt_install valgrind; } ||
+        say "there is no valgrind: tests that count instructions will be skipped"
+}
+
 # What some tests run to have real traffic; they say so where it is missing. Only on a machine of CI: a server that is
 # installed may also be started.
 get_servers() {
@@ -242,6 +248,7 @@ get_tools() {
     say "installing what tests and lint need (requirements-dev.lock; large, some minutes on a slow line) into $venv"
     pip_install --require-hashes -r requirements-dev.lock || die "could not install requirements-dev.lock"
     get_usrsctp
+    get_valgrind
     key >$tools_stamp
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from bench.programs import PEERS
@@ -12,6 +12,8 @@ SLUICE = "sluice"
 MAIN = ("http1k", "http32k", "http1k_mix20k")
 IMPAIRED = {"http1k_loss5": "http1k", "http32k_loss1": "http32k", "http32k_loss5": "http32k"}
 """Traces with loss and reordering, and those that they come from."""
+TUNNELS = {"http1k_gtp": "gtp", "http32k_gtp": "gtp", "http1k_pptp": "pptp"}
+"""Traces with the stack that sees into them."""
 ATTACKS = ("ahead", "alternating", "overlaps", "collisions", "syn-flood", "fragments")
 ALL_PASSES = tuple(item.name for item in PASSES)
 
@@ -61,12 +63,11 @@ def main(traces: Iterable[str] = MAIN, functions: Iterable[str] = ("none", "asse
     ]
 
 
-def passes(traces: Iterable[str] = (*MAIN, "http1k_gtp", "http32k_loss5")) -> list[Case]:
+def passes(traces: Iterable[str] = (*MAIN, "http32k_loss5", *TUNNELS)) -> list[Case]:
     """Sluice with all passes, with none, with each left out, and with each alone."""
     sets = ("all", "none", *map(without, ALL_PASSES), *ALL_PASSES)
-    stacks = {"http1k_gtp": "gtp"}
     return [
-        sluice(trace, stack=stacks.get(trace, "tcp_ip"), passes=one) for trace in traces for one in dict.fromkeys(sets)
+        sluice(trace, stack=TUNNELS.get(trace, "tcp_ip"), passes=one) for trace in traces for one in dict.fromkeys(sets)
     ]
 
 
@@ -79,7 +80,7 @@ def shapes() -> list[Case]:
     """What deviates from plain TCP in order, beside that."""
     return [
         *(sluice(trace) for trace in (*MAIN, *IMPAIRED, "small")),
-        *(sluice(trace, stack="gtp") for trace in ("http1k_gtp", "http32k_gtp")),
+        *(sluice(trace, stack=stack) for trace, stack in TUNNELS.items()),
         *(sluice(trace, stack="everything") for trace in MAIN),
         Case("small", "bound"),
     ]
@@ -90,7 +91,14 @@ def attacks() -> list[Case]:
     return [sluice("http1k"), *(sluice(trace) for trace in ATTACKS)]
 
 
-GROUPS = {"main": main, "passes": passes, "many": many, "shapes": shapes, "attacks": attacks}
+GROUPS: dict[str, Callable[[], list[Case]]] = {
+    "main": main,
+    "passes": passes,
+    "many": many,
+    "shapes": shapes,
+    "attacks": attacks,
+    "generated": list,
+}
 
 
 def of_groups(names: Iterable[str]) -> list[Case]:

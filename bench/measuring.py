@@ -40,6 +40,8 @@ class Results:
     rounds: dict[Case, list[dict[str, Any]]] = field(default_factory=lambda: {})
     missing: dict[Case, str] = field(default_factory=lambda: {})
     machine: dict[str, str] = field(default_factory=lambda: {})
+    generated: list[dict[str, Any]] = field(default_factory=lambda: [])
+    """What bench/generated.py found."""
 
     def ns(self, case: Case) -> list[float]:
         """Nanoseconds a packet of each round; none where the case was not measured."""
@@ -65,7 +67,7 @@ class Results:
         cases = [{**asdict(case), "rounds": rounds} for case, rounds in self.rounds.items()]
         missing = [{**asdict(case), "why": why} for case, why in self.missing.items()]
         parts = [f'"machine": {json.dumps(self.machine)}']
-        for name, rows in (("cases", cases), ("missing", missing)):
+        for name, rows in (("cases", cases), ("missing", missing), ("generated", self.generated)):
             lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
             parts.append(f'"{name}": [\n{lines}\n]' if rows else f'"{name}": []')
         return "{" + ",\n".join(parts) + "}\n"
@@ -74,7 +76,7 @@ class Results:
 def read(path: Path) -> Results:
     """Results out of a file."""
     found = json.loads(path.read_text())
-    results = Results(machine=found["machine"])
+    results = Results(machine=found["machine"], generated=found.get("generated", []))
     for row in found["cases"]:
         rounds = row.pop("rounds")
         results.rounds[Case(**row)] = rounds

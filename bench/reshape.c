@@ -5,7 +5,8 @@
  *     --loss P            a segment with data is lost with probability P, and comes again 3 to 10 packets later
  *     --reorder P         a packet is overtaken by the 1 to 3 packets behind it, with probability P
  *     --duplicate P       a packet comes twice, the copy 0 to 2 packets later, with probability P
- *     --gtp               all that is IPv4 is put into GTP-U tunnels, one for each of 4096 subscribers
+ *     --gtp               TCP and UDP over IPv4 are put into GTP-U tunnels, one for each of 4096 subscribers
+ *     --pptp              the same, into the calls of PPTP
  *     --seed N            of the random numbers (default 1)
  *
  * A connection is all packets between the same two ends, over TCP or UDP over IPv4; other packets together are one,
@@ -15,6 +16,8 @@
 #define _GNU_SOURCE
 
 #include "packets.h"
+
+enum { SUBSCRIBERS = 4096 };
 
 /* --- connections --- */
 
@@ -48,7 +51,8 @@ static struct {
     uint32_t count;       /* of connections; the last of them may be the packets without ends */
     uint64_t random;
     double loss, reorder, duplicate;
-    bool gtp;
+    enum tunnel { NO_TUNNEL, IN_GTP, IN_PPTP } tunnel;
+    uint32_t sent[2][SUBSCRIBERS];   /* packets of each direction of a call of PPTP */
     uint64_t lost, reordered, duplicated;
 } state = {.random = 1};
 
@@ -209,27 +213,45 @@ static void readdress(uint8_t *packet, const struct ends *ends, uint64_t client,
     memcpy(port, new_port, 2);
 }
 
-/* Writes the headers of a tunnel in front of an IPv4 packet of `length` bytes (3GPP TS 29.281): between a base station
- * and a gateway, with a number for each subscriber and direction. */
+/* Headers of a tunnel behind Ethernet, without options. */
+enum { TUNNEL = 36 };
+_Static_assert(TUNNEL == IPV4 + UDP + GTP, "IPv4, UDP and GTP-U");
+_Static_assert(TUNNEL == IPV4 + 12 + 4, "IPv4, GRE with key and sequence number, and PPP");
+
+/* GTP-U (3GPP TS 29.281) over UDP, with a tunnel for each direction. */
+static void put_gtp(uint8_t *at, uint32_t length, uint32_t subscriber, bool up)
+{
+    at = put16(put16(put16(put16(at, 2152), 2152), UDP + GTP + length), 0);   /* no checksum, as is usual over IPv4 */
+    put32(put16(put16(at, 0x30ff), length), 2 * subscriber + up + 1);
+}
+
+/* The enhanced GRE of PPTP (RFC 2637, section 4.1) with PPP in it, with a call for each direction. */
+static void put_pptp(uint8_t *at, uint32_t length, uint32_t subscriber, bool up)
+{
+    at = put16(put16(put16(at, 0x3001), 0x880b), 4 + length);
+    at = put32(put16(at, 2 * subscriber + up + 1), state.sent[up][subscriber]++);
+    put16(put16(at, 0xff03), 0x0021);
+}
+
+/* Writes the headers of a tunnel in front of an IPv4 packet of `length` bytes: between a base station, or a client of
+ * PPTP, and a gateway. */
 static void encapsulate(uint8_t *to, const uint8_t *ethernet, uint32_t length, uint32_t subscriber, bool up)
 {
+    bool gtp = state.tunnel == IN_GTP;
+    uint8_t *ip = to + ETHERNET;
     memcpy(to, ethernet, ETHERNET);
-    uint8_t *ip = to + ETHERNET, *udp = ip + IPV4, *gtp = udp + UDP;
-    memset(ip, 0, IPV4 + UDP + GTP);
-    put16(put16(ip, 0x4500), IPV4 + UDP + GTP + length);
+    memset(ip, 0, IPV4);
+    put16(put16(ip, 0x4500), TUNNEL + length);
     put16(ip + 6, 0x4000);
-    put16(ip + 8, 64 << 8 | IS_UDP);
+    put16(ip + 8, 64 << 8 | (gtp ? IS_UDP : IS_GRE));
     put32(ip + 12, up ? 0x0a400001 : 0x0a400002);
     put32(ip + 16, up ? 0x0a400002 : 0x0a400001);
     put16(ip + 10, checksum_end(checksum_add(0, ip, IPV4)));
-    put16(put16(put16(udp, 2152), 2152), UDP + GTP + length);   /* without a checksum, as is usual over IPv4 */
-    put16(put16(gtp, 0x30ff), length);
-    put32(gtp + 4, 2 * subscriber + up + 1);
+    (gtp ? put_gtp : put_pptp)(ip + IPV4, length, subscriber, up);
 }
 
 static void write_next(struct instance *instance)
 {
-    enum { TUNNEL = IPV4 + UDP + GTP };
     static uint8_t room[TUNNEL + 65536 + ETHERNET];
     uint32_t which = (uint32_t)instance->order[instance->at++];
     const struct sl_frame *frame = &state.in.frames[instance->connection->packets[which]];
@@ -243,9 +265,9 @@ static void write_next(struct instance *instance)
     uint64_t client = instance->connection->client;
     if (instance->copy)
         readdress(packet, &ends, client, client_of(instance->number));
-    bool tunnelled = state.gtp && ends.transport && frame->length <= 65535 - TUNNEL;
+    bool tunnelled = state.tunnel && ends.transport && frame->length <= 65535 - TUNNEL;
     if (tunnelled)
-        encapsulate(room, frame->at, frame->length - ETHERNET, instance->number % 4096, ends.from == client);
+        encapsulate(room, frame->at, frame->length - ETHERNET, instance->number % SUBSCRIBERS, ends.from == client);
     uint32_t more = tunnelled ? TUNNEL : 0;
     output_frame(&state.out, tunnelled ? room : packet, frame->captured + more, frame->length + more);
 }
@@ -335,13 +357,13 @@ int main(int argc, char **argv)
 {
     uint32_t open = 0, total = 0;
     const char *usage = "usage: reshape IN OUT [--open N] [--connections N] [--loss P] [--reorder P] [--duplicate P] "
-                        "[--gtp] [--seed N]";
+                        "[--gtp | --pptp] [--seed N]";
     if (argc < 3)
         fail(usage);
     for (int i = 3; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--gtp") == 0) {
-            state.gtp = true;
+        if (strcmp(argv[i], "--gtp") == 0 || strcmp(argv[i], "--pptp") == 0) {
+            state.tunnel = strcmp(argv[i], "--gtp") == 0 ? IN_GTP : IN_PPTP;
             continue;
         }
         if (strcmp(argv[i], "--open") == 0)

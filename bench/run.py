@@ -21,6 +21,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from bench import cases, tables  # noqa: E402
 from bench.cases import ALL_PASSES, of_groups, sluice  # noqa: E402
+from bench.generated import generated  # noqa: E402
 from bench.measuring import Results, Runner, disagreements, read, run  # noqa: E402
 from bench.pausing import pauses  # noqa: E402
 from bench.plot import bars  # noqa: E402
@@ -74,6 +75,8 @@ def measured(options: argparse.Namespace, say: Callable[[str], None]) -> Results
     connections = {name: BY_NAME[name].connections for name in paths}
     runner = Runner(options.folder.parent, paths, connections)
     results = run([case for case in wanted if case.trace in paths], runner, options.rounds, options.seed, say)
+    if "generated" in options.groups:
+        results.generated = generated(say)
     results.missing |= {case: missing[case.trace] for case in wanted if case.trace in missing}
     return results
 

@@ -104,7 +104,7 @@ def shapes(results: Results) -> str:
     head = ["trace", "stack", "ns a packet", "beside", "times that"]
     wanted = [
         *((sluice(trace), sluice(base)) for trace, base in cases.IMPAIRED.items()),
-        *((sluice(f"{base}_gtp", stack="gtp"), sluice(base)) for base in ("http1k", "http32k")),
+        *((sluice(trace, stack=stack), sluice(trace.split("_")[0])) for trace, stack in cases.TUNNELS.items()),
         *((sluice(trace, stack="everything"), sluice(trace)) for trace in cases.MAIN),
         (sluice("small"), Case("small", "bound")),
     ]
@@ -139,6 +139,19 @@ def attacks(results: Results) -> str:
     return table(head, rows, 2)
 
 
+def generated(results: Results) -> str:
+    """What stacks become, and how long that takes."""
+    head = ["stack", "passes", "lines of C", "bytes of code", "Sluice, s", "C compiler, s", "a run when it is kept, s"]
+    rows = [
+        [
+            *(f"`{one['stack']}`", one["passes"], f"{one['lines']:,}", f"{one['code_bytes']:,}"),
+            *(f"{one[key]:.2f}" for key in ("sluice", "cc", "kept")),
+        ]
+        for one in results.generated
+    ]
+    return table(head, rows, 2)
+
+
 def machine(results: Results) -> str:
     """Where it was measured, and what there was not."""
     said = results.machine
@@ -157,6 +170,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "many": many,
     "shapes": shapes,
     "attacks": attacks,
+    "generated": generated,
     "machine": machine,
 }
 

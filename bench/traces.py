@@ -66,6 +66,7 @@ TRACES = (
         ("reshape", "http32k", "--loss", "0.05", *_IMPAIRED),
     ),
     Trace("http1k_gtp", "http1k in GTP-U tunnels", ("reshape", "http1k", "--gtp")),
+    Trace("http1k_pptp", "http1k in calls of PPTP", ("reshape", "http1k", "--pptp")),
     Trace("http32k_gtp", "http32k in GTP-U tunnels", ("reshape", "http32k", "--gtp")),
     Trace("small", "packets of 64 bytes", ("synthesize", "small", "--packets", "2000000")),
     Trace("ahead", "a byte far ahead in every segment", ("synthesize", "ahead", "--packets", "200000")),

@@ -109,12 +109,13 @@ def test_within_a_connection(reshape: Path, out: Path, option: str, shape: tuple
     assert assembled(out) == assembled(IN_ORDER)
 
 
-def test_gtp(reshape: Path, out: Path) -> None:
-    """Every packet is in a tunnel, and inside is the same traffic."""
-    answer(reshape, IN_ORDER, out, "--gtp", "--open", 30)
+@pytest.mark.parametrize("tunnel", ["gtp", "pptp"])
+def test_tunnels(reshape: Path, out: Path, tunnel: str) -> None:
+    """Every packet is in one, and inside is the same traffic."""
+    answer(reshape, IN_ORDER, out, f"--{tunnel}", "--open", 30)
     inner = Counter(packet[50:] for packet in packets(out))
     assert inner == Counter(packet[14:] for packet in packets(IN_ORDER))
-    assert assembled(out, "gtp") == assembled(IN_ORDER)
+    assert assembled(out, tunnel) == assembled(IN_ORDER)
 
 
 def test_wrong_usage(reshape: Path, tmp_path: Path) -> None:

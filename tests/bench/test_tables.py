@@ -36,6 +36,9 @@ def results() -> Results:
         LIBNIDS: rounds(100, 120, 110, delivered_bytes=90),
         sluice("http1k", passes="none"): rounds(80, 90, 100, delivered_bytes=100),
     }
+    found.generated = [
+        {"stack": "s", "passes": "all", "lines": 1234, "code_bytes": 5678, "sluice": 0.5, "cc": 3.25, "kept": 0.2}
+    ]
     found.missing = {Case("http1k", "ndpi", "none"): "ndpi: there is no header"}
     return found
 
@@ -61,6 +64,10 @@ def test_passes(results: Results) -> None:
     assert found["all passes, ns a packet"] == ["50.0 <sub>40.0-60.0</sub>"]
     assert found["no pass : all"] == ["2.00"]
     assert {f"without `{name}` : all" for name in ALL_PASSES} <= found.keys()
+
+
+def test_generated(results: Results) -> None:
+    assert rows(tables.generated(results))[2] == ["`s`", "all", "1,234", "5,678", "0.50", "3.25", "0.20"]
 
 
 def test_what_there_is_not_and_what_differs_is_said(results: Results) -> None:

@@ -3,9 +3,10 @@
  *     cc -O3 -march=native -I sluice/runtime -I sluice/runtime/io bench/bound.c sluice/runtime/io/capture.c -o bound
  *     ./bound TRACE none|assemble|search [--warm] [--connections N] [--patterns FILE]
  *
- * A burst of packets is processed in three sweeps: while the headers of the next burst come in, this one's packets are
- * parsed to their 5-tuple and hashed, and each connection's line is asked for; then the connections are looked up and
- * brought forward. One connection is one cache line of one open-addressing table in huge pages.
+ * A burst of packets is processed in two sweeps. The first parses each to its 5-tuple, hashes that and asks for the
+ * line of its connection, and for the headers of a packet of the next burst: one by one, since asking for all of them
+ * at once fills the buffers for misses (it cost a fifth more). The second looks the connections up and brings them
+ * forward. One connection is one cache line of one open-addressing table in huge pages.
  *
  * What it leaves out is what makes it a bound and no product: it knows IPv4 without fragments, VLAN or tunnels; bytes
  * that are out of order are not held but counted (`left_out`), as are other packets; nothing times out, is evicted or
@@ -213,12 +214,12 @@ static inline __attribute__((always_inline)) void sweep(const struct sl_frame *f
 {
     struct segment segments[SL_BURST];
     size_t found = 0;
-    for (size_t i = 0; i < ahead; i++) {
-        const uint8_t *next = frames[count + i].at;
-        __builtin_prefetch(next);
-        __builtin_prefetch(next + ETHERNET + IPV4 + TCP - 1);
-    }
     for (size_t i = 0; i < count; i++) {
+        if (i < ahead) {
+            const uint8_t *next = frames[count + i].at;
+            __builtin_prefetch(next);
+            __builtin_prefetch(next + ETHERNET + IPV4 + TCP - 1);
+        }
         if (!parse(&segments[found], &frames[i]))
             continue;
         __builtin_prefetch(&table.slots[segments[found].slot], 1);

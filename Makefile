@@ -1,7 +1,7 @@
 # `make demo` and `make test` on a fresh machine do all that is needed; see README.md.
 PY := .venv/bin/python
 
-.PHONY: demo setup tools test corpus lint format fuzz sanitize clean
+.PHONY: demo setup tools test corpus bench lint format fuzz sanitize clean
 
 demo: setup
 	.venv/bin/sluice run examples/first/hello.py -r examples/first/capture.pcap -f examples/first/hello.py
@@ -24,6 +24,11 @@ test:
 # What of the truth about the captures a stack reproduces; the captures are those of $SLUICE_CORPUS, or tests/corpus.
 corpus: setup
 	@$(PY) -m tests.corpus.report
+
+# Speed beside others, into docs/performance.md; as root, else without traces of real traffic. Takes an hour.
+bench: setup
+	@scripts/setup.sh --bench
+	$(PY) bench/run.py --save
 
 lint: tools
 	.venv/bin/ruff check

@@ -1,151 +1,159 @@
-"""Speed side by side, in one table: `.venv/bin/python bench/run.py TRACE [TRACE ...]`.
+"""Speed side by side: `make bench`, or `.venv/bin/python bench/run.py [OPTION ...] [FILE ...]`.
 
-Every variant (a function with a set of passes) is a process of its own, `sluice bench`, which loads the trace into
-memory and times the loop over its packets alone. Variants run in random order, one round after another, so that
-what else the machine does falls on all of them; figures are medians over the rounds. Absolute figures move with
-the machine, ratios within a run by about a tenth.
+Makes its traces (bench/traces.py; real traffic needs root and some programs), builds what it compares with
+(bench/programs.py), measures all cases of the groups that are wanted (bench/cases.py) in rounds of random order, each
+in a process of its own on a pinned core, and prints the tables. --save keeps the results in bench/results.json and
+writes the tables and pictures of docs/performance.md from them; --from FILE makes these without measuring.
 
-With --pause the slowest single packet of each trace is measured, too (bench/pause.c). `bench/make_trace.sh` makes
-traces of real HTTP.
+With capture files as arguments it measures these instead, with Sluice and all that it is compared with; --pause tells
+the slowest single packet of each.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import random
-import subprocess
 import sys
-import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 HERE = Path(__file__).absolute().parent
 sys.path.insert(0, str(HERE.parent))
 
-from sluice.engine.box import compile_stack  # noqa: E402
-from sluice.engine.compiler import RUNTIME, compiler  # noqa: E402
-from sluice.engine.functions import find_functions  # noqa: E402
-from sluice.stacks.find import find_stack  # noqa: E402
+from bench import cases, tables  # noqa: E402
+from bench.cases import ALL_PASSES, of_groups, sluice  # noqa: E402
+from bench.generated import generated  # noqa: E402
+from bench.measuring import Results, Runner, disagreements, read, run  # noqa: E402
+from bench.pausing import pauses  # noqa: E402
+from bench.plot import bars  # noqa: E402
+from bench.programs import MissingError  # noqa: E402
+from bench.traces import BY_NAME, TraceFolder  # noqa: E402
 
-COMMAND = (sys.executable, "-P", "-c", "import sys; from sluice.cli.main import main; sys.exit(main())")
-
-
-@dataclass
-class Variant:
-    """What is measured: a stack with a function and passes on a trace; and what each round gave."""
-
-    stack: str
-    trace: Path
-    function: str
-    passes: str
-    rounds: list[dict[str, Any]] = field(default_factory=lambda: [])
-
-    def measure(self) -> None:
-        """One round."""
-        words = ["bench", self.stack, "-r", str(self.trace), "-f", self.function, "--passes", self.passes]
-        run = subprocess.run(
-            [*COMMAND, *words, "--repeat", "1", "--json"],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(HERE.parent)},
-        )
-        if run.returncode:
-            raise SystemExit(f"bench: {' '.join(words)}: {run.stderr.strip()}")
-        self.rounds.append(json.loads(run.stdout))
-
-    def middle(self, key: str) -> float:
-        """Median of a figure over the rounds."""
-        return median(found[key] for found in self.rounds)
+ROOT = HERE.parent
+PAGE = ROOT / "docs" / "performance.md"
+RESULTS = HERE / "results.json"
+PICTURES = {"assemble-cold": ("assemble", False), "assemble-warm": ("assemble", True), "none-cold": ("none", False)}
 
 
-def table(variants: list[Variant]) -> str:
-    """All variants, a line each; `ratio` is to the fastest on the same trace."""
-    head = ["trace", "function", "passes", "packets", "ns/packet", "min..max", "Mpps", "Gbit/s", "ratio", "delivered"]
-    rows: list[list[str]] = [head]
-    for variant in variants:
-        ns = [found["ns_per_packet_cpu"] for found in variant.rounds]
-        best = min(other.middle("ns_per_packet_cpu") for other in variants if other.trace == variant.trace)
-        rows.append(
-            [
-                variant.trace.stem,
-                variant.function,
-                variant.passes,
-                f"{variant.rounds[0]['packets']:,}",
-                f"{median(ns):.1f}",
-                f"{min(ns):.1f}..{max(ns):.1f}",
-                f"{1e3 / median(ns):.2f}",
-                f"{8 * variant.rounds[0]['bytes'] / variant.rounds[0]['packets'] / median(ns):.2f}",
-                f"{median(ns) / best:.2f}",
-                f"{variant.rounds[0]['delivered_bytes']:,}",
-            ]
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    left = 3  # columns of text
-    return "\n".join(
-        "  ".join(f"{row[n]:<{w}}" if n < left else f"{row[n]:>{w}}" for n, w in enumerate(widths)) for row in rows
-    )
+def progress() -> Callable[[str], None]:
+    """Says on standard error what goes on: one line that changes on a terminal, else a line for each round."""
+    terminal = sys.stderr.isatty()
+    last = ""
+
+    def say(text: str) -> None:
+        nonlocal last
+        begin = text.split(",")[0] if text.startswith("round") else text
+        if terminal:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        elif begin != last:
+            print(begin, file=sys.stderr, flush=True)
+        last = begin
+
+    return say
 
 
-def pauses(stack: str, traces: list[Path], rounds: int, max_instances: int) -> str:
-    """For each trace the slowest packet with `assemble`: the least of the rounds, since others only add to it."""
-    wanted = find_functions(["assemble"])
-    library = compile_stack(find_stack(stack), tuple(wanted.c))
-    lines: list[str] = []
-    with tempfile.TemporaryDirectory() as folder:
-        program = str(Path(folder, "pause"))
-        source = str(HERE / "pause.c")
-        subprocess.run(
-            [*compiler(), "-O2", f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}", source, "-o", program, "-ldl"], check=True
-        )
-        for trace in traces:
-            words = [
-                program,
-                str(library.compiled.path),
-                library.generated.name,
-                str(trace),
-                str(max_instances),
-            ]
-            found = [json.loads(subprocess.run(words, check=True, capture_output=True).stdout) for _ in range(rounds)]
-            cpu, wall = (min(one[f"slowest_{kind}_ns"] for one in found) / 1e6 for kind in ("cpu", "wall"))
-            lines.append(f"{trace.stem}: slowest packet {cpu:.3f} ms of CPU, {wall:.3f} ms by the clock")
+def write(results: Results) -> None:
+    """The tables and pictures of the page."""
+    PAGE.write_text(tables.page(PAGE.read_text(), results))
+    for name, (function, warm) in PICTURES.items():
+        (PAGE.parent / f"performance-{name}.svg").write_text(bars(results, function, warm))
+
+
+def measured(options: argparse.Namespace, say: Callable[[str], None]) -> Results:
+    """Makes the traces, and measures the groups."""
+    wanted = of_groups(options.groups)
+    if options.traces:
+        wanted = [case for case in wanted if case.trace in options.traces]
+    folder = TraceFolder(options.folder, options.divide)
+    paths: dict[str, Path] = {}
+    missing: dict[str, str] = {}
+    for name in dict.fromkeys(case.trace for case in wanted):
+        say(f"making trace {name}")
+        try:
+            paths[name] = folder.path(BY_NAME[name])
+        except MissingError as error:
+            missing[name] = str(error)
+    connections = {name: BY_NAME[name].connections for name in paths}
+    runner = Runner(options.folder.parent, paths, connections)
+    results = run([case for case in wanted if case.trace in paths], runner, options.rounds, options.seed, say)
+    if "generated" in options.groups:
+        results.generated = generated(say)
+    results.missing |= {case: missing[case.trace] for case in wanted if case.trace in missing}
+    return results
+
+
+def measured_files(options: argparse.Namespace, say: Callable[[str], None]) -> str:
+    """A line for each case on the files."""
+    names = [str(path) for path in options.files]
+    own = [
+        sluice(name, function, warm, options.stack, passes)
+        for name in names
+        for function in options.functions.split(",")
+        for warm in (False, True)
+        for passes in options.passes.split("/")
+    ]
+    others = [case for case in cases.main(names, options.functions.split(",")) if case.program != cases.SLUICE]
+    runner = Runner(options.folder.parent, dict(zip(names, options.files, strict=True)), dict.fromkeys(names, 1 << 18))
+    results = run([*others, *own] if options.stack == "tcp_ip" else own, runner, options.rounds, options.seed, say)
+    lines = [
+        f"{tables.cell(results, case)}  {case}".replace("<sub>", "(").replace("</sub>", ")") for case in results.rounds
+    ]
+    lines += list(dict.fromkeys(results.missing.values())) + disagreements(results)
     return "\n".join(lines)
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    groups = ",".join(cases.GROUPS)
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="capture files to measure instead")
+    parser.add_argument("--groups", default=groups, metavar="LIST", help=f"of {groups} (default: all)")
+    parser.add_argument("--traces", default="", metavar="LIST", help="only these traces of the groups")
+    parser.add_argument("--rounds", type=int, default=9, help="default 9; 0: only --pause")
+    parser.add_argument("--seed", type=int, default=1, help="of the order in a round")
+    parser.add_argument("--divide", type=int, default=1, metavar="N", help="capture a part of the requests, 1/N")
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT / "build" / "bench" / "traces", help="where traces are and are made"
+    )
+    parser.add_argument("--save", action="store_true", help="keep the results, and write the page from them")
+    parser.add_argument("--from", type=Path, dest="source", metavar="FILE", help="results that were kept, not new ones")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keep the results in this file")
+    of_files = parser.add_argument_group("for FILE")
+    of_files.add_argument("--stack", default="tcp_ip", help="a name, or a Python file (default tcp_ip)")
+    of_files.add_argument("--functions", default="none,assemble", help="with commas (default none,assemble)")
+    of_files.add_argument(
+        "--passes", default="all/none", help=f"sets of {', '.join(ALL_PASSES)}, with / (default all/none)"
+    )
+    of_files.add_argument("--pause", action="store_true", help="measure the slowest single packet, too")
+    of_files.add_argument("--max-instances", type=int, default=1 << 22, help="of each table, for --pause")
+    options = parser.parse_args()
+    options.groups = options.groups.split(",")
+    options.traces = [name for name in options.traces.split(",") if name]
+    for given, known in ((options.groups, cases.GROUPS), (options.traces, BY_NAME)):
+        for name in given:
+            if name not in known:
+                parser.error(f"there is no '{name}'; known are {', '.join(known)}")
+    return options
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("traces", nargs="+", type=Path, metavar="TRACE", help="capture files")
-    parser.add_argument("--stack", default="tcp_ip", help="a name, or a Python file (default tcp_ip)")
-    parser.add_argument("--functions", default="none,assemble", help="with commas (default none,assemble)")
-    parser.add_argument("--passes", default="all,none", help="sets of passes, with commas (default all,none)")
-    parser.add_argument("--rounds", type=int, default=9, help="default 9; 0: no table, for --pause alone")
-    parser.add_argument("--pause", action="store_true", help="measure the slowest single packet, too")
-    parser.add_argument("--max-instances", type=int, default=1 << 22, help="of each table, for --pause")
-    parser.add_argument("--json", action="store_true", help="print every round as JSON instead of the table")
-    options = parser.parse_args()
-    variants = [
-        Variant(options.stack, trace, function, passes)
-        for trace in options.traces
-        for function in options.functions.split(",")
-        for passes in options.passes.split(",")
-    ]
-    for number in range(options.rounds):
-        for variant in random.sample(variants, len(variants)):
-            variant.measure()
-        if sys.stderr.isatty():
-            print(f"\rround {number + 1} of {options.rounds}", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
-    if options.json:
-        print(json.dumps([{**vars(variant), "trace": str(variant.trace)} for variant in variants]))
-    elif options.rounds:
-        print(table(variants))
-    if options.pause:
-        print(pauses(options.stack, options.traces, 3, options.max_instances))
+    options = arguments()
+    say = progress()
+    if options.files:
+        if options.rounds:
+            print(measured_files(options, say))
+        if options.pause:
+            print(pauses(options.stack, options.files, 3, options.max_instances))
+        return
+    results = read(options.source) if options.source else measured(options, say)
+    for name in (*options.groups, "machine"):
+        print(f"\n{tables.TABLES[name](results)}")
+    if options.out:
+        options.out.write_text(results.to_json())
+    if options.save:
+        if not options.source:
+            RESULTS.write_text(results.to_json())
+        write(results)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #   scripts/setup.sh --sanitizers       these, and clang with libFuzzer and the sanitizers; fails where it cannot
 #   scripts/setup.sh --sanitizers=try   the same, but only says so where it cannot get that clang
 #   scripts/setup.sh --tshark           the tools, and tshark, with which tests compare; only says so where it cannot
+#   scripts/setup.sh --bench            what `make bench` compares with and makes traces with; only says so where it cannot
 #
 # Environment: PYTHON (3.11 or later), CC (the compiler to use instead of gcc or clang).
 set -euo pipefail
@@ -16,14 +17,16 @@ exec </dev/null
 sanitizers=no
 tools=no
 tshark=no
+bench=no
 for arg in "$@"; do
-    tools=yes
+    [ "$arg" = --bench ] || tools=yes
     case $arg in
         --tools) ;;
         --sanitizers) sanitizers=must ;;
         --sanitizers=try) sanitizers=try ;;
         --tshark) tshark=yes ;;
-        *) echo "usage: scripts/setup.sh [--tools] [--sanitizers[=try]] [--tshark]" >&2; exit 2 ;;
+        --bench) bench=yes ;;
+        *) echo "usage: scripts/setup.sh [--tools] [--sanitizers[=try]] [--tshark] [--bench]" >&2; exit 2 ;;
     esac
 done
 
@@ -32,6 +35,7 @@ stamp=$venv/setup.stamp                  # the key for which all that `sluice` n
 tools_stamp=$venv/tools.stamp            # the key for which the tools were
 sanitizers_stamp=$venv/sanitizers.stamp  # that key, and whether there are sanitizers
 tshark_stamp=$venv/tshark.stamp          # that key, when tshark was looked for in vain
+bench_stamp=$venv/bench.stamp            # that key, when what `make bench` can use was looked for
 
 say() { echo "setup: $*"; }
 die() { echo "setup: $*" >&2; exit 1; }
@@ -97,6 +101,8 @@ tshark_settled() {
     { [ $tshark = no ] || have tshark; } && return
     [ "$(cat $tshark_stamp 2>/dev/null)" = "$(key)" ] && say "going on without tshark"
 }
+
+bench_settled() { [ $bench = no ] || [ "$(cat $bench_stamp 2>/dev/null)" = "$(key)" ]; }
 
 # Prints the first Python of version 3.11 or later that can make virtual environments.
 find_python() {
@@ -190,6 +196,19 @@ get_tshark() {
     key >$tshark_stamp
 }
 
+# Libraries to compare with, and what makes traces of real traffic. Each for itself: what one machine lacks is skipped.
+get_bench() {
+    local wanted package missing=()
+    for wanted in libnids-dev:/usr/include/nids.h libndpi-dev:/usr/include/ndpi/ndpi_api.h \
+        libhyperscan-dev:/usr/include/hs/hs.h nginx-light:nginx apache2-utils:ab tcpdump:tcpdump ethtool:ethtool \
+        iproute2:ip valgrind:valgrind; do
+        package=${wanted%%:*}
+        [ -e "${wanted#*:}" ] || have "${wanted#*:}" || { can_apt && apt_install "$package"; } || missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] || say "\`make bench\` goes without ${missing[*]} (Debian's names)"
+    key >$bench_stamp
+}
+
 set_up() {
     rm -f $stamp $tools_stamp
     venv_is_good || make_venv
@@ -208,6 +227,12 @@ get_usrsctp() {
         say "there is no libusrsctp-dev: tests with real SCTP traffic will be skipped"
 }
 
+# Instructions are not counted without it.
+get_valgrind() {
+    have valgrind || { can_apt && apt_install valgrind; } ||
+        say "there is no valgrind: tests that count instructions will be skipped"
+}
+
 # What some tests run to have real traffic; they say so where it is missing. Only on a machine of CI: a server that is
 # installed may also be started.
 get_servers() {
@@ -223,6 +248,7 @@ get_tools() {
     say "installing what tests and lint need (requirements-dev.lock; large, some minutes on a slow line) into $venv"
     pip_install --require-hashes -r requirements-dev.lock || die "could not install requirements-dev.lock"
     get_usrsctp
+    get_valgrind
     key >$tools_stamp
 }
 
@@ -230,7 +256,7 @@ get_tools() {
 if [ -n "${CC:-}" ] && ! is_set_up; then
     can_compile "$CC" || die "CC='$CC' does not compile and link a C program; set it to a C compiler, or unset it"
 fi
-if is_set_up && tools_settled && sanitizers_settled && tshark_settled; then exit; fi
+if is_set_up && tools_settled && sanitizers_settled && tshark_settled && bench_settled; then exit; fi
 if have flock; then
     exec 9<. # one at a time in a checkout
     flock 9
@@ -253,4 +279,5 @@ if ! sanitizers_settled; then
     fi
 fi
 tshark_settled || get_tshark
+bench_settled || get_bench
 say "done"

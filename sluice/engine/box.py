@@ -77,10 +77,10 @@ class COptions(ctypes.Structure):
     )
 
 
-class BenchResult(ctypes.Structure):
-    """struct sl_bench_result."""
+class Elapsed(ctypes.Structure):
+    """struct sl_elapsed."""
 
-    _fields_ = (("cpu_ns", ctypes.c_uint64), ("wall_ns", ctypes.c_uint64))
+    _fields_ = (("cpu", ctypes.c_uint64), ("wall", ctypes.c_uint64))
 
 
 class BenchTotals(ctypes.Structure):

@@ -2,7 +2,7 @@
 box's.
 
 The C loop (sl_bench in runtime/run.c) loads the trace, then runs it as often as asked, each time in a new
-box, on one pinned thread, and times the loop over the packets alone.
+box, on one pinned thread, and times the loop over the packets alone (of warm packets without copying them).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from sluice.engine.box import (
-    BenchResult,
     BenchTotals,
     CompiledStack,
     COptions,
+    Elapsed,
     RunError,
     Settings,
     native_texts,
@@ -47,10 +47,10 @@ class Measured:
 
 
 def measure(
-    compiled: CompiledStack, settings: Settings, function_options: list[str], path: str, repeat: int
+    compiled: CompiledStack, settings: Settings, function_options: list[str], path: str, repeat: int, warm: bool = False
 ) -> Measured:
-    """Run the capture at `path` through new boxes, `repeat` times. Raises RunError with the reason if it
-    cannot.
+    """Run the capture at `path` through new boxes, `repeat` times; `warm`: each burst was copied into a small ring
+    right before, which is not timed. Raises RunError with the reason if it cannot.
     """
     asked = {
         "library": str(compiled.compiled.path),
@@ -61,6 +61,7 @@ def measure(
         "function_options": function_options,
         "settings": asdict(settings),
         "path": path,
+        "warm": warm,
         "repeat": repeat,
     }
     # its standard output belongs to the functions, so the answer has a pipe of its own
@@ -101,7 +102,7 @@ def _child(asked: dict[str, Any]) -> dict[str, Any]:
     options.native_options = ctypes.cast(natives, ctypes.POINTER(ctypes.c_char_p))
     repeat: int = asked["repeat"]
     count: int = asked["counters"]
-    results = (BenchResult * repeat)()
+    results = (Elapsed * repeat)()
     counters = (ctypes.c_uint64 * max(1, count))()
     totals = BenchTotals()
     totals.counters = ctypes.cast(counters, ctypes.POINTER(ctypes.c_uint64))
@@ -113,21 +114,22 @@ def _child(asked: dict[str, Any]) -> dict[str, Any]:
     library.sl_bench.argtypes = [ctypes.c_void_p] * 4 + [
         ctypes.POINTER(COptions),
         ctypes.c_char_p,
+        ctypes.c_bool,
         ctypes.c_uint,
-        ctypes.POINTER(BenchResult),
+        ctypes.POINTER(Elapsed),
         ctypes.POINTER(BenchTotals),
     ]
     before = _forget_peak()
     path = os.fsencode(asked["path"])
-    if library.sl_bench(*functions, ctypes.byref(options), path, repeat, results, ctypes.byref(totals)):
+    if library.sl_bench(*functions, ctypes.byref(options), path, asked["warm"], repeat, results, ctypes.byref(totals)):
         return {"error": totals.message.decode(errors="replace")}
     peak = _status("VmHWM")
     return asdict(
         Measured(
             packets=totals.packets,
             bytes=totals.bytes,
-            cpu_ns=[result.cpu_ns for result in results],
-            wall_ns=[result.wall_ns for result in results],
+            cpu_ns=[result.cpu for result in results],
+            wall_ns=[result.wall for result in results],
             peak_rss_bytes=max(peak - before, 0) if peak else int(totals.peak_rss_bytes),
             counters=list(counters)[:count],
             reports={totals.reports[n].name.decode(): totals.reports[n].value for n in range(totals.report_count)},

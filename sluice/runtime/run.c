@@ -1,13 +1,10 @@
 #define _GNU_SOURCE
 #include "run.h"
 
+#include "measure.h"
 #include "natives.h"
 
-#include <errno.h>
-#include <sched.h>
-#include <stdio.h>
 #include <sys/resource.h>
-#include <time.h>
 
 static void hand_on(void *user, uint32_t kind, sl_bytes secrets) { sl_box_secrets(user, kind, secrets); }
 
@@ -15,15 +12,16 @@ uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_captu
                 int (*progress)(void *user, uint64_t position, uint64_t size, uint64_t packets), void *user,
                 int *stopped)
 {
+    enum { READ = 8 * SL_BURST };   /* bursts, so that a box looks from one to the next */
     const uint64_t every = 8 << 20;
-    struct sl_frame burst[SL_BURST];
+    struct sl_frame burst[READ];
     uint64_t packets = 0, next_report = every;
     int got = 1;
     *stopped = 0;
     sl_capture_on_secrets(capture, hand_on, box);
     while (got == 1) {
         size_t count = 0;
-        while (count < SL_BURST && (got = sl_capture_next(capture, &burst[count])) == 1)
+        while (count < READ && (got = sl_capture_next(capture, &burst[count])) == 1)
             count++;
         process(box, burst, count);
         packets += count;
@@ -41,124 +39,40 @@ uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_captu
     return packets;
 }
 
-static uint64_t now(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* The whole file in memory of our own, so that no page fault of the file falls into the timed loop. */
-static uint8_t *load(const char *path, size_t *size, char *message)
-{
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        snprintf(message, SL_CAPTURE_MESSAGE, "%s: %s", path, strerror(errno));
-        return NULL;
-    }
-    uint8_t *bytes = NULL;
-    if (fseek(file, 0, SEEK_END) == 0 && ftell(file) > 0) {
-        *size = (size_t)ftell(file);
-        rewind(file);
-        bytes = malloc(*size);
-        if (bytes && fread(bytes, 1, *size, file) != *size) {
-            free(bytes);
-            bytes = NULL;
-        }
-    }
-    fclose(file);
-    if (!bytes)
-        snprintf(message, SL_CAPTURE_MESSAGE, "%s: cannot be loaded into memory", path);
-    return bytes;
-}
-
-/* The secrets of a capture, in their order. */
-struct secrets {
-    struct secret { uint32_t kind; sl_bytes bytes; } *all;
-    size_t count, room;
-    bool complete;   /* there was memory for all of them */
+struct boxed {
+    sl_process_function process;
+    struct sl_box *box;
 };
 
-static void keep(void *user, uint32_t kind, sl_bytes bytes)
+static void boxed_burst(void *user, const struct sl_frame *frames, size_t count, size_t ahead)
 {
-    struct secrets *kept = user;
-    if (kept->count == kept->room) {
-        kept->room = kept->room ? 2 * kept->room : 8;
-        struct secret *more = realloc(kept->all, kept->room * sizeof *more);
-        if (!more) {
-            kept->room = kept->count;
-            kept->complete = false;
-            return;
-        }
-        kept->all = more;
-    }
-    kept->all[kept->count++] = (struct secret){kind, bytes};
-}
-
-static void pin(void)
-{
-    cpu_set_t allowed, one;
-    if (sched_getaffinity(0, sizeof allowed, &allowed))
-        return;
-    for (int cpu = CPU_SETSIZE - 1; cpu >= 0; cpu--)
-        if (CPU_ISSET(cpu, &allowed)) {
-            CPU_ZERO(&one);
-            CPU_SET(cpu, &one);
-            sched_setaffinity(0, sizeof one, &one);
-            return;
-        }
+    const struct boxed *boxed = user;
+    sl_ahead_headers(frames, count, count + ahead);   /* as a driver does that has more packets */
+    boxed->process(boxed->box, frames, count);
 }
 
 int sl_bench(sl_open_function open, sl_process_function process, sl_box_function finish, sl_box_function close,
-             const struct sl_options *options, const char *path, unsigned repeat, struct sl_bench_result *results,
-             struct sl_bench *bench)
+             const struct sl_options *options, const char *path, bool warm, unsigned repeat,
+             struct sl_elapsed *results, struct sl_bench *bench)
 {
-    size_t size = 0, room = 0;
-    uint8_t *bytes = load(path, &size, bench->message);
-    if (!bytes)
+    struct sl_trace trace;
+    struct sl_ring ring = {0};
+    if (sl_trace_load(&trace, path, bench->message, sizeof bench->message))
         return -1;
-    struct sl_capture *capture;
-    char why[SL_CAPTURE_MESSAGE];
-    if (sl_capture_open_memory(&capture, bytes, size, why, sizeof why)) {
-        snprintf(bench->message, sizeof bench->message, "%.200s: %.300s", path, why);
-        free(bytes);
-        return -1;
-    }
-    struct secrets secrets = {.complete = true};
-    sl_capture_on_secrets(capture, keep, &secrets);
-    struct sl_frame *frames = NULL, frame;
-    size_t count = 0;
-    int result = -1, got;
-    while ((got = sl_capture_next(capture, &frame)) == 1) {
-        if (count == room) {
-            room = room ? 2 * room : 1024;
-            struct sl_frame *more = realloc(frames, room * sizeof *frames);
-            if (!more)
-                goto done;
-            frames = more;
-        }
-        frames[count++] = frame;
-        bench->bytes += frame.length;
-    }
-    if (got < 0) {   /* a part of a trace is not what was to be measured */
-        snprintf(bench->message, sizeof bench->message, "%.200s: %.300s", path, sl_capture_fault(capture));
+    int result = -1;
+    if (warm && sl_ring_open(&ring, &trace))
         goto done;
-    }
-    if (!secrets.complete)
-        goto done;
-    bench->packets = count;
-    pin();
+    bench->packets = trace.count;
+    bench->bytes = trace.bytes;
+    sl_pin();
     for (unsigned run = 0; run < repeat; run++) {
         struct sl_box *box = open(options);
         if (!box)
             goto done;
-        for (size_t i = 0; i < secrets.count; i++)
-            sl_box_secrets(box, secrets.all[i].kind, secrets.all[i].bytes);
-        uint64_t cpu = now(CLOCK_THREAD_CPUTIME_ID), wall = now(CLOCK_MONOTONIC);
-        for (size_t at = 0; at < count; at += SL_BURST)
-            process(box, frames + at, count - at < SL_BURST ? count - at : SL_BURST);
-        results[run].cpu_ns = now(CLOCK_THREAD_CPUTIME_ID) - cpu;
-        results[run].wall_ns = now(CLOCK_MONOTONIC) - wall;
+        for (size_t i = 0; i < trace.secrets.count; i++)
+            sl_box_secrets(box, trace.secrets.all[i].kind, trace.secrets.all[i].bytes);
+        struct boxed boxed = {process, box};
+        results[run] = sl_measure(&trace, warm ? &ring : NULL, boxed_burst, &boxed);
         finish(box);
         memcpy(bench->counters, box->counters, bench->counter_count * sizeof *bench->counters);
         memcpy(bench->reports, box->reports, sizeof bench->reports);
@@ -175,10 +89,8 @@ int sl_bench(sl_open_function open, sl_process_function process, sl_box_function
 done:
     if (result && !bench->message[0])
         snprintf(bench->message, sizeof bench->message, "not enough memory");
-    sl_capture_close(capture);
-    free(secrets.all);
-    free(frames);
-    free(bytes);
+    free(ring.bytes);
+    sl_trace_free(&trace);
     return result;
 }
 

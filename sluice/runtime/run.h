@@ -5,21 +5,22 @@
 #include "embed.h"
 #include "io/capture.h"
 
-enum { SL_BURST = 256 };   /* packets that a box gets at once: some groups, so that it looks from one to the next */
+enum { SL_BURST = 32 };   /* packets that are processed together */
 
 typedef struct sl_box *(*sl_open_function)(const struct sl_options *options);
 typedef void (*sl_process_function)(struct sl_box *box, const struct sl_frame *frames, size_t count);
 typedef void (*sl_box_function)(struct sl_box *box);
 
-/* Processes all packets of a capture in bursts, and hands on the secrets that it carries. `progress`, when given, is called every few megabytes of the file; not 0
- * from it stops. Returns the number of packets processed; *stopped says why it ended early: 1 a fault in the file
- * (sl_capture_fault says what), 2 because progress said so, 0 not at all. */
+/* Processes all packets of a capture in bursts, and hands on the secrets that it carries. `progress`, when given, is
+ * called every few megabytes of the file; not 0 from it stops. Returns the number of packets processed; *stopped says why
+ * it ended early: 1 a fault in the file (sl_capture_fault says what), 2 because progress said so, 0 not at all. */
 uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_capture *capture,
                 int (*progress)(void *user, uint64_t position, uint64_t size, uint64_t packets), void *user,
                 int *stopped);
 
-struct sl_bench_result {
-    uint64_t cpu_ns, wall_ns;   /* of the loop over all packets alone */
+/* Nanoseconds of the thread's CPU time, and by the clock on the wall. */
+struct sl_elapsed {
+    uint64_t cpu, wall;
 };
 
 struct sl_bench {
@@ -33,9 +34,11 @@ struct sl_bench {
 };
 
 /* Loads the capture at `path` into memory, and processes all of it `repeat` times, each time in a new box, on one pinned
- * thread. 0, or -1 with bench->message. */
+ * thread. Packets are `warm` when each burst was copied into a small ring right before it is processed, which is not
+ * timed; else they lie in memory as in the file. results: of each run, the loop over all packets alone. 0, or -1 with
+ * bench->message. */
 int sl_bench(sl_open_function open, sl_process_function process, sl_box_function finish, sl_box_function close,
-             const struct sl_options *options, const char *path, unsigned repeat, struct sl_bench_result *results,
-             struct sl_bench *bench);
+             const struct sl_options *options, const char *path, bool warm, unsigned repeat,
+             struct sl_elapsed *results, struct sl_bench *bench);
 
 #endif

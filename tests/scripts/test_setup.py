@@ -29,7 +29,7 @@ def setup(checkout: Path, *arguments: str, **environment: str) -> subprocess.Com
     return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize("option", [[], ["--tools"], ["--sanitizers=try"], ["--tshark"]])
+@pytest.mark.parametrize("option", [[], ["--tools"], ["--sanitizers=try"], ["--tshark"], ["--bench"]])
 def test_a_cc_that_does_not_work_is_refused_before_anything_is_changed(checkout: Path, option: list[str]) -> None:
     done = setup(checkout, *option, CC="nonsense")
     assert done.returncode == 1 and done.stdout == ""

@@ -1,0 +1,106 @@
+"""What is measured: cases, each a program with a function on a trace, in the groups that make a table each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from bench.programs import PEERS
+from sluice.passes.pipeline import PASSES
+
+SLUICE = "sluice"
+MAIN = ("http1k", "http32k", "http1k_mix20k")
+IMPAIRED = {"http1k_loss5": "http1k", "http32k_loss1": "http32k", "http32k_loss5": "http32k"}
+"""Traces with loss and reordering, and those that they come from."""
+TUNNELS = {"http1k_gtp": "gtp", "http32k_gtp": "gtp", "http1k_pptp": "pptp"}
+"""Traces with the stack that sees into them."""
+ATTACKS = ("ahead", "alternating", "overlaps", "collisions", "syn-flood", "fragments")
+ALL_PASSES = tuple(item.name for item in PASSES)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a round measures once.
+
+    program: "sluice" or a peer's name. stack, passes: of Sluice alone; passes are "all", "none", or names with commas.
+    """
+
+    trace: str
+    program: str
+    function: str = "assemble"
+    warm: bool = False
+    stack: str = ""
+    passes: str = ""
+
+    def __str__(self) -> str:
+        words = [self.trace, "warm" if self.warm else "cold", self.function, self.program, self.stack, self.passes]
+        return " ".join(word for word in words if word)
+
+
+def sluice(
+    trace: str, function: str = "assemble", warm: bool = False, stack: str = "tcp_ip", passes: str = "all"
+) -> Case:
+    """A case of Sluice's own."""
+    return Case(trace, SLUICE, function, warm, stack, passes)
+
+
+def without(name: str) -> str:
+    """All passes but one, as --passes takes them."""
+    return ",".join(other for other in ALL_PASSES if other != name) or "none"
+
+
+def main(traces: Iterable[str] = MAIN, functions: Iterable[str] = ("none", "assemble", "search")) -> list[Case]:
+    """Sluice and all others."""
+    return [
+        case
+        for trace in traces
+        for function in functions
+        for warm in (False, True)
+        for case in (
+            *(Case(trace, peer.name, function, warm) for peer in PEERS if function in peer.functions),
+            sluice(trace, function, warm),
+        )
+    ]
+
+
+def passes(traces: Iterable[str] = (*MAIN, "http32k_loss5", *TUNNELS)) -> list[Case]:
+    """Sluice with all passes, with none, with each left out, and with each alone."""
+    sets = ("all", "none", *map(without, ALL_PASSES), *ALL_PASSES)
+    return [
+        sluice(trace, stack=TUNNELS.get(trace, "tcp_ip"), passes=one) for trace in traces for one in dict.fromkeys(sets)
+    ]
+
+
+def many() -> list[Case]:
+    """A million connections at once. Without libnids, which takes 12 GB for them."""
+    return [Case("http1k_million", "bound"), sluice("http1k_million")]
+
+
+def shapes() -> list[Case]:
+    """What deviates from plain TCP in order, beside that."""
+    return [
+        *(sluice(trace) for trace in (*MAIN, *IMPAIRED, "small")),
+        *(sluice(trace, stack=stack) for trace, stack in TUNNELS.items()),
+        *(sluice(trace, stack="everything") for trace in MAIN),
+        Case("small", "bound"),
+    ]
+
+
+def attacks() -> list[Case]:
+    """Traffic of attackers, beside plain TCP in order."""
+    return [sluice("http1k"), *(sluice(trace) for trace in ATTACKS)]
+
+
+GROUPS: dict[str, Callable[[], list[Case]]] = {
+    "main": main,
+    "passes": passes,
+    "many": many,
+    "shapes": shapes,
+    "attacks": attacks,
+    "generated": list,
+}
+
+
+def of_groups(names: Iterable[str]) -> list[Case]:
+    """The cases of some groups, each once."""
+    return list(dict.fromkeys(case for name in names for case in GROUPS[name]()))

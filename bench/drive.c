@@ -1,0 +1,57 @@
+/* Runs a compiled stack over a capture as `sluice bench` does, without Python around it, for tools that watch a process:
+ * drive LIBRARY STACK CAPTURE
+ *
+ * The stack has no functions that need options, and the hash seed 1, so that every run takes the same way. Prints how many
+ * packets there were and the bytes that were delivered. */
+#define _GNU_SOURCE
+
+#include "run.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *symbol(void *library, const char *stack, const char *name)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%s_%s", stack, name);
+    void *found = dlsym(library, *stack ? text : name);
+    if (!found) {
+        fprintf(stderr, "drive: %s\n", dlerror());
+        exit(1);
+    }
+    return found;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4) {
+        fputs("usage: drive LIBRARY STACK CAPTURE\n", stderr);
+        return 2;
+    }
+    void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        fprintf(stderr, "drive: %s\n", dlerror());
+        return 1;
+    }
+    int (*bench)(sl_open_function, sl_process_function, sl_box_function, sl_box_function, const struct sl_options *,
+                 const char *, bool, unsigned, struct sl_elapsed *, struct sl_bench *);
+    *(void **)&bench = symbol(library, "", "sl_bench");
+    struct sl_options options = {.seed = 1, .memory = 1 << 30, .max_instances = 1 << 20, .timeouts = true};
+    struct sl_elapsed spent;
+    static struct sl_bench result;
+    if (bench((sl_open_function)symbol(library, argv[2], "open"), (sl_process_function)symbol(library, argv[2], "process"),
+              (sl_box_function)symbol(library, argv[2], "finish"), (sl_box_function)symbol(library, argv[2], "close"),
+              &options, argv[3], false, 1, &spent, &result)) {
+        fprintf(stderr, "drive: %s\n", result.message);
+        return 1;
+    }
+    uint64_t delivered = 0;
+    for (uint32_t i = 0; i < result.report_count; i++)
+        if (strcmp(result.reports[i].name, "delivered_bytes") == 0)
+            delivered = result.reports[i].value;
+    printf("{\"packets\":%" PRIu64 ",\"delivered_bytes\":%" PRIu64 "}\n", result.packets, delivered);
+    return 0;
+}

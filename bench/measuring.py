@@ -1,0 +1,222 @@
+"""Measures cases: rounds of all of them in random order, each in a process of its own, and what came out as JSON.
+
+Variants run in random order, one round after another, so that what else the machine does falls on all of them; figures
+are medians over the rounds. Absolute figures move with the machine, ratios within a round much less.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.cases import SLUICE, Case
+from bench.programs import HERE, HYPERSCAN, PEERS, MissingError, build, has_header
+from sluice.cli.bench import figures
+from sluice.engine.box import CompiledStack, Settings, compile_stack
+from sluice.engine.compiler import compiler
+from sluice.engine.functions import find_functions
+from sluice.engine.measure import measure
+from sluice.stacks.find import find_stack
+
+PATTERNS = HERE / "patterns.txt"
+KEPT = ("ns_per_packet_cpu", "packets", "bytes", "flows", "delivered_bytes", "matches", "left_out", "peak_rss_bytes")
+"""Figures of a round that are kept."""
+
+
+@dataclass
+class Results:
+    """What each round gave for each case, why others have none, and where it was measured."""
+
+    rounds: dict[Case, list[dict[str, Any]]] = field(default_factory=lambda: {})
+    missing: dict[Case, str] = field(default_factory=lambda: {})
+    machine: dict[str, str] = field(default_factory=lambda: {})
+    generated: list[dict[str, Any]] = field(default_factory=lambda: [])
+    """What bench/generated.py found."""
+
+    def ns(self, case: Case) -> list[float]:
+        """Nanoseconds a packet of each round; none where the case was not measured."""
+        return [found["ns_per_packet_cpu"] for found in self.rounds.get(case, [])]
+
+    def middle(self, case: Case) -> float | None:
+        """Their median."""
+        found = self.ns(case)
+        return median(found) if found else None
+
+    def ratio(self, one: Case, other: Case) -> float | None:
+        """How many times longer `one` takes than `other`: the median of what each round says."""
+        found = [a / b for a, b in zip(self.ns(one), self.ns(other), strict=False)]
+        return median(found) if found else None
+
+    def figure(self, case: Case, key: str) -> int | None:
+        """Another figure, of the last round."""
+        found = self.rounds.get(case)
+        return found[-1].get(key) if found else None
+
+    def to_json(self) -> str:
+        """The text of a file that `read` takes, one case a line."""
+        cases = [{**asdict(case), "rounds": rounds} for case, rounds in self.rounds.items()]
+        missing = [{**asdict(case), "why": why} for case, why in self.missing.items()]
+        parts = [f'"machine": {json.dumps(self.machine)}']
+        for name, rows in (("cases", cases), ("missing", missing), ("generated", self.generated)):
+            lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
+            parts.append(f'"{name}": [\n{lines}\n]' if rows else f'"{name}": []')
+        return "{" + ",\n".join(parts) + "}\n"
+
+
+def read(path: Path) -> Results:
+    """Results out of a file."""
+    found = json.loads(path.read_text())
+    results = Results(machine=found["machine"], generated=found.get("generated", []))
+    for row in found["cases"]:
+        rounds = row.pop("rounds")
+        results.rounds[Case(**row)] = rounds
+    for row in found["missing"]:
+        why = row.pop("why")
+        results.missing[Case(**row)] = why
+    return results
+
+
+class Runner:
+    """Runs cases once, and keeps what they need: programs and compiled stacks.
+
+    paths: where each trace lies; connections: for how many there has to be room in each.
+    """
+
+    def __init__(self, folder: Path, paths: dict[str, Path], connections: dict[str, int]) -> None:
+        self.paths = paths
+        self.connections = connections
+        self._folder = folder
+        self._programs: dict[str, Path] = {}
+        self._stacks: dict[tuple[str, str, str], CompiledStack] = {}
+
+    def prepare(self, case: Case) -> None:
+        """Build what the case needs. Raises MissingError where that cannot be had."""
+        if case.function == "search" and not has_header(HYPERSCAN):
+            raise MissingError("search: there is no Hyperscan (Debian: libhyperscan-dev)")
+        if case.program != SLUICE:
+            if case.program not in self._programs:
+                peer = next(peer for peer in PEERS if peer.name == case.program)
+                self._programs[case.program] = build(peer, self._folder)
+            return
+        key = (case.stack, case.function, case.passes)
+        if key not in self._stacks:
+            self._stacks[key] = self._compiled(*key)
+
+    def run(self, case: Case) -> dict[str, Any]:
+        """One round of the case."""
+        found = self._sluice(case) if case.program == SLUICE else self._peer(case)
+        return {key: found[key] for key in KEPT if key in found}
+
+    def _compiled(self, stack: str, function: str, passes: str) -> CompiledStack:
+        described = find_stack(stack)
+        wanted = find_functions([self._function(function)])
+        if wanted.track_only:
+            for layer in described.layers.values():
+                layer.prototype.buffer_data = False
+        before = os.environ.get("SLUICE_CFLAGS")
+        if function == "search":
+            os.environ["SLUICE_CFLAGS"] = f"{before or ''} -I{HERE} -Wl,--no-as-needed -lhs"
+        try:
+            names = passes if passes in ("all", "none") else passes.split(",")
+            return compile_stack(described, tuple(wanted.c), passes=names)
+        finally:
+            if before is None:
+                os.environ.pop("SLUICE_CFLAGS", None)
+            else:
+                os.environ["SLUICE_CFLAGS"] = before
+
+    @staticmethod
+    def _function(name: str) -> str:
+        return f"{HERE / 'search.c'}:{PATTERNS}" if name == "search" else name
+
+    def _sluice(self, case: Case) -> dict[str, Any]:
+        compiled = self._stacks[case.stack, case.function, case.passes]
+        options = find_functions([self._function(case.function)]).options
+        measured = measure(compiled, Settings(), options, str(self.paths[case.trace]), 1, case.warm)
+        return {**figures(compiled, measured), **measured.reports}
+
+    def _peer(self, case: Case) -> dict[str, Any]:
+        words = [str(self._programs[case.program]), str(self.paths[case.trace]), case.function]
+        if case.program == "gopacket":
+            words += ["--warm"] if case.warm else []
+        else:
+            words += ["--warm"] * case.warm + ["--connections", str(self.connections[case.trace])]
+            words += ["--patterns", str(PATTERNS)] if case.function == "search" else []
+        done = subprocess.run(words, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"bench: {case}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+
+def run(cases: list[Case], runner: Runner, rounds: int, seed: int, say: Callable[[str], None]) -> Results:
+    """All cases, `rounds` times in random order; those for which something is missing are left out with the reason."""
+    results = Results(machine=machine(rounds))
+    ready: list[Case] = []
+    for number, case in enumerate(cases, 1):
+        say(f"preparing {number} of {len(cases)}: {case}")
+        try:
+            runner.prepare(case)
+            ready.append(case)
+            results.rounds[case] = []
+        except MissingError as error:
+            results.missing[case] = str(error)
+    order = random.Random(seed)
+    for number in range(1, rounds + 1):
+        for at, case in enumerate(order.sample(ready, len(ready)), 1):
+            say(f"round {number} of {rounds}, {at} of {len(ready)}: {case}")
+            results.rounds[case].append(runner.run(case))
+    return results
+
+
+def machine(rounds: int) -> dict[str, str]:
+    """Where it was measured."""
+    said: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        said.setdefault(key.strip(), value.strip())
+    caches = [
+        f"L{(index / 'level').read_text().strip()} {(index / 'size').read_text().strip()}"
+        for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"))
+        if (index / "type").read_text().strip() != "Instruction"
+    ]
+    version = subprocess.run([*compiler(), "--version"], capture_output=True, text=True).stdout
+    return {
+        "processor": said.get("model name", platform.machine()),
+        "cores": str(os.cpu_count()),
+        "caches": ", ".join(caches),
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+        "compiler": version.splitlines()[0] if version else "",
+        "python": sys.version.split()[0],
+        "rounds": str(rounds),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def disagreements(results: Results) -> list[str]:
+    """Where others, or Sluice with other passes, delivered other bytes than Sluice did on the same trace."""
+    ours = {
+        (case.trace, case.function): results.figure(case, "delivered_bytes")
+        for case in results.rounds
+        if case.program == SLUICE and case.stack == "tcp_ip" and case.passes == "all"
+    }
+    said: dict[str, None] = {}
+    for case in results.rounds:
+        wanted = ours.get((case.trace, case.function))
+        found = results.figure(case, "delivered_bytes")
+        if case.program != SLUICE and wanted and found is not None and found != wanted:
+            said[f"{case.program} delivers {found:,} of the {wanted:,} bytes of {case.trace}"] = None
+        if case.program == SLUICE and wanted and found != wanted and case.stack == "tcp_ip":
+            said[f"sluice with passes {case.passes} delivers {found:,} bytes of {case.trace}, with all {wanted:,}"] = (
+                None
+            )
+    return list(said)

@@ -1,0 +1,140 @@
+"""Tables and pictures of bench/run.py, from recorded results: they say what was measured, and what was not."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from bench import cases, tables
+from bench.cases import ALL_PASSES, Case, of_groups, sluice, without
+from bench.measuring import Results, disagreements, read
+from bench.plot import bars
+from bench.programs import MissingError
+from bench.run import PAGE, PICTURES, RESULTS, ROOT
+from bench.traces import BY_NAME, TRACES, TraceFolder
+from tests.bench.traces import IN_ORDER, assembled, by_ends
+
+OURS = sluice("http1k")
+BOUND, LIBNIDS = Case("http1k", "bound"), Case("http1k", "libnids")
+
+
+def rounds(*ns: float, **more: int) -> list[dict[str, float]]:
+    return [{"ns_per_packet_cpu": one, "packets": 10, "bytes": 640, **more} for one in ns]
+
+
+@pytest.fixture
+def results() -> Results:
+    found = Results(
+        machine={"processor": "Abacus", "cores": "2", "caches": "L1 1K", "system": "Linux", "compiler": "cc"}
+    )
+    found.machine |= {"rounds": "3", "date": "2026-01-01"}
+    found.rounds = {
+        OURS: rounds(40, 60, 50, delivered_bytes=100, flows=2),
+        BOUND: rounds(10, 30, 25, delivered_bytes=100),
+        LIBNIDS: rounds(100, 120, 110, delivered_bytes=90),
+        sluice("http1k", passes="none"): rounds(80, 90, 100, delivered_bytes=100),
+    }
+    found.generated = [
+        {"stack": "s", "passes": "all", "lines": 1234, "code_bytes": 5678, "sluice": 0.5, "cc": 3.25, "kept": 0.2}
+    ]
+    found.missing = {Case("http1k", "ndpi", "none"): "ndpi: there is no header"}
+    return found
+
+
+def rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+
+
+def test_medians_spans_and_ratios_within_rounds(results: Results) -> None:
+    head, _, *found = rows(tables.main(results))
+    assert head[3:] == ["bound", "libnids", "ndpi", "gopacket", "sluice", "Sluice : bound", "libnids : Sluice"]
+    assert found == [
+        [
+            *("`http1k`", "`assemble`", "cold"),
+            *("25.0 <sub>10.0-30.0</sub>", "110.0 <sub>100.0-120.0</sub>", "-", "-", "50.0 <sub>40.0-60.0</sub>"),
+            *("2.00", "2.20"),  # of 4, 2, 2 and of 2.5, 2, 2.2
+        ]
+    ]
+
+
+def test_passes(results: Results) -> None:
+    found = {row[0]: row[1:] for row in rows(tables.passes(results))}
+    assert found["all passes, ns a packet"] == ["50.0 <sub>40.0-60.0</sub>"]
+    assert found["no pass : all"] == ["2.00"]
+    assert {f"without `{name}` : all" for name in ALL_PASSES} <= found.keys()
+
+
+def test_generated(results: Results) -> None:
+    assert rows(tables.generated(results))[2] == ["`s`", "all", "1,234", "5,678", "0.50", "3.25", "0.20"]
+
+
+def test_what_there_is_not_and_what_differs_is_said(results: Results) -> None:
+    said = tables.machine(results)
+    assert "- Abacus, 2 cores, L1 1K; Linux; cc.\n" in said
+    assert "- Missing: ndpi: there is no header.\n" in said
+    assert disagreements(results) == ["libnids delivers 90 of the 100 bytes of http1k"]
+    assert "- Note: libnids delivers 90 of the 100 bytes of http1k.\n" in said
+
+
+def test_results_that_are_kept_are_the_same(results: Results, tmp_path: Path) -> None:
+    (tmp_path / "kept.json").write_text(results.to_json())
+    assert read(tmp_path / "kept.json") == results
+
+
+def test_a_page_keeps_its_prose(results: Results) -> None:
+    page = (
+        "Before.\n<!-- bench main -->\noutdated\n<!-- end -->\nBetween.\n<!-- bench machine -->\n<!-- end -->\nAfter.\n"
+    )
+    new = tables.page(page, results)
+    assert "outdated" not in new and tables.main(results) in new and tables.machine(results) in new
+    assert [line for line in new.splitlines() if line in ("Before.", "Between.", "After.")] == [
+        "Before.", "Between.", "After.",
+    ]  # fmt: skip
+    assert tables.page(new, results) == new
+
+
+def test_a_picture_has_a_bar_for_each_program(results: Results) -> None:
+    root = ElementTree.fromstring(bars(results, "assemble", False))
+    widths = [float(bar.get("width", "")) for bar in root.iter("{http://www.w3.org/2000/svg}rect")]
+    assert len(widths) == 3
+    assert widths[1] == pytest.approx(110 / 120 * 560, abs=0.1) and widths[2] == pytest.approx(50 / 120 * 560, abs=0.1)
+
+
+def test_the_page_is_made_from_the_results_that_are_kept() -> None:
+    kept = read(RESULTS)
+    assert PAGE.read_text() == tables.page(PAGE.read_text(), kept), "run bench/run.py --from bench/results.json --save"
+    for name, (function, warm) in PICTURES.items():
+        assert (PAGE.parent / f"performance-{name}.svg").read_text() == bars(kept, function, warm)
+
+
+def test_every_case_is_of_a_trace_that_can_be_made() -> None:
+    found = of_groups(cases.GROUPS)
+    assert len(found) == len(set(found)) and {case.trace for case in found} <= BY_NAME.keys()
+    assert {trace.made[1] for trace in TRACES if trace.made[0] == "reshape"} <= BY_NAME.keys()
+    assert {case.passes for case in found} >= {"all", "none", *ALL_PASSES, *map(without, ALL_PASSES)}
+
+
+def test_traces_are_made_of_others(tmp_path: Path) -> None:
+    (tmp_path / "http1k.pcap").write_bytes(IN_ORDER.read_bytes())
+    folder = TraceFolder(tmp_path)
+    assert len(by_ends(folder.path(BY_NAME["http1k_mix20k"]))) == 100_000
+    assert assembled(folder.path(BY_NAME["http1k_gtp"]), "gtp") == assembled(IN_ORDER)
+
+
+def test_real_traffic_is_not_replaced_by_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingError, match="nginx-light"):
+        TraceFolder(tmp_path).path(BY_NAME["http1k"])
+
+
+def test_captures_of_ones_own(tmp_path: Path) -> None:
+    words = ["--rounds", "1", "--functions", "assemble", "--passes", "all", "--folder", str(tmp_path / "traces")]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "bench" / "run.py"), str(IN_ORDER), *words], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{IN_ORDER} cold assemble sluice tcp_ip all" in done.stdout
+    assert f"{IN_ORDER} warm assemble sluice tcp_ip all" in done.stdout
+    assert "round 1 of 1" in done.stderr

@@ -41,7 +41,6 @@ from sluice.ir.instruction import (
     Return,
     Terminator,
 )
-from sluice.lang.where import Where
 from sluice.passes import constants, dead_code
 
 Names = frozenset[str]
@@ -116,13 +115,14 @@ class _Ahead:
         """The ahead graph."""
         known = self._known()
         blocks: dict[str, Block] = {}
+        first = self.main.blocks[self.main.entry].instructions[0]
         waiting = [self.main.entry]
         while waiting:
             name = waiting.pop()
             if name in blocks:
                 continue
             if name == self.done:
-                blocks[name] = Block(name, [Return(ZERO, where=self._where())])
+                blocks[name] = Block(name, [Return(ZERO, where=first.where)])
                 continue
             kept, there = self._keep(name, known[name])
             if not kept or not isinstance(kept[-1], Return):
@@ -130,9 +130,6 @@ class _Ahead:
             blocks[name] = Block(name, kept)
             waiting += blocks[name].terminator.targets()
         return Graph(f"{self.layer.name}.ahead", self.main.entry, self.layer.main.parameters, blocks)
-
-    def _where(self) -> Where:
-        return self.main.blocks[self.main.entry].instructions[0].where
 
     def _known(self) -> dict[str, Names]:
         """For every block that is reached the registers that are known there whichever way led to it."""

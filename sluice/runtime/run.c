@@ -6,25 +6,47 @@
 
 #include <sys/resource.h>
 
-static void hand_on(void *user, uint32_t kind, sl_bytes secrets) { sl_box_secrets(user, kind, secrets); }
+/* Bursts that a box gets at once, so that it looks from one to the next. */
+enum { READ = 8 * SL_BURST };
+
+struct reading {
+    sl_process_function process;
+    struct sl_box *box;
+    struct sl_frame frames[READ];
+    size_t count;
+};
+
+static void process_read(struct reading *reading)
+{
+    reading->process(reading->box, reading->frames, reading->count);
+    reading->count = 0;
+}
+
+/* Secrets are for the packets behind them. */
+static void hand_on(void *user, uint32_t kind, sl_bytes secrets)
+{
+    struct reading *reading = user;
+    process_read(reading);
+    sl_box_secrets(reading->box, kind, secrets);
+}
 
 uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_capture *capture,
                 int (*progress)(void *user, uint64_t position, uint64_t size, uint64_t packets), void *user,
                 int *stopped)
 {
-    enum { READ = 8 * SL_BURST };   /* bursts, so that a box looks from one to the next */
     const uint64_t every = 8 << 20;
-    struct sl_frame burst[READ];
+    struct reading reading = {.process = process, .box = box};
     uint64_t packets = 0, next_report = every;
     int got = 1;
     *stopped = 0;
-    sl_capture_on_secrets(capture, hand_on, box);
+    sl_capture_on_secrets(capture, hand_on, &reading);
     while (got == 1) {
-        size_t count = 0;
-        while (count < READ && (got = sl_capture_next(capture, &burst[count])) == 1)
-            count++;
-        process(box, burst, count);
-        packets += count;
+        struct sl_frame frame;
+        for (size_t i = 0; i < READ && (got = sl_capture_next(capture, &frame)) == 1; i++) {
+            reading.frames[reading.count++] = frame;
+            packets++;
+        }
+        process_read(&reading);
         if (progress && sl_capture_position(capture) >= next_report) {
             next_report = sl_capture_position(capture) + every;
             if (progress(user, sl_capture_position(capture), sl_capture_size(capture), packets)) {

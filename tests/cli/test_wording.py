@@ -31,6 +31,7 @@ from sluice.lang import (
     swap_sides,
 )
 from sluice.lang import expression as lang
+from sluice.lang.layer import Offered
 from sluice.lang.layout import Field
 from sluice.lang.where import NOWHERE
 
@@ -113,7 +114,8 @@ def test_every_kind_of_expression_is_among_them() -> None:
         return {type(expression)}.union(*(inside(child) for child in lang.children(expression)))
 
     seen: set[type] = set().union(*(inside(expression) for expression, _ in EXPRESSIONS))
-    assert {*lang.Expression.__subclasses__(), Field} == seen
+    replaced = {Offered}  # each step has its layer's own value in its place
+    assert {*lang.Expression.__subclasses__(), Field} - replaced == seen
 
 
 def test_another_parsers_names_stand_with_its_name() -> None:

@@ -62,6 +62,9 @@ TOLD_TWICE = [
         "ntop_nDPI__quic-forcing-vn-with-data.pcapng",
     )
 ]
+EXTENSION = [
+    Explained("ntop_nDPI__quic-v2.pcapng", "a TIME_STAMP frame (type 0x02f5, of an extension) is none that is known")
+]
 
 TABLES = [
     Table(
@@ -113,6 +116,6 @@ TABLES = [
             "reason": "quic.cc.reason_phrase",
         },
         frames,
-        explained={COUNT: TOLD_TWICE},
+        explained={COUNT: [*TOLD_TWICE, *EXTENSION]},
     )
 ]

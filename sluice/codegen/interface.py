@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from sluice.codegen.functions import callback_functions, event_struct
 from sluice.codegen.layout import key_words
 from sluice.codegen.names import CPP_WORDS, data_member, identifier, storage
 from sluice.codegen.writer import StackNames
-from sluice.ir.graph import EventShape, Program, alias_tables
+from sluice.ir.graph import EventShape, LayerProgram, Program, alias_tables
 
 
 def header(names: StackNames) -> str:
@@ -176,30 +177,21 @@ def _process(names: StackNames) -> list[str]:
         "        " + names.counters.add("box", "bytes", "frame->length"),
         "        sl_bytes unit = {frame->at, frame->captured, frame->length};",
     ]
-    default = names.counters.add("box", "unknown link type")
-    cases: list[tuple[int, str]] = []
-    for link_type, name in names.program.roots:
-        stream = ", (struct sl_stream){0}" if names.program.layers[name].frame is not None else ""
-        enter = f"layer_{identifier(name)}(box, unit{stream});"
-        if link_type is None:
-            default = enter
-        else:
-            cases.append((link_type, enter))
-    return [*out, *_by_link_type(cases, default), "    }", "}"]
+    unknown = names.counters.add("box", "unknown link type")
+
+    def enter(layer: LayerProgram) -> str:
+        stream = ", (struct sl_stream){0}" if layer.frame is not None else ""
+        return f"layer_{identifier(layer.name)}(box, unit{stream});"
+
+    return [*out, *_by_link_type(names, enter, unknown), "    }", "}"]
 
 
 def _look_ahead(names: StackNames) -> list[str]:
     """The function that asks for what the packets of a group will want."""
-    cases: list[tuple[int, str]] = []
-    default = ""
-    for link_type, name in names.program.roots:
-        if names.program.layers[name].ahead is None:
-            continue
-        enter = f"ahead_{identifier(name)}(box, unit, 0);"
-        if link_type is None:
-            default = enter
-        else:
-            cases.append((link_type, enter))
+
+    def enter(layer: LayerProgram) -> str:
+        return f"ahead_{identifier(layer.name)}(box, unit, 0);" if layer.ahead is not None else ""
+
     return [
         "",
         "/* Before the packets from `first` on are processed, a group of them. */",
@@ -211,7 +203,7 @@ def _look_ahead(names: StackNames) -> list[str]:
         "        const struct sl_frame *frame = &frames[i];",
         "        memset(&box->slots, 0, sizeof box->slots);",
         "        sl_bytes unit = {frame->at, frame->captured, frame->length};",
-        *_by_link_type(cases, default),
+        *_by_link_type(names, enter),
         "    }",
         "    memset(&box->slots, 0, sizeof box->slots);",
         "    sl_ahead_instances(&box->base.ahead);",
@@ -219,15 +211,21 @@ def _look_ahead(names: StackNames) -> list[str]:
     ]
 
 
-def _by_link_type(cases: list[tuple[int, str]], default: str) -> list[str]:
-    """Statements that enter the stack: the first link type, which is what most captures have, is asked for first."""
+def _by_link_type(names: StackNames, enter: Callable[[LayerProgram], str], default: str = "") -> list[str]:
+    """Statements that `enter` the stack: the first link type, which is what most captures have, is asked for first.
+
+    `default`: for link types that the stack does not know.
+    """
+    ways = [(link_type, enter(names.program.layers[name])) for link_type, name in names.program.roots]
+    cases = [(link_type, way) for link_type, way in ways if way and link_type is not None]
+    default = next((way for link_type, way in ways if way and link_type is None), default)
     if not cases:
         return [f"        {default}"] if default else []
-    (first, enter), *others = cases
-    out = [f"        if (SL_LIKELY(frame->link_type == {first})) {{", f"            {enter}"]
+    (first, way), *others = cases
+    out = [f"        if (SL_LIKELY(frame->link_type == {first})) {{", f"            {way}"]
     if others:
         out += ["        } else {", "            switch (frame->link_type) {"]
-        out += [f"            case {link_type}: {enter} break;" for link_type, enter in others]
+        out += [f"            case {link_type}: {way} break;" for link_type, way in others]
         out += [f"            default: {default or 'break;'}", "            }"]
     elif default:
         out += ["        } else {", f"            {default}"]

@@ -108,7 +108,7 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
         f"{emit(i.data)}, {emit(i.units)}"
     )
     sequence, data = f"{sequence_of(w, i.side)}, {fresh_of(w, i.side)}", emit(i.data)
-    insert = call_of(w, "insert_any")
+    insert = call_of(w, "insert")
     if w.layer.rules is None or not w.layer.rules.buffer_data:
         return [f"if (SL_UNLIKELY(!{insert}({arguments})))", "    " + w.count("no memory")]
     units = emit(i.units)

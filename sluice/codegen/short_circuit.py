@@ -7,7 +7,20 @@ in front of comparisons of fields of the instance.
 
 from __future__ import annotations
 
-from sluice.ir.expression import COMPARISONS, Binary, Const, Crc, Expr, Length, Reg, Sum, children, is_bytes, width
+from sluice.ir.expression import (
+    COMPARISONS,
+    Binary,
+    Const,
+    Crc,
+    Expr,
+    Length,
+    Reg,
+    Sum,
+    chain,
+    children,
+    is_bit,
+    operands,
+)
 
 JUMP = 4
 """What must be left to evaluate, in the units of `cost`, for a jump over it."""
@@ -31,35 +44,16 @@ def cost(expression: Expr) -> int:
     return own + sum(map(cost, children(expression)))
 
 
-def terms(expression: Expr, operator: str) -> list[Expr]:
-    """The operands of a chain of one operator, in order."""
-    if isinstance(expression, Binary) and expression.operator == operator:
-        return [*terms(expression.left, operator), *terms(expression.right, operator)]
-    return [expression]
-
-
 def groups(expression: Binary) -> list[Expr]:
     """What to evaluate one after the other, as long as that leaves the value open; one group where that does not pay."""
     operator = expression.operator
-    parts = terms(expression, operator) if operator in "&|" and not expression.serial else []
-    if not all(not is_bytes(part) and width(part) == 1 for part in parts):
+    if operator not in "&|" or not all(map(is_bit, parts := operands(expression, operator))):
         return [expression]
     found: list[Expr] = []
     while parts:
         taken = 1
-        while taken < len(parts) and (_joined(parts[taken:], operator) < JUMP or cost(parts[taken]) == 0):
+        while taken < len(parts) and (cost(chain(operator, parts[taken:])) < JUMP or cost(parts[taken]) == 0):
             taken += 1
-        found.append(_chain(parts[:taken], operator))
+        found.append(chain(operator, parts[:taken]))
         parts = parts[taken:]
-    return found or [expression]
-
-
-def _joined(parts: list[Expr], operator: str) -> int:
-    return cost(_chain(parts, operator))
-
-
-def _chain(parts: list[Expr], operator: str) -> Expr:
-    chain = parts[0]
-    for part in parts[1:]:
-        chain = Binary(operator, chain, part)
-    return chain
+    return found

@@ -143,6 +143,11 @@ def width(expression: Expr) -> int:
             return 64
 
 
+def is_bit(expression: Expr) -> bool:
+    """Whether the value is 0 or 1."""
+    return not is_bytes(expression) and width(expression) == 1
+
+
 def children(expression: Expr) -> tuple[Expr, ...]:
     """The operands of an expression."""
     match expression:
@@ -160,6 +165,23 @@ def children(expression: Expr) -> tuple[Expr, ...]:
             return (data,)
         case _:
             return ()
+
+
+def operands(expression: Expr, operator: str) -> list[Expr]:
+    """The operands of a chain of one operator that is not serial, in order; the expression alone where it is none."""
+    match expression:
+        case Binary(found, left, right, 0) if found == operator:
+            return [*operands(left, operator), *operands(right, operator)]
+        case _:
+            return [expression]
+
+
+def chain(operator: str, parts: list[Expr]) -> Expr:
+    """The chain of an operator over one operand or more."""
+    made = parts[0]
+    for part in parts[1:]:
+        made = Binary(operator, made, part)
+    return made
 
 
 def registers(expression: Expr) -> tuple[Reg, ...]:

@@ -21,7 +21,7 @@ from functools import cache
 
 from sluice.ir.copy import with_expressions, with_operands
 from sluice.ir.dataflow import forward
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Reg, rewrite
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Reg, is_bit, rewrite
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import (
     Assign,
@@ -36,7 +36,7 @@ from sluice.ir.instruction import (
 )
 from sluice.passes import instance
 from sluice.passes.blocks import each_graph, remove_unreachable
-from sluice.passes.simplify import is_bit, simplify, simplify_node
+from sluice.passes.simplify import simplify, simplify_node
 
 FAR = ("perm", "inst", "slot")
 SIZED = (Check, LoadBytes, LoadVarint)

@@ -77,7 +77,7 @@ def without_sequence(layer: LayerProgram, instruction: Instruction) -> tuple[Reg
     match instruction:
         case InOrder(target, _, position) if rules is not None:
             return target, Binary("==", position, ZERO) if rules.linear else ONE
-        case PlaceSeq(target, _, meta) if rules is not None and (not rules.linear or width(meta) <= _FAR):
+        case PlaceSeq(target, _, meta) if rules is not None and not rules.linear:
             return target, meta
         case CutSeq(target) | WaitingSeq(target) | FullSeq(target):
             return target, ZERO

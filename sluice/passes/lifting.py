@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from sluice.ir.copy import with_targets
-from sluice.ir.expression import Binary, Const, Expr, Flip, Reg, calculate, children, registers
+from sluice.ir.expression import Binary, Const, Expr, Flip, Reg, calculate, chain, children, is_bit, operands, registers
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Branch, Goto
 from sluice.passes import constants, dead_code, instance
 from sluice.passes.blocks import each_graph, remove_unreachable
-from sluice.passes.simplify import is_bit
 
 SMALL = 100
 """Blocks that any graph may gain; a large one may come to have half as many again."""
@@ -60,15 +59,6 @@ def _change(choices: Choices, layer: LayerProgram, graph: Graph) -> bool:
 # --- conditions ---------------------------------------------------------------------------------------------
 
 
-def terms(condition: Expr, operator: str) -> list[Expr]:
-    """The operands of a chain of & or | of bits."""
-    match condition:
-        case Binary(found, left, right) if found == operator and is_bit(left) and is_bit(right):
-            return [*terms(left, operator), *terms(right, operator)]
-        case _:
-            return [condition]
-
-
 def tested(term: Expr) -> str | None:
     """The register that a term asks for by itself, if it is one that is near."""
     operand = term.operand if isinstance(term, Flip) and term.bits == 1 else term
@@ -91,7 +81,7 @@ def split_conditions(graph: Graph) -> bool:
     for block in graph.blocks.values():
         if isinstance(last := block.terminator, Branch):
             operator = _operator(last.condition)
-            parts = terms(last.condition, operator) if operator else [last.condition]
+            parts = operands(last.condition, operator) if operator else [last.condition]
             asked.update({name for name in map(tested, parts) if name})
     names = iter_names(graph)
     waiting = list(graph.blocks.values())
@@ -103,16 +93,13 @@ def split_conditions(graph: Graph) -> bool:
         if operator is None:
             continue
         assert isinstance(last, Branch)
-        parts = terms(last.condition, operator)
+        parts = operands(last.condition, operator)
         common = [part for part in parts if (name := tested(part)) and asked[name] > 1]
         if not common:
             continue
         first = max(common, key=lambda part: asked[tested(part) or ""])
         parts.remove(first)
-        rest = parts[0]
-        for part in parts[1:]:
-            rest = Binary(operator, rest, part)
-        behind = Block(next(names[block.name]), [Branch(rest, last.yes, last.no, where=last.where)])
+        behind = Block(next(names[block.name]), [Branch(chain(operator, parts), last.yes, last.no, where=last.where)])
         graph.blocks[behind.name] = behind
         names[behind.name] = names[block.name]
         ways = (behind.name, last.no) if operator == "&" else (last.yes, behind.name)
@@ -182,17 +169,14 @@ class Step:
 
     def apply(self, known: Known) -> None:
         """Change what is known."""
+        empty = known.get(instance.EMPTY.name)
         if self.forgets:
             spaces = self.alone if known.get(instance.UNSTORED.name) else self.forgets
-            empty = known.get(instance.EMPTY.name)
             for name in [name for name in known if name.startswith(spaces)]:
                 del known[name]
-            sets = (*self.sets, *self.while_empty) if empty else self.sets
-        else:
-            sets = (*self.sets, *self.while_empty) if known.get(instance.EMPTY.name) else self.sets
         for name in self.unknown:
             known.pop(name, None)
-        for reg, expression in sets:
+        for reg, expression in (*self.sets, *self.while_empty) if empty else self.sets:
             value = value_of(expression, known)
             if value is None:
                 known.pop(reg.name, None)

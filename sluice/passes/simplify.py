@@ -19,7 +19,7 @@ from sluice.ir.expression import (
     Length,
     Slice,
     calculate,
-    is_bytes,
+    is_bit,
     rewrite,
     width,
 )
@@ -56,11 +56,6 @@ def _once(expression: Expr) -> Expr | None:
             return ZERO
         case _:
             return None
-
-
-def is_bit(expression: Expr) -> bool:
-    """Whether the value is 0 or 1."""
-    return not is_bytes(expression) and width(expression) == 1
 
 
 def inverse(expression: Expr) -> Expr | None:

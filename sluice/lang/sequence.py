@@ -31,7 +31,7 @@ class Sequence:
     policy: which copy of overlapping held bytes wins, one of POLICIES.
     limit, limit_pieces, limit_records: at most so many bytes, pieces and records (packets out of order that
         virtual packets need) are held and not delivered, per instance and side: 1 to 2^31 - 1. At a limit a
-        hole is given up.
+        hole is given up. A piece is what a segment brought, or several small ones that touch.
     history: so many delivered bytes are kept for the old copy of `rexmit`: 0 to 2^16.
     whole: nothing is delivered when a part is missing, and at a limit the instance ends.
     units: meta numbers whole units of any length, not bytes: a packet brings one, which is its data, or, where

@@ -45,7 +45,7 @@ SL_PREFETCH void sl_ahead_instances(struct sl_ahead *ahead) {
 SL_PREFETCH void sl_ahead_headers(const struct sl_frame *frames, size_t first, size_t behind) {
     for (size_t i = first; i < behind; i++)
         for (size_t at = 0; at < SL_HEADER_BYTES; at += 64)
-            __builtin_prefetch(frames[i].at + at);
+            __builtin_prefetch((const void *)((uintptr_t)frames[i].at + at));   /* perhaps behind its end, or of none */
 }
 
 #endif

@@ -353,6 +353,7 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
         sl_box_close(box);
         return -1;
     }
+    box->pool.random = options->seed | 1;
     return 0;
 }
 

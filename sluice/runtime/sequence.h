@@ -71,12 +71,12 @@ static inline bool sl_sequence_waiting(const struct sl_sequence *seq, const stru
 /* Does `next` stand before bytes that the snap length took? */
 static inline bool sl_sequence_cut(const struct sl_sequence *seq) {
     const struct sl_piece *piece = seq->held ? seq->held->ahead : NULL;
-    return piece && piece->position == seq->next && piece->kind == SL_PIECE_CUT;
+    return piece && piece->node.position == seq->next && piece->kind == SL_PIECE_CUT;
 }
 
 static inline struct sl_holding sl_sequence_holding(const struct sl_sequence *seq) {
     const struct sl_held *held = seq->held;
-    return held ? (struct sl_holding){held->bytes, held->pieces, held->records} : (struct sl_holding){0, 0, 0};
+    return held ? (struct sl_holding){held->bytes, held->piece_count, held->record_count} : (struct sl_holding){0, 0, 0};
 }
 
 /* Bytes of the stream that are here and were not delivered: held, or lent. */
@@ -96,7 +96,7 @@ static inline void sl_sequence_begin(struct sl_sequence *seq, const struct sl_se
     if (seq->based) {
         if (seq->lent || seq->delivered - seq->start != seq->skipped || (seq->held && seq->held->bytes))
             return;
-        sl_sequence_discard(seq, rules, pool);
+        sl_sequence_discard(seq, pool);
         sl_sequence_unhold(seq, pool);
     }
     seq->based = 1;
@@ -126,17 +126,17 @@ SL_COLD bool sl_sequence_overlap_more(const struct sl_sequence *seq, const struc
         if (!seq->held || end <= 0)
             return false;
         at = at < 0 ? 0 : at;
-        struct sl_piece *piece = sl_pieces_reach(seq->held, seq->delivered, seq->delivered + (uint64_t)at);
+        struct sl_piece *piece = sl_pieces_reach(seq->held, seq->delivered + (uint64_t)at);
         while (piece && piece->kind != SL_PIECE_DATA)
-            piece = piece->next;
-        if (!piece || piece->position - seq->delivered >= (uint64_t)end)
+            piece = sl_piece_next(piece);
+        if (!piece || piece->node.position - seq->delivered >= (uint64_t)end)
             return false;
-        uint64_t from = piece->position - seq->delivered;
+        uint64_t from = piece->node.position - seq->delivered;
         lo = seq->delivered + sl_max((uint64_t)at, from);
         hi = seq->delivered + sl_min((uint64_t)end, from + piece->length);
         offset = sl_sequence_offset(seq, lo);
         if (rules->buffer_data)
-            old = piece->bytes + (lo - piece->position);
+            old = piece->bytes + (lo - piece->node.position);
     }
     uint32_t length = (uint32_t)(hi - lo);
     *out = (struct sl_overlap){
@@ -157,10 +157,10 @@ SL_COLD bool sl_sequence_memory(const struct sl_sequence *seq, const struct sl_s
                                 const struct sl_pool *pool, uint64_t position, sl_bytes data) {
     const uint64_t origin = seq->delivered, end = position - origin + data.captured;
     uint64_t from = sl_position_before(position, origin) ? origin : position, blocks = 2 + (data.captured < data.length);
-    struct sl_piece *piece = seq->held ? sl_pieces_reach(seq->held, origin, from) : NULL;
-    if (piece && piece->position - origin < end)
+    struct sl_piece *piece = seq->held ? sl_pieces_reach(seq->held, from) : NULL;
+    if (piece && piece->node.position - origin < end)
         blocks++;   /* it may be parted */
-    for (; piece && piece->position - origin < end; piece = piece->next)
+    for (; piece && piece->node.position - origin < end; piece = sl_piece_next(piece))
         blocks++;
     /* a block is rounded up to less than twice its bytes */
     return sl_pool_suffices(pool, blocks * SL_POOL_LEAST + (rules->buffer_data ? 2 * (uint64_t)data.captured : 0) +
@@ -185,7 +185,7 @@ static inline bool sl_sequence_room(const struct sl_sequence *seq, const struct 
     if (!units || !sl_position_before(seq->delivered, position + data.captured))
         return true;
     return (held ? held->bytes : 0) + data.captured <= rules->limit_bytes &&
-           (held ? held->pieces : 0) < rules->limit_pieces &&
+           (held ? held->piece_count : 0) < rules->limit_pieces &&
            sl_sequence_has_memory(seq, rules, pool, position, data);
 }
 
@@ -200,7 +200,7 @@ SL_COLD bool sl_sequence_settle_fresh(struct sl_sequence *seq, struct sl_pool *p
         return false;
     }
     /* Behind fresh bytes and before `next` lie pieces, or else phantoms, if anything. */
-    struct sl_piece *behind = seq->held->first;
+    struct sl_piece *behind = sl_piece_first(seq->held);
     uint64_t end = seq->delivered + fresh->data.captured, phantoms = behind == seq->held->ahead ? seq->next - end : 0;
     bool complete =
         sl_sequence_add(seq, pool, behind, SL_PIECE_DATA, seq->delivered, fresh->data.captured, fresh->data.at) &&
@@ -231,17 +231,17 @@ SL_COLD uint64_t sl_sequence_take(struct sl_sequence *seq, const struct sl_seque
                                   struct sl_fresh *fresh, uint64_t position, sl_bytes data) {
     struct sl_held *held = seq->held;
     uint64_t taken = data.captured;
-    if (held && held->first && taken) {
+    if (held && held->pieces.first && taken) {
         sl_sequence_uncover(seq, pool, position, position + taken);   /* none begins before `next`, so none is parted */
-        struct sl_piece *piece = held->first, *next;
-        if (piece && piece->position - position < taken) {
+        struct sl_piece *piece = sl_piece_first(held), *next;
+        if (piece && piece->node.position - position < taken) {
             if (!sl_sequence_has_memory(seq, rules, pool, position, data))
-                for (; piece && piece->position - position + piece->length <= taken; piece = next) {
-                    next = piece->next;
+                for (; piece && piece->node.position - position + piece->length <= taken; piece = next) {
+                    next = sl_piece_next(piece);
                     sl_pieces_remove(held, pool, piece);
                 }
             if (piece)
-                taken = sl_min(taken, piece->position - position);
+                taken = sl_min(taken, piece->node.position - position);
         }
     }
     if (taken && rules->buffer_data) {
@@ -280,9 +280,10 @@ SL_COLD bool sl_sequence_insert_any(struct sl_sequence *seq, const struct sl_seq
     uint64_t cut = position + data.captured, phantom = position + data.length, end = position + units;
     uint64_t from = position;
     bool in_order = position == seq->next && seq->delivered == seq->next;
+    bool is_ahead = sl_position_before(seq->next, position);
     if (in_order)
         from += sl_sequence_take(seq, rules, pool, fresh, position, data);
-    if (in_order && from == phantom && !(seq->held && seq->held->first)) {
+    if (in_order && from == phantom && !(seq->held && seq->held->pieces.first)) {
         if (seq->lent)
             seq->next = end;   /* phantoms behind fresh bytes: known by the distance, without a piece */
         else if (phantom != end)
@@ -299,6 +300,8 @@ SL_COLD bool sl_sequence_insert_any(struct sl_sequence *seq, const struct sl_seq
         complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_CUT, cut, cut, phantom, NULL);
     if (phantom != end)
         complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_PHANTOM, phantom, phantom, end, NULL);
+    if (is_ahead)
+        sl_sequence_join(seq, rules, pool, position, end);
     sl_sequence_advance(seq, rules, pool);
     sl_sequence_unhold(seq, pool);
     return complete;
@@ -362,7 +365,7 @@ SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const stru
     bool lent = fresh->present && seq->lent;
     uint64_t total = lent ? fresh->data.captured : 0, most = sl_min(scratch->size - scratch->used, UINT32_MAX);
     bool alone = total > most;
-    for (struct sl_piece *piece = held->first; piece != held->ahead && !alone; piece = piece->next) {
+    for (struct sl_piece *piece = sl_piece_first(held); piece != held->ahead && !alone; piece = sl_piece_next(piece)) {
         uint64_t length = piece->kind == SL_PIECE_DATA ? piece->length : 0;
         if (length > most - total)
             break;
@@ -381,7 +384,7 @@ SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const stru
         total -= own.captured;
     }
     struct sl_piece *piece;
-    while ((piece = held->first) != held->ahead) {
+    while ((piece = sl_piece_first(held)) != held->ahead) {
         uint64_t length = piece->length;
         if (piece->kind == SL_PIECE_DATA) {
             if (length > total)
@@ -390,7 +393,7 @@ SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const stru
             to += length;
             total -= length;
             if (rules->history)
-                sl_history_append(held, pool, rules->history, piece->position, piece->bytes, length);
+                sl_history_append(held, pool, rules->history, piece->node.position, piece->bytes, length);
             sl_sequence_pass(seq, length);
         } else {
             uint64_t next = seq->next;
@@ -411,7 +414,7 @@ static inline __attribute__((always_inline)) sl_bytes sl_sequence_assemble(struc
                                             struct sl_pool *pool, struct sl_fresh *fresh, struct sl_scratch *scratch,
                                             uint64_t *offset) {
     *offset = sl_sequence_offset(seq, seq->delivered);
-    if (SL_LIKELY(fresh->present && seq->lent && (!seq->held || seq->held->first == seq->held->ahead))) {
+    if (SL_LIKELY(fresh->present && seq->lent && (!seq->held || sl_piece_first(seq->held) == seq->held->ahead))) {
         uint64_t phantoms = seq->next - seq->delivered - fresh->data.captured;
         sl_bytes all = sl_sequence_assemble_fresh(seq, rules, pool, fresh);
         if (phantoms)
@@ -429,8 +432,8 @@ static inline __attribute__((always_inline)) sl_bytes sl_sequence_assemble(struc
 SL_COLD bool sl_sequence_skip_to(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                  uint64_t position, struct sl_gap *gap) {
     struct sl_piece *piece = seq->held ? seq->held->ahead : NULL;
-    if (piece && sl_position_before(piece->position, position))
-        position = piece->position;
+    if (piece && sl_position_before(piece->node.position, position))
+        position = piece->node.position;
     if (seq->delivered != seq->next || !sl_position_before(seq->next, position))
         return false;
     *gap = (struct sl_gap){sl_sequence_offset(seq, seq->next), position - seq->next, false};
@@ -456,13 +459,13 @@ SL_COLD bool sl_sequence_give_up(struct sl_sequence *seq, const struct sl_sequen
         length = piece->length;
         sl_pieces_remove(held, pool, piece);
     } else {
-        const struct sl_record *record = held->first_record;
+        const struct sl_node *record = held->records.first;
         while (record && !sl_position_before(seq->next, record->position))
             record = record->next;
         if (!piece && !record)
             return false;
         if (piece)
-            length = piece->position - seq->next;
+            length = piece->node.position - seq->next;
         if (record)
             length = sl_min(length, record->position - seq->next);
     }
@@ -480,7 +483,7 @@ SL_COLD bool sl_sequence_give_up(struct sl_sequence *seq, const struct sl_sequen
  * records go, before one more is kept. */
 static inline bool sl_sequence_full(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                     uint64_t position) {
-    return seq->held && seq->held->records >= rules->limit_records && sl_position_before(seq->next, position);
+    return seq->held && seq->held->record_count >= rules->limit_records && sl_position_before(seq->next, position);
 }
 
 /* Keeps rules->record_words words for `position`. False: no memory. */
@@ -496,8 +499,8 @@ SL_COLD bool sl_sequence_record(struct sl_sequence *seq, const struct sl_sequenc
 SL_COLD void sl_sequence_release_first(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                        struct sl_pool *pool, uint64_t *words) {
     if (rules->record_words)
-        memcpy(words, seq->held->first_record->words, 8 * (size_t)rules->record_words);
-    sl_records_remove_first(seq->held, pool, rules->record_words);
+        memcpy(words, sl_record_of(seq->held->records.first)->words, 8 * (size_t)rules->record_words);
+    sl_records_remove_first(seq->held, pool);
     sl_sequence_unhold(seq, pool);
 }
 
@@ -505,8 +508,8 @@ SL_COLD void sl_sequence_release_first(struct sl_sequence *seq, const struct sl_
  * False when there is none such. */
 static inline bool sl_sequence_release(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                        struct sl_pool *pool, uint64_t *words) {
-    if (SL_LIKELY(!seq->held) || !seq->held->first_record ||
-        sl_position_before(seq->next, seq->held->first_record->position))
+    if (SL_LIKELY(!seq->held) || !seq->held->records.first ||
+        sl_position_before(seq->next, seq->held->records.first->position))
         return false;
     sl_sequence_release_first(seq, rules, pool, words);
     return true;
@@ -516,7 +519,7 @@ static inline bool sl_sequence_release(struct sl_sequence *seq, const struct sl_
 static inline void sl_sequence_clear(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                      struct sl_pool *pool) {
     if (seq->held) {
-        sl_sequence_discard(seq, rules, pool);
+        sl_sequence_discard(seq, pool);
         if (seq->held->history)
             sl_pool_give(pool, seq->held->history, seq->held->history_size);
         sl_pool_give(pool, seq->held, sizeof(struct sl_held));

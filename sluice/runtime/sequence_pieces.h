@@ -1,12 +1,10 @@
-/* What a sequence holds when it holds anything: pieces, records, history. Lists, and nothing of what they
- * mean; that is sequence.h.
- *
- * Positions may lie anywhere on the circle of 64 bits, so they are compared by their distance from an origin
- * that none of the compared ones lies before: the delivered position. */
+/* What a sequence holds when it holds anything: pieces, records, history, and nothing of what they mean; that is
+ * sequence.h. */
 #ifndef SL_SEQUENCE_PIECES_H
 #define SL_SEQUENCE_PIECES_H
 
 #include "bytes.h"
+#include "ordered.h"
 #include "pool.h"
 
 enum sl_piece_kind {
@@ -16,53 +14,71 @@ enum sl_piece_kind {
 };
 
 struct sl_piece {
-    struct sl_piece *previous, *next;
-    uint64_t position;
+    struct sl_node node;
     uint64_t length;   /* never 0 */
-    uint32_t size;     /* of this block */
     uint8_t kind;      /* enum sl_piece_kind */
     uint8_t bytes[];
 };
+
+/* DATA pieces that touch are joined while they have no more bytes together: a sender of tiny or overlapping segments
+ * would else have every later one walk over all of them. Ordinary segments are held as they came, and never moved. */
+#define SL_PIECE_JOINED (2048 - (uint32_t)sizeof(struct sl_piece))
 
 /* A DATA piece has at most so many bytes; longer ones are held as several. */
 #define SL_PIECE_MOST (SL_POOL_MOST - (uint32_t)sizeof(struct sl_piece))
 
 struct sl_record {
-    struct sl_record *previous, *next;
-    uint64_t position;
+    struct sl_node node;
     uint64_t words[];
 };
 
 struct sl_held {
-    struct sl_piece *first, *last;   /* ascending, disjoint */
-    struct sl_piece *hint;           /* where the last search ended: the next one is often near; or NULL */
-    struct sl_piece *ahead;          /* the first piece that does not lie before `next`, or NULL */
-    struct sl_record *first_record, *last_record, *record_hint;
+    struct sl_ordered pieces;    /* disjoint */
+    struct sl_ordered records;   /* of one position: in the order of their arrival */
+    struct sl_piece *hint;       /* where the last search ended: the next one is often near; or NULL */
+    struct sl_piece *ahead;      /* the first piece that does not lie before `next`, or NULL */
     uint8_t *history;                /* the last delivered bytes, the newest at history[history_used - 1] */
     uint64_t history_end;            /* the position behind the newest */
     uint32_t history_used, history_size;
     uint64_t bytes;                  /* units of all DATA pieces */
-    uint32_t pieces, records;
+    uint32_t piece_count, record_count;
 };
 
 /* --- pieces --- */
 
+/* The node is the first member of both, so that their addresses are one, and NULL stays NULL. */
+static inline struct sl_piece *sl_piece_of(struct sl_node *node) { return (struct sl_piece *)(void *)node; }
+
+static inline struct sl_record *sl_record_of(struct sl_node *node) { return (struct sl_record *)(void *)node; }
+
+static inline struct sl_piece *sl_piece_first(const struct sl_held *held) { return sl_piece_of(held->pieces.first); }
+
+static inline struct sl_piece *sl_piece_last(const struct sl_held *held) { return sl_piece_of(held->pieces.last); }
+
+static inline struct sl_piece *sl_piece_next(const struct sl_piece *piece) { return sl_piece_of(piece->node.next); }
+
+static inline struct sl_piece *sl_piece_previous(const struct sl_piece *piece) {
+    return sl_piece_of(piece->node.previous);
+}
+
+/* Does a piece end behind `position`? */
+static inline bool sl_piece_reaches(const struct sl_piece *piece, uint64_t position) {
+    return sl_position_before(position, piece->node.position + piece->length);
+}
+
 /* The first piece that ends behind `position`, or NULL. */
-static inline struct sl_piece *sl_pieces_reach(struct sl_held *held, uint64_t origin, uint64_t position) {
-    const uint64_t distance = position - origin;
-    struct sl_piece *piece = held->last;
-    if (!piece || piece->position - origin + piece->length <= distance)
+static inline struct sl_piece *sl_pieces_reach(struct sl_held *held, uint64_t position) {
+    struct sl_piece *piece = sl_piece_last(held), *previous;
+    if (!piece || !sl_piece_reaches(piece, position))
         return NULL;
-    if (held->first->position - origin + held->first->length > distance)
-        return held->first;
-    if (held->hint)
-        piece = held->hint;
-    if (piece->position - origin + piece->length > distance) {
-        while (piece->previous && piece->previous->position - origin + piece->previous->length > distance)
-            piece = piece->previous;
-    } else {
-        while (piece->position - origin + piece->length <= distance)
-            piece = piece->next;   /* the last piece ends behind it: seen above */
+    piece = held->hint;
+    if (!piece || !sl_piece_reaches(piece, position) ||
+        ((previous = sl_piece_previous(piece)) && sl_piece_reaches(previous, position))) {
+        piece = sl_piece_of(sl_ordered_find(&held->pieces, position));
+        if (!piece)
+            piece = sl_piece_first(held);
+        else if (!sl_piece_reaches(piece, position))
+            piece = sl_piece_next(piece);
     }
     return held->hint = piece;
 }
@@ -75,15 +91,12 @@ static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct 
     struct sl_piece *piece = sl_pool_take(pool, size);
     if (!piece)
         return NULL;
-    piece->position = position;
-    piece->size = (uint32_t)size;
+    piece->node.position = position;
+    piece->node.size = (uint32_t)size;
     piece->kind = kind;
-    piece->next = behind;
-    piece->previous = behind ? behind->previous : held->last;
-    *(piece->previous ? &piece->previous->next : &held->first) = piece;
-    *(behind ? &behind->previous : &held->last) = piece;
+    sl_ordered_add(&held->pieces, &piece->node, behind ? &behind->node : NULL, sl_pool_random(pool));
     held->hint = piece;
-    held->pieces++;
+    held->piece_count++;
     return piece;
 }
 
@@ -103,16 +116,40 @@ static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_poo
 }
 
 static inline void sl_pieces_remove(struct sl_held *held, struct sl_pool *pool, struct sl_piece *piece) {
-    *(piece->previous ? &piece->previous->next : &held->first) = piece->next;
-    *(piece->next ? &piece->next->previous : &held->last) = piece->previous;
+    sl_ordered_remove(&held->pieces, &piece->node);
     if (held->hint == piece)
-        held->hint = piece->previous ? piece->previous : piece->next;
+        held->hint = piece->node.previous ? sl_piece_previous(piece) : sl_piece_next(piece);
     if (held->ahead == piece)
-        held->ahead = piece->next;
-    held->pieces--;
+        held->ahead = sl_piece_next(piece);
+    held->piece_count--;
     if (piece->kind == SL_PIECE_DATA)
         held->bytes -= piece->length;
-    sl_pool_give(pool, piece, piece->size);
+    sl_pool_give(pool, piece, piece->node.size);
+}
+
+/* Makes one piece of a piece and the one of its kind behind it, which it touches; also of their `bytes`, if they hold any.
+ * NULL when there is no memory for them, and then they stay as they are. */
+static inline struct sl_piece *sl_pieces_join(struct sl_held *held, struct sl_pool *pool, struct sl_piece *piece,
+                                              bool bytes) {
+    struct sl_piece *behind = sl_piece_next(piece), *joined = piece;
+    size_t size = offsetof(struct sl_piece, bytes) + (size_t)(piece->length + behind->length);
+    if (bytes && size > piece->node.size) {
+        /* All of its block, so that bytes which come one by one are not moved each time. */
+        size = (size_t)SL_POOL_LEAST << sl_pool_class(size);
+        if (!(joined = sl_pool_take(pool, size)))
+            return NULL;
+        memcpy(joined, piece, offsetof(struct sl_piece, bytes) + (size_t)piece->length);
+        joined->node.size = (uint32_t)size;
+        sl_ordered_replace(&held->pieces, &piece->node, &joined->node);
+        held->ahead = held->ahead == piece ? joined : held->ahead;
+        sl_pool_give(pool, piece, piece->node.size);
+    }
+    if (bytes)
+        memcpy(joined->bytes + joined->length, behind->bytes, (size_t)behind->length);
+    joined->length += behind->length;
+    held->bytes += behind->kind == SL_PIECE_DATA ? behind->length : 0;   /* which its removal takes away */
+    sl_pieces_remove(held, pool, behind);
+    return held->hint = joined;
 }
 
 /* --- records --- */
@@ -125,40 +162,25 @@ static inline bool sl_records_add(struct sl_held *held, struct sl_pool *pool, ui
     struct sl_record *record = sl_pool_take(pool, sl_record_size(count));
     if (!record)
         return false;
-    record->position = position;
+    record->node.position = position;
+    record->node.size = (uint32_t)sl_record_size(count);
     if (count)
         memcpy(record->words, words, 8 * (size_t)count);
-
-    /* `before`: the last record that stays in front. Records may lie on either side of any origin. */
-    struct sl_record *before = held->last_record;
-    if (before && (int64_t)(position - before->position) < 0) {
-        if ((int64_t)(position - held->first_record->position) < 0) {
-            before = NULL;
-        } else {
-            before = held->record_hint ? held->record_hint : before;
-            while (before->previous && (int64_t)(position - before->position) < 0)
-                before = before->previous;
-            while (before->next && (int64_t)(position - before->next->position) >= 0)
-                before = before->next;
-        }
+    struct sl_node *last = held->records.last, *behind = NULL;
+    if (last && sl_position_before(position, last->position)) {
+        struct sl_node *before = sl_ordered_find(&held->records, position);
+        behind = before ? before->next : held->records.first;
     }
-    record->previous = before;
-    record->next = before ? before->next : held->first_record;
-    *(before ? &before->next : &held->first_record) = record;
-    *(record->next ? &record->next->previous : &held->last_record) = record;
-    held->record_hint = record;
-    held->records++;
+    sl_ordered_add(&held->records, &record->node, behind, sl_pool_random(pool));
+    held->record_count++;
     return true;
 }
 
-static inline void sl_records_remove_first(struct sl_held *held, struct sl_pool *pool, unsigned count) {
-    struct sl_record *record = held->first_record;
-    held->first_record = record->next;
-    *(record->next ? &record->next->previous : &held->last_record) = NULL;
-    if (held->record_hint == record)
-        held->record_hint = record->next;
-    held->records--;
-    sl_pool_give(pool, record, sl_record_size(count));
+static inline void sl_records_remove_first(struct sl_held *held, struct sl_pool *pool) {
+    struct sl_node *record = held->records.first;
+    sl_ordered_remove(&held->records, record);
+    held->record_count--;
+    sl_pool_give(pool, record, record->size);
 }
 
 /* --- history --- */

@@ -43,9 +43,6 @@ _Static_assert(sizeof(struct sl_sequence) == 40, "two of them and an instance's 
  * "ahead" and "behind" could not be told apart. */
 #define SL_FARTHEST ((uint64_t)INT64_MAX)
 
-/* Does position a lie before b, by the shorter way round? */
-static inline bool sl_position_before(uint64_t a, uint64_t b) { return (int64_t)(a - b) < 0; }
-
 /* An empty sequence in memory with any content (what it held is forgotten, not freed). */
 static inline void sl_sequence_reset(struct sl_sequence *seq, const struct sl_sequence_rules *rules) {
     *seq = (struct sl_sequence){.based = rules->linear};
@@ -74,19 +71,18 @@ static inline bool sl_sequence_hold(struct sl_sequence *seq, struct sl_pool *poo
 }
 
 static inline void sl_sequence_unhold(struct sl_sequence *seq, struct sl_pool *pool) {
-    if (seq->held && !seq->held->first && !seq->held->first_record && !seq->held->history) {
+    if (seq->held && !seq->held->pieces.first && !seq->held->records.first && !seq->held->history) {
         sl_pool_give(pool, seq->held, sizeof(struct sl_held));
         seq->held = NULL;
     }
 }
 
 /* Frees all pieces and records. */
-SL_COLD void sl_sequence_discard(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                 struct sl_pool *pool) {
-    while (seq->held && seq->held->first)
-        sl_pieces_remove(seq->held, pool, seq->held->first);
-    while (seq->held && seq->held->first_record)
-        sl_records_remove_first(seq->held, pool, rules->record_words);
+SL_COLD void sl_sequence_discard(struct sl_sequence *seq, struct sl_pool *pool) {
+    while (seq->held && seq->held->pieces.first)
+        sl_pieces_remove(seq->held, pool, sl_piece_first(seq->held));
+    while (seq->held && seq->held->records.first)
+        sl_records_remove_first(seq->held, pool);
 }
 
 /* --- moves --- */
@@ -114,7 +110,7 @@ static inline void sl_sequence_advance(struct sl_sequence *seq, const struct sl_
                                        struct sl_pool *pool) {
     struct sl_held *held = seq->held;
     struct sl_piece *piece;
-    while ((piece = held->ahead) && piece->position == seq->next && piece->kind != SL_PIECE_CUT) {
+    while ((piece = held->ahead) && piece->node.position == seq->next && piece->kind != SL_PIECE_CUT) {
         uint64_t length = piece->length;
         if (piece->kind == SL_PIECE_PHANTOM && seq->delivered == seq->next) {
             sl_pieces_remove(held, pool, piece);
@@ -124,7 +120,7 @@ static inline void sl_sequence_advance(struct sl_sequence *seq, const struct sl_
             sl_sequence_pass(seq, length);
             seq->next = seq->delivered;
         } else {
-            held->ahead = piece->next;
+            held->ahead = sl_piece_next(piece);
             seq->next += length;
         }
     }
@@ -162,12 +158,12 @@ static inline bool sl_sequence_add(struct sl_sequence *seq, struct sl_pool *pool
 /* Takes what is not DATA out of [lo, hi), where bytes have come. That may be a phantom that already waits. */
 static inline bool sl_sequence_uncover(struct sl_sequence *seq, struct sl_pool *pool, uint64_t lo, uint64_t hi) {
     const uint64_t origin = seq->delivered;
-    struct sl_piece *piece = sl_pieces_reach(seq->held, origin, lo), *next;
-    for (; piece && piece->position - origin < hi - origin; piece = next) {
-        next = piece->next;
+    struct sl_piece *piece = sl_pieces_reach(seq->held, lo), *next;
+    for (; piece && piece->node.position - origin < hi - origin; piece = next) {
+        next = sl_piece_next(piece);
         if (piece->kind == SL_PIECE_DATA)
             continue;
-        uint64_t position = piece->position, end = position + piece->length;
+        uint64_t position = piece->node.position, end = position + piece->length;
         bool sticks_out_right = end - origin > hi - origin;
         if (position - origin < lo - origin) {
             piece->length = lo - position;
@@ -175,7 +171,7 @@ static inline bool sl_sequence_uncover(struct sl_sequence *seq, struct sl_pool *
             if (sticks_out_right)
                 return sl_sequence_add(seq, pool, next, piece->kind, hi, end - hi, NULL);
         } else if (sticks_out_right) {
-            piece->position = hi;
+            piece->node.position = hi;
             piece->length = end - hi;
             sl_sequence_retreat(seq, position, piece);
         } else {
@@ -184,6 +180,23 @@ static inline bool sl_sequence_uncover(struct sl_sequence *seq, struct sl_pool *
         }
     }
     return true;
+}
+
+/* Joins pieces of one kind that touch at any place of [lo, hi], all ahead of `next`, as far as they may be. Bytes are
+ * not where a policy asks where the segments began that brought them. */
+static inline void sl_sequence_join(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                                    uint64_t lo, uint64_t hi) {
+    const bool first_or_last = rules->policy == SL_POLICY_FIRST || rules->policy == SL_POLICY_LAST;
+    struct sl_piece *piece = sl_pieces_reach(seq->held, lo), *behind, *joined;
+    if (piece && piece->node.previous)
+        piece = sl_piece_previous(piece);
+    for (; piece && (behind = sl_piece_next(piece)) && !sl_position_before(hi, behind->node.position); piece = joined) {
+        bool bytes = piece->kind == SL_PIECE_DATA && rules->buffer_data;
+        bool joins = piece->kind == behind->kind && piece->node.position + piece->length == behind->node.position &&
+                     (!bytes || (first_or_last && piece->length + behind->length <= SL_PIECE_JOINED));
+        if (!joins || !(joined = sl_pieces_join(seq->held, pool, piece, bytes)))
+            joined = behind;
+    }
 }
 
 /* Makes [from, hi) known: new pieces of this kind where there are none; where there are, they stay, except
@@ -195,10 +208,10 @@ SL_COLD bool sl_sequence_fill(struct sl_sequence *seq, const struct sl_sequence_
     bool complete = true;
     if (kind == SL_PIECE_DATA)
         complete = sl_sequence_uncover(seq, pool, from, hi);
-    struct sl_piece *piece = sl_pieces_reach(seq->held, origin, from);
+    struct sl_piece *piece = sl_pieces_reach(seq->held, from);
     for (uint64_t at = from - origin; at < end;) {
         const uint8_t *bytes = data ? data + (at - start) : NULL;
-        uint64_t old_start = piece ? piece->position - origin : UINT64_MAX;
+        uint64_t old_start = piece ? piece->node.position - origin : UINT64_MAX;
         if (at < old_start) {
             uint64_t stop = sl_min(old_start, end);
             complete &= sl_sequence_add(seq, pool, piece, kind, origin + at, stop - at, bytes);
@@ -208,7 +221,7 @@ SL_COLD bool sl_sequence_fill(struct sl_sequence *seq, const struct sl_sequence_
             if (bytes && sl_policy_new_wins(rules->policy, start, end, old_start, old_end))
                 memcpy(piece->bytes + (at - old_start), bytes, (size_t)(stop - at));
             at = stop;
-            piece = piece->next;
+            piece = sl_piece_next(piece);
         }
     }
     return complete;

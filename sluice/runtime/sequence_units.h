@@ -32,9 +32,9 @@ static inline void sl_units_remove(struct sl_held *held, struct sl_pool *pool, s
 
 /* The piece at `position`, which is not before `delivered`, or NULL; in *behind the first one that lies behind it. */
 static inline struct sl_piece *sl_units_find(const struct sl_sequence *seq, uint64_t position, struct sl_piece **behind) {
-    struct sl_piece *piece = seq->held ? sl_pieces_reach(seq->held, seq->delivered, position) : NULL;
-    bool here = piece && piece->position == position;
-    *behind = here ? piece->next : piece;
+    struct sl_piece *piece = seq->held ? sl_pieces_reach(seq->held, position) : NULL;
+    bool here = piece && piece->node.position == position;
+    *behind = here ? sl_piece_next(piece) : piece;
     return here ? piece : NULL;
 }
 
@@ -116,11 +116,11 @@ static inline bool sl_units_settle(struct sl_sequence *seq, const struct sl_sequ
     if (!seq->lent)
         return true;   /* cleared since */
     seq->lent = 0;
-    if (sl_units_add(seq, pool, seq->held ? seq->held->first : NULL, seq->delivered, fresh->data))
+    if (sl_units_add(seq, pool, seq->held ? sl_piece_first(seq->held) : NULL, seq->delivered, fresh->data))
         return true;
     seq->next = seq->delivered;
     if (seq->held)
-        seq->held->ahead = seq->held->first;
+        seq->held->ahead = sl_piece_first(seq->held);
     return false;
 }
 
@@ -147,7 +147,7 @@ SL_COLD bool sl_units_insert_any(struct sl_sequence *seq, const struct sl_sequen
         if (!sl_units_add(seq, pool, behind, position, data))
             return false;
         if (seq->held->ahead == behind)
-            seq->held->ahead = behind ? behind->previous : seq->held->last;
+            seq->held->ahead = behind ? sl_piece_previous(behind) : sl_piece_last(seq->held);
     }
     if (seq->held)
         sl_sequence_advance(seq, rules, pool);
@@ -180,7 +180,7 @@ static inline bool sl_units_insert(struct sl_sequence *seq, const struct sl_sequ
 
 /* sl_units_assemble of a unit that is held. */
 SL_COLD sl_bytes sl_units_assemble_held(struct sl_sequence *seq, struct sl_pool *pool, struct sl_scratch *scratch) {
-    struct sl_piece *piece = seq->held->first;
+    struct sl_piece *piece = sl_piece_first(seq->held);
     sl_bytes unit = sl_unit_bytes(piece);
     uint8_t *to = unit.captured ? sl_scratch_take(scratch, unit.captured) : NULL;
     if (unit.captured && !to)

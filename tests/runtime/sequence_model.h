@@ -5,6 +5,7 @@
 
 #include "../../sluice/runtime/sequence.h"
 #include "check.h"
+#include "ordered_check.h"
 
 enum {
     MODEL_CELLS = 1 << 16,
@@ -80,6 +81,25 @@ static inline void model_advance(const struct sl_sequence_rules *rules) {
     }
 }
 
+/* Pieces of one kind that touch at a place of [lo, hi] become one. */
+static inline void model_join(const struct sl_sequence_rules *rules, unsigned lo, unsigned hi) {
+    for (unsigned p = lo; p <= hi; p++) {
+        struct cell *left = &model.cells[p - 1], *right = &model.cells[p];
+        if (left->kind != right->kind || left->kind == CELL_NONE || left->owner == right->owner)
+            continue;
+        if (left->kind == CELL_DATA) {
+            bool moves = rules->policy == SL_POLICY_FIRST || rules->policy == SL_POLICY_LAST;
+            unsigned length = model.hi[right->owner] - model.lo[left->owner];
+            if (rules->buffer_data && (!moves || length > SL_PIECE_JOINED))
+                continue;
+            model.hi[left->owner] = model.hi[right->owner];
+        }
+        uint16_t owner = right->owner;
+        for (unsigned i = p; model.cells[i].kind == left->kind && model.cells[i].owner == owner; i++)
+            model.cells[i].owner = left->owner;
+    }
+}
+
 static inline void model_insert(const struct sl_sequence_rules *rules, unsigned position, sl_bytes data,
                                 unsigned units) {
     unsigned length = (unsigned)sl_min(data.length, units), captured = (unsigned)sl_min(data.captured, units);
@@ -110,6 +130,8 @@ static inline void model_insert(const struct sl_sequence_rules *rules, unsigned 
             if (model.cells[p].kind == CELL_NONE)
                 model.cells[p] = (struct cell){phantom ? CELL_PHANTOM : CELL_CUT, 0, (uint16_t)(model.owners - 1), 0};
     }
+    if (position > model.next && from < end)
+        model_join(rules, position, end);
     model_advance(rules);
 }
 
@@ -132,18 +154,18 @@ static inline void sequence_check(const struct sl_sequence *seq) {
         CHECK(seq->lent || seq->delivered == seq->next);
         return;
     }
-    CHECK(held->first || held->first_record || held->history);
+    CHECK(held->pieces.first || held->records.first || held->history);
     uint64_t at = seq->delivered, bytes = 0, next = seq->next - seq->delivered;
-    uint32_t pieces = 0, records = 0;
+    uint32_t pieces = 0;
     const struct sl_piece *previous = NULL, *ahead = NULL;
-    bool hint = held->hint == NULL || !held->first;
-    for (const struct sl_piece *piece = held->first; piece; previous = piece, piece = piece->next) {
-        uint64_t position = piece->position - seq->delivered;
-        CHECK(piece->previous == previous && piece->length > 0);
+    bool hint = held->hint == NULL || !held->pieces.first;
+    for (const struct sl_piece *piece = sl_piece_first(held); piece; previous = piece, piece = sl_piece_next(piece)) {
+        uint64_t position = piece->node.position - seq->delivered;
+        CHECK(sl_piece_previous(piece) == previous && piece->length > 0);
         CHECK(position >= at - seq->delivered && position + piece->length <= SL_FARTHEST);
         if (position < next) {
             if (seq->lent && !previous)
-                at = piece->position;   /* behind the bytes that are lent */
+                at = piece->node.position;   /* behind the bytes that are lent */
             CHECK(position == at - seq->delivered && piece->kind != SL_PIECE_CUT && position + piece->length <= next);
             CHECK(seq->lent || previous || piece->kind == SL_PIECE_DATA);
         } else if (!ahead) {
@@ -151,19 +173,17 @@ static inline void sequence_check(const struct sl_sequence *seq) {
             CHECK(seq->lent || at == seq->next || previous == NULL);
             CHECK(position != next || piece->kind == SL_PIECE_CUT);
         }
-        at = piece->position + piece->length;
+        at = piece->node.position + piece->length;
         bytes += piece->kind == SL_PIECE_DATA ? piece->length : 0;
         pieces++;
         hint |= piece == held->hint;
     }
     if (!ahead && !seq->lent)
         CHECK(at == seq->next || (!previous && seq->delivered == seq->next));
-    CHECK(held->last == previous && held->ahead == ahead && hint);
-    CHECK(held->bytes == bytes && held->pieces == pieces);
-    const struct sl_record *last = NULL;
-    for (const struct sl_record *record = held->first_record; record; last = record, record = record->next, records++)
-        CHECK(record->previous == last && (!last || !sl_position_before(record->position, last->position)));
-    CHECK(held->last_record == last && held->records == records);
+    CHECK(sl_piece_last(held) == previous && held->ahead == ahead && hint);
+    CHECK(held->bytes == bytes && held->piece_count == pieces);
+    ordered_check(&held->pieces, held->piece_count);
+    ordered_check(&held->records, held->record_count);
 }
 
 static inline void model_compare(const struct sl_sequence *seq) {

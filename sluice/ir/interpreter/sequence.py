@@ -24,8 +24,11 @@ DATA, CUT, PHANTOM = "data", "cut", "phantom"
 FARTHEST = (1 << 63) - 1
 """The farthest position of a linear sequence, and the farthest ahead that a piece may end."""
 
-PIECE_MOST = 131072 - 40
+PIECE_MOST = 131072 - 64
 """Longer data is buffered as several pieces: the runtime's largest block, less the head of a piece."""
+
+JOINED_MOST = 2048 - 64
+"""Data that touches is one piece up to so many bytes: the runtime's blocks of 2 KiB, less the head of a piece."""
 
 HISTORY_MOST = 65536
 
@@ -292,6 +295,7 @@ class Sequence:
         captured, length = clip(data, 0, units)
         cut, phantom, end = position + len(captured), position + length, position + units
         in_order = position == self.next and not self.pieces
+        ahead = signed(position - self.next) > 0
         if in_order:
             if captured and self.rules.buffer_data:
                 self.fresh = captured
@@ -310,6 +314,8 @@ class Sequence:
             self._fill(DATA, position, cut, captured)
         self._fill(CUT, cut, phantom)
         self._fill(PHANTOM, phantom, end)
+        if ahead:
+            self._join(self._distance(position), self._distance(end))
         self._advance()
 
     def insert_next(self, position: int, data: Bytes, units: int) -> bool:
@@ -387,6 +393,33 @@ class Sequence:
             if old_end > end:
                 found.append(Piece(piece.kind, (self.delivered + end) & MASK, old_end - end))
         self.pieces = found
+
+    def _join(self, start: int, end: int) -> None:
+        """Join pieces of one kind that touch between two distances from `delivered`.
+
+        Not bytes of which a policy asks where the segments began that brought them.
+        """
+        found: list[Piece] = []
+        for piece in self.pieces:
+            at = self._distance(piece.position)
+            before = found[-1] if found else None
+            if (
+                before is not None
+                and start <= at <= end
+                and before.kind == piece.kind
+                and self._distance(before.position) + before.length == at
+                and self._may_join(before, piece)
+            ):
+                before.length += piece.length
+                before.data += piece.data
+            else:
+                found.append(piece)
+        self.pieces = found
+
+    def _may_join(self, piece: Piece, behind: Piece) -> bool:
+        if piece.kind != DATA or not self.rules.buffer_data:
+            return True
+        return self.rules.policy in ("first", "last") and piece.length + behind.length <= JOINED_MOST
 
     # --- moves ----------------------------------------------------------------------------------------------
 

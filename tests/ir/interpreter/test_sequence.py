@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sluice.ir.expression import MASK
 from sluice.ir.graph import Rules
-from sluice.ir.interpreter.sequence import FARTHEST, PIECE_MOST, Gap, Sequence, in_window
+from sluice.ir.interpreter.sequence import FARTHEST, JOINED_MOST, PIECE_MOST, Gap, Sequence, in_window
 from sluice.lang.sequence import POLICIES
 
 LINEAR = Rules(64, True, "first", False, True, 1 << 20, 1024, 1024, 0, ())
@@ -197,12 +197,32 @@ def test_policy(policy: str, whole: bool, start: int, end: int) -> None:
 
 
 def test_a_winner_leaves_the_pieces_extents() -> None:
-    sequence = Sequence(replace(LINEAR, policy="last"))
+    sequence = Sequence(replace(LINEAR, policy="bsd"))
     put(sequence, 10, b"aaaa")
     put(sequence, 20, b"bbbb")
     put(sequence, 8, b"n" * 20)
     assert [(p.position, p.length) for p in sequence.pieces] == [(8, 2), (10, 4), (14, 6), (20, 4), (24, 4)]
     assert all(bytes(p.data) == b"n" * p.length for p in sequence.pieces)
+
+
+@pytest.mark.parametrize("policy", ["first", "last"])
+def test_small_pieces_that_touch_are_one(policy: str) -> None:
+    sequence = Sequence(replace(LINEAR, policy=policy))
+    put(sequence, 10, b"cd")
+    put(sequence, 14, b"gh")
+    put(sequence, 12, b"ef")
+    put(sequence, 9, b"b")
+    assert [(p.position, p.length, bytes(p.data)) for p in sequence.pieces] == [(9, 7, b"bcdefgh")]
+    put(sequence, 16, b"x" * (JOINED_MOST - 7))
+    put(sequence, 9 + JOINED_MOST, b"y")
+    assert [p.length for p in sequence.pieces] == [JOINED_MOST, 1]
+
+
+def test_extents_that_touch_are_one_however_long() -> None:
+    sequence = Sequence(replace(LINEAR, policy="bsd", buffer_data=False))
+    put(sequence, 10, b"c" * JOINED_MOST)
+    put(sequence, 10 + JOINED_MOST, b"d")
+    assert [p.length for p in sequence.pieces] == [JOINED_MOST + 1]
 
 
 def test_the_policy_sees_the_segment_without_what_was_delivered() -> None:

@@ -260,6 +260,7 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
                 options.passes,
                 checks_of(options),
                 fresh,
+                keep=not fresh,
                 check=check,
             )
     finally:

@@ -12,9 +12,12 @@ from pathlib import Path
 
 from sluice.codegen.functions import CFunction, Functions, listens
 from sluice.codegen.stack import Generated, generate
+from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_library
 from sluice.engine.events import Decoder, PythonFunction, Seen
 from sluice.engine.interrupt import noted
+from sluice.engine.kept import Made, content, noted_warnings, outline, recall
+from sluice.engine.kept import keep as keep_made
 from sluice.ir.build import Hook, build
 from sluice.ir.graph import Program
 from sluice.lang.stack import Stack
@@ -123,7 +126,7 @@ def native_texts(options: list[str], settings: Settings) -> ctypes.Array[ctypes.
 
 @dataclass
 class CompiledStack:
-    """A stack with its functions as a library."""
+    """A stack with its functions as a library. The program has no graphs when it was to be kept."""
 
     program: Program
     generated: Generated
@@ -139,19 +142,33 @@ def compile_stack(
     passes: str | list[str] = "all",
     options: frozenset[str] = frozenset(),
     fresh: bool = False,
+    keep: bool = False,
     check: Callable[[Program], None] = lambda _: None,
 ) -> CompiledStack:
     """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler.
 
+    fresh: compile, even what is kept. keep: so that a later run of the same description finds what this one made.
     check: looks at the program before any C of it is compiled; may raise.
     """
     begin = time.perf_counter()
     hooked = Functions(functions, python)
-    program = run_passes(build(stack, hooked.hooks(), options), passes)
-    check(program)
-    generated = generate(program, hooked)
+    found = content(stack, hooked, passes, options) if keep else None
+    made = recall(cache_folder(), stack.name, found) if found is not None and not fresh else None
+    warned = False
+    if made is None:
+        with noted_warnings() as given:
+            program = run_passes(build(stack, hooked.hooks(), options), passes)
+        warned = bool(given)
+        check(program)
+        made = Made(outline(program) if keep else program, generate(program, hooked))
+    else:
+        check(made.program)
+        found = None
     seconds = time.perf_counter() - begin
-    return CompiledStack(program, generated, compile_library(generated, fresh), hooked, seconds)
+    compiled = CompiledStack(made.program, made.generated, compile_library(made.generated, fresh), hooked, seconds)
+    if found is not None and not warned:  # who is warned is warned each time
+        keep_made(cache_folder(), stack.name, found, made)
+    return compiled
 
 
 @dataclass

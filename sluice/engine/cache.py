@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import IO
 
 LIMIT = 1 << 30
-"""Bytes of libraries that are kept."""
+"""Bytes of all that is kept."""
 ABANDONED = 24 * 3600
 """Seconds after which a folder in which somebody compiled is nobody's any more."""
+LIBRARY, KEPT = ".so", ".stack"
+"""How the names of what is kept end: libraries, and what descriptions came to."""
 WORK = ".compiling-"
 _USER = ".user-"  # no name of a library begins so
 _LOCK = ".lock"
@@ -99,7 +101,11 @@ def trim(folder: Path, limit: int | None = None) -> None:
     """Throw away what was not used for the longest and is not in use, until what is left is not above the limit."""
     with contextlib.suppress(OSError), _locked(folder, fcntl.LOCK_EX):
         _remove_abandoned(folder)
-        found = sorted((entry.stat().st_mtime, entry.stat().st_size, entry) for entry in folder.glob("*.so"))
+        found = sorted(
+            (entry.stat().st_mtime, entry.stat().st_size, entry)
+            for entry in folder.iterdir()
+            if entry.suffix in (LIBRARY, KEPT)
+        )
         total = sum(size for _, size, _ in found) - (LIMIT if limit is None else limit)
         used = _in_use(folder)
         for _, size, path in found:
@@ -109,10 +115,13 @@ def trim(folder: Path, limit: int | None = None) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Folders in which a process that was killed compiled."""
+    """Folders and files in which a process that was killed worked."""
     for work in folder.glob(f"{WORK}*"):
         if time.time() - work.stat().st_mtime > ABANDONED:
-            shutil.rmtree(work, ignore_errors=True)
+            if work.is_dir():
+                shutil.rmtree(work, ignore_errors=True)
+            else:
+                work.unlink(missing_ok=True)
 
 
 def _in_use(folder: Path) -> set[str]:

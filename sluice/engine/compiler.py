@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from sluice.codegen.stack import Generated
-from sluice.engine.cache import WORK, CacheError, cache_folder, kept, trim
+from sluice.engine.cache import LIBRARY, WORK, CacheError, cache_folder, kept, trim
 from sluice.engine.processor import processor
 from sluice.ir.graph import NativeModule
 
@@ -36,18 +36,24 @@ def compiler() -> tuple[str, ...]:
 
     Raises CompilerError.
     """
+    for command in _candidates():
+        if _works(command):
+            return command
+    given = os.environ.get("CC", "")
+    if given.strip():
+        raise CompilerError(f"CC='{given}' does not compile and link C; set CC to a C compiler, or unset it")
+    raise CompilerError("no C compiler found: install gcc or clang, or `pip install ziglang`, or set CC")
+
+
+def _candidates() -> list[tuple[str, ...]]:
+    """The commands that may be the C compiler and are there, the first choice first."""
     given = os.environ.get("CC", "")
     if given.strip():
         command = _words(given)
         if shutil.which(command[0]) is None:
             raise CompilerError(f"CC='{given}': there is no program {command[0]}; set CC to a C compiler, or unset it")
-        if not _works(command):
-            raise CompilerError(f"CC='{given}' does not compile and link C; set CC to a C compiler, or unset it")
-        return command
-    for command in (*((name,) for name in ("gcc", "clang", "cc")), ZIG):
-        if shutil.which(command[0]) and _works(command):
-            return command
-    raise CompilerError("no C compiler found: install gcc or clang, or `pip install ziglang`, or set CC")
+        return [command]
+    return [command for command in (*((name,) for name in ("gcc", "clang", "cc")), ZIG) if shutil.which(command[0])]
 
 
 def _words(given: str) -> tuple[str, ...]:
@@ -107,13 +113,18 @@ def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
 
     Raises CompilerError with what the compiler said, CacheError where there is no place for the library.
     """
-    command = compiler()
     folder = cache_folder()
-    path = folder / f"{generated.name}-{_fingerprint(generated, command)}.so"
-    if kept(path) and not fresh:
-        return Compiled(path, 0.0, "")
+
+    def place(command: tuple[str, ...]) -> Path:
+        return folder / f"{generated.name}-{_fingerprint(generated, command)}{LIBRARY}"
+
+    for command in [] if fresh else _candidates():  # one that has compiled need not show again that it works
+        if kept(path := place(command)):
+            return Compiled(path, 0.0, "")
+    path = place(compiler())
+    kept(path)
     try:
-        made = _compile(generated, command, path)
+        made = _compile(generated, compiler(), path)
     except OSError as error:
         raise CacheError(
             f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder in which compiled stacks can "

@@ -59,6 +59,7 @@ class _StackBuilder:
         self.options = options
         self.variants: dict[tuple[str, tuple[tuple[str, str], ...]], Variant] = {}
         self.slots: dict[str, Reg] = {}
+        self.filled: dict[str, set[Reg]] = {}
         self.native_shapes: dict[NativeFunction, NativeShape] = {}
 
     def build(self) -> Program:
@@ -298,15 +299,17 @@ class _StackBuilder:
                 found.append(variant.offers[item.name].slot)
         return found
 
-    def _fills(self, variant: Variant, slot: Reg) -> bool:
-        """Whether a variant leaves another value in a slot."""
-        layer = variant.layer
-        scope = Scope(layer, variant.offers)
-        if any(slot == gathered(name) for name in self.stack.joined if name in layer.prototype.offers):
-            return True
-        if any(slot == self._offer_slot(name, scope.bits(item)) for name, item in layer.prototype.offers.items()):
-            return True
-        return any(slot == known for known, _ in self._exports(layer))
+    def _filled(self, variant: Variant) -> set[Reg]:
+        """The slots in which a variant leaves another value."""
+        found = self.filled.get(variant.name)
+        if found is None:
+            offers = variant.layer.prototype.offers
+            scope = Scope(variant.layer, variant.offers)
+            found = {self._offer_slot(name, scope.bits(item)) for name, item in offers.items()}
+            found.update(gathered(name) for name in self.stack.joined if name in offers)
+            found.update(slot for slot, _ in self._exports(variant.layer))
+            self.filled[variant.name] = found
+        return found
 
     def _above(self, variant: Variant, unchanged: Reg | None = None) -> list[Variant]:
         """The variants that packets can come to from this one, perhaps only those that find a slot unchanged."""
@@ -317,7 +320,7 @@ class _StackBuilder:
             name = waiting.pop()
             if name not in found:
                 found[name] = by_name[name]
-                if unchanged is None or not self._fills(by_name[name], unchanged):
+                if unchanged is None or unchanged not in self._filled(by_name[name]):
                     waiting += [target for _, target in by_name[name].above]
         return list(found.values())
 

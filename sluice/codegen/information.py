@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from sluice.codegen.functions import function_states
+from sluice.codegen.layout import Table, is_packed
 from sluice.codegen.names import boolean, identifier, member, storage
 from sluice.codegen.writer import StackNames
+from sluice.ir.expression import Reg
 
 
 def information(names: StackNames) -> list[str]:
@@ -22,10 +24,7 @@ def information(names: StackNames) -> list[str]:
         out.append(f"static const struct sl_key_part key_{word}[] = {{{parts}}};")
         fields = [reg for reg, _ in table.fields if reg.space == "perm"]
         if fields:
-            text = ", ".join(
-                f'{{"{reg.name.partition(".")[2]}", offsetof({table.struct}, {member(reg)}), {storage(reg.bits)}}}'
-                for reg in fields
-            )
+            text = ", ".join(f'{{"{reg.name.partition(".")[2]}", {_place(table, reg)}}}' for reg in fields)
             out.append(f"static const struct sl_field_info fields_{word}[] = {{{text}}};")
         if layer.states:
             text = ", ".join(f'{{"{s.name}", {boolean(s.accept)}, {boolean(s.closed)}}}' for s in layer.states)
@@ -50,3 +49,11 @@ def information(names: StackNames) -> list[str]:
         row += [f"offsetof({table.struct}, inst_state)" if layer.states else "0", f"functions_{word}"]
         rows.append(f"    {{{', '.join(row)}}},")
     return [*out, "static const struct sl_layer_info layers[] = {", *rows, "};"]
+
+
+def _place(table: Table, reg: Reg) -> str:
+    """Where a field lies in the instance, as struct sl_field_info has it."""
+    if not is_packed(reg):
+        return f"offsetof({table.struct}, {member(reg)}), {storage(reg.bits)}, 0, 0"
+    byte, bit = table.packed[reg]
+    return f"offsetof({table.struct}, packed) + {byte}, 0, SL_BIT({bit}, {reg.bits}), {reg.bits}"

@@ -37,6 +37,11 @@ def key_words(parts: tuple[KeyPart, ...]) -> tuple[list[KeyWord], int]:
     return placed, word + (1 if used else 0)
 
 
+def is_packed(field: Reg) -> bool:
+    """Whether a field shares a byte with others. Single bits do not: they are most of what packets look at."""
+    return field.space == "perm" and 1 < field.bits < 8
+
+
 @dataclass
 class Table:
     """A table: the layers that share it, the fields of its instances.
@@ -77,6 +82,19 @@ class Table:
     def busy(self) -> bool:
         """Whether a packet may meet an instance that it came through already (tunnels within themselves)."""
         return any(reg.name == "inst.busy" for reg, _ in self.fields)
+
+    @property
+    def packed(self) -> dict[Reg, tuple[int, int]]:
+        """The fields that share bytes: the byte of each, and its first bit there."""
+        found: dict[Reg, tuple[int, int]] = {}
+        byte, used = 0, 0
+        for reg, _ in self.fields:
+            if is_packed(reg):
+                if used + reg.bits > 8:
+                    byte, used = byte + 1, 0
+                found[reg] = byte, used
+                used += reg.bits
+        return found
 
     @property
     def shared(self) -> bool:
@@ -121,7 +139,16 @@ def struct_text(table: Table, states: list[str]) -> list[str]:
         "    uint64_t number;",
     ]
     for reg, _ in sorted(table.fields, key=lambda item: -storage(item[0].bits)):
-        out.append(f"    uint{8 * storage(reg.bits)}_t {member(reg)};")
+        if not is_packed(reg):
+            out.append(f"    uint{8 * storage(reg.bits)}_t {member(reg)};")
+    if packed := table.packed:
+        out += [
+            "    union {",
+            f"        uint8_t packed[{1 + max(byte for byte, _ in packed.values())}];",
+            "        struct {",
+        ]
+        out += [f"            uint8_t {member(reg)} : {reg.bits};" for reg in packed]
+        out += ["        };", "    };"]
     out.append("    uint8_t swapped;   /* the higher half of the key is the active side's */")
     if table.sides:
         out.append(f"    struct sl_sequence sequence[{table.sides}];")

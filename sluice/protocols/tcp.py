@@ -127,8 +127,8 @@ class tcp_side(layout):
     next = UInt(32, serial=True)  # behind the farthest that it sent; more: resets that count
     end = UInt(32, serial=True)  # behind its FIN
     ack = UInt(32, serial=True)
-    window = Bit(32)
-    scale = Bit(8, init=14)
+    window = Bit(16)
+    scale = Bit(4, init=14)
 
 
 class tcp_both(layout):  # more: who sent SYN, FIN, RST

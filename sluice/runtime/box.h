@@ -44,8 +44,16 @@ struct sl_key_part {
 struct sl_field_info {
     const char *name;    /* as in the description, without `perm.` */
     uint32_t offset;     /* in the instance */
-    uint32_t bytes;      /* 1, 2, 4 or 8 */
+    uint8_t bytes;       /* 1, 2, 4 or 8; 0: some bits of a byte */
+    uint8_t bit, bits;   /* the lowest of them, and how many */
 };
+
+/* The lowest bit of a bit field of so many bits, in front of which the byte has `before` bits of others. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define SL_BIT(before, bits) (before)
+#else
+#define SL_BIT(before, bits) (8 - (before) - (bits))
+#endif
 
 struct sl_state_info {
     const char *name;
@@ -162,6 +170,7 @@ static inline uint64_t sl_field_value(const struct sl_instance *instance, const 
         return 0;
     const char *at = (const char *)instance + field->offset;
     switch (field->bytes) {
+    case 0: return *(const uint8_t *)at >> field->bit & sl_mask(field->bits);
     case 1: return *(const uint8_t *)at;
     case 2: { uint16_t x; memcpy(&x, at, sizeof x); return x; }
     case 4: { uint32_t x; memcpy(&x, at, sizeof x); return x; }

@@ -19,7 +19,7 @@ from tests.support.conserve import is_outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 SLUICE = Path(sluice.__file__).resolve().parents[1]
-MOST_BYTES = 300
+MOST_BYTES = 200
 """That a connection may cost, instance and index together."""
 MOST_PAUSE = 10
 """Milliseconds of CPU time that one packet may take while the table grows."""

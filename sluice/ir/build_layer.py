@@ -250,11 +250,7 @@ class _MainBuilder:
         layer, out, p = self.layer, self.out, self.layer.prototype
         with out.at(p.where):
             HeaderBuilder(out, self.scope).build(p.format)
-            for requirement in p.requirements:
-                if requirement.option is None or requirement.option in layer.context.options:
-                    with out.at(requirement.where):
-                        malformed = out.end_block("malformed:" + requirement.reason)
-                        out.unless(self.scope.number(requirement.condition), "required", malformed)
+            self._require(behind_prep=False)
             remember_gathered(layer, out)
             out.assign(CREATED, ZERO)
             if not self._side_of_stream:
@@ -296,10 +292,43 @@ class _MainBuilder:
                 out.assign(Reg(f"temp.{item.name}", bits), Const(initial(item.init)) if bits else nothing())
 
     def _prepare(self) -> None:
-        """Temp, then prep."""
+        """Temp, prep, and what is required of a packet by then."""
         self._begin_temp()
         if self.layer.prototype.prep_block is not None:
             self.events.action(self.layer.prototype.prep_block)
+        self._require(behind_prep=True)
+
+    def _require(self, behind_prep: bool) -> None:
+        """A packet that is not well formed goes no further."""
+        layer, out = self.layer, self.out
+        for requirement in layer.prototype.requirements:
+            if requirement.behind_prep(layer.prototype) is not behind_prep:
+                continue
+            if requirement.option is None or requirement.option in layer.context.options:
+                with out.at(requirement.where):
+                    condition = self.scope.number(requirement.condition)
+                    out.unless(condition, "required", self._malformed(requirement.reason, behind_prep))
+
+    def _malformed(self, reason: str, behind_prep: bool) -> str:
+        """The block that ends such packets. An instance that was made for one has begun, and is to end."""
+        layer, out = self.layer, self.out
+        end = out.end_block("malformed:" + reason)
+        if not behind_prep or not layer.has_instance:
+            return end
+        malformed = out.name("malformed " + reason)
+        with out.aside(malformed):
+            out.unless(CREATED, "made for it", end)
+            if layer.wanted("created"):
+                self.events.happens("created", {})
+            out.emit(Touch(ZERO))
+            accepting = layer.accepting()
+            if accepting is not None:
+                with out.when(accepting, "accept"):
+                    out.emit(EndInst(REASON_NUMBER["accept"]))
+                    out.emit(Goto(end))
+            end_fresh(layer, out)
+            out.emit(Goto(end))
+        return malformed
 
     def _instance(self) -> None:
         """Steps 1 and 2: the instance, prep, restart."""

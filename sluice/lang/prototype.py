@@ -17,6 +17,7 @@ from sluice.lang.expression import (
     Expression,
     FieldValue,
     Property,
+    children,
     to_expression,
     to_number,
 )
@@ -263,6 +264,23 @@ class Requirement:
         self.reason = reason
         self.option = option
 
+    def behind_prep(self, p: Prototype) -> bool:
+        """Whether it asks for what `p` knows of a packet only then: temp, perm, the instance."""
+
+        def asks(item: Expression) -> bool:
+            match item:
+                case FieldValue():
+                    own = item.owner.prototype is p and item.group in ("temp", "perm")
+                case Property():
+                    own = item.owner.prototype is p and item.name in OF_INSTANCE
+                case Field():
+                    own = item.layout is not None and item.layout in (p.temp_layout, p.perm_layout)
+                case _:
+                    own = False
+            return own or any(map(asks, children(item)))
+
+        return asks(self.condition)
+
 
 class Chain:
     """Parsers of which each is always the next layer of the one before; `stack += chain` makes the layers."""
@@ -406,8 +424,9 @@ class Prototype(Parser):
         """A packet for which `condition` does not hold is malformed, counted under `reason`, and goes no
         further.
 
-        It may ask for the header, `p.payload` and `p.unit`. With `option` it is checked only when the user
-        asks for that option (as `checksums`).
+        It may ask for the header, `p.payload` and `p.unit`; also for temp, perm and the instance: then it is
+        checked behind prep, and the packet, though its instance was found or made for it, changes nothing
+        else there. With `option` it is checked only when the user asks for that option (as `checksums`).
         """
         for what, value in (("reason", reason), ("option", option)):
             if (value is not None or what == "reason") and (not isinstance(value, str) or not value):

@@ -233,6 +233,8 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
     )
     if p.oriented and rnd.random() < 0.3:
         p.prep += If(p.created & p.header.flag_a) >> swap_sides()
+    if rnd.random() < 0.2:
+        p.require(condition(rnd, p, True) | condition(rnd, p, True), "chance")
     if rnd.random() < 0.5:
         p.timeout = rnd.choice([0.5, 2.0, 30.0])
     sequenced = rnd.random() < 0.85

@@ -196,16 +196,30 @@ def requirement_without_reason():
 
 
 @refused("'perm.count' is asked for before the instance is found", "use header fields here; prep comes later.")
-def requirement_of_instance():
+def selector_of_instance():
     p = keyed()
-    p.require(p.perm.count == 1, "count")  # wrong
+    p.selector = [p.perm.count]  # wrong
     return alone(p)
 
 
 @refused("'temp.count' is asked for before the instance is found", "use header fields here; prep comes later.")
-def requirement_of_bare_temp():
+def selector_of_bare_temp():
     p = keyed()
-    p.require(scratch.count == 1, "count")  # wrong
+    p.selector = [scratch.count]  # wrong
+    return alone(p)
+
+
+@refused("'sdu' is asked for before the machine makes its steps", "use header, temp and perm here, and p.payload.")
+def requirement_of_instance_and_sdu():
+    p = keyed()
+    p.require((p.perm.count == 1) | (p.sdu.length == 1), "count")  # wrong
+    return alone(p)
+
+
+@refused("'sdu' is asked for before the instance is found", "use header fields here; prep comes later.")
+def requirement_of_sdu():
+    p = keyed()
+    p.require(p.sdu.length == 1, "length")  # wrong
     return alone(p)
 
 

@@ -258,6 +258,12 @@ class _Checker:
 
     def _target(self, action: Action) -> None:
         """An action sets fields of its own parser."""
+        if isinstance(action, AddAlias) and action.by_selector and action.parser not in self.own:
+            raise DescriptionError(
+                f"{self.prototype.title} gives an instance of {action.parser.title} a selector",
+                "only that parser itself knows what its selector has of a packet: do it there.",
+                action.where,
+            )
         if isinstance(action, NativeCall):
             for item in action.into:
                 self._own_field(item, action.where)

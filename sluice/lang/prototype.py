@@ -339,6 +339,7 @@ class Prototype(Parser):
     key_condition: Expression | None
     creating: Expression | None
     alias_keys: list[list[Expression]] | None
+    alias_by_selector: bool
     alias_condition: Expression | None
     prep_block: Block | None
     sequence: Sequence | None
@@ -367,6 +368,7 @@ class Prototype(Parser):
             key_condition=None,
             creating=None,
             alias_keys=None,
+            alias_by_selector=False,
             alias_condition=None,
             prep_block=None,
             sequence=None,
@@ -518,6 +520,7 @@ class Prototype(Parser):
         """What a packet is known by for which the selector finds no instance: a list of expressions.
 
         It belongs to the instance that AddAlias gave such values to. `[...], [...]`: by the first list that finds one.
+        `[...], p.selector`: in the end by what the selector has of it, where AddAlias gave that to an instance.
         `If(condition) >> [...]`: only a packet that fulfils the condition is looked for so.
         """
         return self.alias_keys
@@ -528,6 +531,8 @@ class Prototype(Parser):
             value, "an alias", "a packet outside the condition is known by the selector alone."
         )
         keys = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        by_selector = len(keys) > 1 and keys[-1] is self.keys is not None
+        keys = keys[:-1] if by_selector else keys
         if not keys or any(not isinstance(key, list) or not key for key in keys):
             raise DescriptionError(
                 "p.alias is not a list",
@@ -540,6 +545,7 @@ class Prototype(Parser):
                 "give each the same number: AddAlias gives values for any of them.",
             )
         self.__dict__["alias_keys"] = [[to_expression(item) for item in key] for key in lists]
+        self.__dict__["alias_by_selector"] = by_selector
         self.__dict__["alias_condition"] = condition
 
     @property

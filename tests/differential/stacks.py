@@ -250,9 +250,17 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
 def add_alias(rnd: random.Random, p: Any) -> None:
     """A further key, given for some packets, so that others come to their instance."""
     alias = [p.header.other, p.header.kind & 1]
+    by_selector = rnd.random() < 0.5
+    alias = (alias, p.selector) if by_selector else alias
     p.alias = If(condition(rnd, p, header=True)) >> alias if rnd.random() < 0.5 else alias
     values = [p.header.number, p.header.kind & 1]
     p.prep += If(condition(rnd, p)) >> AddAlias(p, values, to_sender=p.oriented and rnd.random() < 0.5)
+    if p.alias_by_selector:
+        known = If(condition(rnd, p, True)) >> AddAlias(p, p.selector)
+        if rnd.random() < 0.5:
+            p.prep += known
+        else:
+            p.event.known = known
 
 
 def add_sequence(rnd: random.Random, p: Any) -> None:

@@ -59,7 +59,8 @@ def describe_layer(layer: Layer, stack: Stack) -> Data:
         "key": [[words(item, layer) for item in half] for half in p.keys or ()],
         "key_when": None if p.key_condition is None else words(p.key_condition, layer),
         "creates": None if p.creating is None else words(p.creating, layer),
-        "alias": [[words(item, layer) for item in key] for key in p.alias_keys or ()],
+        "alias": [[words(item, layer) for item in key] for key in p.alias_keys or ()]
+        + ([["selector"]] if p.alias_by_selector else []),
         "alias_when": None if p.alias_condition is None else words(p.alias_condition, layer),
         "temp": [field_words(field) for field in p.temp_layout.fields.values()] if p.temp_layout is not None else [],
         "perm": [field_words(field) for field in p.perm_layout.fields.values()] if p.perm_layout is not None else [],

@@ -133,6 +133,8 @@ def action_words(action: Any, own: Parser | None = None) -> str:
             return "Assemble()"
         case Callback():
             return f"Callback({action.data.__name__})"
+        case AddAlias(by_selector=True):
+            return f"AddAlias({action.parser.prototype.name}, selector)"
         case AddAlias():
             values = ", ".join(words(value, own) for value in action.values)
             to_sender = ", to_sender=True" if isinstance(action.side, Invert) else ""

@@ -94,15 +94,15 @@ def way(_: LayerWriter, i: ir.Way) -> list[str]:
 
 @writes(ir.FindAlias)
 def find_alias(w: LayerWriter, i: ir.FindAlias) -> list[str]:
-    table, instance = w.table, w.layer.instance
-    assert table is not None and instance is not None
-    parts, words = key_words(instance.alias)
+    table = w.table
+    assert table is not None
+    parts, words = key_words(alias_tables(w.names.program)[i.aliases])
     at = f"box->{table.variable}"
     return [
         "{",
         f"    uint64_t alias[{words}];",
         *("    " + line for line in packed(parts, "alias", i.key)),
-        f"    struct sl_alias_owner owner = sl_alias_find(&box->{identifier(instance.aliases)}, alias, {words});",
+        f"    struct sl_alias_owner owner = sl_alias_find(&box->{identifier(i.aliases)}, alias, {words});",
         f"    inst = ({table.struct} *)sl_table_at(&{at}, owner.slot);",
         "    if (inst && inst->number != owner.number)",
         "        inst = NULL;",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sluice.ir.build_native import call_native
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg, Slice, is_bytes
-from sluice.ir.instruction import AddAlias, Assemble, Branch, Call, Count, Goto, LoseMessages, SwapSides
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg, Slice, is_bytes, registers
+from sluice.ir.instruction import AddAlias, Assemble, Branch, Call, Count, Goto, LoseMessages, SwapSides, Way
 from sluice.ir.layer_state import ASSEMBLED, SDU_OFFSET, SEQUENCED, LayerState, callbacks, initial, nothing
-from sluice.ir.scope import CREATED, LAST, SDU, SIDE, Scope
+from sluice.ir.scope import BY_ALIAS, CREATED, LAST, SDU, SIDE, WAY, Scope
 from sluice.lang.action import Assemble as AssembleAction
 from sluice.lang.action import Assign as AssignAction
 from sluice.lang.action import Block, Callback
@@ -122,6 +122,11 @@ class EventBuilder:
             self.out.assign(target, value)
 
     def _add_alias(self, action: AddAliasAction) -> None:
+        if action.by_selector:
+            if self.scope.packet:  # what comes without one came by no alias
+                with self.out.when(BY_ALIAS, "came by an alias"):
+                    self._add_selector(action)
+            return
         name, parts = self.layer.context.aliases[action.parser.prototype]
         for value, part in zip(action.values, parts, strict=True):
             bits = self.scope.bits(value)
@@ -131,10 +136,25 @@ class EventBuilder:
                     "use a field as wide.",
                     action.where,
                 )
-        evicted = Reg("local.evicted", 1)
         side = ZERO if action.side is None else self.scope.number(action.side)
+        self._give_alias(action, name, side, tuple(self.scope.resolve(value) for value in action.values))
+
+    def _add_selector(self, action: AddAliasAction) -> None:
+        """The packet's own key, and that of packets the other way, which come from the other side."""
+        layer = self.layer
+        halves = [tuple(self.scope.resolve(item) for item in half) for half in layer.keys]
+        if any(WAY in registers(part) for part in halves[0]):
+            self.out.emit(Way(WAY))
+        if not layer.prototype.oriented:
+            self._give_alias(action, layer.more_keys, ZERO, halves[0])
+            return
+        sender, receiver = halves
+        self._give_alias(action, layer.more_keys, SIDE, sender + receiver)
+        self._give_alias(action, layer.more_keys, Flip(SIDE, 1), receiver + sender)
+
+    def _give_alias(self, action: AddAliasAction, name: str, side: Expr, key: tuple[Expr, ...]) -> None:
+        evicted = Reg("local.evicted", 1)
         number, place = self.scope.number(action.number), self.scope.number(action.place)
-        key = tuple(self.scope.resolve(value) for value in action.values)
         self.out.emit(AddAlias(evicted, name, number, place, side, key))
         with self.out.when(evicted, "alias evicted"):
             self.out.emit(Count("aliases:evicted"))

@@ -53,6 +53,7 @@ from sluice.ir.layer_state import (
     uses_v,
 )
 from sluice.ir.scope import (
+    BY_ALIAS,
     CREATED,
     PAYLOAD,
     REFUSED,
@@ -217,7 +218,8 @@ def _instance_layout(layer: LayerState) -> InstanceLayout | None:
                 )
         parts.append(KeyPart(key_name(expression), bits, other))
     aliases, alias = context.aliases.get(p, ("", ()))
-    return InstanceLayout(context.table, tuple(parts), p.oriented, True, tuple(fields), layer.sides, aliases, alias)
+    key, of = tuple(parts), tuple(fields)
+    return InstanceLayout(context.table, key, p.oriented, True, of, layer.sides, aliases, alias, layer.more_keys)
 
 
 def key_name(expression: Expression) -> str:
@@ -250,11 +252,7 @@ class _MainBuilder:
         layer, out, p = self.layer, self.out, self.layer.prototype
         with out.at(p.where):
             HeaderBuilder(out, self.scope).build(p.format)
-            for requirement in p.requirements:
-                if requirement.option is None or requirement.option in layer.context.options:
-                    with out.at(requirement.where):
-                        malformed = out.end_block("malformed:" + requirement.reason)
-                        out.unless(self.scope.number(requirement.condition), "required", malformed)
+            self._require(behind_prep=False)
             remember_gathered(layer, out)
             out.assign(CREATED, ZERO)
             if not self._side_of_stream:
@@ -296,10 +294,43 @@ class _MainBuilder:
                 out.assign(Reg(f"temp.{item.name}", bits), Const(initial(item.init)) if bits else nothing())
 
     def _prepare(self) -> None:
-        """Temp, then prep."""
+        """Temp, prep, and what is required of a packet by then."""
         self._begin_temp()
         if self.layer.prototype.prep_block is not None:
             self.events.action(self.layer.prototype.prep_block)
+        self._require(behind_prep=True)
+
+    def _require(self, behind_prep: bool) -> None:
+        """A packet that is not well formed goes no further."""
+        layer, out = self.layer, self.out
+        for requirement in layer.prototype.requirements:
+            if requirement.behind_prep(layer.prototype) is not behind_prep:
+                continue
+            if requirement.option is None or requirement.option in layer.context.options:
+                with out.at(requirement.where):
+                    condition = self.scope.number(requirement.condition)
+                    out.unless(condition, "required", self._malformed(requirement.reason, behind_prep))
+
+    def _malformed(self, reason: str, behind_prep: bool) -> str:
+        """The block that ends such packets. An instance that was made for one has begun, and is to end."""
+        layer, out = self.layer, self.out
+        end = out.end_block("malformed:" + reason)
+        if not behind_prep or not layer.has_instance:
+            return end
+        malformed = out.name("malformed " + reason)
+        with out.aside(malformed):
+            out.unless(CREATED, "made for it", end)
+            if layer.wanted("created"):
+                self.events.happens("created", {})
+            out.emit(Touch(ZERO))
+            accepting = layer.accepting()
+            if accepting is not None:
+                with out.when(accepting, "accept"):
+                    out.emit(EndInst(REASON_NUMBER["accept"]))
+                    out.emit(Goto(end))
+            end_fresh(layer, out)
+            out.emit(Goto(end))
+        return malformed
 
     def _instance(self) -> None:
         """Steps 1 and 2: the instance, prep, restart."""
@@ -321,11 +352,13 @@ class _MainBuilder:
                     out.unless(scope.number(p.key_condition), "stored instance", fresh)
                 with out.aside(fresh):
                     out.emit(FreshInst())
+                    self._came_by_alias(ZERO)
                     out.assign(FRESH, ONE)
                     out.assign(CREATED, ONE)
                     out.emit(Goto(ready))
             self._look_up(key, reverse, ready, create)
             out.block(create)
+            self._came_by_alias(ZERO)
             if p.creating is not None:
                 with out.at(p.lines["creates"]):
                     out.unless(scope.number(p.creating), "may begin one", fresh)
@@ -362,20 +395,26 @@ class _MainBuilder:
         found, expired = Reg("local.found", 1), Reg("local.expired", 1)
         known, gone = out.name("known instance"), out.name("expired instance")
         self._know_way(key)
+        self._came_by_alias(ZERO)
         out.emit(Lookup(found, expired, SIDE, key, reverse))
-        aliases = self.layer.prototype.alias_keys
-        if aliases is None:
+        p = self.layer.prototype
+        if p.alias_keys is None:
             out.emit(Branch(found, known, create))
         else:
             unknown = out.name("unknown by its key")
             out.emit(Branch(found, known, unknown))
             out.block(unknown)
-            condition = self.layer.prototype.alias_condition
-            with out.at(aliases[0][0].where):
-                if condition is not None:
-                    out.unless(self.scope.number(condition), "has an alias", create)
-                for last, alias in enumerate(aliases, 1 - len(aliases)):
-                    out.emit(FindAlias(found, expired, SIDE, tuple(self.scope.resolve(item) for item in alias)))
+            name, _ = self.layer.context.aliases[p]
+            with out.at(p.alias_keys[0][0].where):
+                if p.alias_condition is not None:
+                    out.unless(self.scope.number(p.alias_condition), "has an alias", create)
+                self._came_by_alias(ONE)
+                looks = [(name, tuple(self.scope.resolve(item) for item in alias)) for alias in p.alias_keys]
+                looks += [(self.layer.more_keys, key + reverse)] if p.alias_by_selector else []
+                for last, (aliases, alias) in enumerate(looks, 1 - len(looks)):
+                    if last == 0 and p.alias_by_selector:
+                        self._came_by_alias(ZERO)
+                    out.emit(FindAlias(found, expired, SIDE, aliases, alias))
                     another = create if last == 0 else out.name("unknown by this alias")
                     out.emit(Branch(found, known, another))
                     if last != 0:
@@ -388,6 +427,11 @@ class _MainBuilder:
         out.block(gone)
         out.emit(EndInst(REASON_NUMBER["timeout"]))
         out.emit(Goto(create))
+
+    def _came_by_alias(self, whether: Const) -> None:
+        """Where a packet that did may give its instance the key that it has itself."""
+        if self.layer.prototype.alias_by_selector:
+            self.out.assign(BY_ALIAS, whether)
 
     def _know_way(self, key: tuple[Expr, ...]) -> None:
         """The number of the layers that the packet is in, where it is part of the key."""

@@ -131,7 +131,8 @@ class InstanceLayout:
     """What an instance of a layer holds: its table, its key, its fields with their init, its sequences.
 
     Layers of one prototype whose keys have one shape name the same `table`. `aliases` is the name of the table of
-    further keys, and `alias` what such a key is made of; layers of one prototype share it.
+    further keys, and `alias` what such a key is made of; layers of one prototype share it. `more_keys` is the name of
+    another one, of whole keys as the table itself has them, where there is one; layers of one `table` share it.
     """
 
     table: str
@@ -142,6 +143,12 @@ class InstanceLayout:
     sides: int
     aliases: str = ""
     alias: tuple[KeyPart, ...] = ()
+    more_keys: str = ""
+
+    @property
+    def whole_key(self) -> tuple[KeyPart, ...]:
+        """What a packet's key is made of: of a key both ways its sender's half, then the other one."""
+        return self.key + tuple(KeyPart(part.other, part.bits) for part in self.key if self.oriented)
 
 
 @dataclass
@@ -279,4 +286,5 @@ class Program:
 def alias_tables(program: Program) -> dict[str, tuple[KeyPart, ...]]:
     """The tables of further keys of a program, by name: what their keys are made of."""
     layouts = [layer.instance for layer in program.layers.values() if layer.instance is not None]
-    return {layout.aliases: layout.alias for layout in layouts if layout.aliases}
+    found = {layout.aliases: layout.alias for layout in layouts if layout.aliases}
+    return found | {layout.more_keys: layout.whole_key for layout in layouts if layout.more_keys}

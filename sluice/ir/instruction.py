@@ -296,7 +296,7 @@ class Way(Instruction):
 
 @effects(reads=(R.TABLE, R.TIMER), writes=(R.INSTANCE,))
 class FindAlias(Instruction):
-    """Find the instance that AddAlias gave `key` to, if it is still there; make it the current one.
+    """Find the instance that AddAlias gave `key` to in the table `aliases`, if it is still there; make it current.
 
     `found`, `expired` and `side` are as of a Lookup.
     """
@@ -304,6 +304,7 @@ class FindAlias(Instruction):
     found: Reg = write()
     expired: Reg = write()
     side: Reg = write()
+    aliases: str
     key: tuple[Expr, ...] = read()
 
 

@@ -121,6 +121,11 @@ class LayerState:
             self._shape(event)
 
     @property
+    def more_keys(self) -> str:
+        """The table of further keys that are made as the selector is; empty where there is none."""
+        return f"{self.context.table}_more_keys" if self.prototype.alias_by_selector else ""
+
+    @property
     def sides(self) -> int:
         """How many sequences an instance has."""
         return 0 if self.sequence is None else (2 if self.prototype.oriented else 1)

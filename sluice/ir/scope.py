@@ -36,6 +36,8 @@ PAYLOAD = Reg("local.payload", 0)
 SDU = Reg("local.sdu", 0)
 SIDE = Reg("local.side", 1)
 CREATED = Reg("local.created", 1)
+BY_ALIAS = Reg("local.by_alias", 1)
+"""Whether the packet found its instance by an alias that is not made as its selector is."""
 STATE = Reg("inst.state", 8)
 REFUSED = Reg("local.refused", 8)
 """The number of the reason why the function that p.sdu calls refused the packet; 0 when it did not."""

@@ -143,7 +143,7 @@ class _Checker:
                 if expression is not None:
                     self._use((expression, p.framing.where), place)
         for requirement in p.requirements:
-            self._use((requirement.condition, requirement.where), FIND)
+            self._use((requirement.condition, requirement.where), PREP if requirement.behind_prep(p) else FIND)
         for expression in [item for key in p.keys or () for item in key]:
             self._use((expression, p.lines["selector"]), FIND, way=True)
         if p.key_condition is not None:
@@ -258,6 +258,12 @@ class _Checker:
 
     def _target(self, action: Action) -> None:
         """An action sets fields of its own parser."""
+        if isinstance(action, AddAlias) and action.by_selector and action.parser not in self.own:
+            raise DescriptionError(
+                f"{self.prototype.title} gives an instance of {action.parser.title} a selector",
+                "only that parser itself knows what its selector has of a packet: do it there.",
+                action.where,
+            )
         if isinstance(action, NativeCall):
             for item in action.into:
                 self._own_field(item, action.where)

@@ -17,6 +17,7 @@ from sluice.lang.expression import (
     Expression,
     FieldValue,
     Property,
+    children,
     to_expression,
     to_number,
 )
@@ -263,6 +264,23 @@ class Requirement:
         self.reason = reason
         self.option = option
 
+    def behind_prep(self, p: Prototype) -> bool:
+        """Whether it asks for what `p` knows of a packet only then: temp, perm, the instance."""
+
+        def asks(item: Expression) -> bool:
+            match item:
+                case FieldValue():
+                    own = item.owner.prototype is p and item.group in ("temp", "perm")
+                case Property():
+                    own = item.owner.prototype is p and item.name in OF_INSTANCE
+                case Field():
+                    own = item.layout is not None and item.layout in (p.temp_layout, p.perm_layout)
+                case _:
+                    own = False
+            return own or any(map(asks, children(item)))
+
+        return asks(self.condition)
+
 
 class Chain:
     """Parsers of which each is always the next layer of the one before; `stack += chain` makes the layers."""
@@ -321,6 +339,7 @@ class Prototype(Parser):
     key_condition: Expression | None
     creating: Expression | None
     alias_keys: list[list[Expression]] | None
+    alias_by_selector: bool
     alias_condition: Expression | None
     prep_block: Block | None
     sequence: Sequence | None
@@ -349,6 +368,7 @@ class Prototype(Parser):
             key_condition=None,
             creating=None,
             alias_keys=None,
+            alias_by_selector=False,
             alias_condition=None,
             prep_block=None,
             sequence=None,
@@ -406,8 +426,9 @@ class Prototype(Parser):
         """A packet for which `condition` does not hold is malformed, counted under `reason`, and goes no
         further.
 
-        It may ask for the header, `p.payload` and `p.unit`. With `option` it is checked only when the user
-        asks for that option (as `checksums`).
+        It may ask for the header, `p.payload` and `p.unit`; also for temp, perm and the instance: then it is
+        checked behind prep, and the packet, though its instance was found or made for it, changes nothing
+        else there. With `option` it is checked only when the user asks for that option (as `checksums`).
         """
         for what, value in (("reason", reason), ("option", option)):
             if (value is not None or what == "reason") and (not isinstance(value, str) or not value):
@@ -499,6 +520,7 @@ class Prototype(Parser):
         """What a packet is known by for which the selector finds no instance: a list of expressions.
 
         It belongs to the instance that AddAlias gave such values to. `[...], [...]`: by the first list that finds one.
+        `[...], p.selector`: in the end by what the selector has of it, where AddAlias gave that to an instance.
         `If(condition) >> [...]`: only a packet that fulfils the condition is looked for so.
         """
         return self.alias_keys
@@ -509,6 +531,8 @@ class Prototype(Parser):
             value, "an alias", "a packet outside the condition is known by the selector alone."
         )
         keys = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        by_selector = len(keys) > 1 and keys[-1] is self.keys is not None
+        keys = keys[:-1] if by_selector else keys
         if not keys or any(not isinstance(key, list) or not key for key in keys):
             raise DescriptionError(
                 "p.alias is not a list",
@@ -521,6 +545,7 @@ class Prototype(Parser):
                 "give each the same number: AddAlias gives values for any of them.",
             )
         self.__dict__["alias_keys"] = [[to_expression(item) for item in key] for key in lists]
+        self.__dict__["alias_by_selector"] = by_selector
         self.__dict__["alias_condition"] = condition
 
     @property

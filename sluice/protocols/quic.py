@@ -1,17 +1,19 @@
 """QUIC packets: RFC 8999 (what all versions share), RFC 9000 (version 1), RFC 9369 (version 2), drafts from 29 on.
 
-The packets of a datagram go through one by one. A connection is found by addresses and ports, and, when these have
-changed, by the connection ids that its sides have said they are to be called by. `temp.kind` is the packet type, of
-either version: 0 Initial, 1 0-RTT, 2 Handshake, 3 Retry, 4 with a short header, 5 Version Negotiation.
+The packets of a datagram go through one by one. A connection is found by addresses and ports, its ends; when these have
+changed, by the connection ids that its sides have said they are to be called by; and then by the ends between which
+packets with such ids came, for those towards a side without an id carry none. `temp.kind` is the packet type, of either
+version: 0 Initial, 1 0-RTT, 2 Handshake, 3 Retry, 4 with a short header, 5 Version Negotiation.
 
 Packets are opened as quic_protection.py says. One that cannot be counts as one of its connection and is dropped, by
 its reason. With `deciphered` packets are read as they were before their protection: neither header nor payload is
 hidden, and no authentication tag follows (a trace that was made so, as for the paper's section 7.2).
 
 A packet with a short header does not say how long its connection id is: it is looked for by its first 8 bytes, which
-stand for ids of 8 to 20 bytes, then by its first 4, for those of 4 to 7. Limits: shorter ids are not followed to other
-addresses, for one in 2^24, or more, of all packets that are nobody's begins like such an id by chance; nor packets to a
-side without one. Of ids that begin alike the last one counts. Of what is not opened no id is learnt.
+stand for ids of 8 to 20 bytes, then by its first 4, for those of 4 to 7. Limits: by shorter ids nothing is looked for,
+as one in 2^24, or more, of all packets that are nobody's begins like such an id by chance. So new ends of a connection
+whose sides both have none, or shorter ones, are not found; of one where one side has, from the first packet on that is
+sent to this side. Of ids that begin alike the last one counts. Of what is not opened no id is learnt.
 
 Sits on a layer that offers src, sport, dst, dport and begins. Offers connection, sender, receiver (0 the active side,
 1 the passive one), level (0 Initial, 1 0-RTT, 2 Handshake, 3 1-RTT), attempt (that of a handshake which begins anew, as
@@ -33,7 +35,7 @@ from sluice.lang import (
     layout,
     one_of,
 )
-from sluice.protocols.quic_protection import opened
+from sluice.protocols.quic_protection import NO_KEY, opened
 
 INITIAL, EARLY, HANDSHAKE, RETRY, SHORT, NEGOTIATION = range(6)
 VERSION_2, VERSION_2_DRAFT = 0x6B3343CF, 0x709A50C4
@@ -120,7 +122,8 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
     below = quic.below
     quic.selector = [below.src, below.sport], [below.dst, below.dport]
     quic.creates = below.begins
-    quic.alias = If(quic.header.long == 0) >> ([quic.header.dcid_start], [quic.header.dcid_start >> 32])
+    ids = [quic.header.dcid_start], [quic.header.dcid_start >> 32]
+    quic.alias = If(quic.header.long == 0) >> (*ids, quic.selector)
     quic.perm = quic_perm
     quic.temp = quic_temp
     quic.timeout = 120
@@ -135,11 +138,20 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
         clear = quic.unit[behind_number * (quic.instance != 0) :]
         quic.sdu = If(carries & (quic.instance != 0)) >> clear >> Else() >> quic.payload[:0]
         believed = carries
+        followed = believed
     else:
         authenticated = quic.temp.kind != NEGOTIATION
         quic.sdu = If(authenticated) >> opened(quic, quic.temp.kind, quic.temp.number_at) >> Else() >> quic.payload[:0]
         believed = carries & (quic.refused == 0)
+        followed = believed | (quic.refused == NO_KEY)
     quic.event.ids = If(believed & (quic.header.long == 1)) >> sender_is_called(quic)
+    # Packets towards a side without an id are known by their ends alone (RFC 9000, 5.1, 5.2); when these change (9), by
+    # those of a packet the other way, which has an id. It must have been opened; without keys the id must do.
+    # Who forges such a packet (9.3.1), or sends a copy of one from elsewhere (9.3.2, 9.3.3), gains nothing: it moves no
+    # byte, as what comes between these ends must be opened, too; it takes from nobody for long, as the ends that a
+    # connection began with and all ids come first, and who sends by an id has its ends back; and it fills a table of
+    # its own, where the oldest ends make room.
+    quic.event.path = If(followed) >> AddAlias(quic, quic.selector)
     quic.offer(
         connection=quic.instance,
         sender=quic.to_active,

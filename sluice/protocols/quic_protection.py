@@ -13,22 +13,21 @@ Limits: when keys are updated twice and no packet of the phase between was captu
 from sluice.lang import ConnectionOriented, Expression, Native
 from sluice.lang.native import NativeCall
 
+REASONS = [
+    "no connection",
+    "no key",
+    "not authentic",
+    "too short",
+    "cut by the snap length",
+    "reserved bits",
+    "unknown version",
+    "no libcrypto",
+    "wrong integrity tag",
+]
+NO_KEY = REASONS.index("no key") + 1
+
 protection = Native("quic_protection.c", option="keylog")
-open_packet = protection.function(
-    "open_quic_packet",
-    reasons=[
-        "no connection",
-        "no key",
-        "not authentic",
-        "too short",
-        "cut by the snap length",
-        "reserved bits",
-        "unknown version",
-        "no libcrypto",
-        "wrong integrity tag",
-    ],
-    limit=65536,
-)
+open_packet = protection.function("open_quic_packet", reasons=REASONS, limit=65536)
 learn_random = protection.function("learn_quic_random", reasons=["no connection", "not 32 bytes"])
 
 

@@ -6,7 +6,11 @@ id, and the sender (0 the active side). A stream is over when all its bytes up t
 asks for that, ends none. Event `data` delivers the bytes in order, `reset` tells why and behind how many bytes a stream
 was given up. Of these, what never came is a gap when the instance ends.
 
-Limits: a sender may break its word on how long a stream is (4.5); what it sends behind the end is delivered.
+How long a stream is, its sender says once (4.5). A frame that breaks this word is malformed, counted as `final size`,
+and changes nothing: one with bytes behind the end, with another end, or with an end in front of bytes that came before.
+
+Limits: of frames that contradict each other the first one counts, whether the receiver got it or not; and a stream that
+is kept no longer has no end that they could contradict.
 
 Sits on a layer that offers connection, attempt, sender and, for CRYPTO, level; a packet is the frame.
 """
@@ -41,6 +45,16 @@ class quic_stream_end(layout):
     final_size = Varint()
 
 
+class quic_stream_perm(layout):  # more: final sizes
+    size = UInt(64)  # of what came so far; once it ended, the final one
+    ended = Bit(1)
+
+
+class quic_stream_temp(layout):  # more: final sizes
+    end = UInt(64)
+    fits = Bit(1)
+
+
 class quic_reset(layout):
     stream = UInt(62)
     error = UInt(62)
@@ -62,10 +76,21 @@ def quic_stream_parser() -> Connectionless:
     stream.header += If(reset) >> quic_stream_end
     below = stream.below
     stream.selector = [below.connection, below.attempt, stream.header.stream, below.sender]
+    offset = stream.header.offset + stream.header.final_size
+    last = stream.header.FIN | reset
+    stream.perm, stream.temp = quic_stream_perm, quic_stream_temp  # more: final sizes
+    perm, temp = stream.perm, stream.temp  # more: final sizes
+    within = ~perm.ended | (temp.end <= perm.size)  # more: final sizes
+    behind_all = ~last | (temp.end >= perm.size)  # more: final sizes
+    stream.prep = Assign(temp.end, offset + stream.payload_len)  # more: final sizes
+    stream.prep += Assign(temp.fits, within & behind_all)  # more: final sizes
+    stream.prep += If(temp.fits & (temp.end > perm.size)) >> Assign(perm.size, temp.end)  # more: final sizes
+    stream.prep += If(temp.fits & last) >> Assign(perm.ended, 1)  # more: final sizes
+    stream.require(temp.fits, "final size")  # more: final sizes
     stream.seq = Sequence(
-        meta=stream.header.offset + stream.header.final_size,
+        meta=offset,
         data=stream.payload,
-        data_len=stream.payload_len + (stream.header.FIN | reset),
+        data_len=stream.payload_len + last,
     )
     OPEN, DONE, RESET = PSMState(start=True), PSMState(closed=True), PSMState(closed=True)
     stream.psm = PSM(OPEN, DONE, RESET)

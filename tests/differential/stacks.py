@@ -226,13 +226,15 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
     p.selector = If((p.header.kind & 3) != rnd.randrange(4)) >> selector if rnd.random() < 0.3 else selector
     if rnd.random() < 0.3:
         add_alias(rnd, p)
-    if rnd.random() < 0.15:
+    if p.creating is None and rnd.random() < 0.15:
         p.creates = condition(rnd, p, header=True)
     p.prep += Assign(p.perm.n, p.perm.n + 1) + (
         If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True))
     )
     if p.oriented and rnd.random() < 0.3:
         p.prep += If(p.created & p.header.flag_a) >> swap_sides()
+    if rnd.random() < 0.2:
+        p.require(condition(rnd, p, True) | condition(rnd, p, True), "chance")
     if rnd.random() < 0.5:
         p.timeout = rnd.choice([0.5, 2.0, 30.0])
     sequenced = rnd.random() < 0.85
@@ -247,10 +249,20 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
 
 def add_alias(rnd: random.Random, p: Any) -> None:
     """A further key, given for some packets, so that others come to their instance."""
-    alias = [p.header.other, p.header.kind & 1]
-    p.alias = If(condition(rnd, p, header=True)) >> alias if rnd.random() < 0.5 else alias
-    values = [p.header.number, p.header.kind & 1]
+    alias, values = [p.header.other, p.header.kind & 1], [p.header.number, p.header.kind & 1]
+    by_selector = rnd.random() < 0.5
+    if by_selector:  # what the selector does not have, so that a packet may be known by the one and not the other
+        alias, values = [p.header.number & 7], [p.header.other]
+        p.creates = (p.header.kind & 7) == rnd.randrange(8)  # else soon every key has an instance
+    keys = (alias, p.selector) if by_selector else alias
+    p.alias = If(condition(rnd, p, header=True)) >> keys if rnd.random() < 0.5 else keys
     p.prep += If(condition(rnd, p)) >> AddAlias(p, values, to_sender=p.oriented and rnd.random() < 0.5)
+    if by_selector:
+        known = If(condition(rnd, p, True)) >> AddAlias(p, p.selector)
+        if rnd.random() < 0.5:
+            p.prep += known
+        else:
+            p.event.known = known
 
 
 def add_sequence(rnd: random.Random, p: Any) -> None:

@@ -305,6 +305,11 @@ BAD = {
     "wrong reverse key": Bad(
         "instance", "the key must have 1 parts", HEAD + "  local.made:u1 = CreateInst([1], [1])\n" + END
     ),
+    "unknown table of further keys": Bad(
+        "instance",
+        "elsewhere has no keys of the layer's instances",
+        HEAD + "  local.f:u1, local.e:u1, local.side:u1 = FindAlias('elsewhere', [1])\n" + END,
+    ),
     # sequences
     "no sequence": Bad(
         "sequence", "has no sequence", HEAD + "  FreshInst()\n  local.kept:u1 = SettleSeq(0)\n" + END, rules=None

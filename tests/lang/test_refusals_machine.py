@@ -271,7 +271,7 @@ def state_before_the_instance():
     p = keyed()
     A = PSMState(start=True)
     p.psm = PSM(A)
-    p.require(p.cur_state == A, "state")  # wrong
+    p.selector = [p.cur_state]  # wrong
     return alone(p)
 
 

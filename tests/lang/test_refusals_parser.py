@@ -19,6 +19,7 @@ from sluice.lang import (
     Pred,
     PSMState,
     Sequence,
+    Stack,
     UInt,
     layout,
     swap_sides,
@@ -196,16 +197,30 @@ def requirement_without_reason():
 
 
 @refused("'perm.count' is asked for before the instance is found", "use header fields here; prep comes later.")
-def requirement_of_instance():
+def selector_of_instance():
     p = keyed()
-    p.require(p.perm.count == 1, "count")  # wrong
+    p.selector = [p.perm.count]  # wrong
     return alone(p)
 
 
 @refused("'temp.count' is asked for before the instance is found", "use header fields here; prep comes later.")
-def requirement_of_bare_temp():
+def selector_of_bare_temp():
     p = keyed()
-    p.require(scratch.count == 1, "count")  # wrong
+    p.selector = [scratch.count]  # wrong
+    return alone(p)
+
+
+@refused("'sdu' is asked for before the machine makes its steps", "use header, temp and perm here, and p.payload.")
+def requirement_of_instance_and_sdu():
+    p = keyed()
+    p.require((p.perm.count == 1) | (p.sdu.length == 1), "count")  # wrong
+    return alone(p)
+
+
+@refused("'sdu' is asked for before the instance is found", "use header fields here; prep comes later.")
+def requirement_of_sdu():
+    p = keyed()
+    p.require(p.sdu.length == 1, "length")  # wrong
     return alone(p)
 
 
@@ -581,6 +596,46 @@ def alias_to_sender_of_connectionless():
     p = keyed()
     p.alias = [p.header.src]
     p.prep = AddAlias(p, [p.header.src], to_sender=True)  # wrong
+
+
+@refused(
+    "parser 'keyed' looks for no packet by a selector that it got by AddAlias",
+    "write p.alias = [...], p.selector before this.",
+)
+def alias_by_a_selector_that_none_is_looked_for_by():
+    p = keyed()
+    p.alias = [p.header.src]
+    p.prep = AddAlias(p, p.selector)  # wrong
+
+
+@refused("to_sender of a selector", "leave it out: it is given for both sides.")
+def alias_by_selector_to_sender():
+    p = paired()
+    p.alias = [p.header.src], p.selector
+    p.prep = AddAlias(p, p.selector, to_sender=True)  # wrong
+
+
+@refused(
+    "parser 'plain' gives an instance of parser 'keyed' a selector",
+    "only that parser itself knows what its selector has of a packet: do it there.",
+)
+def alias_by_the_selector_of_another_layer():
+    p, q = keyed(), plain()
+    p.alias = [p.header.src], p.selector
+    q.prep = AddAlias(p, p.selector)  # wrong
+    s = Stack("two")
+    s.p, s.q = p, q
+    s += (s.p >> s.q) + Pred(1)
+    return s
+
+
+@refused(
+    "p.alias is not a list",
+    "write p.alias = [a, b], for both sides alike; for several to be tried, ([a, b], [c, d]).",
+)
+def alias_by_the_selector_first():
+    p = keyed()
+    p.alias = p.selector, [p.header.src]  # wrong
 
 
 @refused("AddAlias of 5", "write AddAlias(p, [values]) with this parser or one below.")

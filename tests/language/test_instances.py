@@ -254,6 +254,87 @@ def test_a_layer_above_gives_an_alias_to_an_instance_below() -> None:
     assert [(event.instance, event.side) for event in result.named("counted")] == [(1, 0), (1, 1), (2, 0)]
 
 
+def followed(p: Any) -> Any:
+    """What an alias finds makes the packet's own key known as one of its instance."""
+    p.alias = [p.header.id], p.selector
+    p.prep += AddAlias(p, p.selector)
+    return p
+
+
+def agreed(p: Any, *packets: list[int]) -> list[tuple[int, int, int]]:
+    """As `roam`, when interpreter and C do the same."""
+    stack = Stack("roaming")
+    stack.p = p
+    for most in (64, 2):
+        given = [Packet(bytes(packet), n) for n, packet in enumerate(packets)]
+        assert_same(compiled(stack), given, Settings(seed=1, max_instances=most))
+    return roam(p, *packets)
+
+
+def test_what_an_alias_found_makes_its_own_key_known() -> None:
+    """Both ways; another sender there does not have it, nor does one that nobody has been seen to send to."""
+    assert agreed(
+        followed(roaming()), [1, 2, 0, 77], [9, 1, 77, 0], [9, 1, 0, 0], [1, 9, 0, 0], [1, 8, 0, 0], [8, 9, 0, 0]
+    ) == [(1, 0, 1), (1, 1, 2), (1, 1, 3), (1, 0, 4), (2, 0, 1), (3, 0, 1)]
+
+
+def test_without_that_it_is_not_known() -> None:
+    p = roaming()
+    p.alias = [p.header.id], p.selector
+    assert agreed(p, [1, 2, 0, 77], [9, 1, 77, 0], [9, 1, 0, 0]) == [(1, 0, 1), (1, 1, 2), (2, 0, 1)]
+
+
+def test_a_selector_comes_behind_the_aliases_and_is_of_the_last_one_to_claim_it() -> None:
+    begun = [[1, 2, 0, 77], [3, 4, 0, 88]]
+    found = agreed(followed(roaming()), *begun, [9, 8, 77, 0], [9, 8, 0, 0], [9, 8, 88, 0], [9, 8, 0, 0], [8, 9, 77, 0])
+    assert [instance for instance, _, _ in found] == [1, 2, 1, 1, 2, 2, 1]
+
+
+def test_what_came_by_a_key_gives_none() -> None:
+    """Neither its own, which its instance has, nor one that it was given."""
+    p = followed(roaming())
+    p.timeout = 5
+    packets = [[1, 2, 0, 77], [9, 1, 77, 0], [9, 1, 0, 0], [2, 1, 0, 0], [9, 1, 0, 0]]
+    found = roam(p, *packets, times=[0, 1, 2, 20, 21])
+    assert [instance for instance, _, _ in found] == [1, 1, 1, 2, 3]
+
+
+def test_keys_that_were_given_have_a_bound_of_their_own() -> None:
+    """The oldest make room, counted, and the aliases stay."""
+    stack = Stack("roaming")
+    stack.p = followed(roaming())
+    begun, moved = [1, 2, 0, 77], [[9, at, 77, 0] for at in range(20, 23)]
+    packets = [bytes(packet) for packet in (begun, *moved, [9, 22, 0, 0], [9, 20, 0, 0], [9, 30, 77, 0])]
+    result = run(watch_all(stack, ("*", "counted")), packets, settings=Settings(max_instances=4))
+    assert [event.instance for event in result.named("counted")] == [1, 1, 1, 1, 1, 2, 1]
+    assert result.count("p", "aliases:evicted") == 4
+
+
+def test_a_given_key_has_all_that_the_selector_has() -> None:
+    """One that came by another way, or in another tunnel, has another key."""
+    low: Any = Connectionless("low")
+    low.header = session
+    low.offer(tunnel=low.header.id)
+    stack = Stack("tunnels")
+    stack.low, stack.p = low, followed(roaming())
+    stack += (stack.low >> stack.p) + Pred(1)
+    stack.join("tunnel")
+    packets = [[5, 1, 2, 0, 77], [5, 9, 1, 77, 0], [5, 9, 1, 0, 0], [6, 9, 1, 0, 0]]
+    result = run(watch_all(stack, ("*", "counted")), [bytes(packet) for packet in packets])
+    assert [event.instance for event in result.named("counted")] == [1, 1, 1, 2]
+
+
+def test_a_given_key_without_sides() -> None:
+    p = counting()
+    p.alias = [p.header.again], p.selector
+    p.prep += AddAlias(p, [p.header.key]) + AddAlias(p, p.selector)
+    stack = Stack("keys")
+    stack.p = p
+    packets = [[5, 0], [6, 5], [6, 9], [7, 9]]
+    assert counted(stack, *packets)[0] == [("p", 1), ("p", 2), ("p", 3), ("p", 1)]
+    assert_same(compiled(stack), [Packet(bytes(packet), n) for n, packet in enumerate(packets)])
+
+
 def test_a_way_tells_instances_apart() -> None:
     """The same key, come by one of two layers, or by both of them: an instance for each way."""
     p = counting()

@@ -134,7 +134,7 @@ def test_retry(quic: CompiledStack, tmp_path: Path) -> None:
     assert len(result.named("hello")) == 2  # one that Retry answered, and one that the server did
 
 
-def moving(ids: str, id_length: int) -> Traffic:
+def moving(ids: str, id_lengths: tuple[int, int], link: Link | None = None) -> Traffic:
     """The client comes from another address, as behind a NAT, or on its own account with another connection id."""
 
     def move(run: Run) -> None:
@@ -147,7 +147,8 @@ def moving(ids: str, id_length: int) -> Traffic:
         move,
         lambda run: run.send(100, b"moved" * 900),
         lambda run: run.send(100, b"seen" * 900, from_server=True),
-        id_length=id_length,
+        id_lengths=id_lengths,
+        link=link,
     )
 
 
@@ -155,7 +156,21 @@ def moving(ids: str, id_length: int) -> Traffic:
 @pytest.mark.parametrize("ids", ["changed", "kept"])
 def test_migration(ids: str, id_length: int, quic: CompiledStack, tmp_path: Path) -> None:
     """The ids that a side has may be of any length from 4 to 20 bytes."""
-    traffic = moving(ids, id_length)
+    traffic = moving(ids, (id_length, id_length))
+    result = seen(quic, traffic, tmp_path)
+    assert streams(result) == traffic.sent
+    check_all_opened(result)
+    assert result.count("quic", "instances") == 1
+    assert result.count("udp", "instances") == 2
+
+
+@pytest.mark.parametrize("ids", ["changed", "kept"])
+@pytest.mark.parametrize("id_lengths", [(0, 8), (0, 4), (0, 20), (3, 8), (0, 8)])
+def test_migration_of_a_side_without_an_id(
+    id_lengths: tuple[int, int], ids: str, quic: CompiledStack, tmp_path: Path
+) -> None:
+    """Packets towards it carry none, or one too short to be looked for: they go where its own come from."""
+    traffic = moving(ids, id_lengths)
     result = seen(quic, traffic, tmp_path)
     assert streams(result) == traffic.sent
     check_all_opened(result)
@@ -166,7 +181,7 @@ def test_migration(ids: str, id_length: int, quic: CompiledStack, tmp_path: Path
 @pytest.mark.parametrize("id_length", [1, 3])
 def test_ids_that_are_too_short_are_not_followed(id_length: int, quic: CompiledStack, tmp_path: Path) -> None:
     """Up to the change of addresses all is as with longer ones; behind it packets are of no connection."""
-    traffic = moving("kept", id_length)
+    traffic = moving("kept", (id_length, id_length))
     result = seen(quic, traffic, tmp_path)
     moved = {key: data for key, data in traffic.sent.items() if key[0] == 100}
     assert {key: data for key, data in streams(result).items() if key[0] != 100} == {

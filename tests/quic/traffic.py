@@ -81,7 +81,7 @@ class Run:
         retry: bool,
         ticket: Any,
         tickets: dict[bytes, Any],
-        id_length: int = 8,
+        id_lengths: tuple[int, int] = (8, 8),
     ) -> None:
         self.traffic = Traffic()
         self.random = random.Random(link.seed)
@@ -90,10 +90,10 @@ class Run:
         self.wire: list[tuple[float, int, int, bytes, tuple[bytes, int]]] = []
         self.client_address = CLIENT
         self.secrets = StringIO()
-        self.id_length = id_length
+        client_ids, self.server_ids = id_lengths
         configuration = QuicConfiguration(
             is_client=True,
-            connection_id_length=id_length,
+            connection_id_length=client_ids,
             alpn_protocols=["test-1", "test-2"],
             server_name=NAME,
             secrets_log_file=self.secrets,
@@ -106,6 +106,8 @@ class Run:
         self.client = QuicConnection(
             configuration=configuration, session_ticket_handler=lambda ticket: setattr(self.traffic, "ticket", ticket)
         )
+        if client_ids == 0:
+            self._give_no_ids(self.client)
         self.server: QuicConnection | None = None
         self.retry = retry
         self.tickets = tickets
@@ -208,7 +210,7 @@ class Run:
         chain, key = certificate()
         configuration = QuicConfiguration(
             is_client=False,
-            connection_id_length=self.id_length,
+            connection_id_length=self.server_ids,
             alpn_protocols=["test-1"],
             certificate=chain,
             private_key=key,
@@ -220,7 +222,14 @@ class Run:
             session_ticket_fetcher=lambda label: self.tickets.pop(label, None),
             session_ticket_handler=lambda ticket: self.tickets.__setitem__(ticket.ticket, ticket),
         )
+        if self.server_ids == 0:
+            self._give_no_ids(self.server)
         return True
+
+    @staticmethod
+    def _give_no_ids(end: QuicConnection) -> None:
+        """A side without an id must not send NEW_CONNECTION_ID (RFC 9000, 19.15), which aioquic does not mind."""
+        end._replenish_connection_ids = lambda: None  # pyright: ignore[reportPrivateUsage]
 
 
 def make(
@@ -231,10 +240,13 @@ def make(
     retry: bool = False,
     ticket: Any = None,
     tickets: dict[bytes, Any] | None = None,
-    id_length: int = 8,
+    id_lengths: tuple[int, int] = (8, 8),
 ) -> Traffic:
-    """A connection in which the steps are done one by one, and all that it sent arrived."""
-    run = Run(version, cipher, link or Link(), retry, ticket, tickets if tickets is not None else {}, id_length)
+    """A connection in which the steps are done one by one, and all that it sent arrived.
+
+    id_lengths: bytes of the connection ids of client and server, 0 to 20.
+    """
+    run = Run(version, cipher, link or Link(), retry, ticket, tickets if tickets is not None else {}, id_lengths)
     made = run.run(list(steps))
     for key, data in made.sent.items():
         assert bytes(made.received.get(key, b"")) == data, f"aioquic itself did not bring stream {key} over"

@@ -142,11 +142,10 @@ class Box:
             return False, False, 0
         return True, self._expired(instance), int(flip != instance.swapped)
 
-    def find_alias(self, layer: LayerState, frame: Frame, key: Key) -> tuple[bool, bool, int]:
+    def find_alias(self, layer: LayerState, frame: Frame, aliases: Aliases, key: Key) -> tuple[bool, bool, int]:
         """The same for an instance by a further key of its own."""
-        layout, table = layer.program.instance, _table(layer)
-        assert layout is not None
-        number, place, side = self.aliases[layout.aliases].find(key)
+        table = _table(layer)
+        number, place, side = aliases.find(key)
         instance = table.slots[place] if place < len(table.slots) else None
         if instance is None or instance.number != number:
             frame.use(None)

@@ -250,10 +250,9 @@ def _way(way: ir.Way, compiler: Compiler) -> Operation:
 @_for(ir.FindAlias)
 def _find_alias(find: ir.FindAlias, compiler: Compiler) -> Operation:
     box, layer = compiler.box, compiler.layer
-    layout = layer.program.instance
-    assert layout is not None
-    key = _key_of(find.key, layout.alias)
-    return _looked_up(find, lambda frame: box.find_alias(layer, frame, key(frame)))
+    aliases = box.aliases[find.aliases]
+    key = _key_of(find.key, alias_tables(box.program)[find.aliases])
+    return _looked_up(find, lambda frame: box.find_alias(layer, frame, aliases, key(frame)))
 
 
 @_for(ir.AddAlias)

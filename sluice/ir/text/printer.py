@@ -120,6 +120,8 @@ def _instance(layout: InstanceLayout) -> list[str]:
     line += f", {layout.sides} sequences"
     if layout.aliases or layout.alias:
         line += f", aliases {_name(layout.aliases)} {_key(layout.alias)}"
+    if layout.more_keys:
+        line += f", more keys {_name(layout.more_keys)}"
     return [line, *(f"    {_type(reg)} = {init}" for reg, init in layout.fields)]
 
 

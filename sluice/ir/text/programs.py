@@ -182,11 +182,19 @@ def _instance(layer: LayerProgram, line: Line) -> None:
     line.expect(",")
     sides = line.number()
     line.expect("sequences")
-    layer.instance = InstanceLayout(table, key, oriented, stored, (), sides)
-    if line.take(","):
+    aliases, alias, more_keys = "", (), ""
+    comma = line.take(",")
+    if comma and not line.take("more"):
         line.expect("aliases")
         aliases = line.name("the name of the table of further keys")
-        layer.instance = dataclasses.replace(layer.instance, aliases=aliases, alias=_key(line))
+        alias = _key(line)
+        comma = line.take(",")
+        if comma:
+            line.expect("more")
+    if comma:
+        line.expect("keys")
+        more_keys = line.name("the name of the table of more keys")
+    layer.instance = InstanceLayout(table, key, oriented, stored, (), sides, aliases, alias, more_keys)
 
 
 def _key(line: Line) -> tuple[KeyPart, ...]:

@@ -134,9 +134,12 @@ def _layout(subject: Subject) -> None:
                 parts = len(layout.key)
                 if len(instruction.key) != parts or len(instruction.reverse) != (parts if layout.oriented else 0):
                     subject.fail(RULE, f"the key must have {parts} parts as in the layer's table", block, instruction)
-            if isinstance(instruction, FindAlias) and layout is not None and len(instruction.key) != len(layout.alias):
-                subject.fail(RULE, f"an alias must have {len(layout.alias)} parts", block, instruction)
-            if isinstance(instruction, AddAlias):
+            if isinstance(instruction, FindAlias) and layout is not None:
+                if instruction.aliases not in (layout.aliases, layout.more_keys):
+                    subject.fail(
+                        RULE, f"{instruction.aliases} has no keys of the layer's instances", block, instruction
+                    )
+            if isinstance(instruction, (AddAlias, FindAlias)):
                 parts = len(subject.whole.aliases.get(instruction.aliases, ()))
                 if len(instruction.key) != parts:
                     subject.fail(RULE, f"{instruction.aliases} has keys of {parts} parts", block, instruction)

@@ -405,7 +405,7 @@ def _header_expressions(format: object) -> list[Expression]:
         found += [item.bits for item in format.fields.values() if isinstance(item.bits, Expression)]
     elif isinstance(format, AnyUntil):
         found += [item for item in (format.condition, format.end, format.count) if item is not None]
-        for item in format.layouts:
+        for item in format.alternatives:
             found += _header_expressions(item)
     elif isinstance(format, Choice):
         found.append(format.condition)

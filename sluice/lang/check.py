@@ -465,7 +465,7 @@ def _header_uses(part: object) -> Iterator[Use]:
         for expression in (part.end, part.count):
             if expression is not None:
                 yield expression, part.where
-        for item in part.layouts:
+        for item in part.alternatives:
             yield from _header_uses(item)
     elif isinstance(part, Choice):
         yield part.condition, part.where

@@ -54,6 +54,10 @@ class long_option(layout):
     long_value = Bit((long_len & 7) << 3)
 
 
+class odd_option(layout):
+    odd_option = Bit(8)
+
+
 class odd(layout):
     odd_high = Bit(3)
     odd_middle = Bit(10)
@@ -172,7 +176,8 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
     if rnd.random() < 0.3:
         p.header += compact if rnd.random() < 0.5 else If(p.header.flag_b == 1) >> compact
     if rnd.random() < 0.4:
-        options = [short_option, long_option, *([compact_option] if rnd.random() < 0.3 else [])]
+        long = long_option + (If(long_option.long_len & 8) >> odd_option) if rnd.random() < 0.5 else long_option
+        options = [short_option, long, *([compact_option] if rnd.random() < 0.3 else [])]
         if rnd.random() < 0.5:
             most = (p.header.kind & 3) if rnd.random() < 0.3 else None
             p.header += AnyUntil(options, p.payload_len > rnd.randrange(4), count=most)

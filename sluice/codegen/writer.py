@@ -98,7 +98,7 @@ class LayerWriter:
         return f"static void layer_{self.word}(struct sl_stack_box *box, sl_bytes unit{stream})"
 
     def _ahead_head(self) -> str:
-        return f"SL_UNUSED static void ahead_{self.word}(struct sl_stack_box *box, SL_UNUSED sl_bytes unit, SL_UNUSED unsigned depth)"
+        return f"SL_UNUSED static void ahead_{self.word}(SL_UNUSED struct sl_stack_box *box, SL_UNUSED sl_bytes unit, SL_UNUSED unsigned depth)"
 
     def _lost_head(self) -> str:
         return (

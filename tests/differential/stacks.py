@@ -251,8 +251,10 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
 
 
 def add_alias(rnd: random.Random, p: Any) -> None:
-    """A further key, given for some packets, so that others come to their instance."""
-    alias = [p.header.other, p.header.kind & 1]
+    """Further keys, one or two that are tried in turn, given for some packets, so that others come to their instance."""
+    alias: Any = [p.header.other, p.header.kind & 1]
+    if rnd.random() < 0.3:
+        alias = alias, [p.header.number, p.header.kind & 1]
     p.alias = If(condition(rnd, p, header=True)) >> alias if rnd.random() < 0.5 else alias
     values = [p.header.number, p.header.kind & 1]
     p.prep += If(condition(rnd, p)) >> AddAlias(p, values, to_sender=p.oriented and rnd.random() < 0.5)

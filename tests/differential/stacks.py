@@ -251,7 +251,7 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
 
 
 def add_alias(rnd: random.Random, p: Any) -> None:
-    """Further keys, one or two that are tried in turn, given for some packets, so that others come to their instance."""
+    """Further keys, one or two tried in turn, given for some packets, so that others come to their instance."""
     alias: Any = [p.header.other, p.header.kind & 1]
     if rnd.random() < 0.3:
         alias = alias, [p.header.number, p.header.kind & 1]

@@ -1,6 +1,6 @@
 """Cisco HDLC, link type 104 (LINKTYPE_C_HDLC; no standard): address, control, and a protocol that is an EtherType.
 
-Limits: keepalives (SLARP, 0x8035) are not read.
+0x8035, which is RARP elsewhere, is SLARP here.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

@@ -1,10 +1,12 @@
-"""Captures with every form of links and tunnels, also those of which the corpus has no packet."""
+"""Captures with every form of links and tunnels, and of SLARP, also those of which the corpus has no packet."""
 
 from __future__ import annotations
 
 import struct
 from pathlib import Path
 
+from tests.protocols.test_slarp import HDLC
+from tests.protocols.test_slarp import PACKETS as SLARP
 from tests.protocols.test_tunnels import FORMS
 
 MAGIC = 0xA1B2C3D4
@@ -25,6 +27,7 @@ def write(folder: Path) -> list[Path]:
     for name, (link_type, data) in FORMS.items():
         if name not in OTHERWISE:
             by_link.setdefault(link_type, []).append(data)
+    by_link.setdefault(HDLC, []).extend(packet for packet, _ in SLARP.values())
     return [_write(folder / f"forms_{link_type}.pcap", link_type, those) for link_type, those in by_link.items()]
 
 

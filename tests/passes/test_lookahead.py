@@ -111,7 +111,7 @@ def test_nothing_is_foreseen_of_a_key_behind_a_list():
 
     p: Any = Connectionless("p")
     p.header = AnyUntil([part], (part.length != 0) | (p.cursor == 0)) + behind
-    p.selector = [p.header.number]
+    p.selector = [behind.number]
     stack = Stack("listed")
     stack.p = p
     made = watch_all(stack)

@@ -381,7 +381,7 @@ def layer_expressions(layer: Layer, stack: Stack) -> list[Expression]:
     if p.sequence is not None:
         s = p.sequence
         found += [s.meta, s.data] + [
-            item for item in (s.data_len, s.start, s.skip, *(s.window or ())) if item is not None
+            item for item in (s.data_len, s.start, s.skip, s.head, *(s.window or ())) if item is not None
         ]
     if p.sequence_condition is not None:
         found.append(p.sequence_condition)

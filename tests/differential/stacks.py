@@ -287,8 +287,8 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
         settings["whole"] = True
     elif rnd.random() < 0.3:
         settings = {name: setting for name, setting in settings.items() if name not in ("policy", "history")}
-        settings |= {"units": True, "head": rnd.choice([0, 3])}
-        if settings["head"]:
+        settings |= {"units": True, "head": rnd.choice([0, 3, p.perm.n & 7])}
+        if rnd.random() < 0.5:
             settings["skip"] = (p.header.flag_b == 1) & (p.header.kind < 4)
     data = p.unit if "units" in settings and rnd.random() < 0.5 else p.payload
     sequence = Sequence(meta=meta, data=data[: rnd.choice([5, 100])], **settings)

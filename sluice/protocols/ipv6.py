@@ -2,7 +2,8 @@
 
 Payload length 0 means all that is there (segmentation offload, or a jumbogram, whose length stands in its hop-by-hop
 options); a length beyond the frame is cut to the frame. Offers src, dst (16 bytes each), protocol (the next
-header), and unmeasured: whether the payload length is 0.
+header), and unmeasured: whether the payload length is 0. Limits: where a routing header lists more addresses, dst is
+that of the next one on the way.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout

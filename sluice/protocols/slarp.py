@@ -1,4 +1,4 @@
-"""SLARP, the serial line address resolution protocol of Cisco HDLC, protocol number 0x8035 (no standard).
+"""SLARP, the serial line address resolution protocol of Cisco HDLC (LINKTYPE_C_HDLC), number 0x8035; no standard.
 
 A request asks for the address and mask of the other end of the line, and a reply tells it; keepalives bear a number and
 the last one that came from the other end, so that each end knows that its own arrive. What follows, as the time since

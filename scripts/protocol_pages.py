@@ -168,11 +168,11 @@ def header_parts(part: Any, when: str, own: Prototype) -> Iterator[str]:
         case AnyUntil():
             count = f", at most {code(words(part.count, own))} of them" if part.count is not None else ""
             end = f", up to byte {code(words(part.end, own))}" if part.end is not None else ""
-            several = "any of the parts" if len(part.layouts) > 1 else "again and again"
+            several = "any of the parts" if len(part.alternatives) > 1 else "again and again"
             condition = words(part.condition, own)
             while_ = "" if condition == "1" else f" while {code(condition)}"
             how = f"{several}{while_}{count}{end}"
-            for item in part.layouts:
+            for item in part.alternatives:
                 yield from header_parts(item, joined(when, how), own)
         case Choice():
             condition = words(part.condition, own)

@@ -117,7 +117,7 @@ def _sequence(layer: Layer, p: Prototype) -> Data | None:
         "policy": s.policy,
         "whole": s.whole,
         "units": s.units,
-        "head": s.head,
+        "head": None if words(s.head, layer) == "0" else words(s.head, layer),
         "limit": s.limit,
         "limit_pieces": s.limit_pieces,
         "limit_records": s.limit_records,

@@ -187,6 +187,9 @@ class LayerWriter:
             if self.table.sides:
                 out.append("struct sl_fresh fresh[2];")
                 out.append("fresh[0].present = fresh[1].present = false;")
+                if self.layer.rules is not None and self.layer.rules.units:
+                    # Nobody reads it of what is not present, which gcc does not see in the longer functions of units.
+                    out.append("fresh[0].data.captured = fresh[1].data.captured = 0;")
             else:
                 out.append("SL_UNUSED struct sl_fresh *const fresh = NULL;")
         return out

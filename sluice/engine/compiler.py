@@ -23,8 +23,8 @@ RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 RUNTIME_SOURCES = (RUNTIME / "run.c", RUNTIME / "io" / "capture.c", RUNTIME / "io" / "writer.c")
 WARNINGS = ("-Wall", "-Wextra")
 NARROW = "-fno-tree-slp-vectorize"
-"""Neighbouring fields are written and read one by one, as the code says: a wide store that narrow loads wait for, or the
-other way round, costs more than it saves (2% of a packet's time).
+"""Neighbouring fields are written and read one by one, as the code says: a wide store that narrow loads wait for, or
+the other way round, costs more than it saves (2% of a packet's time).
 """
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 """The compiler of the `ziglang` wheel."""

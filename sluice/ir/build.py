@@ -384,7 +384,7 @@ def layer_expressions(layer: Layer, stack: Stack) -> list[Expression]:
     if p.sequence is not None:
         s = p.sequence
         found += [s.meta, s.data] + [
-            item for item in (s.data_len, s.start, s.skip, *(s.window or ())) if item is not None
+            item for item in (s.data_len, s.start, s.skip, s.head, *(s.window or ())) if item is not None
         ]
     if p.sequence_condition is not None:
         found.append(p.sequence_condition)
@@ -408,7 +408,7 @@ def _header_expressions(format: object) -> list[Expression]:
         found += [item.bits for item in format.fields.values() if isinstance(item.bits, Expression)]
     elif isinstance(format, AnyUntil):
         found += [item for item in (format.condition, format.end, format.count) if item is not None]
-        for item in format.layouts:
+        for item in format.alternatives:
             found += _header_expressions(item)
     elif isinstance(format, Choice):
         found.append(format.condition)

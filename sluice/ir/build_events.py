@@ -221,6 +221,6 @@ class EventBuilder:
         if self.layer.wanted("data"):
             with out.when(ASSEMBLED, "data"):
                 sequence = self.layer.sequence
-                head = sequence.head if sequence is not None else 0
-                told = Slice(SDU, Const(head), LAST) if head else SDU
+                head = ZERO if sequence is None else self.scope.number(sequence.head)
+                told = SDU if head == ZERO else Slice(SDU, head, LAST)
                 self.happens("data", {"offset": SDU_OFFSET, "bytes": told})

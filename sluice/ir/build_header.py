@@ -254,7 +254,7 @@ class HeaderBuilder:
                 fewer = Binary("<", parsed, most)
                 condition = fewer if condition == ONE else Binary("&", Binary("!=", condition, ZERO), fewer)
             out.unless(condition, "list item", done)
-            alternatives = [(item, out.name(f"item {item.__name__}")) for item in part.layouts]
+            names = [out.name(f"item {item.__name__}") for item in part.layouts]
             exits = Exits(cut, broken, broken, limit)
             first = next(iter(part.layouts[0].fields.values()))
             kind = Reg(f"local.kind.{self._marks}", 64)
@@ -262,7 +262,7 @@ class HeaderBuilder:
                 assert isinstance(first.bits, int)
                 self._check(here, Const((first.bits + 7) // 8), exits)
                 out.emit(Load(kind, here, 0, first.bits, first.order))
-            for item, name in alternatives:
+            for item, name in zip(part.layouts, names, strict=True):
                 lead = next(iter(item.fields.values()))
                 if lead.const is None:
                     out.emit(Goto(name))
@@ -272,11 +272,11 @@ class HeaderBuilder:
                 out.block(after)
             else:
                 out.emit(Goto(broken))
-            for item, name in alternatives:
+            for item, begins, name in zip(part.alternatives, part.layouts, names, strict=True):
                 out.block(name)
                 scope.mark = here
-                self._layout(item, exits)
-                if not any(isinstance(member.bits, int) for member in item.fields.values()):
+                self._part(item, exits)
+                if not any(isinstance(member.bits, int) for member in begins.fields.values()):
                     # Nothing of it has a length that is known to be more than 0: it must not go round for ever.
                     out.unless(Binary("!=", scope.mark, here), "progress", broken)
                 out.emit(Mark(here, scope.mark, ZERO))

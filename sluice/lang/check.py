@@ -12,11 +12,22 @@ from sluice.lang.choice import Choice
 from sluice.lang.doubts import doubt
 from sluice.lang.errors import DescriptionError, DescriptionWarning, did_you_mean
 from sluice.lang.events import Event
-from sluice.lang.expression import Below, Contains, EventValue, Expression, FieldValue, Property, Taken, children
+from sluice.lang.expression import (
+    Below,
+    Contains,
+    EventValue,
+    Expression,
+    FieldValue,
+    Number,
+    Property,
+    Taken,
+    children,
+)
 from sluice.lang.layer import Layer, Offered
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType
 from sluice.lang.native import NativeCall
 from sluice.lang.prototype import OF_INSTANCE, Prototype
+from sluice.lang.sequence import Sequence
 from sluice.lang.stack import Stack
 from sluice.lang.where import Where
 
@@ -166,6 +177,7 @@ class _Checker:
             for expression in (s.meta, s.data, s.data_len, s.start, s.skip, *(s.window or ()), p.sequence_condition):
                 if expression is not None:
                     self._use((expression, s.where), SEQUENCE)
+            self._head(s)
         for transition in p.machine.transitions.values() if p.machine is not None else ():
             if transition.condition is not None:
                 self._use((transition.condition, transition.where), LATER, v=True)
@@ -175,6 +187,19 @@ class _Checker:
             self._use((expression, p.lines[f"offer {name}"]), LATER)
         for branch in self.steps:
             self._use((branch.condition, branch.where), LATER)
+
+    def _head(self, s: Sequence) -> None:
+        """How long the head of a unit is follows from what the instance keeps: its packet may be long gone."""
+        self._use((s.head, s.where), SEQUENCE)
+        for item, where in _parts(s.head, s.where):
+            kept = isinstance(item, Field) and self._group(item, where) == "perm"
+            kept = kept or (isinstance(item, FieldValue) and item.group == "perm" and item.owner in self.own)
+            if not kept and not isinstance(item, Number) and not children(item):
+                raise DescriptionError(
+                    "head= asks for what belongs to a packet",
+                    "a unit may be delivered with another packet than its own: use fields of p.perm.",
+                    where,
+                )
 
     def _names_of_layouts(self) -> None:
         """Layouts of the header and of callbacks are known by their names."""
@@ -471,7 +496,7 @@ def _header_uses(part: object) -> Iterator[Use]:
         for expression in (part.end, part.count):
             if expression is not None:
                 yield expression, part.where
-        for item in part.layouts:
+        for item in part.alternatives:
             yield from _header_uses(item)
     elif isinstance(part, Choice):
         yield part.condition, part.where

@@ -243,10 +243,10 @@ class layout(metaclass=LayoutType):  # noqa: N801 - the paper's name
 
 
 class AnyUntil:
-    """A list of type-length-value parts: parse whichever of `layouts` fits, while `condition` holds.
+    """A list of type-length-value parts: parse whichever of `alternatives` fits, while `condition` holds.
 
-    layouts: the alternatives, told apart by the `const=` of their first fields, which have one length; one
-        whose first field has no const fits always, so it comes last.
+    alternatives: layouts, or sums of parts that begin with one, told apart by the `const=` of their first fields,
+        which have one length; one whose first field has no const fits always, so it comes last.
     condition: a number; the list ends when it is 0. It may ask for fields parsed so far and for `p.cursor`.
     count: how many parts there are at most; with it the condition may be left out.
     end: a position, in bytes from the start of the header: no alternative reads past it, and the cursor goes
@@ -256,22 +256,31 @@ class AnyUntil:
     stands in the list several times, its fields have the values of the last.
     """
 
-    def __init__(self, layouts: object, condition: object = 1, end: object = None, count: object = None) -> None:
+    def __init__(self, alternatives: object, condition: object = 1, end: object = None, count: object = None) -> None:
         self.where = here()
-        if not isinstance(layouts, (list, tuple)) or not layouts:
+        if not isinstance(alternatives, (list, tuple)) or not alternatives:
             raise DescriptionError("AnyUntil needs a list of layouts", "write AnyUntil([a, b], condition).")
+        self.alternatives: list[HeaderFormat] = []
         self.layouts: list[LayoutType] = []
-        for item in cast(Iterable[object], layouts):
-            if not isinstance(item, LayoutType):
+        """The layout that each alternative begins with."""
+        for item in cast(Iterable[object], alternatives):
+            first = item.parts[0] if isinstance(item, HeaderFormat) else item
+            if not isinstance(first, LayoutType):
                 raise DescriptionError(
                     f"AnyUntil lists layouts, and {described(item)} is none",
-                    "give classes derived from layout.",
+                    "give classes derived from layout, or sums that begin with one.",
                 )
-            if not item.fields:
+            if not first.fields:
                 raise DescriptionError(
-                    f"layout '{item.__name__}' has no fields", "an alternative reads at least one byte."
+                    f"layout '{first.__name__}' has no fields", "an alternative reads at least one byte."
                 )
-            self.layouts.append(item)
+            self.alternatives.append(header_format(item))
+            self.layouts.append(first)
+            if self.alternatives[-1].has_list():
+                raise DescriptionError(
+                    f"the alternative that begins with '{first.__name__}' has a list of its own",
+                    "a list cannot stand in another: give it a layer of its own, or read it as bytes.",
+                )
         self._check_first_fields()
         self.condition = to_number(condition, "the condition of AnyUntil", "compare something, as in p.cursor < n.")
         self.count = None if count is None else to_number(count, "count=", "give a number, as in p.header.count.")
@@ -351,11 +360,22 @@ class HeaderFormat:
             if isinstance(part, LayoutType):
                 yield part
             elif isinstance(part, AnyUntil):
-                yield from part.layouts
+                for alternative in part.alternatives:
+                    yield from alternative.layouts()
             else:
                 assert isinstance(part, Choice)
                 for branch in part.branches():
                     yield from header_format(branch).layouts()
+
+    def has_list(self) -> bool:
+        """Whether an AnyUntil stands in it."""
+        from sluice.lang.choice import Choice
+
+        return any(
+            isinstance(part, AnyUntil)
+            or (isinstance(part, Choice) and any(header_format(branch).has_list() for branch in part.branches()))
+            for part in self.parts
+        )
 
 
 def header_format(value: object) -> HeaderFormat:

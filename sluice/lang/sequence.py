@@ -38,7 +38,8 @@ class Sequence:
         data_len is 0, none and only sets the base. Each is delivered on its own, the first copy of each. Offsets and
         lengths that events tell count units; a limit of bytes stays that. A unit without bytes is not delivered.
     head: so many bytes at the beginning of each unit tell the layer above what it is; event `data` brings along those
-        behind them. 0 to 65535.
+        behind them. 0 to 65535, or an expression of what the instance keeps: p.perm alone, since units that were held
+        are delivered with other packets than theirs.
 
     Raises DescriptionError for a value out of these, and for settings that contradict each other.
     """
@@ -61,7 +62,7 @@ class Sequence:
         history: int = 0,
         whole: bool = False,
         units: bool = False,
-        head: int = 0,
+        head: object = 0,
     ) -> None:
         self.where = here()
         self.meta: Expression = to_number(meta, "meta=", "use a field of at most 64 bits.")
@@ -109,14 +110,14 @@ class Sequence:
                 raise DescriptionError(f"{name}={described(value)}", "a limit is a whole number from 1 to 2^31 - 1.")
         if not isinstance(history, int) or not 0 <= history <= 1 << 16:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DescriptionError(f"history={described(history)}", "history is 0 to 65536 bytes.")
-        if not isinstance(head, int) or not 0 <= head < 1 << 16:  # pyright: ignore[reportUnnecessaryIsInstance]
+        self.head: Expression = to_number(head, "head=", "give bytes, or an expression of fields of p.perm.")
+        if not isinstance(head, Expression) and not (isinstance(head, int) and 0 <= head < 1 << 16):
             raise DescriptionError(f"head={described(head)}", "head is 0 to 65535 bytes.")
         if units:
             self._check_units(whole, history)
-        elif head:
+        elif not isinstance(head, int) or head:
             raise DescriptionError("head= of a sequence of bytes", "only units have one; give units=True, or no head=.")
         self.units = units
-        self.head = head
         self.limit = limit
         self.limit_pieces = limit_pieces
         self.limit_records = limit_records

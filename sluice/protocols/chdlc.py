@@ -1,6 +1,7 @@
 """Cisco HDLC, link type 104 (LINKTYPE_C_HDLC; no standard): address, control, and a protocol that is an EtherType.
 
-Limits: keepalives (SLARP, 0x8035) are not read.
+0x8035, which is RARP elsewhere, is SLARP here. Limits: a frame check sequence, which captures leave out as a rule, is
+not looked for.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

@@ -2,10 +2,19 @@
 
 A T-PDU (message type 255) carries an IP packet. The four optional bytes are there when any of the flags E, S
 and PN is set; extension headers follow when E is. The payload ends where the length says. Offers tunnel (the
-TEID). Limits: extension headers are skipped, not read; version 1 and protocol type 1 only (no GTP').
+TEID).
+
+The type of an extension header is the last byte of what stands before it. It is read as the first byte of the header
+that it names, so that a type, a length and a content stand together; type 0 ends them. The two high bits of a type say
+who must understand it (5.2.1): 2 the receiver at the tunnel's end, 3 every node. A header of an unknown type is passed
+over by its length and `comprehension` tells its two bits, but the packet goes up: what its receiver knows, and whether
+it drops the packet, is not seen from outside, and what the ends may have exchanged must not be lost.
+
+Limits: of a PDU Session Container (TS 38.415) times, delays and numbers are bytes (`session_rest`), and so are the
+contents of RAN containers (TS 36.425, 38.425) but for the type of NR's; version 1 and protocol type 1 only (no GTP').
 """
 
-from sluice.lang import AnyUntil, Bit, Connectionless, If, UInt, layout
+from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, UInt, layout
 
 BEFORE_LENGTH_COUNTS = 8
 """Bytes of the header that its length does not count."""
@@ -26,27 +35,127 @@ class gtp_hdr(layout):
 class gtp_optional(layout):
     sequence_number = UInt(16)
     npdu_number = Bit(8)
-    next_extension = Bit(8)
+
+
+class gtp_unused(layout):
+    unused = Bit(8)
+
+
+class gtp_last(layout):
+    no_more = Bit(8, const=0)
+
+
+class gtp_service_class(layout):  # more: extension headers by name
+    service_class_type = Bit(8, const=0x20)
+    service_class_words = Bit(8)  # of 4 bytes, this one and the next header's type included
+    service_class = Bit(8)
+    service_class_rest = Bit((service_class_words << 5) - 24)
+
+
+class gtp_udp_port(layout):  # more: extension headers by name
+    udp_port_type = Bit(8, const=0x40)
+    udp_port_words = Bit(8)
+    udp_port = UInt(16)
+    udp_port_rest = Bit((udp_port_words << 5) - 32)
+
+
+class gtp_ran(layout):  # more: extension headers by name
+    ran_type = Bit(8, const=0x81)
+    ran_words = Bit(8)
+    ran_container = Bit((ran_words << 5) - 16)
+
+
+class gtp_long_pdcp(layout):  # more: extension headers by name
+    long_pdcp_type = Bit(8, const=0x82)
+
+
+class gtp_long_pdcp_optional(layout):  # more: extension headers by name
+    long_pdcp_optional_type = Bit(8, const=0x03)
+
+
+class gtp_long_pdcp_number(layout):  # more: extension headers by name
+    long_pdcp_words = Bit(8)
+    long_pdcp_spare = Bit(6)
+    long_pdcp_number = UInt(18)
+    long_pdcp_rest = Bit((long_pdcp_words << 5) - 40)
+
+
+class gtp_xw_ran(layout):  # more: extension headers by name
+    xw_ran_type = Bit(8, const=0x83)
+    xw_ran_words = Bit(8)
+    xw_ran_container = Bit((xw_ran_words << 5) - 16)
+
+
+class gtp_nr_ran(layout):  # more: extension headers by name
+    nr_ran_type = Bit(8, const=0x84)
+    nr_ran_words = Bit(8)
+    nr_pdu_type = Bit(4)
+    nr_flags = Bit(4)
+    nr_rest = Bit((nr_ran_words << 5) - 24)
+
+
+class gtp_pdu_session(layout):  # more: extension headers by name
+    session_type = Bit(8, const=0x85)
+    session_words = Bit(8)
+    session_pdu_type = Bit(4)  # 0: to the user, 1: from the user
+    QMP = Bit(1)
+    session_flags = Bit(3)
+    PPP = Bit(1)  # to the user; else N3/N9 delay indicator
+    RQI = Bit(1)  # to the user; else new IE flag
+    QFI = Bit(6)
+
+
+class gtp_paging_policy(layout):  # more: extension headers by name
+    PPI = Bit(3)
+    paging_spare = Bit(5)
+
+
+PAGING = gtp_pdu_session.PPP & (gtp_pdu_session.session_pdu_type == 0)  # more: extension headers by name
+"""Whether a paging policy follows."""
+
+
+class gtp_session_rest(layout):  # more: extension headers by name
+    session_rest = Bit((gtp_pdu_session.session_words << 5) - 32 - (PAGING << 3))
+
+
+class gtp_pdcp(layout):  # more: extension headers by name
+    pdcp_type = Bit(8, const=0xC0)
+    pdcp_words = Bit(8)
+    pdcp_number = UInt(16)
+    pdcp_rest = Bit((pdcp_words << 5) - 32)
 
 
 class gtp_extension(layout):
-    extension_words = Bit(8)  # of 4 bytes, this one and the type behind the content included
+    comprehension = Bit(2)  # 2: required of the receiver, 3: of every node
+    extension_type = Bit(6)
+    extension_words = Bit(8)
     extension_content = Bit((extension_words << 5) - 16)
-    extension_next = Bit(8)
 
 
 def gtp_parser() -> Connectionless:
     gtp = Connectionless("gtp")
     gtp.header = gtp_hdr
     gtp.header += If(gtp_hdr.E | gtp_hdr.S | gtp_hdr.PN) >> gtp_optional
-    extended = gtp_hdr.E & (gtp_optional.next_extension != 0)
-    # Both fields are 0 before the first one, and no extension header has 0 words.
-    more = (gtp_extension.extension_words == 0) | (gtp_extension.extension_next != 0)
-    gtp.header += If(extended) >> AnyUntil([gtp_extension], more)
+    extensions = AnyUntil(
+        [
+            gtp_last,
+            gtp_service_class,  # more: extension headers by name
+            gtp_udp_port,  # more: extension headers by name
+            gtp_ran,  # more: extension headers by name
+            gtp_long_pdcp + gtp_long_pdcp_number,  # more: extension headers by name
+            gtp_long_pdcp_optional + gtp_long_pdcp_number,  # more: extension headers by name
+            gtp_xw_ran,  # more: extension headers by name
+            gtp_nr_ran,  # more: extension headers by name
+            gtp_pdu_session + (If(PAGING) >> gtp_paging_policy) + gtp_session_rest,  # more: extension headers by name
+            gtp_pdcp,  # more: extension headers by name
+            gtp_extension,
+        ],
+        ~gtp.header_contain(gtp_last),
+    )
+    gtp.header += If(gtp_hdr.E) >> extensions >> Else() >> If(gtp_hdr.S | gtp_hdr.PN) >> gtp_unused
 
     gtp.require((gtp.header.version == 1) & (gtp.header.PT == 1), "version")
-    complete = gtp.header_contain(gtp_extension) & ~more
-    gtp.require(~extended | complete, "extension header")
+    gtp.require(~gtp.header.E | gtp.header_contain(gtp_last), "extension header")
     end = gtp.header.length + BEFORE_LENGTH_COUNTS
     gtp.require(end >= gtp.cursor, "length")
     gtp.sdu = gtp.unit[gtp.cursor : end]

@@ -1,7 +1,9 @@
 """IPv6: RFC 8200, the fixed header. Extension headers are layers of their own.
 
-Payload length 0 means all that is there (segmentation offload, or a jumbogram); a length beyond the frame is cut to the
-frame. Limits: a jumbogram's option is not read. Offers src, dst (16 bytes each) and protocol (the next header).
+Payload length 0 means all that is there (segmentation offload, or a jumbogram, whose length stands in its hop-by-hop
+options); a length beyond the frame is cut to the frame. Offers src, dst (16 bytes each), protocol (the next
+header), and unmeasured: whether the payload length is 0. Limits: where a routing header lists more addresses, dst is
+that of the next one on the way.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout
@@ -24,5 +26,5 @@ def ipv6_parser() -> Connectionless:
     ip6.require(ip6.header.version == 6, "version")
     length = ip6.header.payload_length
     ip6.sdu = If(length == 0) >> ip6.payload >> Else() >> ip6.payload[:length]
-    ip6.offer(src=ip6.header.src, dst=ip6.header.dst, protocol=ip6.header.next)
+    ip6.offer(src=ip6.header.src, dst=ip6.header.dst, protocol=ip6.header.next, unmeasured=length == 0)
     return ip6

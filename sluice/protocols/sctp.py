@@ -1,8 +1,9 @@
 """SCTP (RFC 9260), over IP or UDP (RFC 6951), in three layers.
 
 `sctp_packet` is the common header; `sctp` an association, which takes every chunk of a packet as a message of its own
-and puts DATA chunks into the order of their transmission sequence numbers; `sctp_message` a user message, made of one
-DATA chunk or of fragments. What lies above gets whole messages, and may ask for stream, ssn, ppid and unordered.
+and puts DATA and I-DATA chunks into the order of their transmission sequence numbers; `sctp_message` a user message,
+made of one such chunk or of fragments. What lies above gets whole messages, and may ask for stream, ssn, ppid and
+unordered.
 
 The machine sees both ends from the outside:
 
@@ -22,10 +23,15 @@ chunk of each side. An INIT with another initiate tag begins a new one. Packets 
 verification tag and ports (multi-homing). A chunk under a tag that is not the one agreed upon is not believed (8.5).
 
 As a sender numbers fragments and messages of a stream one after the other (6.9), messages in the order of their numbers
-are in the order of each stream; unordered ones come in between, as they were sent. What FORWARD TSN skips (RFC 3758)
-is a gap at once, and fragments of a message that it skips are dropped. Limits: a message is told when no number before
-it is missing; I-DATA and I-FORWARD-TSN (RFC 8260) and AUTH chunks (RFC 4895) are passed over; chunks of a packet behind
-one whose length is wrong are lost. With option `checksums` the CRC-32C is checked.
+are in the order of each stream; unordered ones come in between, as they were sent. Fragments in I-DATA chunks (RFC
+8260) may come between those of other messages: they belong together by stream, U bit and message identifier, which
+`ssn` tells, and have numbers of their own. What FORWARD TSN and I-FORWARD-TSN skip (RFC 3758) is a gap at once, and
+fragments of a message that it skips are dropped; of one in I-DATA chunks, when nothing more of it came for five
+minutes.
+
+Limits: a message is told when no number before it is missing; an association has either DATA or I-DATA chunks, as its
+ends agree (RFC 8260, 2.1); AUTH chunks (RFC 4895) are passed over; chunks of a packet behind one whose length is wrong
+are lost. With option `checksums` the CRC-32C is checked.
 """
 
 from typing import Any
@@ -51,6 +57,7 @@ from sluice.lang import (
     crc32c,
     layout,
     make_psm_state,
+    one_of,
 )
 
 PROTOCOL = 132
@@ -61,6 +68,7 @@ DATA, INIT, INIT_ACK, SACK = 0, 1, 2, 3
 ABORT, SHUTDOWN, SHUTDOWN_ACK = 6, 7, 8
 COOKIE_ECHO, COOKIE_ACK, SHUTDOWN_COMPLETE = 10, 11, 14
 FORWARD_TSN = 192  # more: partial reliability
+I_DATA, I_FORWARD_TSN = 64, 194  # more: interleaved messages
 HANDSHAKE, IDLE, LINGER = 60.0, 300.0, 10.0
 
 
@@ -84,8 +92,17 @@ class sctp_chunk(layout):
 class sctp_data(layout):
     tsn = UInt(32, serial=True)
     stream = UInt(16)
+
+
+class sctp_plain(layout):
     ssn = UInt(16)
     ppid = UInt(32)
+
+
+class sctp_interleaved(layout):  # more: interleaved messages
+    unused = UInt(16)
+    mid = UInt(32)
+    ppid_or_fsn = UInt(32)  # the first fragment's number is 0
 
 
 class sctp_init(layout):
@@ -106,6 +123,7 @@ class sctp_perm(layout):
     active_known = Bit(1)
     passive_known = Bit(1)
     echoed = Bit(1)
+    interleaved = Bit(1)  # more: interleaved messages
 
 
 class sctp_temp(layout):
@@ -118,6 +136,7 @@ class sctp_temp(layout):
 class sctp_message_perm(layout):
     next = UInt(32, serial=True)
     length = UInt(32)
+    ppid = UInt(32)  # more: interleaved messages
 
 
 class sctp_message_temp(layout):
@@ -130,7 +149,7 @@ class sctp_message(layout):
     to_active = Bit(1)
     unordered = Bit(1)
     stream = UInt(16)
-    ssn = UInt(16)
+    ssn = UInt(32)
     ppid = UInt(32)
     data = Bit(1 << 20)
 
@@ -156,9 +175,14 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     sctp = ConnectionOriented("sctp")
     sctp.header = sctp_chunk
     init = (sctp.header.type == INIT) | (sctp.header.type == INIT_ACK)
-    sctp.header += If(sctp.header.type == DATA) >> sctp_data
+    interleaved = sctp.header.type == I_DATA  # more: interleaved messages
+    carries = (sctp.header.type == DATA) | interleaved
+    forward = one_of(sctp.header.type, FORWARD_TSN, I_FORWARD_TSN)  # more: partial reliability
+    sctp.header += If(carries) >> sctp_data
+    sctp.header += If(sctp.header.type == DATA) >> sctp_plain
+    sctp.header += If(interleaved) >> sctp_interleaved  # more: interleaved messages
     sctp.header += If(init) >> sctp_init
-    sctp.header += If(sctp.header.type == FORWARD_TSN) >> sctp_forward  # more: partial reliability
+    sctp.header += If(forward) >> sctp_forward  # more: partial reliability
     header = sctp.header
 
     # Chunks begin at multiples of four; what the last one of a packet lacks of that is not missed.
@@ -190,13 +214,13 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
         return x + (If(temp.begins & ~temp.reused) >> y)
 
     sctp.prep = Assign(temp.tsn, header.tsn)
-    forward = header.type == FORWARD_TSN  # more: partial reliability
     sctp.prep += If(forward) >> Assign(temp.tsn, header.cumulative_tsn + 1)  # more: partial reliability
     sctp.prep += If(sctp.to_passive == 1) >> sent_by("active", "passive") >> Else() >> sent_by("passive", "active")
-    agreed = (header.type == COOKIE_ECHO) | (header.type == DATA)
+    agreed = (header.type == COOKIE_ECHO) | carries
     sctp.prep += If(agreed & temp.believed) >> Assign(perm.echoed, 1)
+    sctp.prep += If(interleaved & temp.believed) >> Assign(perm.interleaved, 1)  # more: interleaved messages
 
-    data = (header.type == DATA) & temp.believed
+    data = carries & temp.believed
     skips = forward & temp.believed  # more: partial reliability
     sctp.seq = If(data | temp.begins | skips) >> Sequence(
         meta=temp.tsn,
@@ -208,7 +232,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
         limit=limit,
         limit_pieces=limit_chunks,
         units=True,
-        head=16,
+        head=16 + (perm.interleaved << 2),
     )
 
     CLOSED = PSMState(start=True)
@@ -238,7 +262,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     goes("pick_up", [CLOSED], ESTABLISHED, 1)
 
     sctp.offer(association=sctp.instance, to_active=sctp.to_active)
-    sctp.event.asm = If(header.type == DATA) >> Assemble()
+    sctp.event.asm = If(carries) >> Assemble()
     sctp.timeout = IDLE
     return sctp
 
@@ -246,17 +270,25 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
 def sctp_message_parser(limit: int = 1 << 17) -> Connectionless:
     """User messages. `limit`: bytes of one that is fragmented; a longer one is dropped."""
     message = Connectionless("sctp_message")
+    interleaved = sctp_chunk.type == I_DATA  # more: interleaved messages
     message.header = sctp_chunk + sctp_data
+    message.header += If(interleaved) >> sctp_interleaved >> Else() >> sctp_plain
     header = message.header
     fragment = (header.begin & header.end) == 0
-    message.selector = If(fragment) >> [message.below.association, message.below.to_active]
+    # An association without I-DATA has fragments of one message at a time: its place is 0.
+    place = ((header.stream << 33) | (header.unordered << 32) | header.mid) * interleaved  # more: interleaved messages
+    message.selector = If(fragment) >> [message.below.association, message.below.to_active, place]
     message.perm = sctp_message_perm
     message.temp = sctp_message_temp
     perm, temp = message.perm, message.temp
-    message.prep = Assign(temp.follows, header.begin | (~message.created & (header.tsn == perm.next)))
+    fsn = header.ppid_or_fsn * ~header.begin  # more: interleaved messages
+    number = (header.tsn * ~interleaved) | (fsn * interleaved)  # more: interleaved messages
+    message.prep = Assign(temp.follows, header.begin | (~message.created & (number == perm.next)))
     message.prep += Assign(temp.offset, perm.length)
     message.prep += Assign(perm.length, perm.length + message.payload_len)
-    message.prep += Assign(perm.next, header.tsn + 1)
+    message.prep += Assign(perm.next, number + 1)
+    ppid = header.ppid | header.ppid_or_fsn  # more: interleaved messages
+    message.prep += If(header.begin) >> Assign(perm.ppid, ppid)  # more: interleaved messages
     message.seq = If(fragment & temp.follows) >> Sequence(
         meta=temp.offset,
         data=message.payload,
@@ -275,15 +307,15 @@ def sctp_message_parser(limit: int = 1 << 17) -> Connectionless:
     message.psm.last = (PART >> WHOLE) + Pred(message.v.header.end == 1)
     message.timeout = IDLE
 
-    message.offer(stream=header.stream, ssn=header.ssn, ppid=header.ppid, unordered=header.unordered)
+    message.offer(stream=header.stream, ssn=header.ssn | header.mid, ppid=perm.ppid, unordered=header.unordered)
     message.event.asm = If(message.psm.whole | message.psm.last) >> Assemble()
     message.event.message = If(message.psm.whole | message.psm.last) >> (
         Assign(sctp_message.association, message.below.association)
         + Assign(sctp_message.to_active, message.below.to_active)
         + Assign(sctp_message.unordered, header.unordered)
         + Assign(sctp_message.stream, header.stream)
-        + Assign(sctp_message.ssn, header.ssn)
-        + Assign(sctp_message.ppid, header.ppid)
+        + Assign(sctp_message.ssn, header.ssn | header.mid)
+        + Assign(sctp_message.ppid, perm.ppid)
         + Assign(sctp_message.data, message.sdu)
         + Callback(sctp_message)
     )

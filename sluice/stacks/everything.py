@@ -1,10 +1,10 @@
 """Every protocol that Sluice has, each tunnel leading to all inner protocols.
 
-Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw IP, Cisco HDLC, frame relay, PPP with
-its control protocols, PPPoE, 802.11 with radiotap. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH,
-ESP, IGMP, MPLS with pseudo-wires. Tunnels: IP in IP, GRE, PPTP's GRE, ERSPAN, GTP-U, VXLAN, VXLAN-GPE, Geneve, L2TP,
-Teredo, MPLS in IP and UDP. Above: TCP, UDP, SCTP, ICMP, ICMPv6. Messages: SCTP's, DNS over UDP and TCP, PPTP's control
-connection. And QUIC with its streams, on any port that nothing else is known by.
+Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw IP, Cisco HDLC with SLARP, frame relay,
+PPP with its control protocols, PPPoE, 802.11 with radiotap. Between: ARP, IPv4, IPv6 with extension headers and
+fragments, AH, ESP, IGMP, MPLS with pseudo-wires. Tunnels: IP in IP, GRE, PPTP's GRE, ERSPAN, GTP-U, VXLAN, VXLAN-GPE,
+Geneve, L2TP, Teredo, MPLS in IP and UDP. Above: TCP, UDP, SCTP, ICMP, ICMPv6. Messages: SCTP's, DNS over UDP and TCP,
+PPTP's control connection. And QUIC with its streams, on any port that nothing else is known by.
 """
 
 from sluice.lang import AnyLayer, Expression, Pred, Stack, one_of
@@ -40,6 +40,7 @@ from sluice.protocols.quic import quic_parser
 from sluice.protocols.sctp import PORT as SCTP_IN_UDP
 from sluice.protocols.sctp import PROTOCOL as SCTP
 from sluice.protocols.sctp import sctp_layers
+from sluice.protocols.slarp import slarp_parser
 from sluice.protocols.teredo import teredo_authentication_parser, teredo_origin_parser, teredo_parser
 from sluice.protocols.vxlan import vxlan_gpe_parser, vxlan_parser
 from sluice.protocols.wlan import PADDED, msdu_parser, radiotap_parser, wlan_parser
@@ -52,6 +53,7 @@ def everything() -> Stack:
     s = Stack("everything", depth=DEPTH)
     tcp_ip.layers(s)
     s.chdlc = chdlc_parser()
+    s.slarp = slarp_parser()
     s.fr = frame_relay_parser()
     s.ppp = ppp_parser()
     s.lcp = lcp_parser()
@@ -112,6 +114,7 @@ def ethertypes(s: Stack, typed: AnyLayer) -> None:
 
 def links(s: Stack) -> None:
     """Links that tcp_ip does not have."""
+    s += (s.chdlc >> s.slarp) + Pred(s.chdlc.header.protocol == 0x8035)
     s += (s.fr >> s.ipv4) + Pred(s.fr.header.type == 0x03CC)
     s += (s.fr >> s.ipv6) + Pred(s.fr.header.type == 0x038E)
     s += (s.fr >> s.snap) + Pred(s.fr.header.type == 0x0380)

@@ -7,11 +7,15 @@ look at the difference before you believe it.
 import os
 from pathlib import Path
 
+import pytest
+
 from sluice.codegen.functions import Functions
 from sluice.codegen.stack import Generated, generate
+from sluice.engine.box import compile_stack
 from sluice.engine.compiler import compile_library
 from sluice.ir.build import Hook, build
 from sluice.passes.pipeline import run
+from sluice.stacks.find import find_stack, stack_names
 from tests.ir.descriptions import arp_stack
 
 FOLDER = Path(__file__).parent.parent / "golden" / "codegen"
@@ -44,3 +48,10 @@ def test_the_same_every_time():
 
 def test_compiles_without_a_warning():
     assert compile_library(generated(), fresh=True).messages == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", stack_names())
+def test_every_stack_compiles_without_a_warning(name: str):
+    """With the optimiser, which sees more than without: other tests leave it out."""
+    assert compile_stack(find_stack(name), fresh=True).compiled.messages == ""

@@ -54,6 +54,10 @@ class long_option(layout):
     long_value = Bit((long_len & 7) << 3)
 
 
+class odd_option(layout):
+    odd_option = Bit(8)
+
+
 class odd(layout):
     odd_high = Bit(3)
     odd_middle = Bit(10)
@@ -172,7 +176,8 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
     if rnd.random() < 0.3:
         p.header += compact if rnd.random() < 0.5 else If(p.header.flag_b == 1) >> compact
     if rnd.random() < 0.4:
-        options = [short_option, long_option, *([compact_option] if rnd.random() < 0.3 else [])]
+        long = long_option + (If(long_option.long_len & 8) >> odd_option) if rnd.random() < 0.5 else long_option
+        options = [short_option, long, *([compact_option] if rnd.random() < 0.3 else [])]
         if rnd.random() < 0.5:
             most = (p.header.kind & 3) if rnd.random() < 0.3 else None
             p.header += AnyUntil(options, p.payload_len > rnd.randrange(4), count=most)
@@ -248,13 +253,19 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
 
 
 def add_alias(rnd: random.Random, p: Any) -> None:
-    """A further key, given for some packets, so that others come to their instance."""
-    alias, values = [p.header.other, p.header.kind & 1], [p.header.number, p.header.kind & 1]
+    """Further keys, one or two tried in turn, given for some packets, so that others come to their instance."""
+    alias: Any = [p.header.other, p.header.kind & 1]
+    values = [p.header.number, p.header.kind & 1]
     by_selector = rnd.random() < 0.5
     if by_selector:  # what the selector does not have, so that a packet may be known by the one and not the other
         alias, values = [p.header.number & 7], [p.header.other]
         p.creates = (p.header.kind & 7) == rnd.randrange(8)  # else soon every key has an instance
-    keys = (alias, p.selector) if by_selector else alias
+    lists = [alias]
+    if rnd.random() < 0.3:
+        lists.append([p.header.one & 7] if by_selector else [p.header.number, p.header.kind & 1])
+    if by_selector:
+        lists.append(p.selector)
+    keys = tuple(lists) if len(lists) > 1 else alias
     p.alias = If(condition(rnd, p, header=True)) >> keys if rnd.random() < 0.5 else keys
     p.prep += If(condition(rnd, p)) >> AddAlias(p, values, to_sender=p.oriented and rnd.random() < 0.5)
     if by_selector:
@@ -292,8 +303,8 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
         settings["whole"] = True
     elif rnd.random() < 0.3:
         settings = {name: setting for name, setting in settings.items() if name not in ("policy", "history")}
-        settings |= {"units": True, "head": rnd.choice([0, 3])}
-        if settings["head"]:
+        settings |= {"units": True, "head": rnd.choice([0, 3, p.perm.n & 7])}
+        if rnd.random() < 0.5:
             settings["skip"] = (p.header.flag_b == 1) & (p.header.kind < 4)
     data = p.unit if "units" in settings and rnd.random() < 0.5 else p.payload
     sequence = Sequence(meta=meta, data=data[: rnd.choice([5, 100])], **settings)

@@ -511,9 +511,19 @@ def list_without_list():
     AnyUntil(tagged, 1)  # wrong
 
 
-@refused("AnyUntil lists layouts, and a field is none", "give classes derived from layout.")
+@refused(
+    "AnyUntil lists layouts, and a field is none", "give classes derived from layout, or sums that begin with one."
+)
 def list_of_no_layouts():
     AnyUntil([tagged, tagged.value], 1)  # wrong
+
+
+@refused(
+    "the alternative that begins with 'tagged' has a list of its own",
+    "a list cannot stand in another: give it a layer of its own, or read it as bytes.",
+)
+def list_within_a_list():
+    AnyUntil([tagged + (If(tagged.value) >> AnyUntil([other]))], 1)  # wrong
 
 
 @refused("layout 'empty' has no fields", "an alternative reads at least one byte.")

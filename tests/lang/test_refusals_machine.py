@@ -393,6 +393,22 @@ def head_negative():
     Sequence(meta=p.header.seq, data=p.unit, units=True, head=-1)  # wrong
 
 
+@refused(
+    "head= asks for what belongs to a packet",
+    "a unit may be delivered with another packet than its own: use fields of p.perm.",
+)
+def head_of_a_packet():
+    p = keyed()
+    p.seq = Sequence(meta=p.header.size, data=p.unit, units=True, head=4 + (p.header.size & 4))  # wrong
+    return alone(p)
+
+
+@refused("head= is bytes where a number is needed", "give bytes, or an expression of fields of p.perm.")
+def head_by_bytes():
+    p = paired()
+    Sequence(meta=p.header.seq, data=p.unit, units=True, head=p.unit)  # wrong
+
+
 @refused("a sequence of units without their bytes", "leave p.buffer_data out.")
 def units_without_bytes():
     p = keyed()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluice.lang import AnyUntil, Assign, Bit, Callback, Connectionless, Stack, UInt, layout
+from sluice.lang import AnyUntil, Assign, Bit, Callback, Connectionless, Else, If, Stack, UInt, layout
 from tests.support.run import run, watch_all
 
 
@@ -81,3 +81,57 @@ def test_a_list_of_so_many_parts(packet: bytes, kept: tuple[bytes, bytes], broke
 class counted_told(layout):
     last = Bit(999)
     rest = Bit(999)
+
+
+class stop(layout):
+    stop_type = UInt(8, const=0)
+
+
+class number(layout):
+    number_type = UInt(8, const=1)
+    long = UInt(8)
+
+
+class short_value(layout):
+    short = UInt(8)
+
+
+class long_value(layout):
+    wide = UInt(16)
+
+
+class mark(layout):
+    mark = UInt(8)
+
+
+class numbers_told(layout):
+    short = UInt(8)
+    wide = UInt(16)
+    mark = UInt(8)
+    last = Bit(999)
+
+
+@pytest.mark.parametrize(
+    ("packet", "kept", "broken"),
+    [
+        (b"\x09\1\0\7\xaa\0rest", (7, 0, 0xAA, b"rest"), 0),
+        (b"\x09\1\1\2\3\xbb\0rest", (0, 0x203, 0xBB, b"rest"), 0),
+        (b"\x09\1\0\7\xaa\1\1\2\3\xbb\0rest", (7, 0x203, 0xBB, b"rest"), 0),
+        (b"\x09\1\0\7\xaa\2\0rest", (7, 0, 0xAA, b"\2\0rest"), 1),
+        (b"\x09\1\1\2", (0, 0, 0, b"\1\1\2"), 1),
+    ],
+)
+def test_an_alternative_may_have_parts_of_its_own(
+    packet: bytes, kept: tuple[int, int, int, bytes], broken: int
+) -> None:
+    p: Any = Connectionless("p")
+    value = If(number.long != 0) >> long_value >> Else() >> short_value
+    p.header = begin + AnyUntil([stop, number + value + mark], ~p.header_contain(stop))
+    told = Assign(numbers_told.short, short_value.short) + Assign(numbers_told.wide, long_value.wide)
+    told += Assign(numbers_told.mark, mark.mark) + Assign(numbers_told.last, p.payload)
+    p.event.told = told + Callback(numbers_told)
+    stack = Stack("numbers")
+    stack.p = p
+    result = run(watch_all(stack, ("p", "told")), [packet])
+    assert [(event.short, event.wide, event.mark, event.last) for event in result.named("told")] == [kept]
+    assert result.count("p", "list broken") == broken

@@ -12,7 +12,7 @@ from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Branch, Count, Goto, LookAhead, NextLayer, Prefetch, Return
 from sluice.ir.text import print_graph
 from sluice.ir.verify import VerifyError, verify
-from sluice.lang import Bit, Connectionless, Pred, Stack, layout
+from sluice.lang import AnyUntil, Bit, Connectionless, Pred, Stack, layout
 from sluice.passes import lookahead
 from sluice.passes.lookahead import loops
 from sluice.passes.pipeline import run
@@ -99,6 +99,27 @@ def test_slots_of_one_packet_are_not_those_of_another():
     result = run_packets(stack, packets, [0.0] * len(packets))
     assert result.counters["tcp_over_ipv4"]["packets"] == 80
     assert len([event for event in result.events if (event.layer, event.name) == ("tcp_over_ipv4", "created")]) == 1
+
+
+def test_nothing_is_foreseen_of_a_key_behind_a_list():
+    class part(layout):
+        length = Bit(8)
+        text = Bit(length << 3)
+
+    class behind(layout):
+        number = Bit(8)
+
+    p: Any = Connectionless("p")
+    p.header = AnyUntil([part], (part.length != 0) | (p.cursor == 0)) + behind
+    p.selector = [behind.number]
+    stack = Stack("listed")
+    stack.p = p
+    made = watch_all(stack)
+    ahead = made.program.layers["p"].ahead
+    assert ahead is not None and not any(isinstance(i, (Prefetch, LookAhead)) for i in ahead.instructions())
+    assert made.compiled.messages == ""
+    result = run_packets(made, [b"\1a\0\7", b"\0\7", b"\0\x08"])
+    assert len([event for event in result.events if event.name == "created"]) == 2
 
 
 def test_loops():

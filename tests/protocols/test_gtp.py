@@ -1,13 +1,18 @@
 """GTP-U: optional bytes, extension headers, where the payload ends."""
 
+import functools
+import operator
 import struct
+from typing import Any
 
 import pytest
 
 from sluice.ir.build import Hook, build
 from sluice.ir.interpreter import Interpreter
-from sluice.lang import Bit, Connectionless, Pred, Stack, layout
+from sluice.lang import Assign, Bit, Callback, Connectionless, Pred, Stack, layout
 from sluice.protocols.gtp import gtp_parser
+from tests.support.run import run as run_compiled
+from tests.support.run import watch_all
 
 E, S, PN = 4, 2, 1
 TEID = 0x1234
@@ -100,6 +105,51 @@ def test_payload_ends_where_the_length_says() -> None:
     assert run(gtp(b"inner and padding", length=5))[0] == [5]
     assert run(gtp(b"inner", length=500))[0] == [5]
     assert run(gtp(b"inner"), length=9)[0] == [1]
+
+
+EXTENSION_FIELDS: list[tuple[int, bytes, dict[str, int | bytes]]] = [
+    (0x20, b"\x07\0", {"service_class": 7}),
+    (0x40, b"\x08\x68", {"udp_port": 2152}),
+    (0x81, b"abcdef", {"ran_container": b"abcdef"}),
+    (0x82, b"\xfe\x34\x56\0\0\0", {"long_pdcp_number": 0x23456}),
+    (0x03, b"\x02\x34\x56\0\0\0", {"long_pdcp_number": 0x23456}),
+    (0x83, b"abcdef", {"xw_ran_container": b"abcdef"}),
+    (0x84, b"\x25\1\2\3\4\5", {"nr_pdu_type": 2, "nr_flags": 5, "nr_rest": b"\1\2\3\4\5"}),
+    (0x85, b"\x00\x49", {"session_pdu_type": 0, "PPP": 0, "RQI": 1, "QFI": 9, "session_rest": b""}),
+    (0x85, b"\x00\x89\xa0\1\2\3", {"PPP": 1, "RQI": 0, "QFI": 9, "PPI": 5, "session_rest": b"\1\2\3"}),
+    # From the user the bit of PPP says something else, and no paging policy follows it.
+    (0x85, b"\x10\xbf\xa0\1\2\3", {"session_pdu_type": 1, "QFI": 63, "PPI": 0, "session_rest": b"\xa0\1\2\3"}),
+    (0xC0, b"\x01\x02", {"pdcp_number": 258}),
+    (0xCF, b"\x01\x02", {"comprehension": 3, "extension_type": 15, "extension_content": b"\1\2"}),
+    (0x8F, b"\x01\x02", {"comprehension": 2, "extension_type": 15, "extension_content": b"\1\2"}),
+    (0x4F, b"\x01\x02", {"comprehension": 1, "extension_type": 15, "extension_content": b"\1\2"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "content", "fields"), EXTENSION_FIELDS)
+def test_extension_headers_are_read_by_name(kind: int, content: bytes, fields: dict[str, int | bytes]) -> None:
+    """Alone, behind another one and in front of one; and what is inside goes up, whoever must understand them."""
+    told = layout_of(fields)
+    parser = gtp_parser()
+    told_all = [Assign(getattr(told, name), getattr(parser.header, name)) for name in fields]
+    parser.event.told = functools.reduce(operator.add, told_all[1:], told_all[0]) + Callback(told)
+    made = Stack()
+    made.gtp, made.inner = parser, inner_parser()
+    made += (made.gtp >> made.inner) + Pred(made.gtp.header.MT == 255)
+    words = len(content) + 2 >> 2
+    this, other = bytes([words]) + content, b"\x01\xaa\xbb"
+    chains = [(kind, this + b"\0"), (0x2A, other + bytes([kind]) + this + b"\0")]
+    if kind & 0x3F != 15:  # of two unknown ones the last is told
+        chains.append((kind, this + b"\x2a" + other + b"\0"))
+    packets = [gtp(b"inner", E, optional(first) + chain) for first, chain in chains]
+    result = run_compiled(watch_all(made, ("gtp", "told")), packets)
+    assert [{name: getattr(event, name) for name in fields} for event in result.named("told")] == [fields] * len(chains)
+    assert len(result.named("packet")) == len(chains)
+
+
+def layout_of(fields: dict[str, int | bytes]) -> Any:
+    members = {name: Bit(999 if isinstance(value, bytes) else 32) for name, value in fields.items()}
+    return type(layout)("told", (layout,), members)
 
 
 def test_cut_by_the_snap_length() -> None:

@@ -2,13 +2,17 @@
 
 import random
 import struct
+from functools import cache
 from itertools import permutations
 
 import pytest
 
+from sluice.engine.box import CompiledStack
 from sluice.ir.build import Hook, build
 from sluice.ir.interpreter import Interpreter
 from sluice.stacks.tcp_ip import tcp_ip
+from tests.support.run import run as run_compiled
+from tests.support.run import watch_all
 
 HOOKS = frozenset(
     [Hook("ipv4", "data"), Hook("frag", "data"), Hook("udp", "packet"), Hook("udp", "created")]
@@ -84,6 +88,11 @@ def run(*packets: bytes, link_type: int = 1, checking: bool = False, seconds: fl
         box.packet(packet, int(number * seconds * 1e9), link_type)
     assert box.conserves()
     return box
+
+
+@cache
+def compiled() -> CompiledStack:
+    return watch_all(tcp_ip())
 
 
 def count(box: Interpreter, layer: str, name: str = "packets") -> int:
@@ -417,6 +426,46 @@ def test_ipv6_malformed() -> None:
     box = run(eth(b"\x55" + ip6(BODY)[1:], 0x86DD), eth(ip6(ext(b"", 17, 1)[:-1], 0), 0x86DD))
     assert count(box, "ipv6", "malformed:version") == 1
     assert count(box, "ext", "malformed:header too short") == 1
+
+
+LONG = udp(bytes(70_000), length=0)
+JUMBO_ENDS = 8 + len(LONG)
+
+
+def jumbogram(length: int, options: bytes = b"", following: int = 17, said: int = 0) -> bytes:
+    """LONG with such a length in its hop-by-hop options, behind other options, and seven bytes behind it."""
+    options += b"\xc2\4" + struct.pack(">I", length)
+    head = bytes([following, (len(options) + 2) // 8 - 1]) + options
+    return ip6(head + LONG + bytes(7), 0, length=said)
+
+
+@pytest.mark.parametrize(
+    ("packet", "payload"),
+    [
+        (jumbogram(JUMBO_ENDS), 70_000),
+        (jumbogram(JUMBO_ENDS - 10), 69_990),
+        (jumbogram(JUMBO_ENDS + 8, b"\0\1\0\x3e\3abc"), 70_000),
+        (jumbogram(JUMBO_ENDS + 500), 70_007),
+        # An option that is too long ends the list: no length is known.
+        (jumbogram(JUMBO_ENDS, b"\x3e\x7fabcdef"), 70_007),
+        # With a payload length it is no jumbogram (RFC 2675, 3).
+        (jumbogram(66_000, said=1008), 1000 - 8),
+    ],
+)
+def test_jumbograms(packet: bytes, payload: int) -> None:
+    assert lengths(run(packet, link_type=101)) == [payload]
+    result = run_compiled(compiled(), [packet], link_type=101)
+    assert [event.values["length"] for event in result.named("packet") if event.layer.startswith("udp")] == [payload]
+
+
+def test_a_jumbogram_is_longer_than_other_packets() -> None:
+    box = run(jumbogram(65_536), jumbogram(65_535), link_type=101)
+    assert count(box, "ext", "malformed:jumbo") == 1 and lengths(box) == [65_536 - 16]
+
+
+def test_options_of_another_header_tell_no_length() -> None:
+    box = run(ip6(b"\x11\0\xc2\4\0\0\0\0" + BODY, 60, length=0), link_type=101)
+    assert lengths(box) == [5]
 
 
 def test_depth_is_bounded() -> None:

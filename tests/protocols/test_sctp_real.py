@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +25,8 @@ from sluice.stacks.everything import everything
 
 SOURCE = Path(__file__).resolve().parents[1] / "support" / "sctp_pair.c"
 MESSAGES = 120
+DATA, I_DATA, FORWARD_TSN, I_FORWARD_TSN = 0, 64, 192, 194
+UNORDERED, END = 4, 1
 
 
 class Message(NamedTuple):
@@ -59,13 +63,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def talk(pair: Path, capture: Path, seed: int, loss: int, how: str = "") -> dict[str, tuple[list[Message], ...]]:
     """What each side sent (S), and what of it the other got (R)."""
-    command = [str(pair), str(seed), str(loss), str(MESSAGES), str(capture), *([how] if how else [])]
+    command = [str(pair), str(seed), str(loss), str(MESSAGES), str(capture), *how.split()]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     found: dict[str, tuple[list[Message], ...]] = {"S": ([], []), "R": ([], [])}
     for line in said.stdout.splitlines():
         kind, side, *rest = line.split()
         found[kind][int(side)].append(Message(*map(int, rest)))
-    assert all(len(messages) == MESSAGES for sides in found.values() for messages in sides)
+    assert all(len(messages) == MESSAGES for messages in found["S"])
+    assert "partial" in how or all(len(messages) == MESSAGES for messages in found["R"])
     return found
 
 
@@ -94,7 +99,13 @@ def by_stream(messages: list[Message]) -> dict[int, list[Message]]:
     return found
 
 
-@pytest.mark.parametrize("how", ["", "udp", "homes"], ids=["ip", "udp", "two addresses"])
+def check_bytes(messages: list[tuple[Message, bytes]]) -> None:
+    """Each message has the bytes that its number stands for."""
+    for message, data in messages:
+        assert data[4:] == bytes((message.number * 31 + place) % 256 for place in range(4, message.length))
+
+
+@pytest.mark.parametrize("how", ["", "udp", "homes", "interleaved"], ids=["ip", "udp", "two addresses", "I-DATA"])
 @pytest.mark.parametrize("loss", [0, 5, 20])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_messages_are_those_that_were_sent(pair: Path, tmp_path: Path, seed: int, loss: int, how: str) -> None:
@@ -104,8 +115,7 @@ def test_messages_are_those_that_were_sent(pair: Path, tmp_path: Path, seed: int
     assert len(heard) == 2 and len({association for association, _ in heard}) == 1
     for side in (0, 1):
         (found,) = [messages for (_, sender), messages in heard.items() if sender == side]
-        for message, data in found:
-            assert data[4:] == bytes((message.number * 31 + place) % 256 for place in range(4, message.length))
+        check_bytes(found)
         delivered = [message for message, _ in found]
         assert sorted(delivered) == sorted(said["S"][side])
         assert by_stream(delivered) == by_stream(said["S"][side]) == by_stream(said["R"][side])
@@ -114,6 +124,67 @@ def test_messages_are_those_that_were_sent(pair: Path, tmp_path: Path, seed: int
     sent = [sum(message.length for message in said["S"][side]) for side in (0, 1)]
     assert [row["src_stream"], row["dst_stream"]] == sent
     assert "malformed:checksum" not in {key for key, value in checksum_counters(capture).items() if value}
+
+
+class Chunk(NamedTuple):
+    """Of a capture, a chunk and who sent it."""
+
+    src: bytes
+    type: int
+    flags: int
+    rest: bytes
+
+
+def chunks(capture: Path) -> Iterator[Chunk]:
+    """The chunks of raw IPv4 packets, in order."""
+    rest = capture.read_bytes()[24:]
+    while rest:
+        size = int.from_bytes(rest[8:12], "little")
+        packet, rest = rest[16 : 16 + size], rest[16 + size :]
+        at = 32
+        while at < len(packet):
+            kind, flags, length = struct.unpack_from(">BBH", packet, at)
+            yield Chunk(packet[12:16], kind, flags, packet[at + 4 : at + length])
+            at += length + 3 & ~3
+
+
+def test_fragments_of_messages_come_in_turn(pair: Path, tmp_path: Path) -> None:
+    """The ends do what is to be tested: I-DATA alone, fragments between those of another stream's message."""
+    capture = tmp_path / "pair.pcap"
+    talk(pair, capture, 1, 0, "interleaved")
+    open_messages: dict[bytes, set[tuple[int, int, int]]] = defaultdict(set)
+    at_once = 0
+    for chunk in chunks(capture):
+        assert chunk.type != DATA
+        if chunk.type == I_DATA:
+            stream, _, mid = struct.unpack_from(">HHI", chunk.rest, 4)
+            message = stream, chunk.flags & UNORDERED, mid
+            own = open_messages[chunk.src]
+            own.add(message)
+            at_once = max(at_once, len(own))
+            if chunk.flags & END:
+                own.discard(message)
+    assert at_once > 3
+
+
+@pytest.mark.parametrize("how", ["partial", "interleaved partial"])
+@pytest.mark.parametrize("loss", [2, 10])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_messages_that_are_given_up(pair: Path, tmp_path: Path, seed: int, loss: int, how: str) -> None:
+    """RFC 3758: what the receiver got is told, and no part of what it did not get."""
+    capture = tmp_path / "pair.pcap"
+    said = talk(pair, capture, seed, loss, how)
+    skips = [chunk for chunk in chunks(capture) if chunk.type == (I_FORWARD_TSN if "inter" in how else FORWARD_TSN)]
+    assert skips
+    heard, rows = hear(capture)
+    for side in (0, 1):
+        (found,) = [messages for (_, sender), messages in heard.items() if sender == side]
+        check_bytes(found)
+        delivered = [message for message, _ in found]
+        assert sorted(delivered) == sorted(said["R"][side])
+        assert by_stream(delivered) == by_stream(said["R"][side])
+    (row,) = rows
+    assert (row["state"], row["end"]) == ("TERMINATED", "closed")
 
 
 def checksum_counters(capture: Path) -> dict[str, int]:

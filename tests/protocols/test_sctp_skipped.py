@@ -28,7 +28,7 @@ from tests.protocols.test_sctp import (
     state_of,
 )
 
-FORWARD_TSN, AUTH, I_DATA, I_FORWARD_TSN = 192, 15, 64, 194
+FORWARD_TSN, AUTH, RE_CONFIG, ASCONF = 192, 15, 130, 193
 SKIPPED = GAP_CAUSES.index("skipped")
 LAYER = "sctp_over_ipv4_sctp_packet"
 
@@ -136,9 +136,9 @@ def test_fragments_behind_a_skip_are_put_together() -> None:
     assert heard.bodies == [b"abc"]
 
 
-@pytest.mark.parametrize("kind", [AUTH, I_DATA, I_FORWARD_TSN])
+@pytest.mark.parametrize("kind", [AUTH, RE_CONFIG, ASCONF])
 def test_other_chunks_are_passed_over(kind: int) -> None:
-    """RFC 4895, 6.3: an AUTH chunk lies before those that it authenticates. RFC 8260: messages in another form."""
+    """RFC 4895, 6.3: an AUTH chunk lies before those that it authenticates. RFC 6525 and 5061: other chunks."""
     other = chunk(kind, struct.pack(">HHI", 1, 3, (TSN[A] + 9) % 2**32) + bytes(21))
     packets = [packet(init(A), tag=0), packet(init(B, INIT_ACK), B), packet(other + chunk(COOKIE_ECHO, b"biscuit"))]
     packets += [packet(other + chunk(COOKIE_ACK), B), packet(other + data(0, b"zero") + other + data(1, b"one"))]

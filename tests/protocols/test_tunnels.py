@@ -59,6 +59,33 @@ TEREDO_ORIGIN = b"\x00\x00" + bytes(6)
 ERSPAN2 = bytes([0x10, 0, 0, 7]) + bytes(4)
 ERSPAN3 = bytes([0x20, 0, 0, 7]) + bytes(8)
 
+
+def in_gtp(*extensions: tuple[int, bytes]) -> bytes:
+    """Behind extension headers, each a type and a content of two bytes and some times four."""
+    chain, following = b"", 0
+    for kind, content in reversed(extensions):
+        chain, following = bytes([len(content) + 2 >> 2]) + content + bytes([following]) + chain, kind
+    rest = struct.pack(">HBB", 7, 5, following) + chain + INNER
+    return in_udp(2152, struct.pack(">BBHI", 0x34, 255, len(rest), 0x1234) + rest)
+
+
+GTP_EXTENSIONS = {
+    "service class": (0x20, b"\x07\0"),
+    "UDP port": (0x40, b"\x08\x68"),
+    "RAN container": (0x81, b"abcdef"),
+    "long PDCP number": (0x82, b"\x02\x34\x56\0\0\0"),
+    "long PDCP number that may be ignored": (0x03, b"\x03\xff\xff\0\0\0"),
+    "Xw RAN container": (0x83, b"ghijkl"),
+    "NR RAN container": (0x84, b"\x01\x05\0\0\x07\0"),
+    "to the user": (0x85, b"\x00\x49"),
+    "to the user, paging policy": (0x85, b"\x00\x89\xa0\0\0\0"),
+    "from the user": (0x85, b"\x10\x09"),
+    "from the user, measured": (0x85, b"\x18\x09" + bytes(range(24))),
+    "PDCP number": (0xC0, b"\x01\x02"),
+    "unknown, for every node": (0xCF, b"\x01\x02"),
+    "unknown, for the receiver": (0x8F, b"\x01\x02\x03\x04\x05\x06"),
+    "unknown, may be ignored": (0x0F, b"\x01\x02"),
+}
 FORMS: dict[str, tuple[int, bytes]] = {
     **{f"ppp: {name}": (9, head + INNER) for name, head in PPP.items()},
     "ppp: IPv6": (9, b"\xff\x03\x00\x57" + INNER6),
@@ -111,6 +138,9 @@ FORMS: dict[str, tuple[int, bytes]] = {
     "mpls: labels over labels": (1, eth(ip4(label(16, False) + label(17, False) + label(18, True) + INNER6, MPLS))),
     "mpls: pseudo-wire with control word": (1, eth(ip4(label(16, True) + bytes(4) + b"\x02" + FRAME[1:], MPLS))),
     "mpls in UDP": (1, in_udp(6635, label(16, True) + INNER)),
+    **{f"gtp: {name}": (1, in_gtp(extension)) for name, extension in GTP_EXTENSIONS.items()},
+    "gtp: no extension header": (1, in_gtp()),
+    "gtp: several extension headers": (1, in_gtp((0x85, b"\0\x09"), (0xC0, b"\x01\x02"), (0x40, b"\x08\x68"))),
     "vxlan": (1, in_udp(4789, b"\x08\0\0\0\0\0\x01\0" + FRAME)),
     "vxlan-gpe: IPv4": (1, in_udp(4790, b"\x0c\0\0\x01\0\0\x01\0" + INNER)),
     "vxlan-gpe: Ethernet": (1, in_udp(4790, b"\x0c\0\0\x03\0\0\x01\0" + FRAME)),

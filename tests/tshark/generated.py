@@ -1,14 +1,19 @@
-"""Captures with every form of links and tunnels, also those of which the corpus has no packet."""
+"""Captures with every form of links and tunnels, SLARP, I-DATA in SCTP, a jumbogram: what the corpus may not have."""
 
 from __future__ import annotations
 
 import struct
 from pathlib import Path
 
+from tests.protocols.test_packets import JUMBO_ENDS, jumbogram
+from tests.protocols.test_sctp_interleaved import PACKETS as INTERLEAVED
+from tests.protocols.test_slarp import HDLC
+from tests.protocols.test_slarp import PACKETS as SLARP
 from tests.protocols.test_tunnels import FORMS
 
 MAGIC = 0xA1B2C3D4
 SNAP_LENGTH = 1 << 18
+ETHERNET, RAW = 1, 101
 
 OTHERWISE = {
     "802.11: aggregate": "tshark shows the frames of an aggregate in a tree of their own",
@@ -25,6 +30,9 @@ def write(folder: Path) -> list[Path]:
     for name, (link_type, data) in FORMS.items():
         if name not in OTHERWISE:
             by_link.setdefault(link_type, []).append(data)
+    by_link[ETHERNET] += [packet.data for packet in INTERLEAVED]
+    by_link.setdefault(RAW, []).append(jumbogram(JUMBO_ENDS))
+    by_link.setdefault(HDLC, []).extend(packet for packet, _ in SLARP.values())
     return [_write(folder / f"forms_{link_type}.pcap", link_type, those) for link_type, those in by_link.items()]
 
 

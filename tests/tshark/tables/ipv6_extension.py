@@ -4,6 +4,7 @@ from tests.tshark.table import NotShown, Table
 
 NODES = ("ipv6.hopopts", "ipv6.dstopts", "ipv6.routing", "mip6", "hip", "shim6")
 COMMON = NODES[:3]
+EACH = NotShown("tshark shows each option, not all of them in one field")
 
 TABLES = [
     Table(
@@ -12,7 +13,14 @@ TABLES = [
         {
             "next": (*(f"{node}.nxt" for node in COMMON), "mip6.proto", "hip.proto", "shim6.nxt"),
             "length": (*(f"{node}.len" for node in COMMON), "mip6.hlen", "hip.hdr_len", "shim6.len"),
-            "body": NotShown("tshark shows each option, not all of them in one field"),
+            "body": EACH,
+            "pad1": NotShown("tshark shows each"),
+            "jumbo": NotShown("tshark shows the types of all options alike"),
+            "jumbo_size": NotShown("tshark shows the lengths of all options alike"),
+            "jumbo_length": "ipv6.opt.jumbo",
+            "option": EACH,
+            "option_size": EACH,
+            "option_data": EACH,
         },
     )
 ]

@@ -64,7 +64,7 @@ class fake_hdr(layout):
 def fake_parser() -> Connectionless:
     fake = Connectionless("fake")
     fake.header = fake_hdr  # pyright: ignore[reportAttributeAccessIssue]
-    fake.offer(src=fake.header.src, dst=fake.header.dst, protocol=fake.header.protocol)
+    fake.offer(src=fake.header.src, dst=fake.header.dst, protocol=fake.header.protocol, unmeasured=0)
     return fake
 
 

@@ -126,7 +126,7 @@ def native_texts(options: list[str], settings: Settings) -> ctypes.Array[ctypes.
 
 @dataclass
 class CompiledStack:
-    """A stack with its functions as a library. The program has no graphs when it was to be kept."""
+    """A stack with its functions as a library. The program's graphs are empty when it was to be kept."""
 
     program: Program
     generated: Generated

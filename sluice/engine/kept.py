@@ -35,17 +35,17 @@ KNOWN = sys.stdlib_module_names | {"sluice"}
 
 @dataclass(frozen=True)
 class Made:
-    """What a description came to: C, and the program without its graphs."""
+    """What a description came to: C, and the program with empty graphs."""
 
     program: Program
     generated: Generated
 
 
 def outline(program: Program) -> Program:
-    """A program without its graphs: what is asked of one whose C is there."""
-    nothing = Graph("main", "", (), {"": Block("", [End("")])})
+    """A program whose graphs are empty: what is asked of one whose C is there."""
+    empty = Graph("", "", (), {"": Block("", [End("")])})
     layers = {
-        name: replace(layer, main=nothing, drain=None, end=None, frame=None, lost=None, ahead=None)
+        name: replace(layer, **{kind: empty for kind, _ in layer.graphs_by_kind()})
         for name, layer in program.layers.items()
     }
     return replace(program, layers=layers)

@@ -34,6 +34,9 @@ Known = dict[str, int]
 """What registers are known to hold, by name."""
 
 
+ROUNDS = 16
+"""How often a graph is lifted at most; those of our stacks have enough after 4."""
+
 Choices = dict[tuple[str, int, int], tuple[str, ...]]
 """Which registers were chosen to keep ways apart, by prototype and the numbers of blocks and instructions: the layers
 of one prototype, as TCP over either IP, differ in little else than their keys, and need not be searched again.
@@ -48,12 +51,12 @@ def run(program: Program) -> Program:
 def _change(choices: Choices, layer: LayerProgram, graph: Graph) -> bool:
     """Split, lift and clean up until there is nothing more; says whether there was anything."""
     most = len(graph.blocks) * 3 // 2 + SMALL
-    changed = False
-    while any([split_conditions(graph), lift(layer, graph, most, choices)]):
+    for rounds in range(ROUNDS):
+        if not any([split_conditions(graph), lift(layer, graph, most, choices)]):
+            return rounds > 0
         constants.change(layer, graph)
         dead_code.change(layer, graph)
-        changed = True
-    return changed
+    return True
 
 
 # --- conditions ---------------------------------------------------------------------------------------------

@@ -78,8 +78,10 @@ class Namespace:
         _check(_libc.setns(self.handle, _CLONE_NEWNET))
 
     def start(self, command: list[str], environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
-        """A program that runs in it."""
-        return subprocess.Popen(command, env=environment, preexec_fn=self.enter)
+        """A program that runs in it; not with the library of a sanitizer, for it is nobody's here."""
+        wanted = dict(os.environ if environment is None else environment)
+        wanted.pop("LD_PRELOAD", None)
+        return subprocess.Popen(command, env=wanted, preexec_fn=self.enter)
 
     def close(self) -> None:
         """Without a handle and a process the namespace goes away."""

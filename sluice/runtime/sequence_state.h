@@ -192,7 +192,8 @@ static inline void sl_sequence_join(struct sl_sequence *seq, const struct sl_seq
         piece = sl_piece_previous(piece);
     for (; piece && (behind = sl_piece_next(piece)) && !sl_position_before(hi, behind->node.position); piece = joined) {
         bool bytes = piece->kind == SL_PIECE_DATA && rules->buffer_data;
-        bool joins = piece->kind == behind->kind && piece->node.position + piece->length == behind->node.position &&
+        bool joins = piece->kind == behind->kind && !sl_position_before(behind->node.position, lo) &&
+                     piece->node.position + piece->length == behind->node.position &&
                      (!bytes || (first_or_last && piece->length + behind->length <= SL_PIECE_JOINED));
         if (!joins || !(joined = sl_pieces_join(seq->held, pool, piece, bytes)))
             joined = behind;

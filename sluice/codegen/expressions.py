@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sluice.codegen.names import member, variable
 from sluice.codegen.short_circuit import groups
 from sluice.ir.expression import (
@@ -67,6 +69,14 @@ def operand(expression: Expr) -> str:
     """The same where an operator or a cast stands beside it."""
     text = emit(expression)
     return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
+def handed(expression: Expr, call: Callable[[str], str]) -> list[str]:
+    """Statements that `call` something with bytes, which it takes as three arguments."""
+    text = emit(expression)
+    if text.isidentifier():
+        return [call(f"{text}.at, {text}.captured, {text}.length")]
+    return ["{", f"    sl_bytes sdu = {text};", f"    {call('sdu.at, sdu.captured, sdu.length')}", "}"]
 
 
 def _emit(expression: Expr) -> tuple[str, int]:

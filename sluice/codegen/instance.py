@@ -40,8 +40,8 @@ def packed(parts: list[KeyWord], name: str, key: tuple[Expr, ...]) -> list[str]:
     return out
 
 
-def hashed(w: LayerWriter, i: ir.Lookup | ir.Prefetch) -> list[str]:
-    """Statements that make `key` and `hash`, and `flip` where the key has two halves."""
+def keyed(w: LayerWriter, i: ir.Lookup | ir.Prefetch) -> list[str]:
+    """Statements that make `key`, and `flip` where it has two halves."""
     table = w.table
     assert table is not None
     out: list[str] = []
@@ -52,7 +52,6 @@ def hashed(w: LayerWriter, i: ir.Lookup | ir.Prefetch) -> list[str]:
         out.append(f"{flip}sl_key_pair(key, from, to, {table.half});")
     else:
         out += half(w, "key", i.key)
-    out.append(f"hash = sl_table_hash(&box->{table.variable}, key, {table.words});")
     return out
 
 
@@ -60,8 +59,9 @@ def hashed(w: LayerWriter, i: ir.Lookup | ir.Prefetch) -> list[str]:
 def prefetch(w: LayerWriter, i: ir.Prefetch) -> list[str]:
     table = w.table
     assert table is not None
-    out = [f"uint64_t key[{table.words}];", "uint32_t hash;", *hashed(w, i)]
-    out.append(f"sl_ahead_want(&box->base.ahead, &box->{table.variable}, hash);")
+    at = f"&box->{table.variable}"
+    out = [f"uint64_t key[{table.words}];", *keyed(w, i)]
+    out.append(f"sl_ahead_want(&box->base.ahead, {at}, sl_table_hash({at}, key, {table.words}));")
     return ["{", *("    " + line for line in out), "}"]
 
 
@@ -70,10 +70,24 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
     table = w.table
     assert table is not None
     at = f"box->{table.variable}"
-    out = hashed(w, i)
+    out = keyed(w, i)
     out.append(f"if (SL_UNLIKELY(++box->lookups_{identifier(table.name)} % SL_SWEEP_EVERY == 0))")
     out.append(f"    sweep_{identifier(table.name)}(box);")
-    out.append(f"inst = ({table.struct} *)sl_table_find(&{at}, key, {table.words}, hash);")
+    find = [
+        f"hash = sl_table_hash(&{at}, key, {table.words});",
+        f"inst = ({table.struct} *)sl_table_find(&{at}, key, {table.words}, hash);",
+    ]
+    if table.foreseen:
+        out += [
+            f"inst = ({table.struct} *)sl_table_find_foreseen(&{at}, box->base.ahead.packet, key, {table.words});",
+            "if (SL_LIKELY(inst)) {",
+            "    hash = inst->head.hash;",
+            "} else {",
+            *("    " + line for line in find),
+            "}",
+        ]
+    else:
+        out += find
     out += looked_up(i, "inst ? flip ^ inst->swapped : 0" if table.oriented else "0")
     return ["{", *("    " + line for line in out), "}"]
 

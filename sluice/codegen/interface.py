@@ -148,6 +148,9 @@ def _open(names: StackNames) -> list[str]:
     return [*out, "}"]
 
 
+FRAME = "frame->at, frame->captured, frame->length"
+
+
 def _process(names: StackNames) -> list[str]:
     ahead = any(names.program.layers[name].ahead is not None for _, name in names.program.roots)
     out = _look_ahead(names) if ahead else []
@@ -163,6 +166,7 @@ def _process(names: StackNames) -> list[str]:
             "    for (size_t i = 0; i < count; i++) {",
             "        if (i % SL_GROUP == 0)",
             "            look_ahead(box, frames, i, count);",
+            "        base->ahead.packet = i % SL_GROUP;",
         ]
     else:
         out.append("    for (size_t i = 0; i < count; i++) {")
@@ -175,13 +179,13 @@ def _process(names: StackNames) -> list[str]:
         "        base->depth = 0;",
         "        " + names.counters.add("box", "packets"),
         "        " + names.counters.add("box", "bytes", "frame->length"),
-        "        sl_bytes unit = {frame->at, frame->captured, frame->length};",
     ]
     unknown = names.counters.add("box", "unknown link type")
 
     def enter(layer: LayerProgram) -> str:
-        stream = ", (struct sl_stream){0}" if layer.frame is not None else ""
-        return f"layer_{identifier(layer.name)}(box, unit{stream});"
+        if layer.frame is not None:
+            return f"layer_{identifier(layer.name)}(box, (sl_bytes){{{FRAME}}}, (struct sl_stream){{0}});"
+        return f"layer_{identifier(layer.name)}(box, {FRAME});"
 
     return [*out, *_by_link_type(names, enter, unknown), "    }", "}"]
 
@@ -190,7 +194,7 @@ def _look_ahead(names: StackNames) -> list[str]:
     """The function that asks for what the packets of a group will want."""
 
     def enter(layer: LayerProgram) -> str:
-        return f"ahead_{identifier(layer.name)}(box, unit, 0);" if layer.ahead is not None else ""
+        return f"ahead_{identifier(layer.name)}(box, {FRAME}, 0);" if layer.ahead is not None else ""
 
     return [
         "",
@@ -201,8 +205,8 @@ def _look_ahead(names: StackNames) -> list[str]:
         "    sl_ahead_headers(frames, behind, sl_min(behind + SL_GROUP, count));",
         "    for (size_t i = first; i < behind; i++) {",
         "        const struct sl_frame *frame = &frames[i];",
+        "        box->base.ahead.packet = (uint32_t)(i - first);",
         "        memset(&box->slots, 0, sizeof box->slots);",
-        "        sl_bytes unit = {frame->at, frame->captured, frame->length};",
         *_by_link_type(names, enter),
         "    }",
         "    memset(&box->slots, 0, sizeof box->slots);",

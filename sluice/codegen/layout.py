@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sluice.codegen.names import identifier, member, storage
 from sluice.ir.expression import Reg
 from sluice.ir.graph import KeyPart, LayerProgram, Program
-from sluice.ir.instruction import CloseMessages, LoseMessages, NextMessages
+from sluice.ir.instruction import CloseMessages, LoseMessages, NextMessages, Prefetch
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,12 @@ class Table:
         kinds = (NextMessages, LoseMessages, CloseMessages)
         graphs = [graph for layer in self.layers for graph in layer.graphs()]
         return any(isinstance(instruction, kinds) for graph in graphs for instruction in graph.instructions())
+
+    @property
+    def foreseen(self) -> bool:
+        """Whether an ahead graph looks for its instances."""
+        ahead = [layer.ahead for layer in self.layers if layer.ahead is not None]
+        return any(isinstance(instruction, Prefetch) for graph in ahead for instruction in graph.instructions())
 
     @property
     def words(self) -> int:

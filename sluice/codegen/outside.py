@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.codegen.expressions import emit, operand
+from sluice.codegen.expressions import emit, handed, operand
 from sluice.codegen.functions import callback_name, event_struct, listens
 from sluice.codegen.names import boolean, identifier, storage, variable
 from sluice.codegen.writer import LayerWriter, writes
@@ -57,12 +57,13 @@ def too_deep(w: LayerWriter, i: ir.TooDeep) -> list[str]:
 
 @writes(ir.NextLayer)
 def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
-    return unless_deep(w, [f"layer_{identifier(i.layer)}(box, {emit(i.sdu)});"], [])
+    return unless_deep(w, handed(i.sdu, lambda sdu: f"layer_{identifier(i.layer)}(box, {sdu});"), [])
 
 
 @writes(ir.LookAhead)
 def look_ahead(_: LayerWriter, i: ir.LookAhead) -> list[str]:
-    return ["if (depth < SL_AHEAD_DEPTH)", f"    ahead_{identifier(i.layer)}(box, {emit(i.sdu)}, depth + 1);"]
+    ahead = handed(i.sdu, lambda sdu: f"ahead_{identifier(i.layer)}(box, {sdu}, depth + 1);")
+    return ["if (depth < SL_AHEAD_DEPTH) {", *("    " + line for line in ahead), "}"]
 
 
 @writes(ir.NextMessages)

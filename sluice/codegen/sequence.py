@@ -101,6 +101,19 @@ def insert_next(w: LayerWriter, i: ir.InsertNext) -> list[str]:
     return [*out, f"if (SL_LIKELY({variable(i.target)}))", "    " + w.count("bytes:in", f"{emit(i.data)}.captured")]
 
 
+@writes(ir.ForwardSeq)
+def forward(w: LayerWriter, i: ir.ForwardSeq) -> list[str]:
+    arguments = (
+        f"{sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.position)}, {emit(i.data)}, {emit(i.units)}, "
+        f"&{variable(i.offset)}"
+    )
+    out = [f"{variable(i.target)} = sl_sequence_forward({arguments});"]
+    if w.layer.rules is None or not w.layer.rules.buffer_data:
+        return out
+    counts = [w.count(name, f"{emit(i.data)}.captured") for name in ("bytes:in", "bytes:delivered")]
+    return [*out, f"if (SL_LIKELY({variable(i.target)})) {{", *("    " + line for line in counts), "}"]
+
+
 @writes(ir.InsertSeq)
 def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
     arguments = (

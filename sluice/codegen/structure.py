@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sluice.ir.dataflow import immediate_dominators
 from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import Terminator
 
@@ -19,30 +20,6 @@ class Line:
 
     level: int
     text: str
-
-
-def immediate_dominators(graph: Graph, order: list[str]) -> dict[str, str]:
-    """For every block but the entry, the closest one that every path to it passes (Cooper, Harvey, Kennedy 2001)."""
-    number = {name: index for index, name in enumerate(order)}
-    before = graph.predecessors()
-    dominator: dict[str, str] = {order[0]: order[0]}
-    changed = True
-    while changed:
-        changed = False
-        for name in order[1:]:
-            known = [p for p in before[name] if p in dominator]
-            common = known[0]
-            for other in known[1:]:
-                while common != other:
-                    while number[common] > number[other]:
-                        common = dominator[common]
-                    while number[other] > number[common]:
-                        other = dominator[other]
-            if dominator.get(name) != common:
-                dominator[name] = common
-                changed = True
-    del dominator[order[0]]
-    return dominator
 
 
 class Structure:

@@ -61,6 +61,10 @@ class StackNames:
         return identifier(self.program.name)
 
 
+UNIT = "const uint8_t *at, uint32_t captured, uint32_t length"
+"""How a layer gets its unit: a struct of more than a pointer would be packed and taken apart at every call."""
+
+
 class LayerWriter:
     """Writes the functions of one layer."""
 
@@ -94,11 +98,14 @@ class LayerWriter:
         return out
 
     def _main_head(self) -> str:
-        stream = ", SL_UNUSED struct sl_stream stream" if self.layer.frame is not None else ""
-        return f"static void layer_{self.word}(struct sl_stack_box *box, sl_bytes unit{stream})"
+        if self.layer.frame is not None:
+            given = "sl_bytes unit, SL_UNUSED struct sl_stream stream"
+        else:
+            given = UNIT
+        return f"static void layer_{self.word}(struct sl_stack_box *box, {given})"
 
     def _ahead_head(self) -> str:
-        return f"SL_UNUSED static void ahead_{self.word}(SL_UNUSED struct sl_stack_box *box, SL_UNUSED sl_bytes unit, SL_UNUSED unsigned depth)"
+        return f"SL_UNUSED static void ahead_{self.word}(SL_UNUSED struct sl_stack_box *box, {UNIT}, SL_UNUSED unsigned depth)"
 
     def _lost_head(self) -> str:
         return (
@@ -147,6 +154,8 @@ class LayerWriter:
 
         lines = Structure(graph, self._block, self._ways, self._finish, label).lines()
         out = ["", head, "{"]
+        if UNIT in head:
+            out.append("    SL_UNUSED sl_bytes unit = {at, captured, length};")
         out += ["    " + text for text in self._locals(graph)]
         if kind == "end":
             out.append("    SL_UNUSED uint64_t stored = inst->head.slot != SL_SLOT_FRESH;")

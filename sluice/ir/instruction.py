@@ -474,6 +474,20 @@ class InsertNext(Instruction):
 
 
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
+class ForwardSeq(Instruction):
+    """InsertNext and the Assemble behind it at once: `data` goes by without being put into the sequence; `offset` is
+    that of its first byte in the stream. (The paper's direct fast forward.)
+    """
+
+    target: Reg = write()
+    offset: Reg = write()
+    side: Expr = read()
+    position: Expr = read()
+    data: Expr = read()
+    units: Expr = read()
+
+
+@effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class InsertSeq(Instruction):
     """Insert `data` at `position`; it takes `units` of sequence space."""
 

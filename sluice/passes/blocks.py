@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from sluice.ir.copy import copy_graph, map_graphs
-from sluice.ir.graph import Graph, LayerProgram, Program
+from sluice.ir.copy import copy_graph, map_graphs, with_targets
+from sluice.ir.graph import Block, Graph, LayerProgram, Program
 
 
 def each_graph(program: Program, change: Callable[[LayerProgram, Graph], bool]) -> Program:
@@ -28,3 +28,48 @@ def remove_unreachable(graph: Graph) -> bool:
     for name in gone:
         del graph.blocks[name]
     return bool(gone)
+
+
+def fresh_names(graph: Graph) -> dict[str, Iterator[str]]:
+    """For every block names that no other has, for what is made of it."""
+    taken = set(graph.blocks)
+
+    def more(name: str) -> Iterator[str]:
+        base = name.split(" #")[0]
+        number = 2
+        while True:
+            candidate = f"{base} #{number}"
+            if candidate not in taken:
+                taken.add(candidate)
+                yield candidate
+            number += 1
+
+    return {name: more(name) for name in graph.blocks}
+
+
+def is_copy(name: str) -> bool:
+    """Whether a block was made of another one, so that its name is none that the description led to."""
+    return " #" in name
+
+
+def behind(graph: Graph, start: str) -> set[str]:
+    """The blocks that ways from a block lead to, itself only if one leads back."""
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for target in graph.blocks[waiting.pop()].terminator.targets():
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    return seen
+
+
+def twin(graph: Graph, start: str) -> str:
+    """Write a block and all behind it a second time; the name of the block's twin."""
+    names = fresh_names(graph)
+    twins = {name: next(names[name]) for name in sorted({start} | behind(graph, start))}
+    for name, other in twins.items():
+        old = graph.blocks[name]
+        last = with_targets(old.terminator, lambda target: twins[target])
+        graph.blocks[other] = Block(other, [*old.body, last])
+    return twins[start]

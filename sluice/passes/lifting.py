@@ -25,7 +25,7 @@ from sluice.ir.expression import Binary, Const, Expr, Flip, Reg, calculate, chai
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Branch, Goto
 from sluice.passes import constants, dead_code, instance
-from sluice.passes.blocks import each_graph, remove_unreachable
+from sluice.passes.blocks import each_graph, fresh_names, remove_unreachable
 
 SMALL = 100
 """Blocks that any graph may gain; a large one may come to have half as many again."""
@@ -86,7 +86,7 @@ def split_conditions(graph: Graph) -> bool:
             operator = _operator(last.condition)
             parts = operands(last.condition, operator) if operator else [last.condition]
             asked.update({name for name in map(tested, parts) if name})
-    names = iter_names(graph)
+    names = fresh_names(graph)
     waiting = list(graph.blocks.values())
     changed = False
     while waiting:
@@ -110,23 +110,6 @@ def split_conditions(graph: Graph) -> bool:
         waiting.append(behind)
         changed = True
     return changed
-
-
-def iter_names(graph: Graph) -> dict[str, Iterator[str]]:
-    """For every block names that no other has, for what is made of it."""
-    taken = set(graph.blocks)
-
-    def more(name: str) -> Iterator[str]:
-        base = name.split(" #")[0]
-        number = 2
-        while True:
-            candidate = f"{base} #{number}"
-            if candidate not in taken:
-                taken.add(candidate)
-                yield candidate
-            number += 1
-
-    return {name: more(name) for name in graph.blocks}
 
 
 # --- what is known ------------------------------------------------------------------------------------------
@@ -439,7 +422,7 @@ def _best(
 
 def _write(graph: Graph, ways: Ways) -> None:
     """Give every place a block of its own."""
-    names = iter_names(graph)
+    names = fresh_names(graph)
     called: dict[Place, str] = {}
     first: set[str] = set()
     for at in sorted(ways.leads, key=lambda at: (at != ways.entry, at)):

@@ -41,7 +41,7 @@ from sluice.ir.instruction import (
     Return,
     Terminator,
 )
-from sluice.passes import constants, dead_code
+from sluice.passes import constants, dead_code, tails
 
 Names = frozenset[str]
 """Names of registers."""
@@ -62,6 +62,7 @@ def run(program: Program) -> Program:
         _drop_slots(graph, read)
         constants.change(layers[name], graph)
         dead_code.change(layers[name], graph)
+        tails.change(layers[name], graph)
         layers[name] = dataclasses.replace(layers[name], ahead=graph)
     return dataclasses.replace(program, layers=layers) if leading else program
 

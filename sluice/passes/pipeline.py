@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from sluice.ir.graph import Program
 from sluice.ir.verify import VerifyError
 from sluice.ir.verify import verify as verify_program
-from sluice.passes import constants, dead_code, lifting, lookahead
+from sluice.passes import constants, dead_code, forwarding, lifting, lookahead, prediction, tails
 
 
 class UnknownPassError(ValueError):
@@ -38,6 +38,12 @@ PASSES = (
     Pass("dead_code", dead_code.run),
     # It calculates again what is known on the ways that it keeps apart, and cleans up behind itself.
     Pass("lifting", lifting.run),
+    # Of the ways that lifting left it writes some twice, so that lifting need not look at both.
+    Pass("prediction", prediction.run),
+    # It needs a way on which only what is in order comes to the machine.
+    Pass("forwarding", forwarding.run),
+    # Ways that were kept apart or written twice have come to their final form.
+    Pass("tails", tails.run),
     # Of what the others left: the way of most packets is short by now.
     Pass("lookahead", lookahead.run),
 )

@@ -10,7 +10,6 @@
 #include "table.h"
 
 enum {
-    SL_GROUP = 32,        /* packets that are looked at together: more than a core has misses in flight */
     SL_AHEAD_DEPTH = 8,   /* layers that are followed; a packet may have more */
     SL_WANTED_MOST = 4 * SL_GROUP,
     SL_HEADER_BYTES = 128,    /* of a packet that are asked for */
@@ -18,26 +17,31 @@ enum {
 };
 
 struct sl_wanted {
-    const struct sl_table *table;
-    uint32_t hash;
+    struct sl_table *table;
+    const struct sl_bucket *home;
+    uint32_t hash, packet;
 };
 
 struct sl_ahead {
+    uint32_t packet;   /* the current one's place in its group */
     uint32_t count;
     struct sl_wanted wanted[SL_WANTED_MOST];
 };
 
-/* A look-up for this hash will come. */
-SL_PREFETCH void sl_ahead_want(struct sl_ahead *ahead, const struct sl_table *table, uint32_t hash) {
-    sl_table_prefetch(table, hash);
+/* The current packet will be looked up by this hash. */
+SL_PREFETCH void sl_ahead_want(struct sl_ahead *ahead, struct sl_table *table, uint32_t hash) {
+    const struct sl_bucket *home = sl_table_home(table, hash);
+    __builtin_prefetch(home);
     if (ahead->count < SL_WANTED_MOST)
-        ahead->wanted[ahead->count++] = (struct sl_wanted){table, hash};
+        ahead->wanted[ahead->count++] = (struct sl_wanted){table, home, hash, ahead->packet};
 }
 
 /* Asks for the instances of all that is wanted; then nothing is wanted any more. */
 SL_PREFETCH void sl_ahead_instances(struct sl_ahead *ahead) {
-    for (uint32_t i = 0; i < ahead->count; i++)
-        sl_table_prefetch_instance(ahead->wanted[i].table, ahead->wanted[i].hash, SL_INSTANCE_LINES);
+    for (uint32_t i = 0; i < ahead->count; i++) {
+        const struct sl_wanted *wanted = &ahead->wanted[i];
+        sl_table_foresee(wanted->table, wanted->packet, wanted->home, wanted->hash, SL_INSTANCE_LINES);
+    }
     ahead->count = 0;
 }
 

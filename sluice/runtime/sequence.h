@@ -307,24 +307,47 @@ SL_COLD bool sl_sequence_insert_any(struct sl_sequence *seq, const struct sl_seq
     return complete;
 }
 
+/* Whether `data` is what is next in order, all captured, while nothing waits or is held. */
+static inline bool sl_sequence_is_next(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                       uint64_t position, sl_bytes data, uint64_t units) {
+    return position == seq->next && !seq->held && !seq->lent && data.captured == data.length && data.length <= units &&
+           (!rules->linear || position <= SL_FARTHEST - units);
+}
+
+/* Passes `length` units that are in the stream, and what there is behind them of `units`; nothing waits. */
+static inline void sl_sequence_pass_by(struct sl_sequence *seq, uint64_t length, uint64_t units) {
+    if (length) {
+        sl_sequence_pass(seq, length);
+        seq->next = seq->delivered;
+    }
+    if (units != length)
+        sl_sequence_skip(seq, units - length);
+}
+
 /* sl_sequence_insert of what is next in order, all captured, while nothing waits or is held: the way of nearly all
  * packets. False, with nothing done, where that is not so. */
 static inline bool sl_sequence_insert_next(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                            struct sl_fresh *fresh, uint64_t position, sl_bytes data, uint64_t units) {
-    if (SL_LIKELY(position == seq->next && !seq->held && !seq->lent && data.captured == data.length &&
-                  data.length <= units && (!rules->linear || position <= SL_FARTHEST - units))) {
+    if (SL_LIKELY(sl_sequence_is_next(seq, rules, position, data, units))) {
         if (data.length && rules->buffer_data) {
             *fresh = (struct sl_fresh){data, position, true};
             seq->lent = 1;
             seq->next += units;   /* phantoms behind fresh bytes: known by the distance, without a piece */
-            return true;
+        } else {
+            sl_sequence_pass_by(seq, data.length, units);
         }
-        if (data.length) {
-            sl_sequence_pass(seq, data.length);
-            seq->next = seq->delivered;
-        }
-        if (units != data.length)
-            sl_sequence_skip(seq, units - data.length);
+        return true;
+    }
+    return false;
+}
+
+/* sl_sequence_insert_next and sl_sequence_assemble at once, without history: the data need not be remembered in
+ * between. In *offset the stream offset of its first byte. */
+static inline bool sl_sequence_forward(struct sl_sequence *seq, const struct sl_sequence_rules *rules, uint64_t position,
+                                       sl_bytes data, uint64_t units, uint64_t *offset) {
+    if (SL_LIKELY(sl_sequence_is_next(seq, rules, position, data, units))) {
+        *offset = sl_sequence_offset(seq, position);
+        sl_sequence_pass_by(seq, data.length, units);
         return true;
     }
     return false;

@@ -33,6 +33,7 @@ enum {
     SL_BUCKET_LOAD = 3,      /* instances for each home bucket before one more is added: 21 bytes an instance */
     SL_BUCKETS_LEAST = 16,   /* a power of two */
     SL_HUGE_FROM = 1 << 20,  /* bytes of an array in use from which on the rest may lie in huge pages */
+    SL_GROUP = 32,           /* packets that are looked at together: more than a core has misses in flight */
 };
 #define SL_SLOT_FREE UINT32_MAX
 #define SL_BUCKET_LINK UINT32_MAX   /* in place[7]: hash[7] is the number of an overflow bucket */
@@ -60,6 +61,7 @@ struct sl_table {
     uint32_t spill_free;        /* 1 + an overflow bucket free again (linked by hash[0]), or 0 */
     unsigned key_words;
     size_t home_bytes, spill_bytes;
+    struct sl_instance *foreseen[SL_GROUP];   /* by packet of a group: the instance that it probably belongs to, or NULL */
 };
 
 __extension__ typedef unsigned __int128 sl_uint128;
@@ -192,24 +194,33 @@ static inline struct sl_instance *sl_table_find(const struct sl_table *table, co
     return NULL;
 }
 
-/* Asks for the cache line that sl_table_find will look at first. */
-SL_PREFETCH void sl_table_prefetch(const struct sl_table *table, uint32_t hash) {
-    __builtin_prefetch(sl_table_home(table, hash));
+/* sl_table_find for a packet of a group, if its instance is the one that was foreseen; NULL says nothing. It need not
+ * hash the key: whatever became of the slot since, a live instance with this key is the one. */
+static inline struct sl_instance *sl_table_find_foreseen(const struct sl_table *table, unsigned packet,
+                                                         const uint64_t *key, unsigned key_words) {
+    struct sl_instance *instance = table->foreseen[packet];
+    if (!instance || instance->slot == SL_SLOT_FREE)
+        return NULL;
+    uint64_t unlike = 0;
+    for (unsigned i = 0; i < key_words; i++)
+        unlike |= sl_instance_key(instance)[i] ^ key[i];
+    return unlike ? NULL : instance;
 }
 
-/* Asks for the first `lines` cache lines of the instance that this hash probably belongs to, or of the one that would be
- * created; to be called when the line above has arrived. */
-SL_PREFETCH void sl_table_prefetch_instance(const struct sl_table *table, uint32_t hash, unsigned lines) {
-    const struct sl_bucket *bucket = sl_table_home(table, hash);
-    unsigned found = sl_bucket_match(bucket, hash);
+/* Foresees the look-up of a packet of a group by its hash, when the line of its home bucket has arrived: asks for the
+ * `lines` cache lines at the beginning of the instance that the hash probably belongs to, or of the one that would be
+ * created. */
+SL_PREFETCH void sl_table_foresee(struct sl_table *table, unsigned packet, const struct sl_bucket *home, uint32_t hash,
+                                  unsigned lines) {
+    unsigned found = sl_bucket_match(home, hash);
     uint32_t next = table->free_slot ? table->free_slot - 1 : table->high_water;
-    uint32_t slot = found ? bucket->place[__builtin_ctz(found)] - 1 : next;
+    uint32_t slot = found ? home->place[__builtin_ctz(found)] - 1 : next;
     if (slot >= table->max_instances)
         return;
-    const char *at = (const char *)sl_table_slot(table, slot);
-    for (size_t line = 0; line < lines && 64 * line < table->instance_bytes; line++)
-        __builtin_prefetch(at + 64 * line, 1);
-    __builtin_prefetch(at + sl_min(table->instance_bytes, 64 * (size_t)lines) - 1, 1);   /* slots do not begin at lines */
+    struct sl_instance *instance = sl_table_slot(table, slot);
+    table->foreseen[packet] = found ? instance : NULL;
+    for (unsigned line = 0; line < lines; line++)
+        __builtin_prefetch((const char *)instance + 64 * line, 1);
 }
 
 /* The live instance in this slot, or NULL. Any number is allowed. */

@@ -62,9 +62,11 @@ static inline void table_drive(struct choices *choices, uint64_t steps, unsigned
         unsigned number = choose(choices, keys);
         uint64_t key[2] = {number * UINT64_C(0x10001), ~(uint64_t)number};
         uint32_t hash = hashes ? number % hashes : sl_table_hash(&table, key, 2);
-        sl_table_prefetch(&table, hash);
-        sl_table_prefetch_instance(&table, hash, 4);
         struct test_instance *found = (struct test_instance *)(void *)sl_table_find(&table, key, 2, hash);
+        unsigned packet = choose(choices, 4);   /* foreseen some steps ago, with whatever key, and what became of it */
+        struct sl_instance *foreseen = sl_table_find_foreseen(&table, packet, key, 2);
+        CHECK(!foreseen || foreseen == &found->head);
+        sl_table_foresee(&table, packet, sl_table_home(&table, hash), hash, 4);
         int slot = model.slot_of[number];
         CHECK((found != NULL) == (slot != MODEL_NONE));
         if (found) {

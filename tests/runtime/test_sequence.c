@@ -974,6 +974,63 @@ static void test_without_bytes(void) {
     close_side();
 }
 
+static bool forward(uint64_t meta, sl_bytes data, uint64_t units, uint64_t *offset) {
+    bool done = sl_sequence_forward(&side.seq, &side.rules, position_of(meta), data, units, offset);
+    sequence_check(&side.seq);
+    return done;
+}
+
+static void test_forward(void) {
+    CASE("forward: what insert and assemble leave, for every order of data, ends and both");
+    static const char *const strings[] = {"", "a", "bcd"};
+    for (unsigned which = 0; which < 2 * 6 * 6 * 6; which++) {
+        struct sl_sequence_rules rules = TCP;
+        rules.buffer_data = which % 2;
+        struct sl_sequence by_two, by_one;
+        uint64_t offsets[2][3] = {{0}};
+        for (unsigned way = 0; way < 2; way++) {
+            open_side(rules, 1 << 16);
+            sl_sequence_begin(&side.seq, &side.rules, &side.pool, 0xfffffffe, false);   /* across the end of the circle */
+            uint64_t meta = 0xfffffffe;
+            for (unsigned turn = 0, rest = which / 2; turn < 3; turn++, rest /= 6) {
+                sl_bytes data = text(strings[rest % 3]);
+                uint64_t units = data.length + rest / 3 % 2;
+                if (way) {
+                    CHECK(forward(meta, data, units, &offsets[way][turn]));
+                } else {
+                    offsets[way][turn] = sl_sequence_offset(&side.seq, side.seq.delivered);
+                    CHECK(insert(meta, data, units));
+                    assemble(&(uint64_t){0});
+                }
+                meta = (meta + units) & 0xffffffff;
+            }
+            *(way ? &by_one : &by_two) = side.seq;
+            close_side();
+        }
+        CHECK(by_one.start == by_two.start && by_one.next == by_two.next && by_one.delivered == by_two.delivered);
+        CHECK(by_one.skipped == by_two.skipped && by_one.trailing == by_two.trailing && by_one.lent == by_two.lent);
+        CHECK(memcmp(offsets[0], offsets[1], sizeof offsets[0]) == 0);
+    }
+
+    CASE("forward: not what was cut, is not next, is cut to fewer units, or comes while something is held or waits");
+    uint64_t offset = 7;
+    sl_bytes data = text("abc"), cut = {data.at, 2, 3};
+    open_side(TCP, 1 << 16);
+    arrive(0, "");
+    CHECK(!forward(0, cut, 3, &offset) && !forward(1, data, 3, &offset) && !forward(0, data, 2, &offset));
+    CHECK(!forward(0xffffffff, data, 3, &offset) && side.seq.next == 0 && offset == 7);
+    arrive(10, "held");
+    CHECK(!forward(0, data, 3, &offset));
+    CHECK(leave());
+    arrive(0, "0123456789");
+    READS(0, "0123456789held");
+    arrive(14, "lent");
+    CHECK(!forward(18, data, 3, &offset));
+    READS(14, "lent");
+    CHECK(forward(18, data, 3, &offset) && offset == 18);
+    close_side();
+}
+
 static void test_against_model(void) {
     CASE("against the naive model: seeds 1 to 2000");
     for (uint64_t seed = 1; seed <= 2000; seed++) {
@@ -997,6 +1054,7 @@ int main(void) {
     test_records();
     test_limits();
     test_without_bytes();
+    test_forward();
     test_against_model();
     return 0;
 }

@@ -437,6 +437,24 @@ def _insert_next(insert: ir.InsertNext, compiler: Compiler) -> Operation:
     return operation
 
 
+@_for(ir.ForwardSeq)
+def _forward(forward: ir.ForwardSeq, compiler: Compiler) -> Operation:
+    sequence, position, put = _sequence(forward.side), number(forward.position), set_number(forward.target)
+    data, units, offset = string(forward.data), number(forward.units), set_number(forward.offset)
+    rules, counters = compiler.rules, compiler.layer.counters
+
+    def operation(frame: Frame) -> None:
+        given, which = data(frame), sequence(frame)
+        where = which.forward(position(frame), given, units(frame))
+        if where is not None and rules.buffer_data:
+            counters["bytes:in"] += len(given[0])
+            counters["bytes:delivered"] += len(given[0])
+        put(frame, where is not None)
+        offset(frame, where or 0)
+
+    return operation
+
+
 @_for(ir.CutSeq)
 def _cut(cut: ir.CutSeq, compiler: Compiler) -> Operation:
     sequence, put = _sequence(cut.side), set_number(cut.target)

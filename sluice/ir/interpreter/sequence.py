@@ -327,6 +327,14 @@ class Sequence:
         self.insert(position, data, units)
         return True
 
+    def forward(self, position: int, data: Bytes, units: int) -> int | None:
+        """`insert_next` and `assemble` at once: the stream offset of the data, None where it is not next."""
+        offset = self._offset(self.delivered)
+        if not self.insert_next(position, data, units):
+            return None
+        self.assemble()
+        return offset
+
     def fits(self) -> bool:
         """Whether the packet's own bytes can be held: a model has the memory."""
         return True

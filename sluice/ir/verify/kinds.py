@@ -38,6 +38,7 @@ BYTES = {
     ("RoomSeq", "data"),
     ("InsertSeq", "data"),
     ("InsertNext", "data"),
+    ("ForwardSeq", "data"),
     ("Assemble", "target"),
     ("NextLayer", "sdu"),
     ("NextMessages", "sdu"),

@@ -23,8 +23,8 @@ static const struct sl_layer_info layers[] = {
 
 /* --- functions of the layers --- */
 
-SL_UNUSED static void layer_eth(struct sl_stack_box *box, sl_bytes unit);
-SL_UNUSED static void layer_arp(struct sl_stack_box *box, sl_bytes unit);
+SL_UNUSED static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
+SL_UNUSED static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 
 /* --- events for functions in Python --- */
 
@@ -41,8 +41,9 @@ SL_UNUSED static void record_arp_seen(const struct sl_event *event,
 
 /* --- layer eth (parser eth) --- */
 
-static void layer_eth(struct sl_stack_box *box, sl_bytes unit)
+static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
 {
+    SL_UNUSED sl_bytes unit = {at, captured, length};
     SL_UNUSED uint64_t header_type = 0, mark_0 = 0, mark_1 = 0, mark_end = 0;
     SL_UNUSED sl_bytes payload = {0};
     box->base.path[box->base.depth++] = 0;
@@ -56,7 +57,7 @@ static void layer_eth(struct sl_stack_box *box, sl_bytes unit)
         payload = sl_bytes_behind(unit, mark_end);
         if (header_type == 2054   /* descriptions.py:67 */) {
             if (SL_LIKELY(box->base.depth < 32)) {
-                layer_arp(box, payload);
+                layer_arp(box, payload.at, payload.captured, payload.length);
             } else {
                 box->base.counters[3]++;                   /* box: too deep */
             }
@@ -79,8 +80,9 @@ static void layer_eth(struct sl_stack_box *box, sl_bytes unit)
 
 /* --- layer arp (parser arp) --- */
 
-static void layer_arp(struct sl_stack_box *box, sl_bytes unit)
+static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
 {
+    SL_UNUSED sl_bytes unit = {at, captured, length};
     SL_UNUSED uint64_t header_hardware_length = 0, header_operation = 0, header_protocol_length = 0, mark_0 = 0, mark_1 = 0, mark_2 = 0;
     SL_UNUSED sl_bytes header_sender = {0};
     box->base.path[box->base.depth++] = 1;
@@ -154,9 +156,8 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
         base->depth = 0;
         box->base.counters[0]++;                   /* box: packets */
         box->base.counters[1] += frame->length;    /* box: bytes */
-        sl_bytes unit = {frame->at, frame->captured, frame->length};
         if (SL_LIKELY(frame->link_type == 1)) {
-            layer_eth(box, unit);
+            layer_eth(box, frame->at, frame->captured, frame->length);
         } else {
             box->base.counters[2]++;                   /* box: unknown link type */
         }

@@ -1,0 +1,123 @@
+"""Header prediction (Jacobson, 4BSD Header Prediction, CCR 1990) for any protocol: most packets say nothing special,
+and have a way of their own.
+
+A protocol's flags announce what is rare: a connection that begins, ends or breaks. The descriptions ask for each of
+them again and again, and a packet without any of them takes the same turn every time. So where the first of them is
+asked for, all are asked for at once, and what follows is written twice: for packets with none of these flags, for
+which nearly all that asks is decided, and for the others.
+
+A flag is a field of one bit of the header that is asked for in many branches; who asks once or twice for something, as
+for ACK, which nearly every segment has, would win nothing by it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from sluice.ir.copy import copy_graph
+from sluice.ir.dataflow import immediate_dominators
+from sluice.ir.expression import ZERO, Reg, chain
+from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.instruction import Assign, Branch, Instruction, Load
+from sluice.passes import constants, dead_code
+from sluice.passes.blocks import behind, each_graph, fresh_names, twin
+
+RARE = Reg("local.rare", 1)
+"""Whether a packet has one of the flags."""
+
+MANY = 6
+"""Instructions that must ask for a flag."""
+
+Found = dict[tuple[str, int], list[Reg]]
+"""The flags of a prototype, by its name and the number of blocks: its layers differ in little else than their keys."""
+
+
+def run(program: Program) -> Program:
+    """The program with a way of its own for packets that have no flag set."""
+    return each_graph(program, partial(_change, {}))
+
+
+def _change(known: Found, layer: LayerProgram, graph: Graph) -> bool:
+    if graph.name != layer.main.name:
+        return False
+    twins = layer.prototype, len(graph.blocks)
+    if twins not in known:
+        known[twins] = _flags(layer, graph)
+    flags = known[twins]
+    if len(flags) < 2 or not _fork(graph, flags):
+        return False
+    constants.change(layer, graph)
+    dead_code.change(layer, graph)
+    return True
+
+
+def _flags(layer: LayerProgram, graph: Graph) -> list[Reg]:
+    """The flags of the header that much is asked for, also when none of those found before is set."""
+    bits = {i.target for i in graph.instructions() if isinstance(i, Load) and i.target.bits == 1}
+    without = copy_graph(graph)
+    found: list[Reg] = []
+    while True:
+        asked = Counter[Reg]()
+        for i in without.instructions():
+            asked.update(bits.intersection(i.read_registers()))
+        flag = max(asked, key=lambda reg: (asked[reg], reg.name), default=None)
+        if flag is None or asked[flag] < MANY:
+            return found
+        found.append(flag)
+        for block in without.blocks.values():
+            block.instructions = [
+                Assign(flag, ZERO, where=i.where) if flag in i.written() else i for i in block.instructions
+            ]
+        constants.change(layer, without)
+        dead_code.change(layer, without)
+
+
+def _fork(graph: Graph, flags: list[Reg]) -> bool:
+    """Write twice what follows the first question for a flag; whether there is one place for that."""
+    place = _place(graph, {flag.name for flag in flags})
+    if place is None:
+        return False
+    block, first = place
+    where = block.instructions[first].where
+    rest = Block(next(fresh_names(graph)[block.name]), block.instructions[first:])
+    graph.blocks[rest.name] = rest
+    plain = graph.blocks[twin(graph, rest.name)]
+    plain.instructions[:0] = [Assign(flag, ZERO, where=where) for flag in flags]
+    block.instructions[first:] = [
+        Assign(RARE, chain("|", list(flags)), where=where),
+        Branch(RARE, rest.name, plain.name, where=where),
+    ]
+    return True
+
+
+def _place(graph: Graph, names: set[str]) -> tuple[Block, int] | None:
+    """The block, and the place in it, behind which every question for a flag comes, and once only; None where there is
+    no such, or the question for all of them stands there already.
+    """
+    users = [block.name for block in graph.blocks.values() if any(_asks(i, names) for i in block.instructions)]
+    makers = [block.name for block in graph.blocks.values() if any(_sets(i, names) for i in block.instructions)]
+    dominator = immediate_dominators(graph, graph.order())
+
+    def above(name: str) -> list[str]:
+        found = [name]
+        while found[-1] != graph.entry:
+            found.append(dominator[found[-1]])
+        return found
+
+    name = next(name for name in above(users[0]) if all(name in above(user) for user in users))
+    if not set(makers) <= set(above(name)) or name in behind(graph, name):
+        return None
+    block = graph.blocks[name]
+    first = 1 + max((n for n, i in enumerate(block.instructions) if _sets(i, names)), default=-1)
+    while first + 1 < len(block.instructions) and not _asks(block.instructions[first], names):
+        first += 1
+    return None if RARE in block.instructions[first].written() else (block, first)
+
+
+def _asks(instruction: Instruction, names: set[str]) -> bool:
+    return any(reg.name in names for reg in instruction.read_registers())
+
+
+def _sets(instruction: Instruction, names: set[str]) -> bool:
+    return any(reg.name in names for reg in instruction.written())

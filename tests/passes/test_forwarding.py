@@ -1,0 +1,13 @@
+"""Golden cases of pass `forwarding`, see tests/golden/passes/forwarding.txt; and what it makes of real stacks."""
+
+import pytest
+from golden_passes import Case, cases, check
+
+from sluice.passes import forwarding
+
+FILE = "forwarding.txt"
+
+
+@pytest.mark.parametrize("case", cases(FILE), ids=lambda case: case.name)
+def test_golden(case: Case):
+    check(case, FILE, forwarding.run)

@@ -1,0 +1,13 @@
+"""Golden cases of pass `prediction`, see tests/golden/passes/prediction.txt; and what it makes of real stacks."""
+
+import pytest
+from golden_passes import Case, cases, check
+
+from sluice.passes import prediction
+
+FILE = "prediction.txt"
+
+
+@pytest.mark.parametrize("case", cases(FILE), ids=lambda case: case.name)
+def test_golden(case: Case):
+    check(case, FILE, prediction.run)

@@ -1,0 +1,13 @@
+"""Golden cases of pass `tails`, see tests/golden/passes/tails.txt; and what it makes of real stacks."""
+
+import pytest
+from golden_passes import Case, cases, check
+
+from sluice.passes import tails
+
+FILE = "tails.txt"
+
+
+@pytest.mark.parametrize("case", cases(FILE), ids=lambda case: case.name)
+def test_golden(case: Case):
+    check(case, FILE, tails.run)

@@ -1,4 +1,4 @@
-"""What a stack becomes, and how long that takes: lines and bytes of code with all passes and with none."""
+"""What a stack becomes, and how long that takes: lines and bytes of code, with all passes and with fewer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bench.cases import without
 from bench.programs import HERE
 from sluice.engine.box import compile_stack
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import find_stack
 
 STACKS = ("tcp_ip", "gtp", "pptp", "everything")
+SETS = {"all": "all", "all but `tails`": without("tails"), "none": "none"}
+"""Sets of passes; `tails` is the one that is there for the size of what comes out."""
 CAPTURE = HERE.parent / "examples" / "first" / "capture.pcap"
 
 
@@ -47,11 +50,11 @@ def code_bytes(library: str) -> int:
 
 
 def generated(say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """All stacks, each twice."""
+    """All stacks, each with several sets of passes."""
     found: list[Generated] = []
     for name in STACKS:
-        for passes in ("all", "none"):
-            say(f"compiling {name} with passes {passes}")
+        for label, passes in SETS.items():
+            say(f"compiling {name} with passes: {label}")
             made = compile_stack(find_stack(name), tuple(find_functions(["assemble"]).c), passes=passes, fresh=True)
             lines = made.generated.source.count("\n") + made.generated.header.count("\n")
             words = [
@@ -74,5 +77,5 @@ def generated(say: Callable[[str], None]) -> list[dict[str, Any]]:
                 subprocess.run(words, check=True, capture_output=True, env=environment)
                 kept.append(time.perf_counter() - begin)
             size = code_bytes(str(made.compiled.path))
-            found.append(Generated(name, passes, lines, size, made.seconds, made.compiled.seconds, min(kept)))
+            found.append(Generated(name, label, lines, size, made.seconds, made.compiled.seconds, min(kept)))
     return [{key: round(v, 3) if isinstance(v, float) else v for key, v in asdict(one).items()} for one in found]

@@ -196,8 +196,9 @@ class LayerWriter:
             if self.table.sides:
                 out.append("struct sl_fresh fresh[2];")
                 out.append("fresh[0].present = fresh[1].present = false;")
+                # Nobody reads these of what is not present, which gcc does not see in longer functions.
+                out.append("fresh[0].position = fresh[1].position = 0;")
                 if self.layer.rules is not None and self.layer.rules.units:
-                    # Nobody reads it of what is not present, which gcc does not see in the longer functions of units.
                     out.append("fresh[0].data.captured = fresh[1].data.captured = 0;")
             else:
                 out.append("SL_UNUSED struct sl_fresh *const fresh = NULL;")

@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 
-from sluice.engine.box import CompiledStack, Settings
+from sluice.engine.box import Settings
 from sluice.lang import Pred, Stack
 from sluice.lang.sequence import POLICIES
 from sluice.protocols.ethernet import ethernet_parser
@@ -20,7 +20,7 @@ from sluice.protocols.ipv4 import ipv4_parser
 from sluice.protocols.ipv6 import ipv6_parser
 from sluice.protocols.ipv6_fragment import ipv6_fragment_parser
 from sluice.protocols.tcp import tcp_parser
-from tests.differential.both import Packet, assert_same, compiled, run_compiled
+from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 from tests.support.packets import A6, eth, fragment_header, ip4, ip6, tcp
 
 SETTINGS = Settings(timeouts=True, memory=1 << 20, max_instances=16, seed=1)
@@ -29,7 +29,7 @@ RAW = 253
 
 
 @cache
-def stack(policy: str) -> CompiledStack:
+def stack(policy: str) -> Compared:
     """Fragments of IPv4 and IPv6, and TCP, all by one policy."""
     s = Stack("policies")
     s.eth, s.ipv4, s.ipv6 = ethernet_parser(), ipv4_parser(policy), ipv6_parser()

@@ -10,7 +10,8 @@ from typing import Any
 
 from sluice.engine.box import TLS_KEY_LOG, Box, CompiledStack, Frame, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
-from sluice.ir.build import Hook
+from sluice.ir.build import Hook, build
+from sluice.ir.graph import Program
 from sluice.ir.interpreter import Interpreter
 from sluice.lang.events import BUILT_IN, NAMED_VALUES
 from sluice.lang.stack import Stack
@@ -46,9 +47,21 @@ def everything(stack: Stack) -> frozenset[Hook]:
     return frozenset(Hook("*", name) for name in defined | set(BUILT_IN))
 
 
-def compiled(stack: Stack, passes: str | list[str] = "all", options: frozenset[str] = frozenset()) -> CompiledStack:
+@dataclass
+class Compared(CompiledStack):
+    """A stack as a library, and its program as it was built: what the library must do, whatever passes made of it."""
+
+    built: Program
+
+
+def compared(made: CompiledStack, stack: Stack, options: frozenset[str] = frozenset()) -> Compared:
+    """A compiled stack with what it is held against."""
+    return Compared(**vars(made), built=build(stack, made.functions.hooks(), options))
+
+
+def compiled(stack: Stack, passes: str | list[str] = "all", options: frozenset[str] = frozenset()) -> Compared:
     """The stack as a library that tells every event."""
-    return compile_stack(stack, python=everything(stack), passes=passes, options=options)
+    return compared(compile_stack(stack, python=everything(stack), passes=passes, options=options), stack, options)
 
 
 def run_compiled(
@@ -78,11 +91,11 @@ def _number(event: str, name: str, value: Any) -> Any:
 
 
 def run_interpreted(
-    made: CompiledStack, packets: Iterable[Input], settings: Settings
+    made: Compared, packets: Iterable[Input], settings: Settings
 ) -> tuple[list[Any], dict[str, dict[str, int]]]:
-    """Events and counters of the interpreter."""
+    """Events and counters of the interpreter, on which no pass had an influence."""
     interpreter = Interpreter(
-        made.program,
+        made.built,
         timeouts=settings.timeouts,
         idle=settings.idle,
         max_instances=settings.max_instances,
@@ -100,7 +113,7 @@ def run_interpreted(
     return events, {**interpreter.counters, "box": interpreter.box}
 
 
-def assert_same(made: CompiledStack, packets: Sequence[Input], settings: Settings | None = None) -> None:
+def assert_same(made: Compared, packets: Sequence[Input], settings: Settings | None = None) -> None:
     """Both say the same: same events in the same order, same bytes, same counters."""
     settings = settings or Settings(timeouts=True, memory=1 << 26, max_instances=1 << 16, seed=1)
     events, counters = run_compiled(made, packets, settings)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engine.box import CompiledStack, Settings
+from sluice.engine.box import Settings
 from sluice.stacks.tcp_ip import tcp_ip
-from tests.differential.both import assert_same, compiled, read_capture
+from tests.differential.both import Compared, assert_same, compiled, read_capture
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [Path(os.environ.get("SLUICE_CORPUS", ROOT / "../shared/corpus")), ROOT / "tests/corpus"]
@@ -24,13 +24,13 @@ CROWDED = None if PACKETS is None else PACKETS // 5
 
 
 @pytest.fixture(scope="module")
-def tcp_ip_library() -> CompiledStack:
+def tcp_ip_library() -> Compared:
     return compiled(tcp_ip())
 
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_compiled_code_does_what_the_interpreter_says(path: Path, tcp_ip_library: CompiledStack) -> None:
+def test_compiled_code_does_what_the_interpreter_says(path: Path, tcp_ip_library: Compared) -> None:
     packets = list(read_capture(tcp_ip_library, path))
     roomy = Settings(memory=1 << 26, max_instances=1 << 16, timeouts=False, seed=1)
     crowded = Settings(memory=1 << 26, max_instances=5, idle=0.05, seed=1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.codegen.functions import read_c_function
-from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.box import Box, Settings, compile_stack
 from sluice.ir.build import build
 from sluice.ir.instruction import Call, TooDeep
 from sluice.lang import (
@@ -25,7 +25,7 @@ from sluice.lang import (
     layout,
 )
 from sluice.lang.events import DROP_REASONS, LOSS_CAUSES
-from tests.differential.both import Packet, assert_same, compiled, run_compiled
+from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(memory=1 << 20, max_instances=16, seed=1)
 TOO_DEEP, NESTED, NO_INSTANCE = range(len(DROP_REASONS))
@@ -102,7 +102,7 @@ def tunnel() -> Stack:
 
 
 def events(
-    made: CompiledStack, packets: list[bytes], *names: str, settings: Settings = SETTINGS
+    made: Compared, packets: list[bytes], *names: str, settings: Settings = SETTINGS
 ) -> tuple[list[Any], dict[str, dict[str, int]]]:
     """Events of some names, the interpreter agreeing, and the counters."""
     run = [Packet(data, 0) for data in packets]

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.engine.box import CompiledStack, Settings
+from sluice.engine.box import Settings
 from sluice.lang import AnyUntil, Bit, Connectionless, DescriptionWarning, Stack, layout
 from sluice.passes.pipeline import PASSES
-from tests.differential.both import Packet, assert_same, compiled, run_compiled
+from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 from tests.differential.choices import Choices, Chosen, chosen
 from tests.differential.stacks import OPTION, stack
 from tests.differential.traffic import Seeded, drawn, seeded
@@ -38,7 +38,7 @@ traffic = st.lists(st.tuples(st.sampled_from(list(BOXES)), drawn() | seeded), mi
 
 
 @lru_cache(maxsize=64)
-def made(what: Chosen, way: str, options: frozenset[str]) -> CompiledStack:
+def made(what: Chosen, way: str, options: frozenset[str]) -> Compared:
     # The C compiler's optimiser is not what is tested here, and without it a stack takes a third of the time.
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLUICE_CFLAGS", "-O0")

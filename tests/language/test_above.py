@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluice.engine.box import CompiledStack, Settings
+from sluice.engine.box import Settings
 from sluice.lang import (
     PSM,
     Assemble,
@@ -26,7 +26,7 @@ from sluice.lang import (
     layout,
     one_of,
 )
-from tests.differential.both import Packet, assert_same, compiled, run_compiled
+from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(timeouts=True, memory=1 << 20, max_instances=4, seed=1)
 SECOND = 10**9
@@ -81,7 +81,7 @@ def listener(name: str) -> Any:
     return p
 
 
-def describe(which: Callable[[Any], Any], s: Any = None) -> CompiledStack:
+def describe(which: Callable[[Any], Any], s: Any = None) -> Compared:
     """A stream and two layers above it; `which` says for which packets it is the first, else it is the second."""
     stack = Stack("above")
     stack.stream, stack.one, stack.two = s or stream_parser(), listener("one"), listener("two")
@@ -91,13 +91,13 @@ def describe(which: Callable[[Any], Any], s: Any = None) -> CompiledStack:
 
 
 @pytest.fixture(scope="module")
-def by_side() -> CompiledStack:
+def by_side() -> Compared:
     """What the active side sends goes to layer one, what the passive side sends to layer two."""
     return describe(lambda s: s.to_passive == 1)
 
 
 @pytest.fixture(scope="module")
-def by_kind() -> CompiledStack:
+def by_kind() -> Compared:
     """What is of kind DATA goes to layer one, of kind OTHER nowhere, else to layer two."""
     return describe(lambda s: s.header.kind == DATA)
 
@@ -114,7 +114,7 @@ def answer(number: int, data: bytes, kind: int = DATA, tag: int = 0, missing: in
     return Packet(bytes([ANSWERER, ASKER]) + packet.data[2:], 0, 1, packet.length)
 
 
-def heard(made: CompiledStack, packets: list[Packet], settings: Settings = SETTINGS) -> list[tuple[str, int, bytes]]:
+def heard(made: Compared, packets: list[Packet], settings: Settings = SETTINGS) -> list[tuple[str, int, bytes]]:
     """What the layers above were given, in order: which layer, the tag from below, the bytes."""
     assert_same(made, packets, settings)
     events, _ = run_compiled(made, packets, settings)
@@ -131,7 +131,7 @@ ENDINGS: dict[str, list[Packet]] = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
-def test_each_side_has_a_way_of_its_own(by_side: CompiledStack, ending: list[Packet]) -> None:
+def test_each_side_has_a_way_of_its_own(by_side: Compared, ending: list[Packet]) -> None:
     """Whoever spoke last, and whatever ends the instance."""
     pieces = [ask(0, b"asked"), ask(50, b"again"), answer(0, b"told"), answer(50, b"more")]
     for order in itertools.permutations(pieces):
@@ -146,12 +146,12 @@ def test_one_side_has_one_way() -> None:
     assert heard(made, packets) == [("one", 0, b"a"), ("two", 0, b"x"), ("one", 0, b"b"), ("two", 0, b"y")]
 
 
-def test_it_is_the_way_of_the_last_bytes(by_kind: CompiledStack) -> None:
+def test_it_is_the_way_of_the_last_bytes(by_kind: Compared) -> None:
     packets = [ask(0, b"one"), ask(3, b"two", PLAIN), ask(50, b"three")]
     assert heard(by_kind, packets)[1:] == [("two", 0, b"two"), ("two", 0, b"three")]
 
 
-def test_after_bytes_that_nobody_takes_nobody_takes_them(by_kind: CompiledStack) -> None:
+def test_after_bytes_that_nobody_takes_nobody_takes_them(by_kind: Compared) -> None:
     packets = [ask(0, b"one"), ask(3, b"nobody's", OTHER), ask(50, b"behind a hole", OTHER)]
     assert heard(by_kind, packets) == [("one", 0, b"one")]
 
@@ -160,24 +160,24 @@ def test_after_bytes_that_nobody_takes_nobody_takes_them(by_kind: CompiledStack)
 
 
 @pytest.mark.parametrize("side", [ask, answer])
-def test_a_first_packet_that_is_cut(by_side: CompiledStack, side: Callable[..., Packet]) -> None:
+def test_a_first_packet_that_is_cut(by_side: Compared, side: Callable[..., Packet]) -> None:
     """It is there when its bytes are delivered: with what its layer leaves for those above."""
     packets = [ask(0, b""), side(0, b"the beg", tag=7, missing=5), side(12, b"and on", tag=8)]
     layer = "one" if side is ask else "two"
     assert heard(by_side, packets) == [(layer, 7, b"the beg"), (layer, 8, b"and on")]
 
 
-def test_the_packet_that_makes_the_instance_is_cut(by_side: CompiledStack) -> None:
+def test_the_packet_that_makes_the_instance_is_cut(by_side: Compared) -> None:
     assert heard(by_side, [ask(10, b"all th", tag=7, missing=9)]) == [("one", 7, b"all th")]
 
 
-def test_cut_bytes_go_where_their_packet_goes(by_kind: CompiledStack) -> None:
+def test_cut_bytes_go_where_their_packet_goes(by_kind: Compared) -> None:
     """Not where bytes went before it."""
     packets = [ask(0, b"one", tag=1), ask(3, b"tw", PLAIN, tag=2, missing=1), ask(6, b"nob", OTHER, missing=3)]
     assert heard(by_kind, packets) == [("one", 1, b"one"), ("two", 2, b"tw")]
 
 
-def test_what_waited_behind_cut_bytes_goes_with_them(by_kind: CompiledStack) -> None:
+def test_what_waited_behind_cut_bytes_goes_with_them(by_kind: Compared) -> None:
     packets = [ask(0, b""), ask(6, b"second", PLAIN), ask(0, b"fir", missing=3)]
     assert heard(by_kind, packets) == [("one", 0, b"fir"), ("one", 0, b"second")]
 
@@ -195,7 +195,7 @@ def test_messages_of_a_first_packet_that_is_cut() -> None:
     assert heard(made, packets) == [("message", 0, b"\x03ab"), ("message", 0, b"\x02x"), ("message", 0, b"\x02z")]
 
 
-def messages() -> CompiledStack:
+def messages() -> Compared:
     m: Any = Connectionless("message")
     m.header = length_hdr
     m.message = Length(m.header.length, limit=50, resync=one_of(m.header.length, 2, 3))
@@ -210,18 +210,18 @@ def messages() -> CompiledStack:
 
 
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
-def test_what_waits_behind_a_hole_at_the_beginning(by_side: CompiledStack, ending: list[Packet]) -> None:
+def test_what_waits_behind_a_hole_at_the_beginning(by_side: Compared, ending: list[Packet]) -> None:
     """Nothing went up before: it goes where its packet would have gone."""
     packets = [ask(0, b""), answer(0, b""), ask(5, b"asked", tag=3), answer(5, b"told", tag=4), *ending]
     assert heard(by_side, packets) == [("one", 3, b"asked"), ("two", 4, b"told")]
 
 
-def test_the_packet_that_ends_the_instance_lies_behind_a_hole_at_the_beginning(by_side: CompiledStack) -> None:
+def test_the_packet_that_ends_the_instance_lies_behind_a_hole_at_the_beginning(by_side: Compared) -> None:
     packets = [ask(0, b""), answer(0, b""), answer(5, b"told", LAST, tag=4)]
     assert heard(by_side, packets) == [("two", 4, b"told")]
 
 
-def test_what_waited_first_says_where_it_goes(by_kind: CompiledStack) -> None:
+def test_what_waited_first_says_where_it_goes(by_kind: Compared) -> None:
     packets = [ask(0, b""), ask(9, b"first", PLAIN, tag=3), ask(5, b"next", tag=4)]
     assert heard(by_kind, packets) == [("two", 3, b"nextfirst")]
 

@@ -30,7 +30,7 @@ from sluice.lang import (
     UInt,
     layout,
 )
-from tests.differential.both import Packet, assert_same, compiled
+from tests.differential.both import Compared, Packet, assert_same, compiled
 
 SETTINGS = Settings(timeouts=True, memory=1 << 20, max_instances=4, seed=1)
 SECOND = 10**9
@@ -84,7 +84,7 @@ def describe(resync: bool = True, split: bool = False) -> Stack:
 
 
 @pytest.fixture(scope="module")
-def stack() -> CompiledStack:
+def stack() -> Compared:
     return compiled(describe())
 
 
@@ -96,13 +96,13 @@ def packet(data: bytes, at: int = 0, src: int = NEAR, dst: int = FAR, kind: int 
     return Packet(bytes([src, dst, kind]) + at.to_bytes(4, "big") + data, second * SECOND)
 
 
-def seen(stack: CompiledStack, packets: list[Packet], *names: str) -> list[Seen]:
+def seen(stack: Compared, packets: list[Packet], *names: str) -> list[Seen]:
     """The events of some names, the interpreter agreeing."""
     assert_same(stack, packets, SETTINGS)
     return run(stack, packets, SETTINGS, *names)
 
 
-def run(stack: CompiledStack, packets: list[Packet], settings: Settings, *names: str) -> list[Seen]:
+def run(stack: Compared, packets: list[Packet], settings: Settings, *names: str) -> list[Seen]:
     """The same of compiled code alone."""
     found: list[Seen] = []
     handlers = [("*", name, found.append) for name in names]
@@ -113,12 +113,12 @@ def run(stack: CompiledStack, packets: list[Packet], settings: Settings, *names:
     return found
 
 
-def lost(stack: CompiledStack, packets: list[Packet]) -> list[tuple[Any, ...]]:
+def lost(stack: Compared, packets: list[Packet]) -> list[tuple[Any, ...]]:
     """Who lost what: instance, sender, side, offset, length, cause."""
     return [(e.instance, e.src, e.side, e.offset, e.length, e.cause) for e in seen(stack, packets, "lost")]
 
 
-def test_a_loss_tells_its_connection_and_side(stack: CompiledStack) -> None:
+def test_a_loss_tells_its_connection_and_side(stack: Compared) -> None:
     one, bad = message(b"one"), b"\x55\x00"
     packets = [
         packet(one),
@@ -134,7 +134,7 @@ def test_a_loss_tells_its_connection_and_side(stack: CompiledStack) -> None:
     ]
 
 
-def test_messages_tell_their_connection_and_side(stack: CompiledStack) -> None:
+def test_messages_tell_their_connection_and_side(stack: Compared) -> None:
     packets = [packet(message(b"ask")), packet(message(b"tell"), 0, FAR, NEAR), packet(message(b"x"), 0, 3, 4)]
     events = seen(stack, packets, "whole")
     assert [(e.layer, e.body, e.instance, e.side, e.src, e.dst) for e in events] == [
@@ -144,7 +144,7 @@ def test_messages_tell_their_connection_and_side(stack: CompiledStack) -> None:
     ]
 
 
-def test_a_gap_tells_from_where_to_where(stack: CompiledStack) -> None:
+def test_a_gap_tells_from_where_to_where(stack: Compared) -> None:
     """The part of a message before the hole is given up with it."""
     part = message(b"never whole")[:6]
     packets = [packet(message(b"one") + part), packet(bytes(50) + message(b"two"), 20)]
@@ -153,7 +153,7 @@ def test_a_gap_tells_from_where_to_where(stack: CompiledStack) -> None:
     assert [e.body for e in seen(stack, packets, "whole")] == [b"one", b"two", bytes(9)]
 
 
-def test_a_gap_while_the_next_start_is_looked_for(stack: CompiledStack) -> None:
+def test_a_gap_while_the_next_start_is_looked_for(stack: Compared) -> None:
     """Losses do not overlap: the second begins where the search had come to."""
     packets = [packet(b"\x55\x00junk"), packet(bytes(30), 20), packet(bytes(31), 50)]
     assert lost(stack, packets) == [(1, NEAR, 0, 0, 0, "malformed"), (1, NEAR, 0, 5, 15, "gap")]
@@ -174,14 +174,14 @@ UNFINISHED = {"header": message(b"abc")[:1], "body": message(b"abcdef")[:5]}
     ],
     ids=["end of input", "timeout", "accept", "restart", "eviction"],
 )
-def test_an_unfinished_message_is_told_at_the_end(stack: CompiledStack, part: bytes, ending: list[Packet]) -> None:
+def test_an_unfinished_message_is_told_at_the_end(stack: Compared, part: bytes, ending: list[Packet]) -> None:
     packets = [packet(message(b"one")), packet(message(b"ab") + part, 0, FAR, NEAR), *ending]
     assert lost(stack, packets) == [(1, FAR, 1, 4, len(part), "close")]
     names = [(e.name, e.instance) for e in seen(stack, packets, "lost", "end")]
     assert names.index(("lost", 1)) < names.index(("end", 1))
 
 
-def test_no_memory_for_a_part_is_a_loss(stack: CompiledStack) -> None:
+def test_no_memory_for_a_part_is_a_loss(stack: Compared) -> None:
     """It is told when the next bytes come. The interpreter has all the memory it wants."""
     packets = [packet(message(b"one") + message(bytes(90))[:80]), packet(message(bytes(90))[80:] + message(b"two"), 85)]
     none = dataclasses.replace(SETTINGS, memory=64)
@@ -191,18 +191,18 @@ def test_no_memory_for_a_part_is_a_loss(stack: CompiledStack) -> None:
     assert [(e.offset, e.length, e.cause) for e in run(stack, packets[:1], none, "lost")] == [(5, 80, "limit")]
 
 
-def test_whole_messages_lose_nothing(stack: CompiledStack) -> None:
+def test_whole_messages_lose_nothing(stack: Compared) -> None:
     assert lost(stack, [packet(message(b"one") + message(b"two")), packet(message(b"x"), 0, FAR, NEAR)]) == []
 
 
-def test_a_loss_that_nobody_was_told_is_told_at_the_end(stack: CompiledStack) -> None:
+def test_a_loss_that_nobody_was_told_is_told_at_the_end(stack: Compared) -> None:
     """The last packet was cut: the hole has nothing behind it."""
     cut = packet(message(b"abcdef")[:5], 5)
     packets = [packet(message(b"one")), Packet(cut.data, 0, 1, len(cut.data) + 3)]
     assert lost(stack, packets) == [(1, NEAR, 0, 5, 8, "gap")]
 
 
-def test_what_was_searched_through_is_told_once(stack: CompiledStack) -> None:
+def test_what_was_searched_through_is_told_once(stack: Compared) -> None:
     assert lost(stack, [packet(b"\x55\x00junk\x55")]) == [(1, NEAR, 0, 0, 0, "malformed")]
 
 
@@ -219,7 +219,7 @@ def test_the_layer_that_took_the_messages_is_told() -> None:
     assert [(e.layer, e.side, e.length) for e in events] == [("requests", 0, 3), ("answers", 1, 4)]
 
 
-def test_any_packets(stack: CompiledStack) -> None:
+def test_any_packets(stack: Compared) -> None:
     """Holes, cuts, ends, restarts, rubbish: both agree, and losses of a stream do not overlap."""
     assert stack.compiled.messages == ""
     rnd = random.Random(1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluice.engine.box import CompiledStack, Settings
+from sluice.engine.box import Settings
 from sluice.lang import (
     Assemble,
     Assign,
@@ -21,7 +21,7 @@ from sluice.lang import (
     layout,
 )
 from sluice.lang.events import STREAM_LOSSES
-from tests.differential.both import Packet, assert_same, compiled, run_compiled
+from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 
 MAGIC = 0x55
 SETTINGS = Settings(memory=1 << 22, max_instances=16, seed=1)
@@ -58,17 +58,17 @@ def describe(resync: bool = True, limit: int = 300, held: int = 1 << 16) -> Stac
 
 
 @pytest.fixture(scope="module")
-def resyncing() -> CompiledStack:
+def resyncing() -> Compared:
     return compiled(describe())
 
 
 @pytest.fixture(scope="module")
-def small() -> CompiledStack:
+def small() -> Compared:
     return compiled(describe(held=60))
 
 
 @pytest.fixture(scope="module")
-def ending() -> CompiledStack:
+def ending() -> Compared:
     return compiled(describe(resync=False))
 
 
@@ -89,7 +89,7 @@ def segments(stream: bytes, sizes: list[int]) -> list[Packet]:
     return [*found, segment(at, stream[at:])]
 
 
-def bodies(made: CompiledStack, packets: list[Packet]) -> tuple[list[bytes], list[int]]:
+def bodies(made: Compared, packets: list[Packet]) -> tuple[list[bytes], list[int]]:
     """Bodies of the messages that were seen, and causes of the losses that were told."""
     assert_same(made, packets, SETTINGS)
     events, counters = run_compiled(made, packets, SETTINGS)
@@ -103,20 +103,20 @@ WANTED = [b"", b"a", b"x" * 200, b"bc", b"d" * 7]
 STREAM = b"".join(message(body) for body in WANTED)
 
 
-def test_several_in_a_segment(resyncing: CompiledStack) -> None:
+def test_several_in_a_segment(resyncing: Compared) -> None:
     assert bodies(resyncing, [segment(0, STREAM)]) == (WANTED, [])
 
 
-def test_cut_at_every_byte(resyncing: CompiledStack) -> None:
+def test_cut_at_every_byte(resyncing: Compared) -> None:
     for cut in range(1, len(STREAM)):
         assert bodies(resyncing, segments(STREAM, [cut])) == (WANTED, [])
 
 
-def test_byte_by_byte(resyncing: CompiledStack) -> None:
+def test_byte_by_byte(resyncing: Compared) -> None:
     assert bodies(resyncing, segments(STREAM, [1] * (len(STREAM) - 1))) == (WANTED, [])
 
 
-def test_any_segments_in_any_order(resyncing: CompiledStack) -> None:
+def test_any_segments_in_any_order(resyncing: Compared) -> None:
     rnd = random.Random(1)
     for _ in range(20):
         packets = segments(STREAM, [rnd.randrange(1, 40) for _ in range(8)])
@@ -125,7 +125,7 @@ def test_any_segments_in_any_order(resyncing: CompiledStack) -> None:
         assert bodies(resyncing, [head, *rest]) == (WANTED, [])
 
 
-def test_behind_a_gap_the_next_start_is_looked_for(small: CompiledStack) -> None:
+def test_behind_a_gap_the_next_start_is_looked_for(small: Compared) -> None:
     lost = message(b"never seen")
     later = [message(bytes([n] * 20)) for n in range(1, 6)]
     packets = [segment(0, message(b"first"))]
@@ -136,14 +136,14 @@ def test_behind_a_gap_the_next_start_is_looked_for(small: CompiledStack) -> None
     assert bodies(small, packets) == ([b"first", *(bytes([n] * 20) for n in range(1, 6))], [1])
 
 
-def test_what_is_no_message_is_skipped_to_the_next_start(resyncing: CompiledStack) -> None:
+def test_what_is_no_message_is_skipped_to_the_next_start(resyncing: Compared) -> None:
     assert bodies(resyncing, [segment(0, message(b"one") + b"\x55\x00\x00junk" + message(b"two"))]) == (
         [b"one", b"two"],
         [2],
     )
 
 
-def test_a_message_beyond_the_limit_is_not_believed(resyncing: CompiledStack) -> None:
+def test_a_message_beyond_the_limit_is_not_believed(resyncing: Compared) -> None:
     long = bytes([MAGIC]) + (301).to_bytes(2, "big")
     assert bodies(resyncing, [segment(0, message(b"one") + long + message(b"two"))]) == (
         [b"one", b"two"],
@@ -153,7 +153,7 @@ def test_a_message_beyond_the_limit_is_not_believed(resyncing: CompiledStack) ->
     assert bodies(resyncing, [segment(0, longest + message(b"two"))]) == ([b"y" * 297, b"two"], [])
 
 
-def test_without_resync_nothing_more_is_understood(ending: CompiledStack) -> None:
+def test_without_resync_nothing_more_is_understood(ending: Compared) -> None:
     packets = [
         segment(0, message(b"one") + b"\x55\x00\x00" + message(b"two")),
         segment(400, message(b"three")),
@@ -161,7 +161,7 @@ def test_without_resync_nothing_more_is_understood(ending: CompiledStack) -> Non
     assert bodies(ending, packets) == ([b"one"], [2])
 
 
-def test_streams_do_not_mix(resyncing: CompiledStack) -> None:
+def test_streams_do_not_mix(resyncing: Compared) -> None:
     one, other = message(b"a" * 50), message(b"b" * 50)
     packets = [
         segment(0, one[:20], 1),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.box import Box, Settings, compile_stack
 from sluice.engine.functions import read_c_function
 from sluice.ir.build import build
 from sluice.lang import (
@@ -29,7 +29,7 @@ from sluice.lang import (
     layout,
 )
 from sluice.lang.events import LOSS_CAUSES, PACKET_LOSSES
-from tests.differential.both import Packet, assert_same, compiled, run_compiled
+from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(memory=1 << 20, max_instances=16, seed=1)
 TO_END, SHORT_FORM, NEVER = 0x80, 1, 9
@@ -95,12 +95,12 @@ def describe(instances: bool = True, limit: int = 100) -> Stack:
 
 
 @pytest.fixture(scope="module")
-def oriented() -> CompiledStack:
+def oriented() -> Compared:
     return compiled(describe())
 
 
 @pytest.fixture(scope="module")
-def stateless() -> CompiledStack:
+def stateless() -> Compared:
     return compiled(describe(instances=False))
 
 
@@ -114,7 +114,7 @@ def packet(data: bytes, src: int = 1, dst: int = 2, missing: int = 0) -> Packet:
     return Packet(whole[: len(whole) - missing], 0, 1, len(whole))
 
 
-def seen(made: CompiledStack, packets: list[Packet]) -> tuple[list[Any], list[Any]]:
+def seen(made: Compared, packets: list[Packet]) -> tuple[list[Any], list[Any]]:
     """The frames: instance, side, bytes; and the losses: instance, side, offset, length, cause. Bytes conserve."""
     assert_same(made, packets, SETTINGS)
     events, counters = run_compiled(made, packets, SETTINGS)
@@ -128,21 +128,21 @@ def seen(made: CompiledStack, packets: list[Packet]) -> tuple[list[Any], list[An
     return frames, losses
 
 
-def test_several_in_a_packet(oriented: CompiledStack) -> None:
+def test_several_in_a_packet(oriented: Compared) -> None:
     found = seen(oriented, [packet(frame(b"one") + frame(b"") + frame(b"two"))])
     assert found == ([(1, 0, b"one"), (1, 0, b""), (1, 0, b"two")], [])
 
 
-def test_the_last_may_reach_to_the_end_of_the_packet(oriented: CompiledStack) -> None:
+def test_the_last_may_reach_to_the_end_of_the_packet(oriented: Compared) -> None:
     found = seen(oriented, [packet(frame(b"one") + frame(b"all the rest", TO_END)), packet(frame(b"", TO_END))])
     assert found == ([(1, 0, b"one"), (1, 0, b"all the rest"), (1, 0, b"")], [])
 
 
-def test_an_empty_packet_has_none(oriented: CompiledStack) -> None:
+def test_an_empty_packet_has_none(oriented: Compared) -> None:
     assert seen(oriented, [packet(b"")]) == ([], [])
 
 
-def test_nothing_is_kept_for_the_next_packet(oriented: CompiledStack) -> None:
+def test_nothing_is_kept_for_the_next_packet(oriented: Compared) -> None:
     whole = frame(b"abc\5\11\11")
     packets = [packet(frame(b"one") + whole[:5]), packet(whole[5:]), packet(frame(b"two"))]
     frames, losses = seen(oriented, packets)
@@ -162,14 +162,14 @@ def test_nothing_is_kept_for_the_next_packet(oriented: CompiledStack) -> None:
     ids=["header", "body", "no message", "beyond the limit", "beyond the limit and the packet"],
 )
 @pytest.mark.parametrize("before", [b"", frame(b"one")], ids=["first", "behind another"])
-def test_what_makes_no_message_is_lost(oriented: CompiledStack, before: bytes, rest: bytes, cause: str) -> None:
+def test_what_makes_no_message_is_lost(oriented: Compared, before: bytes, rest: bytes, cause: str) -> None:
     """With the next packet messages begin anew."""
     frames, losses = seen(oriented, [packet(before + rest), packet(frame(b"two"))])
     assert [body for _, _, body in frames] == ([b"one"] if before else []) + [b"two"]
     assert losses == [(1, 0, len(before), len(rest), cause)]
 
 
-def test_what_the_snap_length_cut(oriented: CompiledStack) -> None:
+def test_what_the_snap_length_cut(oriented: Compared) -> None:
     """A message whose length is known is passed on with the bytes there are; without its header it is lost."""
     data = frame(b"one") + frame(b"abcdef") + frame(b"never seen")
     for missing in range(len(data) + 1):
@@ -185,7 +185,7 @@ def test_what_the_snap_length_cut(oriented: CompiledStack) -> None:
         assert losses == ([] if lost is None else [(1, 0, lost, len(data) - lost, "snaplen")])
 
 
-def test_frames_tell_the_sender(oriented: CompiledStack) -> None:
+def test_frames_tell_the_sender(oriented: Compared) -> None:
     """The instance and the side are those of the packet, of whatever frame."""
     packets = [packet(frame(b"ask")), packet(frame(b"tell") + b"\1", 2, 1), packet(frame(b"x"), 3, 4)]
     frames, losses = seen(oriented, packets)
@@ -193,7 +193,7 @@ def test_frames_tell_the_sender(oriented: CompiledStack) -> None:
     assert losses == [(1, 1, 6, 1, "short")]
 
 
-def test_without_instances_there_is_no_sender(stateless: CompiledStack) -> None:
+def test_without_instances_there_is_no_sender(stateless: Compared) -> None:
     assert seen(stateless, [packet(frame(b"ask") + b"\1", 2, 1)]) == (
         [(0, 0, b"ask")],
         [(0, 0, 5, 1, "short")],
@@ -279,7 +279,7 @@ def test_too_deep_a_packet_is_dropped_whole() -> None:
     assert counters["frame"]["packets"] == 0
 
 
-def test_any_packets(oriented: CompiledStack, stateless: CompiledStack) -> None:
+def test_any_packets(oriented: Compared, stateless: Compared) -> None:
     rnd = random.Random(1)
     packets: list[Packet] = []
     for _ in range(300):

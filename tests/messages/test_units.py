@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.engine.box import CompiledStack, Settings
+from sluice.engine.box import Settings
 from sluice.lang import (
     Assemble,
     Assign,
@@ -26,7 +26,7 @@ from sluice.lang import (
     layout,
 )
 from sluice.lang.events import GAP_CAUSES
-from tests.differential.both import Packet, assert_same, compiled, run_compiled
+from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(memory=1 << 22, max_instances=16, seed=1)
 BASE = 2**32 - 3
@@ -78,17 +78,17 @@ def describe(**limits: Any) -> Stack:
 
 
 @pytest.fixture(scope="module")
-def plain() -> CompiledStack:
+def plain() -> Compared:
     return compiled(describe())
 
 
 @pytest.fixture(scope="module")
-def few() -> CompiledStack:
+def few() -> Compared:
     return compiled(describe(limit_pieces=3))
 
 
 @pytest.fixture(scope="module")
-def small() -> CompiledStack:
+def small() -> Compared:
     return compiled(describe(limit=100))
 
 
@@ -105,7 +105,7 @@ def units(count: int, src: int = 1, dst: int = 2) -> list[Packet]:
     return [packet(number, body(number), UNIT, src, dst) for number in range(count)]
 
 
-def seen(made: CompiledStack, packets: list[Packet]) -> list[tuple[str, Any]]:
+def seen(made: Compared, packets: list[Packet]) -> list[tuple[str, Any]]:
     """What happens: units as the layer above sees them, and the events of the sequence."""
     assert_same(made, packets, SETTINGS)
     events, _ = run_compiled(made, packets, SETTINGS)
@@ -122,7 +122,7 @@ def only(found: list[tuple[str, Any]], name: str) -> list[Any]:
     return [value for known, value in found if known == name]
 
 
-def test_in_order_each_is_delivered_on_its_own(plain: CompiledStack) -> None:
+def test_in_order_each_is_delivered_on_its_own(plain: Compared) -> None:
     """The number wraps on the way. Event `data` tells what is behind the head, and the number of the unit."""
     found = seen(plain, [packet(0, kind=FIRST), *units(8)])
     assert only(found, "whole") == [body(number) for number in range(8)]
@@ -131,7 +131,7 @@ def test_in_order_each_is_delivered_on_its_own(plain: CompiledStack) -> None:
 
 @pytest.mark.parametrize("there", [[], [0], [1], [3], [0, 1, 2], [0, 4], [2, 4, 5], [1, 3, 6]], ids=str)
 @pytest.mark.parametrize("to", range(8))
-def test_what_is_skipped_will_not_come(plain: CompiledStack, to: int, there: list[int]) -> None:
+def test_what_is_skipped_will_not_come(plain: Compared, to: int, there: list[int]) -> None:
     """Holes before the position are gaps at once; what is held goes on; holes behind it stay."""
     sent = [packet(0, kind=FIRST), *(packet(number, body(number)) for number in there)]
     found = seen(plain, [*sent, packet(to, kind=SKIP)])
@@ -147,14 +147,14 @@ def test_what_is_skipped_will_not_come(plain: CompiledStack, to: int, there: lis
     assert bool(until_end) == any(gap[2] == "close" for gap in only(found, "gap"))
 
 
-def test_a_unit_may_skip_what_is_before_it(plain: CompiledStack) -> None:
+def test_a_unit_may_skip_what_is_before_it(plain: Compared) -> None:
     sent = [packet(0, kind=FIRST), packet(0, body(0)), packet(2, body(2)), packet(5, body(5), SKIP_WITH_UNIT)]
     found = seen(plain, [*sent, packet(6, body(6)), packet(4, body(4))])
     assert only(found, "whole") == [body(number) for number in (0, 2, 5, 6)]
     assert only(found, "gap") == [(1, 1, "skipped"), (3, 2, "skipped")]
 
 
-def test_in_order_units_are_not_copied(plain: CompiledStack) -> None:
+def test_in_order_units_are_not_copied(plain: Compared) -> None:
     """Without any memory they pass."""
     packets = [packet(0, kind=FIRST), *units(8)]
     events, counters = run_compiled(plain, packets, Settings(memory=1, max_instances=4, seed=1))
@@ -164,7 +164,7 @@ def test_in_order_units_are_not_copied(plain: CompiledStack) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(order=st.permutations(range(9)), again=st.lists(st.integers(0, 8), max_size=4))
-def test_any_order_gives_the_same(plain: CompiledStack, order: list[int], again: list[int]) -> None:
+def test_any_order_gives_the_same(plain: Compared, order: list[int], again: list[int]) -> None:
     packets = [packet(0, kind=FIRST), *(units(9)[number] for number in [*order, *again])]
     found = seen(plain, packets)
     assert only(found, "whole") == [body(number) for number in range(9)]
@@ -172,16 +172,16 @@ def test_any_order_gives_the_same(plain: CompiledStack, order: list[int], again:
     assert only(found, "gap") == []
 
 
-def test_the_base_is_that_of_the_first_unit_where_nothing_sets_it(plain: CompiledStack) -> None:
+def test_the_base_is_that_of_the_first_unit_where_nothing_sets_it(plain: Compared) -> None:
     assert only(seen(plain, units(9)[4:]), "data") == [(number - 4, body(number)) for number in range(4, 9)]
 
 
-def test_sides_have_numbers_of_their_own(plain: CompiledStack) -> None:
+def test_sides_have_numbers_of_their_own(plain: Compared) -> None:
     packets = [part for pair in zip(units(5), units(5, 2, 1), strict=True) for part in pair]
     assert only(seen(plain, packets), "whole") == [body(number) for number in range(5) for _ in range(2)]
 
 
-def test_the_first_copy_of_a_unit_stays(plain: CompiledStack) -> None:
+def test_the_first_copy_of_a_unit_stays(plain: Compared) -> None:
     """Whatever the second one is: held or delivered, longer or shorter."""
     packets = [packet(0, kind=FIRST), packet(1, b"held"), packet(1, b"another"), packet(0, b"one"), packet(0, b"x")]
     found = seen(plain, packets)
@@ -191,7 +191,7 @@ def test_the_first_copy_of_a_unit_stays(plain: CompiledStack) -> None:
     assert old[0].endswith(b"held") and old[1] == b""
 
 
-def test_what_is_missing_is_given_up_at_the_end(plain: CompiledStack) -> None:
+def test_what_is_missing_is_given_up_at_the_end(plain: Compared) -> None:
     """The units behind it are delivered, each to the layer above."""
     packets = [packet(0, kind=FIRST), *units(9)[:2], units(9)[5], units(9)[3], units(9)[4]]
     found = seen(plain, packets)
@@ -200,30 +200,30 @@ def test_what_is_missing_is_given_up_at_the_end(plain: CompiledStack) -> None:
     assert [number for number, _ in only(found, "data")] == [0, 1, 3, 4, 5]
 
 
-def test_units_that_never_had_one_in_front_reach_the_layer_above(plain: CompiledStack) -> None:
+def test_units_that_never_had_one_in_front_reach_the_layer_above(plain: Compared) -> None:
     found = seen(plain, [packet(0, kind=FIRST), units(9)[3]])
     assert only(found, "gap") == [(0, 3, "close")]
     assert only(found, "whole") == [body(3)]
 
 
-def test_what_is_missing_is_given_up_by_time(plain: CompiledStack) -> None:
+def test_what_is_missing_is_given_up_by_time(plain: Compared) -> None:
     packets = [packet(0, kind=FIRST), units(9)[1], packet(7, b"late", time=11 * 10**9)]
     assert only(seen(plain, packets), "gap") == [(0, 1, "timeout")]
 
 
-def test_as_many_units_are_held_as_may_be(few: CompiledStack) -> None:
+def test_as_many_units_are_held_as_may_be(few: Compared) -> None:
     found = seen(few, [packet(0, kind=FIRST), *(units(9)[number] for number in (1, 3, 5, 7))])
     assert only(found, "gap") == [(0, 1, "limit"), (2, 1, "close"), (4, 1, "close"), (6, 1, "close")]
     assert only(found, "whole") == [body(number) for number in (1, 3, 5, 7)]
 
 
-def test_as_many_bytes_are_held_as_may_be(small: CompiledStack) -> None:
+def test_as_many_bytes_are_held_as_may_be(small: Compared) -> None:
     found = seen(small, [packet(0, kind=FIRST), *(packet(number, bytes(33)) for number in (1, 2, 4))])
     assert only(found, "gap") == [(0, 1, "limit"), (3, 1, "close")]
     assert len(only(found, "whole")) == 3
 
 
-def test_a_unit_that_is_longer_than_all_that_may_be_held(small: CompiledStack) -> None:
+def test_a_unit_that_is_longer_than_all_that_may_be_held(small: Compared) -> None:
     """It is delivered, as it needs no room; what is missing before it is given up."""
     found = seen(small, [packet(0, kind=FIRST), packet(1, bytes(200)), packet(2, b"next")])
     assert found == [
@@ -235,7 +235,7 @@ def test_a_unit_that_is_longer_than_all_that_may_be_held(small: CompiledStack) -
     ]
 
 
-def test_a_number_far_ahead_costs_one_unit(plain: CompiledStack) -> None:
+def test_a_number_far_ahead_costs_one_unit(plain: Compared) -> None:
     found = seen(
         plain, [packet(0, kind=FIRST), packet(2**31 - 1, b"far"), packet(0, b"one"), packet(2**31 + 1, b"behind")]
     )
@@ -243,13 +243,13 @@ def test_a_number_far_ahead_costs_one_unit(plain: CompiledStack) -> None:
     assert only(found, "gap") == [(1, 2**31 - 2, "close")]
 
 
-def test_units_wait_until_they_are_assembled(plain: CompiledStack) -> None:
+def test_units_wait_until_they_are_assembled(plain: Compared) -> None:
     """A unit of kind LAST assembles nothing; the next that does delivers it, too, each on its own."""
     packets = [packet(0, kind=FIRST), packet(0, b"a", LAST), packet(1, b"b", LAST), packet(2, b"c"), packet(3, b"d")]
     assert only(seen(plain, packets), "whole") == [b"a", b"b", b"c", b"d"]
 
 
-def test_a_unit_that_the_snap_length_cut_is_passed_on_as_it_is(plain: CompiledStack) -> None:
+def test_a_unit_that_the_snap_length_cut_is_passed_on_as_it_is(plain: Compared) -> None:
     def cut(number: int) -> Packet:
         one = packet(number, b"abcdef")
         return Packet(one.data[:-2], 0, 1, len(one.data))
@@ -259,7 +259,7 @@ def test_a_unit_that_the_snap_length_cut_is_passed_on_as_it_is(plain: CompiledSt
     assert only(found, "gap") == []
 
 
-def test_without_memory_a_hole_is_given_up(plain: CompiledStack) -> None:
+def test_without_memory_a_hole_is_given_up(plain: Compared) -> None:
     """The unit behind it needs none. The interpreter has all the memory it wants."""
     events, counters = run_compiled(
         plain, [packet(0, kind=FIRST), packet(1, bytes(900)), packet(2, b"x")], Settings(memory=64, max_instances=4)
@@ -268,12 +268,12 @@ def test_without_memory_a_hole_is_given_up(plain: CompiledStack) -> None:
     assert counters["chunk"]["gaps"] == 1
 
 
-def test_what_is_given_up_is_counted_in_units(plain: CompiledStack) -> None:
+def test_what_is_given_up_is_counted_in_units(plain: Compared) -> None:
     _, counters = run_compiled(plain, [packet(0, kind=FIRST), units(9)[5]], SETTINGS)
     assert counters["chunk"]["units:given up"] == 5
 
 
-def test_any_packets(plain: CompiledStack, few: CompiledStack, small: CompiledStack) -> None:
+def test_any_packets(plain: Compared, few: Compared, small: Compared) -> None:
     rnd = random.Random(1)
     for made in (plain, few, small):
         packets: list[Packet] = []

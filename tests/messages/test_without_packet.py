@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluice.engine.box import CompiledStack, Settings
+from sluice.engine.box import Settings
 from sluice.lang import (
     Assemble,
     Assign,
@@ -21,7 +21,7 @@ from sluice.lang import (
     UInt,
     layout,
 )
-from tests.differential.both import Packet, assert_same, compiled, run_compiled
+from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(memory=1 << 20, max_instances=16, seed=1)
 FAR, NEAR = bytes(range(16)), bytes(range(100, 116))
@@ -97,7 +97,7 @@ def describe(by_offer: bool) -> Stack:
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["offered", "by name"])
-def stack(request: pytest.FixtureRequest) -> CompiledStack:
+def stack(request: pytest.FixtureRequest) -> Compared:
     return compiled(describe(request.param))
 
 
@@ -114,14 +114,14 @@ def packet(to_far: bool, number: int, data: bytes, tag: int) -> Packet:
     )
 
 
-def tellings(stack: CompiledStack, packets: list[Packet]) -> list[dict[str, Any]]:
+def tellings(stack: Compared, packets: list[Packet]) -> list[dict[str, Any]]:
     assert_same(stack, packets, SETTINGS)
     events, _ = run_compiled(stack, packets, SETTINGS)
     names = [name for name, _ in next(iter(stack.program.layers["up"].events.values())).fields]
     return [dict(zip(names, values, strict=True)) for layer, name, _, _, values in events if name == "told"]
 
 
-def test_what_waits_behind_a_hole_at_the_end(stack: CompiledStack) -> None:
+def test_what_waits_behind_a_hole_at_the_end(stack: Compared) -> None:
     """Either side leaves a piece behind a hole; at the end each comes with its own side's values."""
     packets = [
         packet(True, 10, b"a", 7),

@@ -22,7 +22,7 @@ from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.functions import find_functions
 from sluice.lang import Assign, Callback, Connectionless, Stack, UInt, crc32c, layout
 from sluice.stacks.sctp import sctp
-from tests.differential.both import Packet, assert_same, compiled, run_compiled
+from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(memory=1 << 24, max_instances=64, seed=1)
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
@@ -35,7 +35,7 @@ ABORT, SHUTDOWN, SHUTDOWN_ACK, COOKIE_ECHO, COOKIE_ACK, COMPLETE = 6, 7, 8, 10, 
 
 
 @cache
-def stack() -> CompiledStack:
+def stack() -> Compared:
     return compiled(sctp())
 
 
@@ -431,7 +431,7 @@ class found(layout):
 
 
 @cache
-def summing() -> CompiledStack:
+def summing() -> Compared:
     """Tells the CRC-32C of each packet, of which the first four bytes count as 0."""
     p: Any = Connectionless("summed")
     p.header = summed_hdr

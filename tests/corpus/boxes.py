@@ -34,18 +34,23 @@ def capture(name: str) -> Path:
 
 
 @cache
-def flow_stack(stack: str) -> CompiledStack:
+def flow_stack(stack: str, passes: str = "all") -> CompiledStack:
     """The stack as `sluice flows` compiles it."""
     wanted = find_functions(["flow_log"])
-    return compile_stack(find_stack(stack), tuple(wanted.c), wanted.python_hooks())
+    return compile_stack(find_stack(stack), tuple(wanted.c), wanted.python_hooks(), passes)
 
 
 @cache
 def flows_of(stack: str, name: str) -> Run:
     """`sluice flows --stack STACK -r NAME`, in this process."""
+    return flows_with(flow_stack(stack), name)
+
+
+def flows_with(stack: CompiledStack, name: str) -> Run:
+    """What a stack that was compiled so makes of a capture."""
     with TemporaryDirectory() as folder:
         out = Path(folder, "flows.jsonl")
-        with Box(flow_stack(stack), Settings(timeouts=False, seed=1), [], [f"out={out}"]) as box:
+        with Box(stack, Settings(timeouts=False, seed=1), [], [f"out={out}"]) as box:
             outcome = box.run(capture(name))
         rows = [json.loads(line) for line in out.read_text().splitlines()]
     return Run(rows, outcome)

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.passes.pipeline import PASSES
 from tests.support.packets import FRAGMENT, eth, fragment_header, ip4, ip6
 from tests.support.run import run
 from tests.support.stacks import whole
 
 LAWS = settings.get_profile("laws")
+FEWER = settings.get_profile("laws with fewer passes")
 PROTOCOL = 200
 """One that nothing is said about: its payload is what counts."""
 
@@ -52,20 +54,48 @@ def datagrams(draw: st.DrawFn) -> Datagram:
     return Datagram(body, parts, again)
 
 
-@pytest.mark.parametrize("frame, layer", [(frame4, "ipv4"), (frame6, "frag")], ids=["ipv4", "ipv6"])
-@LAWS
-@given(made=st.lists(datagrams(), min_size=1, max_size=4), data=st.data())
-def test_each_datagram_once(
-    frame: Callable[[bytes, int, int, int], bytes], layer: str, made: list[Datagram], data: st.DataObject
+versions = pytest.mark.parametrize("frame, layer", [(frame4, "ipv4"), (frame6, "frag")], ids=["ipv4", "ipv6"])
+
+
+def check(
+    frame: Callable[[bytes, int, int, int], bytes],
+    layer: str,
+    made: list[Datagram],
+    data: st.DataObject,
+    passes: str = "all",
 ) -> None:
+    """Every datagram once and whole, whatever the order of the fragments."""
     frames = [
         frame(datagram.body, low, high, id)
         for id, datagram in enumerate(made)
         for low, high in [*datagram.parts, *datagram.again]
     ]
-    result = run(whole(), data.draw(st.permutations(frames)))
+    result = run(whole(passes), data.draw(st.permutations(frames)))
     delivered = [event.bytes for event in result.named("data") if event.layer == layer]
     assert Counter(delivered) == Counter(datagram.body for datagram in made)
     assert result.count(layer, "ended:accept") == len(made)
     assert result.count(layer, "passed") == len(made)
     assert sum(row["src_pkts"] for row in result.rows) == len(made)
+
+
+@versions
+@LAWS
+@given(made=st.lists(datagrams(), min_size=1, max_size=4), data=st.data())
+def test_each_datagram_once(
+    frame: Callable[[bytes, int, int, int], bytes], layer: str, made: list[Datagram], data: st.DataObject
+) -> None:
+    check(frame, layer, made, data)
+
+
+@versions
+@pytest.mark.parametrize("passes", ["none", *(item.name for item in PASSES)])
+@FEWER
+@given(made=st.lists(datagrams(), min_size=1, max_size=4), data=st.data())
+def test_each_datagram_once_with_fewer_passes(
+    passes: str,
+    frame: Callable[[bytes, int, int, int], bytes],
+    layer: str,
+    made: list[Datagram],
+    data: st.DataObject,
+) -> None:
+    check(frame, layer, made, data, passes)

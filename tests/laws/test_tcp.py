@@ -1,13 +1,16 @@
 """The law of DESIGN.md section 3 for our TCP: whatever the order, the same bytes and the same final state."""
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from sluice.passes.pipeline import PASSES
 from tests.laws.connections import MIRRORED, Connection, Sent, arrange, connections
 from tests.support.run import Result, run
 from tests.support.stacks import whole
 
 LAWS = settings.get_profile("laws")
+FEWER = settings.get_profile("laws with fewer passes")
 
 
 def final_state(result: Result, connection: Connection) -> str:
@@ -27,9 +30,9 @@ def covered(text: bytes, packets: list[Sent]) -> bytes:
     return bytes(byte for place, byte in enumerate(text) if place in there)
 
 
-def check(connection: Connection, packets: list[Sent]) -> None:
+def check(connection: Connection, packets: list[Sent], passes: str = "all") -> None:
     """All bytes, no gap, and the state that it must end in."""
-    result = run(whole(), [packet.frame for packet in packets])
+    result = run(whole(passes), [packet.frame for packet in packets])
     for side in connection.sides:
         assert result.stream(side.host.port) == side.text
     assert result.row["gaps"] == []
@@ -55,6 +58,15 @@ def test_with_duplicates_in_any_order(connection: Connection, data: st.DataObjec
     indexes = list(range(len(connection.sent)))
     again = data.draw(st.lists(st.sampled_from(indexes), max_size=5))
     check(connection, arrange(connection, data.draw(st.permutations([*indexes, *again]))))
+
+
+@pytest.mark.parametrize("passes", ["none", *(item.name for item in PASSES)])
+@FEWER
+@given(connection=connections(), data=st.data())
+def test_in_any_order_with_fewer_passes(passes: str, connection: Connection, data: st.DataObject) -> None:
+    indexes = list(range(len(connection.sent)))
+    again = data.draw(st.lists(st.sampled_from(indexes), max_size=2))
+    check(connection, arrange(connection, data.draw(st.permutations([*indexes, *again]))), passes)
 
 
 @LAWS

@@ -15,9 +15,9 @@ from tests.support.run import watch_all
 
 
 @cache
-def whole() -> CompiledStack:
+def whole(passes: str = "all") -> CompiledStack:
     """Stack tcp_ip."""
-    return watch_all(tcp_ip())
+    return watch_all(tcp_ip(), passes=passes)
 
 
 @cache

@@ -161,6 +161,8 @@ def _binary(expression: Binary) -> tuple[str, int]:
         if isinstance(right, Const) and right.value:
             return f"{inside(left, 10)} {operator} {inside(right, 11)}", 10
         return f"{'sl_divide' if operator == '/' else 'sl_modulo'}({emit(left)}, {emit(right)})", _ATOM
+    if operator == "|" and isinstance(right, Const) and right.value == (1 << width(left)) - 1:
+        return number(right.value), _ATOM  # compilers take it for a slip
     in_turn = groups(expression)
     if len(in_turn) > 1:
         short, own = _SHORT[operator]

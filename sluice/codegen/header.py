@@ -52,6 +52,8 @@ def payload(w: LayerWriter, i: ir.Payload) -> list[str]:
 
 @writes(ir.Assign)
 def assign(w: LayerWriter, i: ir.Assign) -> list[str]:
+    if i.value == i.target:  # compilers take it for a slip
+        return []
     if i.target.is_bytes:
         return [f"{place(i.target)} = {emit(i.value)};"]
     text = stored(i.value, i.target.bits)

@@ -109,8 +109,8 @@ def _by_constant(operator: str, left: Expr, value: int) -> Expr | None:
         return left
     if value == 1 and operator == "%":
         return ZERO
-    if operator == "&" and _covers(value, width(left)):
-        return left
+    if operator in ("&", "|") and _covers(value, width(left)):
+        return left if operator == "&" else Const(value)
     if operator == ">>" and value >= width(left):
         return ZERO
     if operator == "<<" and value >= 64:

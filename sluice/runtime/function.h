@@ -34,8 +34,9 @@
 #define SL_PASTE(a, b) SL_PASTE2(a, b)
 #define SL_JOIN(a, b) SL_PASTE(a, SL_PASTE(_, b))
 
+/* Unused where no layer has such an event. */
 #define SLUICE_ON(layer, name)                                                                            \
-    static inline void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, name))(                                    \
+    __attribute__((unused)) static inline void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, name))(            \
         __attribute__((unused)) const struct sl_event *event,                                             \
         __attribute__((unused)) const SL_JOIN(sl_data, SL_JOIN(layer, name)) *data)
 

@@ -105,6 +105,7 @@ def cases() -> list[Case]:
         found += [operator(left, right), operator(right, left)]
     for unary, leaf in itertools.product(FLIPS.values(), LEAVES.values()):
         found.append(unary(leaf))
+    found += [Binary("|", left, Const(1)) for left in (Binary("==", A, B), BIT, Flip(Binary("|", BIT, Const(0)), 1))]
     found += [Binary(operator, A, B, 64) for operator in ("+", "-", "<", "<=", ">", ">=")]
     found += [Length(UNIT, captured=True), Length(Slice(UNIT, Const(2), Const(MASK)), captured=True)]
     found += [Length(Slice(UNIT, Const(low), Const(high))) for low in (0, 3, 9, 12) for high in (0, 4, 12)]

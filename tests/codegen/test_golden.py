@@ -5,7 +5,9 @@ look at the difference before you believe it.
 """
 
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,9 @@ from sluice.codegen.functions import Functions
 from sluice.codegen.stack import Generated, generate
 from sluice.engine.box import compile_stack
 from sluice.engine.compiler import compile_library
+from sluice.engine.functions import find_functions
 from sluice.ir.build import Hook, build
+from sluice.lang import Assign, Bit, Connectionless, Stack, layout
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack, stack_names
 from tests.ir.descriptions import arp_stack
@@ -50,8 +54,40 @@ def test_compiles_without_a_warning():
     assert compile_library(generated(), fresh=True).messages == ""
 
 
+compilers = pytest.mark.parametrize("compiler", ["gcc", "clang"])
+
+
+def use(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
+    monkeypatch.setenv("CC", compiler)
+
+
 @pytest.mark.slow
+@compilers
 @pytest.mark.parametrize("name", stack_names())
-def test_every_stack_compiles_without_a_warning(name: str):
+def test_every_stack_compiles_without_a_warning(name: str, compiler: str, monkeypatch: pytest.MonkeyPatch):
     """With the optimiser, which sees more than without: other tests leave it out."""
+    use(compiler, monkeypatch)
     assert compile_stack(find_stack(name), fresh=True).compiled.messages == ""
+
+
+@compilers
+def test_what_looks_like_a_slip_compiles_without_a_warning(compiler: str, monkeypatch: pytest.MonkeyPatch):
+    """What is assigned to itself, or-ed to all its bits, or listens to what no layer has; without passes, too."""
+    use(compiler, monkeypatch)
+
+    class head(layout):
+        kind = Bit(8)
+
+    class more(layout):
+        bit = Bit(1)
+
+    p: Any = Connectionless("p")
+    p.header, p.temp, p.selector = head, more, [head.kind]
+    p.prep = Assign(p.temp.bit, p.temp.bit) + Assign(p.temp.bit, (p.header.kind == 3) | 1)
+    stack = Stack("slips")
+    stack.p = p
+    functions = tuple(find_functions(["flow_log"]).c)
+    for passes in ("all", "none"):
+        assert compile_stack(stack, functions, passes=passes, fresh=True).compiled.messages == ""

@@ -34,7 +34,6 @@ class CompilerError(Exception):
     """There is no C compiler, or it refused (which, for generated code, is a defect of Sluice)."""
 
 
-@cache
 def compiler() -> tuple[str, ...]:
     """The command of the C compiler: $CC if it is set, else gcc, clang or cc, else the one in the `ziglang` wheel.
 
@@ -68,6 +67,7 @@ def _words(given: str) -> tuple[str, ...]:
         raise CompilerError(f"CC='{given}': {error}") from error
 
 
+@cache
 def _works(command: tuple[str, ...]) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "try.c")

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,6 @@ from sluice.stacks.find import find_stack
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture
-def again() -> Iterator[None]:
-    """The compiler is looked for anew, in the test and after it."""
-    compiler.cache_clear()
-    yield
-    compiler.cache_clear()
-
-
-@pytest.mark.usefixtures("again")
 @pytest.mark.parametrize(
     ("given", "told"),
     [("nonsense", "there is no program nonsense"), ("false", "does not compile"), ("cc '", "No closing quotation")],

@@ -63,7 +63,7 @@ def main(traces: Iterable[str] = MAIN, functions: Iterable[str] = ("none", "asse
     ]
 
 
-def passes(traces: Iterable[str] = (*MAIN, "http32k_loss5", *TUNNELS)) -> list[Case]:
+def passes(traces: Iterable[str] = (*MAIN, "http1k_gtp", "http1k_pptp")) -> list[Case]:
     """Sluice with all passes, with none, with each left out, and with each alone."""
     sets = ("all", "none", *map(without, ALL_PASSES), *ALL_PASSES)
     return [

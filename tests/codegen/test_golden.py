@@ -61,6 +61,7 @@ def use(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no {compiler}")
     monkeypatch.setenv("CC", compiler)
+    monkeypatch.delenv("SLUICE_CFLAGS", raising=False)  # of another compiler's sanitizers, perhaps
 
 
 @pytest.mark.slow

@@ -153,33 +153,33 @@ FRAME = "frame->at, frame->captured, frame->length"
 
 def _process(names: StackNames) -> list[str]:
     ahead = any(names.program.layers[name].ahead is not None for _, name in names.program.roots)
-    out = _look_ahead(names) if ahead else []
+    out = [*_process_frame(names), *(_look_ahead(names) if ahead else [])]
     out += [
         "",
         f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
     ]
-    if ahead:
-        out += [
-            "    sl_ahead_headers(frames, 0, sl_min(SL_GROUP, count));",
-            "    for (size_t i = 0; i < count; i++) {",
-            "        if (i % SL_GROUP == 0)",
-            "            look_ahead(box, frames, i, count);",
-            "        base->ahead.packet = i % SL_GROUP;",
-        ]
-    else:
-        out.append("    for (size_t i = 0; i < count; i++) {")
-    out += [
-        "        const struct sl_frame *frame = &frames[i];",
-        "        base->time = frame->time;",
-        "        base->now = sl_max(base->now, frame->time);",
-        "        base->number = frame->number;",
-        "        base->scratch.used = 0;",
-        "        base->depth = 0;",
-        "        " + names.counters.add("box", "packets"),
-        "        " + names.counters.add("box", "bytes", "frame->length"),
+    if not ahead:
+        return [*out, "    for (size_t i = 0; i < count; i++)", "        process_frame(box, &frames[i]);", "}"]
+    return [
+        *out,
+        "    sl_ahead_headers(frames, 0, sl_min(SL_GROUP, count));",
+        "    for (size_t first = 0; first < count; first += SL_GROUP) {",
+        "        size_t behind = sl_min(first + SL_GROUP, count);",
+        "        sl_ahead_headers(frames, behind, sl_min(behind + SL_GROUP, count));",
+        "        look_ahead(box, frames, first, behind);",
+        "        for (size_t i = first; i < behind; i++) {",
+        "            base->ahead.packet = (uint32_t)(i - first);",
+        "            process_frame(box, &frames[i]);",
+        "        }",
+        "    }",
+        "}",
     ]
+
+
+def _process_frame(names: StackNames) -> list[str]:
+    """The function that lets a packet enter the stack."""
     unknown = names.counters.add("box", "unknown link type")
 
     def enter(layer: LayerProgram) -> str:
@@ -187,7 +187,20 @@ def _process(names: StackNames) -> list[str]:
             return f"layer_{identifier(layer.name)}(box, (sl_bytes){{{FRAME}}}, (struct sl_stream){{0}});"
         return f"layer_{identifier(layer.name)}(box, {FRAME});"
 
-    return [*out, *_by_link_type(names, enter, unknown), "    }", "}"]
+    return [
+        "",
+        "static inline void process_frame(struct sl_stack_box *box, const struct sl_frame *frame)",
+        "{",
+        "    box->base.time = frame->time;",
+        "    box->base.now = sl_max(box->base.now, frame->time);",
+        "    box->base.number = frame->number;",
+        "    box->base.scratch.used = 0;",
+        "    box->base.depth = 0;",
+        "    " + names.counters.add("box", "packets"),
+        "    " + names.counters.add("box", "bytes", "frame->length"),
+        *("    " + line for line in _by_link_type(names, enter, unknown)),
+        "}",
+    ]
 
 
 def _look_ahead(names: StackNames) -> list[str]:
@@ -198,16 +211,15 @@ def _look_ahead(names: StackNames) -> list[str]:
 
     return [
         "",
-        "/* Before the packets from `first` on are processed, a group of them. */",
-        "static void look_ahead(struct sl_stack_box *box, const struct sl_frame *frames, size_t first, size_t count)",
+        "/* Before packets `first` to `behind` - 1 are processed, a group of them. What one leaves in the slots may mislead",
+        " * the next one's foreseeing, no more; packets before these, whose bytes may be gone, leave nothing. */",
+        "static void look_ahead(struct sl_stack_box *box, const struct sl_frame *frames, size_t first, size_t behind)",
         "{",
-        "    size_t behind = sl_min(first + SL_GROUP, count);",
-        "    sl_ahead_headers(frames, behind, sl_min(behind + SL_GROUP, count));",
+        "    memset(&box->slots, 0, sizeof box->slots);",
         "    for (size_t i = first; i < behind; i++) {",
         "        const struct sl_frame *frame = &frames[i];",
         "        box->base.ahead.packet = (uint32_t)(i - first);",
-        "        memset(&box->slots, 0, sizeof box->slots);",
-        *_by_link_type(names, enter),
+        *("        " + line for line in _by_link_type(names, enter)),
         "    }",
         "    memset(&box->slots, 0, sizeof box->slots);",
         "    sl_ahead_instances(&box->base.ahead);",
@@ -224,16 +236,16 @@ def _by_link_type(names: StackNames, enter: Callable[[LayerProgram], str], defau
     cases = [(link_type, way) for link_type, way in ways if way and link_type is not None]
     default = next((way for link_type, way in ways if way and link_type is None), default)
     if not cases:
-        return [f"        {default}"] if default else []
+        return [default] if default else []
     (first, way), *others = cases
-    out = [f"        if (SL_LIKELY(frame->link_type == {first})) {{", f"            {way}"]
+    out = [f"if (SL_LIKELY(frame->link_type == {first})) {{", f"    {way}"]
     if others:
-        out += ["        } else {", "            switch (frame->link_type) {"]
-        out += [f"            case {link_type}: {way} break;" for link_type, way in others]
-        out += [f"            default: {default or 'break;'}", "            }"]
+        out += ["} else {", "    switch (frame->link_type) {"]
+        out += [f"    case {link_type}: {way} break;" for link_type, way in others]
+        out += [f"    default: {default or 'break;'}", "    }"]
     elif default:
-        out += ["        } else {", f"            {default}"]
-    return [*out, "        }"]
+        out += ["} else {", f"    {default}"]
+    return [*out, "}"]
 
 
 def _finish(names: StackNames) -> list[str]:

@@ -217,8 +217,9 @@ def settle(w: LayerWriter, i: ir.SettleSeq) -> list[str]:
 @writes(ir.Drain)
 def drain(w: LayerWriter, i: ir.Drain) -> list[str]:
     arguments = f"box, inst, fresh, (sl_bytes){{0}}, {emit(i.side)}, {emit(i.cause)}, {i.all}"
-    call = f"{variable(i.progress)} = drain_{w.word}({arguments});"
-    if w.layer.drain is None or not any(isinstance(item, ir.NextLayer) for item in w.layer.drain.instructions()):
-        return [call]
-    # what it passes on leaves values of other packets in the slots
-    return ["{", "    struct sl_slots kept = box->slots;", f"    {call}", "    box->slots = kept;", "}"]
+    out = [f"{variable(i.progress)} = drain_{w.word}({arguments});"]
+    if w.layer.drain is not None and any(isinstance(item, ir.NextLayer) for item in w.layer.drain.instructions()):
+        # what it passes on leaves values of other packets in the slots
+        out = ["struct sl_slots kept = box->slots;", *out, "box->slots = kept;"]
+    idle = f"if (SL_LIKELY(sl_sequence_idle({sequence_of(w, i.side)}))) {{"
+    return [idle, f"    {variable(i.progress)} = 0;", "} else {", *("    " + line for line in out), "}"]

@@ -68,6 +68,11 @@ static inline bool sl_sequence_waiting(const struct sl_sequence *seq, const stru
     return seq->delivered != seq->next;
 }
 
+/* Is there nothing to deliver, and nothing held, so that there is no hole either? */
+static inline bool sl_sequence_idle(const struct sl_sequence *seq) {
+    return !seq->held && seq->delivered == seq->next;
+}
+
 /* Does `next` stand before bytes that the snap length took? */
 static inline bool sl_sequence_cut(const struct sl_sequence *seq) {
     const struct sl_piece *piece = seq->held ? seq->held->ahead : NULL;

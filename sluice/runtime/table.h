@@ -213,10 +213,13 @@ static inline struct sl_instance *sl_table_find_foreseen(const struct sl_table *
 SL_PREFETCH void sl_table_foresee(struct sl_table *table, unsigned packet, const struct sl_bucket *home, uint32_t hash,
                                   unsigned lines) {
     unsigned found = sl_bucket_match(home, hash);
-    uint32_t next = table->free_slot ? table->free_slot - 1 : table->high_water;
-    uint32_t slot = found ? home->place[__builtin_ctz(found)] - 1 : next;
+    uint32_t slot;
+    if (SL_LIKELY(found))
+        slot = home->place[__builtin_ctz(found)] - 1;
+    else
+        slot = table->free_slot ? table->free_slot - 1 : table->high_water;
     if (slot >= table->max_instances)
-        return;
+        return;   /* the link, whose other half happens to equal the hash; or the table is full */
     struct sl_instance *instance = sl_table_slot(table, slot);
     table->foreseen[packet] = found ? instance : NULL;
     for (unsigned line = 0; line < lines; line++)

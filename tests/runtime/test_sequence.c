@@ -260,8 +260,10 @@ static void test_order(void) {
     CASE("in order: the packet's own bytes, nothing held");
     open_side(TCP, 1 << 16);
     static const char first[] = "first", second[] = "second";
+    CHECK(sl_sequence_idle(&side.seq));
     arrive(7, first);
     CHECK(sl_sequence_waiting(&side.seq, &side.fresh) && side.fresh.present && side.fresh.position == 7);
+    CHECK(!sl_sequence_idle(&side.seq));
     uint64_t offset;
     CHECK(assemble(&offset).at == (const uint8_t *)first && offset == 0);
     CHECK(!sl_sequence_waiting(&side.seq, &side.fresh));
@@ -278,9 +280,11 @@ static void test_order(void) {
     READS(14, "");
 
     CASE("out of order: held until the hole is filled");
+    CHECK(sl_sequence_idle(&side.seq));
     arrive(24, "df");   /* 21 is next */
     CHECK(leave());
     HOLDS(2, 1, 0);
+    CHECK(!sl_sequence_idle(&side.seq));
     READS(14, "");
     arrive(27, "zz");
     HOLDS(4, 2, 0);

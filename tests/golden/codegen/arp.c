@@ -144,24 +144,27 @@ struct sl_box *arp_open(const struct sl_options *options)
     return &box->base;
 }
 
+static inline void process_frame(struct sl_stack_box *box, const struct sl_frame *frame)
+{
+    box->base.time = frame->time;
+    box->base.now = sl_max(box->base.now, frame->time);
+    box->base.number = frame->number;
+    box->base.scratch.used = 0;
+    box->base.depth = 0;
+    box->base.counters[0]++;                   /* box: packets */
+    box->base.counters[1] += frame->length;    /* box: bytes */
+    if (SL_LIKELY(frame->link_type == 1)) {
+        layer_eth(box, frame->at, frame->captured, frame->length);
+    } else {
+        box->base.counters[2]++;                   /* box: unknown link type */
+    }
+}
+
 void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t count)
 {
     struct sl_stack_box *box = (struct sl_stack_box *)base;
-    for (size_t i = 0; i < count; i++) {
-        const struct sl_frame *frame = &frames[i];
-        base->time = frame->time;
-        base->now = sl_max(base->now, frame->time);
-        base->number = frame->number;
-        base->scratch.used = 0;
-        base->depth = 0;
-        box->base.counters[0]++;                   /* box: packets */
-        box->base.counters[1] += frame->length;    /* box: bytes */
-        if (SL_LIKELY(frame->link_type == 1)) {
-            layer_eth(box, frame->at, frame->captured, frame->length);
-        } else {
-            box->base.counters[2]++;                   /* box: unknown link type */
-        }
-    }
+    for (size_t i = 0; i < count; i++)
+        process_frame(box, &frames[i]);
 }
 
 void arp_finish(struct sl_box *base)

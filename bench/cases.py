@@ -14,6 +14,8 @@ IMPAIRED = {"http1k_loss5": "http1k", "http32k_loss1": "http32k", "http32k_loss5
 """Traces with loss and reordering, and those that they come from."""
 TUNNELS = {"http1k_gtp": "gtp", "http32k_gtp": "gtp", "http1k_pptp": "pptp"}
 """Traces with the stack that sees into them."""
+STACKS = {**TUNNELS, "sctp": "sctp"}
+"""All traces that are not for `tcp_ip`, with their stack."""
 ATTACKS = ("ahead", "alternating", "overlaps", "collisions", "syn-flood", "fragments")
 ALL_PASSES = tuple(item.name for item in PASSES)
 
@@ -63,11 +65,11 @@ def main(traces: Iterable[str] = MAIN, functions: Iterable[str] = ("none", "asse
     ]
 
 
-def passes(traces: Iterable[str] = (*MAIN, "http1k_gtp", "http1k_pptp")) -> list[Case]:
+def passes(traces: Iterable[str] = (*MAIN, "http1k_gtp", "http1k_pptp", "sctp")) -> list[Case]:
     """Sluice with all passes, with none, with each left out, and with each alone."""
     sets = ("all", "none", *map(without, ALL_PASSES), *ALL_PASSES)
     return [
-        sluice(trace, stack=TUNNELS.get(trace, "tcp_ip"), passes=one) for trace in traces for one in dict.fromkeys(sets)
+        sluice(trace, stack=STACKS.get(trace, "tcp_ip"), passes=one) for trace in traces for one in dict.fromkeys(sets)
     ]
 
 

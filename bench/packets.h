@@ -8,9 +8,9 @@
 #include <inttypes.h>
 #include <stdbool.h>
 
-enum { ETHERNET = 14, IPV4 = 20, TCP = 20, UDP = 8, GTP = 8 };
+enum { ETHERNET = 14, IPV4 = 20, TCP = 20, UDP = 8, SCTP = 12, GTP = 8 };
 enum { FIN = 1, SYN = 2, RST = 4, PSH = 8, ACK = 16 };
-enum { IS_TCP = 6, IS_UDP = 17, IS_GRE = 47 };
+enum { IS_TCP = 6, IS_UDP = 17, IS_GRE = 47, IS_SCTP = 132 };
 
 /* Ends the program: a trace that is not whole is none. */
 __attribute__((noreturn, cold)) static inline void fail(const char *what)

@@ -9,12 +9,13 @@
  *     --pptp              the same, into the calls of PPTP
  *     --seed N            of the random numbers (default 1)
  *
- * A connection is all packets between the same two ends, over TCP or UDP over IPv4; other packets together are one,
- * too. Each keeps its own order but for what --loss, --reorder and --duplicate do to it; these leave a SYN or a reset
+ * A connection is all packets between the same two ends, over TCP, UDP or SCTP over IPv4; other packets together are
+ * one, too. Each keeps its own order but for what --loss, --reorder and --duplicate do to it; these leave a SYN or a reset
  * where it is and take nothing across one. Without --open connections lie as in the trace. "Lost" is meant as a box
  * behind the loss sees it: the segment is not there, and comes later. Prints as JSON what was done. */
 #define _GNU_SOURCE
 
+#include "crc.h"
 #include "packets.h"
 
 enum { SUBSCRIBERS = 4096 };
@@ -24,7 +25,7 @@ enum { SUBSCRIBERS = 4096 };
 /* Where the headers of a packet are, and between which ends it is: address << 16 | port. */
 struct ends {
     uint64_t from, to;
-    uint32_t transport;   /* offset of its header; 0: no TCP and no UDP */
+    uint32_t transport;   /* offset of its header; 0: none of the three */
     uint8_t protocol;
 };
 
@@ -62,8 +63,8 @@ static struct ends ends_of(const struct sl_frame *frame)
     if (frame->captured < ETHERNET + IPV4 || get16(ip - 2) != 0x0800 || ip[0] >> 4 != 4)
         return (struct ends){0};
     uint32_t transport = ETHERNET + (ip[0] & 15u) * 4;
-    uint32_t least = ip[9] == IS_TCP ? TCP : UDP;
-    if ((ip[9] != IS_TCP && ip[9] != IS_UDP) || get16(ip + 6) & 0x3fff || frame->captured < transport + least)
+    uint32_t least = ip[9] == IS_TCP ? TCP : ip[9] == IS_UDP ? UDP : ip[9] == IS_SCTP ? SCTP : 0;
+    if (!least || get16(ip + 6) & 0x3fff || frame->captured < transport + least)
         return (struct ends){0};
     const uint8_t *ports = frame->at + transport;
     uint64_t from = (uint64_t)get32(ip + 12) << 16 | get16(ports);
@@ -194,23 +195,30 @@ static uint64_t client_of(uint32_t number)
     return (uint64_t)(0x64400000 + number / 50000) << 16 | (10000 + number % 50000);
 }
 
-/* Puts another end in place of the client's, and corrects both checksums. */
-static void readdress(uint8_t *packet, const struct ends *ends, uint64_t client, uint64_t other)
+/* Puts another end in place of the client's, and corrects the checksums; SCTP's where all of the packet is there. */
+static void readdress(uint8_t *packet, uint32_t captured, const struct ends *ends, uint64_t client, uint64_t other)
 {
     bool sends = ends->from == client;
     uint8_t *ip = packet + ETHERNET, *address = ip + (sends ? 12 : 16);
     uint8_t *port = packet + ends->transport + (sends ? 0 : 2);
-    uint8_t *checksum = packet + ends->transport + (ends->protocol == IS_TCP ? 16 : 6);
+    uint8_t *checksum = packet + ends->transport + (ends->protocol == IS_TCP ? 16 : ends->protocol == IS_UDP ? 6 : 8);
     uint8_t new_address[4], new_port[2];
     put32(new_address, (uint32_t)(other >> 16));
     put16(new_port, (uint32_t)other);
     checksum_replace(ip + 10, address, new_address, 4);
-    if (ends->protocol == IS_TCP || get16(checksum)) {
+    if (ends->protocol == IS_TCP || (ends->protocol == IS_UDP && get16(checksum))) {
         checksum_replace(checksum, address, new_address, 4);
         checksum_replace(checksum, port, new_port, 2);
     }
     memcpy(address, new_address, 4);
     memcpy(port, new_port, 2);
+    uint32_t behind = ETHERNET + get16(ip + 2);
+    if (ends->protocol == IS_SCTP && behind >= ends->transport + SCTP && behind <= captured) {
+        sl_bytes segment = {packet + ends->transport, behind - ends->transport, behind - ends->transport};
+        uint32_t crc = (uint32_t)sl_crc32c(segment, 8, 12);   /* as if it were 0 (RFC 9260, 6.8) */
+        for (unsigned i = 0; i < 4; i++)
+            checksum[i] = (uint8_t)(crc >> 8 * i);            /* the lowest byte first (appendix A) */
+    }
 }
 
 /* Headers of a tunnel behind Ethernet, without options. */
@@ -264,7 +272,7 @@ static void write_next(struct instance *instance)
     struct ends ends = ends_of(frame);
     uint64_t client = instance->connection->client;
     if (instance->copy)
-        readdress(packet, &ends, client, client_of(instance->number));
+        readdress(packet, frame->captured, &ends, client, client_of(instance->number));
     bool tunnelled = state.tunnel && ends.transport && frame->length <= 65535 - TUNNEL;
     if (tunnelled)
         encapsulate(room, frame->at, frame->length - ETHERNET, instance->number % SUBSCRIBERS, ends.from == client);

@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.programs import HERE, MissingError, build_tool
 
 CAPTURE = HERE / "make_trace.sh"
+CORPUS = HERE.parent / "tests" / "corpus"
 CAPTURE_NEEDS = {
     "nginx": "nginx-light",
     "ab": "apache2-utils",
@@ -24,8 +25,8 @@ CAPTURE_NEEDS = {
 class Trace:
     """A trace: what it is, for the tables, and the words that make it.
 
-    made: ("capture", bytes of the file, requests), ("reshape", name of another trace, options ...) or
-    ("synthesize", kind, options ...). connections: for how many the tables of others have to have room.
+    made: ("capture", bytes of the file, requests), ("reshape", name of another trace or of a capture of the corpus,
+    options ...) or ("synthesize", kind, options ...). connections: for how many the tables of others have to have room.
     """
 
     name: str
@@ -68,6 +69,11 @@ TRACES = (
     Trace("http1k_gtp", "http1k in GTP-U tunnels", ("reshape", "http1k", "--gtp")),
     Trace("http1k_pptp", "http1k in calls of PPTP", ("reshape", "http1k", "--pptp")),
     Trace("http32k_gtp", "http32k in GTP-U tunnels", ("reshape", "http32k", "--gtp")),
+    Trace(
+        "sctp",
+        "five associations of usrsctp, 200 copies of each, 100 open at once",
+        ("reshape", "gen__sctp_v4.pcap", "--open", "100", "--connections", "1000"),
+    ),
     Trace("small", "packets of 64 bytes", ("synthesize", "small", "--packets", "2000000")),
     Trace("ahead", "a byte far ahead in every segment", ("synthesize", "ahead", "--packets", "200000")),
     Trace("alternating", "single bytes, every other one first", ("synthesize", "alternating", "--packets", "200000")),
@@ -118,5 +124,6 @@ class TraceFolder:
             return [str(CAPTURE), str(out), first, str(max(1, int(others[0]) // self.divisor))]
         tool = self._tools.get(how) or build_tool(how, self.folder)
         self._tools[how] = tool
-        source = str(self.path(BY_NAME[first])) if how == "reshape" else first
-        return [str(tool), source, str(out), *others]
+        if how == "reshape":
+            first = str(self.path(BY_NAME[first]) if first in BY_NAME else CORPUS / first)
+        return [str(tool), first, str(out), *others]

@@ -1,5 +1,5 @@
-/* Reassembles both directions of every stream and looks at where the bytes are and how many: the work that every
- * function on a stream has to do at least. Reports calls and bytes. */
+/* Reassembles both directions of every stream of TCP, and the messages of SCTP, and looks at where the bytes are and how
+ * many: the work that every function on them has to do at least. Reports calls and bytes. */
 #include "function.h"
 
 struct totals {
@@ -7,12 +7,16 @@ struct totals {
 };
 SLUICE_WORKER(struct totals)
 
-SLUICE_ON(tcp, data) {
+static inline void assemble_look(const struct sl_event *event, sl_bytes bytes) {
     struct totals *totals = SLUICE_WORKER_OF(event->box);
     totals->calls++;
-    totals->bytes += data->bytes.captured;
-    totals->touched ^= (uintptr_t)data->bytes.at;
+    totals->bytes += bytes.captured;
+    totals->touched ^= (uintptr_t)bytes.at;
 }
+
+SLUICE_ON(tcp, data) { assemble_look(event, data->bytes); }
+
+SLUICE_ON(sctp_message, data) { assemble_look(event, data->bytes); }
 
 SLUICE_CLOSE {
     const struct totals *totals = SLUICE_WORKER_OF(box);

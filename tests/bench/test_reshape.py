@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from bench.programs import build_tool
-from tests.bench.traces import IN_ORDER, Ends, answer, assembled, by_ends, ends, packets
+from sluice.engine.box import Box, Settings, compile_stack
+from sluice.stacks.find import find_stack
+from tests.bench.traces import CORPUS, IN_ORDER, Ends, answer, assembled, by_ends, ends, packets
 from tests.support.packets import TCP, checksum, pseudo_header
 
 SYN, RST = 2, 4
+SCTP = CORPUS / "gen__sctp_v4.pcap"
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +89,31 @@ def test_checksums_of_copies_are_right(reshape: Path, out: Path) -> None:
     wrong = Counter(not right(packet) for packet in packets(IN_ORDER))
     assert Counter(not right(packet) for packet in packets(out)) == {key: 2 * wrong[key] for key in wrong}
     assert wrong[False] > 5000
+
+
+def test_copies_of_associations(reshape: Path, out: Path) -> None:
+    """Of SCTP: each copy brings what the association brought, with a right checksum where the one before was right."""
+    before = associations(SCTP)
+    connections = answer(reshape, SCTP, out)["connections"] + 2 * before["associations"]
+    answer(reshape, SCTP, out, "--open", 2, "--connections", connections)
+    assert associations(out) == {what: 3 * count for what, count in before.items()}
+    assert before["associations"] > 1 and before["messages"] > 100 and before["bad checksums"] < before["packets"] / 10
+
+
+def associations(path: Path) -> dict[str, int]:
+    """What Sluice finds in a trace of SCTP when it verifies checksums."""
+    stack = compile_stack(find_stack("sctp"), options=frozenset({"checksums"}))
+    with Box(stack, Settings(seed=1, timeouts=False)) as box:
+        box.run(str(path))
+        counters = box.counters()
+    packets = [own for name, own in counters.items() if name.startswith("sctp_packet")]
+    associations = [own for name, own in counters.items() if name.startswith("sctp_over")]
+    return {
+        "packets": sum(own["packets"] for own in packets),
+        "bad checksums": sum(own.get("malformed:checksum", 0) for own in packets),
+        "associations": sum(own["instances"] for own in associations),
+        "messages": counters["sctp_message"]["packets"],
+    }
 
 
 @pytest.mark.parametrize("shape", [(), ("--open", 30)], ids=["kept", "open"])

@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.cases import without
 from bench.programs import HERE
+from sluice.cli.common import passes_of
 from sluice.engine.box import compile_stack
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import find_stack
@@ -55,8 +56,8 @@ def generated(say: Callable[[str], None]) -> list[dict[str, Any]]:
     for name in STACKS:
         for label, passes in SETS.items():
             say(f"compiling {name} with passes: {label}")
-            names = passes if passes in ("all", "none") else passes.split(",")
-            made = compile_stack(find_stack(name), tuple(find_functions(["assemble"]).c), passes=names, fresh=True)
+            wanted = tuple(find_functions(["assemble"]).c)
+            made = compile_stack(find_stack(name), wanted, passes=passes_of(passes), fresh=True)
             lines = made.generated.source.count("\n") + made.generated.header.count("\n")
             words = [
                 sys.executable,

@@ -22,6 +22,7 @@ from typing import Any
 from bench.cases import SLUICE, Case
 from bench.programs import HERE, HYPERSCAN, PEERS, MissingError, build, has_header
 from sluice.cli.bench import figures
+from sluice.cli.common import passes_of
 from sluice.engine.box import CompiledStack, Settings, compile_stack
 from sluice.engine.compiler import compiler
 from sluice.engine.functions import find_functions
@@ -127,8 +128,7 @@ class Runner:
         if function == "search":
             os.environ["SLUICE_CFLAGS"] = f"{before or ''} -I{HERE} -Wl,--no-as-needed -lhs"
         try:
-            names = passes if passes in ("all", "none") else passes.split(",")
-            return compile_stack(described, tuple(wanted.c), passes=names)
+            return compile_stack(described, tuple(wanted.c), passes=passes_of(passes))
         finally:
             if before is None:
                 os.environ.pop("SLUICE_CFLAGS", None)

@@ -95,10 +95,7 @@ def insert_next(w: LayerWriter, i: ir.InsertNext) -> list[str]:
         f"{sequence_of(w, i.side)}, {rules_of(w)}, {fresh_of(w, i.side)}, {emit(i.position)}, {emit(i.data)}, "
         f"{emit(i.units)}"
     )
-    out = [f"{variable(i.target)} = {call_of(w, 'insert_next')}({arguments});"]
-    if w.layer.rules is None or not w.layer.rules.buffer_data:
-        return out
-    return [*out, f"if (SL_LIKELY({variable(i.target)}))", "    " + w.count("bytes:in", f"{emit(i.data)}.captured")]
+    return taken(w, i, f"{call_of(w, 'insert_next')}({arguments})", "bytes:in")
 
 
 @writes(ir.ForwardSeq)
@@ -107,10 +104,15 @@ def forward(w: LayerWriter, i: ir.ForwardSeq) -> list[str]:
         f"{sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.position)}, {emit(i.data)}, {emit(i.units)}, "
         f"&{variable(i.offset)}"
     )
-    out = [f"{variable(i.target)} = sl_sequence_forward({arguments});"]
+    return taken(w, i, f"sl_sequence_forward({arguments})", "bytes:in", "bytes:delivered")
+
+
+def taken(w: LayerWriter, i: ir.InsertNext | ir.ForwardSeq, call: str, *counters: str) -> list[str]:
+    """A call that tells whether it took the data, and what counts the bytes then."""
+    out = [f"{variable(i.target)} = {call};"]
     if w.layer.rules is None or not w.layer.rules.buffer_data:
         return out
-    counts = [w.count(name, f"{emit(i.data)}.captured") for name in ("bytes:in", "bytes:delivered")]
+    counts = [w.count(name, f"{emit(i.data)}.captured") for name in counters]
     return [*out, f"if (SL_LIKELY({variable(i.target)})) {{", *("    " + line for line in counts), "}"]
 
 

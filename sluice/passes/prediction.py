@@ -105,7 +105,8 @@ def _place(graph: Graph, names: set[str]) -> tuple[Block, int] | None:
             found.append(dominator[found[-1]])
         return found
 
-    name = next(name for name in above(users[0]) if all(name in above(user) for user in users))
+    common = set(above(users[0])).intersection(*map(above, users))
+    name = next(name for name in above(users[0]) if name in common)
     if not set(makers) <= set(above(name)) or name in behind(graph, name):
         return None
     block = graph.blocks[name]

@@ -36,10 +36,10 @@ def merge(graph: Graph) -> bool:
     """Make one block of all that are the same; says whether there were any."""
     order = graph.order()
     group = _numbered({name: _done(graph.blocks[name]) for name in order})
+    leads = {name: graph.blocks[name].terminator.targets() for name in order}
     groups = 0
     while len(set(group.values())) > groups:
         groups = len(set(group.values()))
-        leads = {name: graph.blocks[name].terminator.targets() for name in order}
         group = _numbered({name: (group[name], *(group[target] for target in leads[name])) for name in order})
     if groups == len(graph.blocks):
         return False

@@ -154,6 +154,14 @@ static inline struct sl_instance *sl_table_slot(const struct sl_table *table, ui
 
 static inline uint64_t *sl_instance_key(struct sl_instance *instance) { return (uint64_t *)(void *)(instance + 1); }
 
+/* Is this its key? All words are compared, without a branch between them; key_words is a literal at the call. */
+static inline bool sl_instance_has(struct sl_instance *instance, const uint64_t *key, unsigned key_words) {
+    uint64_t unlike = 0;
+    for (unsigned i = 0; i < key_words; i++)
+        unlike |= sl_instance_key(instance)[i] ^ key[i];
+    return unlike == 0;
+}
+
 /* Bit i: entry i has this hash (it may be empty or a link). */
 static inline unsigned sl_bucket_match(const struct sl_bucket *bucket, uint32_t hash) {
 #ifdef __SSE2__
@@ -184,10 +192,7 @@ static inline struct sl_instance *sl_table_find(const struct sl_table *table, co
             if (slot >= table->max_instances)
                 continue;   /* an empty entry or the link, whose other half happens to equal the hash */
             struct sl_instance *instance = sl_table_slot(table, slot);
-            uint64_t unlike = 0;
-            for (unsigned i = 0; i < key_words; i++)
-                unlike |= sl_instance_key(instance)[i] ^ key[i];
-            if (SL_LIKELY(unlike == 0))
+            if (SL_LIKELY(sl_instance_has(instance, key, key_words)))
                 return instance;
         }
     } while (__builtin_expect((bucket = sl_bucket_next(table, bucket)) != NULL, 0));
@@ -201,10 +206,7 @@ static inline struct sl_instance *sl_table_find_foreseen(const struct sl_table *
     struct sl_instance *instance = table->foreseen[packet];
     if (!instance || instance->slot == SL_SLOT_FREE)
         return NULL;
-    uint64_t unlike = 0;
-    for (unsigned i = 0; i < key_words; i++)
-        unlike |= sl_instance_key(instance)[i] ^ key[i];
-    return unlike ? NULL : instance;
+    return sl_instance_has(instance, key, key_words) ? instance : NULL;
 }
 
 /* Foresees the look-up of a packet of a group by its hash, when the line of its home bucket has arrived: asks for the

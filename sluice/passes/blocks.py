@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 from sluice.ir.copy import copy_graph, map_graphs, with_targets
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.instruction import Instruction
 
 
 def each_graph(program: Program, change: Callable[[LayerProgram, Graph], bool]) -> Program:
@@ -19,6 +20,13 @@ def each_graph(program: Program, change: Callable[[LayerProgram, Graph], bool]) 
         return copy if change(layer, copy) else graph
 
     return map_graphs(program, changed_copy)
+
+
+def what_it_does(instruction: Instruction) -> Hashable:
+    """The same for instructions that do the same, whatever line they came from and wherever they lead."""
+    return type(instruction), *(
+        getattr(instruction, operand.name) for operand in instruction.SHAPE.operands if operand.role != "block"
+    )
 
 
 def remove_unreachable(graph: Graph) -> bool:

@@ -17,11 +17,12 @@ from functools import partial
 
 from sluice.ir.copy import copy_graph
 from sluice.ir.dataflow import immediate_dominators
-from sluice.ir.expression import ZERO, Reg, chain
+from sluice.ir.expression import ZERO, Binary, Const, Reg, chain
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Branch, Instruction, Load
+from sluice.lang.where import Where
 from sluice.passes import constants, dead_code
-from sluice.passes.blocks import behind, each_graph, fresh_names, twin
+from sluice.passes.blocks import behind, each_graph, fresh_names, twin, what_it_does
 
 RARE = Reg("local.rare", 1)
 """Whether a packet has one of the flags."""
@@ -85,10 +86,27 @@ def _fork(graph: Graph, flags: list[Reg]) -> bool:
     plain = graph.blocks[twin(graph, rest.name)]
     plain.instructions[:0] = [Assign(flag, ZERO, where=where) for flag in flags]
     block.instructions[first:] = [
-        Assign(RARE, chain("|", list(flags)), where=where),
+        *_any(graph, flags, where),
         Branch(RARE, rest.name, plain.name, where=where),
     ]
     return True
+
+
+def _any(graph: Graph, flags: list[Reg], where: Where) -> list[Instruction]:
+    """Instructions that make RARE: by all the bytes that the flags lie in at once, where they lie in few enough."""
+    loads = {what_it_does(i): i for i in graph.instructions() if isinstance(i, Load) and i.target in flags}
+    mark, *others = {load.mark for load in loads.values()}
+    places = [load.at for load in loads.values()]
+    first, behind = min(places) // 8 * 8, (max(places) // 8 + 1) * 8
+    apart = bool(others) or len(loads) > len(flags) or behind - first not in (8, 16, 32, 64)
+    if apart or sum(mark in i.written() for i in graph.instructions()) > 1:
+        return [Assign(RARE, chain("|", list(flags)), where=where)]
+    mask = sum(1 << (behind - 1 - place) for place in places)
+    together = Reg("local.flags", behind - first)
+    return [
+        Load(together, mark, first, behind - first, "big", where=where),
+        Assign(RARE, Binary("!=", Binary("&", together, Const(mask)), ZERO), where=where),
+    ]
 
 
 def _place(graph: Graph, names: set[str]) -> tuple[Block, int] | None:

@@ -12,9 +12,9 @@ from collections.abc import Hashable
 
 from sluice.ir.copy import with_targets
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
-from sluice.ir.instruction import Branch, Goto, Instruction
+from sluice.ir.instruction import Branch, Goto
 from sluice.passes import constants, dead_code
-from sluice.passes.blocks import each_graph, is_copy, remove_unreachable
+from sluice.passes.blocks import each_graph, is_copy, remove_unreachable, what_it_does
 
 
 def run(program: Program) -> Program:
@@ -63,10 +63,4 @@ def _numbered(told: dict[str, Hashable]) -> dict[str, int]:
 
 def _done(block: Block) -> Hashable:
     """What a block does, whatever line of the description it came from and wherever it leads."""
-    return tuple([_operands(instruction) for instruction in block.instructions])
-
-
-def _operands(instruction: Instruction) -> Hashable:
-    return type(instruction), *(
-        getattr(instruction, operand.name) for operand in instruction.SHAPE.operands if operand.role != "block"
-    )
+    return tuple([what_it_does(instruction) for instruction in block.instructions])

@@ -12,7 +12,7 @@
 enum {
     SL_AHEAD_DEPTH = 8,   /* layers that are followed; a packet may have more */
     SL_WANTED_MOST = 4 * SL_GROUP,
-    SL_HEADER_BYTES = 128,    /* of a packet that are asked for */
+    SL_HEADER_BYTES = 192,    /* of a packet that are asked for: two lines without a tunnel, with one often three */
     SL_INSTANCE_LINES = 4,    /* of an instance */
 };
 

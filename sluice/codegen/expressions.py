@@ -49,7 +49,7 @@ def place(register: Reg) -> str:
     if register.space in ("perm", "inst"):
         return f"inst->{member(register)}"
     if register.space == "slot":
-        return f"box->slots.{member(register)}"
+        return f"slots->{member(register)}"
     return variable(register)
 
 

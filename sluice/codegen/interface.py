@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from sluice.codegen.functions import callback_functions, event_struct
 from sluice.codegen.layout import key_words
 from sluice.codegen.names import CPP_WORDS, data_member, identifier, storage
+from sluice.codegen.process import process
 from sluice.codegen.writer import StackNames
-from sluice.ir.graph import EventShape, LayerProgram, Program, alias_tables
+from sluice.ir.graph import EventShape, Program, alias_tables
 
 
 def header(names: StackNames) -> str:
@@ -87,13 +87,13 @@ def _callbacks(program: Program) -> list[EventShape]:
 def interface(names: StackNames) -> list[str]:
     """What the header declares, defined."""
     counters = names.counters
-    process = _process(names)  # may name counters, and comes first for that
+    processing = process(names)  # may name counters, and comes first for that
     rows = ", ".join(f'{{"{layer}", "{name}"}}' for layer, name in counters.names)
     return [
         "",
         "/* --- the box --- */",
         *_open(names),
-        *process,
+        *processing,
         *_finish(names),
         *_close(names),
         "",
@@ -112,6 +112,7 @@ def _open(names: StackNames) -> list[str]:
         "    struct sl_stack_box *box = calloc(1, sizeof *box);",
         "    if (!box)",
         "        return NULL;",
+        "    box->slots = &box->waiting[0].slots;",
         "    box->base.layers = layers;",
         f"    box->base.layer_count = {len(names.program.layers)};",
         f"    if (sl_box_open(&box->base, options, {numbers})) {{",
@@ -145,106 +146,6 @@ def _open(names: StackNames) -> list[str]:
     out.append("    return &box->base;")
     if names.tables or names.program.natives or any(function.opens for function in functions):
         out += ["fail:", f"    {names.prefix}_close(&box->base);", "    return NULL;"]
-    return [*out, "}"]
-
-
-FRAME = "frame->at, frame->captured, frame->length"
-
-
-def _process(names: StackNames) -> list[str]:
-    ahead = any(names.program.layers[name].ahead is not None for _, name in names.program.roots)
-    out = [*_process_frame(names), *(_look_ahead(names) if ahead else [])]
-    out += [
-        "",
-        f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count)",
-        "{",
-        "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
-    ]
-    if not ahead:
-        return [*out, "    for (size_t i = 0; i < count; i++)", "        process_frame(box, &frames[i]);", "}"]
-    return [
-        *out,
-        "    sl_ahead_headers(frames, 0, sl_min(SL_GROUP, count));",
-        "    for (size_t first = 0; first < count; first += SL_GROUP) {",
-        "        size_t behind = sl_min(first + SL_GROUP, count);",
-        "        sl_ahead_headers(frames, behind, sl_min(behind + SL_GROUP, count));",
-        "        look_ahead(box, frames, first, behind);",
-        "        for (size_t i = first; i < behind; i++) {",
-        "            base->ahead.packet = (uint32_t)(i - first);",
-        "            process_frame(box, &frames[i]);",
-        "        }",
-        "    }",
-        "}",
-    ]
-
-
-def _process_frame(names: StackNames) -> list[str]:
-    """The function that lets a packet enter the stack."""
-    unknown = names.counters.add("box", "unknown link type")
-
-    def enter(layer: LayerProgram) -> str:
-        if layer.frame is not None:
-            return f"layer_{identifier(layer.name)}(box, (sl_bytes){{{FRAME}}}, (struct sl_stream){{0}});"
-        return f"layer_{identifier(layer.name)}(box, {FRAME});"
-
-    return [
-        "",
-        "static inline void process_frame(struct sl_stack_box *box, const struct sl_frame *frame)",
-        "{",
-        "    box->base.time = frame->time;",
-        "    box->base.now = sl_max(box->base.now, frame->time);",
-        "    box->base.number = frame->number;",
-        "    box->base.scratch.used = 0;",
-        "    box->base.depth = 0;",
-        "    " + names.counters.add("box", "packets"),
-        "    " + names.counters.add("box", "bytes", "frame->length"),
-        *("    " + line for line in _by_link_type(names, enter, unknown)),
-        "}",
-    ]
-
-
-def _look_ahead(names: StackNames) -> list[str]:
-    """The function that asks for what the packets of a group will want."""
-
-    def enter(layer: LayerProgram) -> str:
-        return f"ahead_{identifier(layer.name)}(box, {FRAME}, 0);" if layer.ahead is not None else ""
-
-    return [
-        "",
-        "/* Before packets `first` to `behind` - 1 are processed, a group of them. What one leaves in the slots may mislead",
-        " * the next one's foreseeing, no more; packets before these, whose bytes may be gone, leave nothing. */",
-        "static void look_ahead(struct sl_stack_box *box, const struct sl_frame *frames, size_t first, size_t behind)",
-        "{",
-        "    memset(&box->slots, 0, sizeof box->slots);",
-        "    for (size_t i = first; i < behind; i++) {",
-        "        const struct sl_frame *frame = &frames[i];",
-        "        box->base.ahead.packet = (uint32_t)(i - first);",
-        *("        " + line for line in _by_link_type(names, enter)),
-        "    }",
-        "    memset(&box->slots, 0, sizeof box->slots);",
-        "    sl_ahead_instances(&box->base.ahead);",
-        "}",
-    ]
-
-
-def _by_link_type(names: StackNames, enter: Callable[[LayerProgram], str], default: str = "") -> list[str]:
-    """Statements that `enter` the stack: the first link type, which is what most captures have, is asked for first.
-
-    `default`: for link types that the stack does not know.
-    """
-    ways = [(link_type, enter(names.program.layers[name])) for link_type, name in names.program.roots]
-    cases = [(link_type, way) for link_type, way in ways if way and link_type is not None]
-    default = next((way for link_type, way in ways if way and link_type is None), default)
-    if not cases:
-        return [default] if default else []
-    (first, way), *others = cases
-    out = [f"if (SL_LIKELY(frame->link_type == {first})) {{", f"    {way}"]
-    if others:
-        out += ["} else {", "    switch (frame->link_type) {"]
-        out += [f"    case {link_type}: {way} break;" for link_type, way in others]
-        out += [f"    default: {default or 'break;'}", "    }"]
-    elif default:
-        out += ["} else {", f"    {default}"]
     return [*out, "}"]
 
 

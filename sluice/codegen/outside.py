@@ -62,7 +62,7 @@ def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
 
 @writes(ir.LookAhead)
 def look_ahead(_: LayerWriter, i: ir.LookAhead) -> list[str]:
-    ahead = handed(i.sdu, lambda sdu: f"ahead_{identifier(i.layer)}(box, {sdu}, depth + 1);")
+    ahead = handed(i.sdu, lambda sdu: f"ahead_{identifier(i.layer)}(box, slots, {sdu}, depth + 1);")
     return ["if (depth < SL_AHEAD_DEPTH) {", *("    " + line for line in ahead), "}"]
 
 

@@ -222,6 +222,7 @@ def drain(w: LayerWriter, i: ir.Drain) -> list[str]:
     out = [f"{variable(i.progress)} = drain_{w.word}({arguments});"]
     if w.layer.drain is not None and any(isinstance(item, ir.NextLayer) for item in w.layer.drain.instructions()):
         # what it passes on leaves values of other packets in the slots
-        out = ["struct sl_slots kept = box->slots;", *out, "box->slots = kept;"]
+        own = "struct sl_slots *own = box->slots, others = *own;"
+        out = [own, "box->slots = &others;", *out, "box->slots = own;"]
     idle = f"if (SL_LIKELY(sl_sequence_idle({sequence_of(w, i.side)}))) {{"
     return [idle, f"    {variable(i.progress)} = 0;", "} else {", *("    " + line for line in out), "}"]

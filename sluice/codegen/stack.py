@@ -10,7 +10,8 @@ from sluice.codegen.interface import header, interface, weak_functions
 from sluice.codegen.layer import Counters, LayerWriter, StackNames, layer_text
 from sluice.codegen.layout import struct_text, tables
 from sluice.codegen.lifetime import lifetime
-from sluice.codegen.names import boolean, identifier, member, storage
+from sluice.codegen.names import boolean, identifier
+from sluice.codegen.process import context, waiting
 from sluice.codegen.records import records
 from sluice.ir.graph import NativeModule, Program, Rules, alias_tables
 from sluice.lang.events import END_REASONS
@@ -53,12 +54,14 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *_natives(program),
         *_functions(names),
         *_instances(names),
+        *context(names),
         *_box(names),
         *information(names),
         "",
         "/* --- functions of the layers --- */",
         "",
         *(line for writer in writers for line in writer.prototypes()),
+        *waiting(names),
         *(line for table in names.tables.values() for line in lifetime(table)),
         *records(names),
         *bodies,
@@ -150,13 +153,13 @@ def _policy(rules: Rules) -> str:
 
 
 def _box(names: StackNames) -> list[str]:
-    out = ["", "/* What layers leave for those above. */", "struct sl_slots {"]
-    for slot in sorted(names.program.slots, key=lambda reg: reg.name):
-        kind = "sl_bytes" if slot.is_bytes else f"uint{8 * storage(slot.bits)}_t"
-        out.append(f"    {kind} {member(slot)};")
-    if not names.program.slots:
-        out.append("    char none;")
-    out += ["};", "", "struct sl_stack_box {", "    struct sl_box base;", "    struct sl_slots slots;"]
+    out = [
+        "",
+        "struct sl_stack_box {",
+        "    struct sl_box base;",
+        "    struct sl_slots *slots;          /* of the packet in hand */",
+        "    struct sl_waiting waiting[SL_GROUP];",
+    ]
     for table in names.tables.values():
         word = identifier(table.name)
         out.append(f"    struct sl_table {table.variable};")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from sluice.codegen.expressions import emit, inside
+from sluice.codegen.expressions import emit, handed, inside
 from sluice.codegen.functions import Functions
 from sluice.codegen.layout import Table
 from sluice.codegen.names import identifier, variable
@@ -65,6 +65,14 @@ UNIT = "const uint8_t *at, uint32_t captured, uint32_t length"
 """How a layer gets its unit: a struct of more than a pointer would be packed and taken apart at every call."""
 
 
+PASSED_MOST = 8
+"""Layers that a packet may pass by their stateless graphs; with more it waits for the next one's main graph."""
+
+
+WAITING = "struct sl_stack_box *box, struct sl_waiting *waiting"
+"""What is handed on with an arriving packet."""
+
+
 class LayerWriter:
     """Writes the functions of one layer."""
 
@@ -82,6 +90,8 @@ class LayerWriter:
         """Declarations of the layer's functions."""
         # unused: where passes found that no packet comes to it
         out = [f"SL_UNUSED {self._main_head()};"]
+        if self.layer.stateless is not None:
+            out.append(self._stateless_head() + ";")
         if self.layer.ahead is not None:
             out.append(self._ahead_head() + ";")
         if self.layer.drain is not None:
@@ -104,8 +114,14 @@ class LayerWriter:
             given = UNIT
         return f"static void layer_{self.word}(struct sl_stack_box *box, {given})"
 
+    def _stateless_head(self) -> str:
+        return f"static void stateless_{self.word}({WAITING}, {UNIT}, unsigned depth)"
+
     def _ahead_head(self) -> str:
-        return f"SL_UNUSED static void ahead_{self.word}(SL_UNUSED struct sl_stack_box *box, {UNIT}, SL_UNUSED unsigned depth)"
+        given = (
+            f"SL_UNUSED struct sl_stack_box *box, SL_UNUSED struct sl_slots *slots, {UNIT}, SL_UNUSED unsigned depth"
+        )
+        return f"SL_UNUSED static void ahead_{self.word}({given})"
 
     def _lost_head(self) -> str:
         return (
@@ -136,6 +152,8 @@ class LayerWriter:
             head = f"static uint64_t frame_{self.word}(SL_UNUSED struct sl_stack_box *box, sl_bytes unit, SL_UNUSED uint64_t searching)"
             out += self._function(self.layer.frame, head, "frame")
             out += self._function(self.layer.lost, self._lost_head(), "lost")
+        if self.layer.stateless is not None:
+            out += self._function(self.layer.stateless, self._stateless_head(), "stateless")
         if self.layer.ahead is not None:
             out += self._function(self.layer.ahead, self._ahead_head(), "ahead")
         out += self._function(self.layer.main, self._main_head(), "main")
@@ -156,6 +174,9 @@ class LayerWriter:
         out = ["", head, "{"]
         if UNIT in head:
             out.append("    SL_UNUSED sl_bytes unit = {at, captured, length};")
+        if kind != "ahead":
+            slots = "&waiting->slots" if kind == "stateless" else "box->slots"
+            out.append(f"    SL_UNUSED struct sl_slots *const slots = {slots};")
         out += ["    " + text for text in self._locals(graph)]
         if kind == "end":
             out.append("    SL_UNUSED uint64_t stored = inst->head.slot != SL_SLOT_FRESH;")
@@ -165,6 +186,9 @@ class LayerWriter:
             out.append(f"    box->base.path[box->base.depth++] = {self.index};")
             out.append("    " + self.count("packets"))
             out.append("    " + self.count("bytes", "unit.length"))
+        if kind == "stateless":
+            wait = ["        " + text for text in self._wait()]
+            out += [f"    if (depth >= {min(PASSED_MOST, self.names.program.depth - 1)}) {{", *wait, "    }"]
         out += ["    " * line.level + line.text for line in lines]
         out.append("}")
         return out
@@ -247,14 +271,37 @@ class LayerWriter:
             return f"{inside(size, 8)} <= unit.{measure}"
         return f"{emit(mark)} <= unit.{measure} && {inside(size, 8)} <= unit.{measure} - {inside(mark, 10)}"
 
+    def _left(self, outcome: str, terminator: ir.Terminator) -> list[str]:
+        """A packet has passed the layer by its stateless graph."""
+        return [self.count("packets"), self.count("bytes", "unit.length"), self.count(outcome) + self._note(terminator)]
+
+    def _wait(self) -> list[str]:
+        """A packet waits for the main graph of the layer."""
+        return [f"wait_{self.word}(box, waiting, at, captured, length, depth);", "return;"]
+
     def _finish(self, terminator: ir.Terminator) -> list[str]:
         match terminator:
+            case ir.End(outcome) if self.kind == "stateless":
+                return [*self._left(outcome, terminator), "return;"]
+            case ir.NextStateless(outcome, name, sdu):
+                layer = self.names.program.layers[name]
+                on = handed(sdu, lambda sdu: go_on(layer, sdu, "depth + 1"))
+                path = f"waiting->path[depth] = {self.index};"
+                return [*self._left(outcome, terminator), path, *on, "return;"]
             case ir.End(outcome):
                 return [self.count(outcome) + self._note(terminator), "box->base.depth--;", "return;"]
+            case ir.Return() if self.kind == "stateless":
+                return self._wait()
             case ir.Return(result):
                 return ["return;"] if self.kind in ("end", "ahead") else [f"return {emit(result)};"]
             case _:
                 return []
+
+
+def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
+    """The statement by which an arriving packet goes on to a layer, as far as that is stateless."""
+    way = "wait" if layer.stateless is None else "stateless"
+    return f"{way}_{identifier(layer.name)}(box, waiting, {unit}, {depth});"
 
 
 def messages_heads(word: str) -> list[str]:

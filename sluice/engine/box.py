@@ -6,7 +6,7 @@ import ctypes
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -286,20 +286,20 @@ class Box:
             raise error
 
     def packet(self, data: bytes, time_ns: int = 0, link_type: int = 1, length: int | None = None) -> None:
-        """Process one packet."""
-        self._number += 1
-        # memory of exactly the packet's size, so that a read behind its end is one that sanitizers see
-        held = ctypes.create_string_buffer(data, len(data)) if data else None
-        frame = Frame(
-            ctypes.cast(held, ctypes.c_char_p) if held is not None else None,
-            len(data),
-            length if length is not None else len(data),
-            time_ns,
-            link_type,
-            0,
-            self._number,
-        )
-        self._process(self._box, ctypes.byref(frame), 1)
+        """Process one packet; `length` is that on the wire, where not all of it was captured."""
+        self.burst([(data, time_ns, link_type, length)])
+
+    def burst(self, packets: Sequence[tuple[bytes, int, int, int | None]]) -> None:
+        """Process packets in order, each with its time, its link type and its length (see `packet`)."""
+        # memory of exactly a packet's size, so that a read behind its end is one that sanitizers see
+        held = [ctypes.create_string_buffer(data, len(data)) if data else None for data, *_ in packets]
+        frames = (Frame * len(packets))()
+        for frame, at, (data, time_ns, link_type, length) in zip(frames, held, packets, strict=True):
+            self._number += 1
+            frame.at = ctypes.cast(at, ctypes.c_char_p) if at is not None else None
+            frame.captured, frame.length = len(data), len(data) if length is None else length
+            frame.time, frame.link_type, frame.number = time_ns, link_type, self._number
+        self._process(self._box, frames, len(packets))
         self._raise()
 
     def secrets(self, data: bytes, kind: int = TLS_KEY_LOG) -> None:

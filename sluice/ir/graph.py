@@ -181,7 +181,7 @@ CUT_BYTES = ("bytes:of packets", "bytes:lost")
 made none. With the bytes of the messages (`bytes`) they conserve.
 """
 
-GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "ahead")
+GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "stateless", "ahead")
 
 
 @dataclass
@@ -201,6 +201,7 @@ class LayerProgram:
     end: Graph | None = None
     frame: Graph | None = None
     lost: Graph | None = None
+    stateless: Graph | None = None
     ahead: Graph | None = None
     resyncs: bool = False
     of_streams: bool = False
@@ -215,7 +216,8 @@ class LayerProgram:
 
     def graphs(self) -> Iterator[Graph]:
         """Its main graph; where it has instances, those that drain and end them; where it takes messages, the one
-        that tells how long the next is and the one that tells that bytes make none; the one that looks ahead, if any.
+        that tells how long the next is and the one that tells that bytes make none; the stateless one and the one that
+        looks ahead, if any.
         """
         yield from (graph for _, graph in self.graphs_by_kind())
 

@@ -601,7 +601,7 @@ class Call(Instruction):
     values: tuple[Expr, ...] = read()
 
 
-@effects()
+@effects(reads=(R.CONTEXT,))
 class TooDeep(Instruction):
     """Whether as many layers are nested as may be: what goes to the next one is counted, and goes no further."""
 
@@ -756,9 +756,20 @@ class End(Terminator):
     outcome: str
 
 
+@effects(reads=(R.CONTEXT,), writes=(R.COUNTERS, R.CONTEXT, R.CACHE))
+class NextStateless(Terminator):
+    """The packet leaves the layer with `outcome` for the stateless graph of `layer`, with `sdu`; where that does not
+    lead on, or there is none, it waits for the main graph of `layer`. Only in stateless graphs.
+    """
+
+    outcome: str
+    layer: str
+    sdu: Expr = read()
+
+
 @effects()
 class Return(Terminator):
-    """The end of a drain or end graph, with its result."""
+    """The end of a graph that is no main graph, with its result; of a stateless one before it left a trace."""
 
     result: Expr = read()
 

@@ -135,7 +135,7 @@ class Use:
 def remove_dead(graph: Graph) -> bool:
     """Take away instructions without effect whose results are not read afterwards."""
     uses = uses_of(graph)
-    ends = live_at_end(graph, uses)
+    _, ends = liveness(graph, uses)
     changed = False
     for name, block in graph.blocks.items():
         live = ends[name]
@@ -218,8 +218,8 @@ def is_kept(instruction: Instruction, unstored: bool = False) -> bool:
     return any(reg.space in kept for reg in instruction.written())
 
 
-def live_at_end(graph: Graph, uses: dict[str, list[Use]]) -> dict[str, int]:
-    """For every block the registers that may be read behind it before they are set."""
+def liveness(graph: Graph, uses: dict[str, list[Use]]) -> tuple[dict[str, int], dict[str, int]]:
+    """For every block the registers that may be read from its beginning, and from its end on, before they are set."""
     starts = dict.fromkeys(graph.blocks, 0)
     ends = dict.fromkeys(graph.blocks, 0)
     predecessors = graph.predecessors()
@@ -235,4 +235,4 @@ def live_at_end(graph: Graph, uses: dict[str, list[Use]]) -> dict[str, int]:
         if live != starts[name]:
             starts[name] = live
             waiting += predecessors[name]
-    return ends
+    return starts, ends

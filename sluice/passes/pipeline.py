@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from sluice.ir.graph import Program
 from sluice.ir.verify import VerifyError
 from sluice.ir.verify import verify as verify_program
-from sluice.passes import constants, dead_code, forwarding, lifting, lookahead, prediction, tails
+from sluice.passes import constants, dead_code, fission, forwarding, lifting, lookahead, prediction, sinking, tails
 
 
 class UnknownPassError(ValueError):
@@ -44,7 +44,11 @@ PASSES = (
     Pass("forwarding", forwarding.run),
     # Ways that were kept apart or written twice have come to their final form.
     Pass("tails", tails.run),
-    # Of what the others left: the way of most packets is short by now.
+    # It takes from main graphs what it makes graphs of its own of: the way of most packets is short by now.
+    Pass("fission", fission.run),
+    # Behind `tails`, which would not see that two ways are alike when other loads have come to them.
+    Pass("sinking", sinking.run),
+    # The same as of `fission`; with loads near to where they are needed, an ahead graph has only those of keys.
     Pass("lookahead", lookahead.run),
 )
 

@@ -151,12 +151,12 @@ def meaning(expression: Expr, values: dict[str, int]) -> int:
 SOURCE = """
 #include "bytes.h"
 struct inst { uint16_t perm_short; uint8_t inst_state; };
-struct box { struct { uint8_t ip_ttl; } slots; };
+struct slots { uint8_t ip_ttl; };
 void run(const uint64_t *at, uint64_t *out);
 void run(const uint64_t *at, uint64_t *out) {
     uint64_t header_a = at[0], temp_b = at[1], c = at[2], bit = at[3];
     struct inst fields = {(uint16_t)at[4], (uint8_t)at[5]}, *inst = &fields;
-    struct box context = {{(uint8_t)at[6]}}, *box = &context;
+    struct slots left = {(uint8_t)at[6]}, *slots = &left;
     sl_bytes unit = {(const uint8_t *)"12345", %d, %d};
 %s}
 """

@@ -76,13 +76,29 @@ def run_compiled(
 
     handlers = [(hook.layer, hook.event, saw) for hook in made.functions.python]
     with Box(made, settings, [PythonFunction("all", handlers, [])]) as box:
-        for packet in packets:
-            if isinstance(packet, Secrets):
-                box.secrets(packet.data, packet.kind)
+        for burst in bursts(packets):
+            if isinstance(burst, Secrets):
+                box.secrets(burst.data, burst.kind)
             else:
-                box.packet(packet.data, packet.time, packet.link_type, packet.length)
+                box.burst([(packet.data, packet.time, packet.link_type, packet.length) for packet in burst])
         box.finish()
         return events, box.counters()
+
+
+def bursts(packets: Iterable[Input]) -> Iterator[Secrets | list[Packet]]:
+    """The packets in bursts of 1, 2, 3 and so on to 40, which is more than a group, and again; ended by secrets."""
+    burst: list[Packet] = []
+    size = 1
+    for packet in packets:
+        if isinstance(packet, Packet):
+            burst.append(packet)
+        if burst and (len(burst) == size or isinstance(packet, Secrets)):
+            yield burst
+            burst, size = [], size % 40 + 1
+        if isinstance(packet, Secrets):
+            yield packet
+    if burst:
+        yield burst
 
 
 def _number(event: str, name: str, value: Any) -> Any:

@@ -130,6 +130,7 @@ FULL = Program(
             end=graph("e", SIDE),
             frame=graph("f", SIDE),
             lost=graph("l", SIDE),
+            stateless=graph("s", SIDE),
             ahead=graph("a", SIDE),
             resyncs=True,
             of_streams=True,

@@ -34,6 +34,8 @@ def program_of(
     instance: InstanceLayout | None = INSTANCE,
     rules: Rules | None = SEQUENCE,
     lower: str = "",
+    stateless: str = "",
+    ahead: str = "",
 ) -> Program:
     """A program of one layer with these graphs, and below it, if given, another layer."""
     layer = LayerProgram(
@@ -43,6 +45,8 @@ def program_of(
         parse_graph(main) if isinstance(main, str) else main,
         parse_graph(drain) if drain else None,
         parse_graph(end) if end else None,
+        stateless=parse_graph(stateless) if stateless else None,
+        ahead=parse_graph(ahead) if ahead else None,
         instance=instance,
         rules=rules,
         events=EVENTS,
@@ -91,6 +95,8 @@ class Bad:
     end: str = ""
     instance: InstanceLayout | None = INSTANCE
     rules: Rules | None = SEQUENCE
+    stateless: str = ""
+    ahead: str = ""
 
 
 BAD = {
@@ -321,6 +327,24 @@ BAD = {
     # slots
     "slot that nobody fills": Bad("slots", "no layer fills slot.x", HEAD + "  local.x:u16 = Assign(slot.x)\n" + END),
     "unknown slot": Bad("slots", "slot.y is no slot", HEAD + "  slot.y:u16 = Assign(1)\n" + END),
+    # traces
+    "effect ahead of the packet's turn": Bad(
+        "traces", "Count in the ahead graph, before the packet's turn", ahead=HEAD + "  Count('x')\n  Return(0)\n"
+    ),
+    "look-up in a stateless graph": Bad(
+        "traces",
+        "Lookup in the stateless graph, before the packet's turn",
+        stateless=HEAD + "  local.f:u1, local.e:u1, local.s:u1 = Lookup([7], [])\n" + END,
+    ),
+    "counted, then begun anew": Bad("traces", "returns behind a trace", stateless=HEAD + "  Count('x')\n  Return(0)\n"),
+    "filled, then perhaps begun anew": Bad(
+        "traces",
+        "block 'other': Return(0): returns behind a trace",
+        stateless=HEAD
+        + "  slot.x:u16 = Assign(1)\n  header.a:u16 = Assign(length(local.unit))\n"
+        + "  Branch(header.a) yes: on, no: other\n"
+        + "on:\n  NextStateless('passed', 'g', local.unit)\nother:\n  Return(0)\n",
+    ),
     # native modules
     "unknown module": Bad("native", "no native module 'n'", _calls("n", "f", "7, local.unit", 1)),
     "unknown function": Bad("native", "has no function 'g'", _calls("m", "g", "7, local.unit", 1)),
@@ -335,7 +359,9 @@ BAD = {
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_refused(bad: Bad):
-    program = program_of(bad.main, bad.drain, bad.end, bad.instance, bad.rules)
+    program = program_of(
+        bad.main, bad.drain, bad.end, bad.instance, bad.rules, stateless=bad.stateless, ahead=bad.ahead
+    )
     with pytest.raises(VerifyError) as caught:
         verify(program)
     assert caught.value.rule == bad.rule

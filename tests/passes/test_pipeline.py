@@ -30,7 +30,7 @@ from sluice.lang import (
 from sluice.passes import pipeline
 from sluice.passes.pipeline import PASSES, Pass, UnknownPassError, run
 
-LARGER = ("lifting", "prediction", "forwarding", "lookahead")
+LARGER = ("lifting", "prediction", "forwarding", "fission", "sinking", "lookahead")
 """Passes that may write a block more than once, or a graph of their own."""
 
 
@@ -163,7 +163,8 @@ def test_unknown_name(program: Program):
         run(program, ["dead_code", "constant"])
     assert str(caught.value) == (
         "unknown pass 'constant': do you mean 'constants'? "
-        "Known are constants, dead_code, lifting, prediction, forwarding, tails, lookahead (or 'all', 'none')"
+        "Known are constants, dead_code, lifting, prediction, forwarding, tails, fission, sinking, "
+        "lookahead (or 'all', 'none')"
     )
     with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are constants, dead_code, .* \(or"):
         run(program, "x")

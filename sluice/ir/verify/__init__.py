@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluice.ir.graph import Program
-from sluice.ir.verify import definitions, instance, kinds, native, paths, reads, sequence, slots, structure
+from sluice.ir.verify import definitions, instance, kinds, native, paths, reads, sequence, slots, structure, traces
 from sluice.ir.verify.subject import Subject, VerifyError, Whole
 
 RULES = {
     module.RULE: module.check
-    for module in (structure, kinds, paths, definitions, sequence, instance, native, slots, reads)
+    for module in (structure, kinds, paths, definitions, sequence, instance, native, slots, reads, traces)
 }
 ACROSS = (slots.RULE,)
 """Rules that a change in one graph can break in another."""

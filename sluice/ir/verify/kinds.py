@@ -45,6 +45,7 @@ BYTES = {
     ("CallNative", "sdu"),
     ("CutMessages", "sdu"),
     ("LookAhead", "sdu"),
+    ("NextStateless", "sdu"),
 }
 EITHER = {
     ("Assign", "target"),

@@ -15,20 +15,20 @@ from sluice.ir.instruction import (
     LoseMessages,
     NextLayer,
     NextMessages,
+    NextStateless,
     Prefetch,
-    Resource,
     Return,
     Terminator,
 )
-from sluice.ir.verify.subject import AHEAD, DRAIN, END, FRAME, LOST, MAIN, Subject
+from sluice.ir.verify.subject import AHEAD, DRAIN, END, FRAME, LOST, MAIN, STATELESS, Subject
 
 RULE = "structure"
 
 # Instructions that belong to certain graphs. An instance that ended itself while it ends, or drained itself
 # while it drains, would not come back.
 PLACES: dict[type[Instruction], tuple[str, ...]] = {
-    End: (MAIN,),
-    Return: (DRAIN, END, FRAME, LOST, AHEAD),
+    End: (MAIN, STATELESS),
+    Return: (DRAIN, END, FRAME, LOST, STATELESS, AHEAD),
     DestroyInst: (END,),
     EndInst: (MAIN,),
     Drain: (MAIN, END),
@@ -37,6 +37,7 @@ PLACES: dict[type[Instruction], tuple[str, ...]] = {
     CloseMessages: (END,),
     Prefetch: (AHEAD,),
     LookAhead: (AHEAD,),
+    NextStateless: (STATELESS,),
 }
 
 
@@ -70,14 +71,13 @@ def _check_block(subject: Subject, block: Block) -> None:
                 block,
                 instruction,
             )
-        if subject.kind == AHEAD and not instruction.WRITES <= {Resource.CACHE, Resource.CONTEXT}:
-            name = instruction.__class__.__name__
-            subject.fail(RULE, f"{name} in the ahead graph, which must leave no trace", block, instruction)
-        if isinstance(instruction, (NextLayer, CloseMessages, LookAhead)):
+        if isinstance(instruction, (NextLayer, CloseMessages, LookAhead, NextStateless)):
             _check_layer(subject, block, instruction)
 
 
-def _check_layer(subject: Subject, block: Block, instruction: NextLayer | CloseMessages | LookAhead) -> None:
+def _check_layer(
+    subject: Subject, block: Block, instruction: NextLayer | CloseMessages | LookAhead | NextStateless
+) -> None:
     layer = subject.whole.program.layers.get(instruction.layer)
     if layer is None:
         subject.fail(RULE, f"layer '{instruction.layer}' does not exist", block, instruction)

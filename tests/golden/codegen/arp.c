@@ -9,9 +9,23 @@ struct sl_slots {
     char none;
 };
 
+struct sl_stack_box;
+typedef void sl_layer(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
+
+/* A packet of a group: the layer that it waits for, and that one's unit; the layers that it has passed. */
+struct sl_waiting {
+    sl_layer *layer;
+    const uint8_t *at;
+    uint32_t captured, length;
+    uint32_t depth;
+    uint8_t path[8];
+    struct sl_slots slots;
+};
+
 struct sl_stack_box {
     struct sl_box base;
-    struct sl_slots slots;
+    struct sl_slots *slots;          /* of the packet in hand */
+    struct sl_waiting waiting[SL_GROUP];
 };
 
 /* --- what functions may ask of layers --- */
@@ -24,7 +38,28 @@ static const struct sl_layer_info layers[] = {
 /* --- functions of the layers --- */
 
 SL_UNUSED static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
+static void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
 SL_UNUSED static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
+
+/* An arriving packet waits for a layer. */
+static inline void wait_for(struct sl_waiting *waiting, sl_layer *layer, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+{
+    waiting->layer = layer;
+    waiting->at = at;
+    waiting->captured = captured;
+    waiting->length = length;
+    waiting->depth = depth;
+}
+
+static void wait_eth(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+{
+    wait_for(waiting, layer_eth, at, captured, length, depth);
+}
+
+static void wait_arp(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+{
+    wait_for(waiting, layer_arp, at, captured, length, depth);
+}
 
 /* --- events for functions in Python --- */
 
@@ -41,9 +76,50 @@ SL_UNUSED static void record_arp_seen(const struct sl_event *event,
 
 /* --- layer eth (parser eth) --- */
 
+static void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+{
+    SL_UNUSED sl_bytes unit = {at, captured, length};
+    SL_UNUSED struct sl_slots *const slots = &waiting->slots;
+    SL_UNUSED uint64_t header_type = 0, mark_0 = 0, mark_1 = 0, mark_end = 0;
+    SL_UNUSED sl_bytes payload = {0};
+    if (depth >= 8) {
+        wait_eth(box, waiting, at, captured, length, depth);
+        return;
+    }
+    mark_0 = 0;   /* descriptions.py:33 */
+    if (SL_LIKELY(mark_0 + 14 <= unit.captured)   /* descriptions.py:26 */) {
+        mark_1 = mark_0 + 14;
+        mark_end = mark_1;   /* descriptions.py:33 */
+        payload = sl_bytes_behind(unit, mark_end);
+        header_type = sl_load_be(unit.at + mark_0 + 12, 2);   /* descriptions.py:29 */
+        if (header_type == 2054   /* descriptions.py:67 */) {
+            box->base.counters[4]++;                   /* eth: packets */
+            box->base.counters[5] += unit.length;      /* eth: bytes */
+            box->base.counters[9]++;                   /* eth: passed */
+            waiting->path[depth] = 0;
+            wait_arp(box, waiting, payload.at, payload.captured, payload.length, depth + 1);
+            return;
+        }
+        box->base.counters[4]++;                   /* eth: packets */
+        box->base.counters[5] += unit.length;      /* eth: bytes */
+        box->base.counters[6]++;                   /* eth: ended */   /* descriptions.py:33 */
+        return;
+    } else if (mark_0 + 14 <= unit.length) {
+        box->base.counters[4]++;                   /* eth: packets */
+        box->base.counters[5] += unit.length;      /* eth: bytes */
+        box->base.counters[7]++;                   /* eth: cut:header */
+        return;
+    }
+    box->base.counters[4]++;                   /* eth: packets */
+    box->base.counters[5] += unit.length;      /* eth: bytes */
+    box->base.counters[8]++;                   /* eth: malformed:header too short */
+    return;
+}
+
 static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
 {
     SL_UNUSED sl_bytes unit = {at, captured, length};
+    SL_UNUSED struct sl_slots *const slots = box->slots;
     SL_UNUSED uint64_t header_type = 0, mark_0 = 0, mark_1 = 0, mark_end = 0;
     SL_UNUSED sl_bytes payload = {0};
     box->base.path[box->base.depth++] = 0;
@@ -51,10 +127,10 @@ static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
     box->base.counters[5] += unit.length;      /* eth: bytes */
     mark_0 = 0;   /* descriptions.py:33 */
     if (SL_LIKELY(mark_0 + 14 <= unit.captured)   /* descriptions.py:26 */) {
-        header_type = sl_load_be(unit.at + mark_0 + 12, 2);   /* descriptions.py:29 */
-        mark_1 = mark_0 + 14;   /* descriptions.py:26 */
+        mark_1 = mark_0 + 14;
         mark_end = mark_1;   /* descriptions.py:33 */
         payload = sl_bytes_behind(unit, mark_end);
+        header_type = sl_load_be(unit.at + mark_0 + 12, 2);   /* descriptions.py:29 */
         if (header_type == 2054   /* descriptions.py:67 */) {
             if (SL_LIKELY(box->base.depth < 32)) {
                 layer_arp(box, payload.at, payload.captured, payload.length);
@@ -83,6 +159,7 @@ static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
 static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
 {
     SL_UNUSED sl_bytes unit = {at, captured, length};
+    SL_UNUSED struct sl_slots *const slots = box->slots;
     SL_UNUSED uint64_t header_hardware_length = 0, header_operation = 0, header_protocol_length = 0, mark_0 = 0, mark_1 = 0, mark_2 = 0;
     SL_UNUSED sl_bytes header_sender = {0};
     box->base.path[box->base.depth++] = 1;
@@ -90,15 +167,15 @@ static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
     box->base.counters[11] += unit.length;     /* arp: bytes */
     mark_0 = 0;   /* descriptions.py:59 */
     if (SL_LIKELY(mark_0 + 8 <= unit.captured)   /* descriptions.py:41 */) {
+        mark_1 = mark_0 + 8;
         header_hardware_length = sl_load_be(unit.at + mark_0 + 4, 1);   /* descriptions.py:44 */
         header_protocol_length = sl_load_be(unit.at + mark_0 + 5, 1);   /* descriptions.py:45 */
-        header_operation = sl_load_be(unit.at + mark_0 + 6, 2);   /* descriptions.py:46 */
-        mark_1 = mark_0 + 8;   /* descriptions.py:41 */
         if (SL_LIKELY(mark_1 <= unit.captured && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.captured - mark_1)   /* descriptions.py:47 */) {
-            header_sender = sl_bytes_slice(unit, mark_1, mark_1 + (((header_hardware_length + header_protocol_length) << 3) >> 3));
             mark_2 = mark_1 + (((header_hardware_length + header_protocol_length) << 3) >> 3);
             if (SL_LIKELY(mark_2 <= unit.captured && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.captured - mark_2)   /* descriptions.py:48 */) {
+                header_operation = sl_load_be(unit.at + mark_0 + 6, 2);   /* descriptions.py:46 */
                 if (header_operation <= 2   /* descriptions.py:61 */) {
+                    header_sender = sl_bytes_slice(unit, mark_1, mark_1 + (((header_hardware_length + header_protocol_length) << 3) >> 3));   /* descriptions.py:47 */
                     {   /* descriptions.py:64 */
                         struct sl_event event = {&box->base, &layers[1], NULL, (uint32_t)0, &layers[1]};
                         struct arp_seen data = {(uint16_t)(header_operation), header_sender};
@@ -133,6 +210,7 @@ struct sl_box *arp_open(const struct sl_options *options)
     struct sl_stack_box *box = calloc(1, sizeof *box);
     if (!box)
         return NULL;
+    box->slots = &box->waiting[0].slots;
     box->base.layers = layers;
     box->base.layer_count = 2;
     if (sl_box_open(&box->base, options, 15, 2, 0)) {
@@ -144,27 +222,56 @@ struct sl_box *arp_open(const struct sl_options *options)
     return &box->base;
 }
 
-static inline void process_frame(struct sl_stack_box *box, const struct sl_frame *frame)
+static void ended(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const uint8_t *at, SL_UNUSED uint32_t captured, SL_UNUSED uint32_t length)
 {
+}
+
+SL_COLD void unknown_link_type(struct sl_stack_box *box, SL_UNUSED const uint8_t *at, SL_UNUSED uint32_t captured, SL_UNUSED uint32_t length)
+{
+    box->base.counters[2]++;                   /* box: unknown link type */
+}
+
+/* The first half of a packet's way, before the packets of its group before it are processed. */
+static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)
+{
+    struct sl_waiting *waiting = &box->waiting[packet];
+    box->base.ahead.packet = packet;
+    waiting->layer = ended;
+    if (SL_LIKELY(frame->link_type == 1)) {
+        stateless_eth(box, waiting, frame->at, frame->captured, frame->length, 0);
+    } else {
+        wait_for(waiting, unknown_link_type, frame->at, frame->captured, frame->length, 0);
+    }
+}
+
+/* The second half, in order. */
+static inline void process_packet(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)
+{
+    struct sl_waiting *waiting = &box->waiting[packet];
     box->base.time = frame->time;
     box->base.now = sl_max(box->base.now, frame->time);
     box->base.number = frame->number;
     box->base.scratch.used = 0;
-    box->base.depth = 0;
+    box->base.ahead.packet = packet;
+    box->base.depth = waiting->depth;
+    memcpy(box->base.path, waiting->path, sizeof waiting->path);
+    box->slots = &waiting->slots;
     box->base.counters[0]++;                   /* box: packets */
     box->base.counters[1] += frame->length;    /* box: bytes */
-    if (SL_LIKELY(frame->link_type == 1)) {
-        layer_eth(box, frame->at, frame->captured, frame->length);
-    } else {
-        box->base.counters[2]++;                   /* box: unknown link type */
-    }
+    waiting->layer(box, waiting->at, waiting->captured, waiting->length);
 }
 
 void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t count)
 {
     struct sl_stack_box *box = (struct sl_stack_box *)base;
-    for (size_t i = 0; i < count; i++)
-        process_frame(box, &frames[i]);
+    for (size_t first = 0; first < count; first += SL_GROUP) {
+        size_t group = sl_min(SL_GROUP, count - first);
+        const struct sl_frame *frame = &frames[first];
+        for (size_t i = 0; i < group; i++)
+            arrive(box, &frame[i], (uint32_t)i);
+        for (size_t i = 0; i < group; i++)
+            process_packet(box, &frame[i], (uint32_t)i);
+    }
 }
 
 void arp_finish(struct sl_box *base)

@@ -1,0 +1,232 @@
+"""How packets enter a stack: the two loops over a group, and what they keep of a packet in between.
+
+The first loop takes every packet through its stateless layers (pass `fission`), as far as there are such; there it
+waits. The second goes on with each of them in order. Between them lies the memory's time: `lookahead` asks for what
+the second will want.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sluice.codegen.names import identifier, member, storage
+from sluice.codegen.writer import PASSED_MOST, UNIT, WAITING, StackNames, go_on
+from sluice.ir.graph import GATHERED, LayerProgram, Program
+from sluice.ir.instruction import LookAhead, NextStateless
+
+FRAME = "frame->at, frame->captured, frame->length"
+
+
+def context(names: StackNames) -> list[str]:
+    """The types of what is kept of a packet: what its layers left, and where it waits."""
+    out = ["", "/* What layers leave for those above. */", "struct sl_slots {"]
+    for slot in sorted(names.program.slots, key=lambda reg: reg.name):
+        kind = "sl_bytes" if slot.is_bytes else f"uint{8 * storage(slot.bits)}_t"
+        out.append(f"    {kind} {member(slot)};")
+    if not names.program.slots:
+        out.append("    char none;")
+    return [
+        *out,
+        "};",
+        "",
+        "struct sl_stack_box;",
+        f"typedef void sl_layer(struct sl_stack_box *box, {UNIT});",
+        "",
+        "/* A packet of a group: the layer that it waits for, and that one's unit; the layers that it has passed. */",
+        "struct sl_waiting {",
+        "    sl_layer *layer;",
+        "    const uint8_t *at;",
+        "    uint32_t captured, length;",
+        "    uint32_t depth;",
+        f"    uint8_t path[{PASSED_MOST}];",
+        "    struct sl_slots slots;",
+        "};",
+    ]
+
+
+def waiting(names: StackNames) -> list[str]:
+    """The functions by which an arriving packet waits for a layer."""
+    layers = names.program.layers
+    roots = [name for _, name in names.program.roots]
+    led = [
+        i.layer
+        for item in layers.values()
+        if item.stateless
+        for i in item.stateless.instructions()
+        if isinstance(i, NextStateless)
+    ]
+    out = [
+        "",
+        "/* An arriving packet waits for a layer. */",
+        f"static inline void wait_for(struct sl_waiting *waiting, sl_layer *layer, {UNIT}, unsigned depth)",
+        "{",
+        "    waiting->layer = layer;",
+        "    waiting->at = at;",
+        "    waiting->captured = captured;",
+        "    waiting->length = length;",
+        "    waiting->depth = depth;",
+        "}",
+    ]
+    for name in dict.fromkeys(roots + led):
+        out += _wait(names, layers[name])
+    return out
+
+
+def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
+    word = identifier(layer.name)
+    out: list[str] = []
+    enter = f"layer_{word}"
+    if layer.frame is not None:
+        enter = f"enter_{word}"
+        out += [
+            "",
+            f"static void {enter}(struct sl_stack_box *box, {UNIT})",
+            "{",
+            f"    layer_{word}(box, (sl_bytes){{at, captured, length}}, (struct sl_stream){{0}});",
+            "}",
+        ]
+    out += [
+        "",
+        f"static void wait_{word}({'SL_UNUSED ' if layer.ahead is None else ''}{WAITING}, {UNIT}, unsigned depth)",
+        "{",
+    ]
+    out.append(f"    wait_for(waiting, {enter}, at, captured, length, depth);")
+    if layer.ahead is not None:
+        slots = "&waiting->slots"
+        if _fills_slots(names.program, layer):  # what is foreseen of layers above is not yet so for those below them
+            out.append("    struct sl_slots foreseen = waiting->slots;")
+            slots = "&foreseen"
+        out.append(f"    ahead_{word}(box, {slots}, at, captured, length, depth);")
+    return [*out, "}"]
+
+
+def _fills_slots(program: Program, layer: LayerProgram) -> bool:
+    """Whether the ahead graph of a layer, or one that it leads to, fills slots."""
+    seen: set[str] = set()
+    to_see = [layer.name]
+    while to_see:
+        name = to_see.pop()
+        graph = program.layers[name].ahead
+        if name in seen or graph is None:
+            continue
+        seen.add(name)
+        for instruction in graph.instructions():
+            if isinstance(instruction, LookAhead):
+                to_see.append(instruction.layer)
+            if any(reg.space == "slot" for reg in instruction.written()):
+                return True
+    return False
+
+
+def process(names: StackNames) -> list[str]:
+    """The function that processes a burst of packets, and those that it is made of."""
+    ahead = any(layer.ahead is not None for layer in names.program.layers.values())
+    return [
+        *_arrive(names),
+        *_process_packet(names),
+        "",
+        f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count)",
+        "{",
+        "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        *(["    sl_ahead_headers(frames, 0, sl_min(SL_GROUP, count));"] if ahead else []),
+        "    for (size_t first = 0; first < count; first += SL_GROUP) {",
+        "        size_t group = sl_min(SL_GROUP, count - first);",
+        "        const struct sl_frame *frame = &frames[first];",
+        *(["        size_t behind = first + group;"] if ahead else []),
+        *(["        sl_ahead_headers(frames, behind, sl_min(behind + SL_GROUP, count));"] if ahead else []),
+        "        for (size_t i = 0; i < group; i++)",
+        "            arrive(box, &frame[i], (uint32_t)i);",
+        *(["        sl_ahead_instances(&base->ahead);"] if ahead else []),
+        "        for (size_t i = 0; i < group; i++)",
+        "            process_packet(box, &frame[i], (uint32_t)i);",
+        "    }",
+        "}",
+    ]
+
+
+def _arrive(names: StackNames) -> list[str]:
+    """The first loop's body."""
+
+    def enter(layer: LayerProgram) -> str:
+        return go_on(layer, FRAME, "0")
+
+    return [
+        "",
+        f"static void ended(SL_UNUSED struct sl_stack_box *box, {_unused(UNIT)})",
+        "{",
+        "}",
+        "",
+        f"SL_COLD void unknown_link_type(struct sl_stack_box *box, {_unused(UNIT)})",
+        "{",
+        "    " + names.counters.add("box", "unknown link type"),
+        "}",
+        "",
+        "/* The first half of a packet's way, before the packets of its group before it are processed. */",
+        "static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)",
+        "{",
+        "    struct sl_waiting *waiting = &box->waiting[packet];",
+        "    box->base.ahead.packet = packet;",
+        "    waiting->layer = ended;",
+        *(f"    {text}" for text in _empty(names.program)),
+        *("    " + line for line in _by_link_type(names, enter, f"wait_for(waiting, unknown_link_type, {FRAME}, 0);")),
+        "}",
+    ]
+
+
+def _empty(program: Program) -> list[str]:
+    """Slots that are not as the last group left them: what is added to; bytes that may be gone, for ahead graphs read
+    slots even where a layer below that should have filled them was not followed.
+    """
+    out: list[str] = []
+    for slot in sorted(program.slots, key=lambda reg: reg.name):
+        if slot.is_bytes:
+            out.append(f"waiting->slots.{member(slot)} = (sl_bytes){{0}};")
+        elif slot.name.startswith(GATHERED):
+            out.append(f"waiting->slots.{member(slot)} = 0;")
+    return out
+
+
+def _unused(parameters: str) -> str:
+    return ", ".join(f"SL_UNUSED {parameter}" for parameter in parameters.split(", "))
+
+
+def _process_packet(names: StackNames) -> list[str]:
+    """The second loop's body."""
+    return [
+        "",
+        "/* The second half, in order. */",
+        "static inline void process_packet(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)",
+        "{",
+        "    struct sl_waiting *waiting = &box->waiting[packet];",
+        "    box->base.time = frame->time;",
+        "    box->base.now = sl_max(box->base.now, frame->time);",
+        "    box->base.number = frame->number;",
+        "    box->base.scratch.used = 0;",
+        "    box->base.ahead.packet = packet;",
+        "    box->base.depth = waiting->depth;",
+        "    memcpy(box->base.path, waiting->path, sizeof waiting->path);",
+        "    box->slots = &waiting->slots;",
+        "    " + names.counters.add("box", "packets"),
+        "    " + names.counters.add("box", "bytes", "frame->length"),
+        "    waiting->layer(box, waiting->at, waiting->captured, waiting->length);",
+        "}",
+    ]
+
+
+def _by_link_type(names: StackNames, enter: Callable[[LayerProgram], str], default: str) -> list[str]:
+    """Statements that `enter` the stack: the first link type, which is what most captures have, is asked for first.
+
+    `default`: for link types that the stack does not know.
+    """
+    ways = [(link_type, enter(names.program.layers[name])) for link_type, name in names.program.roots]
+    cases = [(link_type, way) for link_type, way in ways if link_type is not None]
+    default = next((way for link_type, way in ways if link_type is None), default)
+    if not cases:
+        return [default]
+    (first, way), *others = cases
+    out = [f"if (SL_LIKELY(frame->link_type == {first})) {{", f"    {way}"]
+    if others:
+        out += ["} else {", "    switch (frame->link_type) {"]
+        out += [f"    case {link_type}: {way} break;" for link_type, way in others]
+        return [*out, f"    default: {default}", "    }", "}"]
+    return [*out, "} else {", f"    {default}", "}"]

@@ -1,0 +1,44 @@
+"""An ahead graph leaves no trace, and a stateless graph none but counters and slots, and that where it leads on."""
+
+from __future__ import annotations
+
+from sluice.ir.instruction import Instruction, Resource, Return
+from sluice.ir.verify.subject import AHEAD, STATELESS, Subject
+
+RULE = "traces"
+
+MAY_WRITE = {
+    AHEAD: {Resource.CACHE, Resource.CONTEXT},
+    STATELESS: {Resource.CACHE, Resource.CONTEXT, Resource.COUNTERS},
+}
+
+
+def check(subject: Subject) -> None:
+    """Instructions write only what may be written before the packet's turn. Behind a trace comes no Return: the main
+    graph, which begins anew then, would leave it again.
+    """
+    allowed = MAY_WRITE.get(subject.kind)
+    if allowed is None:
+        return
+    blocks = subject.graph.blocks
+    for block in blocks.values():
+        for instruction in block.instructions:
+            if not instruction.WRITES <= allowed:
+                name = instruction.__class__.__name__
+                subject.fail(RULE, f"{name} in the {subject.kind} graph, before the packet's turn", block, instruction)
+    if subject.kind == AHEAD:
+        return
+    waiting = [block.name for block in blocks.values() if any(map(_leaves_trace, block.instructions))]
+    traced: set[str] = set()
+    while waiting:
+        block = blocks[waiting.pop()]
+        if block.name in traced:
+            continue
+        traced.add(block.name)
+        if isinstance(block.terminator, Return):
+            subject.fail(RULE, "returns behind a trace", block, block.terminator)
+        waiting += block.terminator.targets()
+
+
+def _leaves_trace(instruction: Instruction) -> bool:
+    return bool(instruction.WRITES) or any(reg.space == "slot" for reg in instruction.written())

@@ -1,0 +1,132 @@
+"""Fission of the loop over packets: a group's packets all pass their stateless layers before any changes state.
+
+The stateless half of a packet's way is needed twice, once to foresee its look-up and once for the packet itself. So
+the loop over a group is split in two (loop distribution: Kennedy and Allen 1990). The first takes every packet through
+the layers that keep nothing, to the first that does, and there the packet waits; the second goes on with each in
+order. All that leaves a trace in the first are counters, and slots, of which each waiting packet has its own.
+
+What the first loop runs is a layer's stateless graph, which this pass makes from the main graph by the table of
+effects: instructions that read nothing but the packet and write nothing but counters stay, a NextLayer becomes a
+NextStateless, and the way returns at any other. Where it might return so nothing has left a trace, since the packet
+then waits for this layer's main graph, which begins anew. And a packet is led on only where it has nothing to come
+back for but to be counted: what the layer above will do has not even begun.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sluice.ir.expression import ZERO
+from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.instruction import End, Goto, Instruction, NextLayer, NextStateless, Resource, Return, Terminator
+from sluice.passes import constants, dead_code, tails
+
+
+def run(program: Program) -> Program:
+    """The program with stateless graphs in the layers from which packets go on so."""
+    if any(layer.stateless is not None for layer in program.layers.values()):
+        return program
+    found: dict[str, LayerProgram] = {}
+    seen: set[str] = set()
+    waiting = [name for _, name in program.roots]
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        layer = program.layers[name]
+        graph = _Stateless(layer).graph() if layer.frame is None else None
+        if graph is not None:
+            found[name] = dataclasses.replace(layer, stateless=graph)
+            waiting += [i.layer for i in graph.instructions() if isinstance(i, NextStateless)]
+    if not found:
+        return program
+    layers = {name: found.get(name, layer) for name, layer in program.layers.items()}
+    return dataclasses.replace(program, layers=layers)
+
+
+class _Stateless:
+    """Makes the stateless graph of a layer."""
+
+    def __init__(self, layer: LayerProgram) -> None:
+        self.layer = layer
+        self.main = layer.main
+        self.safe = set(self.main.blocks)
+        """Blocks from whose beginning all ways are stateless to their end."""
+        while unsafe := {name for name in self.safe if not self._is_safe(name, 0)}:
+            self.safe -= unsafe
+
+    def graph(self) -> Graph | None:
+        """The stateless graph; None where no packet goes on to another layer by it."""
+        blocks: dict[str, Block] = {}
+        waiting = [self.main.entry]
+        while waiting:
+            name = waiting.pop()
+            if name not in blocks:
+                blocks[name] = Block(name, self._keep(name))
+                waiting += blocks[name].terminator.targets()
+        graph = Graph(f"{self.layer.name}.stateless", self.main.entry, self.main.parameters, blocks)
+        constants.change(self.layer, graph)
+        dead_code.change(self.layer, graph)
+        tails.change(self.layer, graph)
+        return graph if any(isinstance(i, NextStateless) for i in graph.instructions()) else None
+
+    def _keep(self, name: str) -> list[Instruction]:
+        """What of a block stays, up to where it is not stateless any more, or leads to the layer above."""
+        kept: list[Instruction] = []
+        for at, instruction in enumerate(self.main.blocks[name].instructions):
+            outcome = self._outcome(name, at) if type(instruction) is NextLayer else None
+            if isinstance(instruction, NextLayer) and outcome is not None:
+                return [*kept, NextStateless(outcome, instruction.layer, instruction.sdu, where=instruction.where)]
+            if not _is_stateless(instruction) or (_leaves_trace(instruction) and not self._is_safe(name, at)):
+                return [*kept, Return(ZERO, where=instruction.where)]
+            kept.append(instruction)
+        return kept
+
+    def _is_safe(self, name: str, at: int) -> bool:
+        """Whether all ways from an instruction of a block on are stateless, to the layer above or the End."""
+        block = self.main.blocks[name]
+        for place, instruction in enumerate(block.instructions[at:], at):
+            if type(instruction) is NextLayer:
+                return self._outcome(name, place) is not None
+            if not _is_stateless(instruction):
+                return False
+        return self.safe.issuperset(block.terminator.targets())
+
+    def _outcome(self, name: str, at: int) -> str | None:
+        """With what outcome a packet leaves behind the NextLayer there; None where more than that comes behind it, or
+        it depends on the packet.
+        """
+        facts = constants.Facts()
+        seen: set[str] = set()
+        rest = self.main.blocks[name].instructions[at + 1 :]
+        while True:
+            for instruction in rest:
+                known = constants.evaluate(self.layer, instruction, facts)
+                if isinstance(known, End):
+                    return known.outcome
+                if known.WRITES or not _is_stateless(known) or _reads_slot(known):
+                    return None
+                constants.step(self.layer, known, facts)
+            last = constants.evaluate(self.layer, self.main.blocks[name].terminator, facts)
+            last = constants.decide(last) if isinstance(last, Terminator) else last
+            if not isinstance(last, Goto) or last.to in seen:
+                return None
+            name = last.to
+            seen.add(name)
+            rest = self.main.blocks[name].instructions
+
+
+def _is_stateless(instruction: Instruction) -> bool:
+    """Whether an instruction reads nothing but the packet, and writes nothing but counters."""
+    if not (instruction.READS <= {Resource.PACKET} and instruction.WRITES <= {Resource.COUNTERS}):
+        return False
+    return not any(reg.space in ("perm", "inst") for reg in (*instruction.written(), *instruction.read_registers()))
+
+
+def _leaves_trace(instruction: Instruction) -> bool:
+    return bool(instruction.WRITES) or any(reg.space == "slot" for reg in instruction.written())
+
+
+def _reads_slot(instruction: Instruction) -> bool:
+    return any(reg.space == "slot" for reg in instruction.read_registers())

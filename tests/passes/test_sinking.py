@@ -1,0 +1,31 @@
+"""Golden cases of pass `sinking`, see tests/golden/passes/sinking.txt; and what it makes of TCP."""
+
+import pytest
+from golden_passes import Case, cases, check
+
+from sluice.ir.build import Hook, build
+from sluice.ir.instruction import Load, Lookup
+from sluice.passes import sinking
+from sluice.passes.lookahead import loops
+from sluice.passes.pipeline import run
+from sluice.stacks.find import find_stack
+
+FILE = "sinking.txt"
+
+
+@pytest.mark.parametrize("case", cases(FILE), ids=lambda case: case.name)
+def test_golden(case: Case):
+    check(case, FILE, sinking.run)
+
+
+def test_flags_are_read_behind_the_options():
+    """What TCP's header says of its order is read where it is asked for, not before the list of options."""
+    main = run(build(find_stack("tcp_ip"), frozenset({Hook("tcp", "data")}))).layers["tcp_over_ipv4"].main
+    in_loops = {name for members in loops(main).values() for name in members}
+    place = {name: number for number, name in enumerate(main.order())}
+    first_loop = min(place[name] for name in in_loops)
+    look_up = min(place[name] for name, block in main.blocks.items() if any(isinstance(i, Lookup) for i in block.body))
+    for name, block in main.blocks.items():
+        for instruction in block.body:
+            if isinstance(instruction, Load) and instruction.target.name in ("header.window_size", "header.ack_num"):
+                assert place[name] > max(first_loop, look_up), name

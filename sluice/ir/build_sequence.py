@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.ir.build_above import AboveBuilder
 from sluice.ir.build_events import EventBuilder
 from sluice.ir.builder import GraphBuilder
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg, Slice
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg, Slice, chain
 from sluice.ir.instruction import (
     BeginSeq,
     Branch,
@@ -118,7 +118,11 @@ class SequenceBuilder:
                 out.block(placed)
             out.emit(InOrder(IN_ORDER, SIDE, POSITION))
             if self.layer.v_fields:
-                with out.when(all_of(INSERTED, Flip(IN_ORDER, 1)), "record"):
+                late = all_of(INSERTED, Flip(IN_ORDER, 1))
+                if self.layer.is_silent_without_v():
+                    # what says nothing in its turn need not be remembered until then
+                    late = all_of(late, chain("|", [Binary("!=", header_of(reg), ZERO) for reg in self.layer.v_fields]))
+                with out.when(late, "record"):
                     out.emit(RecordSeq(SIDE, POSITION, tuple(header_of(reg) for reg in self.layer.v_fields)))
             if not s.whole:
                 out.block(ordered)

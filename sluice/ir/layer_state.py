@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, Slice, width
+from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, Slice, rewrite, width
 from sluice.ir.graph import EventShape, KeyPart, NativeShape
 from sluice.ir.scope import STATE, UNIT, Scope, nested
+from sluice.ir.simplify import simplify_node
 from sluice.lang.action import Assemble, Block, Callback
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
@@ -164,6 +165,16 @@ class LayerState:
                 test = Binary("==", STATE, Const(number))
                 result = test if result is None else Binary("|", result, test)
         return result
+
+    def is_silent_without_v(self) -> bool:
+        """Whether a virtual packet all of whose fields are 0 takes no transition and meets no condition of an event."""
+
+        def change(node: Expr) -> Expr:
+            return ZERO if node in self.v_fields else simplify_node(node)
+
+        asked = [t.condition for t in self.transitions if not t.restart and t.condition is not None]
+        asked += [condition for condition, _ in self.event_conditions()]
+        return all(rewrite(self.scope.number(item), change) == ZERO for item in asked if uses_v(item))
 
     def event_conditions(self) -> list[tuple[Expression, Reg]]:
         """Conditions of events that ask for virtual packets, with the registers that remember whether they held."""

@@ -34,9 +34,9 @@ from sluice.ir.instruction import (
     Mark,
     Terminator,
 )
+from sluice.ir.simplify import simplify, simplify_node
 from sluice.passes import instance
 from sluice.passes.blocks import each_graph, remove_unreachable
-from sluice.passes.simplify import simplify, simplify_node
 
 FAR = ("perm", "inst", "slot")
 SIZED = (Check, LoadBytes, LoadVarint)

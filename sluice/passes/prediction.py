@@ -20,7 +20,6 @@ from sluice.ir.dataflow import immediate_dominators
 from sluice.ir.expression import ZERO, Binary, Const, Reg, chain
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Branch, Instruction, Load
-from sluice.lang.where import Where
 from sluice.passes import constants, dead_code
 from sluice.passes.blocks import behind, each_graph, fresh_names, twin, what_it_does
 
@@ -86,13 +85,13 @@ def _fork(graph: Graph, flags: list[Reg]) -> bool:
     plain = graph.blocks[twin(graph, rest.name)]
     plain.instructions[:0] = [Assign(flag, ZERO, where=where) for flag in flags]
     block.instructions[first:] = [
-        *_any(graph, flags, where),
+        *_any(graph, flags, block.instructions[first]),
         Branch(RARE, rest.name, plain.name, where=where),
     ]
     return True
 
 
-def _any(graph: Graph, flags: list[Reg], where: Where) -> list[Instruction]:
+def _any(graph: Graph, flags: list[Reg], asked: Instruction) -> list[Instruction]:
     """Instructions that make RARE: by all the bytes that the flags lie in at once, where they lie in few enough."""
     loads = {what_it_does(i): i for i in graph.instructions() if isinstance(i, Load) and i.target in flags}
     mark, *others = {load.mark for load in loads.values()}
@@ -100,12 +99,12 @@ def _any(graph: Graph, flags: list[Reg], where: Where) -> list[Instruction]:
     first, behind = min(places) // 8 * 8, (max(places) // 8 + 1) * 8
     apart = bool(others) or len(loads) > len(flags) or behind - first not in (8, 16, 32, 64)
     if apart or sum(mark in i.written() for i in graph.instructions()) > 1:
-        return [Assign(RARE, chain("|", list(flags)), where=where)]
+        return [Assign(RARE, chain("|", list(flags)), where=asked.where)]
     mask = sum(1 << (behind - 1 - place) for place in places)
     together = Reg("local.flags", behind - first)
     return [
-        Load(together, mark, first, behind - first, "big", where=where),
-        Assign(RARE, Binary("!=", Binary("&", together, Const(mask)), ZERO), where=where),
+        Load(together, mark, first, behind - first, "big", where=asked.where),
+        Assign(RARE, Binary("!=", Binary("&", together, Const(mask)), ZERO), where=asked.where),
     ]
 
 

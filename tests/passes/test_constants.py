@@ -6,9 +6,9 @@ import pytest
 from golden_passes import Case, cases, check
 
 from sluice.ir.expression import ARITHMETIC, COMPARISONS, Binary, Const, Expr, Flip, Reg, calculate, show
+from sluice.ir.simplify import simplify
 from sluice.ir.text import parse_graph
 from sluice.passes import constants
-from sluice.passes.simplify import simplify
 
 FILE = "constants.txt"
 

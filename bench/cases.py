@@ -14,7 +14,7 @@ IMPAIRED = {"http1k_loss5": "http1k", "http32k_loss1": "http32k", "http32k_loss5
 """Traces with loss and reordering, and those that they come from."""
 TUNNELS = {"http1k_gtp": "gtp", "http32k_gtp": "gtp", "http1k_pptp": "pptp"}
 """Traces with the stack that sees into them."""
-STACKS = {**TUNNELS, "sctp": "sctp"}
+STACKS = {**TUNNELS, "sctp": "sctp", "quic": "quic"}
 """All traces that are not for `tcp_ip`, with their stack."""
 ATTACKS = ("ahead", "alternating", "overlaps", "collisions", "syn-flood", "fragments")
 ALL_PASSES = tuple(item.name for item in PASSES)
@@ -65,7 +65,7 @@ def main(traces: Iterable[str] = MAIN, functions: Iterable[str] = ("none", "asse
     ]
 
 
-def passes(traces: Iterable[str] = (*MAIN, "http1k_gtp", "http1k_pptp", "sctp")) -> list[Case]:
+def passes(traces: Iterable[str] = (*MAIN, "http1k_gtp", "http1k_pptp", "sctp", "quic")) -> list[Case]:
     """Sluice with all passes, with none, with each left out, and with each alone."""
     sets = ("all", "none", *map(without, ALL_PASSES), *ALL_PASSES)
     return [

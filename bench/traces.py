@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from bench.programs import HERE, MissingError, build_tool
@@ -26,7 +28,8 @@ class Trace:
     """A trace: what it is, for the tables, and the words that make it.
 
     made: ("capture", bytes of the file, requests), ("reshape", name of another trace or of a capture of the corpus,
-    options ...) or ("synthesize", kind, options ...). connections: for how many the tables of others have to have room.
+    options ...), ("quic", connections, bytes of the file, how many are open) or ("synthesize", kind, options ...).
+    connections: for how many the tables of others have to have room.
     """
 
     name: str
@@ -74,6 +77,11 @@ TRACES = (
         "five associations of usrsctp, 200 copies of each, 100 open at once",
         ("reshape", "gen__sctp_v4.pcap", "--open", "100", "--connections", "1000"),
     ),
+    Trace(
+        "quic",
+        "QUIC by aioquic, a file of 32 KB a connection, 100 open at once",
+        ("quic", "2000", "32768", "100"),
+    ),
     Trace("small", "packets of 64 bytes", ("synthesize", "small", "--packets", "2000000")),
     Trace("ahead", "a byte far ahead in every segment", ("synthesize", "ahead", "--packets", "200000")),
     Trace("alternating", "single bytes, every other one first", ("synthesize", "alternating", "--packets", "200000")),
@@ -94,7 +102,7 @@ class TraceFolder:
     """
 
     def __init__(self, folder: Path, divisor: int = 1) -> None:
-        self.folder = folder
+        self.folder = folder.absolute()
         self.divisor = divisor
         self._tools: dict[str, Path] = {}
 
@@ -106,7 +114,7 @@ class TraceFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = out.with_suffix(".making")
         words = self._words(trace, unfinished)
-        done = subprocess.run(words, capture_output=True, text=True)
+        done = subprocess.run(words, capture_output=True, text=True, cwd=HERE.parent)
         if done.returncode:
             unfinished.unlink(missing_ok=True)
             raise MissingError(f"{trace.name}: {words[0]} failed: {' '.join(done.stderr.split())[-300:]}")
@@ -122,6 +130,10 @@ class TraceFolder:
             if os.geteuid():
                 raise MissingError(f"{trace.name}: capturing real traffic needs root, for network namespaces")
             return [str(CAPTURE), str(out), first, str(max(1, int(others[0]) // self.divisor))]
+        if how == "quic":
+            if find_spec("aioquic") is None:
+                raise MissingError(f"{trace.name}: needs aioquic (scripts/setup.sh --tools)")
+            return [sys.executable, "-m", "bench.quic_trace", str(out), first, *others]
         tool = self._tools.get(how) or build_tool(how, self.folder)
         self._tools[how] = tool
         if how == "reshape":

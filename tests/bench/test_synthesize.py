@@ -79,5 +79,5 @@ def test_keys_with_one_hash_are_those_of_the_table() -> None:
     """hash_of in synthesize.c builds a key as tcp_ip does; when this changes, it has to, too."""
     source = generate(build(find_stack("tcp_ip")), Functions()).source
     assert re.search(
-        r"from\[0\] = \(uint64_t\)\(\(uint64_t\)box->slots\.src_32\) \| \(uint64_t\)\(\w+sport\) << 32;", source
+        r"from\[0\] = \(uint64_t\)\(\(uint64_t\)slots->src_32\) \| \(uint64_t\)\(\w+sport\) << 32;", source
     )

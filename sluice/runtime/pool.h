@@ -9,8 +9,7 @@
 #define SL_POOL_H
 
 #include "bytes.h"
-
-#include <sys/mman.h>
+#include "huge.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SL_POISONS 1
@@ -123,6 +122,8 @@ static inline bool sl_pool_extend(struct sl_pool *pool) {
     uint64_t left = sl_min(pool->budget - pool->reserved, SL_POOL_MOST);
     if (left == 0)
         return false;
+    if (pool->reserved == SL_HUGE_FROM)
+        sl_huge_rest(pool->memory, pool->budget);
     SL_POISON(pool->memory + pool->reserved, left);
     /* The largest first: each block then lies at a multiple of its own size, as buddies must. */
     for (unsigned class = SL_POOL_CLASSES; class-- > 0;)

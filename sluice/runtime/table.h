@@ -8,8 +8,8 @@
 #define SL_TABLE_H
 
 #include "bytes.h"
+#include "huge.h"
 
-#include <sys/mman.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -32,7 +32,6 @@ enum {
     SL_BUCKET_ENTRIES = 8,
     SL_BUCKET_LOAD = 3,      /* instances for each home bucket before one more is added: 21 bytes an instance */
     SL_BUCKETS_LEAST = 16,   /* a power of two */
-    SL_HUGE_FROM = 1 << 20,  /* bytes of an array in use from which on the rest may lie in huge pages */
     SL_GROUP = 32,           /* packets that are looked at together: more than a core has misses in flight */
 };
 #define SL_SLOT_FREE UINT32_MAX
@@ -71,15 +70,10 @@ static inline uint64_t sl_fold(uint64_t a, uint64_t b) {
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Before place `index` of an array is used for the first time, the places before it having been used: large arrays go on
- * in huge pages, of which the processor remembers where they lie; small ones would be made larger by one. */
+/* Before place `index` of an array is used for the first time, the places before it having been used. */
 static inline void sl_table_reach(void *array, size_t array_bytes, size_t place_bytes, uint32_t index) {
-    if (__builtin_expect(index == SL_HUGE_FROM / place_bytes, 0)) {
-        const uintptr_t page = (uintptr_t)2 << 20;
-        uintptr_t begin = ((uintptr_t)array + SL_HUGE_FROM + page - 1) & ~(page - 1), end = (uintptr_t)array + array_bytes;
-        if (begin < end)
-            (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);   /* where there are none, small pages do */
-    }
+    if (__builtin_expect(index == SL_HUGE_FROM / place_bytes, 0))
+        sl_huge_rest(array, array_bytes);
 }
 
 SL_COLD void sl_table_close(struct sl_table *table) {

@@ -39,7 +39,7 @@ def run(program: Program) -> Program:
 
 
 def _change(known: Found, layer: LayerProgram, graph: Graph) -> bool:
-    if graph.name != layer.main.name:
+    if graph.name != layer.main.name or any(RARE in i.written() for i in graph.instructions()):
         return False
     twins = layer.prototype, len(graph.blocks)
     if twins not in known:
@@ -110,7 +110,7 @@ def _any(graph: Graph, flags: list[Reg], asked: Instruction) -> list[Instruction
 
 def _place(graph: Graph, names: set[str]) -> tuple[Block, int] | None:
     """The block, and the place in it, behind which every question for a flag comes, and once only; None where there is
-    no such, or the question for all of them stands there already.
+    no such.
     """
     users = [block.name for block in graph.blocks.values() if any(_asks(i, names) for i in block.instructions)]
     makers = [block.name for block in graph.blocks.values() if any(_sets(i, names) for i in block.instructions)]
@@ -130,7 +130,7 @@ def _place(graph: Graph, names: set[str]) -> tuple[Block, int] | None:
     first = 1 + max((n for n, i in enumerate(block.instructions) if _sets(i, names)), default=-1)
     while first + 1 < len(block.instructions) and not _asks(block.instructions[first], names):
         first += 1
-    return None if RARE in block.instructions[first].written() else (block, first)
+    return block, first
 
 
 def _asks(instruction: Instruction, names: set[str]) -> bool:

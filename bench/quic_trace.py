@@ -8,11 +8,12 @@ protected with them. So each is one of its own, with keys of its own.
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.quic.traffic import Link, Run
+from tests.support.capture import pcap
 
 
 def connection(number: int, size: int) -> Iterator[tuple[float, bytes]]:
@@ -36,10 +37,7 @@ def main(out: str, connections: int, size: int, opened: int) -> None:
             last = time
         began[lane] += last + 0.001 * (number % 7)
     frames.sort()
-    with open(out, "wb") as file:
-        file.write(struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
-        for time, _, data in frames:
-            file.write(struct.pack("<IIII", int(time), int(time % 1 * 1e6), len(data), len(data)) + data)
+    Path(out).write_bytes(pcap([data for _, _, data in frames], [time for time, _, _ in frames]))
 
 
 if __name__ == "__main__":

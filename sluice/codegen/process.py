@@ -121,6 +121,10 @@ def _fills_slots(program: Program, layer: LayerProgram) -> bool:
 def process(names: StackNames) -> list[str]:
     """The function that processes a burst of packets, and those that it is made of."""
     ahead = any(layer.ahead is not None for layer in names.program.layers.values())
+    next_headers = [
+        "        size_t behind = first + group;",
+        "        sl_ahead_headers(frames, behind, sl_min(behind + SL_GROUP, count));",
+    ]
     return [
         *_arrive(names),
         *_process_packet(names),
@@ -132,8 +136,7 @@ def process(names: StackNames) -> list[str]:
         "    for (size_t first = 0; first < count; first += SL_GROUP) {",
         "        size_t group = sl_min(SL_GROUP, count - first);",
         "        const struct sl_frame *frame = &frames[first];",
-        *(["        size_t behind = first + group;"] if ahead else []),
-        *(["        sl_ahead_headers(frames, behind, sl_min(behind + SL_GROUP, count));"] if ahead else []),
+        *(next_headers if ahead else []),
         "        for (size_t i = 0; i < group; i++)",
         "            arrive(box, &frame[i], (uint32_t)i);",
         *(["        sl_ahead_instances(&base->ahead);"] if ahead else []),

@@ -59,6 +59,11 @@ def hidden_writes(instruction: Instruction) -> tuple[str, ...]:
     return _hidden(type(instruction))
 
 
+def leaves_trace(instruction: Instruction) -> bool:
+    """Whether it leaves anything behind its graph: an effect, or a slot for the layers above."""
+    return instruction.has_effect() or any(reg.space == "slot" for reg in instruction.written())
+
+
 def immediate_dominators(graph: Graph, order: list[str]) -> dict[str, str]:
     """For every block but the entry, the closest one that every path to it passes (Cooper, Harvey, Kennedy 2001)."""
     number = {name: index for index, name in enumerate(order)}

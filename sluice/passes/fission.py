@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from sluice.ir.dataflow import leaves_trace
 from sluice.ir.expression import ZERO
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
-from sluice.ir.instruction import End, Goto, Instruction, NextLayer, NextStateless, Resource, Return, Terminator
+from sluice.ir.instruction import Branch, End, Goto, Instruction, NextLayer, NextStateless, Resource, Return
 from sluice.passes import constants, dead_code, tails
 
 
@@ -78,7 +79,7 @@ class _Stateless:
             outcome = self._outcome(name, at) if type(instruction) is NextLayer else None
             if isinstance(instruction, NextLayer) and outcome is not None:
                 return [*kept, NextStateless(outcome, instruction.layer, instruction.sdu, where=instruction.where)]
-            if not _is_stateless(instruction) or (_leaves_trace(instruction) and not self._is_safe(name, at)):
+            if not _is_stateless(instruction) or (leaves_trace(instruction) and not self._is_safe(name, at)):
                 return [*kept, Return(ZERO, where=instruction.where)]
             kept.append(instruction)
         return kept
@@ -99,22 +100,24 @@ class _Stateless:
         """
         facts = constants.Facts()
         seen: set[str] = set()
-        rest = self.main.blocks[name].instructions[at + 1 :]
+        block = self.main.blocks[name]
+        body = block.body[at + 1 :]
         while True:
-            for instruction in rest:
+            for instruction in body:
                 known = constants.evaluate(self.layer, instruction, facts)
-                if isinstance(known, End):
-                    return known.outcome
                 if known.WRITES or not _is_stateless(known) or _reads_slot(known):
                     return None
                 constants.step(self.layer, known, facts)
-            last = constants.evaluate(self.layer, self.main.blocks[name].terminator, facts)
-            last = constants.decide(last) if isinstance(last, Terminator) else last
-            if not isinstance(last, Goto) or last.to in seen:
-                return None
-            name = last.to
-            seen.add(name)
-            rest = self.main.blocks[name].instructions
+            last = constants.evaluate(self.layer, block.terminator, facts)
+            match constants.decide(last) if isinstance(last, Branch) else last:
+                case End(outcome):
+                    return outcome
+                case Goto(to) if to not in seen:
+                    seen.add(to)
+                    block = self.main.blocks[to]
+                    body = block.body
+                case _:
+                    return None
 
 
 def _is_stateless(instruction: Instruction) -> bool:
@@ -122,10 +125,6 @@ def _is_stateless(instruction: Instruction) -> bool:
     if not (instruction.READS <= {Resource.PACKET} and instruction.WRITES <= {Resource.COUNTERS}):
         return False
     return not any(reg.space in ("perm", "inst") for reg in (*instruction.written(), *instruction.read_registers()))
-
-
-def _leaves_trace(instruction: Instruction) -> bool:
-    return bool(instruction.WRITES) or any(reg.space == "slot" for reg in instruction.written())
 
 
 def _reads_slot(instruction: Instruction) -> bool:

@@ -2,15 +2,15 @@
 
 A packet's own bytes, the bucket of its table and its instance are three misses one after the other, each longer than
 all of the arithmetic. So the generated code goes through a burst three times: it asks for the packets' headers, then
-follows each packet as far as its keys are known and asks for the buckets, then asks for the instances; only then it
-processes the packets, in order. (Group prefetching: Chen et al., Improving Hash Join Performance through Prefetching,
-ICDE 2004.)
+follows each packet from the layer that it waits for (see `fission`) as far as its keys are known and asks for the
+buckets, then asks for the instances; only then it processes the packets, in order. (Group prefetching: Chen et al.,
+Improving Hash Join Performance through Prefetching, ICDE 2004.)
 
 What follows a packet so is the layer's ahead graph, which this pass makes from the main graph: a Lookup becomes a
 Prefetch, a NextLayer a LookAhead. It is only a hint, and cheap because of that. Branches to packets that are refused
 are not taken into account but where a read needs its length check; loops, such as a list of options, are passed by;
 where an instance would have to be asked, the way goes on that is nearest to a look-up. The table of effects tells what
-may stay: nothing that leaves a trace but slots, which are emptied for every packet.
+may stay: nothing that leaves a trace but slots, of which an ahead graph has a copy.
 """
 
 from __future__ import annotations

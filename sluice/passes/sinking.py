@@ -63,6 +63,8 @@ class _Sinking:
         entering = {name: everything if name != self.graph.entry else 0 for name in self.order}
         leaving = dict.fromkeys(self.order, everything)
         before = self.graph.predecessors()
+        begun = {name: self._through(name, 0) for name in self.order}
+        passing = {name: self._through(name, everything) for name in self.order}
         changed = True
         while changed:
             changed = False
@@ -70,7 +72,7 @@ class _Sinking:
                 into = entering[name]
                 for other in before[name]:
                     into &= leaving[other]
-                out = self._through(name, into)
+                out = begun[name] | into & passing[name]
                 for target in self.graph.blocks[name].terminator.targets():
                     out &= entering[target] | ~wanted[target]
                 if (into, out) != (entering[name], leaving[name]):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.main import main
+from tests.support.capture import pcap
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = ROOT / "examples" / "first"
@@ -74,14 +75,6 @@ def udp_packet(port: int, payload: bytes, source: bytes = b"\x0a\x00\x00\x02") -
     udp = struct.pack("!HHHH", 40000, port, 8 + len(payload), 0) + payload
     ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0, source, b"\x0a\x00\x00\x01")
     return bytes(12) + b"\x08\x00" + ip + udp
-
-
-def pcap(packets: list[bytes]) -> bytes:
-    """A capture file of Ethernet frames, a second apart."""
-    out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)]
-    for number, packet in enumerate(packets):
-        out += [struct.pack("<IIII", 1000 + number, 0, len(packet), len(packet)), packet]
-    return b"".join(out)
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from sluice.engine.box import Settings
-from tests.cli.conftest import FIRST, ROOT, Command, pcap, udp_packet
+from tests.cli.conftest import FIRST, ROOT, Command, udp_packet
+from tests.support.capture import pcap
 
 KEYS = [
     "packets", "bytes", "flows", "delivered_bytes", "ns_per_packet_cpu", "ns_per_packet_wall", "mpps", "gbps",

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FIRST, ROOT, Command, pcap, udp_packet
+from tests.cli.conftest import FIRST, ROOT, Command, udp_packet
+from tests.support.capture import pcap
 
 STACK = FIRST / "hello.py"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from sluice.lang import Bit, Connectionless, DescriptionError, Native, Stack, la
 from sluice.stacks.find import find_stack
 from tests.differential.both import Packet, Secrets, assert_same, compiled, run_compiled
 from tests.native.scrambled import scrambled
+from tests.support.capture import pcap
 from tests.support.conserve import check_all_ended, check_conservation
 
 SETTINGS = Settings(memory=1 << 20, max_instances=64, seed=1)
@@ -175,9 +175,7 @@ def test_build_takes_the_module_along(tmp_path: Path) -> None:
     description = tmp_path / "stack.py"
     description.write_text("from tests.native.scrambled import scrambled\nstack = scrambled()\n")
     folder, capture = tmp_path / "out", tmp_path / "in.pcap"
-    packets = [b"\1\0" + bytes([3, 3]), b"\1\1"]
-    records = b"".join(struct.pack("<IIII", 1, 0, len(data), len(data)) + data for data in packets)
-    capture.write_bytes(struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + records)
+    capture.write_bytes(pcap([b"\1\0" + bytes([3, 3]), b"\1\1"], [1, 1]))
     assert main(["build", str(description), "-o", str(folder)]) == 0
     subprocess.run(["make", "-s", "-C", str(folder), "scrambled-run"], check=True)
     command = [str(folder / "scrambled-run"), "--json", "--extra", "abc", str(capture)]
@@ -240,7 +238,7 @@ def test_the_module_of_the_manual(tmp_path: Path) -> None:
 def test_the_command_line_gives_the_option(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     description, capture = tmp_path / "stack.py", tmp_path / "in.pcap"
     description.write_text("from tests.native.scrambled import scrambled\nstack = scrambled()\n")
-    capture.write_bytes(struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+    capture.write_bytes(pcap([]))
     status = main(["run", str(description), "-r", str(capture), "--native", f"{name}=refuse"])
     said = capfd.readouterr().err
     assert status == 1

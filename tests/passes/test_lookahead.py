@@ -1,16 +1,14 @@
 """Pass `lookahead`: what is foreseen of packets, see tests/golden/passes/lookahead.txt; what is not; and for whom."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from golden_passes import UPDATE
+from golden_passes import check_graphs
 
 from sluice.ir.build import Hook, build
 from sluice.ir.expression import ZERO
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Branch, Count, Goto, LookAhead, NextLayer, Prefetch, Return
-from sluice.ir.text import print_graph
 from sluice.ir.verify import VerifyError, verify
 from sluice.lang import AnyUntil, Bit, Connectionless, Pred, Stack, layout
 from sluice.passes import lookahead
@@ -19,8 +17,6 @@ from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
 from tests.support.run import run as run_packets
 from tests.support.run import watch_all
-
-GOLDEN = Path(__file__).parent.parent / "golden" / "passes" / "lookahead.txt"
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +27,7 @@ def tcp_ip() -> Program:
 def test_golden(tcp_ip: Program):
     """The way of a packet to its connection, through lists of options and refusals that are not asked for."""
     graphs = [tcp_ip.layers[name].ahead for name in ("eth", "ipv4", "tcp_over_ipv4", "tcp_over_ipv6")]
-    lines = [line.split(" ;")[0].rstrip() for graph in graphs if graph for line in print_graph(graph).splitlines()]
-    text = "\n".join(lines) + "\n"
-    if UPDATE:
-        GOLDEN.write_text(text)
-    assert text == GOLDEN.read_text()
+    check_graphs("lookahead.txt", graphs)
 
 
 def test_every_look_up_of_a_packet_in_one_piece_is_foreseen(tcp_ip: Program):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from sluice.cli.main import main
 from tests.quic.test_traffic import talk
 from tests.quic.traffic import Link, Traffic, make
+from tests.support.capture import pcap
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +23,7 @@ def traffic() -> Traffic:
 def capture(traffic: Traffic, tmp_path: Path) -> Path:
     """The traffic as a capture file, and its key log beside it."""
     path = tmp_path / "quic.pcap"
-    records = b"".join(
-        struct.pack("<IIII", int(at), int(at % 1 * 1e6), len(data), len(data)) + data
-        for at, data in zip(traffic.times, traffic.packets, strict=True)
-    )
-    path.write_bytes(struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + records)
+    path.write_bytes(pcap(traffic.packets, traffic.times))
     path.with_suffix(".keys").write_text(traffic.keylog)
     return path
 

@@ -1,10 +1,12 @@
-"""Packets of a capture file, and memory for one that ends where the packet ends."""
+"""Capture files: written, and their packets read; and memory for a packet that ends where the packet ends."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
 import os
+import struct
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +24,14 @@ class Packet(NamedTuple):
     def cut(self, size: int, wire: bool) -> Packet:
         """Its first `size` bytes: cut by the snap length, or with `wire` on the wire already."""
         return self._replace(data=self.data[:size], length=size if wire else self.length)
+
+
+def pcap(packets: Sequence[bytes], times: Iterable[float] | None = None, link_type: int = 1) -> bytes:
+    """A capture file of whole packets, a second apart where no times are given."""
+    out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, link_type)]
+    for data, time in zip(packets, range(1000, 1000 + len(packets)) if times is None else times, strict=True):
+        out += [struct.pack("<IIII", int(time), int(time % 1 * 1e6), len(data), len(data)), data]
+    return b"".join(out)
 
 
 class _Frame(ctypes.Structure):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 from tests.protocols.test_packets import JUMBO_ENDS, jumbogram
@@ -10,9 +9,8 @@ from tests.protocols.test_sctp_interleaved import PACKETS as INTERLEAVED
 from tests.protocols.test_slarp import HDLC
 from tests.protocols.test_slarp import PACKETS as SLARP
 from tests.protocols.test_tunnels import FORMS
+from tests.support.capture import pcap
 
-MAGIC = 0xA1B2C3D4
-SNAP_LENGTH = 1 << 18
 ETHERNET, RAW = 1, 101
 
 OTHERWISE = {
@@ -37,7 +35,5 @@ def write(folder: Path) -> list[Path]:
 
 
 def _write(path: Path, link_type: int, packets: list[bytes]) -> Path:
-    head = struct.pack("<IHHiIII", MAGIC, 2, 4, 0, 0, SNAP_LENGTH, link_type)
-    records = [struct.pack("<IIII", number, 0, len(data), len(data)) + data for number, data in enumerate(packets)]
-    path.write_bytes(head + b"".join(records))
+    path.write_bytes(pcap(packets, range(len(packets)), link_type))
     return path

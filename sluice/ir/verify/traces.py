@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sluice.ir.instruction import Instruction, Resource, Return
+from sluice.ir.dataflow import leaves_trace
+from sluice.ir.instruction import Resource, Return
 from sluice.ir.verify.subject import AHEAD, STATELESS, Subject
 
 RULE = "traces"
@@ -28,7 +29,7 @@ def check(subject: Subject) -> None:
                 subject.fail(RULE, f"{name} in the {subject.kind} graph, before the packet's turn", block, instruction)
     if subject.kind == AHEAD:
         return
-    waiting = [block.name for block in blocks.values() if any(map(_leaves_trace, block.instructions))]
+    waiting = [block.name for block in blocks.values() if any(map(leaves_trace, block.instructions))]
     traced: set[str] = set()
     while waiting:
         block = blocks[waiting.pop()]
@@ -38,7 +39,3 @@ def check(subject: Subject) -> None:
         if isinstance(block.terminator, Return):
             subject.fail(RULE, "returns behind a trace", block, block.terminator)
         waiting += block.terminator.targets()
-
-
-def _leaves_trace(instruction: Instruction) -> bool:
-    return bool(instruction.WRITES) or any(reg.space == "slot" for reg in instruction.written())

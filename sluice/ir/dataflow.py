@@ -34,8 +34,9 @@ def forward(
         queued.discard(name)
         for target, incoming in flow(graph.blocks[name], facts[name]):
             if target in facts:
-                joined = meet(facts[target], incoming)
-                if joined == facts[target]:
+                known = facts[target]
+                joined = meet(known, incoming)
+                if joined is known or joined == known:
                     continue
                 facts[target] = joined
             else:
@@ -50,13 +51,9 @@ _SPACES = {Resource.INSTANCE: ("inst.", "perm."), Resource.CONTEXT: ("slot.",)}
 
 
 @cache
-def _hidden(kind: type[Instruction]) -> tuple[str, ...]:
+def hidden_writes(kind: type[Instruction]) -> tuple[str, ...]:
+    """What the names of the registers begin with that such an instruction may change without naming them."""
     return tuple(name for resource, names in _SPACES.items() if resource in kind.WRITES for name in names)
-
-
-def hidden_writes(instruction: Instruction) -> tuple[str, ...]:
-    """What the names of the registers begin with that it may change without naming them."""
-    return _hidden(type(instruction))
 
 
 def leaves_trace(instruction: Instruction) -> bool:

@@ -56,20 +56,23 @@ class Graph:
 
     def order(self) -> list[str]:
         """Reachable blocks in reverse post-order: a block before those that follow it, but for loops."""
+        blocks = self.blocks
         seen = {self.entry}
         post: list[str] = []
-        stack = [(self.entry, iter(self.blocks[self.entry].terminator.targets()))]
-        while stack:
-            name, targets = stack[-1]
+        above: list[tuple[str, Iterator[str]]] = []
+        name, targets = self.entry, iter(blocks[self.entry].terminator.targets())
+        while True:
             for target in targets:
                 if target not in seen:
                     seen.add(target)
-                    stack.append((target, iter(self.blocks[target].terminator.targets())))
+                    above.append((name, targets))
+                    name, targets = target, iter(blocks[target].terminator.targets())
                     break
             else:
                 post.append(name)
-                stack.pop()
-        return post[::-1]
+                if not above:
+                    return post[::-1]
+                name, targets = above.pop()
 
     def instructions(self) -> Iterator[Instruction]:
         """All instructions of all blocks."""

@@ -87,7 +87,7 @@ def leads_to() -> Any:
 def _operands(cls: type[Instruction]) -> tuple[Operand, ...]:
     found: list[Operand] = []
     for item in dataclasses.fields(cls):
-        if item.name != "where":
+        if item.init and item.name != "where":
             text = str(item.type)
             many = text.startswith("tuple[")
             role: Role = item.metadata.get("role", "plain")
@@ -143,6 +143,7 @@ class Instruction:
     RUNS_GRAPHS: ClassVar[bool] = False
 
     where: Where = field(default=NOWHERE, kw_only=True, compare=False)
+    _read: tuple[Reg, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     def written(self) -> tuple[Reg, ...]:
         """Registers that it sets."""
@@ -153,10 +154,13 @@ class Instruction:
         return self.SHAPE.expressions(self)
 
     def read_registers(self) -> tuple[Reg, ...]:
-        """Registers that its expressions read."""
-        found: tuple[Reg, ...] = ()
-        for expression in self.SHAPE.expressions(self):
-            found += registers(expression)
+        """Registers that its expressions read; kept, as every pass asks, and instructions never change."""
+        found = self._read
+        if found is None:
+            found = ()
+            for expression in self.SHAPE.expressions(self):
+                found += registers(expression)
+            self._read = found
         return found
 
     def has_effect(self) -> bool:

@@ -31,11 +31,13 @@ def what_it_does(instruction: Instruction) -> Hashable:
 
 def remove_unreachable(graph: Graph) -> bool:
     """Remove blocks to which no path leads; says whether there were any."""
-    reachable = set(graph.order())
+    reachable = {graph.entry, *behind(graph, graph.entry)}
+    if len(reachable) == len(graph.blocks):
+        return False
     gone = [name for name in graph.blocks if name not in reachable]
     for name in gone:
         del graph.blocks[name]
-    return bool(gone)
+    return True
 
 
 def fresh_names(graph: Graph) -> dict[str, Iterator[str]]:

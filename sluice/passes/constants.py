@@ -27,6 +27,8 @@ from sluice.ir.instruction import (
     Assign,
     Branch,
     Check,
+    CreateInst,
+    FreshInst,
     Goto,
     Instruction,
     LoadBytes,
@@ -71,7 +73,7 @@ class Facts:
         """What is known on both of two ways."""
         theirs = other.values.get
         both = {name: value for name, value in self.values.items() if (same := theirs(name)) is value or same == value}
-        return Facts(both, self.sources)
+        return self if len(both) == len(self.values) else Facts(both, self.sources)
 
     def look_up(self, register: Reg) -> Expr:
         """What a register is known to equal; itself when nothing is known."""
@@ -223,9 +225,11 @@ def step(layer: LayerProgram, instruction: Instruction, facts: Facts) -> None:
             facts.set(target, source)
         case Mark(target) if position is not None:
             facts.set(target, constant(position & ((1 << target.bits) - 1)))
-        case _:
+        case CreateInst() | FreshInst():
             for reg, value in instance.begun(layer, instruction):
                 facts.set(reg, constant(value))
+        case _:
+            pass
 
 
 def _position(instruction: Instruction, facts: Facts) -> int | None:

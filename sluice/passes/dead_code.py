@@ -29,7 +29,6 @@ from sluice.ir.instruction import (
 )
 from sluice.passes.blocks import each_graph, remove_unreachable
 
-KEPT = ("perm", "inst", "slot")
 FIELDS = ("perm.", "inst.")
 SHOWS_INSTANCE = (Call, CutMessages)
 """Instructions that tell others which instance is the current one, whatever it holds."""
@@ -157,10 +156,11 @@ PRESENCE = "instance"
 def uses_of(graph: Graph) -> dict[str, list[Use]]:
     """What the instructions of every block use; those that assign a register to itself are left out."""
     bits: dict[str, int] = {}
-    for reg in graph.registers().values():
-        bits[reg.name] = 1 << len(bits)
+    for name in graph.registers():
+        bits[name] = 1 << len(bits)
     presence = 1 << len(bits)
     fields = sum(bit for name, bit in bits.items() if name.startswith(FIELDS)) | presence
+    slots = sum(bit for name, bit in bits.items() if name.startswith("slot."))
     alone = unstored_at_start(graph)
     found: dict[str, list[Use]] = {}
     for name, block in graph.blocks.items():
@@ -182,7 +182,8 @@ def uses_of(graph: Graph) -> dict[str, list[Use]]:
                 reads |= fields
             elif isinstance(instruction, SHOWS_INSTANCE) or (sets | reads) & fields:
                 reads |= presence
-            uses.append(Use(instruction, sets, reads, is_kept(instruction, unstored)))
+            kept = instruction.has_effect() or bool(sets & (slots if unstored else slots | fields))
+            uses.append(Use(instruction, sets, reads, kept or isinstance(instruction, Terminator)))
     return found
 
 
@@ -207,32 +208,37 @@ def is_unstored(instruction: Instruction, before: bool) -> bool:
     return before and not isinstance(instruction, Lookup | FindAlias | CreateInst)
 
 
-def is_kept(instruction: Instruction, unstored: bool = False) -> bool:
-    """Whether something is lost without the instruction, even when no register that it sets is read.
-
-    `unstored`: fields of the current instance are read by this graph or by nobody.
-    """
-    if isinstance(instruction, Terminator) or instruction.has_effect():
-        return True
-    kept = ("slot",) if unstored else KEPT
-    return any(reg.space in kept for reg in instruction.written())
-
-
 def liveness(graph: Graph, uses: dict[str, list[Use]]) -> tuple[dict[str, int], dict[str, int]]:
     """For every block the registers that may be read from its beginning, and from its end on, before they are set."""
     starts = dict.fromkeys(graph.blocks, 0)
     ends = dict.fromkeys(graph.blocks, 0)
     predecessors = graph.predecessors()
-    waiting = graph.order()
+    order = graph.order()
+    leads = {name: graph.blocks[name].terminator.targets() for name in order}
+    effect = {name: _effect(uses[name]) for name in order}
+    waiting, queued = order, set(order)
     while waiting:
         name = waiting.pop()
+        queued.discard(name)
         live = 0
-        for target in graph.blocks[name].terminator.targets():
+        for target in leads[name]:
             live |= starts[target]
         ends[name] = live
-        for use in reversed(uses[name]):
-            live = live & ~use.sets | use.reads
+        keeps, reads = effect[name]
+        live = live & keeps | reads
         if live != starts[name]:
             starts[name] = live
-            waiting += predecessors[name]
+            for other in predecessors[name]:
+                if other in leads and other not in queued:
+                    queued.add(other)
+                    waiting.append(other)
     return starts, ends
+
+
+def _effect(uses: list[Use]) -> tuple[int, int]:
+    """What a block does to the registers that are live: those that stay so, and those that it reads first."""
+    sets = reads = 0
+    for use in reversed(uses):
+        sets |= use.sets
+        reads = reads & ~use.sets | use.reads
+    return ~sets, reads

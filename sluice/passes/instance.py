@@ -10,6 +10,7 @@ leaves undone.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from sluice.ir.dataflow import hidden_writes
 from sluice.ir.expression import ONE, ZERO, Binary, Expr, Reg, width
@@ -49,12 +50,17 @@ def forgotten(instruction: Instruction, unstored: bool) -> tuple[str, ...]:
 
     `unstored`: the current instance is known to be in no table; so other graphs do nothing to it.
     """
-    spaces = hidden_writes(instruction)
-    if instruction.RUNS_GRAPHS and unstored and not instruction.NEEDS_INSTANCE:
+    return _forgotten(type(instruction), unstored)
+
+
+@cache
+def _forgotten(kind: type[Instruction], unstored: bool) -> tuple[str, ...]:
+    spaces = hidden_writes(kind)
+    if kind.RUNS_GRAPHS and unstored and not kind.NEEDS_INSTANCE:
         return tuple(space for space in spaces if space not in ("inst.", "perm."))
-    if Resource.SEQUENCE in instruction.WRITES:
+    if Resource.SEQUENCE in kind.WRITES:
         spaces = (*spaces, "sequence.")
-    if isinstance(instruction, Lookup | FindAlias | EndInst | DestroyInst):
+    if issubclass(kind, Lookup | FindAlias | EndInst | DestroyInst):
         spaces = (*spaces, "instance.", "sequence.")
     return spaces
 

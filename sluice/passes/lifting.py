@@ -16,23 +16,19 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from sluice.ir.copy import with_targets
-from sluice.ir.expression import Binary, Const, Expr, Flip, Reg, calculate, chain, children, is_bit, operands, registers
+from sluice.ir.expression import Binary, Expr, Flip, Reg, chain, is_bit, operands
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
-from sluice.ir.instruction import Assign, Branch, Goto
+from sluice.ir.instruction import Branch, Goto
 from sluice.passes import constants, dead_code, instance
 from sluice.passes.blocks import each_graph, fresh_names, remove_unreachable
+from sluice.passes.decisions import Decisions, Facts
 
 SMALL = 100
 """Blocks that any graph may gain; a large one may come to have half as many again."""
-
-Known = dict[str, int]
-"""What registers are known to hold, by name."""
-
 
 ROUNDS = 16
 """How often a graph is lifted at most; those of our stacks have enough after 4."""
@@ -112,193 +108,9 @@ def split_conditions(graph: Graph) -> bool:
     return changed
 
 
-# --- what is known ------------------------------------------------------------------------------------------
-
-
-def value_of(expression: Expr, known: Known) -> int | None:
-    """What an expression of numbers comes to, if what is known says so."""
-    match expression:
-        case Const(value):
-            return value
-        case Reg(name, _):
-            return known.get(name)
-        case Flip(operand, bits):
-            value = value_of(operand, known)
-            return None if value is None else ~value & ((1 << bits) - 1)
-        case Binary(operator, left, right, serial):
-            one, other = value_of(left, known), value_of(right, known)
-            if one is not None and other is not None:
-                return calculate(operator, one, other, serial)
-            if operator == "&" and (one == 0 or other == 0):
-                return 0
-            if operator == "|" and is_bit(left) and is_bit(right) and (one == 1 or other == 1):
-                return 1
-            return None
-        case _:
-            return None
-
-
-@dataclass(frozen=True)
-class Step:
-    """What an instruction does to what is known, as far as branches ask for it.
-
-    forgets, unknown: names that begin so, and registers, of which nothing is known behind it; `alone`: the same as
-    `forgets` for an instance that is in no table. sets: what registers hold. while_empty: and what besides, as long as
-    nothing was put into a sequence.
-    """
-
-    forgets: tuple[str, ...] = ()
-    alone: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    sets: tuple[tuple[Reg, Expr], ...] = ()
-    while_empty: tuple[tuple[Reg, Expr], ...] = ()
-
-    def apply(self, known: Known) -> None:
-        """Change what is known."""
-        empty = known.get(instance.EMPTY.name)
-        if self.forgets:
-            spaces = self.alone if known.get(instance.UNSTORED.name) else self.forgets
-            for name in [name for name in known if name.startswith(spaces)]:
-                del known[name]
-        for name in self.unknown:
-            known.pop(name, None)
-        for reg, expression in (*self.sets, *self.while_empty) if empty else self.sets:
-            value = value_of(expression, known)
-            if value is None:
-                known.pop(reg.name, None)
-            else:
-                known[reg.name] = value & ((1 << reg.bits) - 1)
-
-
-class Decisions:
-    """What decides the branches of a graph: the registers that conditions ask for, directly or by way of others."""
-
-    def __init__(self, layer: LayerProgram, graph: Graph) -> None:
-        self.graph = graph
-        self.order = graph.order()
-        self.asked = self._registers(layer)
-        self.spared = {
-            name: sum(instance.leaves_no_trace(layer, i) for i in graph.blocks[name].instructions)
-            for name in self.order
-        }
-        self.steps = {name: list(self._steps(layer, graph.blocks[name])) for name in self.order}
-        self.live = self._live()
-        self.number = {name: number for number, name in enumerate(self.order)}
-        self.exits = {name: list(self._exits(graph.blocks[name])) for name in self.order}
-
-    def _registers(self, layer: LayerProgram) -> set[str]:
-        found: set[str] = set()
-        for block in self.graph.blocks.values():
-            if isinstance(last := block.terminator, Branch):
-                found |= {reg.name for reg in registers(last.condition) if not reg.is_bytes}
-        assigned = [i for i in self.graph.instructions() if isinstance(i, Assign) and not i.target.is_bytes]
-        told = [instance.without_sequence(layer, i) or instance.placed(layer, i) for i in self.graph.instructions()]
-        values = [(i.target, i.value) for i in assigned] + [pair for pair in told if pair is not None]
-        found |= {instance.UNSTORED.name, instance.EMPTY.name}
-        while True:
-            more = {
-                reg.name
-                for target, value in values
-                if target.name in found and _decidable(value)
-                for reg in registers(value)
-                if not reg.is_bytes
-            }
-            if more <= found:
-                return found
-            found |= more
-
-    def _steps(self, layer: LayerProgram, block: Block) -> Iterator[Step]:
-        for instruction in block.instructions:
-            begun = [(reg, Const(value)) for reg, value in instance.begun(layer, instruction)]
-            told = instance.placed(layer, instruction)
-            empty = instance.without_sequence(layer, instruction)
-            match instruction:
-                case Assign(target, value) if not target.is_bytes:
-                    sets: list[tuple[Reg, Expr]] = [(target, value)]
-                case _:
-                    sets = [*begun] if told is None else [told]
-            step = Step(
-                instance.forgotten(instruction, False),
-                instance.forgotten(instruction, True),
-                tuple(reg.name for reg in instruction.written() if reg.name in self.asked),
-                tuple((reg, value) for reg, value in sets if reg.name in self.asked),
-                (empty,) if empty is not None and empty[0].name in self.asked else (),
-            )
-            if step != Step():
-                yield step
-
-    def _live(self) -> dict[str, set[str]]:
-        """For every block the registers by which a branch in it or behind it may be decided."""
-        live: dict[str, set[str]] = {name: set() for name in self.order}
-        before = self.graph.predecessors()
-        waiting = list(self.order)
-        queued = set(waiting)
-        while waiting:
-            name = waiting.pop()
-            queued.discard(name)
-            block = self.graph.blocks[name]
-            now: set[str] = {name for target in block.terminator.targets() for name in live[target]}
-            if isinstance(last := block.terminator, Branch):
-                now |= {reg.name for reg in registers(last.condition)}
-            for step in reversed(self.steps[name]):
-                for reg, value in reversed((*step.sets, *step.while_empty)):
-                    if reg.name in now:
-                        now.discard(reg.name)
-                        if _decidable(value):
-                            now |= {other.name for other in registers(value)}
-                now.difference_update(step.unknown)
-                now = {reg for reg in now if not reg.startswith(step.alone)} if step.alone else now
-                if step.while_empty:
-                    now.add(instance.EMPTY.name)
-                if step.forgets != step.alone:
-                    now.add(instance.UNSTORED.name)
-            if self.spared[name]:
-                now |= {instance.UNSTORED.name, instance.EMPTY.name}
-            if now != live[name]:
-                live[name] = now
-                for other in before[name]:
-                    if other in live and other not in queued:
-                        queued.add(other)
-                        waiting.append(other)
-        return live
-
-    def _exits(self, block: Block) -> Iterator[tuple[str, bool | None, Known]]:
-        """The ways out of a block: where to, for which value of its condition, and what that tells."""
-        last = block.terminator
-        if not isinstance(last, Branch):
-            for target in last.targets():
-                yield target, None, {}
-            return
-        for target, holds in ((last.yes, True), (last.no, False)):
-            learned = constants.learn(last.condition, holds)
-            told = {reg: number.value for reg, number in learned.items() if isinstance(number, Const)}
-            yield target, holds, {reg: value for reg, value in told.items() if reg in self.live[target]}
-
-    def ways(self, name: str, known: Known) -> Iterator[tuple[str, Known]]:
-        """The ways out of a block that can be taken, with what is known on each."""
-        now = dict(known) if self.steps[name] else known
-        for step in self.steps[name]:
-            step.apply(now)
-        last = self.graph.blocks[name].terminator
-        value = value_of(last.condition, now) if isinstance(last, Branch) else None
-        for target, holds, told in self.exits[name]:
-            if value is None or bool(value) == holds:
-                live = self.live[target]
-                there = {reg: number for reg, number in now.items() if reg in live}
-                there.update(told)
-                yield target, there
-
-
-def _decidable(expression: Expr) -> bool:
-    """Whether it can be known at all: a loop's counter and lengths of bytes are not worth following."""
-    if isinstance(expression, Const | Reg):
-        return True
-    return isinstance(expression, Binary | Flip) and all(map(_decidable, children(expression)))
-
-
 # --- ways that stay apart -----------------------------------------------------------------------------------
 
-Place = tuple[str, tuple[tuple[str, int], ...]]
+Place = tuple[str, Facts]
 """A block, and what is known there of the registers that keep ways apart."""
 
 
@@ -309,46 +121,48 @@ class Ways:
     leads: dict[Place, list[Place]]
     entry: Place
     decided: int
-    lost: Counter[str]
+    lost: Facts
 
 
 def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Ways | None:
     """The places of a graph when the registers `apart` keep ways apart; None when there are more than `most`."""
-
-    def place(name: str, known: Known) -> Place:
-        return name, tuple([(reg, known[reg]) for reg in apart if reg in known])
-
-    entry = place(decisions.graph.entry, {})
-    known: dict[Place, Known] = {entry: {}}
+    entry = decisions.graph.entry, 0
+    known: dict[Place, Facts] = {entry: 0}
     leads: dict[Place, list[Place]] = {}
     waiting: list[tuple[int, Place]] = [(0, entry)]
-    lost = Counter[str]()
+    lost = met = kept = 0
     while waiting:
         _, at = heapq.heappop(waiting)
         if waiting and waiting[0][1] == at:
             continue
         leads[at] = []
-        for target, facts in decisions.ways(at[0], known[at]):
-            to = place(target, facts)
+        before = known[at]
+        ways = decisions.ways(at[0], before)
+        if met != len(decisions.facts):
+            met, kept = len(decisions.facts), decisions.all_of(apart)
+        for way in ways:
+            facts = before & way.keeps | way.brings
+            to = way.target, facts & kept
             leads[at].append(to)
             old = known.get(to)
             if old is None:
                 known[to] = facts
-                heapq.heappush(waiting, (decisions.number[target], to))
+                heapq.heappush(waiting, (decisions.number[way.target], to))
                 if len(known) > most:
                     return None
-            else:
-                both = {reg: value for reg, value in old.items() if facts.get(reg) == value}
-                lost.update((old.keys() | facts.keys()) - both.keys())
-                if len(both) != len(old):
+            elif old != facts:
+                both = old & facts
+                lost |= (old | facts) ^ both
+                if both != old:
                     known[to] = both
-                    heapq.heappush(waiting, (decisions.number[target], to))
+                    heapq.heappush(waiting, (decisions.number[way.target], to))
     reached = _reached(leads, entry)
     decided = 0
+    alone = decisions.fact(instance.UNSTORED.name, 1) | decisions.fact(instance.EMPTY.name, 1)
     for at in reached:
         last = decisions.graph.blocks[at[0]].terminator
         decided += isinstance(last, Branch) and last.yes != last.no and len(leads[at]) == 1
-        if known[at].get(instance.UNSTORED.name) and known[at].get(instance.EMPTY.name):
+        if known[at] & alone == alone:
             decided += decisions.spared[at[0]]
     return Ways({at: leads[at] for at in reached}, entry, decided, lost)
 
@@ -375,7 +189,7 @@ def lift(layer: LayerProgram, graph: Graph, most: int, choices: Choices) -> bool
     best = best or follow(decisions, apart, most)
     if not apart or best is None or not best.decided:
         return False
-    _write(graph, best)
+    _write(decisions, apart, best)
     return True
 
 
@@ -402,7 +216,7 @@ def _best(
     `hopes`: what each was worth when it was tried last. It seldom becomes worth more by the choice of others, so those
     are tried again that promise most, until none promises more than the best has (lazy greedy: Minoux 1978).
     """
-    for name in ways.lost:
+    for name in decisions.known(ways.lost):
         if not name.startswith("perm."):  # fields are rarely known
             hopes.setdefault(name, math.inf)
     best: tuple[int, str, Ways] | None = None
@@ -420,12 +234,18 @@ def _best(
     return best and best[1:]
 
 
-def _write(graph: Graph, ways: Ways) -> None:
+def _write(decisions: Decisions, apart: tuple[str, ...], ways: Ways) -> None:
     """Give every place a block of its own."""
+    graph = decisions.graph
+
+    def told(at: Place) -> tuple[str, list[tuple[str, int]]]:
+        known = decisions.known(at[1])
+        return at[0], [(reg, known[reg]) for reg in apart if reg in known]
+
     names = fresh_names(graph)
     called: dict[Place, str] = {}
     first: set[str] = set()
-    for at in sorted(ways.leads, key=lambda at: (at != ways.entry, at)):
+    for at in sorted(ways.leads, key=lambda at: (at != ways.entry, told(at))):
         called[at] = next(names[at[0]]) if at[0] in first else at[0]
         first.add(at[0])
     blocks: dict[str, Block] = {}

@@ -37,7 +37,7 @@ def sample(cls: type[Instruction]) -> Instruction:
     """An instruction of a kind, with something in every operand."""
     values: list[object] = []
     for item in dataclasses.fields(cls):
-        if item.name == "where":
+        if item.name == "where" or not item.init:
             continue
         kind = str(item.type)
         if item.name in ("to", "yes", "no", "cut", "short") and kind == "str":

@@ -29,6 +29,7 @@ from sluice.lang import (
 )
 from sluice.passes import pipeline
 from sluice.passes.pipeline import PASSES, Pass, UnknownPassError, run
+from sluice.stacks.find import find_stack
 
 LARGER = ("lifting", "prediction", "forwarding", "fission", "sinking", "lookahead")
 """Passes that may write a block more than once, or a graph of their own."""
@@ -251,11 +252,20 @@ def without_checks(program: Program) -> Program:
     return result
 
 
-def test_verifier_runs_behind_every_pass(program: Program, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pipeline, "PASSES", (*PASSES, Pass("broken", without_checks)))
-    with pytest.raises(VerifyError, match=r"^after pass 'broken': graph 'eth'.* reads 1014 bytes") as caught:
+@pytest.mark.parametrize("at", [0, 2, len(PASSES)])
+def test_verifier_names_the_pass_that_did_it(program: Program, at: int, monkeypatch: pytest.MonkeyPatch):
+    """Wherever it stands, and whatever others did behind it."""
+    monkeypatch.setattr(pipeline, "PASSES", (*PASSES[:at], Pass("broken", without_checks), *PASSES[at:]))
+    with pytest.raises(VerifyError, match=r"^after pass 'broken': graph 'eth'.* reads 10[01]\d bytes") as caught:
         run(program)
     assert caught.value.stage == "broken"
+
+
+@pytest.mark.parametrize("name", ["everything", "quic"])
+def test_every_pass_leaves_a_sound_program(name: str):
+    """Of a whole stack; `run` looks only at what the last one leaves."""
+    built = build(find_stack(name), frozenset({Hook("*", "data"), Hook("*", "end")}))
+    run(built, observer=lambda _, after: verify(after))
 
 
 def test_verifier_can_be_switched_off(program: Program, monkeypatch: pytest.MonkeyPatch):

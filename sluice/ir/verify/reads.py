@@ -91,7 +91,7 @@ class Covered:
 
     def step(self, instruction: Instruction, written: tuple[Reg, ...]) -> None:
         """What an instruction changes that sets the registers `written`."""
-        spaces = hidden_writes(instruction)
+        spaces = hidden_writes(type(instruction))
         if spaces:
             self.forget_spaces(spaces)
         match instruction:

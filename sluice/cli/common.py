@@ -114,6 +114,11 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="connections (or datagrams) per table (default 4194304)",
     )
     parser.add_argument(
+        "--prefault",
+        action="store_true",
+        help="take all memory that --memory and --max-instances allow at the start, so that no packet waits for it",
+    )
+    parser.add_argument(
         "--native",
         type=_native,
         action="append",
@@ -285,7 +290,9 @@ def warn(texts: list[str]) -> None:
 def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     """Settings of a box from the command line."""
     natives: dict[str, str] = dict(options.natives)
-    return Settings(options.memory, options.max_instances, timeouts, options.idle, options.seed, natives)
+    return Settings(
+        options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault
+    )
 
 
 def run_file(

@@ -136,6 +136,13 @@ def _open(names: StackNames) -> list[str]:
         words = f"{key_words(parts)[1]}, options->max_instances"
         out.append(f"    if (sl_aliases_open(&box->{identifier(name)}, {words}, options->seed))")
         out.append("        goto fail;")
+    asked = [f"sl_table_prefault(&box->{table.variable})" for table in names.tables.values()]
+    asked += [f"sl_table_prefault(&box->{identifier(name)}.table)" for name in alias_tables(names.program)]
+    if asked:
+        out.append("    if (options->prefault &&")
+        out.append("        (sl_pool_prefault(&box->base.pool) ||")
+        out += [f"         {text} ||" for text in asked[:-1]]
+        out += [f"         {asked[-1]}))", "        goto fail;"]
     for index, function in enumerate(functions):
         if function.worker:
             out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")

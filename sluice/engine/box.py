@@ -77,6 +77,7 @@ class COptions(ctypes.Structure):
         ("deliver", _DELIVER),
         ("user", ctypes.c_void_p),
         ("native_options", ctypes.POINTER(ctypes.c_char_p)),
+        ("prefault", ctypes.c_bool),
     )
 
 
@@ -107,7 +108,8 @@ class Settings:
 
     memory: bytes that all sequences together may hold. max_instances: of each table. timeouts: whether anything times
     out. idle: seconds in place of each layer's general timeout. seed: of the hashes, random when None. natives: by the
-    names of their options, what native modules get.
+    names of their options, what native modules get. prefault: whether all memory that these bounds allow is taken when
+    the box is opened, so that no packet waits for it.
     """
 
     memory: int = 1 << 30
@@ -116,6 +118,7 @@ class Settings:
     idle: float | None = None
     seed: int | None = None
     natives: dict[str, str] = field(default_factory=lambda: {})
+    prefault: bool = False
 
 
 def native_texts(options: list[str], settings: Settings) -> ctypes.Array[ctypes.c_char_p]:
@@ -247,6 +250,7 @@ class Box:
             self._deliver,
             None,
             ctypes.cast(natives, ctypes.POINTER(ctypes.c_char_p)),
+            self.settings.prefault,
         )
 
     def _function(self, name: str, result: type | None, *arguments: type) -> Callable[..., int]:

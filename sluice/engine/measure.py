@@ -96,6 +96,7 @@ def _child(asked: dict[str, Any]) -> dict[str, Any]:
     options.memory = settings.memory
     options.max_instances = settings.max_instances
     options.timeouts = settings.timeouts
+    options.prefault = settings.prefault
     options.idle = settings.idle or 0.0
     options.function_options = ctypes.cast(strings, ctypes.POINTER(ctypes.c_char_p))
     natives = native_texts(asked["natives"], settings)

@@ -9,7 +9,7 @@
 #define SL_POOL_H
 
 #include "bytes.h"
-#include "huge.h"
+#include "pages.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SL_POISONS 1
@@ -82,6 +82,11 @@ SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
     pool->starts = starts;
     pool->budget = budget;
     return 0;
+}
+
+/* Takes all of the budget from the machine at once, see sl_prefault. Right behind the open. */
+SL_COLD int sl_pool_prefault(struct sl_pool *pool) {
+    return sl_prefault(pool->memory, pool->budget) || sl_prefault(pool->starts, pool->budget / SL_POOL_LEAST) ? -1 : 0;
 }
 
 /* Gives everything back to the machine, also what is still handed out. */

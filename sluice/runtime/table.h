@@ -8,7 +8,7 @@
 #define SL_TABLE_H
 
 #include "bytes.h"
-#include "huge.h"
+#include "pages.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -123,6 +123,14 @@ SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigne
         return -1;
     }
     return 0;
+}
+
+/* Takes the memory of all its instances from the machine at once, see sl_prefault. Right behind the open. */
+SL_COLD int sl_table_prefault(struct sl_table *table) {
+    return sl_prefault(table->instances, table->instance_bytes * table->max_instances) ||
+                   sl_prefault(table->home, table->home_bytes) || sl_prefault(table->spill, table->spill_bytes)
+               ? -1
+               : 0;
 }
 
 /* The keyed hash of a key; key_words is a literal at the call. */

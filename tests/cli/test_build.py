@@ -114,6 +114,8 @@ def test_options_mean_what_they_mean_in_run(built: Path, sluice: Command) -> Non
     wanted = json.loads(sluice("run", FIRST / "hello.py", "-r", CAPTURE, "--idle", "1", "--json").out)
     assert found["layers"] == wanted["layers"]
     assert found["layers"]["hello"]["ended:timeout"] > 0
+    early = json.loads(run(built / "hello-run", "--prefault", "--max-instances", "9", "--json", CAPTURE).stdout)
+    assert early["layers"] == json.loads(run(built / "hello-run", "--json", CAPTURE).stdout)["layers"]
     still = json.loads(run(built / "hello-run", "--no-timeouts", "--idle", "1", "--json", CAPTURE).stdout)
     assert still["layers"]["hello"]["ended:timeout"] == 0
 
@@ -165,7 +167,7 @@ def test_a_program_that_embeds_needs_no_extensions(built: Path, compiler: str, l
         #include "run.h"
         void record(struct record *data) { (void)data->celsius; }
         int main(void) {
-            struct sl_options options = {0, 1 << 20, 1000, true, 0, NULL, NULL, NULL, NULL};
+            struct sl_options options = {0, 1 << 20, 1000, true, 0, NULL, NULL, NULL, NULL, false};
             struct sl_box *box = hello_open(&options);
             const char *name = hello_counters[0].name;
             return box && name && sl_box_counters(box)[0] == 0 && *sl_box_failure(box) == 0 ? 0 : 1;

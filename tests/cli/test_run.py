@@ -16,6 +16,7 @@ from tests.cli.conftest import FIRST, ROOT, Command, udp_packet
 from tests.support.capture import pcap
 
 STACK = FIRST / "hello.py"
+CAPTURE = FIRST / "capture.pcap"
 
 
 def test_the_summary_has_every_layer_and_what_was_refused(sluice: Command) -> None:
@@ -108,6 +109,11 @@ def test_timeouts_can_be_left_out(sluice: Command, tmp_path: Path) -> None:
     path.write_bytes(pcap([udp_packet(53, b"x")] * 3))
     found = json.loads(sluice("run", "tcp_ip", "-r", path, "--idle", "0.5", "--no-timeouts", "--json").out)
     assert found["layers"]["udp_over_ipv4"]["instances"] == 1
+
+
+def test_memory_at_the_start_changes_nothing_else(sluice: Command) -> None:
+    words = ("run", "tcp_ip", "-r", CAPTURE, "--memory", "1048576", "--max-instances", "1000", "--seed", "1", "--json")
+    assert json.loads(sluice(*words, "--prefault").out)["layers"] == json.loads(sluice(*words).out)["layers"]
 
 
 # --- what is wrong is said in a line or a few ---

@@ -183,9 +183,35 @@ static void test_scratch(void) {
     CHECK(sl_scratch_take(&scratch, 1) == NULL);
 }
 
+static void test_prefault(void) {
+    CASE("the memory of a pool that is prefaulted is there before it is used, and only then");
+    enum { BUDGET = 4 << 20, PAGE = 4096 };
+    static unsigned char there[BUDGET / PAGE];
+    for (int prefault = 0; prefault < 2; prefault++) {
+        struct sl_pool pool;
+        CHECK(sl_pool_open(&pool, BUDGET) == 0);
+        CHECK(!prefault || sl_pool_prefault(&pool) == 0);
+        CHECK(mincore(pool.memory, BUDGET, there) == 0);
+        size_t count = 0;
+        for (size_t i = 0; i < sizeof there; i++)
+            count += there[i] & 1;
+        CHECK_EQUAL(count, prefault ? sizeof there : 0);
+        CHECK_EQUAL(pool.reserved, 0);
+        void *taken = sl_pool_take(&pool, SL_POOL_MOST);
+        CHECK(taken != NULL);
+        memset(taken, 1, SL_POOL_MOST);
+        sl_pool_give(&pool, taken, SL_POOL_MOST);
+        sl_pool_close(&pool);
+    }
+    struct sl_pool none;
+    CHECK(sl_pool_open(&none, 0) == 0 && sl_pool_prefault(&none) == 0);
+    sl_pool_close(&none);
+}
+
 int main(void) {
     test_bytes();
     test_budget();
+    test_prefault();
     test_random();
     test_scratch();
     return 0;

@@ -1,0 +1,39 @@
+/* The pages of large memory: huge ones, and pages that are there before they are needed. */
+#ifndef SL_PAGES_H
+#define SL_PAGES_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+enum { SL_HUGE_FROM = 1 << 20 };   /* bytes in use from which on the rest may lie in huge pages */
+
+/* The first SL_HUGE_FROM bytes of a mapping are in use: more will be. Of huge pages the processor remembers where more
+ * lies, and the kernel gives them in fewer steps; small memory would be made larger by one. Where there are none, small
+ * pages do. */
+static inline void sl_huge_rest(void *memory, size_t bytes) {
+    const uintptr_t page = (uintptr_t)2 << 20;
+    uintptr_t begin = ((uintptr_t)memory + SL_HUGE_FROM + page - 1) & ~(page - 1), end = (uintptr_t)memory + bytes;
+    if (begin < end)
+        (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+}
+
+/* Has the kernel give all of a mapping now, so that it need not while packets wait: it clears what it gives, and a flood
+ * that makes a box grow pays more for that than for all else. 0, or -1 when the machine has not so much. */
+static inline int sl_prefault(void *memory, size_t bytes) {
+    if (bytes == 0)
+        return 0;
+    (void)madvise(memory, bytes, MADV_HUGEPAGE);
+#ifdef MADV_POPULATE_WRITE
+    if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
+        return 0;
+    if (errno != EINVAL)   /* a kernel before 5.14 does not know it */
+        return -1;
+#endif
+    for (size_t at = 0; at < bytes; at += 4096)
+        ((volatile uint8_t *)memory)[at] = 0;
+    return 0;
+}
+
+#endif

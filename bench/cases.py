@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.programs import PEERS
 from sluice.passes.pipeline import PASSES
@@ -24,7 +24,8 @@ ALL_PASSES = tuple(item.name for item in PASSES)
 class Case:
     """What a round measures once.
 
-    program: "sluice" or a peer's name. stack, passes: of Sluice alone; passes are "all", "none", or names with commas.
+    program: "sluice" or a peer's name. stack, passes, prefault: of Sluice alone; passes are "all", "none", or names
+    with commas; prefault: its memory is taken before the clock starts.
     """
 
     trace: str
@@ -33,9 +34,11 @@ class Case:
     warm: bool = False
     stack: str = ""
     passes: str = ""
+    prefault: bool = False
 
     def __str__(self) -> str:
         words = [self.trace, "warm" if self.warm else "cold", self.function, self.program, self.stack, self.passes]
+        words += ["prefault"] * self.prefault
         return " ".join(word for word in words if word)
 
 
@@ -44,6 +47,11 @@ def sluice(
 ) -> Case:
     """A case of Sluice's own."""
     return Case(trace, SLUICE, function, warm, stack, passes)
+
+
+def prefaulted(trace: str) -> Case:
+    """The same with memory that was taken before the clock starts, as that of the bound is."""
+    return replace(sluice(trace), prefault=True)
 
 
 def without(name: str) -> str:
@@ -75,7 +83,7 @@ def passes(traces: Iterable[str] = (*MAIN, "http1k_gtp", "http1k_pptp", "sctp", 
 
 def many() -> list[Case]:
     """A million connections at once. Without libnids, which takes 12 GB for them."""
-    return [Case("http1k_million", "bound"), sluice("http1k_million")]
+    return [Case("http1k_million", "bound"), sluice("http1k_million"), prefaulted("http1k_million")]
 
 
 def shapes() -> list[Case]:
@@ -90,7 +98,7 @@ def shapes() -> list[Case]:
 
 def attacks() -> list[Case]:
     """Traffic of attackers, beside plain TCP in order."""
-    return [sluice("http1k"), *(sluice(trace) for trace in ATTACKS)]
+    return [sluice("http1k"), *map(sluice, ATTACKS), *map(prefaulted, ATTACKS)]
 
 
 GROUPS: dict[str, Callable[[], list[Case]]] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bench import cases
-from bench.cases import ALL_PASSES, SLUICE, Case, sluice, without
+from bench.cases import ALL_PASSES, SLUICE, Case, prefaulted, sluice, without
 from bench.measuring import Results, disagreements
 from bench.programs import PEERS
 from bench.traces import BY_NAME
@@ -92,10 +92,11 @@ def many(results: Results) -> str:
         flows, peak = results.figure(case, "flows"), results.figure(case, "peak_rss_bytes")
         packets, octets = results.figure(case, "packets"), results.figure(case, "bytes")
         memory = NOTHING
-        if case.program == SLUICE and flows and peak and packets and octets:
+        if case.program == SLUICE and not case.prefault and flows and peak and packets and octets:
             trace = octets + packets * (16 + FRAME)
             memory = f"{(peak - trace) / 1_000_000:,.0f}"
-        rows.append([case.program, cell(results, case), times(results.ratio(case, bound)), memory])
+        name = case.program + ", `--prefault`" * case.prefault
+        rows.append([name, cell(results, case), times(results.ratio(case, bound)), memory])
     return table(head, rows, 1)
 
 
@@ -123,7 +124,15 @@ def shapes(results: Results) -> str:
 
 def attacks(results: Results) -> str:
     """Traffic of attackers beside plain TCP in order."""
-    head = ["trace", "what it is", "ns a packet", "times `http1k`", "memory, with the trace"]
+    head = [
+        "trace",
+        "what it is",
+        "ns a packet",
+        "times `http1k`",
+        "`--prefault`",
+        "times `http1k`",
+        "memory, with the trace",
+    ]
     rows: list[list[str]] = []
     for trace in cases.ATTACKS:
         peak = results.figure(sluice(trace), "peak_rss_bytes")
@@ -133,6 +142,8 @@ def attacks(results: Results) -> str:
                 BY_NAME[trace].what,
                 cell(results, sluice(trace)),
                 times(results.ratio(sluice(trace), sluice("http1k"))),
+                cell(results, prefaulted(trace)),
+                times(results.ratio(prefaulted(trace), sluice("http1k"))),
                 f"{peak / 1e6:,.0f} MB" if peak else NOTHING,
             ]
         )

@@ -19,8 +19,8 @@ static inline void sl_huge_rest(void *memory, size_t bytes) {
         (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
-/* Has the kernel give all of a mapping now, so that it need not while packets wait: it clears what it gives, and a flood
- * that makes a box grow pays more for that than for all else. 0, or -1 when the machine has not so much. */
+/* Has the kernel give all of a mapping now, so that it need not while packets wait: it clears what it gives, a tenth or
+ * more of what a flood that makes a box grow costs. 0, or -1 when the machine has not so much. */
 static inline int sl_prefault(void *memory, size_t bytes) {
     if (bytes == 0)
         return 0;

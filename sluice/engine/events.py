@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sluice.codegen.layout import KeyWord, key_words
-from sluice.ir.graph import EventShape, Program
+from sluice.ir.graph import EventShape, LayerProgram, Program
 from sluice.lang.events import NAMED_VALUES
 
 _HEAD = struct.Struct("<IHBBIIQQQ")
@@ -62,9 +62,11 @@ class Decoder:
     """Reads batches that compiled code wrote."""
 
     def __init__(self, program: Program, events: list[tuple[str, str]]) -> None:
-        self.shapes: list[tuple[str, EventShape]] = [
-            (layer, program.layers[layer].events[event]) for layer, event in events
-        ]
+        self.shapes: list[tuple[str, EventShape, list[tuple[str, ...] | None]]] = []
+        """Of every event its layer, what it brings along, and for each of that the names that its numbers stand for."""
+        for layer, event in events:
+            shape = program.layers[layer].events[event]
+            self.shapes.append((layer, shape, [value_names(program.layers[layer], shape, v) for v, _ in shape.fields]))
         self.keys: list[tuple[list[KeyWord], int, bool]] = []
         for layer in program.layers.values():
             parts, half = key_words(layer.instance.key) if layer.instance is not None else ([], 0)
@@ -92,9 +94,9 @@ class Decoder:
         packet: int,
     ) -> Seen:
         """The event whose key and values begin at position `at`, from what stands in its head."""
-        layer, shape = self.shapes[number]
+        layer, shape, names = self.shapes[number]
         key = self._key(struct.unpack_from(f"<{words}Q", batch, at), owner, side, swapped)
-        return Seen(layer, shape.name, instance, side, time, packet, _values(shape, batch, at + 8 * words), key)
+        return Seen(layer, shape.name, instance, side, time, packet, _values(shape, names, batch, at + 8 * words), key)
 
     def _key(self, words: tuple[int, ...], owner: int, side: int, swapped: int) -> dict[str, Any]:
         """The key of an instance of layer number `owner`; no words where there is no instance."""
@@ -108,10 +110,19 @@ class Decoder:
         return key | _key(parts, words[(1 - sender) * half :][:half], reverse=True)
 
 
-def _values(shape: EventShape, batch: bytes, at: int) -> dict[str, Any]:
+def value_names(layer: LayerProgram, shape: EventShape, value: str) -> tuple[str, ...] | None:
+    """The names that a value of an event is a number of; None where it is a number as such, or bytes."""
+    if shape.callback:
+        return None
+    if shape.name == "state":
+        return tuple(state.name for state in layer.states)
+    return NAMED_VALUES.get((shape.name, value))
+
+
+def _values(shape: EventShape, named: list[tuple[str, ...] | None], batch: bytes, at: int) -> dict[str, Any]:
     """What an event brings along, from position `at`."""
     values: dict[str, Any] = {}
-    for name, bits in shape.fields:
+    for (name, bits), names in zip(shape.fields, named, strict=True):
         if bits == 0:
             captured, _ = _LENGTHS.unpack_from(batch, at)
             values[name] = batch[at + 8 : at + 8 + captured]
@@ -119,7 +130,6 @@ def _values(shape: EventShape, batch: bytes, at: int) -> dict[str, Any]:
         else:
             values[name] = _NUMBER.unpack_from(batch, at)[0]
             at += 8
-        names = NAMED_VALUES.get((shape.name, name)) if not shape.callback else None
         if names is not None:
             values[name] = names[values[name]]
     return values

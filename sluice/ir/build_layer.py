@@ -271,7 +271,7 @@ class _MainBuilder:
             else:
                 out.assign(IN_ORDER, ONE)
             if layer.has_instance or layer.event_conditions():
-                self.events.held = MachineBuilder(layer, out).build()
+                self.events.held = MachineBuilder(layer, out, self.events).build()
             if layer.has_instance:
                 out.emit(Touch(TIMEOUT if len(layer.timeouts) > 1 else ZERO))
                 if layer.wanted("packet"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sluice.ir.build_events import EventBuilder
 from sluice.ir.builder import GraphBuilder
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Flip, Reg
 from sluice.ir.instruction import Branch, Goto, ReleaseSeq
@@ -13,9 +14,10 @@ from sluice.lang.psm import Transition
 class MachineBuilder:
     """Emits the steps of one layer's state machine."""
 
-    def __init__(self, layer: LayerState, out: GraphBuilder) -> None:
+    def __init__(self, layer: LayerState, out: GraphBuilder, events: EventBuilder) -> None:
         self.layer = layer
         self.out = out
+        self.events = events
         self.conditions = layer.event_conditions()
 
     def build(self) -> dict[int, Reg]:
@@ -91,6 +93,8 @@ class MachineBuilder:
                                 TIMEOUT,
                                 Const(timeouts.index(own_timeout, 1) if own_timeout is not None else 0),
                             )
+                        if target != number and self.layer.wanted("state"):
+                            self.events.happens("state", {"before": Const(number), "after": Const(target)})
                         out.emit(Goto(after))
                 out.emit(Goto(after))
             out.block(other)

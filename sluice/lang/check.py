@@ -247,7 +247,7 @@ class _Checker:
         place = LATER
         if "created" in causes:
             place = CREATED
-        elif causes & {"rexmit", "out_of_wnd"}:
+        elif causes & {"rexmit", "out_of_wnd", "state"}:
             place = INSERT
         self._actions(event.action, place, event)
         for action in actions(event.action):

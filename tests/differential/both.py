@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from sluice.engine.box import TLS_KEY_LOG, Box, CompiledStack, Frame, Settings, compile_stack
-from sluice.engine.events import PythonFunction, Seen
+from sluice.engine.events import PythonFunction, Seen, value_names
 from sluice.ir.build import Hook, build
-from sluice.ir.graph import Program
+from sluice.ir.graph import LayerProgram, Program
 from sluice.ir.interpreter import Interpreter
-from sluice.lang.events import BUILT_IN, NAMED_VALUES
+from sluice.lang.events import BUILT_IN
 from sluice.lang.stack import Stack
 
 NOT_MODELLED = ("no memory", "bytes:no memory")
@@ -71,7 +71,8 @@ def run_compiled(
     events: list[Any] = []
 
     def saw(event: Seen) -> None:
-        values = tuple(_number(event.name, name, value) for name, value in event.values.items())
+        layer = made.program.layers[event.layer]
+        values = tuple(_number(layer, event.name, name, value) for name, value in event.values.items())
         events.append((event.layer, event.name, event.instance, event.side, values))
 
     handlers = [(hook.layer, hook.event, saw) for hook in made.functions.python]
@@ -101,8 +102,8 @@ def bursts(packets: Iterable[Input]) -> Iterator[Secrets | list[Packet]]:
         yield burst
 
 
-def _number(event: str, name: str, value: Any) -> Any:
-    names = NAMED_VALUES.get((event, name))
+def _number(layer: LayerProgram, event: str, name: str, value: Any) -> Any:
+    names = value_names(layer, layer.events[event], name)
     return names.index(value) if names is not None and isinstance(value, str) else value
 
 

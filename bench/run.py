@@ -75,6 +75,9 @@ def measured(options: argparse.Namespace, say: Callable[[str], None]) -> Results
     connections = {name: BY_NAME[name].connections for name in paths}
     runner = Runner(options.folder.parent, paths, connections)
     results = run([case for case in wanted if case.trace in paths], runner, options.rounds, options.seed, say)
+    kept = options.folder.parent / "results.json"
+    kept.write_text(results.to_json())
+    say(f"kept in {kept}, for --from")
     if "generated" in options.groups:
         results.generated = generated(say)
     results.missing |= {case: missing[case.trace] for case in wanted if case.trace in missing}

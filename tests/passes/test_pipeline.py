@@ -181,7 +181,7 @@ def test_what_a_pass_leaves_as_it_is_stays_the_same_object(program: Program):
 
 
 def test_only_what_changed_is_verified_again(program: Program, monkeypatch: pytest.MonkeyPatch):
-    """A graph that a pass shares with its input is not looked at; one that it changed is."""
+    """Every graph of the last program once. When it is wrong, those of the first, and what each pass changed."""
     looked: list[str] = []
     monkeypatch.setitem(RULES, "kinds", lambda subject: looked.append(subject.graph.name))
 
@@ -190,10 +190,28 @@ def test_only_what_changed_is_verified_again(program: Program, monkeypatch: pyte
         ip = dataclasses.replace(layer, main=copy_graph(layer.main))
         return dataclasses.replace(program, layers={**program.layers, "ip": ip})
 
-    monkeypatch.setattr(pipeline, "PASSES", (Pass("touch", touch_ip), Pass("nothing", lambda same: same)))
+    passes = (Pass("touch", touch_ip), Pass("nothing", lambda same: same))
+    monkeypatch.setattr(pipeline, "PASSES", passes)
     run(program)
     everything = [graph.name for layer in program.layers.values() for graph in layer.graphs()]
-    assert looked == [*everything, program.layers["ip"].main.name]
+    assert looked == everything
+    looked.clear()
+    monkeypatch.setattr(pipeline, "PASSES", (*passes, Pass("broken", without_checks)))
+    with pytest.raises(VerifyError, match="after pass 'broken'"):
+        run(program)
+    assert looked == [*everything, *everything, program.layers["ip"].main.name, *everything]
+
+
+def test_a_pass_that_fails_on_a_broken_program_is_not_to_blame(program: Program, monkeypatch: pytest.MonkeyPatch):
+    def fails(program: Program) -> Program:
+        raise KeyError("missing")
+
+    monkeypatch.setattr(pipeline, "PASSES", (Pass("broken", without_checks), Pass("fails", fails)))
+    with pytest.raises(VerifyError, match="after pass 'broken'"):
+        run(program)
+    monkeypatch.setattr(pipeline, "PASSES", (Pass("fails", fails),))
+    with pytest.raises(KeyError, match="missing"):
+        run(program)
 
 
 def test_graphs_in_changed_surroundings_are_verified_again(program: Program, monkeypatch: pytest.MonkeyPatch):

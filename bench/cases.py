@@ -50,7 +50,8 @@ def sluice(
 
 
 def prefaulted(trace: str) -> Case:
-    """The same with memory that was taken before the clock starts, as that of the bound is."""
+    """The same with memory taken before the clock starts, as that of the bound is; and smaller limits, which no
+    trace reaches."""
     return replace(sluice(trace), prefault=True)
 
 

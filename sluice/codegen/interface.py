@@ -138,6 +138,7 @@ def _open(names: StackNames) -> list[str]:
         out.append("        goto fail;")
     asked = [f"sl_table_prefault(&box->{table.variable})" for table in names.tables.values()]
     asked += [f"sl_table_prefault(&box->{identifier(name)}.table)" for name in alias_tables(names.program)]
+    asked += [f"sl_table_prefault(&box->native_{module.name}.contexts)" for module in names.program.natives]
     if asked:
         out.append("    if (options->prefault &&")
         out.append("        (sl_pool_prefault(&box->base.pool) ||")

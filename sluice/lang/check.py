@@ -93,6 +93,7 @@ CREATED = Place("the packet is looked at", (), _UNMADE, False, True, "created co
 INSERT = Place(
     "the machine makes its steps", (), (), False, True, "use header, temp and perm, or relate it to 'packet'."
 )
+STEP = Place("all steps are made", (), (), False, True, "use p.cur_state or event.state, or relate it to 'packet'.")
 LATER = Place("", (), (), True, True, "")
 
 
@@ -247,10 +248,18 @@ class _Checker:
         place = LATER
         if "created" in causes:
             place = CREATED
-        elif causes & {"rexmit", "out_of_wnd", "state"}:
+        elif causes & {"rexmit", "out_of_wnd"}:
             place = INSERT
+        elif "state" in causes:
+            place = STEP
         self._actions(event.action, place, event)
         for action in actions(event.action):
+            if isinstance(action, Assemble) and "state" in causes:
+                raise DescriptionError(
+                    f"event '{event.name}' assembles and happens with 'state', of which a packet may see several",
+                    "assemble in an event of its own: p.event.asm = Assemble().",
+                    action.where,
+                )
             if isinstance(action, Assemble) and "data" in causes:
                 raise DescriptionError(
                     f"event '{event.name}' assembles and happens with 'data', which that makes happen",

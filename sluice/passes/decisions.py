@@ -123,8 +123,7 @@ class Decisions:
             bit = self._bits[register, value] = 1 << len(self.facts)
             self.facts.append((register, value))
             self.of[register] |= bit
-            for name in self._concerns[register]:  # what was calculated does not clear the new one
-                self._ways[name].clear()
+            for name in self._concerns[register]:  # for whom knows it; what was calculated is for those who do not
                 self._told[name] |= bit
         return bit
 

@@ -63,20 +63,26 @@ def run(
 ) -> Program:
     """The program after `passes`: "all", "none", or names of those wanted, which run in the order of PASSES.
 
-    With `verify`, raises VerifyError when the program breaks a rule, naming the pass that left it so. A name
-    that is not that of a pass raises UnknownPassError.
+    With `verify`, raises VerifyError when the program that the last pass leaves breaks a rule, naming the first pass
+    that left it so. A name that is not that of a pass raises UnknownPassError.
     """
     given, wanted = program, select(passes)
-    try:
-        for item in wanted:
+    for item in wanted:
+        try:
             with _uncollected():
                 program = item.run(program)
-            if observer is not None:
-                observer(item.name, program)
-        if verify:
+        except Exception as error:
+            if verify:
+                _blame(given, wanted, error)
+            raise
+        if observer is not None:
+            observer(item.name, program)
+    if verify:
+        try:
             verify_program(program)
-    except Exception as error:
-        raise (_first_error(given, wanted) if verify else None) or error from None
+        except VerifyError as error:
+            _blame(given, wanted, error)
+            raise
     return program
 
 
@@ -94,8 +100,11 @@ def _uncollected() -> Generator[None]:
             gc.enable()
 
 
-def _first_error(program: Program, passes: tuple[Pass, ...]) -> VerifyError | None:
-    """What is wrong with the program, or with what the first pass left that left it so, with the pass's name."""
+def _blame(program: Program, passes: tuple[Pass, ...], seen: Exception) -> None:
+    """Raise what is wrong with the program, or else with what the first pass left that left it so, with that name.
+
+    `seen`: what went wrong in the end.
+    """
     stage = ""
     try:
         verify_program(program)
@@ -103,8 +112,9 @@ def _first_error(program: Program, passes: tuple[Pass, ...]) -> VerifyError | No
             before, program, stage = program, item.run(program), item.name
             verify_program(program, before)
     except VerifyError as error:
-        return error.after(stage) if stage else error
-    return None
+        raise (error.after(stage) if stage else error) from seen
+    except Exception:
+        return  # of the pass that failed, on a program that was right
 
 
 def select(passes: str | Iterable[str]) -> tuple[Pass, ...]:

@@ -138,7 +138,7 @@ struct sl_stream {
 /* What built-in events bring along; see BUILT_IN in sluice/lang/events.py. */
 struct sl_on_created { char nothing; };
 struct sl_on_packet { uint64_t length; };
-struct sl_on_state { uint64_t before, after; };   /* names: event->owner->states[after].name */
+struct sl_on_state { uint64_t before, after; };   /* their names: event->owner->state[data->after].name */
 struct sl_on_data { uint64_t offset; sl_bytes bytes; };
 struct sl_on_rexmit { uint64_t offset, length; sl_bytes new_bytes, old; };
 struct sl_on_out_of_wnd { char nothing; };

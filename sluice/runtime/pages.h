@@ -19,8 +19,9 @@ static inline void sl_huge_rest(void *memory, size_t bytes) {
         (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
-/* Has the kernel give all of a mapping now, so that it need not while packets wait: it clears what it gives, a tenth or
- * more of what a flood that makes a box grow costs. 0, or -1 when the machine has not so much. */
+/* Has the kernel give all of a mapping now, so that it need not while packets wait: it clears what it gives, and where it
+ * must make large pages first, that is most of what a packet costs. 0, or -1 when the kernel says that it has not so much;
+ * one that promises more than it has ends the program instead. */
 static inline int sl_prefault(void *memory, size_t bytes) {
     if (bytes == 0)
         return 0;
@@ -28,7 +29,7 @@ static inline int sl_prefault(void *memory, size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
         return 0;
-    if (errno != EINVAL)   /* a kernel before 5.14 does not know it */
+    if (errno == ENOMEM)   /* else: a kernel before 5.14 does not know it, a sandbox does not allow it */
         return -1;
 #endif
     for (size_t at = 0; at < bytes; at += 4096)

@@ -58,21 +58,11 @@ def test_memory_is_that_of_trace_and_box_alone(sluice: Command, tmp_path: Path) 
     assert peaks[0] < 8_000 * each * 1.5
 
 
-def test_memory_at_the_start(sluice: Command) -> None:
-    """All that the limits allow is there, also what 22 packets have no use for."""
-    words = (
-        "bench",
-        FIRST / "hello.py",
-        "-r",
-        CAPTURE,
-        "--repeat",
-        "1",
-        "--json",
-        "--memory",
-        64 << 20,
-        "--max-instances",
-        1000,
-    )
+@pytest.mark.parametrize("memory, instances", [(64 << 20, 1000), (1 << 20, 1_000_000)])
+def test_memory_at_the_start(sluice: Command, memory: int, instances: int) -> None:
+    """All that the limits allow is there, also what 22 packets have no use for: the pool, and the tables."""
+    words = ("bench", FIRST / "hello.py", "-r", CAPTURE, "--repeat", "1", "--json")
+    words = (*words, "--memory", memory, "--max-instances", instances)
     later, before = (json.loads(sluice(*words, *more).out)["peak_rss_bytes"] for more in ((), ("--prefault",)))
     assert before - later > 60 << 20
 

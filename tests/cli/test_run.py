@@ -116,6 +116,27 @@ def test_memory_at_the_start_changes_nothing_else(sluice: Command) -> None:
     assert json.loads(sluice(*words, "--prefault").out)["layers"] == json.loads(sluice(*words).out)["layers"]
 
 
+def test_a_function_in_c_hears_the_names_of_states(sluice: Command, tmp_path: Path) -> None:
+    function = tmp_path / "states.c"
+    function.write_text("""
+#include "function.h"
+#include <string.h>
+struct seen { uint64_t opened, changed; };
+SLUICE_WORKER(struct seen)
+SLUICE_ON(tcp, state) {
+    struct seen *seen = SLUICE_WORKER_OF(event->box);
+    seen->changed += data->before != data->after;
+    seen->opened += strcmp(event->owner->state[data->after].name, "ESTABLISHED") == 0;
+}
+SLUICE_CLOSE {
+    sl_report(box, "opened", SLUICE_WORKER_OF(box)->opened);
+    sl_report(box, "changed", SLUICE_WORKER_OF(box)->changed);
+}
+""")
+    found = json.loads(sluice("run", "tcp_ip", "-r", CAPTURE, "-f", function, "--json").out)
+    assert (found["reports"]["opened"], found["reports"]["changed"]) == (1, 6)
+
+
 # --- what is wrong is said in a line or a few ---
 
 

@@ -969,6 +969,32 @@ def assembled_with_data():
     return alone(p)
 
 
+@refused(
+    "event 'all' assembles and happens with 'state', of which a packet may see several",
+    "assemble in an event of its own: p.event.asm = Assemble().",
+)
+def assembled_with_state():
+    p = paired()
+    p.seq = Sequence(meta=p.header.seq, data=p.payload)
+    p.event.all = Assemble()  # wrong
+    p.event_relation += p.event.state >> p.event.all
+    return alone(p)
+
+
+@refused(
+    "'psm.go' is asked for before all steps are made",
+    "use p.cur_state or event.state, or relate it to 'packet'.",
+)
+def transition_with_state():
+    p = keyed()
+    A, B = PSMState(start=True), PSMState()
+    p.psm = PSM(A, B)
+    p.psm.go = (A >> B) + Pred(1)
+    p.event.x = If(p.psm.go) >> Callback(seen)  # wrong
+    p.event_relation += p.event.state >> p.event.x
+    return alone(p)
+
+
 @refused("'psm.go' is asked for before the packet is looked at", "created comes first; use header, temp and perm.")
 def transition_with_created():
     p = keyed()

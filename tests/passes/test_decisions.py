@@ -20,14 +20,14 @@ LAYERS = ("ipv4", "tcp_over_ipv4")
 
 
 @cache
-def decisions_of(layer: str) -> Decisions:
-    """Of a layer's main graph, with all facts numbered that following it meets."""
+def decisions_of(layer: str) -> tuple[Decisions, tuple[tuple[str, int], ...]]:
+    """Of a layer's main graph, and the facts that following it meets."""
     found = build(find_stack("tcp_ip")).layers[layer]
     graph = copy_graph(found.main)
     constants.change(found, graph)
     decisions = Decisions(found, graph)
     assert follow(decisions, (instance.UNSTORED.name,), 10 * len(graph.blocks)) is not None
-    return decisions
+    return decisions, tuple(decisions.facts)
 
 
 def ways(decisions: Decisions, name: str, known: Known) -> list[tuple[str, Known]]:
@@ -47,10 +47,10 @@ def ways(decisions: Decisions, name: str, known: Known) -> list[tuple[str, Known
 @pytest.mark.parametrize("layer", LAYERS)
 @given(data=st.data())
 def test_bits_mean_what_a_dictionary_means(layer: str, data: st.DataObject) -> None:
-    decisions = decisions_of(layer)
+    decisions, facts = decisions_of(layer)
     name = data.draw(st.sampled_from(decisions.order), "block")
-    live = sorted({reg for reg, _ in decisions.facts} & decisions.live[name])
-    values = {reg: sorted({value for other, value in decisions.facts if other == reg} | {0, 1}) for reg in live}
+    live = sorted({reg for reg, _ in facts} & decisions.live[name])
+    values = {reg: sorted({value for other, value in facts if other == reg} | {0, 1}) for reg in live}
     known = data.draw(st.fixed_dictionaries({}, optional={reg: st.sampled_from(values[reg]) for reg in live}), "known")
     before = 0
     for reg, value in known.items():

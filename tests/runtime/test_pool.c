@@ -2,6 +2,8 @@
 #include "../../sluice/runtime/pool.h"
 #include "check.h"
 
+#include <unistd.h>
+
 static void test_bytes(void) {
     CASE("a slice clips at the end, in both measures");
     static const uint8_t wire[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -185,17 +187,18 @@ static void test_scratch(void) {
 
 static void test_prefault(void) {
     CASE("the memory of a pool that is prefaulted is there before it is used, and only then");
-    enum { BUDGET = 4 << 20, PAGE = 4096 };
-    static unsigned char there[BUDGET / PAGE];
+    enum { BUDGET = 4 << 20 };
+    static unsigned char there[BUDGET / 4096];
+    const size_t pages = BUDGET / (size_t)sysconf(_SC_PAGESIZE);
     for (int prefault = 0; prefault < 2; prefault++) {
         struct sl_pool pool;
         CHECK(sl_pool_open(&pool, BUDGET) == 0);
         CHECK(!prefault || sl_pool_prefault(&pool) == 0);
         CHECK(mincore(pool.memory, BUDGET, there) == 0);
         size_t count = 0;
-        for (size_t i = 0; i < sizeof there; i++)
+        for (size_t i = 0; i < pages; i++)
             count += there[i] & 1;
-        CHECK_EQUAL(count, prefault ? sizeof there : 0);
+        CHECK_EQUAL(count, prefault ? pages : 0);
         CHECK_EQUAL(pool.reserved, 0);
         void *taken = sl_pool_take(&pool, SL_POOL_MOST);
         CHECK(taken != NULL);

@@ -140,10 +140,11 @@ def attacks(results: Results) -> str:
             [
                 f"`{trace}`",
                 BY_NAME[trace].what,
-                cell(results, sluice(trace)),
-                times(results.ratio(sluice(trace), sluice("http1k"))),
-                cell(results, prefaulted(trace)),
-                times(results.ratio(prefaulted(trace), sluice("http1k"))),
+                *(
+                    text
+                    for case in (sluice(trace), prefaulted(trace))
+                    for text in (cell(results, case), times(results.ratio(case, sluice("http1k"))))
+                ),
                 f"{peak / 1e6:,.0f} MB" if peak else NOTHING,
             ]
         )

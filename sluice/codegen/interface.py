@@ -139,11 +139,8 @@ def _open(names: StackNames) -> list[str]:
     asked = [f"sl_table_prefault(&box->{table.variable})" for table in names.tables.values()]
     asked += [f"sl_table_prefault(&box->{identifier(name)}.table)" for name in alias_tables(names.program)]
     asked += [f"sl_table_prefault(&box->native_{module.name}.contexts)" for module in names.program.natives]
-    if asked:
-        out.append("    if (options->prefault &&")
-        out.append("        (sl_pool_prefault(&box->base.pool) ||")
-        out += [f"         {text} ||" for text in asked[:-1]]
-        out += [f"         {asked[-1]}))", "        goto fail;"]
+    for call in asked:
+        out += [f"    if (options->prefault && {call})", "        goto fail;"]
     for index, function in enumerate(functions):
         if function.worker:
             out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")

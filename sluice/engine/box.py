@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sluice.codegen.functions import CFunction, Functions, listens
 from sluice.codegen.stack import Generated, generate
@@ -121,10 +122,34 @@ class Settings:
     prefault: bool = False
 
 
-def native_texts(options: list[str], settings: Settings) -> ctypes.Array[ctypes.c_char_p]:
-    """The texts that native modules with these options get, as C takes them."""
-    texts = [settings.natives.get(option, "").encode() for option in options]
-    return (ctypes.c_char_p * (len(texts) + 1))(*texts, b"")
+def c_options(
+    settings: Settings, functions: list[str], count: int, natives: list[str], deliver: Any = None
+) -> COptions:
+    """The settings as C takes them.
+
+    functions: the options of the first of `count` functions in C. natives: names of the options that native modules
+    take. deliver: a _DELIVER, called with batches of events for functions in Python.
+    """
+    texts = _texts(functions + [""] * count)
+    seed = settings.seed if settings.seed is not None else secrets.randbits(64)
+    return COptions(
+        seed,
+        settings.memory,
+        settings.max_instances,
+        settings.timeouts,
+        settings.idle or 0.0,
+        texts,
+        deliver or _DELIVER(),
+        None,
+        _texts([settings.natives.get(option, "") for option in natives]),
+        settings.prefault,
+    )
+
+
+def _texts(texts: list[str]) -> Any:
+    """Texts as C takes them, and an empty one behind them, as there is no array of none."""
+    array = (ctypes.c_char_p * (len(texts) + 1))(*(text.encode() for text in texts), b"")
+    return ctypes.cast(array, ctypes.POINTER(ctypes.c_char_p))
 
 
 @dataclass
@@ -220,7 +245,9 @@ class Box:
         self._in_function = False
         self._number = 0
         self._deliver = _DELIVER(self._batch) if self.stack.generated.events else _DELIVER()
-        self._options = self.c_options()
+        natives = [module.option for module in self.stack.program.natives]
+        functions = len(self.stack.functions.c)
+        self._options = c_options(self.settings, self.function_options, functions, natives, self._deliver)
         self._open = self._function("open", ctypes.c_void_p, ctypes.POINTER(COptions))
         self._process = self._function("process", None, ctypes.c_void_p, ctypes.POINTER(Frame), ctypes.c_size_t)
         self._finish = self._function("finish", None, ctypes.c_void_p)
@@ -233,25 +260,6 @@ class Box:
             )
         self._box = ctypes.c_void_p(box)
         self._finished = False
-
-    def c_options(self) -> COptions:
-        """The settings as C takes them."""
-        texts = [text.encode() for text in self.function_options] + [b""] * len(self.stack.functions.c)
-        strings = (ctypes.c_char_p * len(texts))(*texts) if texts else None
-        natives = native_texts([module.option for module in self.stack.program.natives], self.settings)
-        seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(64)
-        return COptions(
-            seed,
-            self.settings.memory,
-            self.settings.max_instances,
-            self.settings.timeouts,
-            self.settings.idle or 0.0,
-            ctypes.cast(strings, ctypes.POINTER(ctypes.c_char_p)) if strings is not None else None,
-            self._deliver,
-            None,
-            ctypes.cast(natives, ctypes.POINTER(ctypes.c_char_p)),
-            self.settings.prefault,
-        )
 
     def _function(self, name: str, result: type | None, *arguments: type) -> Callable[..., int]:
         function = self._library[f"{self._prefix}_{name}"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from sluice.engine.box import (
     Elapsed,
     RunError,
     Settings,
-    native_texts,
+    c_options,
 )
 
 
@@ -89,18 +88,7 @@ def _child(asked: dict[str, Any]) -> dict[str, Any]:
     """In the measured process: load the library and run."""
     library = ctypes.CDLL(asked["library"])
     settings = Settings(**asked["settings"])
-    texts: list[bytes] = [text.encode() for text in asked["function_options"]] + [b""] * (asked["functions"] + 1)
-    strings = (ctypes.c_char_p * len(texts))(*texts)
-    options = COptions()
-    options.seed = settings.seed if settings.seed is not None else secrets.randbits(64)
-    options.memory = settings.memory
-    options.max_instances = settings.max_instances
-    options.timeouts = settings.timeouts
-    options.prefault = settings.prefault
-    options.idle = settings.idle or 0.0
-    options.function_options = ctypes.cast(strings, ctypes.POINTER(ctypes.c_char_p))
-    natives = native_texts(asked["natives"], settings)
-    options.native_options = ctypes.cast(natives, ctypes.POINTER(ctypes.c_char_p))
+    options = c_options(settings, asked["function_options"], asked["functions"], asked["natives"])
     repeat: int = asked["repeat"]
     count: int = asked["counters"]
     results = (Elapsed * repeat)()

@@ -47,6 +47,34 @@ def forward(
     return facts
 
 
+def backward(graph: Graph, nothing: F, flow: Callable[[str, F], F], join: Callable[[F, F], F]) -> dict[str, F]:
+    """Facts at the beginning of every block that is reached, from those at the blocks that it leads to.
+
+    `flow` takes a block's name and what holds at its end, which it must not change, and gives what holds at its
+    beginning. `join` makes one of what holds on several ways; where none leads on that is `nothing`. Starts from
+    nothing everywhere and only adds.
+    """
+    waiting = graph.order()
+    leads = {name: graph.blocks[name].terminator.targets() for name in waiting}
+    before = graph.predecessors()
+    facts = dict.fromkeys(waiting, nothing)
+    queued = set(waiting)
+    while waiting:
+        name = waiting.pop()
+        queued.discard(name)
+        behind = nothing
+        for target in leads[name]:
+            behind = join(behind, facts[target])
+        now = flow(name, behind)
+        if now != facts[name]:
+            facts[name] = now
+            for other in before[name]:
+                if other in leads and other not in queued:
+                    queued.add(other)
+                    waiting.append(other)
+    return facts
+
+
 _SPACES = {Resource.INSTANCE: ("inst.", "perm."), Resource.CONTEXT: ("slot.",)}
 
 

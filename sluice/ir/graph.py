@@ -56,23 +56,20 @@ class Graph:
 
     def order(self) -> list[str]:
         """Reachable blocks in reverse post-order: a block before those that follow it, but for loops."""
-        blocks = self.blocks
         seen = {self.entry}
         post: list[str] = []
-        above: list[tuple[str, Iterator[str]]] = []
-        name, targets = self.entry, iter(blocks[self.entry].terminator.targets())
-        while True:
+        stack = [(self.entry, iter(self.blocks[self.entry].terminator.targets()))]
+        while stack:
+            name, targets = stack[-1]
             for target in targets:
                 if target not in seen:
                     seen.add(target)
-                    above.append((name, targets))
-                    name, targets = target, iter(blocks[target].terminator.targets())
+                    stack.append((target, iter(self.blocks[target].terminator.targets())))
                     break
             else:
                 post.append(name)
-                if not above:
-                    return post[::-1]
-                name, targets = above.pop()
+                stack.pop()
+        return post[::-1]
 
     def instructions(self) -> Iterator[Instruction]:
         """All instructions of all blocks."""

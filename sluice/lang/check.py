@@ -96,6 +96,9 @@ INSERT = Place(
 STEP = Place("all steps are made", (), (), False, True, "use p.cur_state or event.state, or relate it to 'packet'.")
 LATER = Place("", (), (), True, True, "")
 
+NOT_ASSEMBLED = {"state": "of which a packet may see several", "data": "which that makes happen"}
+"""Built-in events with which nothing may assemble, and why."""
+
 
 def check(stack: Stack) -> None:
     """Raise DescriptionError, with the line that uses it, for what a parser of `stack` asks for in vain.
@@ -254,18 +257,13 @@ class _Checker:
             place = STEP
         self._actions(event.action, place, event)
         for action in actions(event.action):
-            if isinstance(action, Assemble) and "state" in causes:
-                raise DescriptionError(
-                    f"event '{event.name}' assembles and happens with 'state', of which a packet may see several",
-                    "assemble in an event of its own: p.event.asm = Assemble().",
-                    action.where,
-                )
-            if isinstance(action, Assemble) and "data" in causes:
-                raise DescriptionError(
-                    f"event '{event.name}' assembles and happens with 'data', which that makes happen",
-                    "assemble in an event of its own: p.event.asm = Assemble().",
-                    action.where,
-                )
+            for cause, why in NOT_ASSEMBLED.items():
+                if isinstance(action, Assemble) and cause in causes:
+                    raise DescriptionError(
+                        f"event '{event.name}' assembles and happens with '{cause}', {why}",
+                        "assemble in an event of its own: p.event.asm = Assemble().",
+                        action.where,
+                    )
         for expression, where, _ in action_uses(event.action):
             virtual = (item for item, _ in _parts(expression, where) if isinstance(item, FieldValue))
             if causes and any(item.group == "v" for item in virtual):

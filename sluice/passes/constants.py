@@ -213,7 +213,7 @@ def _with_values(instruction: Instruction, facts: Facts) -> Instruction:
 def step(layer: LayerProgram, instruction: Instruction, facts: Facts) -> None:
     """What is known after an (evaluated) instruction that is not redundant; changes `facts`."""
     position = _position(instruction, facts)
-    spaces = instance.forgotten(instruction, facts.holds(instance.UNSTORED))
+    spaces = instance.forgotten(type(instruction), facts.holds(instance.UNSTORED))
     if spaces:
         facts.forget_spaces(spaces)
     for reg in instruction.written():

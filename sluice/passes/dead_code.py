@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 from sluice.ir.copy import with_targets
-from sluice.ir.dataflow import forward
+from sluice.ir.dataflow import backward, forward
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import (
     Assign,
@@ -210,28 +211,17 @@ def is_unstored(instruction: Instruction, before: bool) -> bool:
 
 def liveness(graph: Graph, uses: dict[str, list[Use]]) -> tuple[dict[str, int], dict[str, int]]:
     """For every block the registers that may be read from its beginning, and from its end on, before they are set."""
-    starts = dict.fromkeys(graph.blocks, 0)
-    ends = dict.fromkeys(graph.blocks, 0)
-    predecessors = graph.predecessors()
-    order = graph.order()
-    leads = {name: graph.blocks[name].terminator.targets() for name in order}
-    effect = {name: _effect(uses[name]) for name in order}
-    waiting, queued = order, set(order)
-    while waiting:
-        name = waiting.pop()
-        queued.discard(name)
-        live = 0
-        for target in leads[name]:
-            live |= starts[target]
-        ends[name] = live
+    effect = {name: _effect(of_block) for name, of_block in uses.items()}
+
+    def flow(name: str, live: int) -> int:
         keeps, reads = effect[name]
-        live = live & keeps | reads
-        if live != starts[name]:
-            starts[name] = live
-            for other in predecessors[name]:
-                if other in leads and other not in queued:
-                    queued.add(other)
-                    waiting.append(other)
+        return live & keeps | reads
+
+    starts = dict.fromkeys(graph.blocks, 0) | backward(graph, 0, flow, int.__or__)
+    ends = {
+        name: reduce(int.__or__, map(starts.__getitem__, block.terminator.targets()), 0)
+        for name, block in graph.blocks.items()
+    }
     return starts, ends
 
 

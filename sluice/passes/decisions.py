@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from sluice.ir.dataflow import backward
 from sluice.ir.expression import Binary, Const, Expr, Flip, Reg, calculate, children, is_bit, registers
 from sluice.ir.graph import Block, Graph, LayerProgram
 from sluice.ir.instruction import Assign, Branch
@@ -108,13 +109,14 @@ class Decisions:
         self.of: dict[str, Facts] = defaultdict(int)
         """All facts of a register."""
         self._bits: dict[tuple[str, int], Facts] = {}
-        self._concerned = {name: self._concern(name) for name in self.order}
         self._concerns: dict[str, list[str]] = defaultdict(list)
-        for name, regs in self._concerned.items():
-            for reg in regs:
+        """The blocks that a register concerns."""
+        for name in self.order:
+            for reg in self._concern(name):
                 self._concerns[reg].append(name)
         self._ways: dict[str, dict[Facts, list[Exit]]] = {name: {} for name in self.order}
-        self._told: dict[str, Facts] = dict.fromkeys(self.order, 0)
+        self._concerning: dict[str, Facts] = dict.fromkeys(self.order, 0)
+        """All facts of the registers that concern a block."""
 
     def fact(self, register: str, value: int) -> Facts:
         """The bit that stands for it."""
@@ -124,7 +126,7 @@ class Decisions:
             self.facts.append((register, value))
             self.of[register] |= bit
             for name in self._concerns[register]:  # for whom knows it; what was calculated is for those who do not
-                self._told[name] |= bit
+                self._concerning[name] |= bit
         return bit
 
     def all_of(self, names: Iterable[str]) -> Facts:
@@ -133,6 +135,13 @@ class Decisions:
         for name in names:
             found |= self.of[name]
         return found
+
+    def bits(self, known: Known) -> Facts:
+        """What is known, as bits."""
+        facts = 0
+        for register, value in known.items():
+            facts |= self.fact(register, value)
+        return facts
 
     def known(self, facts: Facts) -> Known:
         """What the bits stand for."""
@@ -168,7 +177,7 @@ class Decisions:
     def _steps(self, layer: LayerProgram, block: Block) -> Iterator[Step]:
         for instruction in block.instructions:
             unknown = tuple([reg.name for reg in instruction.written() if reg.name in self.asked])
-            forgets = instance.forgotten(instruction, False)
+            forgets = instance.forgotten(type(instruction), False)
             if not unknown and not forgets:
                 continue
             begun = [(reg, Const(value)) for reg, value in instance.begun(layer, instruction)]
@@ -181,7 +190,7 @@ class Decisions:
                     sets = [*begun] if told is None else [told]
             yield Step(
                 forgets,
-                instance.forgotten(instruction, True),
+                instance.forgotten(type(instruction), True),
                 unknown,
                 tuple((reg, value) for reg, value in sets if reg.name in self.asked),
                 (empty,) if empty is not None and empty[0].name in self.asked else (),
@@ -189,16 +198,10 @@ class Decisions:
 
     def _live(self) -> dict[str, set[str]]:
         """For every block the registers by which a branch in it or behind it may be decided."""
-        live: dict[str, set[str]] = {name: set() for name in self.order}
-        before = self.graph.predecessors()
-        waiting = list(self.order)
-        queued = set(waiting)
-        while waiting:
-            name = waiting.pop()
-            queued.discard(name)
-            block = self.graph.blocks[name]
-            now: set[str] = {name for target in block.terminator.targets() for name in live[target]}
-            if isinstance(last := block.terminator, Branch):
+
+        def flow(name: str, behind: set[str]) -> set[str]:
+            now: set[str] = set(behind)
+            if isinstance(last := self.graph.blocks[name].terminator, Branch):
                 now |= {reg.name for reg in registers(last.condition)}
             for step in reversed(self.steps[name]):
                 for reg, value in reversed((*step.sets, *step.while_empty)):
@@ -214,13 +217,9 @@ class Decisions:
                     now.add(instance.UNSTORED.name)
             if self.spared[name]:
                 now |= {instance.UNSTORED.name, instance.EMPTY.name}
-            if now != live[name]:
-                live[name] = now
-                for other in before[name]:
-                    if other in live and other not in queued:
-                        queued.add(other)
-                        waiting.append(other)
-        return live
+            return now
+
+        return backward(self.graph, set[str](), flow, lambda left, right: left | right)
 
     def _exits(self, block: Block) -> Iterator[tuple[str, bool | None, Known]]:
         """The ways out of a block: where to, for which value of its condition, and what that tells."""
@@ -251,10 +250,10 @@ class Decisions:
 
     def ways(self, name: str, facts: Facts) -> list[Exit]:
         """The ways out of a block that can be taken, and what is known on each."""
-        told = facts & self._told[name]
-        ways = self._ways[name].get(told)
+        asked = facts & self._concerning[name]
+        ways = self._ways[name].get(asked)
         if ways is None:
-            ways = self._ways[name][told] = self._calculate(name, self.known(told))
+            ways = self._ways[name][asked] = self._calculate(name, self.known(asked))
         return ways
 
     def _calculate(self, name: str, now: Known) -> list[Exit]:
@@ -262,19 +261,14 @@ class Decisions:
             step.apply(now)
         last = self.graph.blocks[name].terminator
         value = value_of(last.condition, now) if isinstance(last, Branch) else None
-        found: list[Exit] = []
+        found: list[tuple[str, Facts]] = []
         for target, holds, told in self.exits[name]:
             if value is None or bool(value) == holds:
                 live = self.live[target]
                 there = {reg: number for reg, number in now.items() if reg in live} | told
-                brings = 0
-                for reg, number in there.items():
-                    brings |= self.fact(reg, number)
-                found.append(Exit(target, 0, brings))
-        keeps = ~self.all_of(self._concerned[name])
-        for way in found:
-            way.keeps = keeps
-        return found
+                found.append((target, self.bits(there)))
+        keeps = ~self._concerning[name]  # those that were met just now included
+        return [Exit(target, keeps, brings) for target, brings in found]
 
 
 def _decidable(expression: Expr) -> bool:

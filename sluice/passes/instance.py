@@ -45,16 +45,12 @@ _FAR = 62
 """Bits of a position that no sequence cuts."""
 
 
-def forgotten(instruction: Instruction, unstored: bool) -> tuple[str, ...]:
-    """What the names of the registers begin with that it may set anew without naming them.
+@cache
+def forgotten(kind: type[Instruction], unstored: bool) -> tuple[str, ...]:
+    """What the names of the registers begin with that such an instruction may set anew without naming them.
 
     `unstored`: the current instance is known to be in no table; so other graphs do nothing to it.
     """
-    return _forgotten(type(instruction), unstored)
-
-
-@cache
-def _forgotten(kind: type[Instruction], unstored: bool) -> tuple[str, ...]:
     spaces = hidden_writes(kind)
     if kind.RUNS_GRAPHS and unstored and not kind.NEEDS_INSTANCE:
         return tuple(space for space in spaces if space not in ("inst.", "perm."))

@@ -359,7 +359,8 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->scratch.size = (size_t)1 << 28;
     box->scratch.at = sl_pool_map(box->scratch.size);
     if (!box->counters || !box->timeouts || !box->workers || !box->scratch.at ||
-        (options->deliver && !box->batch.at) || sl_pool_open(&box->pool, options->memory)) {
+        (options->deliver && !box->batch.at) || sl_pool_open(&box->pool, options->memory) ||
+        (options->prefault && sl_pool_prefault(&box->pool))) {
         sl_box_close(box);
         return -1;
     }

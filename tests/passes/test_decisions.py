@@ -52,9 +52,7 @@ def test_bits_mean_what_a_dictionary_means(layer: str, data: st.DataObject) -> N
     live = sorted({reg for reg, _ in facts} & decisions.live[name])
     values = {reg: sorted({value for other, value in facts if other == reg} | {0, 1}) for reg in live}
     known = data.draw(st.fixed_dictionaries({}, optional={reg: st.sampled_from(values[reg]) for reg in live}), "known")
-    before = 0
-    for reg, value in known.items():
-        before |= decisions.fact(reg, value)
+    before = decisions.bits(known)
     assert decisions.known(before) == known
     found = [(way.target, decisions.known(before & way.keeps | way.brings)) for way in decisions.ways(name, before)]
     assert found == ways(decisions, name, known)

@@ -7,7 +7,7 @@ import re
 from sluice.codegen.functions import callback_functions, event_struct
 from sluice.codegen.layout import key_words
 from sluice.codegen.names import CPP_WORDS, data_member, identifier, storage
-from sluice.codegen.process import process
+from sluice.codegen.process import process, worker
 from sluice.codegen.writer import StackNames
 from sluice.ir.graph import EventShape, Program, alias_tables
 
@@ -47,6 +47,9 @@ def header(names: StackNames) -> str:
         f"struct sl_box *{names.prefix}_open(const struct sl_options *options);",
         "/* Every packet of a burst, in order. The bytes are not needed any more afterwards. */",
         f"void {names.prefix}_process(struct sl_box *box, const struct sl_frame *frames, size_t count);",
+        "/* For which of `workers` boxes, each on a core of its own, a packet is, from 0 on: the same for all packets of an",
+        " * instance. `seed` is the same for all packets. Asks no box, so whoever receives packets may call it. */",
+        f"unsigned {names.prefix}_worker(const struct sl_frame *frame, unsigned workers, uint64_t seed);",
         "/* The end of input: every instance ends, functions report. Counters and reports can be read after it. */",
         f"void {names.prefix}_finish(struct sl_box *box);",
         "/* Gives all memory back. */",
@@ -94,6 +97,7 @@ def interface(names: StackNames) -> list[str]:
         "/* --- the box --- */",
         *_open(names),
         *processing,
+        *worker(names),
         *_finish(names),
         *_close(names),
         "",

@@ -216,6 +216,34 @@ def _process_packet(names: StackNames) -> list[str]:
     ]
 
 
+def worker(names: StackNames) -> list[str]:
+    """The function that says for which worker a packet is."""
+    layers = names.program.layers
+    graphs = [layer.dispatch for layer in layers.values() if layer.dispatch is not None]
+    read = {reg for graph in graphs for i in graph.instructions() for reg in i.read_registers()}
+    slots = sorted((reg for reg in read if reg.space == "slot"), key=lambda reg: reg.name)
+
+    def enter(layer: LayerProgram) -> str:
+        if layer.dispatch is None:
+            return "hash = 0;"
+        return f"hash = dispatch_{identifier(layer.name)}(&slots, secret, {FRAME}, 0);"
+
+    body = [
+        "    struct sl_slots slots;",
+        *(f"    slots.{member(slot)} = {'(sl_bytes){0}' if slot.is_bytes else '0'};" for slot in slots),
+        *("    " + line for line in _by_link_type(names, enter, "hash = 0;")),
+    ]
+    return [
+        "",
+        f"unsigned {names.prefix}_worker(SL_UNUSED const struct sl_frame *frame, unsigned workers, uint64_t seed)",
+        "{",
+        "    uint64_t secret = sl_dispatch_secret(seed), hash = 0;",
+        *(body if graphs else []),
+        "    return sl_dispatch_worker(hash, secret, workers);",
+        "}",
+    ]
+
+
 def _by_link_type(names: StackNames, enter: Callable[[LayerProgram], str], default: str) -> list[str]:
     """Statements that `enter` the stack: the first link type, which is what most captures have, is asked for first.
 

@@ -15,7 +15,7 @@ from sluice.codegen.layout import Table
 from sluice.codegen.names import identifier, variable
 from sluice.codegen.structure import Structure
 from sluice.ir import instruction as ir
-from sluice.ir.expression import ZERO, Binary, Const, Expr
+from sluice.ir.expression import ZERO, Binary, Const, Expr, is_bytes
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.scope import SIDE
 
@@ -94,6 +94,8 @@ class LayerWriter:
             out.append(self._stateless_head() + ";")
         if self.layer.ahead is not None:
             out.append(self._ahead_head() + ";")
+        if self.layer.dispatch is not None:
+            out.append(self._dispatch_head() + ";")
         if self.layer.drain is not None:
             out.append(self._drain_head() + ";")
         if self.layer.end is not None:
@@ -122,6 +124,10 @@ class LayerWriter:
             f"SL_UNUSED struct sl_stack_box *box, SL_UNUSED struct sl_slots *slots, {UNIT}, SL_UNUSED unsigned depth"
         )
         return f"SL_UNUSED static void ahead_{self.word}({given})"
+
+    def _dispatch_head(self) -> str:
+        given = f"SL_UNUSED struct sl_slots *slots, SL_UNUSED uint64_t secret, {UNIT}, SL_UNUSED unsigned depth"
+        return f"SL_UNUSED static uint64_t dispatch_{self.word}({given})"
 
     def _lost_head(self) -> str:
         return (
@@ -156,6 +162,8 @@ class LayerWriter:
             out += self._function(self.layer.stateless, self._stateless_head(), "stateless")
         if self.layer.ahead is not None:
             out += self._function(self.layer.ahead, self._ahead_head(), "ahead")
+        if self.layer.dispatch is not None:
+            out += self._function(self.layer.dispatch, self._dispatch_head(), "dispatch")
         out += self._function(self.layer.main, self._main_head(), "main")
         return out
 
@@ -174,7 +182,7 @@ class LayerWriter:
         out = ["", head, "{"]
         if UNIT in head:
             out.append("    SL_UNUSED sl_bytes unit = {at, captured, length};")
-        if kind != "ahead":
+        if kind not in ("ahead", "dispatch"):
             slots = "&waiting->slots" if kind == "stateless" else "box->slots"
             out.append(f"    SL_UNUSED struct sl_slots *const slots = {slots};")
         out += ["    " + text for text in self._locals(graph)]
@@ -255,6 +263,8 @@ class LayerWriter:
                 return [(None, to)]
             case ir.Branch(condition, yes, no):
                 return [(emit(condition) + note, yes), (None, no)]
+            case ir.Check(mark, size, yes, cut, short) if cut == short:
+                return [(f"SL_LIKELY({self._fits(mark, size, 'captured')})" + note, yes), (None, short)]
             case ir.Check(mark, size, yes, cut, short):
                 there, wire = self._fits(mark, size, "captured"), self._fits(mark, size, "length")
                 return [(f"SL_LIKELY({there})" + note, yes), (wire, cut), (None, short)]
@@ -290,6 +300,11 @@ class LayerWriter:
                 return [*self._left(outcome, terminator), path, *on, "return;"]
             case ir.End(outcome):
                 return [self.count(outcome) + self._note(terminator), "box->base.depth--;", "return;"]
+            case ir.Dispatch(key, reverse):
+                return [f"return {' + '.join(_hashed(half) for half in (key, reverse) if half) or 0};"]
+            case ir.NextDispatch(name, sdu):
+                on = handed(sdu, lambda sdu: f"return dispatch_{identifier(name)}(slots, secret, {sdu}, depth + 1);")
+                return [f"if (depth + 1 >= {self.names.program.depth})", "    return 0;", *on]
             case ir.Return() if self.kind == "stateless":
                 return self._wait()
             case ir.Return(result):
@@ -302,6 +317,14 @@ def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
     """The statement by which an arriving packet goes on to a layer, as far as that is stateless."""
     way = "wait" if layer.stateless is None else "stateless"
     return f"{way}_{identifier(layer.name)}(box, waiting, {unit}, {depth});"
+
+
+def _hashed(half: tuple[Expr, ...]) -> str:
+    """The hash of half of a key that says for which worker a packet is."""
+    text = "secret"
+    for part in half:
+        text = f"sl_dispatch_{'bytes' if is_bytes(part) else 'number'}({text}, secret, {emit(part)})"
+    return text
 
 
 def messages_heads(word: str) -> list[str]:

@@ -181,7 +181,7 @@ CUT_BYTES = ("bytes:of packets", "bytes:lost")
 made none. With the bytes of the messages (`bytes`) they conserve.
 """
 
-GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "stateless", "ahead")
+GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "stateless", "ahead", "dispatch")
 
 
 @dataclass
@@ -203,6 +203,7 @@ class LayerProgram:
     lost: Graph | None = None
     stateless: Graph | None = None
     ahead: Graph | None = None
+    dispatch: Graph | None = None
     resyncs: bool = False
     of_streams: bool = False
     of_packets: bool = False
@@ -216,8 +217,8 @@ class LayerProgram:
 
     def graphs(self) -> Iterator[Graph]:
         """Its main graph; where it has instances, those that drain and end them; where it takes messages, the one
-        that tells how long the next is and the one that tells that bytes make none; the stateless one and the one that
-        looks ahead, if any.
+        that tells how long the next is and the one that tells that bytes make none; the stateless one, the one that
+        looks ahead and the one that tells for which worker a packet is, if any.
         """
         yield from (graph for _, graph in self.graphs_by_kind())
 

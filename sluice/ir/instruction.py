@@ -772,6 +772,22 @@ class NextStateless(Terminator):
 
 
 @effects()
+class Dispatch(Terminator):
+    """`key` says for which worker a packet is; with `reverse` both do, in any order. Only in dispatch graphs."""
+
+    key: tuple[Expr, ...] = read()
+    reverse: tuple[Expr, ...] = read()
+
+
+@effects(reads=(R.CONTEXT,), writes=(R.CONTEXT,))
+class NextDispatch(Terminator):
+    """The packet is for the worker that the dispatch graph of `layer` says of `sdu`. Only in dispatch graphs."""
+
+    layer: str
+    sdu: Expr = read()
+
+
+@effects()
 class Return(Terminator):
     """The end of a graph that is no main graph, with its result; of a stateless one before it left a trace."""
 

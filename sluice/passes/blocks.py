@@ -6,7 +6,10 @@ from collections.abc import Callable, Hashable, Iterator
 
 from sluice.ir.copy import copy_graph, map_graphs, with_targets
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
-from sluice.ir.instruction import Instruction
+from sluice.ir.instruction import Assign, Instruction, Load, LoadBytes, LoadVarint, Mark, Payload, Terminator
+
+PURE = (Assign, Load, LoadBytes, LoadVarint, Mark, Payload)
+"""Instructions that tell what is in a packet: what graphs that only look at it take over from main graphs."""
 
 
 def each_graph(program: Program, change: Callable[[LayerProgram, Graph], bool]) -> Program:
@@ -83,3 +86,30 @@ def twin(graph: Graph, start: str) -> str:
         last = with_targets(old.terminator, lambda target: twins[target])
         graph.blocks[other] = Block(other, [*old.body, last])
     return twins[start]
+
+
+def is_told(instruction: Instruction, untold: set[str]) -> bool:
+    """Whether a packet alone tells what an instruction sets or decides; of registers in `untold` it does not."""
+    if not isinstance(instruction, (*PURE, Terminator)):
+        return False
+    return not any(reg.name in untold or reg.space in ("inst", "perm") for reg in instruction.read_registers())
+
+
+def untold(graph: Graph) -> set[str]:
+    """Registers that a packet alone, and what layers below said of it, does not tell."""
+    found: set[str] = set()
+    size = -1
+    while len(found) > size:
+        size = len(found)
+        found |= {reg.name for i in graph.instructions() if not is_told(i, found) for reg in i.written()}
+    return found
+
+
+def drop_slots(graph: Graph, read: set[str]) -> None:
+    """Leave out slots that none of the graphs that only look at packets reads."""
+    for block in graph.blocks.values():
+        block.instructions = [i for i in block.instructions if _slots(i) <= read]
+
+
+def _slots(instruction: Instruction) -> set[str]:
+    return {reg.name for reg in instruction.written() if reg.space == "slot"}

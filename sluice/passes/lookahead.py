@@ -23,31 +23,23 @@ from sluice.ir.copy import with_expressions
 from sluice.ir.expression import MASK, ZERO, Const, Expr, Slice
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import (
-    Assign,
     Branch,
     Check,
     CheckWire,
     Goto,
     Instruction,
-    Load,
-    LoadBytes,
-    LoadVarint,
     LookAhead,
     Lookup,
-    Mark,
     NextLayer,
-    Payload,
     Prefetch,
     Return,
     Terminator,
 )
 from sluice.passes import constants, dead_code, tails
+from sluice.passes.blocks import PURE, drop_slots
 
 Names = frozenset[str]
 """Names of registers."""
-
-PURE = (Assign, Load, LoadBytes, LoadVarint, Mark, Payload)
-"""Instructions that an ahead graph takes over, when it knows what they read."""
 
 
 def run(program: Program) -> Program:
@@ -59,7 +51,7 @@ def run(program: Program) -> Program:
     read = {reg.name for graph in ahead.values() for i in graph.instructions() for reg in i.read_registers()}
     layers = dict(program.layers)
     for name, graph in ahead.items():
-        _drop_slots(graph, read)
+        drop_slots(graph, read)
         constants.change(layers[name], graph)
         dead_code.change(layers[name], graph)
         tails.change(layers[name], graph)
@@ -85,16 +77,6 @@ def _is_target(instruction: Instruction, leading: set[str]) -> bool:
     if isinstance(instruction, Lookup):
         return True
     return type(instruction) is NextLayer and instruction.layer in leading
-
-
-def _drop_slots(graph: Graph, read: set[str]) -> None:
-    """Leave out slots that no ahead graph reads."""
-    for block in graph.blocks.values():
-        block.instructions = [i for i in block.instructions if _slots(i) <= read]
-
-
-def _slots(instruction: Instruction) -> set[str]:
-    return {reg.name for reg in instruction.written() if reg.space == "slot"}
 
 
 class _Ahead:

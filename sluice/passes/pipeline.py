@@ -15,7 +15,18 @@ from difflib import get_close_matches
 from sluice.ir.graph import Program
 from sluice.ir.verify import VerifyError
 from sluice.ir.verify import verify as verify_program
-from sluice.passes import constants, dead_code, fission, forwarding, lifting, lookahead, prediction, sinking, tails
+from sluice.passes import (
+    constants,
+    dead_code,
+    dispatch,
+    fission,
+    forwarding,
+    lifting,
+    lookahead,
+    prediction,
+    sinking,
+    tails,
+)
 
 
 class UnknownPassError(ValueError):
@@ -34,6 +45,8 @@ Observer = Callable[[str, Program], None]
 """Called after every pass with its name and the program that it left."""
 
 PASSES = (
+    # First, as it asks which slots are parts of keys, and all others copy those and cut them short.
+    Pass("dispatch", dispatch.run),
     # First, so that all others see branches that are decided as decided.
     Pass("constants", constants.run),
     # What the pass before it took the readers from goes now, so that the next ones have less to look at.

@@ -70,6 +70,14 @@ static inline uint64_t sl_fold(uint64_t a, uint64_t b) {
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* splitmix64 (Steele et al. 2014): unlike numbers from any seed, 0 too. */
+static inline uint64_t sl_splitmix(uint64_t *seed) {
+    uint64_t z = (*seed += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
 /* Before place `index` of an array is used for the first time, the places before it having been used. */
 static inline void sl_table_reach(void *array, size_t array_bytes, size_t place_bytes, uint32_t index) {
     if (__builtin_expect(index == SL_HUGE_FROM / place_bytes, 0))
@@ -104,13 +112,8 @@ SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigne
      * home bucket are full: a seventh of the instances is the most that there can be. */
     table->home_bytes = ((size_t)max_instances / SL_BUCKET_LOAD + SL_BUCKETS_LEAST + 1) * sizeof(struct sl_bucket);
     table->spill_bytes = ((size_t)max_instances / 7 + 2) * sizeof(struct sl_bucket);
-    for (int i = 0; i < 4; i++) {
-        /* splitmix64 (Steele et al. 2014): four unlike numbers from any seed, 0 too */
-        uint64_t z = (seed += UINT64_C(0x9e3779b97f4a7c15));
-        z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-        z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-        table->secret[i] = z ^ z >> 31;
-    }
+    for (int i = 0; i < 4; i++)
+        table->secret[i] = sl_splitmix(&seed);
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void *instances = mmap(NULL, table->instance_bytes * max_instances, PROT_READ | PROT_WRITE, flags, -1, 0);
     void *home = mmap(NULL, table->home_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);

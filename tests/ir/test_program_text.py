@@ -132,6 +132,7 @@ FULL = Program(
             lost=graph("l", SIDE),
             stateless=graph("s", SIDE),
             ahead=graph("a", SIDE),
+            dispatch=graph("w", SIDE),
             resyncs=True,
             of_streams=True,
             of_packets=True,

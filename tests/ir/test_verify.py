@@ -36,6 +36,7 @@ def program_of(
     lower: str = "",
     stateless: str = "",
     ahead: str = "",
+    dispatch: str = "",
 ) -> Program:
     """A program of one layer with these graphs, and below it, if given, another layer."""
     layer = LayerProgram(
@@ -47,6 +48,7 @@ def program_of(
         parse_graph(end) if end else None,
         stateless=parse_graph(stateless) if stateless else None,
         ahead=parse_graph(ahead) if ahead else None,
+        dispatch=parse_graph(dispatch) if dispatch else None,
         instance=instance,
         rules=rules,
         events=EVENTS,
@@ -97,6 +99,7 @@ class Bad:
     rules: Rules | None = SEQUENCE
     stateless: str = ""
     ahead: str = ""
+    dispatch: str = ""
 
 
 BAD = {
@@ -331,6 +334,12 @@ BAD = {
     "effect ahead of the packet's turn": Bad(
         "traces", "Count in the ahead graph, before the packet's turn", ahead=HEAD + "  Count('x')\n  Return(0)\n"
     ),
+    "effect before it is known whose packet it is": Bad(
+        "traces", "Count in the dispatch graph, before the packet's turn", dispatch=HEAD + "  Count('x')\n  Return(0)\n"
+    ),
+    "decision in a main graph": Bad(
+        "structure", "Dispatch in the main graph, it belongs in dispatch", HEAD + "  Dispatch([7], [])\n"
+    ),
     "look-up in a stateless graph": Bad(
         "traces",
         "Lookup in the stateless graph, before the packet's turn",
@@ -360,7 +369,7 @@ BAD = {
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_refused(bad: Bad):
     program = program_of(
-        bad.main, bad.drain, bad.end, bad.instance, bad.rules, stateless=bad.stateless, ahead=bad.ahead
+        bad.main, bad.drain, bad.end, bad.instance, bad.rules, stateless=bad.stateless, ahead=bad.ahead, dispatch=bad.dispatch
     )
     with pytest.raises(VerifyError) as caught:
         verify(program)

@@ -31,7 +31,7 @@ from sluice.passes import pipeline
 from sluice.passes.pipeline import PASSES, Pass, UnknownPassError, run
 from sluice.stacks.find import find_stack
 
-LARGER = ("lifting", "prediction", "forwarding", "fission", "sinking", "lookahead")
+LARGER = ("dispatch", "lifting", "prediction", "forwarding", "fission", "sinking", "lookahead")
 """Passes that may write a block more than once, or a graph of their own."""
 
 
@@ -164,10 +164,10 @@ def test_unknown_name(program: Program):
         run(program, ["dead_code", "constant"])
     assert str(caught.value) == (
         "unknown pass 'constant': do you mean 'constants'? "
-        "Known are constants, dead_code, lifting, prediction, forwarding, tails, fission, sinking, "
-        "lookahead (or 'all', 'none')"
+        "Known are dispatch, constants, dead_code, lifting, prediction, forwarding, tails, fission, "
+        "sinking, lookahead (or 'all', 'none')"
     )
-    with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are constants, dead_code, .* \(or"):
+    with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are dispatch, constants, .* \(or"):
         run(program, "x")
     with pytest.raises(UnknownPassError, match="'all' stands alone, it is not one of several passes"):
         run(program, ["all", "dead_code"])
@@ -270,7 +270,7 @@ def without_checks(program: Program) -> Program:
     return result
 
 
-@pytest.mark.parametrize("at, size", [(0, 1006), (2, 1014), (len(PASSES), 1014)])
+@pytest.mark.parametrize("at, size", [(0, 1006), (3, 1014), (len(PASSES), 1014)])
 def test_verifier_names_the_pass_that_did_it(program: Program, at: int, size: int, monkeypatch: pytest.MonkeyPatch):
     """Wherever it stands, and whatever others did behind it."""
     monkeypatch.setattr(pipeline, "PASSES", (*PASSES[:at], Pass("broken", without_checks), *PASSES[at:]))

@@ -46,6 +46,7 @@ BYTES = {
     ("CutMessages", "sdu"),
     ("LookAhead", "sdu"),
     ("NextStateless", "sdu"),
+    ("NextDispatch", "sdu"),
 }
 EITHER = {
     ("Assign", "target"),
@@ -54,6 +55,8 @@ EITHER = {
     ("Lookup", "reverse"),
     ("Prefetch", "key"),
     ("Prefetch", "reverse"),
+    ("Dispatch", "key"),
+    ("Dispatch", "reverse"),
     ("FindAlias", "key"),
     ("AddAlias", "key"),
     ("CreateInst", "key"),

@@ -7,12 +7,14 @@ from sluice.ir.instruction import (
     CloseMessages,
     CutMessages,
     DestroyInst,
+    Dispatch,
     Drain,
     End,
     EndInst,
     Instruction,
     LookAhead,
     LoseMessages,
+    NextDispatch,
     NextLayer,
     NextMessages,
     NextStateless,
@@ -20,7 +22,7 @@ from sluice.ir.instruction import (
     Return,
     Terminator,
 )
-from sluice.ir.verify.subject import AHEAD, DRAIN, END, FRAME, LOST, MAIN, STATELESS, Subject
+from sluice.ir.verify.subject import AHEAD, DISPATCH, DRAIN, END, FRAME, LOST, MAIN, STATELESS, Subject
 
 RULE = "structure"
 
@@ -28,7 +30,7 @@ RULE = "structure"
 # while it drains, would not come back.
 PLACES: dict[type[Instruction], tuple[str, ...]] = {
     End: (MAIN, STATELESS),
-    Return: (DRAIN, END, FRAME, LOST, STATELESS, AHEAD),
+    Return: (DRAIN, END, FRAME, LOST, STATELESS, AHEAD, DISPATCH),
     DestroyInst: (END,),
     EndInst: (MAIN,),
     Drain: (MAIN, END),
@@ -38,6 +40,8 @@ PLACES: dict[type[Instruction], tuple[str, ...]] = {
     Prefetch: (AHEAD,),
     LookAhead: (AHEAD,),
     NextStateless: (STATELESS,),
+    Dispatch: (DISPATCH,),
+    NextDispatch: (DISPATCH,),
 }
 
 
@@ -71,17 +75,19 @@ def _check_block(subject: Subject, block: Block) -> None:
                 block,
                 instruction,
             )
-        if isinstance(instruction, (NextLayer, CloseMessages, LookAhead, NextStateless)):
+        if isinstance(instruction, (NextLayer, CloseMessages, LookAhead, NextStateless, NextDispatch)):
             _check_layer(subject, block, instruction)
 
 
 def _check_layer(
-    subject: Subject, block: Block, instruction: NextLayer | CloseMessages | LookAhead | NextStateless
+    subject: Subject, block: Block, instruction: NextLayer | CloseMessages | LookAhead | NextStateless | NextDispatch
 ) -> None:
     layer = subject.whole.program.layers.get(instruction.layer)
     if layer is None:
         subject.fail(RULE, f"layer '{instruction.layer}' does not exist", block, instruction)
     if isinstance(instruction, LookAhead) and layer.ahead is None:
         subject.fail(RULE, f"layer '{instruction.layer}' has no ahead graph", block, instruction)
+    if isinstance(instruction, NextDispatch) and layer.dispatch is None:
+        subject.fail(RULE, f"layer '{instruction.layer}' has no dispatch graph", block, instruction)
     if isinstance(instruction, (NextMessages, CutMessages, CloseMessages)) and layer.frame is None:
         subject.fail(RULE, f"layer '{instruction.layer}' does not take messages", block, instruction)

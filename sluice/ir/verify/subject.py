@@ -12,7 +12,7 @@ from sluice.ir.instruction import Instruction, NextLayer
 from sluice.ir.text import print_instruction
 from sluice.lang.where import NOWHERE, Where
 
-MAIN, DRAIN, END, FRAME, LOST, STATELESS, AHEAD = GRAPH_KINDS
+MAIN, DRAIN, END, FRAME, LOST, STATELESS, AHEAD, DISPATCH = GRAPH_KINDS
 
 
 class VerifyError(Exception):
@@ -102,7 +102,7 @@ class Whole:
             reg.name
             for name in self.reached
             for kind, graph in self.program.layers[name].graphs_by_kind()
-            if kind != AHEAD
+            if kind not in (AHEAD, DISPATCH)
             for instruction in graph.instructions()
             for reg in instruction.written()
             if reg.space == "slot"

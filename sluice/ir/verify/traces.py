@@ -1,15 +1,16 @@
-"""An ahead graph leaves no trace, and a stateless graph none but counters and slots, and that where it leads on."""
+"""Ahead and dispatch graphs leave no trace, a stateless one none but counters and slots, and that where it leads on."""
 
 from __future__ import annotations
 
 from sluice.ir.dataflow import leaves_trace
 from sluice.ir.instruction import Resource, Return
-from sluice.ir.verify.subject import AHEAD, STATELESS, Subject
+from sluice.ir.verify.subject import AHEAD, DISPATCH, STATELESS, Subject
 
 RULE = "traces"
 
 MAY_WRITE = {
     AHEAD: {Resource.CACHE, Resource.CONTEXT},
+    DISPATCH: {Resource.CONTEXT},
     STATELESS: {Resource.CACHE, Resource.CONTEXT, Resource.COUNTERS},
 }
 
@@ -27,7 +28,7 @@ def check(subject: Subject) -> None:
             if not instruction.WRITES <= allowed:
                 name = instruction.__class__.__name__
                 subject.fail(RULE, f"{name} in the {subject.kind} graph, before the packet's turn", block, instruction)
-    if subject.kind == AHEAD:
+    if subject.kind != STATELESS:
         return
     waiting = [block.name for block in blocks.values() if any(map(leaves_trace, block.instructions))]
     traced: set[str] = set()

@@ -18,6 +18,9 @@ struct arp_seen {
 struct sl_box *arp_open(const struct sl_options *options);
 /* Every packet of a burst, in order. The bytes are not needed any more afterwards. */
 void arp_process(struct sl_box *box, const struct sl_frame *frames, size_t count);
+/* For which of `workers` boxes, each on a core of its own, a packet is, from 0 on: the same for all packets of an
+ * instance. `seed` is the same for all packets. Asks no box, so whoever receives packets may call it. */
+unsigned arp_worker(const struct sl_frame *frame, unsigned workers, uint64_t seed);
 /* The end of input: every instance ends, functions report. Counters and reports can be read after it. */
 void arp_finish(struct sl_box *box);
 /* Gives all memory back. */

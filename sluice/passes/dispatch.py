@@ -1,0 +1,155 @@
+"""Dispatch: for which of several workers a packet is, so that every instance lives on one of them.
+
+Each worker has a box of its own and shares nothing with the others. Who receives packets asks NAME_worker, which looks
+at a packet alone, as a network card's receive-side scaling does, but by what this stack's selectors say: the parts of
+keys that all instances on the packet's way have in common (see `common_key`).
+
+What follows a packet is a layer's dispatch graph, which this pass makes from the main graph: it ends where the packet
+would come to an instance, or leads on to that of the layer above. It must say the same of all packets of an instance
+and takes no short cut; but of those that are refused before they come to any it may say what it likes, so it asks for
+nothing that only refuses. Where the layers behind the first with instances share nothing with it, as in a tunnel, that
+first one decides: what is in the tunnel goes where the tunnel goes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sluice.ir.expression import ZERO
+from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.instruction import (
+    Branch,
+    CreateInst,
+    Dispatch,
+    FindAlias,
+    FreshInst,
+    Goto,
+    Instruction,
+    Lookup,
+    NextDispatch,
+    NextLayer,
+    Return,
+)
+from sluice.passes import constants, dead_code, tails
+from sluice.passes.blocks import behind, drop_slots, is_told, untold, what_it_does
+from sluice.passes.common_key import Keys, common_keys
+
+COMES_TO_INSTANCE = (Lookup, FindAlias, FreshInst, CreateInst)
+DECIDED = (Dispatch, NextDispatch)
+
+
+def run(program: Program) -> Program:
+    """The program with dispatch graphs in the layers by which packets come to instances."""
+    if any(layer.dispatch is not None for layer in program.layers.values()):
+        return program
+    keys = common_keys(program)
+    leading = _leading(program, keys)
+    graphs = {name: _graph(program.layers[name], keys.get(name), leading) for name in leading}
+    read = {reg.name for graph in graphs.values() for i in graph.instructions() for reg in i.read_registers()}
+    layers = dict(program.layers)
+    for name, graph in graphs.items():
+        drop_slots(graph, read)
+        constants.change(layers[name], graph)
+        dead_code.change(layers[name], graph)
+        tails.change(layers[name], graph)
+        layers[name] = dataclasses.replace(layers[name], dispatch=graph)
+    return dataclasses.replace(program, layers=layers) if leading else program
+
+
+def _leading(program: Program, keys: dict[str, Keys]) -> list[str]:
+    """Layers by which packets come to instances, from where they arrive to the first that has any."""
+    above = {
+        name: {i.layer for i in layer.main.instructions() if type(i) is NextLayer}
+        if layer.frame is None
+        else set[str]()
+        for name, layer in program.layers.items()
+    }
+    leading = {name for name in keys if program.layers[name].frame is None}
+    while more := {name for name, others in above.items() if name not in leading and not leading.isdisjoint(others)}:
+        leading |= more
+    found: dict[str, None] = {}
+    waiting = [name for _, name in reversed(program.roots) if name in leading]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = None
+            waiting += sorted(above[name] & leading) if name not in keys else []
+    return list(found)
+
+
+def _graph(layer: LayerProgram, keys: Keys | None, leading: list[str]) -> Graph:
+    """The dispatch graph of a layer."""
+    blocks: dict[str, Block] = {}
+    waiting = [layer.main.entry]
+    while waiting:
+        name = waiting.pop()
+        if name not in blocks:
+            blocks[name] = Block(name, _to_decision(layer.main.blocks[name], keys, leading))
+            waiting += blocks[name].terminator.targets()
+    graph = Graph(f"{layer.name}.dispatch", layer.main.entry, layer.main.parameters, blocks)
+    _drop_untold(graph)
+    _drop_refusals(graph)
+    _decide_early(graph)
+    return graph
+
+
+def _to_decision(block: Block, keys: Keys | None, leading: list[str]) -> list[Instruction]:
+    """The instructions of a block up to where it is decided."""
+    for place, instruction in enumerate(block.instructions):
+        where = instruction.where
+        if keys is not None and isinstance(instruction, COMES_TO_INSTANCE):
+            return [*block.instructions[:place], Dispatch(*keys, where=where)]
+        if type(instruction) is NextLayer and instruction.layer in leading:
+            return [*block.instructions[:place], NextDispatch(instruction.layer, instruction.sdu, where=where)]
+    last = block.terminator
+    return [*block.body, last if last.targets() else Return(ZERO, where=last.where)]
+
+
+def _drop_untold(graph: Graph) -> None:
+    """Keep what a packet alone tells. Where that is not enough to go on, it is for any worker."""
+    unknown = untold(graph)
+    for block in graph.blocks.values():
+        last = block.terminator
+        kept = [i for i in block.body if is_told(i, unknown) and unknown.isdisjoint(reg.name for reg in i.written())]
+        block.instructions = [*kept, last if is_told(last, unknown) else Return(ZERO, where=last.where)]
+
+
+def _drop_refusals(graph: Graph) -> None:
+    """Do not ask where only one way leads to a decision: packets that go another one come to no instance."""
+    decided = _decided(graph)
+    for block in graph.blocks.values():
+        last = block.terminator
+        ways = [target for target in last.targets() if target in decided]
+        if isinstance(last, Branch) and len(ways) == 1:
+            block.instructions[-1] = Goto(ways[0], where=last.where)
+
+
+def _decide_early(graph: Graph) -> None:
+    """Where all ways come to the same decision, decide as soon as what it asks for is known."""
+    seen: set[str] = set()
+    waiting = [graph.entry]
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        block, others = graph.blocks[name], [graph.blocks[other] for other in behind(graph, name)]
+        ends = [other.terminator for other in (block, *others) if isinstance(other.terminator, DECIDED)]
+        if len({what_it_does(end) for end in ends}) == 1:
+            asked = set(ends[0].read_registers())
+            if not any(asked.intersection(i.written()) for other in others for i in other.instructions):
+                sets = [place for place, i in enumerate(block.body, 1) if asked.intersection(i.written())]
+                block.instructions[max(sets, default=0) :] = [ends[0]]
+        waiting += block.terminator.targets()
+
+
+def _decided(graph: Graph) -> set[str]:
+    """Blocks from which a way leads to where it is decided."""
+    before = graph.predecessors()
+    waiting = [name for name, block in graph.blocks.items() if isinstance(block.terminator, DECIDED)]
+    found = set(waiting)
+    while waiting:
+        more = [name for name in before[waiting.pop()] if name not in found]
+        found.update(more)
+        waiting += more
+    return found

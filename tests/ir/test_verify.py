@@ -369,7 +369,14 @@ BAD = {
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_refused(bad: Bad):
     program = program_of(
-        bad.main, bad.drain, bad.end, bad.instance, bad.rules, stateless=bad.stateless, ahead=bad.ahead, dispatch=bad.dispatch
+        bad.main,
+        bad.drain,
+        bad.end,
+        bad.instance,
+        bad.rules,
+        stateless=bad.stateless,
+        ahead=bad.ahead,
+        dispatch=bad.dispatch,
     )
     with pytest.raises(VerifyError) as caught:
         verify(program)

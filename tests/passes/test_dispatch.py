@@ -1,4 +1,4 @@
-"""Pass `dispatch`: for which worker packets are, see tests/golden/passes/dispatch.txt; what may and must not matter."""
+"""Pass `dispatch`: for which worker packets are, see tests/golden/passes/dispatch.txt; and what must not matter."""
 
 import dataclasses
 from collections import Counter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.codegen.functions import function_states
 from sluice.codegen.layout import Table, is_packed
-from sluice.codegen.names import boolean, identifier, member, storage
+from sluice.codegen.names import boolean, c_string, identifier, member, storage
 from sluice.codegen.writer import StackNames
 from sluice.ir.expression import Reg
 
@@ -16,7 +16,12 @@ def information(names: StackNames) -> list[str]:
     for index, layer in enumerate(names.program.layers.values()):
         word = identifier(layer.name)
         table = names.tables[layer.instance.table] if layer.instance is not None else None
-        row = [f'"{layer.name}"', f'"{layer.layer}"', f'"{layer.prototype}"', str(index)]
+        reasons = layer.events["malformed"].reasons if "malformed" in layer.events else ()
+        if reasons:
+            text = ", ".join(map(c_string, reasons))
+            out.append(f"static const char *const malformed_{word}[] = {{{text}}};")
+        malformed = f"malformed_{word}" if reasons else "NULL"
+        row = [f'"{layer.name}"', f'"{layer.layer}"', f'"{layer.prototype}"', str(index), malformed]
         if table is None:
             rows.append(f"    {{{', '.join(row)}, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL}},")
             continue

@@ -64,3 +64,8 @@ def storage(bits: int) -> int:
 def boolean(value: bool) -> str:
     """C's word for it."""
     return "true" if value else "false"
+
+
+def c_string(text: str) -> str:
+    """A text as C writes it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

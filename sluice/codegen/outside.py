@@ -12,7 +12,7 @@ from sluice.ir.expression import Expr
 
 def instance_pointer(w: LayerWriter) -> str:
     assert w.table is not None
-    return "inst->head.slot == SL_SLOT_FRESH ? NULL : &inst->head" if w.may_be_fresh else "&inst->head"
+    return "inst && inst->head.slot != SL_SLOT_FRESH ? &inst->head : NULL" if w.may_be_fresh else "&inst->head"
 
 
 @writes(ir.Call)

@@ -36,7 +36,8 @@ class Counters:
         """The statement that counts."""
         at = f"box->base.counters[{self.index(layer, name)}]"
         text = f"{at} += {amount};" if amount else f"{at}++;"
-        return f"{text:<42} /* {layer}: {name} */"
+        said = f"{layer}: {name}".replace("*/", "* /")
+        return f"{text:<42} /* {said} */"
 
 
 @dataclass

@@ -116,6 +116,8 @@ def value_names(layer: LayerProgram, shape: EventShape, value: str) -> tuple[str
         return None
     if shape.name == "state":
         return tuple(state.name for state in layer.states)
+    if value == "reason" and shape.reasons:
+        return shape.reasons
     return NAMED_VALUES.get((shape.name, value))
 
 

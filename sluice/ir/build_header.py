@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluice.ir.builder import GraphBuilder
@@ -37,11 +38,15 @@ class Exits:
 
 
 class HeaderBuilder:
-    """Emits the parsing of one layer's header into `out`."""
+    """Emits the parsing of one layer's header into `out`.
 
-    def __init__(self, out: GraphBuilder, scope: Scope) -> None:
+    `malformed` gives the block that a packet goes to which is malformed, for a reason.
+    """
+
+    def __init__(self, out: GraphBuilder, scope: Scope, malformed: Callable[[str], str]) -> None:
         self.out = out
         self.scope = scope
+        self.malformed = malformed
         self._marks = 0
 
     def build(self, format: HeaderFormat | None) -> None:
@@ -53,8 +58,8 @@ class HeaderBuilder:
                 self._clear_optional(part)
             exits = Exits(
                 out.end_block("cut:header"),
-                out.end_block("malformed:header too short"),
-                out.end_block("malformed:const"),
+                self.malformed("header too short"),
+                self.malformed("const"),
             )
             for part in format.parts:
                 self._part(part, exits)
@@ -237,7 +242,7 @@ class HeaderBuilder:
                 out.unless(
                     Binary("<=", here, limit),
                     "list ahead",
-                    out.end_block("malformed:list ends before it begins"),
+                    self.malformed("list ends before it begins"),
                 )
             parsed, most = Reg(f"local.count.{self._marks}", 64), None
             if part.count is not None:
@@ -294,7 +299,7 @@ class HeaderBuilder:
             if limit is not None:
                 name = out.name("list end")
                 size = Binary("-", limit, start)
-                out.emit(CheckWire(start, size, name, out.end_block("malformed:header too short")))
+                out.emit(CheckWire(start, size, name, self.malformed("header too short")))
                 out.block(name)
                 scope.mark = self._mark(start, size)
 

@@ -73,6 +73,7 @@ from sluice.lang.expression import Taken as TakenExpression
 from sluice.lang.native import NativeCall
 
 RESTARTED = Reg("local.restarted", 1)
+ORPHAN = Reg("local.orphan", 1)
 
 
 def build_layer(context: LayerContext) -> LayerProgram:
@@ -237,6 +238,8 @@ class _MainBuilder:
 
     def __init__(self, layer: LayerState) -> None:
         self.layer = layer
+        self.reasons: dict[str, str] = {}
+        """Why a packet may be malformed before it comes to its instance, and the block that it goes to."""
         self.scope: Scope = layer.scope
         self.out = GraphBuilder(layer.context.name, (UNIT, SIDE) if self._side_of_stream else (UNIT,))
         self.events = EventBuilder(layer, self.out, self.scope)
@@ -251,7 +254,7 @@ class _MainBuilder:
         """The whole graph."""
         layer, out, p = self.layer, self.out, self.layer.prototype
         with out.at(p.where):
-            HeaderBuilder(out, self.scope).build(p.format)
+            HeaderBuilder(out, self.scope, self._malformed).build(p.format)
             self._require(behind_prep=False)
             remember_gathered(layer, out)
             out.assign(CREATED, ZERO)
@@ -309,19 +312,40 @@ class _MainBuilder:
             if requirement.option is None or requirement.option in layer.context.options:
                 with out.at(requirement.where):
                     condition = self.scope.number(requirement.condition)
-                    out.unless(condition, "required", self._malformed(requirement.reason, behind_prep))
+                    at_instance = behind_prep and layer.has_instance
+                    malformed = self._malformed_at_instance if at_instance else self._malformed
+                    out.unless(condition, "required", malformed(requirement.reason))
 
-    def _malformed(self, reason: str, behind_prep: bool) -> str:
-        """The block that ends such packets. An instance that was made for one has begun, and is to end."""
+    def _malformed(self, reason: str) -> str:
+        """The block that ends packets which are malformed before anything is known of an instance."""
         layer, out = self.layer, self.out
         end = out.end_block("malformed:" + reason)
-        if not behind_prep or not layer.has_instance:
+        if not layer.wanted("malformed"):
             return end
+        if reason not in self.reasons:
+            malformed = self.reasons[reason] = out.name("malformed " + reason)
+            with out.aside(malformed):
+                if not self._side_of_stream:
+                    out.assign(SIDE, ZERO)
+                self.events.clear_data()
+                self._tell_malformed(reason)
+                out.emit(Goto(end))
+        return self.reasons[reason]
+
+    def _malformed_at_instance(self, reason: str) -> str:
+        """The block that ends packets which are malformed by what prep made of them. An instance that was made for one
+        has begun, and is to end.
+        """
+        layer, out = self.layer, self.out
+        end = out.end_block("malformed:" + reason)
         malformed = out.name("malformed " + reason)
         with out.aside(malformed):
-            out.unless(CREATED, "made for it", end)
             if layer.wanted("created"):
-                self.events.happens("created", {})
+                with out.when(CREATED, "created malformed"):
+                    self.events.happens("created", {})
+            if layer.wanted("malformed"):
+                self._tell_malformed(reason)
+            out.unless(CREATED, "made for it", end)
             out.emit(Touch(ZERO))
             accepting = layer.accepting()
             if accepting is not None:
@@ -332,6 +356,11 @@ class _MainBuilder:
             out.emit(Goto(end))
         return malformed
 
+    def _tell_malformed(self, reason: str) -> None:
+        layer = self.layer
+        number = layer.reason_number("malformed", reason)
+        self.events.happens("malformed", {"length": Length(UNIT), "reason": Const(number)})
+
     def _instance(self) -> None:
         """Steps 1 and 2: the instance, prep, restart."""
         layer, out, scope, p = self.layer, self.out, self.scope, self.layer.prototype
@@ -340,6 +369,8 @@ class _MainBuilder:
         restarts = [transition for transition in layer.transitions if transition.restart]
         if restarts:
             out.assign(RESTARTED, ZERO)
+        if self._has_orphans:
+            out.assign(ORPHAN, ZERO)
         with out.at(layer.keys[0][0].where):
             ready, create, fresh = (
                 out.name("instance ready"),
@@ -361,7 +392,7 @@ class _MainBuilder:
             self._came_by_alias(ZERO)
             if p.creating is not None:
                 with out.at(p.lines["creates"]):
-                    out.unless(scope.number(p.creating), "may begin one", fresh)
+                    out.unless(scope.number(p.creating), "may begin one", self._orphan(fresh))
             made = Reg("local.made", 1)
             out.emit(CreateInst(made, key, reverse))
             if layer.context.loops:
@@ -389,6 +420,24 @@ class _MainBuilder:
         if layer.wanted("created"):
             with out.when(CREATED, "created"):
                 self.events.happens("created", {})
+        if self._has_orphans:
+            with out.when(ORPHAN, "orphan"):
+                self.events.happens("orphan", {"length": Length(PAYLOAD)})
+
+    @property
+    def _has_orphans(self) -> bool:
+        """Whether anybody is told of packets that belong to no instance and may not begin one."""
+        return self.layer.prototype.creating is not None and self.layer.wanted("orphan")
+
+    def _orphan(self, fresh: str) -> str:
+        """The block that they go to on their way to `fresh`."""
+        if not self._has_orphans:
+            return fresh
+        orphan = self.out.name("orphan packet")
+        with self.out.aside(orphan):
+            self.out.assign(ORPHAN, ONE)
+            self.out.emit(Goto(fresh))
+        return orphan
 
     def _look_up(self, key: tuple[Expr, ...], reverse: tuple[Expr, ...], ready: str, create: str) -> None:
         out = self.out

@@ -36,6 +36,10 @@ class _FrameGraph(GraphBuilder):
             self.graph.blocks[name] = Block(name, [Return(result, where=self.where)])
         return name
 
+    def malformed(self, reason: str) -> str:
+        """The block that tells so."""
+        return self.end_block(f"malformed:{reason}")
+
     def emit(self, instruction: Instruction) -> None:
         """What a header counts is counted when the message itself goes through the layer."""
         if not isinstance(instruction, Count):
@@ -53,7 +57,7 @@ def frame_graph(layer: LayerState) -> Graph:
     scope = Scope(layer.scope.layer, layer.scope.offers)
     out = _FrameGraph(f"{layer.context.name}.frame", (UNIT, SEARCHING))
     with out.at(framing.where):
-        HeaderBuilder(out, scope).build(layer.prototype.format)
+        HeaderBuilder(out, scope, out.malformed).build(layer.prototype.format)
         bad, long = out.name("no message"), out.name("too long")
         if framing.resync is not None:
             with out.when(SEARCHING, "searching"):

@@ -155,12 +155,14 @@ class InstanceLayout:
 class EventShape:
     """An event of a layer and the data that it brings along: (name, bits), bits 0 for bytes.
 
-    `callback` is the name of the user's layout, empty for built-in events.
+    `callback` is the name of the user's layout, empty for built-in events. `reasons`: what the numbers of its `reason`
+    stand for, where they are the layer's own.
     """
 
     name: str
     fields: tuple[tuple[str, int], ...]
     callback: str
+    reasons: tuple[str, ...] = ()
     where: str = field(default="", compare=False)
 
 

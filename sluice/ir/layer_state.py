@@ -235,13 +235,23 @@ class LayerState:
     def _shape(self, event: Event) -> None:
         for callback in callbacks(event.action):
             members = [(name, item.width if item.kind == NUMBER else 0) for name, item in callback.data.fields.items()]
-            self.shapes[event.name] = EventShape(event.name, tuple(members), callback.data.__name__, str(event.where))
+            self.shapes[event.name] = EventShape(
+                event.name, tuple(members), callback.data.__name__, where=str(event.where)
+            )
 
     def built_in_shape(self, name: str) -> tuple[tuple[str, int], ...]:
         """Names and widths of what a built-in event brings along; remembers that it is used."""
         fields = tuple((item, 64 if kind == NUMBER else 0) for item, kind in BUILT_IN[name].items())
         self.shapes.setdefault(name, EventShape(name, fields, ""))
         return fields
+
+    def reason_number(self, name: str, reason: str) -> int:
+        """The number of a reason of the layer's own, which a built-in event brings along."""
+        self.built_in_shape(name)
+        shape = self.shapes[name]
+        if reason not in shape.reasons:
+            shape.reasons += (reason,)
+        return shape.reasons.index(reason)
 
 
 def uses_v(expression: Expression) -> bool:

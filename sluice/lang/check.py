@@ -87,6 +87,14 @@ MESSAGE_OF_PACKET = Place(
     "use fields of the header and p.payload_len.",
 )
 _UNMADE = ("sdu", "refused")
+MALFORMED = Place(
+    "it is known to be there",
+    (*_UNFOUND, "header"),
+    (*OF_INSTANCE, *_UNMADE, "payload", "payload_len"),
+    False,
+    True,
+    "of a malformed packet only event.malformed, p.unit and what layers below offer are known.",
+)
 PREP = Place("the machine makes its steps", (), _UNMADE, False, True, "use header, temp and perm here, and p.payload.")
 SEQUENCE = Place("the machine makes its steps", (), (), False, False, "use header, temp and perm here.")
 CREATED = Place("the packet is looked at", (), _UNMADE, False, True, "created comes first; use header, temp and perm.")
@@ -96,7 +104,12 @@ INSERT = Place(
 STEP = Place("all steps are made", (), (), False, True, "use p.cur_state or event.state, or relate it to 'packet'.")
 LATER = Place("", (), (), True, True, "")
 
-NOT_ASSEMBLED = {"state": "of which a packet may see several", "data": "which that makes happen"}
+NOT_ASSEMBLED = {
+    "state": "of which a packet may see several",
+    "data": "which that makes happen",
+    "malformed": "where there may be no instance",
+    "orphan": "where there is no instance",
+}
 """Built-in events with which nothing may assemble, and why."""
 
 
@@ -249,7 +262,9 @@ class _Checker:
         """What happens with a built-in event happens when that does."""
         causes = self._built_in_causes(event.name)
         place = LATER
-        if "created" in causes:
+        if "malformed" in causes:
+            place = MALFORMED
+        elif causes & {"created", "orphan"}:
             place = CREATED
         elif causes & {"rexmit", "out_of_wnd"}:
             place = INSERT

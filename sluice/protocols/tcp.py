@@ -260,6 +260,7 @@ def tcp_parser(
     counts = header.rst == 0  # more: bytes on a reset
     stray = tcp.created & ~header.syn  # more: picked up in its middle
     if not pick_up:  # more: picked up in its middle
+        tcp.creates = header.syn
         counts = counts & ~stray
     tcp.seq = If(counts) >> Sequence(
         meta=temp.number,
@@ -291,11 +292,8 @@ def tcp_parser(
         (1, 2): LAST_ACK,  # more: who closes first, and both at once
         (2, 2): TERMINATED,
     }
-    UNKNOWN = PSMState(accept=True)  # nobody saw it begin
-    tcp.psm = PSM(*opening, *closing.values(), RESET, *([] if pick_up else [UNKNOWN]))
+    tcp.psm = PSM(*opening, *closing.values(), RESET)
 
-    if not pick_up:
-        tcp.psm.stray = (CLOSED >> UNKNOWN) + Pred(stray)
     for state in [*opening, *closing.values(), RESET]:
         name = f"reuse_{state.name}"  # more: ports used again
         setattr(tcp.psm, name, (state >> CLOSED) + Pred(temp.reused))  # more: ports used again

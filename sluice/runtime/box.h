@@ -65,6 +65,7 @@ struct sl_layer_info {
     const char *layer;       /* as the stack calls it */
     const char *prototype;   /* as its parser is called */
     uint32_t index;
+    const char *const *malformed;   /* by number, why a packet is none of the layer's; NULL where nobody is told */
     bool has_sequence;       /* its instances deliver streams */
     bool oriented;           /* the key has two halves, the lower one first */
     uint32_t half_words;     /* words of one half */
@@ -104,9 +105,11 @@ struct sl_box {
     uint8_t path[SL_DEPTH_MOST]; /* their indexes */
     struct sl_batch batch;
     struct sl_report reports[64];
-    uint32_t report_count;
+    uint32_t report_count, function_count;
     char failure[256];           /* what a function could not do; empty when all is well */
     void **workers;              /* what each function keeps for the worker */
+    void **parameters;           /* what each function's parameters are set to */
+    char **texts;                /* the texts of these */
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
 };
 
@@ -136,7 +139,9 @@ struct sl_stream {
 };
 
 /* What built-in events bring along; see BUILT_IN in sluice/lang/events.py. */
+struct sl_on_malformed { uint64_t length, reason; };   /* in words: event->layer->malformed[data->reason] */
 struct sl_on_created { char nothing; };
+struct sl_on_orphan { uint64_t length; };
 struct sl_on_packet { uint64_t length; };
 struct sl_on_state { uint64_t before, after; };   /* their names: event->owner->state[data->after].name */
 struct sl_on_data { uint64_t offset; sl_bytes bytes; };
@@ -342,6 +347,10 @@ SL_COLD void sl_box_close(struct sl_box *box) {
     free(box->batch.at);
     free(box->counters);
     free(box->timeouts);
+    for (uint32_t i = 0; box->texts && i < box->function_count; i++)
+        free(box->texts[i]);
+    free(box->texts);
+    free(box->parameters);
     free(box->workers);
 }
 
@@ -352,13 +361,16 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->counters = calloc(counters + 1, sizeof *box->counters);
     box->timeouts = calloc(timeouts + 1, sizeof *box->timeouts);
     box->workers = calloc(functions + 1, sizeof *box->workers);
+    box->function_count = functions;
+    box->parameters = calloc(functions + 1, sizeof *box->parameters);
+    box->texts = calloc(functions + 1, sizeof *box->texts);
     box->batch.size = options->deliver ? 1 << 20 : 0;
     box->batch.at = options->deliver ? malloc(box->batch.size) : NULL;
     box->batch.deliver = options->deliver;
     box->batch.user = options->user;
     box->scratch.size = (size_t)1 << 28;
     box->scratch.at = sl_pool_map(box->scratch.size);
-    if (!box->counters || !box->timeouts || !box->workers || !box->scratch.at ||
+    if (!box->counters || !box->timeouts || !box->workers || !box->parameters || !box->texts || !box->scratch.at ||
         (options->deliver && !box->batch.at) || sl_pool_open(&box->pool, options->memory) ||
         (options->prefault && sl_pool_prefault(&box->pool))) {
         sl_box_close(box);

@@ -152,7 +152,8 @@ FULL = Program(
             timeouts=(0.0, 1e-05, 2.5, 1e22, float("inf")),
             events={
                 "data": EventShape("data", (("offset", 64), ("bytes", 0)), ""),
-                "my own": EventShape("my own", (), "a layout", "/there/x.py:12"),
+                "malformed": EventShape("malformed", (("reason", 64),), "", ("header too short", "const")),
+                "my own": EventShape("my own", (), "a layout", where="/there/x.py:12"),
             },
             above=("one", "the other"),
             home=1,

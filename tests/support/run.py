@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from sluice.lang import Stack
 from tests.support.conserve import check_all_ended, check_conservation
 from tests.support.packets import A4, A6, TCP, UDP, eth, fragments4, fragments6, ip4, ip6, tcp, udp
 
-EVENTS = ("created", "packet", "data", "rexmit", "out_of_wnd", "gap", "end")
+EVENTS = ("malformed", "created", "orphan", "packet", "data", "rexmit", "out_of_wnd", "gap", "end")
 ENDINGS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
 SECOND = 10**9
 START = 1_700_000_000 * SECOND
@@ -156,6 +157,8 @@ def check(compiled: CompiledStack, result: Result) -> None:
     assert result.reports["pool left"] == 0
     ends = [event for event in result.named("end") if event.instance]
     assert len({event.instance for event in ends}) == len(ends), "an instance ended twice"
+    told = Counter((event.layer, event.reason) for event in result.named("malformed"))
+    assert told == malformed(result.counters)
     offsets: dict[tuple[int, int], int] = {}
     for event in result.named("data", "gap"):
         if not event.instance:
@@ -171,6 +174,17 @@ def check(compiled: CompiledStack, result: Result) -> None:
         for side in ("src", "dst"):
             first_gap = next((gap["offset"] for gap in row["gaps"] if gap["side"] == side), None)
             assert first_gap is None or row[f"{side}_stream"] == first_gap, row
+
+
+def malformed(counters: dict[str, dict[str, int]]) -> Counter[tuple[str, str]]:
+    """By layer and reason, how many packets were malformed."""
+    found: Counter[tuple[str, str]] = Counter()
+    for layer, own in counters.items():
+        for name, count in own.items():
+            kind, _, reason = name.partition(":")
+            if kind == "malformed" and count:
+                found[layer, reason] += count
+    return found
 
 
 def sha256(data: bytes) -> str:

@@ -577,9 +577,11 @@ def _drain(drain: ir.Drain, compiler: Compiler) -> Operation:
 def _call(call: ir.Call, compiler: Compiler) -> Operation:
     events, layer, name = compiler.box.events, compiler.layer.program.name, call.event
     side, values = number(call.side), [value(item) for item in call.values]
+    # a malformed message is of no instance of its own yet, and nobody knows the stream's where there will be one
+    of_stream = name != "malformed" or compiler.layer.program.instance is None
 
     def operation(frame: Frame) -> None:
-        instance = frame.instance or (frame.stream.instance if frame.stream else None)
+        instance = frame.instance or (frame.stream.instance if frame.stream and of_stream else None)
         got = [item(frame) for item in values]
         plain = tuple([item if isinstance(item, int) else item[0] for item in got])
         events.append(Event(layer, name, instance.number if instance else 0, side(frame), plain))

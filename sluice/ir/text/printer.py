@@ -152,6 +152,8 @@ def _event(shape: EventShape, lines: bool) -> str:
     text = f"  event {_name(shape.name)} ({fields})"
     if shape.callback:
         text += f" of layout {_name(shape.callback)}"
+    if shape.reasons:
+        text += f" reasons ({_names(shape.reasons)})"
     return f"{text:<90}  ; {_one_line(Path(shape.where).name)}" if lines and shape.where else text
 
 

@@ -304,7 +304,11 @@ def _event(layer: LayerProgram, line: Line) -> None:
     if line.take("of"):
         line.expect("layout")
         callback = line.name("the name of a layout")
-    layer.events[name] = EventShape(name, fields, callback)
+    reasons: tuple[str, ...] = ()
+    if line.take("reasons"):
+        line.expect("(")
+        reasons = line.names("a reason", ")")
+    layer.events[name] = EventShape(name, fields, callback, reasons)
 
 
 _SOURCES = {"streams": "of_streams", "packets": "of_packets"}

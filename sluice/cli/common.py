@@ -15,7 +15,8 @@ from typing import Any
 from sluice.cli.errors import CommandError, UsageError
 from sluice.cli.hooks import check_hooks
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
-from sluice.engine.functions import Wanted
+from sluice.engine.functions import FunctionError, Wanted, parameters_of
+from sluice.engine.parameter import read_parameters
 from sluice.ir.graph import Program
 from sluice.lang.errors import DescriptionError
 from sluice.lang.stack import Stack
@@ -32,7 +33,11 @@ def add_command(
     text = doc or ""
     brief = text.split("\n", 1)[0].partition(": ")[2].rstrip(".")
     parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=brief, description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+        name,
+        help=brief,
+        description=text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        conflict_handler="resolve",  # --help of commands that take functions is one of ours
     )
     parser.set_defaults(action=action)
     return parser
@@ -44,7 +49,8 @@ def add_stack(parser: argparse.ArgumentParser) -> None:
 
 
 def add_functions(parser: argparse.ArgumentParser, what: str = "a ready function, a C file or a Python file") -> None:
-    """The option -f."""
+    """The option -f; --help behind it tells what may be set of the functions that it named."""
+    parser.add_argument("-h", "--help", action=_Help, help="show this help, with the parameters of functions before it")
     parser.add_argument(
         "-f",
         action="append",
@@ -53,6 +59,35 @@ def add_functions(parser: argparse.ArgumentParser, what: str = "a ready function
         dest="functions",
         help=f"{what}; may be given several times",
     )
+
+
+class _Help(argparse.Action):
+    """--help, which knows the functions that stand before it."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: object) -> None:
+        parser.print_help()
+        for name in getattr(namespace, "functions", []):
+            try:
+                print(f"\n{parameters_help(name)}")
+            except FunctionError as error:
+                parser.error(str(error))
+        parser.exit()
+
+
+def parameters_help(name: str) -> str:
+    """What may be set of a function behind its colon, and what for."""
+    parameters = parameters_of(name)
+    if not parameters:
+        return f"{name}: has no parameters"
+    width = max(len(item.usage) for item in parameters)
+    lines = [f"parameters of {name}, as in -f {name}:{','.join(item.usage for item in parameters[:2])}"]
+    for item in parameters:
+        default = f" (default {item.value})" if item.value and item.kind != "flag" else ""
+        lines.append(f"  {item.usage:<{width}}  {item.help}{default}")
+    return "\n".join(lines)
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
@@ -230,10 +265,10 @@ def check_output(path: str, *inputs: str) -> None:
 
 
 def check_function_outputs(wanted: Wanted, *inputs: str) -> None:
-    """The same for the files that functions are told to write (`NAME:out=FILE`, perhaps behind other options)."""
-    for text in wanted.options:
-        _, found, path = f",{text}".partition(",out=")
-        if found and path:
+    """The same for the files that functions are told to write: their parameter `out`."""
+    for function, given in zip(wanted.c, wanted.options, strict=True):
+        path = read_parameters(function.parameters, given).get("out") if function.parameters else None
+        if isinstance(path, str) and path:
             check_output(path, *inputs)
 
 

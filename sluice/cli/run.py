@@ -3,8 +3,9 @@
 Compiles the stack with its functions (kept for the next time), processes every packet, and says by layer
 what it saw: packets, bytes, what was passed on, and what was malformed or dropped and why.
 
-A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; options for it stand
+A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; its parameters stand
 behind a colon, as in flow_log:out=flows.jsonl. `none` tracks connections without keeping their bytes.
+`sluice run -f FUNCTION --help` tells what parameters it has.
 """
 
 from __future__ import annotations

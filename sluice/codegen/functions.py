@@ -7,12 +7,18 @@ from dataclasses import dataclass, field
 
 from sluice.codegen.layout import Table
 from sluice.codegen.names import C_WORDS, identifier
+from sluice.codegen.parameter import Parameter, ParameterError
 from sluice.ir.build import Hook
 from sluice.ir.graph import EventShape, LayerProgram, Program
 
 _ON = re.compile(r"^SLUICE_ON\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 _STATE = re.compile(r"^SLUICE_STATE\(", re.MULTILINE)
 _WORKER = re.compile(r"^SLUICE_WORKER\(", re.MULTILINE)
+_PARAMETER = re.compile(
+    r"""^SLUICE_PARAMETER\(\s*(\w+)\s*,\s*(\w+)\s*,\s*("(?:[^"\\]|\\.)*"|[\w.]+)\s*,\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)""",
+    re.MULTILINE,
+)
+_ANY_PARAMETER = re.compile(r"^SLUICE_PARAMETER\b.*", re.MULTILINE)
 _OPEN = re.compile(r"^SLUICE_OPEN\b", re.MULTILINE)
 _CLOSE = re.compile(r"^SLUICE_CLOSE\b", re.MULTILINE)
 
@@ -33,6 +39,7 @@ class CFunction:
     worker: bool
     opens: bool
     closes: bool
+    parameters: tuple[Parameter, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class Functions:
 def read_c_function(name: str, text: str, path: str) -> CFunction:
     """What the text of a C function declares by its SLUICE_ lines.
 
-    Raises HookError when it hooks nothing.
+    Raises HookError when it hooks nothing, or declares a parameter that could not be read.
     """
     hooks = tuple(Hook("*" if layer == "any" else layer, event) for layer, event in _ON.findall(text))
     if not hooks:
@@ -64,7 +71,55 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
         worker=bool(_WORKER.search(text)),
         opens=bool(_OPEN.search(text)),
         closes=bool(_CLOSE.search(text)),
+        parameters=_parameters(text, path),
     )
+
+
+def _parameters(text: str, path: str) -> tuple[Parameter, ...]:
+    """What its SLUICE_PARAMETER lines declare."""
+    found: dict[str, Parameter] = {}
+    for line in _ANY_PARAMETER.finditer(text):
+        where = f"{path}:{text.count(chr(10), 0, line.start()) + 1}"
+        match = _PARAMETER.match(text, line.start())
+        if match is None:
+            raise HookError(f'{where}: a parameter is SLUICE_PARAMETER(name, kind, value, "what it is for")')
+        name, kind, value, help = match.groups()
+        words = re.findall(r'"((?:[^"\\]|\\.)*)"', help)
+        plain = value[1:-1] if value.startswith('"') else value
+        try:
+            parameter = Parameter(name, kind, plain, "".join(words))
+        except ParameterError as error:
+            raise HookError(f"{where}: {error}") from None
+        if name in found:
+            raise HookError(f"{where}: there is a parameter '{name}' already: give this one another name")
+        found[name] = parameter
+    return tuple(found.values())
+
+
+_TYPES = {"text": "const char *", "number": "uint64_t ", "seconds": "double ", "flag": "bool "}
+
+
+def parameter_struct(function: CFunction) -> list[str]:
+    """What a function's parameters are kept in, and how they are read."""
+    if not function.parameters:
+        return []
+    name = function.name
+    rows = [
+        f'    {{"{item.name}", SL_{item.kind.upper()}, offsetof(struct {name}_parameters, {item.name}), "{item.value}"}},'
+        for item in function.parameters
+    ]
+    return [
+        f"struct {name}_parameters {{",
+        *(f"    {_TYPES[item.kind]}{item.name};" for item in function.parameters),
+        "};",
+        f"static const struct sl_parameter {name}_parameter[] = {{",
+        *rows,
+        "};",
+        f"__attribute__((unused)) static inline const struct {name}_parameters *"
+        f"{name}_parameters(const struct sl_box *box) {{",
+        f"    return box->parameters[{name}_index];",
+        "}",
+    ]
 
 
 def listens(hook: Hook, layer: str, user_layer: str, prototype: str, event: str) -> bool:

@@ -6,7 +6,7 @@ import re
 
 from sluice.codegen.functions import callback_functions, event_struct
 from sluice.codegen.layout import key_words
-from sluice.codegen.names import CPP_WORDS, data_member, identifier, storage
+from sluice.codegen.names import CPP_WORDS, c_string, data_member, identifier, storage
 from sluice.codegen.process import process, worker
 from sluice.codegen.writer import StackNames
 from sluice.ir.graph import EventShape, Program, alias_tables
@@ -91,7 +91,7 @@ def interface(names: StackNames) -> list[str]:
     """What the header declares, defined."""
     counters = names.counters
     processing = process(names)  # may name counters, and comes first for that
-    rows = ", ".join(f'{{"{layer}", "{name}"}}' for layer, name in counters.names)
+    rows = ", ".join(f"{{{c_string(layer)}, {c_string(name)}}}" for layer, name in counters.names)
     return [
         "",
         "/* --- the box --- */",
@@ -148,12 +148,18 @@ def _open(names: StackNames) -> list[str]:
     for index, function in enumerate(functions):
         if function.worker:
             out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")
+        text = f'options->function_options ? options->function_options[{index}] : ""'
+        if function.parameters:
+            table = f'"{function.name}", {function.name}_parameter, {len(function.parameters)}'
+            kept = f"&box->base.texts[{index}]"
+            out.append(f"    box->base.parameters[{index}] = &box->{function.name}_given;")
+            out.append(f"    if (sl_parameters_read({table}, &box->{function.name}_given, {text}, {kept}))")
+            out.append("        goto fail;")
         if function.opens:
-            text = f'options->function_options ? options->function_options[{index}] : ""'
             out.append(f"    if ({function.name}_open(&box->base, {text}))")
             out.append("        goto fail;")
     out.append("    return &box->base;")
-    if names.tables or names.program.natives or any(function.opens for function in functions):
+    if names.tables or names.program.natives or any(f.opens or f.parameters for f in functions):
         out += ["fail:", f"    {names.prefix}_close(&box->base);", "    return NULL;"]
     return [*out, "}"]
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 from sluice.codegen.functions import CFunction, HookError, read_c_function
+from sluice.codegen.parameter import Parameter, ParameterError, Value
 from sluice.engine.events import PythonFunction, Seen
+from sluice.engine.parameter import read_parameters
 from sluice.ir.build import Hook
 from sluice.lang.errors import did_you_mean
 from sluice.lang.userfile import executed
@@ -55,20 +58,41 @@ def find_functions(names: list[str]) -> Wanted:
             continue
         path = _path(name)
         if path.suffix == ".py":
-            _refuse_options(name, colon + options, "a function in Python takes none")
-            wanted.python.append(load_python(path))
+            wanted.python.append(load_python(path, options))
             continue
-        try:
-            function = read_c_function(_identifier(path.stem), path.read_text(), str(path))
-        except HookError as error:
-            raise FunctionError(str(error)) from error
-        if not function.opens:
-            _refuse_options(name, options, "it takes none (a function in C gets them in SLUICE_OPEN)")
+        function = _load_c(path)
+        if function.parameters:
+            _read_parameters(name, function.parameters, options)
+        elif not function.opens:
+            _refuse_options(name, options, "it takes none (a function in C declares them by SLUICE_PARAMETER)")
         wanted.c.append(function)
         wanted.options.append(options)
     if len({function.name for function in wanted.c}) != len(wanted.c):
         raise FunctionError("two functions of one name: rename one of the files")
     return wanted
+
+
+def parameters_of(name: str) -> tuple[Parameter, ...]:
+    """What a function that `-f` names lets its user set. Raises FunctionError."""
+    name = name.partition(":")[0]
+    if name == NONE:
+        return ()
+    path = _path(name)
+    return _declared(executed(path)) if path.suffix == ".py" else _load_c(path).parameters
+
+
+def _load_c(path: Path) -> CFunction:
+    try:
+        return read_c_function(_identifier(path.stem), path.read_text(), str(path))
+    except HookError as error:
+        raise FunctionError(str(error)) from error
+
+
+def _read_parameters(name: str, parameters: tuple[Parameter, ...], options: str) -> dict[str, Value]:
+    try:
+        return read_parameters(parameters, options)
+    except ParameterError as error:
+        raise FunctionError(f"{name}: {error}") from None
 
 
 def _refuse_options(name: str, given: str, why: str) -> None:
@@ -94,9 +118,17 @@ def _path(name: str) -> Path:
     )
 
 
-def load_python(path: Path) -> PythonFunction:
-    """The handlers of a Python file: its functions marked by `on` and `at_end`. Raises FunctionError."""
+def load_python(path: Path, options: str = "") -> PythonFunction:
+    """The handlers of a Python file: its functions marked by `on` and `at_end`, with its parameters set by options.
+
+    Raises FunctionError.
+    """
     module = executed(path)  # the file that describes the stack may hold its function, too
+    parameters = _declared(module)
+    if not parameters:
+        _refuse_options(str(path), options, "it takes none (a function in Python declares them by parameter)")
+    for name, value in _read_parameters(str(path), parameters, options).items():
+        setattr(module, name, value)
     handlers: list[tuple[str, str, Callable[[Seen], None]]] = []
     endings: list[Callable[[], None]] = []
     for value in vars(module).values():
@@ -107,3 +139,23 @@ def load_python(path: Path) -> PythonFunction:
     if not handlers:
         raise FunctionError(f"{path}: no function is marked with @on(layer, event), so nothing would be called")
     return PythonFunction(path.stem, handlers, endings)
+
+
+_DECLARED = "__sluice_parameters__"
+_KINDS: dict[type, str] = {str: "text", bool: "flag", int: "number", float: "seconds"}
+
+
+def _declared(module: ModuleType) -> tuple[Parameter, ...]:
+    """The parameters of a Python file, also when their names stand for values already."""
+    known: tuple[Parameter, ...] | None = vars(module).get(_DECLARED)
+    if known is None:
+        found: list[Parameter] = []
+        for name, item in vars(module).items():
+            declared: tuple[Value, str] | None = getattr(item, "__sluice_parameter__", None)
+            if declared is not None:
+                value, help = declared
+                text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+                found.append(Parameter(name, _KINDS[type(value)], text, help))
+        known = tuple(found)
+        vars(module)[_DECLARED] = known
+    return known

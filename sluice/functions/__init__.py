@@ -2,7 +2,9 @@
 
 May import: lang; this module, which every function loads, nothing.
 
-    from sluice.functions import on, at_end
+    from sluice.functions import on, at_end, parameter
+
+    port = parameter(80, "whose streams are counted")
 
     @on("tcp", "data")
     def saw(event): ...
@@ -12,9 +14,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
+_Value = TypeVar("_Value", str, int, float, bool)
 
 
 def on(layer: str, event: str) -> Callable[[_Handler], _Handler]:
@@ -36,6 +39,27 @@ def at_end(function: _Handler) -> _Handler:
     _check(function, 0, "nothing", "")
     function.__sluice_at_end__ = True  # type: ignore[attr-defined]
     return function
+
+
+class _Parameter:
+    """A parameter as its file declares it; when that is loaded, the name stands for the parameter's value."""
+
+    def __init__(self, value: object, help: str) -> None:
+        self.__sluice_parameter__ = (value, help)
+
+
+def parameter(value: _Value, help: str) -> _Value:
+    """What a user may set by NAME=VALUE behind the function's colon: `name = parameter(value, "what it is for")`.
+
+    It is a text, a number from 0 on, seconds (a float) or yes or no (a bool), as `value` is, which it has when none is
+    given. Stands outside of functions; by the time that one is called the name stands for the value.
+    """
+    given: Any = value
+    if not isinstance(given, str) and not (isinstance(given, (int, float)) and given >= 0):
+        raise TypeError(
+            "a parameter is a text, a number from 0 on, or a bool: parameter(80, 'whose bytes are counted')"
+        )
+    return cast(_Value, _Parameter(value, help))
 
 
 def _check(function: Callable[..., Any], arguments: int, what: str, written: str) -> None:

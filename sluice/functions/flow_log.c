@@ -1,12 +1,7 @@
 /* One JSON object per connection or bidirectional flow, in order of first packet (schema sluice-flows-1).
  *
  * A row is one instance of a connection-oriented layer. It is written as soon as it has ended and all that began
- * earlier are written. Options, with commas between them:
- *     rows=N        rows in memory, of open flows and of those that wait for earlier ones; beyond it those that wait
- *                   are written out of order
- *     holes=N       gaps that one row lists; all_holes=N: that all rows in memory list together; the others are counted
- *     out=FILE      where to, the last option; standard output without it
- * Which parts of a key and fields of an instance it looks for stands in docs/functions.md. */
+ * earlier are written. Which parts of a key and fields of an instance it looks for stands in docs/functions.md. */
 #include "function.h"
 
 #include "digest.h"
@@ -16,8 +11,16 @@
 #include <endian.h>
 #include <errno.h>
 
-/* A row takes about 300 bytes, a hole 24. There are as many rows as a table may have instances, within bounds. */
-enum { ROWS_LEAST = 1 << 16, ROWS_MOST = 1 << 22, HOLES = 1 << 16, ALL_HOLES = 1 << 22 };
+SLUICE_PARAMETER(key, text, "", "what joined the keys by --key, as in ways+vlan: rows tell it")
+SLUICE_PARAMETER(rows, number, 0,
+                 "rows in memory at most, of open flows and of those that wait for earlier ones; beyond it those that "
+                 "wait are written out of order (0: as many as a table has instances, within 65,536 and 4,194,304)")
+SLUICE_PARAMETER(holes, number, 65536, "gaps that one row lists at most; the others are counted")
+SLUICE_PARAMETER(all_holes, number, 4194304, "gaps that all rows in memory list together at most")
+SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
+
+/* A row takes about 300 bytes, a hole 24. */
+enum { ROWS_LEAST = 1 << 16, ROWS_MOST = 1 << 22 };
 
 struct hole {
     uint64_t offset, length;
@@ -58,7 +61,7 @@ struct flow_log {
     uint64_t written, holes_left_out;
     uint64_t unhashed;          /* streams that there was no memory to hash */
     uint64_t lost;              /* rows that there was no memory for */
-    char joined[256];           /* names of what joined the keys by option, with '+' between them */
+    const char *joined;         /* names of what joined the keys by option, with '+' between them */
 };
 SLUICE_WORKER(struct flow_log)
 
@@ -444,55 +447,19 @@ static void write_turns(struct flow_log *log, const struct sl_box *box)
 
 /* --- opening and closing --- */
 
-/* Reads `NAME=N` into *value, if that is what stands at *at, and steps over it with its comma. */
-static bool number_option(const char **at, const char *name, uint64_t *value)
-{
-    size_t length = strlen(name);
-    const char *digits = *at + length + 1;
-    if (strncmp(*at, name, length) != 0 || (*at)[length] != '=' || *digits < '0' || *digits > '9')
-        return false;
-    char *end;
-    errno = 0;
-    unsigned long long found = strtoull(digits, &end, 0);
-    if (errno || !found || (*end && *end != ','))
-        return false;
-    *value = found;
-    *at = *end ? end + 1 : end;
-    return true;
-}
-
-/* Reads `NAME=TEXT` into `value`, if that is what stands at *at and there is room, and steps over it with its comma. */
-static bool names_option(const char **at, const char *name, char *value, size_t room)
-{
-    size_t length = strlen(name);
-    if (strncmp(*at, name, length) != 0 || (*at)[length] != '=')
-        return false;
-    const char *text = *at + length + 1;
-    size_t size = strcspn(text, ",");
-    if (size >= room)
-        return false;
-    memcpy(value, text, size);
-    value[size] = 0;
-    *at = text + size + (text[size] == ',');
-    return true;
-}
-
 SLUICE_OPEN {
     struct flow_log *log = SLUICE_WORKER_OF(box);
-    *log = (struct flow_log){.most_holes = HOLES, .most_all_holes = ALL_HOLES};
-    log->order.most = sl_min(sl_max(box->max_instances, ROWS_LEAST), ROWS_MOST);
-    while (*options && strncmp(options, "out=", 4) != 0)
-        if (!names_option(&options, "key", log->joined, sizeof log->joined) && !number_option(&options, "rows", &log->order.most) && !number_option(&options, "holes", &log->most_holes) &&
-            !number_option(&options, "all_holes", &log->most_all_holes)) {
-            fprintf(stderr, "flow_log: '%s' is none of key=NAME+NAME, rows=N, holes=N, all_holes=N (from 1), and, at last, out=FILE\n",
-                    options);
-            return -1;
-        }
+    *log = (struct flow_log){.joined = SLUICE_PARAMETER_OF(box, key),
+                             .most_holes = SLUICE_PARAMETER_OF(box, holes),
+                             .most_all_holes = SLUICE_PARAMETER_OF(box, all_holes)};
+    log->order.most = SLUICE_PARAMETER_OF(box, rows);
+    if (!log->order.most)
+        log->order.most = sl_min(sl_max(box->max_instances, ROWS_LEAST), ROWS_MOST);
     if (!sl_digests_open(&log->digests)) {
         fputs("flow_log: " SL_DIGEST_ADVICE "\n", stderr);
         return -1;
     }
-    const char *path = *options ? options + 4 : "";
+    const char *path = SLUICE_PARAMETER_OF(box, out);
     log->out = *path ? fopen(path, "w") : stdout;
     if (!log->out) {
         perror(path);

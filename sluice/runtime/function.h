@@ -17,6 +17,9 @@
  * SLUICE_STATE(type)                every instance of the layers that it listens to carries one, zeroed when it begins;
  *                                   SLUICE_STATE_OF(event) points to it.
  * SLUICE_WORKER(type)               one for the worker, zeroed; SLUICE_WORKER_OF(box) points to it.
+ * SLUICE_PARAMETER(name, kind, value, help)   what a user may set by NAME=VALUE behind the function's colon: a `text`, a
+ *                                   `number`, `seconds` (a double) or a `flag` (a bool, yes or no); `value` is what it is
+ *                                   otherwise, `help` says what for. SLUICE_PARAMETER_OF(box, name) is its value.
  * SLUICE_OPEN { ... return 0; }     once at the beginning; `box`, and `options`, the user's text behind the colon or "".
  *                                   Not 0 refuses to run.
  * SLUICE_CLOSE { ... }              once at the end; `box`.
@@ -27,6 +30,7 @@
 #define SL_FUNCTION_H
 
 #include "box.h"
+#include "parameters.h"
 
 #include <stdio.h>
 
@@ -54,6 +58,9 @@
         return (type *)box->workers[SL_JOIN(SLUICE_FUNCTION, index)];                                     \
     }
 #define SLUICE_WORKER_OF(box) SL_JOIN(SLUICE_FUNCTION, worker)(box)
+
+#define SLUICE_PARAMETER(name, kind, value, help)
+#define SLUICE_PARAMETER_OF(box, name) (SL_JOIN(SLUICE_FUNCTION, parameters)(box)->name)
 
 #define SLUICE_OPEN                                                                                       \
     static int SL_JOIN(SLUICE_FUNCTION, open)(__attribute__((unused)) struct sl_box *box,                 \

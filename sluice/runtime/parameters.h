@@ -1,0 +1,93 @@
+/* Parameters of a function: what its SLUICE_PARAMETER lines declare, read from the text that a user gives.
+ *
+ * The text is NAME=VALUE,NAME=VALUE; of a flag NAME alone says yes. A comma ends a value only where a parameter's name
+ * follows, so that a value, as the name of a file, may have commas of its own. */
+#ifndef SL_PARAMETERS_H
+#define SL_PARAMETERS_H
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum sl_parameter_kind { SL_TEXT, SL_NUMBER, SL_SECONDS, SL_FLAG };
+
+struct sl_parameter {
+    const char *name;
+    enum sl_parameter_kind kind;
+    size_t offset;   /* in the function's struct: of a const char *, uint64_t, double or bool */
+    const char *value;   /* where none is given, as a user would write it */
+};
+
+/* The parameter whose name stands at `text`, before a `=`, or, of a flag, a comma or the end; NULL for none. */
+static inline const struct sl_parameter *sl_parameter_at(const struct sl_parameter *all, unsigned count, const char *text) {
+    size_t length = strcspn(text, "=,");
+    for (unsigned i = 0; i < count; i++)
+        if (strlen(all[i].name) == length && memcmp(all[i].name, text, length) == 0 &&
+            (text[length] == '=' || all[i].kind == SL_FLAG))
+            return &all[i];
+    return NULL;
+}
+
+/* Where the value that begins at `text` ends. */
+static inline const char *sl_parameter_end(const struct sl_parameter *all, unsigned count, const char *text) {
+    const char *comma;
+    while ((comma = strchr(text, ',')) && !sl_parameter_at(all, count, comma + 1))
+        text = comma + 1;
+    return comma ? comma : text + strlen(text);
+}
+
+/* Sets what a parameter stands for; false for what is no value of its kind. */
+static inline bool sl_parameter_set(const struct sl_parameter *parameter, void *parameters, const char *value) {
+    void *at = (char *)parameters + parameter->offset;
+    char *end = NULL;
+    errno = 0;
+    switch (parameter->kind) {
+    case SL_TEXT:
+        *(const char **)at = value;
+        return true;
+    case SL_NUMBER:
+        *(uint64_t *)at = strtoull(value, &end, 0);
+        return isdigit((unsigned char)*value) && !*end && !errno;
+    case SL_SECONDS:
+        *(double *)at = strtod(value, &end);
+        return isdigit((unsigned char)*value) && !*end && !errno;
+    default:
+        *(bool *)at = strcmp(value, "no") != 0;
+        return strcmp(value, "yes") == 0 || strcmp(value, "no") == 0;
+    }
+}
+
+/* Sets all parameters of function `who` from what is given, or else to their values. *kept, to be freed when they are no
+ * longer needed, holds their texts. 0, or -1 when something is wrong with the text, which is then told. */
+static inline int sl_parameters_read(const char *who, const struct sl_parameter *all, unsigned count, void *parameters,
+                                     const char *given, char **kept) {
+    for (unsigned i = 0; i < count; i++)
+        sl_parameter_set(&all[i], parameters, all[i].value);
+    char *text = *kept = malloc(strlen(given) + 1);
+    if (!text)
+        return -1;
+    strcpy(text, given);
+    while (*text) {
+        const struct sl_parameter *parameter = sl_parameter_at(all, count, text);
+        if (!parameter) {
+            fprintf(stderr, "%s: '%s' begins with the name of no parameter\n", who, text);
+            return -1;
+        }
+        char *value = text + strlen(parameter->name);
+        char *end = value + (sl_parameter_end(all, count, value) - value);
+        bool more = *end == ',';
+        *end = 0;
+        if (!sl_parameter_set(parameter, parameters, *value == '=' ? value + 1 : "yes")) {
+            fprintf(stderr, "%s: '%s' is no value for parameter '%s'\n", who, value + 1, parameter->name);
+            return -1;
+        }
+        text = end + more;
+    }
+    return 0;
+}
+
+#endif

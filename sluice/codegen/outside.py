@@ -12,7 +12,7 @@ from sluice.ir.expression import Expr
 
 def instance_pointer(w: LayerWriter) -> str:
     assert w.table is not None
-    return "inst && inst->head.slot != SL_SLOT_FRESH ? &inst->head : NULL" if w.may_be_fresh else "&inst->head"
+    return "inst->head.slot == SL_SLOT_FRESH ? NULL : &inst->head" if w.may_be_fresh else "&inst->head"
 
 
 @writes(ir.Call)
@@ -36,7 +36,10 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
         values.append(emit(value) if bits in (0, 64) else f"(uint{8 * storage(bits)}_t)({emit(value)})")
     side = f"(uint32_t){operand(i.side)}"
     if w.kind != "lost" and w.table is not None:
-        where = f"{{&box->base, &layers[{w.index}], {instance_pointer(w)}, {side}, &layers[{w.index}]}}"
+        instance = instance_pointer(w)
+        if w.kind == "main" and "malformed" in layer.events:  # or what happens with it, perhaps before there is any
+            instance = f"!inst ? NULL : {instance}"
+        where = f"{{&box->base, &layers[{w.index}], {instance}, {side}, &layers[{w.index}]}}"
     elif layer.frame is not None:
         where = f"{{&box->base, &layers[{w.index}], stream.instance, {side}, stream.owner}}"
     else:

@@ -15,7 +15,7 @@ from typing import Any
 from sluice.cli.errors import CommandError, UsageError
 from sluice.cli.hooks import check_hooks
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
-from sluice.engine.functions import FunctionError, Wanted, parameters_of
+from sluice.engine.functions import FunctionError, Wanted, counters_of, parameters_of
 from sluice.engine.parameter import read_parameters
 from sluice.ir.graph import Program
 from sluice.lang.errors import DescriptionError
@@ -71,22 +71,25 @@ class _Help(argparse.Action):
         parser.print_help()
         for name in getattr(namespace, "functions", []):
             try:
-                print(f"\n{parameters_help(name)}")
+                print(f"\n{function_help(name)}")
             except FunctionError as error:
                 parser.error(str(error))
         parser.exit()
 
 
-def parameters_help(name: str) -> str:
-    """What may be set of a function behind its colon, and what for."""
-    parameters = parameters_of(name)
-    if not parameters:
-        return f"{name}: has no parameters"
-    width = max(len(item.usage) for item in parameters)
-    lines = [f"parameters of {name}, as in -f {name}:{','.join(item.usage for item in parameters[:2])}"]
-    for item in parameters:
-        default = f" (default {item.value})" if item.value and item.kind != "flag" else ""
-        lines.append(f"  {item.usage:<{width}}  {item.help}{default}")
+def function_help(name: str) -> str:
+    """What may be set of a function behind its colon, and what it counts."""
+    parameters, counters = parameters_of(name), counters_of(name)
+    rows = [(item.usage, item.help, item.value if item.kind != "flag" else "") for item in parameters]
+    lines = [f"{name}: has no parameters"]
+    if parameters:
+        lines = [f"parameters of {name}, as in -f {name}:{','.join(item.usage for item in parameters[:2])}"]
+    width = max((len(usage) for usage, _, _ in rows), default=0)
+    lines += [f"  {usage:<{width}}  {help}{f' (default {value})' if value else ''}" for usage, help, value in rows]
+    if counters:
+        lines.append(f"what {name} counts")
+        width = max(len(counter) for counter, _ in counters)
+        lines += [f"  {counter:<{width}}  {help}" for counter, help in counters]
     return "\n".join(lines)
 
 

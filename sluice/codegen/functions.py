@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from sluice.codegen.declared import Counters, read_counters, read_parameters
 from sluice.codegen.layout import Table
 from sluice.codegen.names import C_WORDS, identifier
 from sluice.codegen.parameter import Parameter, ParameterError
@@ -14,11 +15,6 @@ from sluice.ir.graph import EventShape, LayerProgram, Program
 _ON = re.compile(r"^SLUICE_ON\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 _STATE = re.compile(r"^SLUICE_STATE\(", re.MULTILINE)
 _WORKER = re.compile(r"^SLUICE_WORKER\(", re.MULTILINE)
-_PARAMETER = re.compile(
-    r"""^SLUICE_PARAMETER\(\s*(\w+)\s*,\s*(\w+)\s*,\s*("(?:[^"\\]|\\.)*"|[\w.]+)\s*,\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)""",
-    re.MULTILINE,
-)
-_ANY_PARAMETER = re.compile(r"^SLUICE_PARAMETER\b.*", re.MULTILINE)
 _OPEN = re.compile(r"^SLUICE_OPEN\b", re.MULTILINE)
 _CLOSE = re.compile(r"^SLUICE_CLOSE\b", re.MULTILINE)
 
@@ -29,7 +25,7 @@ class HookError(ValueError):
 
 @dataclass(frozen=True)
 class CFunction:
-    """A function in C: its name, its text, where the text stands, and what it hooks."""
+    """A function in C: its name, its text, where the text stands, what it hooks, and what else it declares."""
 
     name: str
     text: str
@@ -40,6 +36,7 @@ class CFunction:
     opens: bool
     closes: bool
     parameters: tuple[Parameter, ...] = ()
+    counters: Counters = ()
 
 
 @dataclass(frozen=True)
@@ -62,6 +59,10 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
     hooks = tuple(Hook("*" if layer == "any" else layer, event) for layer, event in _ON.findall(text))
     if not hooks:
         raise HookError(f"{path}: no line begins with SLUICE_ON(layer, event), so the function would never be called")
+    try:
+        parameters, counters = read_parameters(text, path), read_counters(text, path)
+    except ParameterError as error:
+        raise HookError(str(error)) from None
     return CFunction(
         name=name,
         text=text,
@@ -71,55 +72,9 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
         worker=bool(_WORKER.search(text)),
         opens=bool(_OPEN.search(text)),
         closes=bool(_CLOSE.search(text)),
-        parameters=_parameters(text, path),
+        parameters=parameters,
+        counters=counters,
     )
-
-
-def _parameters(text: str, path: str) -> tuple[Parameter, ...]:
-    """What its SLUICE_PARAMETER lines declare."""
-    found: dict[str, Parameter] = {}
-    for line in _ANY_PARAMETER.finditer(text):
-        where = f"{path}:{text.count(chr(10), 0, line.start()) + 1}"
-        match = _PARAMETER.match(text, line.start())
-        if match is None:
-            raise HookError(f'{where}: a parameter is SLUICE_PARAMETER(name, kind, value, "what it is for")')
-        name, kind, value, help = match.groups()
-        words = re.findall(r'"((?:[^"\\]|\\.)*)"', help)
-        plain = value[1:-1] if value.startswith('"') else value
-        try:
-            parameter = Parameter(name, kind, plain, "".join(words))
-        except ParameterError as error:
-            raise HookError(f"{where}: {error}") from None
-        if name in found:
-            raise HookError(f"{where}: there is a parameter '{name}' already: give this one another name")
-        found[name] = parameter
-    return tuple(found.values())
-
-
-_TYPES = {"text": "const char *", "number": "uint64_t ", "seconds": "double ", "flag": "bool "}
-
-
-def parameter_struct(function: CFunction) -> list[str]:
-    """What a function's parameters are kept in, and how they are read."""
-    if not function.parameters:
-        return []
-    name = function.name
-    rows = [
-        f'    {{"{item.name}", SL_{item.kind.upper()}, offsetof(struct {name}_parameters, {item.name}), "{item.value}"}},'
-        for item in function.parameters
-    ]
-    return [
-        f"struct {name}_parameters {{",
-        *(f"    {_TYPES[item.kind]}{item.name};" for item in function.parameters),
-        "};",
-        f"static const struct sl_parameter {name}_parameter[] = {{",
-        *rows,
-        "};",
-        f"__attribute__((unused)) static inline const struct {name}_parameters *"
-        f"{name}_parameters(const struct sl_box *box) {{",
-        f"    return box->parameters[{name}_index];",
-        "}",
-    ]
 
 
 def listens(hook: Hook, layer: str, user_layer: str, prototype: str, event: str) -> bool:

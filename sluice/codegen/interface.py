@@ -148,6 +148,8 @@ def _open(names: StackNames) -> list[str]:
     for index, function in enumerate(functions):
         if function.worker:
             out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")
+        if function.counters:
+            out.append(f"    box->base.function_counters[{index}] = &box->{function.name}_counted;")
         text = f'options->function_options ? options->function_options[{index}] : ""'
         if function.parameters:
             table = f'"{function.name}", {function.name}_parameter, {len(function.parameters)}'
@@ -189,7 +191,10 @@ def _finish(names: StackNames) -> list[str]:
         ]
     if names.tables:
         out.append("    }")
-    out += [f"    {function.name}_close(base);" for function in names.functions.c if function.closes]
+    for function in names.functions.c:
+        if function.closes:
+            out.append(f"    {function.name}_close(base);")
+        out += [f'    sl_report(base, "{name}", box->{function.name}_counted.{name});' for name, _ in function.counters]
     return [*out, "    sl_batch_flush(&base->batch);", "    (void)box;", "}"]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sluice.codegen.functions import Functions, data_names, function_states, parameter_struct
+from sluice.codegen.declared import counter_struct, parameter_struct
+from sluice.codegen.functions import Functions, data_names, function_states
 from sluice.codegen.information import information
 from sluice.codegen.interface import header, interface, weak_functions
 from sluice.codegen.layer import Counters, LayerWriter, StackNames, layer_text
@@ -119,7 +120,8 @@ def _functions(names: StackNames) -> list[str]:
             f"#define SLUICE_FUNCTION {function.name}",
             *data_names(names.program, function),
             f"enum {{ {function.name}_index = {index} }};",
-            *parameter_struct(function),
+            *parameter_struct(function.name, function.parameters),
+            *counter_struct(function.name, function.counters),
             f'#line 1 "{function.path}"',
             function.text.rstrip("\n"),
             "#undef SLUICE_FUNCTION",
@@ -172,6 +174,8 @@ def _box(names: StackNames) -> list[str]:
             out.append(f"    {function.name}_worker_type {function.name}_worker;")
         if function.parameters:
             out.append(f"    struct {function.name}_parameters {function.name}_given;")
+        if function.counters:
+            out.append(f"    struct {function.name}_counters {function.name}_counted;")
     out += [f"    struct sl_natives native_{module.name};" for module in names.program.natives]
     out.append("};")
     return out

@@ -408,7 +408,10 @@ class Box:
         self._library.sl_box_reports.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Report), ctypes.c_uint32]
         rows = (_Report * 64)()
         count = self._library.sl_box_reports(self._box, rows, 64)
-        return {rows[n].name.decode(): rows[n].value for n in range(count)}
+        found = {rows[n].name.decode(): rows[n].value for n in range(count)}
+        for function in self.python:
+            found |= function.counted()
+        return found
 
     def close(self) -> None:
         """Give the memory back. Without `finish` before, what was held is forgotten."""

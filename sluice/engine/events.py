@@ -152,8 +152,9 @@ def _key(parts: list[KeyWord], words: tuple[int, ...], reverse: bool) -> dict[st
 
 @dataclass
 class PythonFunction:
-    """Handlers of one Python file: (layer, event, function), and what to call at the end."""
+    """Handlers of one Python file: (layer, event, function), what to call at the end, and what it counted, by name."""
 
     name: str
     handlers: list[tuple[str, str, Callable[[Seen], None]]]
     endings: list[Callable[[], None]]
+    counted: Callable[[], dict[str, int]] = dict

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+from sluice.codegen.declared import Counters
 from sluice.codegen.functions import CFunction, HookError, read_c_function
 from sluice.codegen.parameter import Parameter, ParameterError, Value
 from sluice.engine.events import PythonFunction, Seen
@@ -81,6 +82,18 @@ def parameters_of(name: str) -> tuple[Parameter, ...]:
     return _declared(executed(path)) if path.suffix == ".py" else _load_c(path).parameters
 
 
+def counters_of(name: str) -> Counters:
+    """What a function that `-f` names counts: the name of each counter, and of what. Raises FunctionError."""
+    name = name.partition(":")[0]
+    if name == NONE:
+        return ()
+    path = _path(name)
+    if path.suffix != ".py":
+        return _load_c(path).counters
+    items = vars(executed(path)).items()
+    return tuple((name, item.help) for name, item in items if hasattr(item, "__sluice_counter__"))
+
+
 def _load_c(path: Path) -> CFunction:
     try:
         return read_c_function(_identifier(path.stem), path.read_text(), str(path))
@@ -138,7 +151,10 @@ def load_python(path: Path, options: str = "") -> PythonFunction:
             endings.append(value)
     if not handlers:
         raise FunctionError(f"{path}: no function is marked with @on(layer, event), so nothing would be called")
-    return PythonFunction(path.stem, handlers, endings)
+    counters = {name: item for name, item in vars(module).items() if hasattr(item, "__sluice_counter__")}
+    for item in counters.values():
+        item.value = 0
+    return PythonFunction(path.stem, handlers, endings, lambda: {name: item.value for name, item in counters.items()})
 
 
 _DECLARED = "__sluice_parameters__"

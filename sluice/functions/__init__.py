@@ -62,6 +62,24 @@ def parameter(value: _Value, help: str) -> _Value:
     return cast(_Value, _Parameter(value, help))
 
 
+class Counter:
+    """A number that is reported at the end by the name that it has in its file."""
+
+    def __init__(self, help: str) -> None:
+        self.value = 0
+        self.help = help
+        self.__sluice_counter__ = help
+
+    def add(self, amount: int = 1) -> None:
+        """Count."""
+        self.value += amount
+
+
+def counter(help: str) -> Counter:
+    """`name = counter("what it counts")`, and `name.add()` or `name.add(amount)` in a function: reported at the end."""
+    return Counter(help)
+
+
 def _check(function: Callable[..., Any], arguments: int, what: str, written: str) -> None:
     """Raise TypeError, where the user wrote the mark, for a function that could not be called."""
     name = getattr(function, "__name__", "the function")

@@ -110,6 +110,7 @@ struct sl_box {
     void **workers;              /* what each function keeps for the worker */
     void **parameters;           /* what each function's parameters are set to */
     char **texts;                /* the texts of these */
+    void **function_counters;    /* what each function counts */
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
 };
 
@@ -351,6 +352,7 @@ SL_COLD void sl_box_close(struct sl_box *box) {
         free(box->texts[i]);
     free(box->texts);
     free(box->parameters);
+    free(box->function_counters);
     free(box->workers);
 }
 
@@ -364,13 +366,15 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->function_count = functions;
     box->parameters = calloc(functions + 1, sizeof *box->parameters);
     box->texts = calloc(functions + 1, sizeof *box->texts);
+    box->function_counters = calloc(functions + 1, sizeof *box->function_counters);
     box->batch.size = options->deliver ? 1 << 20 : 0;
     box->batch.at = options->deliver ? malloc(box->batch.size) : NULL;
     box->batch.deliver = options->deliver;
     box->batch.user = options->user;
     box->scratch.size = (size_t)1 << 28;
     box->scratch.at = sl_pool_map(box->scratch.size);
-    if (!box->counters || !box->timeouts || !box->workers || !box->parameters || !box->texts || !box->scratch.at ||
+    if (!box->counters || !box->timeouts || !box->workers || !box->parameters || !box->texts ||
+        !box->function_counters || !box->scratch.at ||
         (options->deliver && !box->batch.at) || sl_pool_open(&box->pool, options->memory) ||
         (options->prefault && sl_pool_prefault(&box->pool))) {
         sl_box_close(box);

@@ -20,6 +20,8 @@
  * SLUICE_PARAMETER(name, kind, value, help)   what a user may set by NAME=VALUE behind the function's colon: a `text`, a
  *                                   `number`, `seconds` (a double) or a `flag` (a bool, yes or no); `value` is what it is
  *                                   otherwise, `help` says what for. SLUICE_PARAMETER_OF(box, name) is its value.
+ * SLUICE_COUNTER(name, help)        a number of the box, 0 at the beginning, that is reported at the end by its name; `help`
+ *                                   says of what. SLUICE_COUNTER_OF(box, name) is the number.
  * SLUICE_OPEN { ... return 0; }     once at the beginning; `box`, and `options`, the user's text behind the colon or "".
  *                                   Not 0 refuses to run.
  * SLUICE_CLOSE { ... }              once at the end; `box`.
@@ -61,6 +63,9 @@
 
 #define SLUICE_PARAMETER(name, kind, value, help)
 #define SLUICE_PARAMETER_OF(box, name) (SL_JOIN(SLUICE_FUNCTION, parameters)(box)->name)
+
+#define SLUICE_COUNTER(name, help)
+#define SLUICE_COUNTER_OF(box, name) (SL_JOIN(SLUICE_FUNCTION, counters)(box)->name)
 
 #define SLUICE_OPEN                                                                                       \
     static int SL_JOIN(SLUICE_FUNCTION, open)(__attribute__((unused)) struct sl_box *box,                 \

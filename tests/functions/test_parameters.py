@@ -1,7 +1,8 @@
-"""What functions let their users set: declared in C and in Python, told by --help, read alike everywhere."""
+"""What functions let their users set, and what they count: declared in C and in Python, and told by --help."""
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from sluice.stacks.find import find_stack
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURE = ROOT / "examples" / "first" / "capture.pcap"
 
+UDP_FLOWS = 3
 TELLING = """#include "function.h"
 
 SLUICE_PARAMETER(name, text, "who, says", "what is said")
@@ -127,6 +129,7 @@ def test_what_is_declared() -> None:
         ('SLUICE_PARAMETER(a, number, -1, "x")', "a parameter is SLUICE_PARAMETER(name, kind, value"),
         ('SLUICE_PARAMETER(a, number, many, "x")', "parameter 'a' is a number from 0 on, not 'many'"),
         ('SLUICE_PARAMETER(a, flag, 1, "x")', "parameter 'a' is yes or no, not '1'"),
+        ('SLUICE_PARAMETER(default, flag, no, "x")', "'default' is a word of C"),
         ("SLUICE_PARAMETER(a, flag, no)", "a parameter is SLUICE_PARAMETER(name, kind, value"),
         ('SLUICE_PARAMETER(a, flag, no, "x")\nSLUICE_PARAMETER(a, flag, no, "x")', "a parameter 'a' already"),
     ],
@@ -154,19 +157,21 @@ def test_what_cannot_be_given(given: str, says: str) -> None:
 
 
 PYTHON = """
-from sluice.functions import on, at_end, parameter
+from sluice.functions import on, at_end, counter, parameter
 
 port = parameter(80, "whose bytes are counted")
 who = parameter("nobody", "who counts them")
 loud = parameter(False, "say it loudly")
 after = parameter(0.5, "seconds before it is said")
 total = 0
+seen = counter("events that were seen")
 
 
 @on("udp", "data")
 @on("tcp", "data")
 def count(event):
     global total
+    seen.add()
     total += len(event.bytes) * (port in (event.sport, event.dport))
 
 
@@ -185,6 +190,41 @@ def test_a_function_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert capsys.readouterr().out.startswith(says.split()[0])
     with pytest.raises(FunctionError, match="there is no parameter 'prt': did you mean 'port'"):
         load_python(path, "prt=1")
+
+
+COUNTING = """#include "function.h"
+SLUICE_COUNTER(began, "connections that "
+               "began")
+SLUICE_COUNTER(others, "nothing")
+SLUICE_ON(tcp, created) { SLUICE_COUNTER_OF(event->box, began)++; }
+SLUICE_ON(udp, created) { SLUICE_COUNTER_OF(event->box, began) += 10; }
+"""
+
+
+def test_what_functions_count_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The example has one connection of TCP and three conversations of UDP."""
+    in_c, in_python = tmp_path / "counting.c", tmp_path / "count.py"
+    in_c.write_text(COUNTING)
+    in_python.write_text(PYTHON)
+    for _ in range(2):  # each run counts from 0
+        command = ["run", "tcp_ip", "-r", str(CAPTURE), "-f", str(in_c), "-f", f"{in_python}:who=x", "--json"]
+        assert main(command) == 0
+        out = capsys.readouterr().out
+        reports = json.loads(out[out.index("{") :])["reports"]
+        assert reports == {"began": UDP_FLOWS * 10 + 1, "others": 0, "seen": reports["seen"]} and reports["seen"] > 0
+
+
+@pytest.mark.parametrize(
+    "line, says",
+    [
+        ("SLUICE_COUNTER(a)", "a counter is SLUICE_COUNTER(name"),
+        ('SLUICE_COUNTER(a, "x")\nSLUICE_COUNTER(a, "x")', "a counter 'a' already"),
+    ],
+)
+def test_what_cannot_be_counted(line: str, says: str) -> None:
+    with pytest.raises(HookError, match=r"^mine.c:[23]: ") as caught:
+        read_c_function("mine", f"SLUICE_ON(tcp, data) {{ }}\n{line}\n", "mine.c")
+    assert says in str(caught.value)
 
 
 def test_a_parameter_that_is_none() -> None:
@@ -210,6 +250,7 @@ def test_help_tells_them(command: str, tmp_path: Path, capsys: pytest.CaptureFix
         "  quiet         nothing is said",
         "  after=SECONDS  seconds before it is said (default 0.5)",
         "none: has no parameters",
+        "  seen  events that were seen",
     ):
         assert line in out.splitlines()
 

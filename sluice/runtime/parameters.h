@@ -5,7 +5,6 @@
 #ifndef SL_PARAMETERS_H
 #define SL_PARAMETERS_H
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,21 +39,36 @@ static inline const char *sl_parameter_end(const struct sl_parameter *all, unsig
     return comma ? comma : text + strlen(text);
 }
 
+/* A decimal number, or behind 0x a hexadecimal one: neither strtoull's octal nor its second 0x. */
+static inline bool sl_parameter_number(const char *text, uint64_t *number) {
+    bool hexadecimal = text[0] == '0' && text[1] == 'x';
+    const char *digits = hexadecimal ? text + 2 : text;
+    size_t length = strspn(digits, hexadecimal ? "0123456789abcdefABCDEF" : "0123456789");
+    errno = 0;
+    *number = strtoull(digits, NULL, hexadecimal ? 16 : 10);
+    return length && !digits[length] && !errno;
+}
+
+/* Digits, perhaps with a point and digits behind it: none of strtod's exponents, names and hexadecimal numbers. */
+static inline bool sl_parameter_seconds(const char *text, double *seconds) {
+    size_t length = strspn(text, "0123456789");
+    const char *fraction = text + length + (text[length] == '.');
+    size_t behind = strspn(fraction, "0123456789");
+    *seconds = strtod(text, NULL);
+    return length && !fraction[behind] && (fraction == text + length || behind);
+}
+
 /* Sets what a parameter stands for; false for what is no value of its kind. */
 static inline bool sl_parameter_set(const struct sl_parameter *parameter, void *parameters, const char *value) {
     void *at = (char *)parameters + parameter->offset;
-    char *end = NULL;
-    errno = 0;
     switch (parameter->kind) {
     case SL_TEXT:
         *(const char **)at = value;
         return true;
     case SL_NUMBER:
-        *(uint64_t *)at = strtoull(value, &end, 0);
-        return isdigit((unsigned char)*value) && !*end && !errno;
+        return sl_parameter_number(value, at);
     case SL_SECONDS:
-        *(double *)at = strtod(value, &end);
-        return isdigit((unsigned char)*value) && !*end && !errno;
+        return sl_parameter_seconds(value, at);
     default:
         *(bool *)at = strcmp(value, "no") != 0;
         return strcmp(value, "yes") == 0 || strcmp(value, "no") == 0;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from functools import cache
 from pathlib import Path
 
@@ -38,7 +39,9 @@ SLUICE_CLOSE {
         hash = hash * 31 + (unsigned char)*at;
     sl_report(box, "name", hash);
     sl_report(box, "times", SLUICE_PARAMETER_OF(box, times));
-    sl_report(box, "wait", (uint64_t)(SLUICE_PARAMETER_OF(box, wait) * 1024));
+    uint64_t bits;
+    memcpy(&bits, &SLUICE_PARAMETER_OF(box, wait), sizeof bits);
+    sl_report(box, "wait", bits);
     sl_report(box, "quiet", SLUICE_PARAMETER_OF(box, quiet));
 }
 """
@@ -63,8 +66,9 @@ def reported(values: dict[str, Value]) -> dict[str, int]:
     hashed = 0
     for byte in str(values["name"]).encode():
         hashed = (hashed * 31 + byte) & (1 << 64) - 1
+    (bits,) = struct.unpack("<Q", struct.pack("<d", float(values["wait"])))
     numbers = {name: int(values[name]) for name in ("times", "quiet")}
-    return {"name": hashed, "wait": int(float(values["wait"]) * 1024), **numbers}
+    return {"name": hashed, "wait": bits, **numbers}
 
 
 NAMES = ("name", "times", "wait", "quiet", "nam", "quietly", "")
@@ -97,6 +101,12 @@ PARTS = st.builds(
 @example("name=a,b,times=3,quiet,wait=0.5")
 @example("quiet=no,name=,quiet")
 @example("times=18446744073709551615")
+@example("times=18446744073709551616")
+@example("times=010")
+@example("times=0x0x1")
+@example("wait=1e3")
+@example("wait=1.")
+@example("wait=.5")
 def test_c_reads_what_python_reads(given: str) -> None:
     """A comma ends a value only where a parameter's name follows; what is wrong is refused by both."""
     try:

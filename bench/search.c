@@ -2,7 +2,7 @@
  *
  *     export SLUICE_CFLAGS="-I bench -Wl,--no-as-needed -lhs"
  *     sluice bench tcp_ip -r TRACE -f bench/search.c:bench/patterns.txt */
-#include "function.h"
+#include "sluice.h"
 
 #include "patterns.h"
 

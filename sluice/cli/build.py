@@ -62,7 +62,7 @@ def action(options: argparse.Namespace) -> int:
         for layer in stack.layers.values():
             layer.prototype.buffer_data = False
     functions = Functions(tuple(replace(function, path=Path(function.path).name) for function in wanted.c))
-    program = run_passes(build(stack, functions.hooks(), checks_of(options)), options.passes)
+    program = run_passes(build(stack, functions.hooks(), checks_of(options), functions.kept), options.passes)
     warn(check_hooks(program, wanted))
     _refuse_taken_names(program)
     generated = generate(program, functions, weak=True)

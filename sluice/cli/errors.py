@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 
 import sluice
-from sluice.codegen.functions import HookError
+from sluice.codegen.hooks import HookError
 from sluice.engine.box import RunError
 from sluice.engine.cache import CacheError
 from sluice.engine.compiler import CompilerError

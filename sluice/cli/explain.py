@@ -65,7 +65,7 @@ def action(options: argparse.Namespace) -> int:
     stack = stack_of(options.stack, options)
     wanted = find_functions(options.functions)
     hooked = Functions(tuple(wanted.c), wanted.python_hooks())
-    built = build(stack, hooked.hooks(), checks_of(options))
+    built = build(stack, hooked.hooks(), checks_of(options), hooked.kept)
     stages: list[tuple[str, Program]] = [(BUILT, built)]
     last = run_passes(built, options.passes, observer=lambda name, program: stages.append((name, program)))
     warn(check_hooks(last, wanted))

@@ -4,12 +4,12 @@ function in Python would miss.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from sluice.cli.errors import CommandError
-from sluice.codegen.functions import listens
-from sluice.engine.events import OWN_NAMES, PythonFunction, Seen
+from sluice.codegen.hooks import means
+from sluice.engine.events import OWN_NAMES, Handler, PythonFunction
 from sluice.engine.functions import READY, Wanted
 from sluice.ir.build import Hook
 from sluice.ir.graph import EventShape, LayerProgram, Program
@@ -24,17 +24,21 @@ def check_hooks(program: Program, wanted: Wanted) -> list[str]:
     be compiled for, because nothing says what it brings along.
     """
     warnings: list[str] = []
+    defined = [event for function in wanted.c for event in function.events]
     for function in wanted.c:
         if Path(function.path).parent != READY:
-            for hook in dict.fromkeys(function.hooks):
+            bases = [Hook(event.layer, event.base) for event in function.events]
+            for hook in dict.fromkeys([*function.hooks, *bases]):
+                if any(event.name == hook.event for event in defined):
+                    continue  # its base is looked at
                 told = _in_vain(program, hook)
                 if told is not None and hook.event not in BUILT_IN:
                     raise CommandError(f"{function.path} listens to {told}")
                 if told is not None:
                     warnings.append(f"{Path(function.path).name} listens to {told}")
     for function in wanted.python:
-        for layer, event, _ in function.handlers:
-            told = _in_vain(program, Hook(layer, event))
+        for hook in sorted(function.hooks(), key=lambda hook: (hook.layer, hook.event)):
+            told = _in_vain(program, hook)
             if told is not None:
                 warnings.append(f"{function.name}.py listens to {told}")
         warnings += dict.fromkeys(_hidden(program, function))
@@ -53,7 +57,7 @@ def _without_flows(program: Program, wanted: Wanted) -> Iterator[str]:
 
 def _in_vain(program: Program, hook: Hook) -> str | None:
     """What a hook means that the stack does not have, with advice; None where it has it."""
-    layers = [layer for layer in program.layers.values() if _means(hook, layer)]
+    layers = [layer for layer in program.layers.values() if means(hook, layer, hook.event)]
     known = sorted(set(BUILT_IN) | {event for layer in layers for event in layer.events})
     if not layers:
         advice = did_you_mean(hook.layer, {layer.layer for layer in program.layers.values()})
@@ -64,15 +68,11 @@ def _in_vain(program: Program, hook: Hook) -> str | None:
     return None
 
 
-def _means(hook: Hook, layer: LayerProgram, event: str | None = None) -> bool:
-    return listens(hook, layer.name, layer.layer, layer.prototype, event or hook.event)
-
-
 def _hidden(program: Program, function: PythonFunction) -> Iterator[str]:
     """Names that the user gave to values, and that every event has for something else."""
     for wanted, event, handler in function.handlers:
         for layer in program.layers.values():
-            if event in layer.events and _means(Hook(wanted, event), layer):
+            if event in layer.events and means(Hook(wanted, event), layer, event):
                 for name, group in _names(layer, layer.events[event]):
                     if name in OWN_NAMES and not _reads(handler, name):
                         yield (
@@ -89,7 +89,7 @@ def _names(layer: LayerProgram, shape: EventShape) -> Iterator[tuple[str, str]]:
             yield from ((name, "key") for name in (part.name, part.other) if name)
 
 
-def _reads(handler: Callable[[Seen], None], name: str) -> bool:
+def _reads(handler: Handler, name: str) -> bool:
     """Whether a handler seems to know: it has the name as a text, as in event.values["name"]."""
     code = getattr(handler, "__code__", None)
     return code is not None and name in code.co_consts

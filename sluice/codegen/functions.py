@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sluice.codegen.declared import Counters, read_counters, read_parameters
+from sluice.codegen.hooks import (
+    MOST_ON_DEMAND,
+    HookError,
+    UserEvent,
+    UserEvents,
+    means,
+    read_events,
+    read_hooks,
+)
 from sluice.codegen.layout import Table
 from sluice.codegen.names import C_WORDS, identifier
 from sluice.codegen.parameter import Parameter, ParameterError
 from sluice.ir.build import Hook
 from sluice.ir.graph import EventShape, LayerProgram, Program
 
-_ON = re.compile(r"^SLUICE_ON\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+_KEEP = re.compile(r"^SLUICE_KEEP\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 _STATE = re.compile(r"^SLUICE_STATE\(", re.MULTILINE)
 _WORKER = re.compile(r"^SLUICE_WORKER\(", re.MULTILINE)
 _OPEN = re.compile(r"^SLUICE_OPEN\b", re.MULTILINE)
 _CLOSE = re.compile(r"^SLUICE_CLOSE\b", re.MULTILINE)
 
 
-class HookError(ValueError):
-    """A C function that hooks what cannot be hooked so; the message says what to do."""
-
-
 @dataclass(frozen=True)
 class CFunction:
-    """A function in C: its name, its text, where the text stands, what it hooks, and what else it declares."""
+    """A function in C: its name, its text, where the text stands, what it hooks, and what else it declares.
+
+    on_demand: those of its hooks that are registered while it runs. events: those that it defines. kept: delivered bytes
+    that it wants to see again, by layer.
+    """
 
     name: str
     text: str
@@ -37,6 +47,9 @@ class CFunction:
     closes: bool
     parameters: tuple[Parameter, ...] = ()
     counters: Counters = ()
+    on_demand: tuple[Hook, ...] = ()
+    events: tuple[UserEvent, ...] = ()
+    kept: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,8 +60,27 @@ class Functions:
     python: frozenset[Hook] = field(default_factory=lambda: frozenset[Hook]())
 
     def hooks(self) -> frozenset[Hook]:
-        """Every event that somebody listens to."""
-        return self.python | frozenset(hook for function in self.c for hook in function.hooks)
+        """Every event of the stack that somebody listens to, or to what happens with it."""
+        events = self.events
+        found = self.python | frozenset(hook for function in self.c for hook in function.hooks)
+        return frozenset(needed for hook in found for needed in events.needed(hook))
+
+    @property
+    def events(self) -> UserEvents:
+        """The events that functions define. Raises HookError for those that cannot be."""
+        return UserEvents([event for function in self.c for event in function.events])
+
+    @property
+    def kept(self) -> frozenset[tuple[str, int]]:
+        """Delivered bytes that functions want to see again, by layer."""
+        return frozenset(kept for function in self.c for kept in function.kept)
+
+    def bits(self) -> dict[tuple[str, Hook], int]:
+        """The bit of each handler on demand. Raises HookError for more of them than there are."""
+        found = [(function.name, hook) for function in self.c for hook in function.on_demand]
+        if len(found) > MOST_ON_DEMAND:
+            raise HookError(f"{len(found)} handlers on demand: a box has at most {MOST_ON_DEMAND}")
+        return {handler: bit for bit, handler in enumerate(found)}
 
 
 def read_c_function(name: str, text: str, path: str) -> CFunction:
@@ -56,7 +88,7 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
 
     Raises HookError when it hooks nothing, or declares a parameter that could not be read.
     """
-    hooks = tuple(Hook("*" if layer == "any" else layer, event) for layer, event in _ON.findall(text))
+    hooks, on_demand = read_hooks(text, path)
     if not hooks:
         raise HookError(f"{path}: no line begins with SLUICE_ON(layer, event), so the function would never be called")
     try:
@@ -74,25 +106,40 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
         closes=bool(_CLOSE.search(text)),
         parameters=parameters,
         counters=counters,
+        on_demand=on_demand,
+        events=read_events(name, text, path),
+        kept=tuple(_read_kept(text, path)),
     )
 
 
-def listens(hook: Hook, layer: str, user_layer: str, prototype: str, event: str) -> bool:
-    """Whether a hook means this event of this layer."""
-    return hook.event == event and hook.layer in ("*", layer, user_layer, prototype)
+def _read_kept(text: str, path: str) -> Iterator[tuple[str, int]]:
+    for match in _KEEP.finditer(text):
+        layer, octets = match.groups()
+        if not octets.isdecimal():
+            raise HookError(
+                f"{path}: SLUICE_KEEP({layer}, {octets}): write a number of bytes, as in SLUICE_KEEP(tcp, 4096)"
+            )
+        yield "*" if layer == "any" else layer, int(octets)
 
 
 def function_states(table: Table, functions: Functions) -> list[str]:
     """Names of the functions that keep something in the instances of a table."""
     found: list[str] = []
     for function in functions.c:
-        if function.state and any(
-            hook.layer in ("*", layer.name, layer.layer, layer.prototype)
-            for hook in function.hooks
-            for layer in [*table.layers, *table.takers]
-        ):
+        if function.state and _about(table, function.hooks):
             found.append(function.name)
     return found
+
+
+def is_watched(table: Table, functions: Functions) -> bool:
+    """Whether handlers on demand may be registered for single instances of a table."""
+    return any(_about(table, function.on_demand) for function in functions.c)
+
+
+def _about(table: Table, hooks: tuple[Hook, ...]) -> bool:
+    """Whether a hook means events that tell of a table's instances."""
+    layers = [*table.layers, *table.takers]
+    return any(hook.layer in ("*", layer.name, layer.layer, layer.prototype) for hook in hooks for layer in layers)
 
 
 def callback_name(program: Program, layer: LayerProgram, event: str) -> str:
@@ -119,25 +166,27 @@ def event_struct(shape: EventShape) -> str:
     return f"struct {shape.callback}{'_' if taken else ''}"
 
 
-def data_names(program: Program, function: CFunction) -> list[str]:
-    """Definitions that give `data` its type in each SLUICE_ON of a function.
+def data_names(program: Program, functions: Functions, function: CFunction) -> list[str]:
+    """Definitions that give `data` its type in each handler and each filter of a function.
 
     Raises HookError where a hook means events of one name that bring different data along.
     """
     out: list[str] = []
-    for hook in dict.fromkeys(function.hooks):
+    for hook in dict.fromkeys([*function.hooks, *(Hook(event.layer, event.name) for event in function.events)]):
         structs: dict[str, str] = {}
+        root = hook.event
         for layer in program.layers.values():
-            for event, shape in layer.events.items():
-                if listens(hook, layer.name, layer.layer, layer.prototype, event):
-                    structs.setdefault(event_struct(shape), layer.layer)
+            if means(hook, layer, hook.event):
+                root = functions.events.root(layer, hook.event)
+                if root in layer.events:
+                    structs.setdefault(event_struct(layer.events[root]), layer.layer)
         if len(structs) > 1:
             layers = " and ".join(f"'{layer}'" for layer in structs.values())
             raise HookError(
                 f"{function.path}: event '{hook.event}' brings different data along in the layers {layers}\n"
                 "    write a SLUICE_ON for each layer, by its name."
             )
-        struct = next(iter(structs), f"struct sl_on_{hook.event}")  # built-in where no layer has it
+        struct = next(iter(structs), f"struct sl_on_{root}")  # built-in where no layer has it
         who = "any" if hook.layer == "*" else hook.layer
         out.append(f"#define sl_data_{who}_{hook.event} {struct}")
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.codegen.functions import function_states
+from sluice.codegen.functions import function_states, is_watched
 from sluice.codegen.layout import Table, is_packed
 from sluice.codegen.names import boolean, c_string, identifier, member, storage
 from sluice.codegen.writer import StackNames
@@ -23,7 +23,7 @@ def information(names: StackNames) -> list[str]:
         malformed = f"malformed_{word}" if reasons else "NULL"
         row = [f'"{layer.name}"', f'"{layer.layer}"', f'"{layer.prototype}"', str(index), malformed]
         if table is None:
-            rows.append(f"    {{{', '.join(row)}, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL}},")
+            rows.append(f"    {{{', '.join(row)}, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0}},")
             continue
         parts = ", ".join(f'{{"{p.part.name}", {p.part.bits}, {p.word}, {p.shift}}}' for p in table.parts)
         out.append(f"static const struct sl_key_part key_{word}[] = {{{parts}}};")
@@ -52,6 +52,7 @@ def information(names: StackNames) -> list[str]:
         ]
         row += [f"offsetof({table.struct}, number)", f"offsetof({table.struct}, swapped)"]
         row += [f"offsetof({table.struct}, inst_state)" if layer.states else "0", f"functions_{word}"]
+        row += [f"offsetof({table.struct}, watch)" if is_watched(table, names.functions) else "0"]
         rows.append(f"    {{{', '.join(row)}}},")
     return [*out, "static const struct sl_layer_info layers[] = {", *rows, "};"]
 

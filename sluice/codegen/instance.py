@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.codegen.expressions import emit, number, operand, place, stored
-from sluice.codegen.functions import function_states
+from sluice.codegen.functions import function_states, is_watched
 from sluice.codegen.layout import KeyWord, key_words
 from sluice.codegen.names import identifier, variable
 from sluice.codegen.writer import LayerWriter, writes
@@ -179,6 +179,8 @@ def begin_instance(w: LayerWriter, stored_instance: bool) -> list[str]:
         if table.messages:
             out.append(f"sl_messages_reset(&inst->messages[{side}]);")
     if stored_instance:
+        if is_watched(table, w.names.functions):
+            out.append("inst->watch = (struct sl_watch){0, 0};")
         for name in function_states(table, w.names.functions):
             out.append(f"memset(&inst->{name}_state, 0, sizeof inst->{name}_state);")
     return out

@@ -172,6 +172,7 @@ def _finish(names: StackNames) -> list[str]:
         f"void {names.prefix}_finish(struct sl_box *base)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        "    base->frame = NULL;",
     ]
     if names.tables:
         # what an end delivers may begin instances of the layers above

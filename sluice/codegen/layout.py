@@ -136,8 +136,11 @@ def _add_takers(table: Table, layer: LayerProgram, program: Program) -> None:
                 _add_takers(table, taker, program)
 
 
-def struct_text(table: Table, states: list[str]) -> list[str]:
-    """The C struct of a table's instances; `states` are the functions that keep something in them."""
+def struct_text(table: Table, states: list[str], watched: bool) -> list[str]:
+    """The C struct of a table's instances; `states` are the functions that keep something in them.
+
+    watched: whether handlers on demand may be registered for each.
+    """
     out = [
         f"{table.struct} {{",
         "    struct sl_instance head;",
@@ -160,6 +163,8 @@ def struct_text(table: Table, states: list[str]) -> list[str]:
         out.append(f"    struct sl_sequence sequence[{table.sides}];")
         if table.messages:
             out.append(f"    struct sl_messages messages[{table.sides}];")
+    if watched:
+        out.append("    struct sl_watch watch;")
     for name in states:
         out.append(f"    {name}_state_type {name}_state __attribute__((aligned(8)));")
     out.append("};")

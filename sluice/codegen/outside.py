@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from sluice.codegen.expressions import emit, handed, operand
-from sluice.codegen.functions import callback_name, event_struct, listens
+from sluice.codegen.functions import callback_name, event_struct
+from sluice.codegen.hooks import means
 from sluice.codegen.names import boolean, identifier, storage, variable
+from sluice.codegen.telling import Teller
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr
@@ -18,16 +20,13 @@ def instance_pointer(w: LayerWriter) -> str:
 @writes(ir.Call)
 def call(w: LayerWriter, i: ir.Call) -> list[str]:
     layer, shape = w.layer, w.layer.events[i.event]
-    calls: list[str] = []  # of those that are told which instance it is
-    for function in w.names.functions.c:
-        for hook in function.hooks:
-            if listens(hook, layer.name, layer.layer, layer.prototype, i.event):
-                who = "any" if hook.layer == "*" else hook.layer
-                calls.append(f"{function.name}_{who}_{i.event}(&event, &data);")
-    if any(listens(h, layer.name, layer.layer, layer.prototype, i.event) for h in w.names.functions.python):
+    python: list[str] = []
+    if any(means(hook, layer, i.event) for hook in w.names.functions.python):
         if (layer.name, i.event) not in w.names.events:
             w.names.events.append((layer.name, i.event))
-        calls.append(f"record_{w.word}_{identifier(i.event)}(&event, &data);")
+        python.append(f"record_{w.word}_{identifier(i.event)}(&event, &data);")
+    teller = Teller(w.names.functions, layer)
+    calls = teller.statements(i.event, python)  # of those that are told which instance it is
     weak = [f"{callback_name(w.names.program, layer, i.event)}(&data);"] if shape.callback and w.names.weak else []
     if not calls and not weak:
         return []
@@ -39,14 +38,15 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
         instance = instance_pointer(w)
         if w.kind == "main" and "malformed" in layer.events:  # or what happens with it, perhaps before there is any
             instance = f"!inst ? NULL : {instance}"
-        where = f"{{&box->base, &layers[{w.index}], {instance}, {side}, &layers[{w.index}]}}"
+        where = f"{{&box->base, &layers[{w.index}], {instance}, {side}, &layers[{w.index}], unit}}"
     elif layer.frame is not None:
-        where = f"{{&box->base, &layers[{w.index}], stream.instance, {side}, stream.owner}}"
+        where = f"{{&box->base, &layers[{w.index}], stream.instance, {side}, stream.owner, unit}}"
     else:
-        where = f"{{&box->base, &layers[{w.index}], NULL, {side}, &layers[{w.index}]}}"
+        where = f"{{&box->base, &layers[{w.index}], NULL, {side}, &layers[{w.index}], unit}}"
     out = [
         *([f"struct sl_event event = {where};"] if calls else []),
         f"{event_struct(shape)} data = {{{', '.join(values) or '0'}}};",
+        *(["uint64_t watched = sl_watched(&event);"] if teller.on_demand(i.event) else []),
         *calls,
         *weak,
     ]

@@ -204,6 +204,7 @@ def _process_packet(names: StackNames) -> list[str]:
         "    box->base.time = frame->time;",
         "    box->base.now = sl_max(box->base.now, frame->time);",
         "    box->base.number = frame->number;",
+        "    box->base.frame = frame;",
         "    box->base.scratch.used = 0;",
         "    box->base.ahead.packet = packet;",
         "    box->base.depth = waiting->depth;",

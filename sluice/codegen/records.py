@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sluice.codegen.functions import event_struct, listens
+from sluice.codegen.functions import event_struct
+from sluice.codegen.hooks import means
 from sluice.codegen.names import data_member, identifier
 from sluice.codegen.writer import StackNames
 from sluice.ir.graph import EventShape, LayerProgram
@@ -13,7 +14,7 @@ def records(names: StackNames) -> list[str]:
     out: list[str] = []
     for layer in names.program.layers.values():
         for name, shape in layer.events.items():
-            if not any(listens(h, layer.name, layer.layer, layer.prototype, name) for h in names.functions.python):
+            if not any(means(hook, layer, name) for hook in names.functions.python):
                 continue
             if (layer.name, name) not in names.events:
                 names.events.append((layer.name, name))

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sluice.codegen.functions import CFunction, Functions, listens
+from sluice.codegen.functions import CFunction, Functions
 from sluice.codegen.stack import Generated, generate
 from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_library
-from sluice.engine.events import Decoder, PythonFunction, Seen
+from sluice.engine.events import Decoder, Handler, PythonFunction
 from sluice.engine.interrupt import noted
 from sluice.engine.kept import Made, content, noted_warnings, outline, recall
 from sluice.engine.kept import keep as keep_made
@@ -185,7 +185,7 @@ def compile_stack(
     warned = False
     if made is None:
         with noted_warnings() as given:
-            program = run_passes(build(stack, hooked.hooks(), options), passes)
+            program = run_passes(build(stack, hooked.hooks(), options, hooked.kept), passes)
         warned = bool(given)
         check(program)
         made = Made(outline(program) if keep else program, generate(program, hooked))
@@ -230,17 +230,10 @@ class Box:
         self._library = ctypes.CDLL(str(self.stack.compiled.path))
         self._prefix = self.stack.generated.name
         self._decoder = Decoder(self.stack.program, self.stack.generated.events)
-        self._route: list[list[Callable[[Seen], None]]] = []
+        self._route: list[list[Handler]] = []
         for layer_name, event in self.stack.generated.events:
             layer = self.stack.program.layers[layer_name]
-            self._route.append(
-                [
-                    call
-                    for function in self.python
-                    for wanted, name, call in function.handlers
-                    if listens(Hook(wanted, name), layer.name, layer.layer, layer.prototype, event)
-                ]
-            )
+            self._route.append([call for function in self.python for call in function.called(layer, event)])
         self._error: BaseException | None = None
         self._in_function = False
         self._number = 0

@@ -12,11 +12,13 @@ Events come in batches: such a function sees everything, in order, a little late
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from sluice.codegen.hooks import means
 from sluice.codegen.layout import KeyWord, key_words
+from sluice.ir.build import Hook
 from sluice.ir.graph import EventShape, LayerProgram, Program
 from sluice.lang.events import NAMED_VALUES
 
@@ -150,11 +152,62 @@ def _key(parts: list[KeyWord], words: tuple[int, ...], reverse: bool) -> dict[st
     return found
 
 
+Handler = Callable[[Seen], object]
+"""What is called with an event."""
+
+
+@dataclass(frozen=True)
+class PythonEvent:
+    """An event that a Python file defines: it happens when `base` of `layer` does and `holds` says so."""
+
+    layer: str
+    name: str
+    base: str
+    holds: Handler
+
+
 @dataclass
 class PythonFunction:
-    """Handlers of one Python file: (layer, event, function), what to call at the end, and what it counted, by name."""
+    """Handlers of one Python file: (layer, event, function), what to call at the end, and what it counted, by name.
+
+    events: those that it defines.
+    """
 
     name: str
-    handlers: list[tuple[str, str, Callable[[Seen], None]]]
+    handlers: Sequence[tuple[str, str, Handler]]
     endings: list[Callable[[], None]]
     counted: Callable[[], dict[str, int]] = dict
+    events: list[PythonEvent] = field(default_factory=lambda: [])
+
+    def hooks(self) -> frozenset[Hook]:
+        """The events of the stack that it must be told of."""
+        found: set[Hook] = set()
+        to_see = [Hook(layer, event) for layer, event, _ in self.handlers]
+        while to_see:
+            hook = to_see.pop()
+            below = [Hook(event.layer, event.base) for event in self.events if event.name == hook.event]
+            to_see += [other for other in below if other not in found]
+            if not below:
+                found.add(hook)
+        return frozenset(found)
+
+    def called(self, layer: LayerProgram, event: str) -> list[Handler]:
+        """What to call when an event of a layer happens: its handlers, then those of events that happen with it."""
+        found = [call for wanted, name, call in self.handlers if means(Hook(wanted, name), layer, event)]
+        for own in self.events:
+            if own.base == event and means(Hook(own.layer, own.name), layer, own.name):
+                inner = self.called(layer, own.name)
+                if inner:
+                    found.append(_where(own.holds, inner))
+        return found
+
+
+def _where(holds: Handler, inner: list[Handler]) -> Handler:
+    """Calls the others where the first says so."""
+
+    def call(seen: Seen) -> None:
+        if holds(seen):
+            for handler in inner:
+                handler(seen)
+
+    return call

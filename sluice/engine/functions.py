@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 from sluice.codegen.declared import Counters
-from sluice.codegen.functions import CFunction, HookError, read_c_function
+from sluice.codegen.functions import CFunction, read_c_function
+from sluice.codegen.hooks import HookError
 from sluice.codegen.parameter import Parameter, ParameterError, Value
-from sluice.engine.events import PythonFunction, Seen
+from sluice.engine.events import Handler, PythonEvent, PythonFunction
 from sluice.engine.parameter import read_parameters
 from sluice.ir.build import Hook
 from sluice.lang.errors import did_you_mean
@@ -35,7 +37,7 @@ class Wanted:
 
     def python_hooks(self) -> frozenset[Hook]:
         """Events that functions in Python listen to."""
-        return frozenset(Hook(layer, event) for function in self.python for layer, event, _ in function.handlers)
+        return frozenset(hook for function in self.python for hook in function.hooks())
 
 
 def ready_functions() -> list[str]:
@@ -142,9 +144,13 @@ def load_python(path: Path, options: str = "") -> PythonFunction:
         _refuse_options(str(path), options, "it takes none (a function in Python declares them by parameter)")
     for name, value in _read_parameters(str(path), parameters, options).items():
         setattr(module, name, value)
-    handlers: list[tuple[str, str, Callable[[Seen], None]]] = []
+    handlers: list[tuple[str, str, Handler]] = []
     endings: list[Callable[[], None]] = []
-    for value in vars(module).values():
+    events: list[PythonEvent] = []
+    for name, value in vars(module).items():
+        if isinstance(defined := getattr(value, "__sluice_event__", None), tuple):
+            layer, base = cast(tuple[str, str], defined)
+            events.append(PythonEvent(layer, name, base, value))
         for layer, event in getattr(value, "__sluice_on__", []):
             handlers.append((layer, event, value))
         if getattr(value, "__sluice_at_end__", False):
@@ -154,7 +160,23 @@ def load_python(path: Path, options: str = "") -> PythonFunction:
     counters = {name: item for name, item in vars(module).items() if hasattr(item, "__sluice_counter__")}
     for item in counters.values():
         item.value = 0
-    return PythonFunction(path.stem, handlers, endings, lambda: {name: item.value for name, item in counters.items()})
+    _refuse_circles(path, events)
+    return PythonFunction(
+        path.stem, handlers, endings, lambda: {name: item.value for name, item in counters.items()}, events
+    )
+
+
+def _refuse_circles(path: Path, events: list[PythonEvent]) -> None:
+    """Raise FunctionError for an event that happens with itself."""
+    for event in events:
+        seen, base = {event.name}, event.base
+        while (below := next((other for other in events if other.name == base), None)) is not None:
+            if below.name in seen:
+                raise FunctionError(
+                    f"{path}: event '{event.name}' happens with itself: let it happen with one of the stack"
+                )
+            seen.add(below.name)
+            base = below.base
 
 
 _DECLARED = "__sluice_parameters__"

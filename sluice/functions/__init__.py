@@ -34,6 +34,20 @@ def on(layer: str, event: str) -> Callable[[_Handler], _Handler]:
     return mark
 
 
+def event(layer: str, base: str) -> Callable[[_Handler], _Handler]:
+    """An event of your own, called as the function below, which says of each `base` of `layer` whether it happens.
+
+    `base` may be one of the stack's events or another one of yours. It is asked once, and only where one listens.
+    """
+
+    def mark(function: _Handler) -> _Handler:
+        _check(function, 1, "the event", "event")
+        function.__sluice_event__ = (layer, base)  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
 def at_end(function: _Handler) -> _Handler:
     """Call the function below once, after the last event."""
     _check(function, 0, "nothing", "")

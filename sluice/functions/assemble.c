@@ -1,6 +1,6 @@
 /* Reassembles both directions of every stream of TCP, and the messages of SCTP, and looks at where the bytes are and how
  * many: the work that every function on them has to do at least. Reports calls and bytes. */
-#include "function.h"
+#include "sluice.h"
 
 struct totals {
     uint64_t calls, bytes, touched;

@@ -2,13 +2,12 @@
  *
  * A row is one instance of a connection-oriented layer. It is written as soon as it has ended and all that began
  * earlier are written. Which parts of a key and fields of an instance it looks for stands in docs/functions.md. */
-#include "function.h"
+#include "sluice.h"
 
 #include "digest.h"
+#include "ends.h"
 #include "in_order.h"
 
-#include <arpa/inet.h>
-#include <endian.h>
 #include <errno.h>
 
 SLUICE_PARAMETER(key, text, "", "what joined the keys by --key, as in ways+vlan: rows tell it")
@@ -75,48 +74,8 @@ static const char *const gap_causes[] = {"limit", "timeout", "close", "snaplen",
 
 static uint8_t *row_path(struct row *row) { return (uint8_t *)(row->key + 2 * row->layer->half_words); }
 
-/* --- the ends --- */
-
-static const struct sl_key_part *key_part(const struct sl_layer_info *layer, const char *name)
-{
-    for (uint32_t i = 0; i < layer->key_parts; i++)
-        if (strcmp(layer->key_part[i].name, name) == 0)
-            return &layer->key_part[i];
-    return NULL;
-}
-
-/* The part of a half that is its address: the one called src, else the first. */
-static const struct sl_key_part *address_part(const struct sl_layer_info *layer)
-{
-    const struct sl_key_part *part = key_part(layer, "src");
-    return part ? part : &layer->key_part[0];
-}
-
-/* The part that is its port: the one called sport, else the second if it has a port's 16 bits, else NULL. */
-static const struct sl_key_part *port_part(const struct sl_layer_info *layer)
-{
-    const struct sl_key_part *part = key_part(layer, "sport");
-    return part || layer->key_parts < 2 || layer->key_part[1].bits != 16 ? part : &layer->key_part[1];
-}
-
-/* The words of half `half` in which a part begins. */
-static const uint64_t *part_words(const struct row *row, unsigned half, const struct sl_key_part *part)
-{
-    return &row->key[half * row->layer->half_words + part->word];
-}
-
-static uint64_t part_number(const struct row *row, unsigned half, const struct sl_key_part *part)
-{
-    return *part_words(row, half, part) >> part->shift & sl_mask(part->bits);
-}
-
-/* Have both halves the same there? */
-static bool part_same(const struct row *row, const struct sl_key_part *part)
-{
-    if (part->bits <= 64)
-        return part_number(row, 0, part) == part_number(row, 1, part);
-    return memcmp(part_words(row, 0, part), part_words(row, 1, part), (part->bits + 63) / 64 * 8) == 0;
-}
+/* The half of the first sender (0) or of the other (1). */
+static const uint64_t *row_half(const struct row *row, unsigned half) { return &row->key[half * row->layer->half_words]; }
 
 /* --- collecting --- */
 
@@ -137,8 +96,9 @@ static struct row *row_new(const struct sl_event *event)
     row->path_length = (uint16_t)depth;
     memcpy(row_path(row), event->box->path, depth);
     row->first = row->last = event->box->time;
-    const struct sl_key_part *port = port_part(row->layer);
-    row->own = part_same(row, address_part(row->layer)) && (!port || part_same(row, port));
+    const struct sl_key_part *port = sl_port_part(row->layer);
+    const uint64_t *first = row_half(row, 0), *other = row_half(row, 1);
+    row->own = sl_part_same(sl_address_part(row->layer), first, other) && (!port || sl_part_same(port, first, other));
     return row;
 }
 
@@ -298,40 +258,6 @@ static const char *row_end(const struct row *row)
     }
 }
 
-static void write_address(FILE *out, const struct row *row, unsigned half)
-{
-    const struct sl_key_part *part = address_part(row->layer);
-    const uint64_t *words = part_words(row, half, part);
-    char text[INET6_ADDRSTRLEN];
-    if (part->bits == 32) {
-        uint32_t network = htonl((uint32_t)part_number(row, half, part));
-        fprintf(out, "\"%s\"", inet_ntop(AF_INET, &network, text, sizeof text));
-    } else if (part->bits == 128) {
-        uint64_t network[2] = {htobe64(words[0]), htobe64(words[1])};
-        fprintf(out, "\"%s\"", inet_ntop(AF_INET6, network, text, sizeof text));
-    } else if (part->bits <= 64) {
-        fprintf(out, "\"%llu\"", (unsigned long long)part_number(row, half, part));
-    } else {   /* bytes: as hexadecimal digits, the last word's right-aligned */
-        uint32_t left = part->bits / 8;
-        fputc('"', out);
-        for (uint32_t k = 0; left; k++) {
-            uint32_t here = left < 8 ? left : 8;
-            fprintf(out, "%0*llx", (int)(2 * here), (unsigned long long)words[k]);
-            left -= here;
-        }
-        fputc('"', out);
-    }
-}
-
-static void write_port(FILE *out, const struct row *row, unsigned half)
-{
-    const struct sl_key_part *part = port_part(row->layer);
-    if (part)
-        fprintf(out, "%llu", (unsigned long long)part_number(row, half, part));
-    else
-        fputs("null", out);
-}
-
 static void write_sides(FILE *out, const char *name, uint8_t bits)
 {
     static const char *const words[] = {"null", "\"src\"", "\"dst\"", "\"both\""};
@@ -373,7 +299,7 @@ static void write_joined(FILE *out, const struct row *row, const char *joined)
         for (uint32_t i = 0; i < row->layer->key_parts; i++) {
             const struct sl_key_part *part = &row->layer->key_part[i];
             if (strncmp(part->name, joined, length) == 0 && !part->name[length])
-                fprintf(out, ",\"%s\":%llu", part->name, (unsigned long long)part_number(row, 0, part));
+                fprintf(out, ",\"%s\":%llu", part->name, (unsigned long long)sl_part_number(part, row_half(row, 0)));
         }
 }
 
@@ -384,19 +310,13 @@ static void write_row(FILE *out, const struct sl_box *box, struct row *row, cons
     fputs("{\"schema\":\"sluice-flows-1\",\"layers\":\"", out);
     for (uint32_t i = 0; i < row->path_length; i++)
         fprintf(out, "%s%s", i ? "/" : "", box->layers[row_path(row)[i]].layer);
-    const struct sl_key_part *protocol = key_part(row->layer, "protocol");
+    const struct sl_key_part *protocol = sl_key_part_named(row->layer, "protocol");
     if (protocol)
-        fprintf(out, "\",\"proto\":\"%llu\"", (unsigned long long)part_number(row, 0, protocol));
+        fprintf(out, "\",\"proto\":\"%llu\"", (unsigned long long)sl_part_number(protocol, row_half(row, 0)));
     else
         fprintf(out, "\",\"proto\":\"%s\"", kind);
-    fputs(",\"src\":", out);
-    write_address(out, row, 0);
-    fputs(",\"sport\":", out);
-    write_port(out, row, 0);
-    fputs(",\"dst\":", out);
-    write_address(out, row, 1);
-    fputs(",\"dport\":", out);
-    write_port(out, row, 1);
+    fputc(',', out);
+    sl_write_ends(out, row->layer, row_half(row, 0), row_half(row, 1));
     write_joined(out, row, joined);
     fprintf(out, ",\"first_ts\":\"%llu.%09llu\",\"last_ts\":\"%llu.%09llu\"",
             (unsigned long long)(row->first / 1000000000), (unsigned long long)(row->first % 1000000000), (unsigned long long)(row->last / 1000000000),

@@ -43,19 +43,28 @@ class Variant:
     above: list[tuple[int, str]] = field(default_factory=lambda: [])
 
 
-def build(stack: Stack, hooks: frozenset[Hook] = frozenset(), options: frozenset[str] = frozenset()) -> Program:
+def build(
+    stack: Stack,
+    hooks: frozenset[Hook] = frozenset(),
+    options: frozenset[str] = frozenset(),
+    kept: frozenset[tuple[str, int]] = frozenset(),
+) -> Program:
     """The program of a stack, not yet optimised.
 
     hooks: events that functions listen to; nothing is emitted for others. options: optional checks to make.
+    kept: by layer, as in hooks, delivered bytes that its sequences keep at least.
     Raises DescriptionError for a description that makes no sense.
     """
-    return _StackBuilder(stack, hooks, options).build()
+    return _StackBuilder(stack, hooks, options, kept).build()
 
 
 class _StackBuilder:
-    def __init__(self, stack: Stack, hooks: frozenset[Hook], options: frozenset[str]) -> None:
+    def __init__(
+        self, stack: Stack, hooks: frozenset[Hook], options: frozenset[str], kept: frozenset[tuple[str, int]]
+    ) -> None:
         self.stack = stack
         self.hooks = hooks
+        self.kept = kept
         self.options = options
         self.variants: dict[tuple[str, tuple[tuple[str, str], ...]], Variant] = {}
         self.slots: dict[str, Reg] = {}
@@ -226,11 +235,8 @@ class _StackBuilder:
 
     def _layer(self, number: int, variant: Variant) -> LayerProgram:
         layer = variant.layer
-        hooks = frozenset(
-            hook.event
-            for hook in self.hooks
-            if hook.layer in ("*", layer.name, layer.prototype.name, self.final[variant.name])
-        )
+        called = ("*", layer.name, layer.prototype.name, self.final[variant.name])
+        hooks = frozenset(hook.event for hook in self.hooks if hook.layer in called)
         scope = Scope(layer, variant.offers)
         offers = {name: self._offer_slot(name, scope.bits(item)) for name, item in layer.prototype.offers.items()}
         table = self._table(variant)
@@ -239,6 +245,7 @@ class _StackBuilder:
             name=self.final[variant.name],
             scope=scope,
             hooks=hooks,
+            kept=max((octets for name, octets in self.kept if name in called), default=0),
             above=[self._step(self.stack.branches[index], self.final[target]) for index, target in variant.above],
             exports=self._exports(layer),
             offers=offers,

@@ -166,7 +166,7 @@ def _rules(layer: LayerState) -> Rules | None:
         limit=s.limit,
         limit_pieces=s.limit_pieces,
         limit_records=s.limit_records,
-        history=s.history,
+        history=max(s.history, layer.context.kept),
         record=tuple(layer.v_fields),
         units=s.units,
     )

@@ -65,18 +65,19 @@ class Step:
 class LayerContext:
     """What a layer must know of its surroundings.
 
-    hooks: events that somebody listens to. above: steps on. exports: slots to fill for layers above with values of
-    this one. offers: slots for what it offers. asked: slots, its own or of layers below, that layers above read.
-    options: checks that the user asked for. joined: names of offers that join every key. aliases: of prototypes, the
-    name of their table of further keys and what these are made of. table: its table's name; shared: whether other
-    layers use it too; loops: whether a layer above may come to the same table again. native_shapes: of the
-    functions in C that layers built so far call.
+    hooks: events that somebody listens to. kept: delivered bytes that somebody wants to see again. above: steps on.
+    exports: slots to fill for layers above with values of this one. offers: slots for what it offers. asked: slots, its
+    own or of layers below, that layers above read. options: checks that the user asked for. joined: names of offers
+    that join every key. aliases: of prototypes, the name of their table of further keys and what these are made of.
+    table: its table's name; shared: whether other layers use it too; loops: whether a layer above may come to the same
+    table again. native_shapes: of the functions in C that layers built so far call.
     of_streams, of_packets: what layers below cut into messages for it, where it takes such.
     """
 
     name: str
     scope: Scope
     hooks: frozenset[str]
+    kept: int
     above: list[Step]
     exports: list[tuple[Reg, Expression]]
     offers: dict[str, Reg]

@@ -77,6 +77,7 @@ struct sl_layer_info {
     uint32_t swapped_offset; /* of the uint8_t that is 1 when the higher half is the active side's */
     uint32_t state_offset;   /* of the uint8_t state, when it has states */
     const uint32_t *function_state; /* where each function keeps its own state in the instance, 0: nowhere */
+    uint32_t watch_offset;   /* of the struct sl_watch, 0: no handler may be registered for one instance */
 };
 
 /* --- a box --- */
@@ -92,6 +93,8 @@ struct sl_box {
     uint64_t now;                /* the largest packet time seen so far, in nanoseconds */
     uint64_t time;               /* of the packet being processed, nanoseconds */
     uint64_t number;             /* of the packet being processed, from 1 */
+    const struct sl_frame *frame;   /* the packet being processed; NULL when none is, as at the end of input */
+    uint64_t registered;         /* a bit for each handler on demand that is registered for all instances */
     uint32_t max_instances;      /* of each table */
     uint64_t created;            /* instances stored so far; each gets the next number */
     struct sl_pool pool;
@@ -130,7 +133,33 @@ struct sl_event {
     struct sl_instance *instance;   /* NULL where there is none, or one that is never stored */
     uint32_t side;                  /* 0: sent by the active side, 1: by the passive one */
     const struct sl_layer_info *owner;   /* whose instance it is: `layer`, or that of the stream that messages are cut from */
+    sl_bytes unit;                  /* what the layer was given, from its header on; empty when no packet is processed */
 };
+
+/* Of an instance: handlers on demand that are registered for it though not for all, and not for it though for all. */
+struct sl_watch { uint64_t more, less; };
+
+static inline struct sl_watch *sl_event_watch(const struct sl_event *event) {
+    return (struct sl_watch *)(void *)((char *)event->instance + event->owner->watch_offset);
+}
+
+/* The handlers on demand that hear of an event. */
+static inline uint64_t sl_watched(const struct sl_event *event) {
+    uint64_t all = event->box->registered;
+    if (!event->instance || !event->owner->watch_offset)
+        return all;
+    const struct sl_watch *own = sl_event_watch(event);
+    return (all & ~own->less) | own->more;
+}
+
+/* Registers handlers for the instance of an event, or not any more; of an event without one it does nothing. */
+static inline void sl_watch(const struct sl_event *event, uint64_t handlers, bool registered) {
+    if (!event->instance || !event->owner->watch_offset)
+        return;
+    struct sl_watch *own = sl_event_watch(event);
+    own->more = registered ? own->more | handlers : own->more & ~handlers;
+    own->less = registered ? own->less & ~handlers : own->less | handlers;
+}
 
 /* Whose bytes a message is made of; see struct sl_event. */
 struct sl_stream {

@@ -63,7 +63,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
     function = folder / "count.c"
     function.write_text(
-        '#include "function.h"\nstruct n { uint64_t n; const char *name; };\nSLUICE_WORKER(struct n)\n'
+        '#include "sluice.h"\nstruct n { uint64_t n; const char *name; };\nSLUICE_WORKER(struct n)\n'
         "SLUICE_OPEN { SLUICE_WORKER_OF(box)->name = options; return *options == 'x'; }\n"
         "SLUICE_ON(hello, record) { SLUICE_WORKER_OF(event->box)->n += data->celsius; }\n"
         "SLUICE_CLOSE { sl_report(box, SLUICE_WORKER_OF(box)->name, SLUICE_WORKER_OF(box)->n);\n"

@@ -60,7 +60,7 @@ def test_a_ready_function_reports(sluice: Command, capture: Path) -> None:
 def test_a_c_function(sluice: Command, capture: Path, tmp_path: Path) -> None:
     function = tmp_path / "count.c"
     function.write_text(
-        '#include "function.h"\nstruct n { uint64_t n; };\nSLUICE_WORKER(struct n)\n'
+        '#include "sluice.h"\nstruct n { uint64_t n; };\nSLUICE_WORKER(struct n)\n'
         "SLUICE_ON(udp, created) { SLUICE_WORKER_OF(event->box)->n++; }\n"
         'SLUICE_CLOSE { sl_report(box, "seen", SLUICE_WORKER_OF(box)->n); }\n'
     )
@@ -74,7 +74,7 @@ def test_more_figures_than_a_box_keeps_are_an_error(
 ) -> None:
     function = tmp_path / "many.c"
     function.write_text(
-        '#include "function.h"\nstatic char names[65][8];\nSLUICE_ON(udp, created) { (void)event; }\n'
+        '#include "sluice.h"\nstatic char names[65][8];\nSLUICE_ON(udp, created) { (void)event; }\n'
         "SLUICE_CLOSE {\n"
         f"    for (int i = 0; i < {figures}; i++) {{\n"
         '        snprintf(names[i], sizeof names[i], "n%d", i);\n        sl_report(box, names[i], 1);\n    }\n}\n'
@@ -119,7 +119,7 @@ def test_memory_at_the_start_changes_nothing_else(sluice: Command) -> None:
 def test_a_function_in_c_hears_the_names_of_states(sluice: Command, tmp_path: Path) -> None:
     function = tmp_path / "states.c"
     function.write_text("""
-#include "function.h"
+#include "sluice.h"
 #include <string.h>
 struct seen { uint64_t opened, changed; };
 SLUICE_WORKER(struct seen)
@@ -155,7 +155,7 @@ def test_options_that_nobody_takes(
     mistake: Command, capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "quiet.c").write_text('#include "function.h"\nSLUICE_ON(udp, created) { }\n')
+    (tmp_path / "quiet.c").write_text('#include "sluice.h"\nSLUICE_ON(udp, created) { }\n')
     err = mistake("run", "tcp_ip", "-r", capture, "-f", function).err
     assert f"{function.partition(':')[0]}: options 'foo' behind the colon" in err
 
@@ -206,7 +206,7 @@ def test_a_corrupt_capture(sluice: Command, capture: Path) -> None:
 
 def test_a_c_function_that_does_not_compile(sluice: Command, capture: Path, tmp_path: Path) -> None:
     function = tmp_path / "broken.c"
-    function.write_text('#include "function.h"\nSLUICE_ON(udp, created) { nonsense(; }\n')
+    function.write_text('#include "sluice.h"\nSLUICE_ON(udp, created) { nonsense(; }\n')
     done = sluice("run", "tcp_ip", "-r", capture, "-f", function)
     assert done.status == 1 and f"{function}:2" in done.err and "Traceback" not in done.err
 
@@ -282,11 +282,11 @@ def test_a_c_function_for_an_event_that_is_not_there_is_told_before_the_c_compil
 ) -> None:
     function = tmp_path / "mine.c"
     for wrong, advice in (("udp, creatd", "did you mean 'created'?"), ("upd, record", "did you mean 'udp'?")):
-        function.write_text(f'#include "function.h"\nSLUICE_ON({wrong}) {{ (void)data; }}\n')
+        function.write_text(f'#include "sluice.h"\nSLUICE_ON({wrong}) {{ (void)data; }}\n')
         for command in (["run", STACK, "-r", capture], ["build", STACK, "-o", tmp_path / "c"]):
             err = mistake(*command, "-f", function).err
             assert f"{function} listens to" in err and advice in err and len(err.splitlines()) == 1
-    function.write_text('#include "function.h"\nSLUICE_ON(upd, created) { (void)data; }\n')
+    function.write_text('#include "sluice.h"\nSLUICE_ON(upd, created) { (void)data; }\n')
     done = sluice("run", STACK, "-r", capture, "-f", function)
     assert done.status == 0 and "warning: mine.c listens to layer 'upd'" in done.err
 
@@ -380,7 +380,7 @@ INTERRUPTIBLE = (
 """The command as a terminal starts it: one in a shell's background would have to ignore the signal."""
 
 INTERRUPT = """
-#include "function.h"
+#include "sluice.h"
 #include <signal.h>
 struct n { uint64_t n; };
 SLUICE_WORKER(struct n)

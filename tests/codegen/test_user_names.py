@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.codegen.functions import HookError, read_c_function
+from sluice.codegen.functions import read_c_function
+from sluice.codegen.hooks import HookError
 from sluice.engine.box import Box, compile_stack
 from sluice.lang import Assign, Bit, Callback, Connectionless, If, Pred, Stack, UInt, layout
 from tests.support.capture import Edge, Packet
@@ -36,7 +37,7 @@ def layout_of(name: str, field: str) -> type[layout]:
 
 def heard(stack: Stack, text: str) -> dict[str, int]:
     """What a C function reports of one packet of three bytes."""
-    function = read_c_function("told", '#include "function.h"\n' + text, "told.c")
+    function = read_c_function("told", '#include "sluice.h"\n' + text, "told.c")
     compiled = compile_stack(stack, (function,))
     with Box(compiled, function_options=[""]) as box:
         Edge(box).packet(Packet(bytes((5, 6, 7)), 3, 0, 1))

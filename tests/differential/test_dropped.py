@@ -162,7 +162,7 @@ def test_nothing_is_emitted_when_nobody_asks() -> None:
 
 def test_a_function_in_c_hears_of_it(tmp_path: Path) -> None:
     text = """
-#include "function.h"
+#include "sluice.h"
 SLUICE_ON(any, dropped) {
     sl_report(event->box, data->reason == SL_DROP_TOO_DEEP ? "too deep" : "nested", data->length);
 }

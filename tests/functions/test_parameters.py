@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sluice.cli.main import main
-from sluice.codegen.functions import HookError, read_c_function
+from sluice.codegen.functions import read_c_function
+from sluice.codegen.hooks import HookError
 from sluice.codegen.parameter import ParameterError, Value
 from sluice.engine.box import Box, CompiledStack, RunError, Settings, compile_stack
 from sluice.engine.functions import FunctionError, find_functions, load_python
@@ -24,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CAPTURE = ROOT / "examples" / "first" / "capture.pcap"
 
 UDP_FLOWS = 3
-TELLING = """#include "function.h"
+TELLING = """#include "sluice.h"
 
 SLUICE_PARAMETER(name, text, "who, says", "what is said")
 SLUICE_PARAMETER(times, number, 0x10, "how "
@@ -202,7 +203,7 @@ def test_a_function_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         load_python(path, "prt=1")
 
 
-COUNTING = """#include "function.h"
+COUNTING = """#include "sluice.h"
 SLUICE_COUNTER(began, "connections that "
                "began")
 SLUICE_COUNTER(others, "nothing")

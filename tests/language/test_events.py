@@ -271,7 +271,7 @@ def test_c_is_told_the_reason_in_words(tmp_path: Path) -> None:
         "}",
     ]
     function = tmp_path / "reasons.c"
-    function.write_text('#include "function.h"\n' + "\n".join(lines) + "\n")
+    function.write_text('#include "sluice.h"\n' + "\n".join(lines) + "\n")
     command = [sys.executable, "-m", "sluice", "run", "examples/first/hello.py", "-r", EXAMPLE, "-f", function]
     told_by_c = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert told_by_c.startswith("hello version\nhello header too short\n")

@@ -244,7 +244,7 @@ def test_any_packets(stack: Compared) -> None:
 
 
 IN_C = """
-#include "function.h"
+#include "sluice.h"
 
 struct stream { uint64_t messages; };
 SLUICE_STATE(struct stream)

@@ -224,7 +224,7 @@ def test_messages_in_messages() -> None:
 
 
 IN_C = """
-#include "function.h"
+#include "sluice.h"
 
 struct sender { uint64_t parts; };
 SLUICE_STATE(struct sender)

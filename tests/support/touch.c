@@ -1,5 +1,5 @@
 /* Reads every byte that events hand over, so that sanitizers and guard pages see what must not be read; counts calls. */
-#include "function.h"
+#include "sluice.h"
 
 struct touched {
     uint64_t calls, bytes;

@@ -1,5 +1,5 @@
 /* What no event tells: how much memory sequences hold at most, and whether any is left at the end. */
-#include "function.h"
+#include "sluice.h"
 
 struct watch {
     uint64_t most;

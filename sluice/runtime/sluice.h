@@ -1,6 +1,6 @@
 /* What a C function on events includes.
  *
- *     #include "function.h"
+ *     #include "sluice.h"
  *
  *     struct totals { uint64_t bytes; };
  *     SLUICE_WORKER(struct totals)
@@ -14,6 +14,15 @@
  *
  * SLUICE_ON(layer, event) { ... }   `layer` is a layer's or parser's name, or any. Inside: `event` says where, `data` is
  *                                   what the event brings along: struct sl_on_NAME, or for a Callback the user's layout.
+ * SLUICE_EVENT(layer, name, base) { ... }   an event of your own: it happens when `base`, an event of the layer or one of
+ *                                   these, does and what stands here returns true; `event` and `data` are those of `base`.
+ *                                   It is asked once, and only while somebody listens to the event, by SLUICE_ON.
+ * SLUICE_ON_DEMAND(layer, event) { ... }   like SLUICE_ON, but called only while registered: for all instances between
+ *                                   SLUICE_REGISTER(box, layer, event) and SLUICE_DEREGISTER(box, layer, event), and for
+ *                                   the one of `event` otherwise by SLUICE_REGISTER_FLOW(event, layer, name) and
+ *                                   SLUICE_DEREGISTER_FLOW(event, layer, name). At most 64 of them in a box.
+ * SLUICE_KEEP(layer, bytes)         the layer's sequences keep so many of the bytes that they delivered last, so that the
+ *                                   event rexmit has their first copy (`old`).
  * SLUICE_STATE(type)                every instance of the layers that it listens to carries one, zeroed when it begins;
  *                                   SLUICE_STATE_OF(event) points to it.
  * SLUICE_WORKER(type)               one for the worker, zeroed; SLUICE_WORKER_OF(box) points to it.
@@ -28,8 +37,8 @@
  *
  * The file is compiled with the stack, as one unit: a function that is called for every packet costs no call. Sluice
  * finds the lines by reading them, so each of these stands at the beginning of a line. */
-#ifndef SL_FUNCTION_H
-#define SL_FUNCTION_H
+#ifndef SL_SLUICE_H
+#define SL_SLUICE_H
 
 #include "box.h"
 #include "parameters.h"
@@ -45,6 +54,21 @@
     __attribute__((unused)) static inline void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, name))(            \
         __attribute__((unused)) const struct sl_event *event,                                             \
         __attribute__((unused)) const SL_JOIN(sl_data, SL_JOIN(layer, name)) *data)
+
+#define SLUICE_ON_DEMAND(layer, name) SLUICE_ON(layer, name)
+
+#define SLUICE_BIT_OF(layer, name) ((uint64_t)1 << SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, bit))))
+#define SLUICE_REGISTER(box, layer, name) ((box)->registered |= SLUICE_BIT_OF(layer, name))
+#define SLUICE_DEREGISTER(box, layer, name) ((box)->registered &= ~SLUICE_BIT_OF(layer, name))
+#define SLUICE_REGISTER_FLOW(event, layer, name) sl_watch(event, SLUICE_BIT_OF(layer, name), true)
+#define SLUICE_DEREGISTER_FLOW(event, layer, name) sl_watch(event, SLUICE_BIT_OF(layer, name), false)
+
+#define SLUICE_EVENT(layer, name, base)                                                                   \
+    __attribute__((unused)) static inline bool SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, filter)))( \
+        __attribute__((unused)) const struct sl_event *event,                                             \
+        __attribute__((unused)) const SL_JOIN(sl_data, SL_JOIN(layer, name)) *data)
+
+#define SLUICE_KEEP(layer, bytes)
 
 #define SLUICE_STATE(type)                                                                                \
     typedef type SL_JOIN(SLUICE_FUNCTION, state_type);                                                    \

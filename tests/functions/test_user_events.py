@@ -1,0 +1,241 @@
+"""Events that functions define by a base event and a filter, and handlers that are registered while traffic runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.cli.errors import CommandError
+from sluice.cli.hooks import check_hooks
+from sluice.codegen.functions import CFunction, Functions, read_c_function
+from sluice.codegen.hooks import HookError
+from sluice.codegen.stack import generate
+from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.functions import FunctionError, Wanted, load_python
+from sluice.ir.build import build
+from sluice.stacks.find import find_stack
+from tests.support.connection import handshake, pair
+
+SECOND = 10**9
+HEAD = '#include "sluice.h"\n'
+
+
+def function(name: str, text: str) -> CFunction:
+    return read_c_function(name, HEAD + text, f"{name}.c")
+
+
+def compiled(*functions: CFunction) -> CompiledStack:
+    return compile_stack(find_stack("tcp_ip"), functions)
+
+
+def reports(stack: CompiledStack, packets: list[bytes]) -> dict[str, int]:
+    with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24)) as box:
+        for number, packet in enumerate(packets):
+            box.packet(packet, (1000 + number) * SECOND)
+        box.finish()
+        return box.reports()
+
+
+def talk(port: int, sizes: list[int]) -> list[bytes]:
+    """A connection whose client sends segments of these sizes."""
+    client, server = pair(port=port)
+    packets = handshake(client, server)
+    for size in sizes:
+        packets.append(client.send("A", b"x" * size))
+    return packets
+
+
+SIZES = """
+SLUICE_COUNTER(asked, "how often the filter of large was asked")
+SLUICE_COUNTER(asked_huge, "and that of huge")
+SLUICE_COUNTER(seen_large, "how often large happened")
+SLUICE_COUNTER(seen_huge, "and huge")
+SLUICE_COUNTER(order, "1 where huge was told before large")
+SLUICE_EVENT(tcp, large, packet) { SLUICE_COUNTER_OF(event->box, asked)++; return data->length > 100; }
+SLUICE_EVENT(tcp, huge, large) { SLUICE_COUNTER_OF(event->box, asked_huge)++; return data->length > 1000; }
+SLUICE_EVENT(tcp, unheard, packet) { SLUICE_COUNTER_OF(event->box, asked) += 1000; return true; }
+SLUICE_ON(tcp, huge) {
+    if (SLUICE_COUNTER_OF(event->box, seen_huge)++ >= SLUICE_COUNTER_OF(event->box, seen_large))
+        SLUICE_COUNTER_OF(event->box, order) = 1;
+}
+SLUICE_ON(tcp, large) { SLUICE_COUNTER_OF(event->box, seen_large)++; }
+"""
+OTHER = """
+SLUICE_COUNTER(also, "how often another function heard of huge")
+SLUICE_ON(tcp, huge) { SLUICE_COUNTER_OF(event->box, also)++; }
+"""
+
+
+def test_nested_events_happen_behind_their_base_and_their_filters_are_asked_once() -> None:
+    """Also where several listen, of several functions; the filter of an event that nobody hears is not asked."""
+    stack = compiled(function("sizes", SIZES), function("other", OTHER))
+    found = reports(stack, talk(40000, [10, 200, 2000, 50]))
+    assert found == {"asked": 7, "asked_huge": 2, "seen_large": 2, "seen_huge": 1, "order": 0, "also": 1}
+
+
+ON_DEMAND = """
+SLUICE_COUNTER(all, "packets seen")
+SLUICE_COUNTER(some, "those of connections that are watched")
+SLUICE_COUNTER(asked, "how often the filter was asked")
+SLUICE_COUNTER(data_seen, "large packets of those")
+SLUICE_EVENT(tcp, large, packet) { SLUICE_COUNTER_OF(event->box, asked)++; return data->length > 100; }
+SLUICE_ON(tcp, packet) {
+    SLUICE_COUNTER_OF(event->box, all)++;
+    if (data->length == 1)
+        SLUICE_REGISTER_FLOW(event, tcp, large);
+    if (data->length == 2)
+        SLUICE_DEREGISTER_FLOW(event, tcp, large);
+    if (data->length == 3)
+        SLUICE_REGISTER(event->box, tcp, large);
+    if (data->length == 4)
+        SLUICE_DEREGISTER(event->box, tcp, large);
+}
+SLUICE_ON_DEMAND(tcp, large) { SLUICE_COUNTER_OF(event->box, data_seen)++; }
+"""
+
+
+@pytest.mark.parametrize(
+    "first, second, seen",
+    [
+        ([200, 200], [200], 0),  # nobody has registered
+        ([1, 200, 2, 200], [200], 1),  # for one flow, and not any more
+        ([3, 200], [200], 2),  # for all
+        ([3, 2, 200], [200], 1),  # for all but one
+        ([3, 2, 1, 200], [200], 2),  # again
+        ([3, 1, 4, 200], [200], 1),  # for one, though for no others any more
+        ([1], [200], 0),  # for another one
+    ],
+)
+def test_handlers_on_demand(first: list[int], second: list[int], seen: int) -> None:
+    """A filter is asked only where a handler of its event is registered."""
+    found = reports(compiled(function("demand", ON_DEMAND)), talk(40000, first) + talk(40001, second))
+    assert found["data_seen"] == seen
+    assert found["all"] == 6 + len(first) + len(second)
+    assert (found["asked"] > 0) == (seen > 0)
+
+
+def test_an_instance_begins_unwatched() -> None:
+    """What was registered for a connection does not go over to the next one in its place."""
+    stack = compiled(function("demand", ON_DEMAND))
+    with Box(stack, Settings(max_instances=1, memory=1 << 24)) as box:
+        for packet in talk(40000, [1, 200]) + talk(40001, [200]):
+            box.packet(packet, 1000 * SECOND)
+        box.finish()
+        assert box.reports()["data_seen"] == 1
+
+
+KEEPING = """
+SLUICE_KEEP(tcp, 4096)
+SLUICE_COUNTER(kept, "bytes whose first copy was there")
+SLUICE_ON(tcp, rexmit) { SLUICE_COUNTER_OF(event->box, kept) += data->old.captured; }
+"""
+
+
+@pytest.mark.parametrize(
+    "text, kept", [(KEEPING, 30), (KEEPING.replace("4096", "29"), 0), (KEEPING.partition(")\n")[2], 0)]
+)
+def test_what_was_delivered_is_kept(text: str, kept: int) -> None:
+    client, server = pair()
+    packets = handshake(client, server)
+    packets.append(client.send("A", b"y" * 30))
+    assert reports(compiled(function("keeping", text)), [*packets, packets[-1]])["kept"] == kept
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("SLUICE_EVENT(tcp, data, packet) { return true; }", "mine.c:3: 'data' is a built-in event"),
+        (
+            "SLUICE_EVENT(tcp, a, packet) { return true; }\nSLUICE_EVENT(tcp, a, data) { return true; }",
+            "mine.c:4: event 'a' of 'tcp' is defined at mine.c:3 already",
+        ),
+        (
+            "SLUICE_EVENT(tcp, a, b) { return true; }\nSLUICE_EVENT(tcp, b, a) { return true; }",
+            "mine.c:3: event 'a' happens with itself",
+        ),
+        ("SLUICE_ON_DEMAND(udp, packet) { }", "mine.c:3: 'packet' of 'udp' is hooked already"),
+        ("SLUICE_KEEP(tcp, MANY)", "mine.c: SLUICE_KEEP(tcp, MANY): write a number of bytes"),
+        (
+            "\n".join(
+                f"SLUICE_EVENT(tcp, e{n}, packet) {{ return true; }}\nSLUICE_ON_DEMAND(tcp, e{n}) {{ }}"
+                for n in range(65)
+            ),
+            "65 handlers on demand: a box has at most 64",
+        ),
+    ],
+)
+def test_what_cannot_be_defined(text: str, says: str) -> None:
+    with pytest.raises(HookError) as caught:
+        functions = Functions((function("mine", f"SLUICE_ON(udp, packet) {{ }}\n{text}\n"),))
+        generate(build(find_stack("tcp_ip"), functions.hooks()), functions)
+    assert str(caught.value).startswith(says)
+
+
+def test_a_base_that_the_stack_does_not_have() -> None:
+    """It is looked for where the user's event is defined; events of other functions are known."""
+    mine = function("mine", "SLUICE_EVENT(tcp, a, pakket) { return true; }\nSLUICE_ON(tcp, a) { }\n")
+    program = build(find_stack("tcp_ip"), Functions((mine,)).hooks())
+    with pytest.raises(
+        CommandError, match="event 'pakket' of 'tcp', which the stack does not have; did you mean 'packet'"
+    ):
+        check_hooks(program, Wanted(c=[mine]))
+    sizes, other = function("sizes", SIZES), function("other", OTHER)
+    assert check_hooks(program, Wanted(c=[sizes, other])) == []
+    with pytest.raises(CommandError, match="event 'huge' of 'tcp', which the stack does not have"):
+        check_hooks(program, Wanted(c=[other]))
+
+
+PYTHON = """
+from sluice.functions import counter, event, on
+
+asked = counter("how often the filter of large was asked")
+large_seen = counter("how often it happened")
+huge_seen = counter("and huge")
+
+
+@event("tcp", "packet")
+def large(event):
+    asked.add()
+    return event.length > 100
+
+
+@event("tcp", "large")
+def huge(event):
+    return event.length > 1000
+
+
+@event("tcp", "data")
+def unheard(event):
+    raise AssertionError
+
+
+@on("tcp", "large")
+def saw(event):
+    large_seen.add()
+
+
+@on("tcp", "huge")
+def saw_huge(event):
+    huge_seen.add()
+"""
+
+
+def test_events_in_python(tmp_path: Path) -> None:
+    path = tmp_path / "sizes.py"
+    path.write_text(PYTHON)
+    wanted = Wanted(python=[load_python(path)])
+    stack = compile_stack(find_stack("tcp_ip"), (), wanted.python_hooks())
+    with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24), wanted.python) as box:
+        for packet in talk(40000, [10, 200, 2000, 50]):
+            box.packet(packet, 1000 * SECOND)
+        box.finish()
+        assert box.reports() == {"asked": 7, "large_seen": 2, "huge_seen": 1}
+    assert check_hooks(stack.program, wanted) == []
+
+
+def test_an_event_in_python_that_happens_with_itself(tmp_path: Path) -> None:
+    path = tmp_path / "circle.py"
+    path.write_text(PYTHON.replace('"tcp", "packet"', '"tcp", "huge"'))
+    with pytest.raises(FunctionError, match="event 'large' happens with itself"):
+        load_python(path)

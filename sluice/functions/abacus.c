@@ -69,6 +69,8 @@ SLUICE_ON(tcp, packet) {
     uint32_t number = (uint32_t)sl_load_be32(event->unit.at + 4) + (flags & ABACUS_SYN ? 1 : 0), length = (uint32_t)data->length;
     if (length)
         abacus_count(event, way, number, length, known);
+    if (!length && !(flags & (ABACUS_SYN | ABACUS_FIN)))
+        return;   /* an acknowledgement, of which some stand far off (RFC 5961, 3) */
     uint32_t behind = number + length + (flags & ABACUS_FIN);
     if (!way->heard || (int32_t)(behind - way->farthest) > 0)
         way->farthest = behind;

@@ -34,12 +34,12 @@ told as soon as it is known, so perhaps of no instance. created: the instance be
 `length` bytes belongs to no instance, and may not begin one (p.creates). packet: once for each packet of an instance,
 after its steps; `length` is that of its payload on the wire. state: the machine of the instance went from state
 `before` to another one, `after`; told at once, so for each step that a packet takes. data: `bytes` were delivered at
-stream offset `offset`. rexmit: `length` bytes at `offset` were known already, `old` (empty when no longer kept) beside
-`new`. out_of_wnd: a packet lies outside the window of the sequence. gap: `length` bytes at `offset` were given up, for
-`cause` (see GAP_CAUSES). end: the instance ends, for `reason` (see END_REASONS). lost: from offset `offset` of the
-stream, or of the packet's SDU, on the bytes make no message, for `cause` (see LOSS_CAUSES), `length` of them so far.
-dropped: `length` bytes go no further up, for `reason` (see DROP_REASONS). Other offsets count bytes from the first of
-the side's sequence, lengths are in bytes.
+stream offset `offset`. rexmit: `length` bytes at `offset` were known already, `old` (as much of its beginning as is
+still kept) beside `new`. out_of_wnd: a packet lies outside the window of the sequence. gap: `length` bytes at `offset`
+were given up, for `cause` (see GAP_CAUSES). end: the instance ends, for `reason` (see END_REASONS). lost: from offset
+`offset` of the stream, or of the packet's SDU, on the bytes make no message, for `cause` (see LOSS_CAUSES), `length` of
+them so far. dropped: `length` bytes go no further up, for `reason` (see DROP_REASONS). Other offsets count bytes from
+the first of the side's sequence, lengths are in bytes.
 """
 
 GAP_CAUSES = ("limit", "timeout", "close", "snaplen", "skipped")

@@ -28,7 +28,7 @@ struct sl_overlap {
     uint64_t offset;   /* in the stream */
     uint32_t length;
     sl_bytes fresh;    /* the copy that has just arrived */
-    sl_bytes old;      /* the one known before; at == NULL when it is not in memory */
+    sl_bytes old;      /* the one known before, as much of its beginning as is in memory; at == NULL: none */
 };
 
 struct sl_gap {
@@ -120,13 +120,13 @@ SL_COLD bool sl_sequence_overlap_more(const struct sl_sequence *seq, const struc
     int64_t end = at + (int64_t)sl_min(data.captured - *cursor, at > 0 ? (uint64_t)(INT64_MAX - at) : UINT32_MAX);
     int64_t first = (int64_t)(seq->start - seq->delivered);
     uint64_t lo, hi, offset;
-    const uint8_t *old = NULL;
+    sl_bytes old = {0};
     if (at < 0 && end > first && first < 0) {
         lo = seq->delivered + (uint64_t)(at > first ? at : first);
         hi = seq->delivered + (uint64_t)(end < 0 ? end : 0);
         offset = sl_sequence_old_offset(seq, lo);
         if (seq->held)
-            old = sl_history_find(seq->held, rules->history, lo, hi - lo);
+            old = sl_history_find(seq->held, rules->history, lo, (uint32_t)(hi - lo));
     } else {
         if (!seq->held || end <= 0)
             return false;
@@ -141,11 +141,11 @@ SL_COLD bool sl_sequence_overlap_more(const struct sl_sequence *seq, const struc
         hi = seq->delivered + sl_min((uint64_t)end, from + piece->length);
         offset = sl_sequence_offset(seq, lo);
         if (rules->buffer_data)
-            old = piece->bytes + (lo - piece->node.position);
+            old = (sl_bytes){piece->bytes + (lo - piece->node.position), (uint32_t)(hi - lo), (uint32_t)(hi - lo)};
     }
     uint32_t length = (uint32_t)(hi - lo);
     *out = (struct sl_overlap){
-        offset, length, sl_bytes_slice(data, lo - position, hi - position), {old, old ? length : 0, length}};
+        offset, length, sl_bytes_slice(data, lo - position, hi - position), {old.at, old.captured, length}};
     *cursor = hi - position;
     return true;
 }

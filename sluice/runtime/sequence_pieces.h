@@ -231,13 +231,14 @@ SL_COLD void sl_history_append(struct sl_held *held, struct sl_pool *pool, uint3
     held->history_used += fresh;
 }
 
-/* The delivered bytes of [position, position + n), or NULL unless all of them are among the last `keep`. */
-static inline const uint8_t *sl_history_find(const struct sl_held *held, uint32_t keep, uint64_t position, uint64_t n) {
+/* What of the delivered bytes of [position, position + n) is among the last `keep`: from `position` on, up to where the
+ * unbroken run of these ends; none when not even the first is. */
+static inline sl_bytes sl_history_find(const struct sl_held *held, uint32_t keep, uint64_t position, uint32_t n) {
     uint64_t known = sl_min(held->history_used, sl_min(keep, SL_POOL_MOST / 2));
     uint64_t back = held->history_end - position;
-    if (back == 0 || back > known || n > back)
-        return NULL;
-    return held->history + (held->history_used - back);
+    if (back == 0 || back > known)
+        return (sl_bytes){NULL, 0, n};
+    return (sl_bytes){held->history + (held->history_used - back), (uint32_t)sl_min(n, back), n};
 }
 
 #endif

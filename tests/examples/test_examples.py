@@ -42,14 +42,16 @@ def test_the_readme_shows_that_output(folder: Path) -> None:
     assert shown in (folder / "README.md").read_text()
 
 
-def test_the_capture_of_the_first_example_is_made_by_its_script() -> None:
+@pytest.mark.parametrize(
+    "folder", sorted(path.parent for path in (ROOT / "examples").glob("*/make_capture.py")), ids=lambda path: path.name
+)
+def test_the_capture_is_made_by_its_script(folder: Path) -> None:
     pytest.importorskip("scapy")
-    first = ROOT / "examples" / "first"
-    script = first / "make_capture.py"
+    script = folder / "make_capture.py"
     load = f"import runpy; packets = runpy.run_path({str(script)!r})['packets']()"
     code = f"{load}; print(b''.join(map(bytes, packets)).hex())"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    data = (first / "capture.pcap").read_bytes()
+    data = (folder / "capture.pcap").read_bytes()
     at, packets = 24, b""
     while at < len(data):
         size = int.from_bytes(data[at + 8 : at + 12], "little")

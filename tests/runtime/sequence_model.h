@@ -221,10 +221,12 @@ static inline void model_compare_overlaps(const struct sl_sequence *seq, const s
         unsigned known = model.history_hi - model.history_lo;
         if (known > rules->history)
             known = rules->history;
-        bool remembered = old ? lo >= model.history_hi - known && hi <= model.history_hi && known : rules->buffer_data;
-        CHECK((overlap.old.at != NULL) == remembered);
-        CHECK(overlap.old.length == hi - lo && overlap.old.captured == (remembered ? hi - lo : 0));
-        for (unsigned i = lo; remembered && i < hi; i++)
+        unsigned there = rules->buffer_data ? hi : lo;   /* the end of what is in memory of [lo, hi) */
+        if (old)
+            there = lo < model.history_hi - known || lo >= model.history_hi ? lo : hi < model.history_hi ? hi : model.history_hi;
+        CHECK((overlap.old.at != NULL) == (there > lo));
+        CHECK(overlap.old.length == hi - lo && overlap.old.captured == there - lo);
+        for (unsigned i = lo; i < there; i++)
             CHECK_EQUAL(overlap.old.at[i - lo], model.cells[i].byte);
         if (old) {
             unsigned offset = 0, later = 0;

@@ -238,7 +238,7 @@ class Sequence:
 
     def _remembered(self, position: int, length: int) -> bytes | None:
         back = (self.history_end - position) & MASK
-        if not 0 < back <= len(self.history) or length > back:
+        if not 0 < back <= len(self.history):
             return None
         low = len(self.history) - back
         return bytes(self.history[low : low + length])

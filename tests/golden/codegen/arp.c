@@ -32,8 +32,8 @@ struct sl_stack_box {
 /* --- what functions may ask of layers --- */
 
 static const struct sl_layer_info layers[] = {
-    {"eth", "eth", "eth", 0, NULL, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL},
-    {"arp", "arp", "arp", 1, NULL, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL},
+    {"eth", "eth", "eth", 0, NULL, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0},
+    {"arp", "arp", "arp", 1, NULL, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0},
 };
 
 /* --- functions of the layers --- */
@@ -178,7 +178,7 @@ static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
                 if (header_operation <= 2   /* descriptions.py:61 */) {
                     header_sender = sl_bytes_slice(unit, mark_1, mark_1 + (((header_hardware_length + header_protocol_length) << 3) >> 3));   /* descriptions.py:47 */
                     {   /* descriptions.py:64 */
-                        struct sl_event event = {&box->base, &layers[1], NULL, (uint32_t)0, &layers[1]};
+                        struct sl_event event = {&box->base, &layers[1], NULL, (uint32_t)0, &layers[1], unit};
                         struct arp_seen data = {(uint16_t)(header_operation), header_sender};
                         record_arp_seen(&event, &data);
                     }
@@ -252,6 +252,7 @@ static inline void process_packet(struct sl_stack_box *box, const struct sl_fram
     box->base.time = frame->time;
     box->base.now = sl_max(box->base.now, frame->time);
     box->base.number = frame->number;
+    box->base.frame = frame;
     box->base.scratch.used = 0;
     box->base.ahead.packet = packet;
     box->base.depth = waiting->depth;
@@ -284,6 +285,7 @@ unsigned arp_worker(SL_UNUSED const struct sl_frame *frame, unsigned workers, ui
 void arp_finish(struct sl_box *base)
 {
     struct sl_stack_box *box = (struct sl_stack_box *)base;
+    base->frame = NULL;
     sl_batch_flush(&base->batch);
     (void)box;
 }

@@ -20,7 +20,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "protocols": {"lang"},
     "stacks": {"lang", "protocols"},
     "functions": {"lang"},
-    "cli": {"lang", "ir", "passes", "codegen", "runtime", "engine", "protocols", "stacks", "functions"},
+    "events": {"lang", "protocols"},
+    "cli": {"lang", "ir", "passes", "codegen", "runtime", "engine", "protocols", "stacks", "functions", "events"},
 }
 """A package may also import itself and `sluice` for its version. `sluice/__init__.py` imports nothing."""
 

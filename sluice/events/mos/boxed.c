@@ -1,0 +1,39 @@
+/* What of the library is compiled with its stack: the functions on the stack's events, which hand packets on. */
+#include "sluice.h"
+
+#include "monitor.h"
+
+struct mos_worker { struct mos_context *context; };
+SLUICE_WORKER(struct mos_worker)
+
+struct mos_instance { struct mos_flow *flow; };
+SLUICE_STATE(struct mos_instance)
+
+void mos_boxed_for(struct sl_box *box, struct mos_context *context) { SLUICE_WORKER_OF(box)->context = context; }
+
+SLUICE_ON(ipv4, packet) { mos_ip_packet(SLUICE_WORKER_OF(event->box)->context, event->unit); }
+
+/* The segment, which lies where its IP packet does unless that came in fragments. */
+static struct mos_context *mos_boxed_segment(const struct sl_event *event)
+{
+    struct mos_context *context = SLUICE_WORKER_OF(event->box)->context;
+    struct mos_packet *packet = &context->packet;
+    packet->tcp = (uint8_t *)(uintptr_t)event->unit.at;
+    packet->tcp_length = event->unit.captured;
+    packet->tcp_wire = event->unit.length;
+    mos_packet_read(packet);
+    return context;
+}
+
+SLUICE_ON(mos_tcp, packet) {
+    if (event->instance)   /* else it is an orphan, and told as one */
+        mos_segment(mos_boxed_segment(event), &SLUICE_STATE_OF(event)->flow, event->side);
+}
+
+SLUICE_ON(mos_tcp, orphan) { mos_stray(mos_boxed_segment(event)); }
+
+SLUICE_ON(mos_tcp, end) {
+    struct mos_flow *flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
+    if (flow)
+        mos_flow_forgotten(flow, data->reason == SL_END_EVICTED);
+}

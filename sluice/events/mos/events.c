@@ -1,0 +1,287 @@
+/* Events: the tree of built-in and user-defined ones, who listens to what, and raising them. */
+#include "monitor.h"
+
+#include <errno.h>
+
+static const event_t built_in = MOS_ON_PKT_IN | MOS_ON_CONN_START | MOS_ON_CONN_NEW_DATA | MOS_ON_ERROR | MOS_ON_TIMEOUT |
+                                MOS_ON_TCP_STATE_CHANGE | MOS_ON_ORPHAN | MOS_ON_REXMIT | MOS_ON_CONN_END;
+
+/* The tree is the program's, so that events may be defined before there is a context. */
+static struct defined {
+    event_t parent, below;   /* below: all that may happen with it, directly or not */
+    filter_t filter;         /* NULL of one that filters raise */
+    filter_arg_t *arg;       /* NULL, or a copy of the program's, with the `len` bytes that it points to */
+} defined[MOS_EVENTS];
+static unsigned defined_count = MOS_BUILT_IN;
+
+static unsigned number_of(event_t event) { return (unsigned)__builtin_ctzll(event); }
+
+/* A single event that there is? */
+static bool is_event(event_t event)
+{
+    return event && !(event & (event - 1)) && ((event & built_in) || (number_of(event) >= MOS_BUILT_IN && number_of(event) < defined_count));
+}
+
+/* A copy of what a program gives to a filter: it may lie on the program's stack. */
+static filter_arg_t *copied(const filter_arg_t *arg)
+{
+    filter_arg_t *copy = malloc(sizeof *copy + arg->len);
+    if (!copy)
+        return NULL;
+    *copy = *arg;
+    if (arg->len && arg->arg)
+        copy->arg = memcpy(copy + 1, arg->arg, arg->len);
+    return copy;
+}
+
+static bool same_arg(const filter_arg_t *a, const filter_arg_t *b)
+{
+    if (!a || !b || a->len != b->len)
+        return a == b;
+    return a->arg == b->arg || (a->len && a->arg && b->arg && memcmp(a->arg, b->arg, a->len) == 0);
+}
+
+static event_t define(event_t parent, filter_t filter, const filter_arg_t *arg)
+{
+    if (!is_event(parent)) {
+        errno = EINVAL;
+        return MOS_NULL_EVENT;
+    }
+    for (unsigned i = MOS_BUILT_IN; filter && i < defined_count; i++)
+        if (defined[i].parent == parent && defined[i].filter == filter && same_arg(defined[i].arg, arg))
+            return (event_t)1 << i;   /* who uses the same event shares it */
+    filter_arg_t *kept = arg ? copied(arg) : NULL;
+    if (defined_count == MOS_EVENTS || (arg && !kept)) {
+        free(kept);
+        errno = ENOMEM;
+        return MOS_NULL_EVENT;
+    }
+    event_t event = (event_t)1 << defined_count;
+    defined[defined_count++] = (struct defined){parent, 0, filter, kept};
+    for (event_t above = parent; above; above = defined[number_of(above)].parent)
+        defined[number_of(above)].below |= event;
+    return event;
+}
+
+event_t mtcp_define_event(event_t parent, filter_t filter, struct filter_arg *arg)
+{
+    if (!filter) {
+        errno = EINVAL;
+        return MOS_NULL_EVENT;
+    }
+    return define(parent, filter, arg);
+}
+
+event_t mtcp_alloc_event(event_t parent) { return define(parent, NULL, NULL); }
+
+/* The built-in event that one comes from. */
+static event_t root_of(event_t event)
+{
+    while (defined[number_of(event)].parent)
+        event = defined[number_of(event)].parent;
+    return event;
+}
+
+/* --- registrations --- */
+
+struct mos_edge {
+    enum mos_hook hook;
+    unsigned event;
+    callback_t callback;
+    const struct mos_registrations *to;
+    struct mos_edge *next;
+};
+
+static struct mos_registrations nobody, *all_registrations;
+
+struct mos_registrations *mos_no_registrations(void) { return &nobody; }
+
+static void add_edge(struct mos_registrations *from, enum mos_hook hook, unsigned event, callback_t callback,
+                     const struct mos_registrations *to)
+{
+    struct mos_edge *edge = malloc(sizeof *edge);
+    if (!edge)
+        return;   /* it is found again by comparing */
+    *edge = (struct mos_edge){hook, event, callback, to, from->edges};
+    from->edges = edge;
+}
+
+static bool same_registrations(const struct mos_registrations *a, const struct mos_registrations *b)
+{
+    return memcmp(a->registered, b->registered, sizeof a->registered) == 0 &&
+           memcmp(a->callback, b->callback, sizeof a->callback) == 0;
+}
+
+const struct mos_registrations *mos_registrations_with(const struct mos_registrations *from, enum mos_hook hook,
+                                                       unsigned event, callback_t callback)
+{
+    callback_t before = from->callback[hook][event];
+    if (before == callback)
+        return from;
+    for (const struct mos_edge *edge = from->edges; edge; edge = edge->next)
+        if (edge->hook == hook && edge->event == event && edge->callback == callback)
+            return edge->to;
+    struct mos_registrations *made = malloc(sizeof *made);
+    if (!made)
+        return NULL;
+    *made = *from;
+    made->edges = NULL;
+    made->callback[hook][event] = callback;
+    event_t bit = (event_t)1 << event;
+    made->registered[hook] = callback ? made->registered[hook] | bit : made->registered[hook] & ~bit;
+    struct mos_registrations *other = same_registrations(made, &nobody) ? &nobody : all_registrations;
+    while (other && !same_registrations(made, other))
+        other = other->next;
+    if (other) {
+        free(made);
+        made = other;
+    } else {
+        made->next = all_registrations;
+        all_registrations = made;
+    }
+    add_edge((struct mos_registrations *)from, hook, event, callback, made);
+    add_edge(made, hook, event, before, from);
+    return made;
+}
+
+static void forget_edges(struct mos_registrations *registrations)
+{
+    for (struct mos_edge *edge = registrations->edges, *next; edge; edge = next) {
+        next = edge->next;
+        free(edge);
+    }
+    registrations->edges = NULL;
+}
+
+void mos_events_forget(void)
+{
+    forget_edges(&nobody);
+    for (struct mos_registrations *next; all_registrations; all_registrations = next) {
+        next = all_registrations->next;
+        forget_edges(all_registrations);
+        free(all_registrations);
+    }
+    for (unsigned i = MOS_BUILT_IN; i < defined_count; i++)
+        free(defined[i].arg);
+    memset(defined, 0, sizeof defined);
+    defined_count = MOS_BUILT_IN;
+}
+
+/* Which events, by the built-in one that they come from, may not be registered at a hook. */
+static bool refused(event_t event, enum mos_hook hook)
+{
+    const event_t of_flows = MOS_ON_CONN_START | MOS_ON_REXMIT | MOS_ON_TCP_STATE_CHANGE | MOS_ON_CONN_END;
+    const event_t of_none = MOS_ON_CONN_NEW_DATA | MOS_ON_ORPHAN | MOS_ON_ERROR;
+    return (root_of(event) & (hook == MOS_AT_NULL ? of_flows : of_none)) != 0;
+}
+
+int mtcp_register_callback(mctx_t mctx, int sock, event_t event, int hook, callback_t callback)
+{
+    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    if (!socket) {
+        errno = EBADF;
+        return -1;
+    }
+    enum mos_hook at = hook == MOS_NULL ? MOS_AT_NULL : hook == MOS_HK_RCV ? MOS_AT_RCV : MOS_AT_SND;
+    bool stream = socket->type != MOS_SOCK_MONITOR_RAW;
+    if ((hook != MOS_NULL && hook != MOS_HK_RCV && hook != MOS_HK_SND) || !is_event(event) || refused(event, at) ||
+        (!stream && (at != MOS_AT_NULL || root_of(event) != MOS_ON_PKT_IN))) {
+        errno = EINVAL;
+        return -1;
+    }
+    const struct mos_registrations *registrations =
+        mos_registrations_with(mos_socket_registrations(socket), at, number_of(event), callback);
+    if (!registrations) {
+        errno = ENOMEM;
+        return -1;
+    }
+    socket->registrations = registrations;
+    return 0;
+}
+
+/* --- raising --- */
+
+struct raising {
+    struct mos_context *context;
+    struct mos_socket *socket;
+    int id, side;
+    enum mos_hook hook;
+};
+
+/* Does the program listen to this event, or to one that may happen with it? A callback may have changed that, or have
+ * stopped the monitoring of the flow. */
+static bool listening(const struct raising *r, event_t events)
+{
+    const struct mos_socket *socket = r->socket;
+    bool stopped = r->side == MOS_SIDE_BOTH ? socket->stopped[0] && socket->stopped[1] : socket->stopped[r->side];
+    return !stopped && (mos_socket_registrations(socket)->registered[r->hook] & events);
+}
+
+static void happens(const struct raising *r, event_t event);
+
+static void tell(const struct raising *r, event_t event)
+{
+    if (listening(r, event))
+        mos_socket_registrations(r->socket)->callback[r->hook][number_of(event)](
+            &r->context->public, r->id, r->side, event, defined[number_of(event)].arg);
+}
+
+/* Does a user-defined event happen? A filter may raise others meanwhile, which have none. */
+static bool holds(const struct raising *r, event_t parent, event_t event)
+{
+    const struct defined *own = &defined[number_of(event)];
+    if (!own->filter)
+        return (r->context->raised & event) != 0;
+    bool before = r->context->filtering;
+    r->context->filtering = true;
+    bool result = own->filter(&r->context->public, r->id, r->side, parent, own->arg);
+    r->context->filtering = before;
+    return result;
+}
+
+static void happens(const struct raising *r, event_t event)
+{
+    tell(r, event);
+    event_t later = 0;   /* events that filters raise: those of later ones, too */
+    for (event_t left = defined[number_of(event)].below, child; left; left &= left - 1) {
+        child = left & -left;
+        const struct defined *own = &defined[number_of(child)];
+        if (own->parent != event || !listening(r, child | own->below))
+            continue;
+        if (!own->filter)
+            later |= child;
+        else if (holds(r, event, child))
+            happens(r, child);
+    }
+    for (; later; later &= later - 1)
+        if (holds(r, event, later & -later))
+            happens(r, later & -later);
+}
+
+void mos_raise(struct mos_context *context, struct mos_socket *socket, int side, enum mos_hook hook, event_t set)
+{
+    const struct raising r = {context, socket, socket->id, side, hook};
+    event_t outer = context->raised;
+    context->raised = 0;
+    for (event_t left = set; left; left &= left - 1) {
+        event_t event = left & -left;
+        if (listening(&r, event | defined[number_of(event)].below))
+            happens(&r, event);
+    }
+    context->raised = outer;
+}
+
+int mtcp_raise_event(mctx_t mctx, event_t event)
+{
+    struct mos_context *context = mos_context_of(mctx);
+    if (!context || !context->filtering) {
+        errno = EPERM;
+        return -1;
+    }
+    if (!is_event(event) || (event & built_in) || defined[number_of(event)].filter) {
+        errno = EINVAL;
+        return -1;
+    }
+    context->raised |= event;
+    return 0;
+}

@@ -1,0 +1,392 @@
+/* Flows: a segment's way through both ends, in the order that docs/mos.md tells. */
+#include "monitor.h"
+
+/* --- life --- */
+
+static void leave_queue(struct mos_flow *flow)
+{
+    struct mos_queue *queue = flow->queue;
+    if (!queue)
+        return;
+    *(flow->older ? &flow->older->newer : &queue->first) = flow->newer;
+    *(flow->newer ? &flow->newer->older : &queue->last) = flow->older;
+    flow->queue = NULL;
+}
+
+/* It waits from now on, behind all that wait there. */
+static void enter_queue(struct mos_flow *flow, struct mos_queue *queue)
+{
+    leave_queue(flow);
+    flow->queue = queue;
+    flow->older = queue->last;
+    flow->newer = NULL;
+    *(queue->last ? &queue->last->newer : &queue->first) = flow;
+    queue->last = flow;
+    uint64_t now = flow->context->time;
+    flow->deadline = queue->after > SL_NEVER - now ? SL_NEVER : now + queue->after;
+}
+
+void mos_flow_set_buffers(struct mos_flow *flow)
+{
+    for (unsigned side = 0; side < 2; side++) {
+        struct mos_buffer *buffer = &flow->buffer[side];
+        uint32_t size = 0;
+        for (unsigned i = 0; i < flow->view_count; i++)
+            if (!flow->views[i]->stopped[side]) {
+                size = (uint32_t)sl_max(size, (uint64_t)flow->views[i]->buffer[side]);
+                buffer->last = flow->views[i]->overlap[side] == MOS_OVERLAP_POLICY_LAST;
+            }
+        mos_buffer_resize(buffer, size);
+        for (unsigned i = 0; i < flow->view_count; i++) {
+            struct mos_reader *reader = &flow->views[i]->reader[side];
+            if (!buffer->bytes)   /* what was not kept is not lost */
+                reader->read = sl_max(reader->read, buffer->base);
+            reader->lost += mos_reader_loses(reader, buffer->base);
+            reader->read = sl_max(reader->read, buffer->base);
+        }
+    }
+}
+
+/* Do all monitors that the flow is for want nothing of it? */
+static bool unwatched(const struct mos_flow *flow)
+{
+    for (unsigned i = 0; i < flow->view_count; i++)
+        if (!flow->views[i]->stopped[0] || !flow->views[i]->stopped[1])
+            return false;
+    return true;
+}
+
+/* A flow for the SYN in hand, or NULL when no monitor takes it. */
+static struct mos_flow *begin(struct mos_context *context, struct mos_flow **place, unsigned side)
+{
+    unsigned count = 0;
+    struct mos_socket *takers[64];
+    for (struct mos_socket *monitor = context->first; monitor && count < 64; monitor = monitor->next)
+        if (monitor->type == MOS_SOCK_MONITOR_STREAM && mos_filter_accepts(monitor->syn, &context->packet.frame))
+            takers[count++] = monitor;
+    struct mos_flow *flow = count ? calloc(1, sizeof *flow + count * sizeof *flow->views) : NULL;
+    if (!flow)
+        return NULL;
+    flow->context = context;
+    flow->place = place;
+    flow->client_side = side;
+    memcpy(flow->address, context->packet.ip + 12, sizeof flow->address);   /* source, destination */
+    memcpy(flow->port, context->packet.tcp, sizeof flow->port);
+    flow->end[0].state = MOS_CLOSED;
+    flow->end[1].state = MOS_LISTEN;
+    for (unsigned i = 0; i < count; i++) {
+        struct mos_socket *view = mos_socket_new(context, MOS_SOCK_MONITOR_STREAM_ACTIVE);
+        if (!view)
+            continue;   /* that monitor does not hear of it */
+        view->flow = flow;
+        view->monitor = takers[i];
+        memcpy(view->buffer, takers[i]->buffer, sizeof view->buffer);
+        memcpy(view->overlap, takers[i]->overlap, sizeof view->overlap);
+        flow->views[flow->view_count++] = view;
+    }
+    mos_flow_set_buffers(flow);
+    enter_queue(flow, &context->open);
+    context->flows++;
+    *place = flow;
+    return flow;
+}
+
+/* One set of events for all monitors of a flow: what comes from the client meets them in order, what comes from the server
+ * the other way round, so that chained monitors nest. */
+static void tell(struct mos_flow *flow, unsigned side, enum mos_hook hook, event_t set)
+{
+    for (unsigned i = 0; i < flow->view_count; i++)
+        mos_raise(flow->context, flow->views[flow->sender ? flow->view_count - 1 - i : i], (int)side, hook, set);
+}
+
+void mos_flow_end(struct mos_flow *flow, event_t why)
+{
+    struct mos_context *context = flow->context;
+    bool there = context->packet.there, changeable = context->packet.changeable;
+    context->packet.there = context->packet.changeable = false;
+    leave_queue(flow);
+    if (flow->place)
+        *flow->place = NULL;
+    flow->place = NULL;
+    flow->end[0].state = flow->end[1].state = MOS_CLOSED;
+    if (why)
+        tell(flow, flow->sender ^ 1, MOS_AT_NULL, why);
+    const event_t set = why | MOS_ON_TCP_STATE_CHANGE | MOS_ON_CONN_END;
+    tell(flow, flow->sender ^ 1, MOS_AT_RCV, set);
+    tell(flow, flow->sender, MOS_AT_SND, set);
+    mos_translated_forget(flow);
+    for (unsigned i = 0; i < flow->view_count; i++)
+        mos_socket_free(context, flow->views[i]);
+    mos_buffer_free(&flow->buffer[0]);
+    mos_buffer_free(&flow->buffer[1]);
+    free(flow);
+    context->flows--;
+    context->packet.there = there;
+    context->packet.changeable = changeable;
+}
+
+void mos_flow_forgotten(struct mos_flow *flow, bool evicted)
+{
+    flow->place = NULL;
+    if (evicted)   /* else it ends in its own time: packets may still come by translated addresses */
+        mos_flow_end(flow, 0);
+}
+
+/* --- a segment --- */
+
+struct segment {
+    struct mos_segment_header header;
+    uint64_t from, to;   /* offsets of its payload in the sender's stream, as far as it was captured */
+    uint64_t behind;     /* as far as it was sent */
+    const uint8_t *payload;
+    bool inside;         /* the stream; not before its beginning */
+};
+
+/* Reads the segment in hand, which end `from` of a flow sent. */
+static struct segment read_segment(struct mos_flow *flow, unsigned from)
+{
+    struct mos_packet *packet = &flow->context->packet;
+    const uint8_t *tcp = packet->tcp;
+    struct segment s = {.header = {(uint32_t)sl_load_be32(tcp + 4), (uint32_t)sl_load_be32(tcp + 8),
+                                   (uint16_t)sl_load_be16(tcp + 14), tcp[13]}};
+    uint32_t first = s.header.seq + (s.header.flags & MOS_SYN ? 1 : 0), length = packet->payload_length;
+    const struct mos_end *sender = &flow->end[from];
+    int64_t offset = 0;
+    if (sender->numbered) {
+        uint64_t next = flow->buffer[from ^ 1].next;
+        offset = (int64_t)next + (int32_t)(first - (sender->isn + 1 + (uint32_t)next));
+    }
+    uint32_t before = offset < 0 ? (uint32_t)sl_min((uint64_t)-offset, length) : 0;
+    s.inside = offset >= 0 || before < length || length == 0;
+    s.from = offset < 0 ? 0 : (uint64_t)offset;
+    s.to = s.from + (offset < 0 && before == length ? 0 : length - before);
+    s.payload = packet->payload + before;
+    s.behind = s.to + (packet->payload_wire - packet->payload_length);
+    packet->offset = s.from;
+    return s;
+}
+
+/* The window that a segment offers, by the factor that its sender announced in a SYN (RFC 7323, 2). */
+static void note_window(struct mos_end *end, const struct mos_packet *packet, const struct mos_segment_header *header)
+{
+    if (header->flags & MOS_SYN && packet->payload) {
+        for (const uint8_t *at = packet->tcp + 20; at < packet->payload && *at;) {
+            if (*at == 1) {
+                at++;
+                continue;
+            }
+            if (packet->payload - at < 2 || at[1] < 2 || at[1] > packet->payload - at)
+                break;
+            if (*at == 3 && at[1] == 3)
+                end->scale = at[2] > 14 ? 14 : at[2];
+            at += at[1];
+        }
+    }
+    end->window = header->flags & MOS_SYN ? header->window : (uint32_t)header->window << end->scale;
+}
+
+/* Is a reset one that an end believes? */
+static bool reset_counts(const struct mos_flow *flow, unsigned from, const struct mos_segment_header *header)
+{
+    const struct mos_end *sender = &flow->end[from], *receiver = &flow->end[from ^ 1];
+    if (receiver->state == MOS_SYN_SENT)
+        return (header->flags & MOS_ACK) && header->ack == receiver->isn + 1;
+    int32_t ahead = (int32_t)(header->seq - (sender->isn + 1 + (uint32_t)flow->buffer[from ^ 1].next));
+    return ahead >= -1 && (uint32_t)(ahead + 1) <= sl_max(receiver->window, UINT16_MAX) + 1;
+}
+
+/* The sender's side of a segment; the events of its set. */
+static event_t update_sender(struct mos_flow *flow, unsigned from, const struct segment *s)
+{
+    struct mos_end *end = &flow->end[from];
+    enum mos_state before = end->state;
+    struct mos_change change = mos_end_sends(end, &s->header, s->behind);
+    note_window(end, &flow->context->packet, &s->header);
+    if (s->header.flags & MOS_RST && reset_counts(flow, from, &s->header))
+        end->state = MOS_CLOSED;
+    return MOS_ON_PKT_IN | (change.started ? MOS_ON_CONN_START : 0) | (change.repeated ? MOS_ON_REXMIT : 0) |
+           (end->state != before ? MOS_ON_TCP_STATE_CHANGE : 0);
+}
+
+/* The receiver's side, but for the bytes. */
+static event_t update_receiver(struct mos_flow *flow, unsigned from, const struct segment *s, bool repeated)
+{
+    struct mos_end *end = &flow->end[from ^ 1];
+    const struct mos_end *sender = &flow->end[from];
+    const struct mos_buffer *buffer = &flow->buffer[from ^ 1];
+    enum mos_state before = end->state;
+    bool started = false;
+    if (s->header.flags & MOS_RST) {
+        if (reset_counts(flow, from, &s->header))
+            end->state = MOS_CLOSED;
+    } else {
+        if (s->header.flags & MOS_SYN)
+            started = mos_end_hears_syn(end, &s->header);
+        if (s->header.flags & MOS_ACK)
+            mos_end_hears_ack(end, s->header.ack);
+        if (sender->finished && mos_buffer_next_with(buffer, s->from, s->behind) >= sender->fin)
+            mos_end_hears_fin(end);
+    }
+    bool known = s->from < s->behind ? mos_buffer_knows(buffer, s->from, s->behind) : !s->inside;
+    return MOS_ON_PKT_IN | (started ? MOS_ON_CONN_START : 0) | (known || repeated ? MOS_ON_REXMIT : 0) |
+           (end->state != before ? MOS_ON_TCP_STATE_CHANGE : 0);
+}
+
+/* Tells every monitor that would lose bytes which it has not read, or all when the segment is beyond the window. */
+static void tell_error(struct mos_flow *flow, unsigned to, uint64_t end, bool beyond)
+{
+    for (unsigned i = 0; i < flow->view_count; i++)
+        if (beyond || mos_reader_loses(&flow->views[i]->reader[to], mos_buffer_base_for(&flow->buffer[to], end)))
+            mos_raise(flow->context, flow->views[i], (int)to, MOS_AT_NULL, MOS_ON_ERROR);
+}
+
+/* Bytes reach the receive buffer of end `to`. True when there are some to read that were not before. */
+static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s)
+{
+    struct mos_buffer *buffer = &flow->buffer[to];
+    const struct mos_end *end = &flow->end[to];
+    uint64_t next = buffer->next;
+    if (s->from >= s->behind || s->header.flags & MOS_RST)
+        return false;
+    if (buffer->size) {
+        static const uint8_t cut[UINT16_MAX];   /* what the snap length cut off reads as zeros */
+        bool beyond = end->numbered && end->window && s->behind > next + end->window;
+        if (beyond || mos_buffer_base_for(buffer, s->behind) > buffer->base)
+            tell_error(flow, to, s->behind, beyond);
+        if (beyond && mos_buffer_base_for(buffer, s->behind) > buffer->base)
+            return false;   /* it would push out what counts */
+        mos_buffer_keep(buffer, s->from, s->to, s->payload);
+        if (s->behind - s->to <= sizeof cut)
+            mos_buffer_keep(buffer, s->to, s->behind, cut);
+    }
+    mos_buffer_note(buffer, s->from, s->behind);
+    if (buffer->size && buffer->next < buffer->base)
+        mos_buffer_skip_to(buffer, buffer->base);
+    for (unsigned i = 0; buffer->size && i < flow->view_count; i++) {
+        struct mos_reader *reader = &flow->views[i]->reader[to];
+        reader->lost += mos_reader_loses(reader, buffer->base);
+        reader->read = sl_max(reader->read, buffer->base);
+    }
+    return buffer->next > next;
+}
+
+static void tell_new_data(struct mos_flow *flow, unsigned to)
+{
+    flow->context->packet.there = false;
+    for (unsigned i = 0; i < flow->view_count; i++) {
+        struct mos_socket *view = flow->views[flow->sender ? flow->view_count - 1 - i : i];
+        if (flow->buffer[to].size && (view->reader[to].read < flow->buffer[to].next || view->reader[to].lost))
+            mos_raise(flow->context, view, (int)to, MOS_AT_NULL, MOS_ON_CONN_NEW_DATA);
+    }
+}
+
+static bool is_over(const struct mos_end *end) { return end->state == MOS_CLOSED || end->state == MOS_TIME_WAIT; }
+
+/* A flow whose ends are both closed is over, at once or when its time as TIME_WAIT is. */
+static void settle(struct mos_flow *flow)
+{
+    struct mos_queue *wait = &flow->context->time_wait;
+    if (!is_over(&flow->end[0]) || !is_over(&flow->end[1])) {
+        enter_queue(flow, &flow->context->open);
+        return;
+    }
+    bool waits = flow->end[0].state == MOS_TIME_WAIT || flow->end[1].state == MOS_TIME_WAIT;
+    if (!waits || !wait->after)
+        mos_flow_end(flow, 0);
+    else if (flow->queue != wait)
+        enter_queue(flow, wait);
+}
+
+/* The segment in hand, sent by end `from`, through both ends. */
+static void both_ends(struct mos_flow *flow, unsigned from)
+{
+    struct mos_packet *packet = &flow->context->packet;
+    flow->sender = from;
+    struct segment s = read_segment(flow, from);
+    event_t set = update_sender(flow, from, &s);
+    bool watched = !unwatched(flow);
+    if (watched) {
+        packet->there = packet->changeable = true;
+        tell(flow, from, MOS_AT_SND, set);
+        packet->changeable = false;
+    }
+    bool data = false;
+    if (!packet->dropped) {
+        if (packet->changed) {
+            mos_translated_note(flow);
+            s = read_segment(flow, from);
+        }
+        set = update_receiver(flow, from, &s, (set & MOS_ON_REXMIT) != 0);
+        if (watched)
+            tell(flow, from ^ 1, MOS_AT_RCV, set);
+        data = receive(flow, from ^ 1, &s);
+    }
+    packet->there = false;
+    if (data)
+        tell_new_data(flow, from ^ 1);
+    settle(flow);
+}
+
+void mos_stray(struct mos_context *context)
+{
+    struct mos_packet *packet = &context->packet;
+    unsigned from = 0;
+    struct mos_flow *flow = mos_translated_find(context, &from);
+    if (flow) {
+        both_ends(flow, from);
+        return;
+    }
+    packet->there = true;
+    for (struct mos_socket *monitor = context->first, *next; monitor; monitor = next) {
+        next = monitor->next;
+        if (monitor->type == MOS_SOCK_MONITOR_STREAM && mos_filter_accepts(monitor->orphan, &packet->frame))
+            mos_raise(context, monitor, MOS_SIDE_BOTH, MOS_AT_NULL, MOS_ON_ORPHAN);
+    }
+    packet->there = false;
+}
+
+void mos_segment(struct mos_context *context, struct mos_flow **place, unsigned side)
+{
+    struct mos_flow *flow = *place;
+    const uint8_t flags = context->packet.tcp[13];
+    bool opens = (flags & (MOS_SYN | MOS_ACK | MOS_RST)) == MOS_SYN;
+    if (flow && opens && (flow->end[0].finished || flow->end[1].finished)) {
+        const struct mos_end *end = &flow->end[side != flow->client_side];
+        if (!end->numbered || (uint32_t)sl_load_be32(context->packet.tcp + 4) != end->isn) {
+            mos_flow_end(flow, 0);   /* the ports are used again */
+            flow = NULL;
+        }
+    }
+    if (!flow && opens)
+        flow = begin(context, place, side);
+    if (flow)
+        both_ends(flow, side != flow->client_side);
+    else
+        mos_stray(context);
+}
+
+void mos_ip_packet(struct mos_context *context, sl_bytes unit)
+{
+    struct mos_packet *packet = &context->packet;
+    packet->ip = (uint8_t *)(uintptr_t)unit.at;
+    packet->ip_length = unit.captured;
+    packet->tcp = NULL;
+    packet->tcp_length = packet->tcp_wire = 0;
+    uint32_t header = (uint32_t)(unit.at[0] & 15) * 4;
+    bool whole = (sl_load_be16(unit.at + 6) & 0x3fff) == 0;
+    uint32_t length = (uint32_t)sl_min(sl_max(sl_load_be16(unit.at + 2), header), unit.captured);
+    if (whole && unit.at[9] == IPPROTO_TCP && length >= header + sizeof(struct tcphdr)) {
+        packet->tcp = packet->ip + header;
+        packet->tcp_length = length - header;
+        packet->tcp_wire = (uint32_t)sl_max(sl_load_be16(unit.at + 2), length) - header;
+    }
+    packet->offset = 0;
+    mos_packet_read(packet);
+    packet->there = true;
+    for (struct mos_socket *monitor = context->first, *next; monitor; monitor = next) {
+        next = monitor->next;
+        if (monitor->type == MOS_SOCK_MONITOR_RAW && mos_filter_accepts(monitor->raw, &packet->frame))
+            mos_raise(context, monitor, MOS_SIDE_BOTH, MOS_AT_NULL, MOS_ON_PKT_IN);
+    }
+    packet->there = false;
+}

@@ -1,0 +1,168 @@
+/* mOS's monitoring interface, as libsluice_mos offers it: sockets that watch flows, events, callbacks, packets.
+ *
+ * Names and numbers are those of mOS 0.3, so that programs written for it compile as they are. What each call does, in
+ * which order callbacks come and when their data is valid stands in docs/mos.md. Calls return -1 and set errno when they
+ * fail. */
+#ifndef MOS_API_H
+#define MOS_API_H
+
+#include <net/ethernet.h>
+#include <netinet/if_ether.h>
+#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+#ifndef INPORT_ANY
+#define INPORT_ANY ((uint16_t)0)
+#endif
+
+typedef uint8_t byte;
+
+/* A core's context; programs read cpu and nothing else. */
+struct mtcp_context { int cpu; };
+typedef struct mtcp_context *mctx_t;
+
+/* --- sockets --- */
+
+enum socket_type {
+    MOS_SOCK_UNUSED,
+    MOS_SOCK_STREAM_LISTEN, MOS_SOCK_STREAM, MOS_SOCK_PROXY,   /* of end hosts: not supported */
+    MOS_SOCK_EPOLL, MOS_SOCK_PIPE,
+    MOS_SOCK_MONITOR_STREAM_ACTIVE,   /* one flow, as one monitor sees it: what callbacks get */
+    MOS_SOCK_MONITOR_STREAM, MOS_SOCK_MONITOR_RAW,
+    MOS_SOCK_PROXY_LISTEN,
+};
+
+enum { MOS_SIDE_CLI = 0, MOS_SIDE_SVR = 1, MOS_SIDE_BOTH = 2 };
+
+#define SOL_MONSOCKET 0xfffe
+
+enum monitor_option {
+    /* read */
+    MOS_FRAGINFO_CLIBUF = 1, MOS_FRAGINFO_SVRBUF,   /* struct tcp_ring_fragment[]; *len in bytes, in and out */
+    MOS_INFO_CLIBUF, MOS_INFO_SVRBUF,               /* struct tcp_buf_info */
+    MOS_TCP_STATE_CLI, MOS_TCP_STATE_SVR,           /* int, 0 to 10: CLOSED, LISTEN, SYN_SENT, ... */
+    /* set */
+    MOS_CLIBUF, MOS_SVRBUF,                         /* int: bytes of the receive buffer, 0 for none */
+    MOS_CLIOVERLAP, MOS_SVROVERLAP,                 /* int: which copy of overlapping bytes stays */
+    MOS_STOP_MON,                                   /* int: side */
+};
+
+enum { MOS_OVERLAP_POLICY_FIRST = 0, MOS_OVERLAP_POLICY_LAST = 1, MOS_OVERLAP_CNT };
+
+/* Bytes of the stream that are there, by offsets from its first byte. */
+struct tcp_ring_fragment { uint32_t offset, len; };
+
+/* Sequence numbers of a receive buffer. */
+struct tcp_buf_info {
+    union { uint32_t init_seq, tcpbi_init_seq; };
+    union { uint32_t last_byte_read, tcpbi_last_byte_read; };
+    union { uint32_t next_byte_expected, tcpbi_next_byte_expected; };
+    union { uint32_t last_byte_received, tcpbi_last_byte_received; };
+};
+
+/* --- events --- */
+
+typedef uint64_t event_t;
+
+#define MOS_NULL_EVENT ((event_t)0)
+#define MOS_ON_PKT_IN ((event_t)1 << 0)
+#define MOS_ON_PKT_OUT ((event_t)1 << 1)          /* deprecated, never raised */
+#define MOS_ON_CONN_START ((event_t)1 << 2)
+#define MOS_ON_CONN_SETUP ((event_t)1 << 3)       /* deprecated, never raised */
+#define MOS_ON_CONN_NEW_DATA ((event_t)1 << 4)
+#define MOS_ON_ERROR ((event_t)1 << 5)
+#define MOS_ON_TIMEOUT ((event_t)1 << 6)
+#define MOS_ON_TCP_STATE_CHANGE ((event_t)1 << 7)
+#define MOS_ON_ORPHAN ((event_t)1 << 8)
+#define MOS_ON_REXMIT ((event_t)1 << 9)
+#define MOS_ON_CONN_END ((event_t)1 << 10)
+#define MOS_ON_DEBUG_MESSAGE ((event_t)1 << 11)   /* never raised */
+
+/* Hooks: without a flow's stack, behind the update of the receiver's, behind that of the sender's. */
+#define MOS_NULL (1 << 29)
+#define MOS_HK_RCV (1 << 30)
+#define MOS_HK_SND ((int)(1u << 31))
+
+typedef struct filter_arg {
+    void *arg;
+    size_t len;
+} filter_arg_t;
+
+typedef void (*callback_t)(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg);
+typedef bool (*filter_t)(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg);
+
+/* Filters in the syntax of pcap-filter(7): of a raw socket, or of a stream socket. */
+union monitor_filter {
+    char *raw_pkt_filter;
+    struct { char *stream_syn_filter, *stream_orphan_filter; };
+};
+typedef union monitor_filter *monitor_filter_t;
+
+int mtcp_bind_monitor_filter(mctx_t mctx, int sock, monitor_filter_t filter);
+int mtcp_register_callback(mctx_t mctx, int sock, event_t event, int hook, callback_t callback);
+event_t mtcp_alloc_event(event_t parent);
+event_t mtcp_define_event(event_t parent, filter_t filter, struct filter_arg *arg);
+int mtcp_raise_event(mctx_t mctx, event_t event);
+
+/* --- flows --- */
+
+void mtcp_set_uctx(mctx_t mctx, int sock, void *uctx);
+void *mtcp_get_uctx(mctx_t mctx, int sock);
+ssize_t mtcp_peek(mctx_t mctx, int sock, int side, char *buf, size_t len);
+ssize_t mtcp_ppeek(mctx_t mctx, int sock, int side, char *buf, size_t count, uint64_t offset);
+int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *addrlen, int side);
+
+/* --- packets --- */
+
+struct pkt_info {
+    uint32_t cur_ts;       /* packet time, as mtcp_cb_get_ts */
+    int in_ifidx;          /* which of the devices it came from, from 0 on */
+    uint16_t eth_len;      /* the whole frame */
+    uint16_t ip_len;       /* of the IP packet */
+    uint64_t offset;       /* of the payload in the stream */
+    uint16_t payloadlen;
+    uint32_t seq, ack_seq; /* these and window in the host's byte order */
+    uint16_t window;
+    struct ethhdr *ethh;   /* these as they are in the packet */
+    struct iphdr *iph;
+    struct tcphdr *tcph;   /* NULL of another protocol than TCP */
+    uint8_t *payload;
+};
+
+enum {
+    MOS_ETH_HDR = 1 << 0, MOS_IP_HDR = 1 << 1, MOS_TCP_HDR = 1 << 2, MOS_TCP_PAYLOAD = 1 << 3,
+    MOS_UPDATE_IP_CHKSUM = 1 << 4, MOS_UPDATE_TCP_CHKSUM = 1 << 5,
+    MOS_DROP = 1 << 6, MOS_OVERWRITE = 1 << 7, MOS_CHOMP = 1 << 8, MOS_INSERT = 1 << 9,
+};
+
+int mtcp_getlastpkt(mctx_t mctx, int sock, int side, struct pkt_info *info);
+int mtcp_setlastpkt(mctx_t mctx, int sock, int side, off_t offset, byte *data, uint16_t len, int option);
+int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info);
+
+/* --- time --- */
+
+int mtcp_settimer(mctx_t mctx, int id, struct timeval *timeout, callback_t callback);
+uint32_t mtcp_cb_get_ts(mctx_t mctx);   /* packet time in milliseconds, its low 32 bits */
+
+void mtcp_app_join(mctx_t mctx);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

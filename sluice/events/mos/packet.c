@@ -1,0 +1,195 @@
+/* The packet in hand: looking at it, changing it, and sending others. */
+#include "monitor.h"
+
+#include <errno.h>
+
+static int failed(int error)
+{
+    errno = error;
+    return -1;
+}
+
+bool mos_packet_inside(const struct mos_packet *packet, const uint8_t *at)
+{
+    return at >= packet->bytes && at < packet->bytes + packet->frame.captured;
+}
+
+void mos_packet_read(struct mos_packet *packet)
+{
+    packet->payload = NULL;
+    packet->payload_length = packet->payload_wire = 0;
+    if (packet->tcp && packet->tcp_length >= sizeof(struct tcphdr)) {
+        uint32_t header = (uint32_t)(packet->tcp[12] >> 4) * 4;
+        if (header >= sizeof(struct tcphdr) && header <= packet->tcp_length) {
+            packet->payload = packet->tcp + header;
+            packet->payload_length = packet->tcp_length - header;
+            packet->payload_wire = packet->tcp_wire - header;
+        }
+    }
+}
+
+int mtcp_getlastpkt(mctx_t mctx, int sock, int side, struct pkt_info *info)
+{
+    struct mos_context *context = mos_context_of(mctx);
+    (void)side;   /* both sides' last packet is the one in hand */
+    if (!mos_socket_of(mctx, sock))
+        return failed(EBADF);
+    const struct mos_packet *packet = &context->packet;
+    if (!packet->there)
+        return failed(ENODATA);
+    if (!info)
+        return failed(EFAULT);
+    *info = (struct pkt_info){0};
+    info->cur_ts = mtcp_cb_get_ts(mctx);
+    info->in_ifidx = packet->device;
+    info->eth_len = (uint16_t)sl_min(packet->frame.captured, UINT16_MAX);
+    info->ethh = packet->frame.link_type == 1 ? (struct ethhdr *)(void *)packet->bytes : NULL;
+    info->iph = (struct iphdr *)(void *)packet->ip;
+    info->ip_len = (uint16_t)sl_min(packet->ip_length, UINT16_MAX);
+    info->tcph = (struct tcphdr *)(void *)packet->tcp;
+    if (packet->tcp) {
+        info->seq = (uint32_t)sl_load_be32(packet->tcp + 4);
+        info->ack_seq = (uint32_t)sl_load_be32(packet->tcp + 8);
+        info->window = (uint16_t)sl_load_be16(packet->tcp + 14);
+        info->offset = packet->offset;
+        info->payload = packet->payload;
+        info->payloadlen = (uint16_t)sl_min(packet->payload_length, UINT16_MAX);
+    }
+    return 0;
+}
+
+/* --- changing it --- */
+
+/* The checksum of `n` bytes, begun with `initial` (RFC 1071). */
+static void put_checksum(uint8_t *place, const uint8_t *at, uint32_t n, uint64_t initial)
+{
+    place[0] = place[1] = 0;
+    uint16_t sum = (uint16_t)~sl_internet_checksum(at, n, initial);
+    place[0] = (uint8_t)(sum >> 8);
+    place[1] = (uint8_t)sum;
+}
+
+static int update_checksums(struct mos_packet *packet, int option)
+{
+    uint32_t header = (uint32_t)(packet->ip[0] & 15) * 4;
+    if (option & MOS_UPDATE_IP_CHKSUM)
+        put_checksum(packet->ip + 10, packet->ip, header, 0);
+    if (option & MOS_UPDATE_TCP_CHKSUM) {
+        if (!packet->tcp || packet->tcp_length < sizeof(struct tcphdr) || packet->frame.captured < packet->frame.length)
+            return failed(EINVAL);   /* not all of what it is over is here */
+        uint64_t pseudo = sl_internet_checksum(packet->ip + 12, 8, IPPROTO_TCP + packet->tcp_length);
+        put_checksum(packet->tcp + 16, packet->tcp, packet->tcp_length, pseudo);
+    }
+    return 0;
+}
+
+/* The bytes of the header, or the payload, that an option means; NULL when there are none. */
+static uint8_t *part(struct mos_packet *packet, int option, uint32_t *length)
+{
+    switch (option & (MOS_ETH_HDR | MOS_IP_HDR | MOS_TCP_HDR | MOS_TCP_PAYLOAD)) {
+    case MOS_ETH_HDR: *length = (uint32_t)(packet->ip - packet->bytes); return packet->bytes;
+    case MOS_IP_HDR: *length = (uint32_t)(packet->ip[0] & 15) * 4; return packet->ip;
+    case MOS_TCP_HDR: *length = packet->tcp_length - packet->payload_length; return packet->payload ? packet->tcp : NULL;
+    case MOS_TCP_PAYLOAD: *length = packet->payload_length; return packet->payload;
+    default: return NULL;
+    }
+}
+
+/* Puts `added` bytes in place of `removed` ones at `at`; lengths go along. */
+static int splice(struct mos_packet *packet, uint8_t *at, const uint8_t *added, uint32_t count, uint32_t removed)
+{
+    uint32_t total = (uint32_t)sl_load_be16(packet->ip + 2) + count - removed;
+    if (packet->frame.captured < packet->frame.length)
+        return failed(EINVAL);
+    if (total > UINT16_MAX || packet->frame.captured + count > MOS_FRAME_ROOM)
+        return failed(EMSGSIZE);
+    uint8_t *end = packet->bytes + packet->frame.captured;
+    memmove(at + count, at + removed, (size_t)(end - (at + removed)));
+    if (count)
+        memcpy(at, added, count);
+    packet->frame.captured += count - removed;
+    packet->frame.length += count - removed;
+    packet->ip_length += count - removed;
+    packet->tcp_length += count - removed;
+    packet->tcp_wire += count - removed;
+    packet->ip[2] = (uint8_t)(total >> 8);
+    packet->ip[3] = (uint8_t)total;
+    mos_packet_read(packet);
+    return 0;
+}
+
+int mtcp_setlastpkt(mctx_t mctx, int sock, int side, off_t offset, byte *data, uint16_t len, int option)
+{
+    struct mos_context *context = mos_context_of(mctx);
+    (void)side;
+    if (!mos_socket_of(mctx, sock))
+        return failed(EBADF);
+    struct mos_packet *packet = &context->packet;
+    if (!packet->there)
+        return failed(ENODATA);
+    if (!packet->changeable)
+        return failed(EPERM);
+    if (option & MOS_DROP) {
+        packet->dropped = true;
+        return 0;
+    }
+    if (!mos_packet_inside(packet, packet->ip) || (packet->tcp && !mos_packet_inside(packet, packet->tcp)))
+        return failed(ENOTSUP);   /* it came in fragments, of which the last is here */
+    packet->changed = true;
+    int action = option & (MOS_OVERWRITE | MOS_CHOMP | MOS_INSERT);
+    if (action) {
+        uint32_t length = 0;
+        uint8_t *at = part(packet, option, &length);
+        bool inside = at && offset >= 0 && (uint64_t)offset <= length;
+        if (!inside || (action != MOS_CHOMP && len && !data) || (action != MOS_INSERT && len > length - (uint32_t)offset))
+            return failed(EINVAL);
+        if (action == MOS_OVERWRITE)
+            memmove(at + offset, data, len);
+        else if (!(option & MOS_TCP_PAYLOAD) || (action != MOS_CHOMP && action != MOS_INSERT))
+            return failed(EINVAL);
+        else if (splice(packet, at + offset, data, action == MOS_INSERT ? len : 0, action == MOS_CHOMP ? len : 0))
+            return -1;
+        mos_packet_read(packet);
+    } else if (!(option & (MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM))) {
+        return failed(EINVAL);
+    }
+    return update_checksums(packet, option);
+}
+
+/* --- sending --- */
+
+int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info)
+{
+    struct mos_context *context = mos_context_of(mctx);
+    if (!mos_socket_of(mctx, sock))
+        return failed(EBADF);
+    if (!info || !info->iph || !info->tcph || (info->payloadlen && !info->payload))
+        return failed(EINVAL);
+    uint32_t ip = info->iph->ihl * 4u, tcp = info->tcph->doff * 4u, link = sizeof(struct ethhdr);
+    if (ip < sizeof(struct iphdr) || tcp < sizeof(struct tcphdr))
+        return failed(EINVAL);
+    uint32_t total = link + ip + tcp + info->payloadlen;
+    uint8_t *bytes = calloc(1, total);
+    if (!bytes)
+        return failed(ENOMEM);
+    if (info->ethh)
+        memcpy(bytes, info->ethh, link);
+    else
+        bytes[12] = 8;   /* IPv4 */
+    memcpy(bytes + link, info->iph, ip);
+    memcpy(bytes + link + ip, info->tcph, tcp);
+    if (info->payloadlen)
+        memcpy(bytes + link + ip + tcp, info->payload, info->payloadlen);
+    struct mos_packet made = {.bytes = bytes, .ip = bytes + link, .tcp = bytes + link + ip,
+                              .tcp_length = total - link - ip, .frame = {bytes, total, total, context->time, 1, 0, 0}};
+    bytes[link + 2] = (uint8_t)((total - link) >> 8);
+    bytes[link + 3] = (uint8_t)(total - link);
+    update_checksums(&made, MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM);
+    int result = mos_output(info->in_ifidx, &made.frame);
+    free(bytes);
+    if (result) {
+        fputs("libsluice_mos: mtcp_sendpkt: nowhere to send to: name an output in nic_forward_table\n", stderr);
+        return failed(ENETUNREACH);
+    }
+    return 0;
+}

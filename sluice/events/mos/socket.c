@@ -1,0 +1,329 @@
+/* Sockets: numbers for monitors and for flows, their options, and reading the streams of flows. */
+#include "monitor.h"
+
+#include <errno.h>
+
+static int failed(int error)
+{
+    errno = error;
+    return -1;
+}
+
+struct mos_socket *mos_socket_new(struct mos_context *context, enum socket_type type)
+{
+    struct mos_socket *socket = calloc(1, sizeof *socket);
+    if (!socket)
+        return NULL;
+    if (!context->free_ids && context->socket_count == context->socket_room) {
+        int room = context->socket_room ? 2 * context->socket_room : 64;
+        struct mos_socket **sockets = realloc(context->sockets, (size_t)room * sizeof *sockets);
+        if (sockets)
+            context->sockets = sockets;
+        int *ids = sockets ? realloc(context->free_id, (size_t)room * sizeof *ids) : NULL;
+        if (!ids) {
+            free(socket);
+            return NULL;
+        }
+        context->free_id = ids;
+        context->socket_room = room;
+    }
+    socket->id = context->free_ids ? context->free_id[--context->free_ids] : context->socket_count++;
+    socket->type = type;
+    socket->registrations = type == MOS_SOCK_MONITOR_STREAM_ACTIVE ? NULL : mos_no_registrations();
+    context->sockets[socket->id] = socket;
+    return socket;
+}
+
+void mos_socket_free(struct mos_context *context, struct mos_socket *socket)
+{
+    context->sockets[socket->id] = NULL;
+    context->free_id[context->free_ids++] = socket->id;
+    mos_filter_free(socket->syn);
+    mos_filter_free(socket->orphan);
+    mos_filter_free(socket->raw);
+    free(socket);
+}
+
+const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket)
+{
+    if (socket->registrations)
+        return socket->registrations;
+    return socket->monitor ? socket->monitor->registrations : mos_no_registrations();
+}
+
+struct mos_socket *mos_socket_of(mctx_t mctx, int id)
+{
+    struct mos_context *context = mos_context_of(mctx);
+    return context && id >= 0 && id < context->socket_count ? context->sockets[id] : NULL;
+}
+
+int mtcp_socket(mctx_t mctx, int domain, int type, int protocol)
+{
+    struct mos_context *context = mos_context_of(mctx);
+    (void)protocol;
+    if (!context)
+        return failed(EACCES);
+    if (domain != AF_INET)
+        return failed(EAFNOSUPPORT);
+    if (type != MOS_SOCK_MONITOR_STREAM && type != MOS_SOCK_MONITOR_RAW) {
+        fputs("libsluice_mos: mtcp_socket: only MOS_SOCK_MONITOR_STREAM and MOS_SOCK_MONITOR_RAW are supported\n", stderr);
+        return failed(ENOTSUP);
+    }
+    struct mos_socket *socket = mos_socket_new(context, type);
+    if (!socket)
+        return failed(ENOMEM);
+    int size = mos_configuration.no_ring_buffers ? 0 : mos_configuration.conf.rcvbuf_size;
+    socket->buffer[0] = socket->buffer[1] = size;
+    socket->previous = context->last;
+    *(context->last ? &context->last->next : &context->first) = socket;
+    context->last = socket;
+    return socket->id;
+}
+
+static void stop(struct mos_socket *view, int side)
+{
+    for (int i = 0; i < 2; i++)
+        if (side == i || side == MOS_SIDE_BOTH)
+            view->stopped[i] = true;
+    if (view->flow)
+        mos_flow_set_buffers(view->flow);
+}
+
+int mtcp_close(mctx_t mctx, int sock)
+{
+    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    if (!socket)
+        return failed(EBADF);
+    if (socket->type == MOS_SOCK_MONITOR_STREAM_ACTIVE) {
+        stop(socket, MOS_SIDE_BOTH);
+        return 0;
+    }
+    struct mos_context *context = mos_context_of(mctx);
+    for (int id = 0; id < context->socket_count; id++)   /* its flows are watched no more, and end in their time */
+        if (context->sockets[id] && context->sockets[id]->monitor == socket) {
+            stop(context->sockets[id], MOS_SIDE_BOTH);
+            context->sockets[id]->monitor = NULL;
+        }
+    *(socket->previous ? &socket->previous->next : &context->first) = socket->next;
+    *(socket->next ? &socket->next->previous : &context->last) = socket->previous;
+    mos_socket_free(context, socket);
+    return 0;
+}
+
+int mtcp_bind_monitor_filter(mctx_t mctx, int sock, monitor_filter_t filter)
+{
+    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    if (!socket)
+        return failed(EBADF);
+    if (!filter || socket->type == MOS_SOCK_MONITOR_STREAM_ACTIVE)
+        return failed(EINVAL);
+    bool raw = socket->type == MOS_SOCK_MONITOR_RAW;
+    const char *given[2] = {raw ? filter->raw_pkt_filter : filter->stream_syn_filter,
+                            raw ? NULL : filter->stream_orphan_filter};
+    struct mos_filter **kept[2] = {raw ? &socket->raw : &socket->syn, &socket->orphan};
+    for (int i = 0; i < 2; i++) {
+        if (!given[i])
+            continue;
+        struct mos_filter *made = mos_filter_new(given[i]);
+        if (!made)
+            return failed(EINVAL);
+        mos_filter_free(*kept[i]);
+        *kept[i] = made;
+    }
+    return 0;
+}
+
+/* --- user contexts --- */
+
+void mtcp_set_uctx(mctx_t mctx, int sock, void *uctx)
+{
+    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    if (socket)
+        socket->user = uctx;
+}
+
+void *mtcp_get_uctx(mctx_t mctx, int sock)
+{
+    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    return socket ? socket->user : NULL;
+}
+
+/* --- options --- */
+
+/* The flow that a socket stands for, or NULL. */
+static struct mos_flow *flow_of(const struct mos_socket *socket)
+{
+    return socket->type == MOS_SOCK_MONITOR_STREAM_ACTIVE ? socket->flow : NULL;
+}
+
+static int get_fragments(const struct mos_buffer *buffer, void *value, socklen_t *len)
+{
+    struct tcp_ring_fragment *out = value;
+    size_t room = *len / sizeof *out, count = 0;
+    if (room && buffer->bytes && buffer->next > buffer->base)
+        out[count++] = (struct tcp_ring_fragment){(uint32_t)buffer->base, (uint32_t)(buffer->next - buffer->base)};
+    for (unsigned i = 0; buffer->bytes && i < buffer->count && count < room; i++) {
+        const struct mos_range *range = &buffer->ranges[i];
+        out[count++] = (struct tcp_ring_fragment){(uint32_t)range->from, (uint32_t)(range->to - range->from)};
+    }
+    *len = (socklen_t)(count * sizeof *out);
+    return 0;
+}
+
+static int get_information(const struct mos_flow *flow, const struct mos_socket *view, int side, void *value, socklen_t *len)
+{
+    if (*len < sizeof(struct tcp_buf_info))
+        return failed(EINVAL);
+    const struct mos_buffer *buffer = &flow->buffer[side];
+    uint32_t first = flow->end[side ^ 1].isn + 1;
+    struct tcp_buf_info information;
+    information.init_seq = flow->end[side ^ 1].isn;
+    information.last_byte_read = first + (uint32_t)view->reader[side].read - 1;
+    information.next_byte_expected = first + (uint32_t)buffer->next;
+    information.last_byte_received = first + (uint32_t)buffer->farthest - 1;
+    memcpy(value, &information, sizeof information);
+    *len = sizeof information;
+    return 0;
+}
+
+int mtcp_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, socklen_t *len)
+{
+    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    if (!socket)
+        return failed(EBADF);
+    if (level != SOL_MONSOCKET)
+        return failed(ENOPROTOOPT);
+    struct mos_flow *flow = flow_of(socket);
+    if (!flow)
+        return failed(ENOTCONN);
+    if (!value || !len)
+        return failed(EFAULT);
+    switch (name) {
+    case MOS_FRAGINFO_CLIBUF:
+    case MOS_FRAGINFO_SVRBUF: return get_fragments(&flow->buffer[name == MOS_FRAGINFO_SVRBUF], value, len);
+    case MOS_INFO_CLIBUF:
+    case MOS_INFO_SVRBUF: return get_information(flow, socket, name == MOS_INFO_SVRBUF, value, len);
+    case MOS_TCP_STATE_CLI:
+    case MOS_TCP_STATE_SVR:
+        if (*len < sizeof(int))
+            return failed(EINVAL);
+        *(int *)value = flow->end[name == MOS_TCP_STATE_SVR].state;
+        *len = sizeof(int);
+        return 0;
+    default: return failed(ENOPROTOOPT);
+    }
+}
+
+int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *value, socklen_t len)
+{
+    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    if (!socket)
+        return failed(EBADF);
+    if (level != SOL_MONSOCKET)
+        return failed(ENOPROTOOPT);
+    if (!value || len < sizeof(int))
+        return failed(EINVAL);
+    int number = *(const int *)value;
+    switch (name) {
+    case MOS_CLIBUF:
+    case MOS_SVRBUF:
+        if (number < 0)
+            return failed(EINVAL);
+        socket->buffer[name == MOS_SVRBUF] = number;
+        break;
+    case MOS_CLIOVERLAP:
+    case MOS_SVROVERLAP:
+        if (number != MOS_OVERLAP_POLICY_FIRST && number != MOS_OVERLAP_POLICY_LAST)
+            return failed(EINVAL);
+        socket->overlap[name == MOS_SVROVERLAP] = number;
+        break;
+    case MOS_STOP_MON:
+        if (number < MOS_SIDE_CLI || number > MOS_SIDE_BOTH)
+            return failed(EINVAL);
+        if (!flow_of(socket))
+            return failed(ENOTCONN);
+        stop(socket, number);
+        return 0;
+    default: return failed(ENOPROTOOPT);
+    }
+    if (flow_of(socket))
+        mos_flow_set_buffers(flow_of(socket));
+    return 0;
+}
+
+int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *addrlen, int side)
+{
+    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    if (!socket)
+        return failed(EBADF);
+    if (!pthread_equal(mos_context_of(mctx)->thread, pthread_self()))
+        return failed(EPERM);
+    const struct mos_flow *flow = flow_of(socket);
+    if (!flow)
+        return failed(ENOTCONN);
+    if (side < MOS_SIDE_CLI || side > MOS_SIDE_BOTH || !addr || !addrlen ||
+        (side == MOS_SIDE_BOTH ? *addrlen != 2 * sizeof(struct sockaddr) : *addrlen < sizeof(struct sockaddr_in)))
+        return failed(EINVAL);
+    struct sockaddr_in *out = (struct sockaddr_in *)addr;
+    for (int end = 0; end < 2; end++)
+        if (side == end || side == MOS_SIDE_BOTH) {
+            memset(out, 0, sizeof *out);
+            out->sin_family = AF_INET;
+            out->sin_addr.s_addr = flow->address[end];
+            out->sin_port = flow->port[end];
+            out++;
+        }
+    if (side != MOS_SIDE_BOTH)
+        *addrlen = sizeof(struct sockaddr_in);
+    return 0;
+}
+
+/* --- reading --- */
+
+/* The buffer of that side of the flow; NULL, with errno set, when there is none. */
+static const struct mos_buffer *buffer_of(struct mos_socket *socket, int side)
+{
+    struct mos_flow *flow = socket ? flow_of(socket) : NULL;
+    if (!socket)
+        errno = EBADF;
+    else if (!flow)
+        errno = ENOTCONN;
+    else if (side != MOS_SIDE_CLI && side != MOS_SIDE_SVR)
+        errno = EINVAL;
+    else if (!flow->buffer[side].size)
+        errno = ENODATA;   /* it was set to keep none */
+    else
+        return &flow->buffer[side];
+    return NULL;
+}
+
+ssize_t mtcp_peek(mctx_t mctx, int sock, int side, char *buf, size_t len)
+{
+    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    const struct mos_buffer *buffer = buffer_of(socket, side);
+    if (!buffer)
+        return -1;
+    struct mos_reader *reader = &socket->reader[side];
+    if (reader->lost) {
+        ssize_t lost = (ssize_t)reader->lost;
+        reader->lost = 0;
+        errno = ENODATA;
+        return -lost;
+    }
+    uint64_t there = reader->read < buffer->next ? mos_buffer_there(buffer, reader->read) : 0;
+    uint64_t count = len < there ? len : there;
+    mos_buffer_copy_out(buffer, reader->read, count, (uint8_t *)buf);
+    reader->read += count;
+    return (ssize_t)count;
+}
+
+ssize_t mtcp_ppeek(mctx_t mctx, int sock, int side, char *buf, size_t count, uint64_t offset)
+{
+    const struct mos_buffer *buffer = buffer_of(mos_socket_of(mctx, sock), side);
+    if (!buffer)
+        return -1;
+    uint64_t there = mos_buffer_there(buffer, offset);
+    uint64_t copied = count < there ? count : there;
+    mos_buffer_copy_out(buffer, offset, copied, (uint8_t *)buf);
+    return (ssize_t)copied;
+}

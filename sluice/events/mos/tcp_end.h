@@ -1,0 +1,108 @@
+/* One end of a connection as a monitor in the middle infers it: RFC 9293's eleven states, from what it sends and what
+ * reaches it. */
+#ifndef MOS_TCP_END_H
+#define MOS_TCP_END_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum mos_state {
+    MOS_CLOSED, MOS_LISTEN, MOS_SYN_SENT, MOS_SYN_RCVD, MOS_ESTABLISHED, MOS_FIN_WAIT_1, MOS_FIN_WAIT_2, MOS_CLOSE_WAIT,
+    MOS_CLOSING, MOS_LAST_ACK, MOS_TIME_WAIT,
+};
+
+enum { MOS_FIN = 1, MOS_SYN = 2, MOS_RST = 4, MOS_ACK = 16 };
+
+/* A segment's header; the sequence number of its payload is `seq`, or that behind a SYN. */
+struct mos_segment_header {
+    uint32_t seq, ack;
+    uint16_t window;
+    uint8_t flags;
+};
+
+struct mos_end {
+    enum mos_state state;
+    bool numbered;       /* it has sent something, so `isn` is known */
+    bool finished;       /* it has sent a FIN, behind offset `fin` */
+    bool heard_fin;      /* the other's FIN has reached it in order */
+    uint32_t isn;        /* its initial sequence number */
+    uint64_t fin;
+    uint32_t window;     /* that it offered last, scaled */
+    uint8_t scale;
+};
+
+/* What a segment brought about at an end. */
+struct mos_change { bool started, repeated; };
+
+/* An end sends a segment whose payload ends at offset `end` of its stream. */
+static inline struct mos_change mos_end_sends(struct mos_end *end, const struct mos_segment_header *header, uint64_t behind) {
+    struct mos_change change = {false, false};
+    if (header->flags & MOS_SYN) {
+        change.repeated = end->numbered && header->seq == end->isn;
+        if (!end->numbered)
+            end->isn = header->seq;
+        end->numbered = true;
+        if (!(header->flags & MOS_ACK) && (end->state == MOS_CLOSED)) {
+            end->state = MOS_SYN_SENT;
+            change.started = true;
+        }
+    } else if (!end->numbered) {
+        end->isn = header->seq - 1;
+        end->numbered = true;
+    }
+    if (header->flags & MOS_FIN && !end->finished) {
+        end->finished = true;
+        end->fin = behind;
+        if (end->state == MOS_CLOSE_WAIT)
+            end->state = MOS_LAST_ACK;
+        else if (end->state == MOS_ESTABLISHED || end->state == MOS_SYN_RCVD)
+            end->state = MOS_FIN_WAIT_1;
+    }
+    return change;
+}
+
+/* A SYN, with or without an acknowledgement, reaches an end. True when that is where it hears of the connection. */
+static inline bool mos_end_hears_syn(struct mos_end *end, const struct mos_segment_header *header) {
+    if (end->state == MOS_LISTEN) {
+        end->state = MOS_SYN_RCVD;
+        return true;
+    }
+    if (end->state == MOS_SYN_SENT) {
+        if (!(header->flags & MOS_ACK))
+            end->state = MOS_SYN_RCVD;   /* both open at once */
+        else if (header->ack == end->isn + 1)
+            end->state = MOS_ESTABLISHED;
+    }
+    return false;
+}
+
+/* An acknowledgement reaches an end. */
+static inline void mos_end_hears_ack(struct mos_end *end, uint32_t ack) {
+    bool of_fin = end->finished && (int32_t)(ack - (end->isn + 2 + (uint32_t)end->fin)) >= 0;
+    switch (end->state) {
+    case MOS_SYN_RCVD:
+        if (end->numbered && (int32_t)(ack - (end->isn + 1)) >= 0)
+            end->state = MOS_ESTABLISHED;
+        break;
+    case MOS_FIN_WAIT_1: end->state = of_fin ? MOS_FIN_WAIT_2 : end->state; break;
+    case MOS_CLOSING: end->state = of_fin ? MOS_TIME_WAIT : end->state; break;
+    case MOS_LAST_ACK: end->state = of_fin ? MOS_CLOSED : end->state; break;
+    default: break;
+    }
+}
+
+/* The other's FIN reaches an end in order: all that was sent before it was received. */
+static inline void mos_end_hears_fin(struct mos_end *end) {
+    if (end->heard_fin)
+        return;
+    end->heard_fin = true;
+    switch (end->state) {
+    case MOS_SYN_RCVD:
+    case MOS_ESTABLISHED: end->state = MOS_CLOSE_WAIT; break;
+    case MOS_FIN_WAIT_1: end->state = MOS_CLOSING; break;
+    case MOS_FIN_WAIT_2: end->state = MOS_TIME_WAIT; break;
+    default: break;
+    }
+}
+
+#endif

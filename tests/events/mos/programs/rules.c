@@ -1,0 +1,304 @@
+/* Says what every callback sees, and tries what may not be done; `rules CONFIG WHAT...` with WHAT of
+ * snd rcv null raw orphan: what to register; two: two monitors; data, drain: read, all at NEW_DATA or at ERROR;
+ * drop, chomp, insert: change packets with payload; stop: at the first payload; buffer=N, overlap, enlarge, peers, timer, user, errors. */
+#include <mos_api.h>
+#include <mtcp_api.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = {"PKT_IN", "", "CONN_START", "", "NEW_DATA", "ERROR", "TIMEOUT", "STATE_CHANGE", "ORPHAN", "REXMIT", "CONN_END"};
+static const char *const states[] = {"CLOSED", "LISTEN", "SYN_SENT", "SYN_RCVD", "ESTABLISHED", "FIN_WAIT_1", "FIN_WAIT_2",
+                                     "CLOSE_WAIT", "CLOSING", "LAST_ACK", "TIME_WAIT"};
+static int count;
+static char **given;
+static event_t parent_event, child_event, grandchild_event, raised_event;
+static unsigned asked;
+
+static bool has(const char *what)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(given[i], what) == 0)
+            return true;
+    return false;
+}
+
+static int value(const char *what, int otherwise)
+{
+    for (int i = 0; i < count; i++)
+        if (strncmp(given[i], what, strlen(what)) == 0 && given[i][strlen(what)] == '=')
+            return atoi(given[i] + strlen(what) + 1);
+    return otherwise;
+}
+
+static const char *event_name(event_t event)
+{
+    if (event == parent_event)
+        return "PAYLOAD";
+    if (event == child_event)
+        return "LONG";
+    if (event == grandchild_event)
+        return "LONGER";
+    if (event == raised_event)
+        return "RAISED";
+    return names[__builtin_ctzll(event)];
+}
+
+static void print_state(mctx_t mctx, int sock, int name)
+{
+    int state = 0;
+    socklen_t length = sizeof state;
+    if (mtcp_getsockopt(mctx, sock, SOL_MONSOCKET, name, &state, &length) == 0)
+        printf(" %s", states[state]);
+    else
+        printf(" errno=%d", errno);
+}
+
+/* HOOK sock side EVENT client's-state server's-state packet or -, its payload's offset and length */
+static void say(mctx_t mctx, const char *hook, int sock, int side, event_t event)
+{
+    struct pkt_info packet;
+    printf("%s %d %s %s", hook, sock, side == MOS_SIDE_CLI ? "cli" : side == MOS_SIDE_SVR ? "svr" : "both", event_name(event));
+    print_state(mctx, sock, MOS_TCP_STATE_CLI);
+    print_state(mctx, sock, MOS_TCP_STATE_SVR);
+    if (mtcp_getlastpkt(mctx, sock, side, &packet) == 0)
+        printf(" packet %llu %u", (unsigned long long)packet.offset, packet.payloadlen);
+    else
+        printf(" - errno=%d", errno);
+    printf("\n");
+}
+
+static void change(mctx_t mctx, int sock, int side)
+{
+    struct pkt_info packet;
+    byte mark[4] = "<>!";
+    int result = 0, sums = MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM;
+    if (mtcp_getlastpkt(mctx, sock, side, &packet) || !packet.payloadlen)
+        return;
+    if (has("drop"))
+        result = mtcp_setlastpkt(mctx, sock, side, 0, NULL, 0, MOS_DROP);
+    else if (has("chomp"))
+        result = mtcp_setlastpkt(mctx, sock, side, 1, NULL, 2, MOS_TCP_PAYLOAD | MOS_CHOMP | sums);
+    else if (has("insert"))
+        result = mtcp_setlastpkt(mctx, sock, side, 1, mark, 3, MOS_TCP_PAYLOAD | MOS_INSERT | sums);
+    else
+        return;
+    printf("change %d errno=%d\n", result, result ? errno : 0);
+}
+
+static void stop(mctx_t mctx, int sock, int side)
+{
+    struct pkt_info packet;
+    int both = MOS_SIDE_BOTH;
+    if (has("stop") && mtcp_getlastpkt(mctx, sock, side, &packet) == 0 && packet.payloadlen)
+        printf("stop %d\n", mtcp_setsockopt(mctx, sock, SOL_MONSOCKET, MOS_STOP_MON, &both, sizeof both));
+}
+
+static void print_held(mctx_t mctx, int sock, int side)
+{
+    struct pkt_info packet;
+    char held[64];
+    if (mtcp_getlastpkt(mctx, sock, side, &packet) || !packet.payloadlen)
+        return;
+    ssize_t n = mtcp_ppeek(mctx, sock, side, held, packet.payloadlen < 64 ? packet.payloadlen : 64, packet.offset);
+    printf("held %zd %.*s new %.*s\n", n, n > 0 ? (int)n : 0, held, (int)packet.payloadlen, packet.payload);
+}
+
+static void read_all(mctx_t mctx, int sock, int side)
+{
+    char bytes[65536];
+    for (;;) {
+        ssize_t n = mtcp_peek(mctx, sock, side, bytes, sizeof bytes);
+        if (n < 0)
+            printf("lost %zd errno=%d\n", -n, errno);
+        else if (n == 0)
+            break;
+        else
+            printf("read %d %s %zd %.*s\n", sock, side ? "svr" : "cli", n, n < 64 ? (int)n : 64, bytes);
+    }
+}
+
+/* What getpeername gives: both ends, the client, and why not: one sockaddr for both, no flow. */
+static void print_peers(mctx_t mctx, int sock)
+{
+    struct sockaddr_in ends[2], one;
+    char text[2][INET_ADDRSTRLEN];
+    socklen_t two = 2 * sizeof(struct sockaddr), single = sizeof(struct sockaddr);
+    printf("peers %d", mtcp_getpeername(mctx, sock, (struct sockaddr *)ends, &two, MOS_SIDE_BOTH));
+    for (int i = 0; i < 2; i++)
+        printf(" %s:%u", inet_ntop(AF_INET, &ends[i].sin_addr, text[i], sizeof text[i]), ntohs(ends[i].sin_port));
+    printf(" cli %d", mtcp_getpeername(mctx, sock, (struct sockaddr *)&one, &single, MOS_SIDE_CLI) || one.sin_port != ends[0].sin_port);
+    mtcp_getpeername(mctx, sock, (struct sockaddr *)ends, &single, MOS_SIDE_BOTH);
+    printf(" one %d", errno);
+    mtcp_getpeername(mctx, 0, (struct sockaddr *)ends, &two, MOS_SIDE_BOTH);
+    printf(" none %d\n", errno);
+}
+
+static void on_snd(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg)
+{
+    (void)arg;
+    say(mctx, "SND", sock, side, event);
+    if (event == MOS_ON_PKT_IN) {
+        if (has("peers"))
+            print_peers(mctx, sock);
+        change(mctx, sock, side);
+        stop(mctx, sock, side);
+    }
+}
+
+static void on_rcv(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg)
+{
+    (void)arg;
+    say(mctx, "RCV", sock, side, event);
+    if (event == MOS_ON_PKT_IN)
+        change(mctx, sock, side);
+    if (event == MOS_ON_REXMIT)
+        print_held(mctx, sock, side);
+}
+
+static void on_null(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg)
+{
+    (void)arg;
+    say(mctx, "NULL", sock, side, event);
+    if (event == MOS_ON_ERROR && has("drain"))
+        read_all(mctx, sock, side);
+    if (event == MOS_ON_ERROR && has("enlarge")) {
+        int size = 65536;
+        mtcp_setsockopt(mctx, sock, SOL_MONSOCKET, side ? MOS_SVRBUF : MOS_CLIBUF, &size, sizeof size);
+    }
+    if (event == MOS_ON_CONN_NEW_DATA && has("data"))
+        read_all(mctx, sock, side);
+}
+
+static void on_raw(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg)
+{
+    struct pkt_info packet;
+    (void)side;
+    (void)arg;
+    printf("RAW %d %s", sock, event_name(event));
+    if (mtcp_getlastpkt(mctx, sock, MOS_SIDE_BOTH, &packet) == 0)
+        printf(" protocol %d", packet.iph->protocol);
+    printf("\n");
+}
+
+static void on_timer(mctx_t mctx, int id, int side, event_t event, filter_arg_t *arg)
+{
+    struct timeval second = {1, 0};
+    (void)side;
+    (void)event;
+    (void)arg;
+    printf("TIMER %d at %u\n", id, mtcp_cb_get_ts(mctx));
+    if (id == 7)
+        mtcp_settimer(mctx, id, &second, on_timer);
+}
+
+static bool has_payload(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg)
+{
+    struct pkt_info packet;
+    (void)event;
+    asked++;
+    return mtcp_getlastpkt(mctx, sock, side, &packet) == 0 && packet.payloadlen >= *(int *)arg->arg;
+}
+
+static bool longer(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg)
+{
+    if (has_payload(mctx, sock, side, event, arg))
+        mtcp_raise_event(mctx, raised_event);
+    return has_payload(mctx, sock, side, event, arg);
+}
+
+static int registered(mctx_t mctx, int sock, event_t event, int hook, callback_t callback)
+{
+    int result = mtcp_register_callback(mctx, sock, event, hook, callback);
+    if (result)
+        printf("register %s %s errno=%d\n", event_name(event), hook == MOS_NULL ? "null" : hook == MOS_HK_RCV ? "rcv" : "snd", errno);
+    return result;
+}
+
+static void watch(mctx_t mctx, int sock)
+{
+    static const event_t flow_events[] = {MOS_ON_PKT_IN, MOS_ON_CONN_START, MOS_ON_TIMEOUT, MOS_ON_TCP_STATE_CHANGE, MOS_ON_REXMIT, MOS_ON_CONN_END};
+    int sizes[2] = {value("buffer", 8192), value("buffer", 8192)}, last = MOS_OVERLAP_POLICY_LAST;
+    mtcp_setsockopt(mctx, sock, SOL_MONSOCKET, MOS_CLIBUF, &sizes[0], sizeof sizes[0]);
+    mtcp_setsockopt(mctx, sock, SOL_MONSOCKET, MOS_SVRBUF, &sizes[1], sizeof sizes[1]);
+    if (has("overlap"))
+        mtcp_setsockopt(mctx, sock, SOL_MONSOCKET, MOS_SVROVERLAP, &last, sizeof last);
+    for (size_t i = 0; i < sizeof flow_events / sizeof *flow_events; i++) {
+        if (has("snd"))
+            registered(mctx, sock, flow_events[i], MOS_HK_SND, on_snd);
+        if (has("rcv"))
+            registered(mctx, sock, flow_events[i], MOS_HK_RCV, on_rcv);
+    }
+    if (has("null") || has("data")) {
+        registered(mctx, sock, MOS_ON_CONN_NEW_DATA, MOS_NULL, on_null);
+        registered(mctx, sock, MOS_ON_ERROR, MOS_NULL, on_null);
+    }
+    if (has("orphan"))
+        registered(mctx, sock, MOS_ON_ORPHAN, MOS_NULL, on_null);
+    if (has("user")) {
+        registered(mctx, sock, parent_event, MOS_HK_SND, on_snd);
+        registered(mctx, sock, grandchild_event, MOS_HK_SND, on_snd);
+        registered(mctx, sock, raised_event, MOS_HK_SND, on_snd);
+    }
+    if (has("errors"))
+        for (int bit = 0; bit < 11; bit++)
+            for (int hook = 0; hook < 3; hook++)
+                if (names[bit][0])
+                    registered(mctx, sock, (event_t)1 << bit, hook == 0 ? MOS_NULL : hook == 1 ? MOS_HK_RCV : MOS_HK_SND, on_null);
+}
+
+int main(int argc, char **argv)
+{
+    struct mtcp_conf conf;
+    if (argc < 2 || mtcp_init(argv[1]))
+        return 1;
+    given = argv + 2;
+    count = argc - 2;
+    mtcp_getconf(&conf);
+    conf.num_cores = 1;
+    mtcp_setconf(&conf);
+    int one = 1, ten = 10, hundred = 100;
+    filter_arg_t args[] = {{&one, sizeof one}, {&ten, sizeof ten}, {&hundred, sizeof hundred}};
+    parent_event = mtcp_define_event(MOS_ON_PKT_IN, has_payload, &args[0]);
+    child_event = mtcp_define_event(parent_event, has_payload, &args[1]);
+    grandchild_event = mtcp_define_event(child_event, longer, &args[2]);
+    raised_event = mtcp_alloc_event(child_event);
+    if (mtcp_define_event(parent_event, has_payload, &args[1]) != child_event)
+        printf("not shared\n");
+    mctx_t mctx = mtcp_create_context(0);
+    if (!mctx)
+        return 1;
+    int sock = mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_STREAM, 0);
+    watch(mctx, sock);
+    if (has("two"))
+        watch(mctx, mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_STREAM, 0));
+    if (has("raw")) {
+        union monitor_filter filter = {.raw_pkt_filter = "udp"};
+        int all = mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_RAW, 0), some = mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_RAW, 0);
+        printf("filter %d\n", mtcp_bind_monitor_filter(mctx, some, &filter));
+        filter.raw_pkt_filter = "no such word";
+        printf("filter %d\n", mtcp_bind_monitor_filter(mctx, some, &filter));
+        registered(mctx, all, MOS_ON_PKT_IN, MOS_NULL, on_raw);
+        registered(mctx, some, MOS_ON_PKT_IN, MOS_NULL, on_raw);
+    }
+    if (has("timer")) {
+        struct timeval half = {0, 500000}, second = {1, 0};
+        mtcp_settimer(mctx, 3, &half, on_timer);
+        mtcp_settimer(mctx, 7, &second, on_timer);
+    }
+    if (has("errors")) {
+        printf("raise %d", mtcp_raise_event(mctx, raised_event));
+        printf(" errno=%d\n", errno);
+        printf("listen %d", mtcp_listen(mctx, sock, 5));
+        printf(" errno=%d\n", errno);
+    }
+    mtcp_app_join(mctx);
+    mtcp_destroy_context(mctx);
+    mtcp_destroy();
+    if (has("user"))
+        printf("asked %u\n", asked);
+    return 0;
+}

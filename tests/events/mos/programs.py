@@ -45,7 +45,7 @@ def program(name: str) -> Path:
     source = next(path for path in (EXAMPLES / f"{name}.c", OWN / f"{name}.c") if path.is_file())
     made, lib = Path(_folder().name) / name, library() / "lib"
     command = [*compiler(), "-Wall", "-Wextra", "-Werror", "-g", *EXTRA, f"-I{library() / 'include'}", str(source)]
-    command += [f"-L{lib}", f"-Wl,-rpath,{lib}", "-lsluice_mos", "-o", str(made)]
+    command += [f"-L{lib}", f"-Wl,-rpath,{lib}", "-lsluice_mos", "-pthread", "-o", str(made)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return made

@@ -99,6 +99,17 @@ def test_rule_3_a_packet_is_changed_at_snd_only_and_the_receiver_sees_it_so(
     assert payloads_of(tmp_path / "out.pcap") == sent
 
 
+def test_rule_3_both_ends_close_at_once(tmp_path: Path) -> None:
+    """RFC 9293, figure 13: each end is CLOSING behind the other's FIN, and TIME_WAIT behind its acknowledgement."""
+    client, server, packets = talk()
+    first, second = client.send("FA"), server.send("FA", ack=client.isn + 1)
+    packets += [first, second, server.send("A"), client.send("A")]
+    lines = [line.split() for line in rules(tmp_path, packets, "rcv") if "PKT_IN" in line][-4:]
+    assert [" ".join(line[4:6]) for line in lines] == [
+        "FIN_WAIT_1 CLOSE_WAIT", "CLOSING LAST_ACK", "TIME_WAIT LAST_ACK", "TIME_WAIT CLOSED",
+    ]  # fmt: skip
+
+
 def test_rule_4_what_comes_from_the_server_meets_the_monitors_the_other_way_round(tmp_path: Path) -> None:
     _, _, packets = talk()
     lines = [line.split() for line in rules(tmp_path, packets[:2], "snd", "rcv", "two") if "PKT_IN" in line]
@@ -158,6 +169,14 @@ def test_rule_8_a_retransmission_is_told_while_the_old_bytes_are_held(
     assert of(lines, "held") == ["held 3 def new DEF"]
     again = rules(tmp_path, [*packets, client.at(0, b"......")], "rcv", "null", *policy)
     assert of(again, "held")[1] == f"held 6 {stays} new ......"
+
+
+def test_rule_8_ranges_that_only_touch_are_no_retransmission(tmp_path: Path) -> None:
+    client, _, packets = talk(b"abc")
+    packets += [client.at(10, b"klm"), client.at(13, b"nop"), client.at(7, b"hij"), client.at(3, b"defg")]
+    assert "REXMIT" not in " ".join(rules(tmp_path, packets, "snd", "rcv"))
+    packets.append(client.at(15, b"pq"))
+    assert "REXMIT" in " ".join(rules(tmp_path, [*packets[:-2], packets[-1]], "rcv"))
 
 
 @pytest.mark.parametrize(
@@ -242,6 +261,18 @@ def test_rule_10_a_flow_that_is_quiet_times_out(tmp_path: Path) -> None:
     assert "TIMEOUT" not in " ".join(rules(tmp_path, packets, "snd", "orphan", times=times, tcp_timeout=10_000))
 
 
+def test_rule_10_ports_that_are_used_again(tmp_path: Path) -> None:
+    """Behind a FIN another SYN begins another flow; a repeated one does not."""
+    client, _, packets = talk()
+    packets.append(client.send("FA"))
+    lines = rules(tmp_path, [*packets, packets[0]], "snd")
+    assert sum("CONN_START" in line for line in lines) == 1
+    again, _ = pair(isn=77_000, checksums=True)
+    lines = rules(tmp_path, [*packets, again.send("S")], "snd")
+    events = [line.split()[3] for line in lines]
+    assert events[-5:] == [*SYN_EVENTS, "STATE_CHANGE", "CONN_END"] and events.count("CONN_END") == 2
+
+
 def test_rule_10_time_wait_lasts_as_configured(tmp_path: Path) -> None:
     client, server, packets = talk()
     packets += [*goodbye(client, server), client.send("A"), client.send("A")]
@@ -281,9 +312,9 @@ def test_rule_11_events_are_raised_in_filters_only(tmp_path: Path) -> None:
 
 
 def test_rule_12_is_that_of_getpeername(tmp_path: Path) -> None:
-    """See test_programs: midstat asks for both ends."""
+    """Both ends, the client first; EINVAL for one length, EPERM for another thread, ENOTCONN without a flow."""
     lines = rules(tmp_path, talk()[2], "snd", "peers")
-    assert of(lines, "peers")[:1] == ["peers 0 10.0.0.1:40000 10.0.0.2:80 cli 0 one 22 none 107"]
+    assert of(lines, "peers")[:1] == ["peers 0 10.0.0.1:40000 10.0.0.2:80 cli 0 one 22 thread 1 none 107"]
 
 
 def test_stopped_monitoring_is_silent(tmp_path: Path) -> None:

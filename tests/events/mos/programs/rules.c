@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +122,18 @@ static void read_all(mctx_t mctx, int sock, int side)
     }
 }
 
-/* What getpeername gives: both ends, the client, and why not: one sockaddr for both, no flow. */
+static mctx_t thread_mctx;
+
+static void *peers_in_thread(void *sock)
+{
+    struct sockaddr_in one;
+    socklen_t length = sizeof(struct sockaddr);
+    mtcp_getpeername(thread_mctx, *(int *)sock, (struct sockaddr *)&one, &length, MOS_SIDE_CLI);
+    printf(" thread %d", errno);
+    return NULL;
+}
+
+/* What getpeername gives: both ends, the client, and why not: one sockaddr for both, another thread, no flow. */
 static void print_peers(mctx_t mctx, int sock)
 {
     struct sockaddr_in ends[2], one;
@@ -133,6 +145,10 @@ static void print_peers(mctx_t mctx, int sock)
     printf(" cli %d", mtcp_getpeername(mctx, sock, (struct sockaddr *)&one, &single, MOS_SIDE_CLI) || one.sin_port != ends[0].sin_port);
     mtcp_getpeername(mctx, sock, (struct sockaddr *)ends, &single, MOS_SIDE_BOTH);
     printf(" one %d", errno);
+    pthread_t thread;
+    thread_mctx = mctx;
+    if (pthread_create(&thread, NULL, peers_in_thread, &sock) == 0)
+        pthread_join(thread, NULL);
     mtcp_getpeername(mctx, 0, (struct sockaddr *)ends, &two, MOS_SIDE_BOTH);
     printf(" none %d\n", errno);
 }
@@ -266,6 +282,7 @@ int main(int argc, char **argv)
     child_event = mtcp_define_event(parent_event, has_payload, &args[1]);
     grandchild_event = mtcp_define_event(child_event, longer, &args[2]);
     raised_event = mtcp_alloc_event(child_event);
+    mtcp_define_event(parent_event, has_payload, &args[2]);   /* nobody listens */
     if (mtcp_define_event(parent_event, has_payload, &args[1]) != child_event)
         printf("not shared\n");
     mctx_t mctx = mtcp_create_context(0);

@@ -48,10 +48,12 @@ static struct account_subscriber *account_of(struct accounting *accounting, cons
     const struct sl_key_part *part = sl_address_part(event->owner);
     const uint64_t *half = sl_event_half(event, 0);
     uint64_t key[3] = {part->bits, 0, 0};
+    if (part->bits > 128)
+        return &accounting->others;   /* addresses of a protocol that are longer than IPv6's */
     if (part->bits <= 64)
         key[1] = sl_part_number(part, half);
     else
-        memcpy(&key[1], half + part->word, sl_min((part->bits + 63) / 64, 2) * sizeof *key);
+        memcpy(&key[1], half + part->word, (part->bits + 63) / 64 * sizeof *key);
     uint32_t hash = sl_table_hash(&accounting->all, key, 3);
     struct sl_instance *found = sl_table_find(&accounting->all, key, 3, hash);
     if (!found && (found = sl_table_create(&accounting->all, key, 3, hash)))
@@ -165,8 +167,9 @@ SLUICE_CLOSE {
         if (instance)
             write_account(accounting->out, (struct account_subscriber *)(void *)instance);
     }
-    if (accounting->others.connections)
-        write_account(accounting->out, &accounting->others);
+    const struct account_subscriber *others = &accounting->others;   /* of packets without an instance, too */
+    if (others->connections || others->charged[0] || others->charged[1] || others->retransmitted || others->abused)
+        write_account(accounting->out, others);
     sl_table_close(&accounting->all);
     errno = 0;
     bool failed = fflush(accounting->out) != 0 || ferror(accounting->out);

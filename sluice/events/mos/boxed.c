@@ -27,7 +27,7 @@ static struct mos_context *mos_boxed_segment(const struct sl_event *event)
 
 SLUICE_ON(mos_tcp, packet) {
     if (event->instance)   /* else it is an orphan, and told as one */
-        mos_segment(mos_boxed_segment(event), &SLUICE_STATE_OF(event)->flow, event->side);
+        mos_segment(mos_boxed_segment(event), &SLUICE_STATE_OF(event)->flow, event->instance, event->side);
 }
 
 SLUICE_ON(mos_tcp, orphan) { mos_stray(mos_boxed_segment(event)); }
@@ -35,5 +35,5 @@ SLUICE_ON(mos_tcp, orphan) { mos_stray(mos_boxed_segment(event)); }
 SLUICE_ON(mos_tcp, end) {
     struct mos_flow *flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
     if (flow)
-        mos_flow_forgotten(flow, data->reason == SL_END_EVICTED);
+        mos_flow_forgotten(flow);
 }

@@ -196,27 +196,47 @@ static bool is_output(const struct mos_device *d)
     return false;
 }
 
+static bool same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/* A device that is read is a capture file, and nothing is written to it. */
+static int check_device(const struct mos_device *d)
+{
+    struct stat status;
+    if (stat(d->name, &status) || !S_ISREG(status.st_mode)) {
+        fprintf(stderr, "libsluice_mos: device '%s' is no capture file: name one in netdev, or in SLUICE_MOS_READ\n", d->name);
+        return -1;
+    }
+    for (int i = 0; i < mos_configuration.device_count; i++) {
+        const char *to = mos_configuration.devices[i].to;
+        if (to && same_file(to, d->name)) {
+            fprintf(stderr, "libsluice_mos: '%s' is read, and packets forwarded to it would overwrite it: forward to another file\n", to);
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static int check_devices(void)
 {
-    int kept = 0;
-    for (int i = 0; i < mos_configuration.device_count; i++) {
+    bool output[MOS_DEVICES];
+    int count = mos_configuration.device_count, kept = 0;
+    for (int i = 0; i < count; i++)
+        output[i] = is_output(&mos_configuration.devices[i]);
+    for (int i = 0; i < count; i++) {
         struct mos_device d = mos_configuration.devices[i];
-        if (is_output(&mos_configuration.devices[i])) {
+        if (output[i])
             free(d.name);
-            continue;
-        }
-        struct stat status;
-        if (stat(d.name, &status) || !S_ISREG(status.st_mode)) {
-            fprintf(stderr, "libsluice_mos: device '%s' is no capture file: name one in netdev, or in SLUICE_MOS_READ\n", d.name);
-            return -1;
-        }
-        if (d.to && strcmp(d.to, d.name) == 0) {
-            fprintf(stderr, "libsluice_mos: '%s' would be forwarded to itself, and overwritten\n", d.name);
-            return -1;
-        }
-        mos_configuration.devices[kept++] = d;
+        else
+            mos_configuration.devices[kept++] = d;
     }
     mos_configuration.device_count = kept;
+    for (int i = 0; i < kept; i++)
+        if (check_device(&mos_configuration.devices[i]))
+            return -1;
     return 0;
 }
 

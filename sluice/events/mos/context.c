@@ -21,6 +21,7 @@ void mos_boxed_for(struct sl_box *box, struct mos_context *context);
 static struct {
     bool read;                       /* the configuration */
     bool running, ran;
+    bool destroy;                    /* mtcp_destroy was called while it ran */
     struct mos_context *contexts[CONTEXTS];
     uint64_t seed;
 } library;
@@ -28,7 +29,8 @@ static struct {
 static struct output {
     const char *name;                /* the configuration's */
     struct sl_writer *writer;
-    bool failed;
+    bool failed;                     /* it could not be opened */
+    bool told;                       /* that a frame could not be written: of another link type, or no space */
 } outputs[MOS_DEVICES];
 
 struct mos_context *mos_context_of(mctx_t mctx) { return (struct mos_context *)(void *)mctx; }
@@ -83,6 +85,7 @@ static void free_context(struct mos_context *context)
     for (int id = 0; id < context->socket_count; id++)
         if (context->sockets[id])
             mos_socket_free(context, context->sockets[id]);
+    mos_sockets_free_closed(context);
     free(context->sockets);
     free(context->free_id);
     free(context->timers);
@@ -108,9 +111,8 @@ mctx_t mtcp_create_context(int cpu)
     const struct sl_options options = {
         .seed = library.seed,
         .memory = (uint64_t)64 << 20,   /* fragments */
-        .max_instances = (uint32_t)conf->max_concurrency,
-        .timeouts = conf->tcp_timeout > 0,
-        .idle = conf->tcp_timeout > conf->tcp_tw_interval ? conf->tcp_timeout + 1 : conf->tcp_tw_interval + 1,
+        .max_instances = (uint32_t)sl_min(2 * (uint64_t)conf->max_concurrency, SL_TABLE_MOST),   /* also for SYNs without a flow */
+        .timeouts = true,
     };
     context->box = context->packet.memory ? sluice_mos_open(&options) : NULL;
     if (!context->box || mos_translated_open(context, options.max_instances, library.seed)) {
@@ -134,7 +136,10 @@ static void end_all(struct mos_context *context)
 
 int mtcp_destroy_context(mctx_t mctx)
 {
-    struct mos_context *context = mos_context_of(mctx);
+    struct mos_context *context = NULL;
+    for (int cpu = 0; cpu < CONTEXTS; cpu++)   /* it may be gone already */
+        if (library.contexts[cpu] && mctx == &library.contexts[cpu]->public)
+            context = library.contexts[cpu];
     if (!context) {
         errno = EINVAL;
         return -1;
@@ -150,12 +155,19 @@ int mtcp_destroy_context(mctx_t mctx)
 
 void mtcp_destroy(void)
 {
+    if (library.running) {   /* out of a callback or a signal's handler: the loop ends first */
+        for (int cpu = 0; cpu < CONTEXTS; cpu++)
+            if (library.contexts[cpu])
+                library.contexts[cpu]->stopping = true;
+        library.destroy = true;
+        return;
+    }
     for (int cpu = 0; cpu < CONTEXTS; cpu++)
         if (library.contexts[cpu])
             mtcp_destroy_context(&library.contexts[cpu]->public);
     mos_events_forget();
     mos_configuration_free();
-    library.read = library.ran = false;
+    library.read = library.ran = library.destroy = false;
 }
 
 /* --- time --- */
@@ -191,6 +203,7 @@ int mtcp_settimer(mctx_t mctx, int id, struct timeval *timeout, callback_t callb
     }
     uint64_t seconds = sl_min((uint64_t)timeout->tv_sec, SL_NEVER / 2000000000u);
     uint64_t after = seconds * 1000000000u + sl_min((uint64_t)timeout->tv_usec, 1000000u) * 1000u;
+    after = sl_max(after, 1);   /* else one that sets itself again would be due at once for ever */
     uint64_t when = after > SL_NEVER - context->time ? SL_NEVER : context->time + after;   /* never, behind the end of time */
     unsigned at = context->timer_count++;
     context->timers[at] = (struct mos_timer){when, context->timer_order++, id, callback};
@@ -294,12 +307,12 @@ int mos_output(int device, const struct sl_frame *frame)
     struct output *output = output_for(device, frame->link_type);
     if (!output)
         return -1;
-    if (sl_writer_write(output->writer, frame)) {
-        if (!output->failed)
-            fprintf(stderr, "libsluice_mos: %s: %s\n", output->name, sl_writer_fault(output->writer));
-        output->failed = true;
-    }
-    return output->failed ? -1 : 0;
+    if (sl_writer_write(output->writer, frame) == 0)
+        return 0;
+    if (!output->told)
+        fprintf(stderr, "libsluice_mos: %s: %s\n", output->name, sl_writer_fault(output->writer));
+    output->told = true;
+    return -1;
 }
 
 static void close_outputs(void)
@@ -325,6 +338,7 @@ static void process(struct mos_context *context, const struct sl_frame *frame, i
     sluice_mos_process(context->box, &packet->frame, 1);
     if (!packet->dropped)
         mos_output(device, &packet->frame);
+    mos_sockets_free_closed(context);
 }
 
 static bool stopped(void)
@@ -384,6 +398,8 @@ static void run(void)
         sl_capture_close(inputs[device].capture);
         inputs[device] = (struct input){0};
     }
+    if (library.destroy)
+        mtcp_destroy();
 }
 
 void mtcp_app_join(mctx_t mctx)

@@ -57,18 +57,22 @@ static bool unwatched(const struct mos_flow *flow)
 }
 
 /* A flow for the SYN in hand, or NULL when no monitor takes it. */
-static struct mos_flow *begin(struct mos_context *context, struct mos_flow **place, unsigned side)
+static struct mos_flow *begin(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance, unsigned side)
 {
     unsigned count = 0;
-    struct mos_socket *takers[64];
-    for (struct mos_socket *monitor = context->first; monitor && count < 64; monitor = monitor->next)
+    struct mos_socket *takers[MOS_MONITORS];
+    for (struct mos_socket *monitor = context->first; monitor; monitor = monitor->next)
         if (monitor->type == MOS_SOCK_MONITOR_STREAM && mos_filter_accepts(monitor->syn, &context->packet.frame))
             takers[count++] = monitor;
+    if (count && context->flows >= (uint64_t)mos_configuration.conf.max_concurrency)   /* the longest quiet gives way */
+        mos_flow_end(context->time_wait.first ? context->time_wait.first : context->open.first, 0);
     struct mos_flow *flow = count ? calloc(1, sizeof *flow + count * sizeof *flow->views) : NULL;
     if (!flow)
         return NULL;
     flow->context = context;
     flow->place = place;
+    flow->instance = instance;
+    instance->deadline = SL_NEVER;   /* the flow before it on these ports may have given it back */
     flow->client_side = side;
     memcpy(flow->address, context->packet.ip + 12, sizeof flow->address);   /* source, destination */
     memcpy(flow->port, context->packet.tcp, sizeof flow->port);
@@ -105,8 +109,10 @@ void mos_flow_end(struct mos_flow *flow, event_t why)
     bool there = context->packet.there, changeable = context->packet.changeable;
     context->packet.there = context->packet.changeable = false;
     leave_queue(flow);
-    if (flow->place)
+    if (flow->place) {
         *flow->place = NULL;
+        flow->instance->deadline = context->box->now;   /* the stack may have it back */
+    }
     flow->place = NULL;
     flow->end[0].state = flow->end[1].state = MOS_CLOSED;
     if (why)
@@ -125,11 +131,10 @@ void mos_flow_end(struct mos_flow *flow, event_t why)
     context->packet.changeable = changeable;
 }
 
-void mos_flow_forgotten(struct mos_flow *flow, bool evicted)
+void mos_flow_forgotten(struct mos_flow *flow)
 {
     flow->place = NULL;
-    if (evicted)   /* else it ends in its own time: packets may still come by translated addresses */
-        mos_flow_end(flow, 0);
+    mos_flow_end(flow, 0);
 }
 
 /* --- a segment --- */
@@ -139,7 +144,7 @@ struct segment {
     uint64_t from, to;   /* offsets of its payload in the sender's stream, as far as it was captured */
     uint64_t behind;     /* as far as it was sent */
     const uint8_t *payload;
-    bool inside;         /* the stream; not before its beginning */
+    bool stale;          /* all of it lies before the stream's beginning */
 };
 
 /* Reads the segment in hand, which end `from` of a flow sent. */
@@ -149,26 +154,32 @@ static struct segment read_segment(struct mos_flow *flow, unsigned from)
     const uint8_t *tcp = packet->tcp;
     struct segment s = {.header = {(uint32_t)sl_load_be32(tcp + 4), (uint32_t)sl_load_be32(tcp + 8),
                                    (uint16_t)sl_load_be16(tcp + 14), tcp[13]}};
-    uint32_t first = s.header.seq + (s.header.flags & MOS_SYN ? 1 : 0), length = packet->payload_length;
+    uint32_t first = s.header.seq + (s.header.flags & MOS_SYN ? 1 : 0);
     const struct mos_end *sender = &flow->end[from];
     int64_t offset = 0;
     if (sender->numbered) {
         uint64_t next = flow->buffer[from ^ 1].next;
         offset = (int64_t)next + (int32_t)(first - (sender->isn + 1 + (uint32_t)next));
     }
-    uint32_t before = offset < 0 ? (uint32_t)sl_min((uint64_t)-offset, length) : 0;
-    s.inside = offset >= 0 || before < length || length == 0;
+    uint64_t before = offset < 0 ? (uint64_t)-offset : 0, captured = packet->payload_length, sent = packet->payload_wire;
+    s.stale = before && before >= sent;
     s.from = offset < 0 ? 0 : (uint64_t)offset;
-    s.to = s.from + (offset < 0 && before == length ? 0 : length - before);
-    s.payload = packet->payload + before;
-    s.behind = s.to + (packet->payload_wire - packet->payload_length);
+    s.to = s.from + (captured > before ? captured - before : 0);
+    s.behind = s.from + (sent > before ? sent - before : 0);
+    s.payload = packet->payload + sl_min(before, captured);
     packet->offset = s.from;
     return s;
 }
 
-/* The window that a segment offers, by the factor that its sender announced in a SYN (RFC 7323, 2). */
-static void note_window(struct mos_end *end, const struct mos_packet *packet, const struct mos_segment_header *header)
+/* The window that a segment offers, by the factor that its sender announced in a SYN (RFC 7323, 2), and how far it lets the
+ * other end send. */
+static void note_window(struct mos_flow *flow, unsigned from, const struct mos_segment_header *header)
 {
+    struct mos_end *end = &flow->end[from];
+    const struct mos_end *other = &flow->end[from ^ 1];
+    const struct mos_packet *packet = &flow->context->packet;
+    if (header->flags & MOS_RST)
+        return;
     if (header->flags & MOS_SYN && packet->payload) {
         for (const uint8_t *at = packet->tcp + 20; at < packet->payload && *at;) {
             if (*at == 1) {
@@ -183,25 +194,43 @@ static void note_window(struct mos_end *end, const struct mos_packet *packet, co
         }
     }
     end->window = header->flags & MOS_SYN ? header->window : (uint32_t)header->window << end->scale;
+    if (header->flags & MOS_ACK && other->numbered) {
+        uint64_t next = flow->buffer[from].next;
+        int64_t ack = (int64_t)next + (int32_t)(header->ack - (other->isn + 1 + (uint32_t)next));
+        if (ack >= 0 && (uint64_t)ack + end->window > end->edge)
+            end->edge = (uint64_t)ack + end->window;
+    }
+}
+
+/* How far an end lets the other one send, as far as can be told. */
+static uint64_t edge_of(const struct mos_flow *flow, unsigned to)
+{
+    const struct mos_end *end = &flow->end[to];
+    return sl_max(flow->buffer[to].next + (end->numbered ? end->window : UINT16_MAX), end->edge);
 }
 
 /* Is a reset one that an end believes? */
 static bool reset_counts(const struct mos_flow *flow, unsigned from, const struct mos_segment_header *header)
 {
     const struct mos_end *sender = &flow->end[from], *receiver = &flow->end[from ^ 1];
-    if (receiver->state == MOS_SYN_SENT)
-        return (header->flags & MOS_ACK) && header->ack == receiver->isn + 1;
+    if (sender->sent && header->seq == sender->isn + 1 + (uint32_t)sender->sent + sender->finished)
+        return true;   /* right behind what it has sent, although not all of that may have come through */
+    if (receiver->state == MOS_SYN_SENT)   /* RFC 9293, 3.10.7.3: it acknowledges the SYN, and perhaps what follows that */
+        return (header->flags & MOS_ACK) && header->ack - (receiver->isn + 1) <= (uint32_t)receiver->sent;
     int32_t ahead = (int32_t)(header->seq - (sender->isn + 1 + (uint32_t)flow->buffer[from ^ 1].next));
     return ahead >= -1 && (uint32_t)(ahead + 1) <= sl_max(receiver->window, UINT16_MAX) + 1;
 }
 
 /* The sender's side of a segment; the events of its set. */
-static event_t update_sender(struct mos_flow *flow, unsigned from, const struct segment *s)
+static event_t update_sender(struct mos_flow *flow, unsigned from, const struct segment *s, bool repeated)
 {
     struct mos_end *end = &flow->end[from];
     enum mos_state before = end->state;
-    struct mos_change change = mos_end_sends(end, &s->header, s->behind);
-    note_window(end, &flow->context->packet, &s->header);
+    uint64_t next = flow->buffer[from ^ 1].next;
+    bool near = s->from <= end->sent || s->behind <= sl_max(edge_of(flow, from ^ 1), next + UINT16_MAX);
+    bool follows = !s->stale && s->behind >= next && near;
+    struct mos_change change = mos_end_sends(end, &s->header, s->behind, repeated, follows);
+    note_window(flow, from, &s->header);
     if (s->header.flags & MOS_RST && reset_counts(flow, from, &s->header))
         end->state = MOS_CLOSED;
     return MOS_ON_PKT_IN | (change.started ? MOS_ON_CONN_START : 0) | (change.repeated ? MOS_ON_REXMIT : 0) |
@@ -227,30 +256,41 @@ static event_t update_receiver(struct mos_flow *flow, unsigned from, const struc
         if (sender->finished && mos_buffer_next_with(buffer, s->from, s->behind) >= sender->fin)
             mos_end_hears_fin(end);
     }
-    bool known = s->from < s->behind ? mos_buffer_knows(buffer, s->from, s->behind) : !s->inside;
+    bool known = s->from < s->behind ? mos_buffer_knows(buffer, s->from, s->behind) : s->stale && flow->context->packet.payload_wire;
     return MOS_ON_PKT_IN | (started ? MOS_ON_CONN_START : 0) | (known || repeated ? MOS_ON_REXMIT : 0) |
            (end->state != before ? MOS_ON_TCP_STATE_CHANGE : 0);
 }
 
+/* The monitor that comes as number i. */
+static struct mos_socket *view_of(const struct mos_flow *flow, unsigned i)
+{
+    return flow->views[flow->sender ? flow->view_count - 1 - i : i];
+}
+
+/* Does a monitor want the bytes that an end receives? */
+static bool reads(const struct mos_socket *view, unsigned to) { return view->buffer[to] && !view->stopped[to]; }
+
 /* Tells every monitor that would lose bytes which it has not read, or all when the segment is beyond the window. */
 static void tell_error(struct mos_flow *flow, unsigned to, uint64_t end, bool beyond)
 {
-    for (unsigned i = 0; i < flow->view_count; i++)
-        if (beyond || mos_reader_loses(&flow->views[i]->reader[to], mos_buffer_base_for(&flow->buffer[to], end)))
-            mos_raise(flow->context, flow->views[i], (int)to, MOS_AT_NULL, MOS_ON_ERROR);
+    for (unsigned i = 0; i < flow->view_count; i++) {
+        struct mos_socket *view = view_of(flow, i);
+        uint64_t base = mos_buffer_base_for(&flow->buffer[to], end);
+        if (reads(view, to) && (beyond || mos_reader_loses(&view->reader[to], base)))
+            mos_raise(flow->context, view, (int)to, MOS_AT_NULL, MOS_ON_ERROR);
+    }
 }
 
 /* Bytes reach the receive buffer of end `to`. True when there are some to read that were not before. */
 static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s)
 {
     struct mos_buffer *buffer = &flow->buffer[to];
-    const struct mos_end *end = &flow->end[to];
     uint64_t next = buffer->next;
     if (s->from >= s->behind || s->header.flags & MOS_RST)
         return false;
     if (buffer->size) {
         static const uint8_t cut[UINT16_MAX];   /* what the snap length cut off reads as zeros */
-        bool beyond = end->numbered && end->window && s->behind > next + end->window;
+        bool beyond = s->behind > edge_of(flow, to);
         if (beyond || mos_buffer_base_for(buffer, s->behind) > buffer->base)
             tell_error(flow, to, s->behind, beyond);
         if (beyond && mos_buffer_base_for(buffer, s->behind) > buffer->base)
@@ -264,7 +304,7 @@ static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s)
         mos_buffer_skip_to(buffer, buffer->base);
     for (unsigned i = 0; buffer->size && i < flow->view_count; i++) {
         struct mos_reader *reader = &flow->views[i]->reader[to];
-        reader->lost += mos_reader_loses(reader, buffer->base);
+        reader->lost += reads(flow->views[i], to) ? mos_reader_loses(reader, buffer->base) : 0;
         reader->read = sl_max(reader->read, buffer->base);
     }
     return buffer->next > next;
@@ -274,8 +314,8 @@ static void tell_new_data(struct mos_flow *flow, unsigned to)
 {
     flow->context->packet.there = false;
     for (unsigned i = 0; i < flow->view_count; i++) {
-        struct mos_socket *view = flow->views[flow->sender ? flow->view_count - 1 - i : i];
-        if (flow->buffer[to].size && (view->reader[to].read < flow->buffer[to].next || view->reader[to].lost))
+        struct mos_socket *view = view_of(flow, i);
+        if (reads(view, to) && (view->reader[to].read < flow->buffer[to].next || view->reader[to].lost))
             mos_raise(flow->context, view, (int)to, MOS_AT_NULL, MOS_ON_CONN_NEW_DATA);
     }
 }
@@ -302,8 +342,13 @@ static void both_ends(struct mos_flow *flow, unsigned from)
 {
     struct mos_packet *packet = &flow->context->packet;
     flow->sender = from;
+    const uint8_t *tcp = packet->tcp;
+    struct mos_segment_header header = {(uint32_t)sl_load_be32(tcp + 4), (uint32_t)sl_load_be32(tcp + 8),
+                                        (uint16_t)sl_load_be16(tcp + 14), tcp[13]};
+    bool repeated = header.flags & MOS_SYN && flow->end[from].numbered && header.seq == flow->end[from].isn;
+    mos_end_numbers(&flow->end[from], &header);
     struct segment s = read_segment(flow, from);
-    event_t set = update_sender(flow, from, &s);
+    event_t set = update_sender(flow, from, &s, repeated);
     bool watched = !unwatched(flow);
     if (watched) {
         packet->there = packet->changeable = true;
@@ -337,20 +382,25 @@ void mos_stray(struct mos_context *context)
         return;
     }
     packet->there = true;
-    for (struct mos_socket *monitor = context->first, *next; monitor; monitor = next) {
-        next = monitor->next;
+    for (struct mos_socket *monitor = context->first; monitor; monitor = monitor->next)   /* one that is closed meanwhile stays */
         if (monitor->type == MOS_SOCK_MONITOR_STREAM && mos_filter_accepts(monitor->orphan, &packet->frame))
             mos_raise(context, monitor, MOS_SIDE_BOTH, MOS_AT_NULL, MOS_ON_ORPHAN);
-    }
     packet->there = false;
 }
 
-void mos_segment(struct mos_context *context, struct mos_flow **place, unsigned side)
+/* Has either end sent a FIN or a reset, whether it came through or not? */
+static bool is_closing(const struct mos_flow *flow)
+{
+    bool begun = flow->end[0].numbered;   /* else the client is CLOSED because it has just been made */
+    return begun && (flow->end[0].finished || flow->end[1].finished || flow->end[0].state == MOS_CLOSED || flow->end[1].state == MOS_CLOSED);
+}
+
+void mos_segment(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance, unsigned side)
 {
     struct mos_flow *flow = *place;
     const uint8_t flags = context->packet.tcp[13];
     bool opens = (flags & (MOS_SYN | MOS_ACK | MOS_RST)) == MOS_SYN;
-    if (flow && opens && (flow->end[0].finished || flow->end[1].finished)) {
+    if (flow && opens && is_closing(flow)) {
         const struct mos_end *end = &flow->end[side != flow->client_side];
         if (!end->numbered || (uint32_t)sl_load_be32(context->packet.tcp + 4) != end->isn) {
             mos_flow_end(flow, 0);   /* the ports are used again */
@@ -358,11 +408,13 @@ void mos_segment(struct mos_context *context, struct mos_flow **place, unsigned 
         }
     }
     if (!flow && opens)
-        flow = begin(context, place, side);
+        flow = begin(context, place, instance, side);
     if (flow)
         both_ends(flow, side != flow->client_side);
     else
         mos_stray(context);
+    if (!*place)
+        instance->deadline = context->box->now;   /* nothing to remember: the stack may have it back */
 }
 
 void mos_ip_packet(struct mos_context *context, sl_bytes unit)
@@ -383,10 +435,8 @@ void mos_ip_packet(struct mos_context *context, sl_bytes unit)
     packet->offset = 0;
     mos_packet_read(packet);
     packet->there = true;
-    for (struct mos_socket *monitor = context->first, *next; monitor; monitor = next) {
-        next = monitor->next;
+    for (struct mos_socket *monitor = context->first; monitor; monitor = monitor->next)
         if (monitor->type == MOS_SOCK_MONITOR_RAW && mos_filter_accepts(monitor->raw, &packet->frame))
             mos_raise(context, monitor, MOS_SIDE_BOTH, MOS_AT_NULL, MOS_ON_PKT_IN);
-    }
     packet->there = false;
 }

@@ -41,6 +41,8 @@ void mos_events_forget(void);
 struct mos_context;
 struct mos_flow;
 
+enum { MOS_MONITORS = 64 };   /* of a context at most */
+
 /* A number that a program uses: a monitor, or one flow as one monitor sees it. */
 struct mos_socket {
     int id;
@@ -48,6 +50,7 @@ struct mos_socket {
     const struct mos_registrations *registrations;   /* NULL of a flow that goes along with its monitor */
     struct mos_socket *previous, *next;   /* monitors: in the order in which they were made */
     /* of a monitor */
+    struct mos_socket *closed;            /* those that the program has closed and that are still to be freed */
     struct mos_filter *syn, *orphan, *raw;
     int buffer[2], overlap[2];            /* for its flows, by side */
     /* of a flow */
@@ -60,6 +63,7 @@ struct mos_socket {
 
 struct mos_socket *mos_socket_new(struct mos_context *context, enum socket_type type);
 void mos_socket_free(struct mos_context *context, struct mos_socket *socket);
+void mos_sockets_free_closed(struct mos_context *context);   /* while no events are told */
 const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket);
 struct mos_socket *mos_socket_of(mctx_t mctx, int id);
 
@@ -82,7 +86,7 @@ struct mos_packet {
     uint8_t *bytes;              /* which begins here: so that its IP header is aligned, as programs expect */
     int device;                  /* which it came from */
     uint8_t *ip, *tcp, *payload; /* in `bytes`, or NULL; TCP may lie elsewhere when it came in fragments */
-    uint32_t ip_length, tcp_length, payload_length;   /* in memory; of TCP with its payload */
+    uint32_t ip_length, tcp_length, payload_length;   /* in memory; of IP with padding behind it, of TCP with its payload */
     uint32_t tcp_wire, payload_wire;                  /* as they were sent */
     uint64_t offset;             /* of the payload in the stream */
     bool there;                  /* callbacks may look at it */
@@ -98,6 +102,7 @@ bool mos_packet_inside(const struct mos_packet *packet, const uint8_t *at);
 struct mos_flow {
     struct mos_context *context;
     struct mos_flow **place;      /* where the stack's instance keeps it; NULL when that has ended */
+    struct sl_instance *instance;
     struct mos_flow *older, *newer;   /* in its queue, by the time of the last packet */
     struct mos_queue *queue;
     uint64_t deadline;
@@ -116,10 +121,10 @@ struct mos_flow {
 struct mos_queue { struct mos_flow *first, *last; uint64_t after; };
 
 /* A segment of an instance of the stack, which keeps its flow, or NULL, at *place. side: that of its sender. */
-void mos_segment(struct mos_context *context, struct mos_flow **place, unsigned side);
+void mos_segment(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance, unsigned side);
 void mos_stray(struct mos_context *context);                      /* a segment without an instance */
 void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP packet, before that */
-void mos_flow_forgotten(struct mos_flow *flow, bool evicted);     /* its instance ends */
+void mos_flow_forgotten(struct mos_flow *flow);                   /* its instance ends */
 
 void mos_flow_end(struct mos_flow *flow, event_t why);
 void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its views' options say */
@@ -145,6 +150,7 @@ struct mos_context {
     struct mos_socket **sockets;  /* by id */
     int socket_count, socket_room, free_ids, *free_id;
     struct mos_socket *first, *last;   /* monitors */
+    struct mos_socket *closed;
     struct mos_packet packet;
     struct mos_queue open, time_wait;
     uint64_t flows, time;

@@ -45,7 +45,8 @@ int mtcp_getlastpkt(mctx_t mctx, int sock, int side, struct pkt_info *info)
     info->eth_len = (uint16_t)sl_min(packet->frame.captured, UINT16_MAX);
     info->ethh = packet->frame.link_type == 1 ? (struct ethhdr *)(void *)packet->bytes : NULL;
     info->iph = (struct iphdr *)(void *)packet->ip;
-    info->ip_len = (uint16_t)sl_min(packet->ip_length, UINT16_MAX);
+    uint64_t total = sl_load_be16(packet->ip + 2);   /* 0 where the network card was to cut it up */
+    info->ip_len = (uint16_t)(total ? total : sl_min(packet->ip_length, UINT16_MAX));
     info->tcph = (struct tcphdr *)(void *)packet->tcp;
     if (packet->tcp) {
         info->seq = (uint32_t)sl_load_be32(packet->tcp + 4);
@@ -69,18 +70,22 @@ static void put_checksum(uint8_t *place, const uint8_t *at, uint32_t n, uint64_t
     place[1] = (uint8_t)sum;
 }
 
-static int update_checksums(struct mos_packet *packet, int option)
+/* Can the checksums that an option asks for be made: is all here that they are over? */
+static bool can_update(const struct mos_packet *packet, int option)
+{
+    return !(option & MOS_UPDATE_TCP_CHKSUM) ||
+           (packet->tcp && packet->tcp_length >= sizeof(struct tcphdr) && packet->frame.captured == packet->frame.length);
+}
+
+static void update_checksums(struct mos_packet *packet, int option)
 {
     uint32_t header = (uint32_t)(packet->ip[0] & 15) * 4;
     if (option & MOS_UPDATE_IP_CHKSUM)
         put_checksum(packet->ip + 10, packet->ip, header, 0);
     if (option & MOS_UPDATE_TCP_CHKSUM) {
-        if (!packet->tcp || packet->tcp_length < sizeof(struct tcphdr) || packet->frame.captured < packet->frame.length)
-            return failed(EINVAL);   /* not all of what it is over is here */
         uint64_t pseudo = sl_internet_checksum(packet->ip + 12, 8, IPPROTO_TCP + packet->tcp_length);
         put_checksum(packet->tcp + 16, packet->tcp, packet->tcp_length, pseudo);
     }
-    return 0;
 }
 
 /* The bytes of the header, or the payload, that an option means; NULL when there are none. */
@@ -135,7 +140,8 @@ int mtcp_setlastpkt(mctx_t mctx, int sock, int side, off_t offset, byte *data, u
     }
     if (!mos_packet_inside(packet, packet->ip) || (packet->tcp && !mos_packet_inside(packet, packet->tcp)))
         return failed(ENOTSUP);   /* it came in fragments, of which the last is here */
-    packet->changed = true;
+    if (!can_update(packet, option))
+        return failed(EINVAL);
     int action = option & (MOS_OVERWRITE | MOS_CHOMP | MOS_INSERT);
     if (action) {
         uint32_t length = 0;
@@ -153,7 +159,9 @@ int mtcp_setlastpkt(mctx_t mctx, int sock, int side, off_t offset, byte *data, u
     } else if (!(option & (MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM))) {
         return failed(EINVAL);
     }
-    return update_checksums(packet, option);
+    update_checksums(packet, option);
+    packet->changed = true;
+    return 0;
 }
 
 /* --- sending --- */
@@ -169,6 +177,8 @@ int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info)
     if (ip < sizeof(struct iphdr) || tcp < sizeof(struct tcphdr))
         return failed(EINVAL);
     uint32_t total = link + ip + tcp + info->payloadlen;
+    if (total - link > UINT16_MAX)
+        return failed(EMSGSIZE);
     uint8_t *bytes = calloc(1, total);
     if (!bytes)
         return failed(ENOMEM);
@@ -188,7 +198,7 @@ int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info)
     int result = mos_output(info->in_ifidx, &made.frame);
     free(bytes);
     if (result) {
-        fputs("libsluice_mos: mtcp_sendpkt: nowhere to send to: name an output in nic_forward_table\n", stderr);
+        fputs("libsluice_mos: mtcp_sendpkt: nowhere to send to: name an output of Ethernet frames in nic_forward_table\n", stderr);
         return failed(ENETUNREACH);
     }
     return 0;

@@ -93,6 +93,8 @@ static inline void mos_buffer_note(struct mos_buffer *buffer, uint64_t from, uin
     }
     if (behind == first) {
         if (buffer->count == MOS_RANGES) {
+            if (buffer->base < buffer->ranges[0].from)
+                buffer->base = buffer->ranges[0].from;   /* what lies before it has a hole */
             mos_buffer_skip_to(buffer, buffer->ranges[0].from);
             mos_buffer_note(buffer, from, to);
             return;

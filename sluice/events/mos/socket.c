@@ -69,6 +69,11 @@ int mtcp_socket(mctx_t mctx, int domain, int type, int protocol)
         fputs("libsluice_mos: mtcp_socket: only MOS_SOCK_MONITOR_STREAM and MOS_SOCK_MONITOR_RAW are supported\n", stderr);
         return failed(ENOTSUP);
     }
+    int monitors = 0;
+    for (const struct mos_socket *other = context->first; other; other = other->next)
+        monitors++;
+    if (monitors == MOS_MONITORS)
+        return failed(ENFILE);
     struct mos_socket *socket = mos_socket_new(context, type);
     if (!socket)
         return failed(ENOMEM);
@@ -106,8 +111,19 @@ int mtcp_close(mctx_t mctx, int sock)
         }
     *(socket->previous ? &socket->previous->next : &context->first) = socket->next;
     *(socket->next ? &socket->next->previous : &context->last) = socket->previous;
-    mos_socket_free(context, socket);
+    context->sockets[sock] = NULL;
+    socket->stopped[0] = socket->stopped[1] = true;
+    socket->closed = context->closed;   /* events may be told for it right now */
+    context->closed = socket;
     return 0;
+}
+
+void mos_sockets_free_closed(struct mos_context *context)
+{
+    for (struct mos_socket *next; context->closed; context->closed = next) {
+        next = context->closed->closed;
+        mos_socket_free(context, context->closed);
+    }
 }
 
 int mtcp_bind_monitor_filter(mctx_t mctx, int sock, monitor_filter_t filter)
@@ -163,8 +179,9 @@ static int get_fragments(const struct mos_buffer *buffer, void *value, socklen_t
     if (room && buffer->bytes && buffer->next > buffer->base)
         out[count++] = (struct tcp_ring_fragment){(uint32_t)buffer->base, (uint32_t)(buffer->next - buffer->base)};
     for (unsigned i = 0; buffer->bytes && i < buffer->count && count < room; i++) {
-        const struct mos_range *range = &buffer->ranges[i];
-        out[count++] = (struct tcp_ring_fragment){(uint32_t)range->from, (uint32_t)(range->to - range->from)};
+        uint64_t from = sl_max(buffer->ranges[i].from, buffer->base), to = buffer->ranges[i].to;
+        if (from < to)
+            out[count++] = (struct tcp_ring_fragment){(uint32_t)from, (uint32_t)(to - from)};
     }
     *len = (socklen_t)(count * sizeof *out);
     return 0;

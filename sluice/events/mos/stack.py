@@ -25,7 +25,7 @@ def mos_tcp_parser() -> ConnectionOriented:
     tcp.require(tcp.unit.length >= tcp.header.hdr_len << 2, "options too short")
     tcp.selector = ([tcp.below.src, tcp.header.sport], [tcp.below.dst, tcp.header.dport])
     tcp.creates = tcp.header.syn & ~tcp.header.ack & ~tcp.header.rst
-    tcp.timeout = 30.0
+    tcp.timeout = 1e9  # a flow ends by the library's own clock, and its instance with it
     return tcp
 
 

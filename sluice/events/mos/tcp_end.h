@@ -22,35 +22,45 @@ struct mos_segment_header {
 
 struct mos_end {
     enum mos_state state;
-    bool numbered;       /* it has sent something, so `isn` is known */
+    bool numbered;       /* it has sent something, so `isn` is known, */
+    bool guessed;        /* or guessed, as that was no SYN */
     bool finished;       /* it has sent a FIN, behind offset `fin` */
     bool heard_fin;      /* the other's FIN has reached it in order */
     uint32_t isn;        /* its initial sequence number */
-    uint64_t fin;
+    uint64_t fin, sent;  /* sent: behind the last byte that it has sent */
     uint32_t window;     /* that it offered last, scaled */
+    uint64_t edge;       /* the farthest offset of the other's stream that it has allowed */
     uint8_t scale;
 };
 
 /* What a segment brought about at an end. */
 struct mos_change { bool started, repeated; };
 
-/* An end sends a segment whose payload ends at offset `end` of its stream. */
-static inline struct mos_change mos_end_sends(struct mos_end *end, const struct mos_segment_header *header, uint64_t behind) {
-    struct mos_change change = {false, false};
+/* An end numbers its stream by a SYN, else by the first that it sends: half-open connections are answered by a segment of
+ * another one (RFC 9293, 3.5.1), so what was guessed gives way to a SYN while no data has come. */
+static inline void mos_end_numbers(struct mos_end *end, const struct mos_segment_header *header) {
+    bool syn = header->flags & MOS_SYN;
+    if (end->numbered && !(syn && end->guessed && !end->sent))
+        return;
+    end->isn = syn ? header->seq : header->seq - 1;
+    end->guessed = !syn;
+    end->numbered = true;
+}
+
+/* An end sends a segment whose payload ends at offset `behind` of its stream; `repeated`: it had sent this SYN before.
+ * `follows`: it lies where it may, in the other's window or right behind what was sent. */
+static inline struct mos_change mos_end_sends(struct mos_end *end, const struct mos_segment_header *header, uint64_t behind,
+                                              bool repeated, bool follows) {
+    struct mos_change change = {false, repeated};
     if (header->flags & MOS_SYN) {
-        change.repeated = end->numbered && header->seq == end->isn;
-        if (!end->numbered)
-            end->isn = header->seq;
-        end->numbered = true;
         if (!(header->flags & MOS_ACK) && (end->state == MOS_CLOSED)) {
             end->state = MOS_SYN_SENT;
             change.started = true;
         }
-    } else if (!end->numbered) {
-        end->isn = header->seq - 1;
-        end->numbered = true;
     }
-    if (header->flags & MOS_FIN && !end->finished) {
+    if (follows && behind > end->sent)
+        end->sent = behind;
+    if (follows && header->flags & MOS_FIN && !end->finished) {
         end->finished = true;
         end->fin = behind;
         if (end->state == MOS_CLOSE_WAIT)

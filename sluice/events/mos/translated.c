@@ -5,6 +5,8 @@ struct mos_translated {
     struct sl_instance head;
     uint64_t key[2];
     struct mos_flow *flow;
+    in_addr_t client;            /* the client's end, as it is now */
+    in_port_t client_port;
 };
 
 /* Two ends, the lower one first. */
@@ -49,8 +51,11 @@ void mos_translated_note(struct mos_flow *flow)
     uint32_t hash = sl_table_hash(table, now, 2);
     struct sl_instance *made = sl_table_find(table, now, 2, hash) ? NULL : sl_table_create(table, now, 2, hash);
     flow->translated = (struct mos_translated *)(void *)made;
-    if (made)
+    if (made) {
         flow->translated->flow = flow;
+        flow->translated->client = address[flow->sender];
+        flow->translated->client_port = port[flow->sender];
+    }
 }
 
 struct mos_flow *mos_translated_find(struct mos_context *context, unsigned *from)
@@ -63,7 +68,7 @@ struct mos_flow *mos_translated_find(struct mos_context *context, unsigned *from
     struct sl_instance *found = sl_table_find(&context->translated, key, 2, sl_table_hash(&context->translated, key, 2));
     if (!found)
         return NULL;
-    struct mos_flow *flow = ((struct mos_translated *)(void *)found)->flow;
-    *from = address[0] == flow->address[1] && port[0] == flow->port[1];
-    return flow;
+    const struct mos_translated *translated = (const struct mos_translated *)(const void *)found;
+    *from = address[0] != translated->client || port[0] != translated->client_port;
+    return translated->flow;
 }

@@ -325,5 +325,17 @@ def test_stopped_monitoring_is_silent(tmp_path: Path) -> None:
     assert lines[-2:] == ["SND 1 cli PKT_IN ESTABLISHED ESTABLISHED packet 0 3", "stop 0"]
 
 
+def test_sockets_may_be_closed_in_their_callbacks(tmp_path: Path) -> None:
+    """They hear of nothing any more, nor do their flows; the other monitor goes on."""
+    client, _, packets = talk(b"abc")
+    packets = [client.send("A"), *packets]
+    lines = rules(tmp_path, packets, "snd", "raw", "orphan", "close")
+    assert [line.split()[0] for line in lines] == ["filter", "filter", "RAW", "NULL"]
+    lines = rules(tmp_path, packets[1:], "snd", "two", "close")
+    told = [line.split()[1:4:2] for line in lines]
+    assert told[:2] == [["2", "PKT_IN"], ["3", "PKT_IN"]]
+    assert {who for who, _ in told[1:]} == {"3"} and told[-1] == ["3", "CONN_END"]
+
+
 def test_the_end_host_part_is_not_supported(tmp_path: Path) -> None:
     assert of(rules(tmp_path, [], "errors"), "listen") == ["listen -1 errno=95"]

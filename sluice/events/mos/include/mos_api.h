@@ -79,9 +79,9 @@ typedef uint64_t event_t;
 
 #define MOS_NULL_EVENT ((event_t)0)
 #define MOS_ON_PKT_IN ((event_t)1 << 0)
-#define MOS_ON_PKT_OUT ((event_t)1 << 1)          /* deprecated, never raised */
+#define MOS_ON_PKT_OUT ((event_t)1 << 1)          /* deprecated: cannot be registered */
 #define MOS_ON_CONN_START ((event_t)1 << 2)
-#define MOS_ON_CONN_SETUP ((event_t)1 << 3)       /* deprecated, never raised */
+#define MOS_ON_CONN_SETUP ((event_t)1 << 3)       /* deprecated: cannot be registered */
 #define MOS_ON_CONN_NEW_DATA ((event_t)1 << 4)
 #define MOS_ON_ERROR ((event_t)1 << 5)
 #define MOS_ON_TIMEOUT ((event_t)1 << 6)
@@ -89,7 +89,7 @@ typedef uint64_t event_t;
 #define MOS_ON_ORPHAN ((event_t)1 << 8)
 #define MOS_ON_REXMIT ((event_t)1 << 9)
 #define MOS_ON_CONN_END ((event_t)1 << 10)
-#define MOS_ON_DEBUG_MESSAGE ((event_t)1 << 11)   /* never raised */
+#define MOS_ON_DEBUG_MESSAGE ((event_t)1 << 11)   /* cannot be registered */
 
 /* Hooks: without a flow's stack, behind the update of the receiver's, behind that of the sender's. */
 #define MOS_NULL (1 << 29)

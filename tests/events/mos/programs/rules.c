@@ -1,6 +1,7 @@
 /* Says what every callback sees, and tries what may not be done; `rules CONFIG WHAT...` with WHAT of
  * snd rcv null raw orphan: what to register; two: two monitors; data, drain: read, all at NEW_DATA or at ERROR;
- * drop, chomp, insert: change packets with payload; stop: at the first payload; buffer=N, overlap, enlarge, peers, timer, user, errors. */
+ * drop, chomp, insert: change packets with payload; stop: at the first payload; close: sockets, in their
+ * callbacks; buffer=N, overlap, enlarge, peers, timer, user, errors. */
 #include <mos_api.h>
 #include <mtcp_api.h>
 
@@ -16,6 +17,7 @@ static const char *const states[] = {"CLOSED", "LISTEN", "SYN_SENT", "SYN_RCVD",
                                      "CLOSE_WAIT", "CLOSING", "LAST_ACK", "TIME_WAIT"};
 static int count;
 static char **given;
+static int monitor;
 static event_t parent_event, child_event, grandchild_event, raised_event;
 static unsigned asked;
 
@@ -162,6 +164,8 @@ static void on_snd(mctx_t mctx, int sock, int side, event_t event, filter_arg_t 
             print_peers(mctx, sock);
         change(mctx, sock, side);
         stop(mctx, sock, side);
+        if (has("close"))
+            mtcp_close(mctx, monitor);
     }
 }
 
@@ -179,6 +183,8 @@ static void on_null(mctx_t mctx, int sock, int side, event_t event, filter_arg_t
 {
     (void)arg;
     say(mctx, "NULL", sock, side, event);
+    if (event == MOS_ON_ORPHAN && has("close"))
+        mtcp_close(mctx, sock);
     if (event == MOS_ON_ERROR && has("drain"))
         read_all(mctx, sock, side);
     if (event == MOS_ON_ERROR && has("enlarge")) {
@@ -198,6 +204,8 @@ static void on_raw(mctx_t mctx, int sock, int side, event_t event, filter_arg_t 
     if (mtcp_getlastpkt(mctx, sock, MOS_SIDE_BOTH, &packet) == 0)
         printf(" protocol %d", packet.iph->protocol);
     printf("\n");
+    if (has("close"))
+        mtcp_close(mctx, sock);
 }
 
 static void on_timer(mctx_t mctx, int id, int side, event_t event, filter_arg_t *arg)
@@ -289,6 +297,7 @@ int main(int argc, char **argv)
     if (!mctx)
         return 1;
     int sock = mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_STREAM, 0);
+    monitor = sock;
     watch(mctx, sock);
     if (has("two"))
         watch(mctx, mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_STREAM, 0));

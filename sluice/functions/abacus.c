@@ -6,8 +6,7 @@
 #include "sluice.h"
 
 #include "ends.h"
-
-#include <errno.h>
+#include "rows.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 
@@ -95,21 +94,11 @@ SLUICE_ON(tcp, end) {
 
 SLUICE_OPEN {
     struct abacus *abacus = SLUICE_WORKER_OF(box);
-    const char *path = SLUICE_PARAMETER_OF(box, out);
-    abacus->out = *path ? fopen(path, "w") : stdout;
-    if (!abacus->out) {
-        perror(path);
-        return -1;
-    }
-    return 0;
+    abacus->out = sl_rows_open(SLUICE_PARAMETER_OF(box, out));
+    return abacus->out ? 0 : -1;
 }
 
 SLUICE_CLOSE {
     struct abacus *abacus = SLUICE_WORKER_OF(box);
-    errno = 0;
-    bool failed = fflush(abacus->out) != 0 || ferror(abacus->out);
-    if (abacus->out != stdout)
-        failed |= fclose(abacus->out) != 0;
-    if (failed)
-        sl_fail(box, "abacus: the rows could not all be written", strerror(errno));
+    sl_rows_close(box, abacus->out, "abacus");
 }

@@ -6,8 +6,7 @@
 #include "sluice.h"
 
 #include "ends.h"
-
-#include <errno.h>
+#include "rows.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(subscribers, number, 1048576, "that have an account of their own; further ones share one")
@@ -133,13 +132,11 @@ SLUICE_ON(tcp, packet) {
 
 SLUICE_OPEN {
     struct accounting *accounting = SLUICE_WORKER_OF(box);
-    const char *path = SLUICE_PARAMETER_OF(box, out);
     uint32_t most = (uint32_t)sl_min(sl_max(SLUICE_PARAMETER_OF(box, subscribers), 1), SL_TABLE_MOST);
     if (sl_table_open(&accounting->all, sizeof(struct account_subscriber), 3, most, box->pool.random))
         return -1;
-    accounting->out = *path ? fopen(path, "w") : stdout;
+    accounting->out = sl_rows_open(SLUICE_PARAMETER_OF(box, out));
     if (!accounting->out) {
-        perror(path);
         sl_table_close(&accounting->all);
         return -1;
     }
@@ -171,10 +168,5 @@ SLUICE_CLOSE {
     if (others->connections || others->charged[0] || others->charged[1] || others->retransmitted || others->abused)
         write_account(accounting->out, others);
     sl_table_close(&accounting->all);
-    errno = 0;
-    bool failed = fflush(accounting->out) != 0 || ferror(accounting->out);
-    if (accounting->out != stdout)
-        failed |= fclose(accounting->out) != 0;
-    if (failed)
-        sl_fail(box, "account: the rows could not all be written", strerror(errno));
+    sl_rows_close(box, accounting->out, "account");
 }

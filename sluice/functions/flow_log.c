@@ -7,6 +7,7 @@
 #include "digest.h"
 #include "ends.h"
 #include "in_order.h"
+#include "rows.h"
 
 #include <errno.h>
 
@@ -379,13 +380,8 @@ SLUICE_OPEN {
         fputs("flow_log: " SL_DIGEST_ADVICE "\n", stderr);
         return -1;
     }
-    const char *path = SLUICE_PARAMETER_OF(box, out);
-    log->out = *path ? fopen(path, "w") : stdout;
-    if (!log->out) {
-        perror(path);
-        return -1;
-    }
-    return 0;
+    log->out = sl_rows_open(SLUICE_PARAMETER_OF(box, out));
+    return log->out ? 0 : -1;
 }
 
 SLUICE_CLOSE {

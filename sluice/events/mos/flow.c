@@ -37,13 +37,8 @@ void mos_flow_set_buffers(struct mos_flow *flow)
                 buffer->last = flow->views[i]->overlap[side] == MOS_OVERLAP_POLICY_LAST;
             }
         mos_buffer_resize(buffer, size);
-        for (unsigned i = 0; i < flow->view_count; i++) {
-            struct mos_reader *reader = &flow->views[i]->reader[side];
-            if (!buffer->bytes)   /* what was not kept is not lost */
-                reader->read = sl_max(reader->read, buffer->base);
-            reader->lost += mos_reader_loses(reader, buffer->base);
-            reader->read = sl_max(reader->read, buffer->base);
-        }
+        for (unsigned i = 0; i < flow->view_count; i++)   /* what was not kept is not lost */
+            mos_reader_follow(&flow->views[i]->reader[side], buffer->base, buffer->bytes != NULL);
     }
 }
 
@@ -95,12 +90,18 @@ static struct mos_flow *begin(struct mos_context *context, struct mos_flow **pla
     return flow;
 }
 
-/* One set of events for all monitors of a flow: what comes from the client meets them in order, what comes from the server
- * the other way round, so that chained monitors nest. */
+/* The monitor that comes as number i: what comes from the client meets them in order, what comes from the server the other
+ * way round, so that chained monitors nest. */
+static struct mos_socket *view_of(const struct mos_flow *flow, unsigned i)
+{
+    return flow->views[flow->sender ? flow->view_count - 1 - i : i];
+}
+
+/* One set of events for all monitors of a flow. */
 static void tell(struct mos_flow *flow, unsigned side, enum mos_hook hook, event_t set)
 {
     for (unsigned i = 0; i < flow->view_count; i++)
-        mos_raise(flow->context, flow->views[flow->sender ? flow->view_count - 1 - i : i], (int)side, hook, set);
+        mos_raise(flow->context, view_of(flow, i), (int)side, hook, set);
 }
 
 void mos_flow_end(struct mos_flow *flow, event_t why)
@@ -147,13 +148,17 @@ struct segment {
     bool stale;          /* all of it lies before the stream's beginning */
 };
 
+static struct mos_segment_header read_header(const uint8_t *tcp)
+{
+    return (struct mos_segment_header){(uint32_t)sl_load_be32(tcp + 4), (uint32_t)sl_load_be32(tcp + 8),
+                                       (uint16_t)sl_load_be16(tcp + 14), tcp[13]};
+}
+
 /* Reads the segment in hand, which end `from` of a flow sent. */
 static struct segment read_segment(struct mos_flow *flow, unsigned from)
 {
     struct mos_packet *packet = &flow->context->packet;
-    const uint8_t *tcp = packet->tcp;
-    struct segment s = {.header = {(uint32_t)sl_load_be32(tcp + 4), (uint32_t)sl_load_be32(tcp + 8),
-                                   (uint16_t)sl_load_be16(tcp + 14), tcp[13]}};
+    struct segment s = {.header = read_header(packet->tcp)};
     uint32_t first = s.header.seq + (s.header.flags & MOS_SYN ? 1 : 0);
     const struct mos_end *sender = &flow->end[from];
     int64_t offset = 0;
@@ -261,12 +266,6 @@ static event_t update_receiver(struct mos_flow *flow, unsigned from, const struc
            (end->state != before ? MOS_ON_TCP_STATE_CHANGE : 0);
 }
 
-/* The monitor that comes as number i. */
-static struct mos_socket *view_of(const struct mos_flow *flow, unsigned i)
-{
-    return flow->views[flow->sender ? flow->view_count - 1 - i : i];
-}
-
 /* Does a monitor want the bytes that an end receives? */
 static bool reads(const struct mos_socket *view, unsigned to) { return view->buffer[to] && !view->stopped[to]; }
 
@@ -302,11 +301,8 @@ static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s)
     mos_buffer_note(buffer, s->from, s->behind);
     if (buffer->size && buffer->next < buffer->base)
         mos_buffer_skip_to(buffer, buffer->base);
-    for (unsigned i = 0; buffer->size && i < flow->view_count; i++) {
-        struct mos_reader *reader = &flow->views[i]->reader[to];
-        reader->lost += reads(flow->views[i], to) ? mos_reader_loses(reader, buffer->base) : 0;
-        reader->read = sl_max(reader->read, buffer->base);
-    }
+    for (unsigned i = 0; buffer->size && i < flow->view_count; i++)
+        mos_reader_follow(&flow->views[i]->reader[to], buffer->base, reads(flow->views[i], to));
     return buffer->next > next;
 }
 
@@ -342,9 +338,7 @@ static void both_ends(struct mos_flow *flow, unsigned from)
 {
     struct mos_packet *packet = &flow->context->packet;
     flow->sender = from;
-    const uint8_t *tcp = packet->tcp;
-    struct mos_segment_header header = {(uint32_t)sl_load_be32(tcp + 4), (uint32_t)sl_load_be32(tcp + 8),
-                                        (uint16_t)sl_load_be16(tcp + 14), tcp[13]};
+    const struct mos_segment_header header = read_header(packet->tcp);
     bool repeated = header.flags & MOS_SYN && flow->end[from].numbered && header.seq == flow->end[from].isn;
     mos_end_numbers(&flow->end[from], &header);
     struct segment s = read_segment(flow, from);
@@ -391,8 +385,7 @@ void mos_stray(struct mos_context *context)
 /* Has either end sent a FIN or a reset, whether it came through or not? */
 static bool is_closing(const struct mos_flow *flow)
 {
-    bool begun = flow->end[0].numbered;   /* else the client is CLOSED because it has just been made */
-    return begun && (flow->end[0].finished || flow->end[1].finished || flow->end[0].state == MOS_CLOSED || flow->end[1].state == MOS_CLOSED);
+    return flow->end[0].finished || flow->end[1].finished || flow->end[0].state == MOS_CLOSED || flow->end[1].state == MOS_CLOSED;
 }
 
 void mos_segment(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance, unsigned side)

@@ -212,4 +212,11 @@ static inline uint64_t mos_reader_loses(const struct mos_reader *reader, uint64_
     return reader->read < base ? base - reader->read : 0;
 }
 
+/* What is kept begins at `base` now; `wanted`: what it has not read by then is lost to it. */
+static inline void mos_reader_follow(struct mos_reader *reader, uint64_t base, bool wanted) {
+    uint64_t unread = mos_reader_loses(reader, base);
+    reader->lost += wanted ? unread : 0;
+    reader->read += unread;
+}
+
 #endif

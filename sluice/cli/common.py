@@ -334,11 +334,19 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
 
 
 def run_file(
-    compiled: CompiledStack, wanted: Wanted, settings: Settings, path: str, rows_on_terminal: bool = False
+    compiled: CompiledStack,
+    wanted: Wanted,
+    settings: Settings,
+    path: str,
+    rows_on_terminal: bool = False,
+    output: str | None = None,
 ) -> Outcome:
-    """Run a box over a file, with progress on a terminal, unless what a function writes goes there."""
+    """Run a box over a file, with progress on a terminal, unless what a function writes goes there.
+
+    output: the capture file of what leaves the box.
+    """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
-    with Box(compiled, settings, wanted.python, wanted.options) as box, shown as progress:
+    with Box(compiled, settings, wanted.python, wanted.options, output) as box, shown as progress:
         return box.run(path, progress)
 
 

@@ -11,6 +11,7 @@ behind a colon, as in flow_log:out=flows.jsonl. `none` tracks connections withou
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from sluice.cli.common import (
@@ -20,13 +21,15 @@ from sluice.cli.common import (
     add_stack,
     check_function_outputs,
     check_input,
+    check_output,
     compile_for,
     finish,
     run_file,
     settings_of,
     stack_of,
 )
-from sluice.engine.functions import find_functions
+from sluice.cli.errors import CommandError
+from sluice.engine.functions import Wanted, find_functions
 
 
 def add(commands: Any) -> None:
@@ -34,10 +37,33 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "run", __doc__, action)
     add_stack(parser)
     parser.add_argument("-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)")
+    parser.add_argument(
+        "-w",
+        metavar="FILE",
+        dest="output",
+        help="capture file (pcap) for what leaves the box, where a function drops, changes or sends packets",
+    )
     add_functions(parser)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
+
+
+def check_inline(wanted: Wanted, output: str | None, file: str) -> None:
+    """Say that functions need a box inline, or raise CommandError where a file is given that none would change."""
+    inline = [f"{function.name}.c" for function in wanted.c if function.inline]
+    if output is not None:
+        check_output(output, file)
+        if not inline:
+            raise CommandError(
+                f"-w {output}: no function drops, changes or sends packets (by SLUICE_INLINE): it would be the input"
+            )
+    elif inline:
+        print(
+            f"sluice: note: {', '.join(inline)}: drops, changes or sends packets, which needs a box inline; of a "
+            "capture file, -w FILE gets what would leave it",
+            file=sys.stderr,
+        )
 
 
 def action(options: argparse.Namespace) -> int:
@@ -46,6 +72,7 @@ def action(options: argparse.Namespace) -> int:
     wanted = find_functions(options.functions)
     check_input(options.file)
     check_function_outputs(wanted, options.file)
+    check_inline(wanted, options.output, options.file)
     compiled = compile_for(stack, wanted, options)
     settings = settings_of(options, timeouts=not options.no_timeouts)
-    return finish(run_file(compiled, wanted, settings, options.file), options.json)
+    return finish(run_file(compiled, wanted, settings, options.file, output=options.output), options.json)

@@ -23,10 +23,41 @@ from sluice.ir.build import Hook
 from sluice.ir.graph import EventShape, LayerProgram, Program
 
 _KEEP = re.compile(r"^SLUICE_KEEP\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+_CONTROL = re.compile(r"^SLUICE_CONTROL\(\s*(\w+)\s*\)", re.MULTILINE)
+_TIMER = re.compile(r"^SLUICE_TIMER\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+_DESTROY = re.compile(r"^SLUICE_DESTROY\b", re.MULTILINE)
+_INLINE = re.compile(r"^SLUICE_INLINE\b", re.MULTILINE)
 _STATE = re.compile(r"^SLUICE_STATE\(", re.MULTILINE)
 _WORKER = re.compile(r"^SLUICE_WORKER\(", re.MULTILINE)
 _OPEN = re.compile(r"^SLUICE_OPEN\b", re.MULTILINE)
 _CLOSE = re.compile(r"^SLUICE_CLOSE\b", re.MULTILINE)
+
+
+BOX = "box"
+"""In place of a layer: a timer of the box."""
+
+
+@dataclass(frozen=True)
+class Timer:
+    """A timer of a function: one for each instance of a layer ("*": of all), or for the box."""
+
+    function: str
+    layer: str
+    name: str
+
+    @property
+    def handler(self) -> str:
+        """The C function that is called when it fires."""
+        return f"{self.function}_{'any' if self.layer == '*' else self.layer}_{self.name}_timer"
+
+    @property
+    def field(self) -> str:
+        """Its name in instances."""
+        return self.handler
+
+    def is_of(self, layer: LayerProgram) -> bool:
+        """Whether instances of a layer have it."""
+        return self.layer in ("*", layer.name, layer.layer, layer.prototype)
 
 
 @dataclass(frozen=True)
@@ -34,7 +65,8 @@ class CFunction:
     """A function in C: its name, its text, where the text stands, what it hooks, and what else it declares.
 
     on_demand: those of its hooks that are registered while it runs. events: those that it defines. kept: delivered bytes
-    that it wants to see again, by layer.
+    that it wants to see again, by layer. controlled: layers of whose instances it decides something. destroys: whether it
+    gives up what it keeps of an instance in a way of its own. inline: whether it drops, changes or sends packets.
     """
 
     name: str
@@ -50,6 +82,14 @@ class CFunction:
     on_demand: tuple[Hook, ...] = ()
     events: tuple[UserEvent, ...] = ()
     kept: tuple[tuple[str, int], ...] = ()
+    controlled: tuple[str, ...] = ()
+    timers: tuple[Timer, ...] = ()
+    destroys: bool = False
+    inline: bool = False
+
+    def controls(self, layer: LayerProgram) -> bool:
+        """Whether it decides something for instances of a layer."""
+        return any(name in ("*", layer.name, layer.layer, layer.prototype) for name in self.controlled)
 
 
 @dataclass(frozen=True)
@@ -74,6 +114,16 @@ class Functions:
     def kept(self) -> frozenset[tuple[str, int]]:
         """Delivered bytes that functions want to see again, by layer."""
         return frozenset(kept for function in self.c for kept in function.kept)
+
+    @property
+    def timers(self) -> list[Timer]:
+        """The timers of all functions, by number."""
+        return [timer for function in self.c for timer in function.timers]
+
+    @property
+    def inline(self) -> bool:
+        """Whether some function drops, changes or sends packets."""
+        return any(function.inline for function in self.c)
 
     def bits(self) -> dict[tuple[str, Hook], int]:
         """The bit of each handler on demand. Raises HookError for more of them than there are."""
@@ -109,6 +159,10 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
         on_demand=on_demand,
         events=read_events(name, text, path),
         kept=tuple(_read_kept(text, path)),
+        timers=tuple(_read_timers(name, text, path)),
+        destroys=_destroys(text, path),
+        inline=bool(_INLINE.search(text)),
+        controlled=tuple("*" if name == "any" else name for name in _CONTROL.findall(text)),
     )
 
 
@@ -120,6 +174,23 @@ def _read_kept(text: str, path: str) -> Iterator[tuple[str, int]]:
                 f"{path}: SLUICE_KEEP({layer}, {octets}): write a number of bytes, as in SLUICE_KEEP(tcp, 4096)"
             )
         yield "*" if layer == "any" else layer, int(octets)
+
+
+def _read_timers(function: str, text: str, path: str) -> Iterator[Timer]:
+    seen: set[tuple[str, str]] = set()
+    for match in _TIMER.finditer(text):
+        layer, name = match.groups()
+        if (layer, name) in seen:
+            raise HookError(f"{path}: timer '{name}' of '{layer}' is there twice: give one another name")
+        seen.add((layer, name))
+        yield Timer(function, "*" if layer == "any" else layer, name)
+
+
+def _destroys(text: str, path: str) -> bool:
+    found = bool(_DESTROY.search(text))
+    if found and not _STATE.search(text):
+        raise HookError(f"{path}: SLUICE_DESTROY without SLUICE_STATE(type): there is nothing that it could be given")
+    return found
 
 
 def function_states(table: Table, functions: Functions) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from sluice.codegen.control import is_controlled
 from sluice.codegen.functions import function_states, is_watched
 from sluice.codegen.layout import Table, is_packed
 from sluice.codegen.names import boolean, c_string, identifier, member, storage
+from sluice.codegen.timers import timer_offsets
 from sluice.codegen.writer import StackNames
 from sluice.ir.expression import Reg
 
@@ -23,7 +25,9 @@ def information(names: StackNames) -> list[str]:
         malformed = f"malformed_{word}" if reasons else "NULL"
         row = [f'"{layer.name}"', f'"{layer.layer}"', f'"{layer.prototype}"', str(index), malformed]
         if table is None:
-            rows.append(f"    {{{', '.join(row)}, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0}},")
+            rows.append(
+                f"    {{{', '.join(row)}, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0, NULL, NULL, 0, 0, 0}},"
+            )
             continue
         parts = ", ".join(f'{{"{p.part.name}", {p.part.bits}, {p.word}, {p.shift}}}' for p in table.parts)
         out.append(f"static const struct sl_key_part key_{word}[] = {{{parts}}};")
@@ -53,6 +57,15 @@ def information(names: StackNames) -> list[str]:
         row += [f"offsetof({table.struct}, number)", f"offsetof({table.struct}, swapped)"]
         row += [f"offsetof({table.struct}, inst_state)" if layer.states else "0", f"functions_{word}"]
         row += [f"offsetof({table.struct}, watch)" if is_watched(table, names.functions) else "0"]
+        offsets = timer_offsets(table, names.functions)
+        if offsets:
+            out.append(f"static const uint32_t timers_{word}[] = {{{', '.join(offsets)}}};")
+        row.append(f"timers_{word}" if offsets else "NULL")
+        streams = layer.rules is not None and not layer.rules.units
+        row += (
+            [f"&rules_{word}", str(table.sides), f"offsetof({table.struct}, sequence)"] if streams else ["NULL, 0, 0"]
+        )
+        row += [f"offsetof({table.struct}, control)" if is_controlled(table, names.functions) else "0"]
         rows.append(f"    {{{', '.join(row)}}},")
     return [*out, "static const struct sl_layer_info layers[] = {", *rows, "};"]
 

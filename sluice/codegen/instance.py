@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from sluice.codegen.control import is_controlled
 from sluice.codegen.expressions import emit, number, operand, place, stored
 from sluice.codegen.functions import function_states, is_watched
 from sluice.codegen.layout import KeyWord, key_words
 from sluice.codegen.names import identifier, variable
+from sluice.codegen.timers import timers_of
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import ZERO, Expr, is_bytes
@@ -178,9 +180,14 @@ def begin_instance(w: LayerWriter, stored_instance: bool) -> list[str]:
         out.append(f"sl_sequence_reset(&inst->sequence[{side}], &rules_{w.word});")
         if table.messages:
             out.append(f"sl_messages_reset(&inst->messages[{side}]);")
+    if is_controlled(table, w.names.functions):
+        rules = f"sl_control_begin(&inst->control, &rules_{w.word});"
+        out.append(rules if w.controls_stream else "inst->control = (struct sl_control){0};")
+    if is_watched(table, w.names.functions):
+        out.append("inst->watch = (struct sl_watch){0, 0};")
     if stored_instance:
-        if is_watched(table, w.names.functions):
-            out.append("inst->watch = (struct sl_watch){0, 0};")
+        for timer in timers_of(table, w.names.functions):
+            out.append(f"inst->{timer.field} = (struct sl_timer){{SL_NEVER, SL_NEVER}};")
         for name in function_states(table, w.names.functions):
             out.append(f"memset(&inst->{name}_state, 0, sizeof inst->{name}_state);")
     return out
@@ -209,6 +216,8 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
     for side in range(table.sides):
         sequence = f"&inst->sequence[{side}]"
         if w.layer.rules is not None and w.layer.rules.buffer_data:
+            wanted = f"if (inst->control.rules[{side}].buffer_data)"
+            out += [wanted] if w.controls_stream else []
             out.append(w.count("bytes:discarded", f"sl_sequence_bytes({sequence}, &fresh[{side}])"))
         out.append(f"sl_sequence_clear({sequence}, &rules_{w.word}, &box->base.pool);")
     if table.messages:
@@ -216,7 +225,10 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
     reasons = [w.names.counters.index(w.layer.name, f"ended:{reason}") for reason in END_REASONS]
     first = reasons[0]
     assert reasons == list(range(first, first + len(reasons)))
+    kept = function_states(table, w.names.functions)
+    destroys = [function.name for function in w.names.functions.c if function.destroys and function.name in kept]
     remove = [
+        *(f"{name}_destroy(&box->base, &inst->{name}_state);" for name in destroys),
         f"box->base.counters[{first} + reason]++;",
         f"sl_table_remove(&box->{table.variable}, &inst->head);",
     ]

@@ -8,6 +8,7 @@ from sluice.codegen.functions import callback_functions, event_struct
 from sluice.codegen.layout import key_words
 from sluice.codegen.names import CPP_WORDS, c_string, data_member, identifier, storage
 from sluice.codegen.process import process, worker
+from sluice.codegen.timers import box_timers
 from sluice.codegen.writer import StackNames
 from sluice.ir.graph import EventShape, Program, alias_tables
 
@@ -124,6 +125,7 @@ def _open(names: StackNames) -> list[str]:
         "        return NULL;",
         "    }",
     ]
+    out += box_timers(names)
     general = set(names.timeouts.values())
     for index, seconds in enumerate(names.seconds):
         text = f"options->idle > 0 ? options->idle : {seconds!r}" if index in general else f"{seconds!r}"
@@ -196,6 +198,8 @@ def _finish(names: StackNames) -> list[str]:
         if function.closes:
             out.append(f"    {function.name}_close(base);")
         out += [f'    sl_report(base, "{name}", box->{function.name}_counted.{name});' for name, _ in function.counters]
+    if names.functions.inline:
+        out.append("    sl_output_finish(base);")
     return [*out, "    sl_batch_flush(&base->batch);", "    (void)box;", "}"]
 
 

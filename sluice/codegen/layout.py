@@ -136,10 +136,11 @@ def _add_takers(table: Table, layer: LayerProgram, program: Program) -> None:
                 _add_takers(table, taker, program)
 
 
-def struct_text(table: Table, states: list[str], watched: bool) -> list[str]:
+def struct_text(table: Table, states: list[str], watched: bool, controlled: bool, timers: list[str]) -> list[str]:
     """The C struct of a table's instances; `states` are the functions that keep something in them.
 
-    watched: whether handlers on demand may be registered for each.
+    watched: whether handlers on demand may be registered for each. controlled: whether functions decide of each.
+    timers: fields of timers.
     """
     out = [
         f"{table.struct} {{",
@@ -165,6 +166,9 @@ def struct_text(table: Table, states: list[str], watched: bool) -> list[str]:
             out.append(f"    struct sl_messages messages[{table.sides}];")
     if watched:
         out.append("    struct sl_watch watch;")
+    if controlled:
+        out.append("    struct sl_control control;")
+    out += timers
     for name in states:
         out.append(f"    {name}_state_type {name}_state __attribute__((aligned(8)));")
     out.append("};")

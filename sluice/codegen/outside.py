@@ -46,7 +46,12 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     out = [
         *([f"struct sl_event event = {where};"] if calls else []),
         f"{event_struct(shape)} data = {{{', '.join(values) or '0'}}};",
-        *(["uint64_t watched = sl_watched(&event);"] if teller.on_demand(i.event) else []),
+        *(["uint64_t watched = sl_watched(&event);"] if teller.asks_watched(i.event) else []),
+        *(
+            [f"uint64_t stopped = sl_stopped(&event, {boolean(i.event == 'end')});"]
+            if teller.asks_stopped(i.event)
+            else []
+        ),
         *calls,
         *weak,
     ]

@@ -195,6 +195,8 @@ def _unused(parameters: str) -> str:
 
 def _process_packet(names: StackNames) -> list[str]:
     """The second loop's body."""
+    timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
+    timers = timers if names.functions.timers else []
     return [
         "",
         "/* The second half, in order. */",
@@ -204,6 +206,7 @@ def _process_packet(names: StackNames) -> list[str]:
         "    box->base.time = frame->time;",
         "    box->base.now = sl_max(box->base.now, frame->time);",
         "    box->base.number = frame->number;",
+        *timers,
         "    box->base.frame = frame;",
         "    box->base.scratch.used = 0;",
         "    box->base.ahead.packet = packet;",
@@ -213,6 +216,7 @@ def _process_packet(names: StackNames) -> list[str]:
         "    " + names.counters.add("box", "packets"),
         "    " + names.counters.add("box", "bytes", "frame->length"),
         "    waiting->layer(box, waiting->at, waiting->captured, waiting->length);",
+        *(["    sl_output_packet(&box->base, frame);"] if names.functions.inline else []),
         "}",
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sluice.codegen.control import stream_wanted
 from sluice.codegen.expressions import emit
 from sluice.codegen.names import variable
 from sluice.codegen.writer import LayerWriter, writes
@@ -20,8 +21,17 @@ def fresh_of(w: LayerWriter, side: Expr) -> str:
     return f"&fresh[{emit(side) if w.table.sides > 1 else '0'}]"
 
 
-def rules_of(w: LayerWriter) -> str:
-    return f"&rules_{w.word}"
+def rules_of(w: LayerWriter, side: Expr | None = None) -> str:
+    """The rules of a layer's sequences; with a side, those that functions may have changed for the instance."""
+    if side is None or not w.controls_stream:
+        return f"&rules_{w.word}"
+    return f"&{own_rules(w, side)}"
+
+
+def own_rules(w: LayerWriter, side: Expr) -> str:
+    """The rules of an instance's own."""
+    assert w.table is not None
+    return f"inst->control.rules[{emit(side) if w.table.sides > 1 else '0'}]"
 
 
 def call_of(w: LayerWriter, name: str) -> str:
@@ -49,7 +59,23 @@ def begin_seq(w: LayerWriter, i: ir.BeginSeq) -> list[str]:
 
 @writes(ir.PlaceSeq)
 def place_sequence(w: LayerWriter, i: ir.PlaceSeq) -> list[str]:
-    return [f"{variable(i.target)} = sl_sequence_position({sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.meta)});"]
+    place = f"{variable(i.target)} = sl_sequence_position({sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.meta)});"
+    return [*(want(w, i.side) if w.controls_stream else []), place]
+
+
+def want(w: LayerWriter, side: Expr) -> list[str]:
+    """Ask, before a packet comes to its sequence, whether somebody wants the bytes of its side."""
+    assert w.table is not None
+    number = emit(side) if w.table.sides > 1 else "0"
+    wanted = stream_wanted(w.names.functions, w.layer, w.names.weak)
+    counter = f"&box->base.counters[{w.names.counters.index(w.layer.name, 'bytes:discarded')}]"
+    out: list[str] = []
+    if "watched" in wanted:
+        out.append("uint64_t watched = sl_watching(box->base.registered, &inst->watch);")
+    if "stopped" in wanted:
+        out.append(f"uint64_t stopped = inst->control.stopped[{number}];")
+    arguments = f"&inst->control, {number}, {sequence_of(w, side)}, {wanted or 'true'}, &box->base.pool, {counter}"
+    return ["{", *("    " + line for line in [*out, f"sl_control_want({arguments});"]), "}"]
 
 
 @writes(ir.InOrder)
@@ -63,7 +89,7 @@ def overlap(w: LayerWriter, i: ir.OverlapSeq) -> list[str]:
     out = [
         "struct sl_overlap overlap;",
         f"{variable(i.cursor)} = {emit(i.last)};" if emit(i.last) != variable(i.cursor) else "",
-        f"{variable(i.more)} = {call_of(w, 'overlap')}({sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.position)}, {emit(i.data)}, "
+        f"{variable(i.more)} = {call_of(w, 'overlap')}({sequence_of(w, i.side)}, {rules_of(w, i.side)}, {emit(i.position)}, {emit(i.data)}, "
         f"&{variable(i.cursor)}, &overlap);",
         f"if ({variable(i.more)}) {{",
         f"    {variable(i.offset)} = overlap.offset;",
@@ -78,7 +104,8 @@ def overlap(w: LayerWriter, i: ir.OverlapSeq) -> list[str]:
 @writes(ir.RoomSeq)
 def room(w: LayerWriter, i: ir.RoomSeq) -> list[str]:
     arguments = (
-        f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.position)}, {emit(i.data)}, {emit(i.units)}"
+        f"{sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, {emit(i.position)}, {emit(i.data)}, "
+        f"{emit(i.units)}"
     )
     return [f"{variable(i.target)} = {call_of(w, 'room')}({arguments});"]
 
@@ -109,7 +136,8 @@ def forward(w: LayerWriter, i: ir.ForwardSeq) -> list[str]:
 
 def taken(w: LayerWriter, i: ir.InsertNext | ir.ForwardSeq, call: str, *counters: str) -> list[str]:
     """A call that tells whether it took the data, and what counts the bytes then."""
-    out = [f"{variable(i.target)} = {call};"]
+    wanted = f"{own_rules(w, i.side)}.buffer_data && " if w.controls_stream else ""  # without bytes: the general way
+    out = [f"{variable(i.target)} = {wanted}{call};"]
     if w.layer.rules is None or not w.layer.rules.buffer_data:
         return out
     counts = [w.count(name, f"{emit(i.data)}.captured") for name in counters]
@@ -119,7 +147,7 @@ def taken(w: LayerWriter, i: ir.InsertNext | ir.ForwardSeq, call: str, *counters
 @writes(ir.InsertSeq)
 def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
     arguments = (
-        f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {fresh_of(w, i.side)}, {emit(i.position)}, "
+        f"{sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, {fresh_of(w, i.side)}, {emit(i.position)}, "
         f"{emit(i.data)}, {emit(i.units)}"
     )
     sequence, data = f"{sequence_of(w, i.side)}, {fresh_of(w, i.side)}", emit(i.data)
@@ -139,6 +167,16 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
         "    " + w.count("bytes:no memory", f"here + bytes - sl_sequence_bytes({sequence})"),
         "}",
     ]
+    if w.controls_stream:
+        out = [
+            f"if (SL_LIKELY({own_rules(w, i.side)}.buffer_data)) {{",
+            *("    " + line for line in out),
+            "} else {",
+            "    " + w.count("bytes:not wanted", bytes_in),
+            f"    if (SL_UNLIKELY(!{insert}({arguments})))",
+            "        " + w.count("no memory"),
+            "}",
+        ]
     return ["{", *("    " + line for line in out), "}"]
 
 
@@ -163,7 +201,7 @@ def assemble(w: LayerWriter, i: ir.Assemble) -> list[str]:
 def skip(w: LayerWriter, i: ir.SkipSeq) -> list[str]:
     out = [
         "struct sl_gap gap = {0, 0, false};",
-        f"{variable(i.more)} = sl_sequence_skip_to({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.position)}, &gap);",
+        f"{variable(i.more)} = sl_sequence_skip_to({sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, {emit(i.position)}, &gap);",
         f"{variable(i.offset)} = gap.offset;",
         f"{variable(i.length)} = gap.length;",
         f"if ({variable(i.more)})",
@@ -176,7 +214,7 @@ def skip(w: LayerWriter, i: ir.SkipSeq) -> list[str]:
 def give_up(w: LayerWriter, i: ir.GiveUpSeq) -> list[str]:
     out = [
         "struct sl_gap gap = {0, 0, false};",
-        f"{variable(i.more)} = sl_sequence_give_up({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, &gap);",
+        f"{variable(i.more)} = sl_sequence_give_up({sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, &gap);",
         f"{variable(i.offset)} = gap.offset;",
         f"{variable(i.length)} = gap.length;",
         f"{variable(i.cut)} = gap.cut;",
@@ -210,7 +248,7 @@ def release(w: LayerWriter, i: ir.ReleaseSeq) -> list[str]:
 
 @writes(ir.SettleSeq)
 def settle(w: LayerWriter, i: ir.SettleSeq) -> list[str]:
-    pool = f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {fresh_of(w, i.side)}"
+    pool = f"{sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, {fresh_of(w, i.side)}"
     kept = variable(i.kept)
     fits, settle = call_of(w, "fits"), call_of(w, "settle")
     return [f"{kept} = {fits}({pool});", f"if (SL_LIKELY({kept}))", f"    {settle}({pool});"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sluice.codegen.control import check_controls, is_controlled
 from sluice.codegen.declared import counter_struct, parameter_struct
 from sluice.codegen.functions import CFunction, Functions, data_names, function_states, is_watched
 from sluice.codegen.hooks import handler
@@ -15,6 +16,7 @@ from sluice.codegen.lifetime import lifetime
 from sluice.codegen.names import boolean, identifier
 from sluice.codegen.process import context, waiting
 from sluice.codegen.records import records
+from sluice.codegen.timers import timer_fields, timer_numbers, timers
 from sluice.ir.graph import NativeModule, Program, Rules, alias_tables
 from sluice.lang.events import END_REASONS
 
@@ -41,6 +43,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
 
     Raises HookError when a C function hooks events of one name that bring different data along.
     """
+    check_controls(functions, list(program.layers.values()))
     names = _names(program, functions, weak)
     writers = [LayerWriter(layer, names) for layer in program.layers.values()]
     bodies: list[str] = []
@@ -67,6 +70,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *waiting(names),
         *(line for table in names.tables.values() for line in lifetime(table)),
         *records(names),
+        *timers(names),
         *bodies,
         *interface(names),
         *(weak_functions(names) if weak else []),
@@ -121,6 +125,7 @@ def _functions(names: StackNames) -> list[str]:
             f"#define SLUICE_FUNCTION {function.name}",
             *data_names(names.program, names.functions, function),
             *_bits(names.functions, function),
+            *timer_numbers(names.functions, function.name),
             f"enum {{ {function.name}_index = {index} }};",
             *parameter_struct(function.name, function.parameters),
             *counter_struct(function.name, function.counters),
@@ -142,7 +147,9 @@ def _bits(functions: Functions, function: CFunction) -> list[str]:
 def _instances(names: StackNames) -> list[str]:
     out = ["", "/* --- instances --- */"]
     for table in names.tables.values():
-        out += ["", *struct_text(table, function_states(table, names.functions), is_watched(table, names.functions))]
+        states = function_states(table, names.functions)
+        watched, controlled = is_watched(table, names.functions), is_controlled(table, names.functions)
+        out += ["", *struct_text(table, states, watched, controlled, timer_fields(table, names.functions))]
     for layer in names.program.layers.values():
         rules = layer.rules
         if rules is None:
@@ -185,6 +192,8 @@ def _box(names: StackNames) -> list[str]:
             out.append(f"    struct {function.name}_parameters {function.name}_given;")
         if function.counters:
             out.append(f"    struct {function.name}_counters {function.name}_counted;")
+    if names.functions.timers:
+        out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* those of the box */")
     out += [f"    struct sl_natives native_{module.name};" for module in names.program.natives]
     out.append("};")
     return out

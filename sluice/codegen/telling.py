@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from sluice.codegen.functions import Functions
 from sluice.codegen.hooks import handler, means
 from sluice.ir.graph import LayerProgram
 
 
+@dataclass(frozen=True)
+class Listener:
+    """A handler of a function. bit: of one that is called only while registered. stops: the number of its function, where
+    that may stop hearing of an instance.
+    """
+
+    handler: str
+    bit: int | None
+    stops: int | None
+
+    @property
+    def always(self) -> bool:
+        """Whether it hears of everything."""
+        return self.bit is None and self.stops is None
+
+
+def any_hears(listeners: Sequence[Listener]) -> str:
+    """The condition, on `watched` and `stopped`, that one of these hears of an event; nothing where one always does."""
+    if any(listener.always for listener in listeners):
+        return ""
+    bits = sum({1 << item.bit for item in listeners if item.bit is not None and item.stops is None})
+    numbers = sum({1 << item.stops for item in listeners if item.stops is not None and item.bit is None})
+    either = [f"(watched & {bits:#x}ull)"] if bits else []
+    either += [f"(~stopped & {numbers:#x}ull)"] if numbers else []
+    both = dict.fromkeys((item.bit, item.stops) for item in listeners)
+    either += [f"(watched >> {b} & ~stopped >> {n} & 1)" for b, n in both if b is not None and n is not None]
+    return either[0] if len(either) == 1 else f"({' || '.join(either)})"
+
+
 class Teller:
-    """Writes statements that tell of events of one layer, given `event`, `data` and, where needed, `watched`."""
+    """Writes statements that tell of events of one layer, given `event`, `data` and, where needed, `watched` and
+    `stopped`.
+    """
 
     def __init__(self, functions: Functions, layer: LayerProgram) -> None:
         self.functions = functions
@@ -16,9 +50,13 @@ class Teller:
         self.events = functions.events
         self.bits = functions.bits()
 
-    def on_demand(self, event: str) -> bool:
+    def asks_watched(self, event: str) -> bool:
         """Whether some of those who listen to an event, or to what happens with it, do so only while registered."""
-        return any(bit is not None for bit in self._listening(event))
+        return any(listener.bit is not None for listener in self.listening(event))
+
+    def asks_stopped(self, event: str) -> bool:
+        """Whether some of them may stop hearing of an instance."""
+        return any(listener.stops is not None for listener in self.listening(event))
 
     def statements(self, event: str, python: list[str]) -> list[str]:
         """Tell of an event. python: the statements for functions in Python, which hear of the stack's events only.
@@ -27,38 +65,35 @@ class Teller:
         of its event, and once.
         """
         out: list[str] = []
-        for name, bit in self._handlers(event):
-            when = "" if bit is None else f"if (watched >> {bit} & 1) "
-            out.append(f"{when}{name}(&event, &data);")
+        for listener in self._handlers(event):
+            when = any_hears([listener])
+            out.append(f"{f'if {when} ' if when else ''}{listener.handler}(&event, &data);")
         out += python
         for happens in self.events.with_base(self.layer, event):
-            listening = self._listening(happens.name)
+            listening = self.listening(happens.name)
             if listening:
                 inner = self.statements(happens.name, [])
-                condition = f"{_registered(listening)}{happens.filter}(&event, &data)"
+                when = any_hears(listening)
+                condition = f"{f'{when} && ' if when else ''}{happens.filter}(&event, &data)"
                 out += [f"if ({condition}) {{", *("    " + line for line in inner), "}"]
         return out
 
-    def _handlers(self, event: str) -> list[tuple[str, int | None]]:
-        """The handlers of an event, and the bit of each that is called only while registered."""
+    def _handlers(self, event: str) -> list[Listener]:
+        """The handlers of an event."""
         return [
-            (handler(function.name, hook), self.bits.get((function.name, hook)))
-            for function in self.functions.c
+            Listener(
+                handler(function.name, hook),
+                self.bits.get((function.name, hook)),
+                number if function.controls(self.layer) else None,
+            )
+            for number, function in enumerate(self.functions.c)
             for hook in function.hooks
             if means(hook, self.layer, event)
         ]
 
-    def _listening(self, event: str) -> list[int | None]:
-        """The bits of all who listen to an event or to what happens with it; None for one who always does."""
-        found = [bit for _, bit in self._handlers(event)]
+    def listening(self, event: str) -> list[Listener]:
+        """All who listen to an event or to what happens with it."""
+        found = self._handlers(event)
         for happens in self.events.with_base(self.layer, event):
-            found += self._listening(happens.name)
+            found += self.listening(happens.name)
         return found
-
-
-def _registered(listening: list[int | None]) -> str:
-    """The condition that one of these is registered; nothing where one always is."""
-    bits = {bit for bit in listening if bit is not None}
-    if len(bits) < len(set(listening)):
-        return ""
-    return f"watched & {sum(1 << bit for bit in bits):#x}ull && "

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from sluice.codegen.control import controls_stream
 from sluice.codegen.expressions import emit, handed, inside
 from sluice.codegen.functions import Functions
 from sluice.codegen.layout import Table
@@ -85,6 +86,7 @@ class LayerWriter:
         self.index = list(names.program.layers).index(layer.name)
         self.may_be_fresh = any(isinstance(i, ir.FreshInst) for i in layer.main.instructions())
         self.may_be_fresh |= self.table is not None and self.table.busy
+        self.controls_stream = self.table is not None and controls_stream(self.table, names.functions, layer)
         self._line = ""
 
     def prototypes(self) -> list[str]:

@@ -78,6 +78,8 @@ class COptions(ctypes.Structure):
         ("deliver", _DELIVER),
         ("user", ctypes.c_void_p),
         ("native_options", ctypes.POINTER(ctypes.c_char_p)),
+        ("forward", ctypes.c_void_p),
+        ("forward_user", ctypes.c_void_p),
         ("prefault", ctypes.c_bool),
     )
 
@@ -142,6 +144,8 @@ def c_options(
         deliver or _DELIVER(),
         None,
         _texts([settings.natives.get(option, "") for option in natives]),
+        None,
+        None,
         settings.prefault,
     )
 
@@ -219,12 +223,16 @@ class Outcome:
 
 @dataclass
 class Box:
-    """A running box. Feed it packets or files, then `finish` and `close` (or use it in a `with`)."""
+    """A running box. Feed it packets or files, then `finish` and `close` (or use it in a `with`).
+
+    output: a capture file for the packets that leave the box, where a function drops, changes or sends packets.
+    """
 
     stack: CompiledStack
     settings: Settings = field(default_factory=Settings)
     python: list[PythonFunction] = field(default_factory=lambda: [])
     function_options: list[str] = field(default_factory=lambda: [])
+    output: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         self._library = ctypes.CDLL(str(self.stack.compiled.path))
@@ -241,18 +249,49 @@ class Box:
         natives = [module.option for module in self.stack.program.natives]
         functions = len(self.stack.functions.c)
         self._options = c_options(self.settings, self.function_options, functions, natives, self._deliver)
+        self._writer = ctypes.c_void_p()
+        if self.output is not None:
+            self._open_output(self.output)
         self._open = self._function("open", ctypes.c_void_p, ctypes.POINTER(COptions))
         self._process = self._function("process", None, ctypes.c_void_p, ctypes.POINTER(Frame), ctypes.c_size_t)
         self._finish = self._function("finish", None, ctypes.c_void_p)
         self._close = self._function("close", None, ctypes.c_void_p)
         box = self._open(ctypes.byref(self._options))
         if not box:
+            self._close_output()
             raise RunError(
                 f"the box cannot be opened: a function refused, or the machine has no room for tables of "
                 f"{self.settings.max_instances} instances and {self.settings.memory} bytes of held data"
             )
         self._box = ctypes.c_void_p(box)
         self._finished = False
+        self._output_fault: str | None = None
+
+    def _open_output(self, path: str | os.PathLike[str]) -> None:
+        """Create the capture file that takes what leaves the box."""
+        library, message = self._library, ctypes.create_string_buffer(MESSAGE_SIZE)
+        library.sl_writer_open.argtypes = [
+            ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t,
+        ]  # fmt: skip
+        link_type = 0xFFFFFFFF  # that of the first packet
+        if library.sl_writer_open(ctypes.byref(self._writer), os.fsencode(path), link_type, 0, message, MESSAGE_SIZE):
+            raise RunError(message.value.decode(errors="replace"))
+        self._options.forward = ctypes.cast(library.sl_writer_forward, ctypes.c_void_p)
+        self._options.forward_user = self._writer
+
+    def _close_output(self) -> None:
+        """End that file; what it could not take is told in `_output_fault`."""
+        if not self._writer.value:
+            return
+        library, message = self._library, ctypes.create_string_buffer(MESSAGE_SIZE)
+        library.sl_writer_fault.restype = ctypes.c_char_p
+        library.sl_writer_fault.argtypes = [ctypes.c_void_p]
+        library.sl_writer_close.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
+        fault = library.sl_writer_fault(self._writer)
+        failed = library.sl_writer_close(self._writer, message, MESSAGE_SIZE)
+        self._writer = ctypes.c_void_p()
+        text = fault or (message.value if failed else b"")
+        self._output_fault = f"{self.output}: {text.decode(errors='replace')}" if text else None
 
     def _function(self, name: str, result: type | None, *arguments: type) -> Callable[..., int]:
         function = self._library[f"{self._prefix}_{name}"]
@@ -374,6 +413,7 @@ class Box:
             self._finished = True
             with noted(self._interrupted):
                 self._finish(self._box)
+            self._close_output()
             self._raise()
             for function in self.python:
                 for ending in function.endings:
@@ -394,7 +434,7 @@ class Box:
         self._library.sl_box_failure.restype = ctypes.c_char_p
         self._library.sl_box_failure.argtypes = [ctypes.c_void_p]
         text = self._library.sl_box_failure(self._box)
-        return text.decode(errors="replace") if text else None
+        return text.decode(errors="replace") if text else self._output_fault
 
     def reports(self) -> dict[str, int]:
         """Figures that functions reported."""
@@ -411,6 +451,7 @@ class Box:
         if self._box.value:
             self._close(self._box)
             self._box = ctypes.c_void_p()
+            self._close_output()
 
     def __enter__(self) -> Box:
         return self

@@ -78,6 +78,10 @@ struct sl_layer_info {
     uint32_t state_offset;   /* of the uint8_t state, when it has states */
     const uint32_t *function_state; /* where each function keeps its own state in the instance, 0: nowhere */
     uint32_t watch_offset;   /* of the struct sl_watch, 0: no handler may be registered for one instance */
+    const uint32_t *timer;   /* where each timer lies in the instance, 0: nowhere */
+    const struct sl_sequence_rules *rules;   /* of its streams of bytes; NULL: it has none */
+    uint32_t sides, sequence_offset;         /* how many, and where the struct sl_sequence of the first is */
+    uint32_t control_offset; /* of the struct sl_control, 0: no function decides anything for one instance */
 };
 
 /* --- a box --- */
@@ -87,6 +91,44 @@ struct sl_batch {
     size_t size, used;
     void (*deliver)(void *user, const uint8_t *at, size_t used);
     void *user;
+};
+
+/* --- timers of functions, see timers.h --- */
+
+/* A timer of an instance, or of the box. Entries with another time than `entry` are of no more use. */
+struct sl_timer {
+    uint64_t at;      /* when it fires; SL_NEVER: it is not set */
+    uint64_t entry;   /* the time of its entry in the heap; SL_NEVER: it has none */
+};
+
+/* An entry of the heap. */
+struct sl_timer_entry {
+    uint64_t time;
+    uint64_t number;   /* of the instance; 0: a timer of the box */
+    uint32_t slot;     /* in its table */
+    uint16_t layer;    /* index of the layer whose instance it is */
+    uint16_t timer;    /* which of the box's functions' timers */
+};
+
+struct sl_timers {
+    struct sl_timer_entry *entry;   /* a heap: the earliest first */
+    uint32_t count, room;
+    struct sl_timer *own;           /* the box's own */
+    struct sl_timer *(*find)(struct sl_box *box, const struct sl_timer_entry *entry);   /* NULL: it is gone */
+};
+
+/* --- what leaves the box, see output.h --- */
+
+struct sl_output {
+    void (*forward)(void *user, const struct sl_frame *frame);   /* NULL: nobody takes it */
+    void *user;
+    bool dropped, changed;       /* the packet in hand is */
+    uint8_t *bytes;              /* what it was changed to, and as much room again */
+    uint32_t room;
+    uint32_t link_type;          /* of the last packet */
+    uint8_t *sent;               /* the bytes of packets that leave behind it */
+    uint32_t sent_length[64], sent_count, sent_used;
+    uint64_t drops, changes, sends;
 };
 
 struct sl_box {
@@ -114,6 +156,8 @@ struct sl_box {
     void **parameters;           /* what each function's parameters are set to */
     char **texts;                /* the texts of these */
     void **function_counters;    /* what each function counts */
+    struct sl_timers timers;
+    struct sl_output output;
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
 };
 
@@ -143,13 +187,13 @@ static inline struct sl_watch *sl_event_watch(const struct sl_event *event) {
     return (struct sl_watch *)(void *)((char *)event->instance + event->owner->watch_offset);
 }
 
+/* The handlers on demand of an instance, of which `all` are registered for all instances. */
+static inline uint64_t sl_watching(uint64_t all, const struct sl_watch *own) { return (all & ~own->less) | own->more; }
+
 /* The handlers on demand that hear of an event. */
 static inline uint64_t sl_watched(const struct sl_event *event) {
     uint64_t all = event->box->registered;
-    if (!event->instance || !event->owner->watch_offset)
-        return all;
-    const struct sl_watch *own = sl_event_watch(event);
-    return (all & ~own->less) | own->more;
+    return event->instance && event->owner->watch_offset ? sl_watching(all, sl_event_watch(event)) : all;
 }
 
 /* Registers handlers for the instance of an event, or not any more; of an event without one it does nothing. */
@@ -375,6 +419,9 @@ SL_COLD void sl_box_close(struct sl_box *box) {
     if (box->scratch.at)
         munmap(box->scratch.at, box->scratch.size);
     free(box->batch.at);
+    free(box->timers.entry);
+    free(box->output.bytes);
+    free(box->output.sent);
     free(box->counters);
     free(box->timeouts);
     for (uint32_t i = 0; box->texts && i < box->function_count; i++)
@@ -400,6 +447,8 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->batch.at = options->deliver ? malloc(box->batch.size) : NULL;
     box->batch.deliver = options->deliver;
     box->batch.user = options->user;
+    box->output.forward = options->forward;
+    box->output.user = options->forward_user;
     box->scratch.size = (size_t)1 << 28;
     box->scratch.at = sl_pool_map(box->scratch.size);
     if (!box->counters || !box->timeouts || !box->workers || !box->parameters || !box->texts ||

@@ -64,6 +64,16 @@ static inline uint64_t sl_load_le16(const uint8_t *at) { return __builtin_bswap1
 static inline uint64_t sl_load_le32(const uint8_t *at) { return __builtin_bswap32((uint32_t)sl_load_be32(at)); }
 static inline uint64_t sl_load_le64(const uint8_t *at) { return __builtin_bswap64(sl_load_be64(at)); }
 
+static inline void sl_store_be16(uint8_t *at, uint64_t x) {
+    at[0] = (uint8_t)(x >> 8);
+    at[1] = (uint8_t)x;
+}
+
+static inline void sl_store_be32(uint8_t *at, uint64_t x) {
+    sl_store_be16(at, x >> 16);
+    sl_store_be16(at + 2, x);
+}
+
 /* n bytes, the first the most significant. n is 1 to 8 (0 gives 0) and a literal where it matters: then one
  * case is left, and no byte beyond the n is read. */
 static inline uint64_t sl_load_be(const uint8_t *at, unsigned n) {

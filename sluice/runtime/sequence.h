@@ -543,6 +543,40 @@ static inline bool sl_sequence_release(struct sl_sequence *seq, const struct sl_
     return true;
 }
 
+/* --- whether bytes are wanted, where that may change --- */
+
+/* The bytes of what waits or is held are wanted no more: what waits is passed, of the rest the extents stay. From now on
+ * rules->buffer_data is false. How many bytes that were. */
+SL_COLD uint64_t sl_sequence_pass_bytes(struct sl_sequence *seq, struct sl_pool *pool) {
+    struct sl_held *held = seq->held;
+    struct sl_piece *piece;
+    if (!held)
+        return 0;
+    uint64_t bytes = held->bytes;
+    while ((piece = sl_piece_first(held)) != held->ahead) {
+        uint64_t next = seq->next;
+        if (piece->kind == SL_PIECE_DATA)
+            sl_sequence_pass(seq, piece->length);
+        else
+            sl_sequence_skip(seq, piece->length);
+        seq->next = next;
+        sl_pieces_remove(held, pool, piece);
+    }
+    sl_sequence_unhold(seq, pool);
+    return bytes;
+}
+
+/* Bytes are wanted again: those of the extents held came, and are not here, as if the snap length had taken them. From now
+ * on rules->buffer_data is true. */
+SL_COLD void sl_sequence_forget_bytes(struct sl_sequence *seq) {
+    if (!seq->held)
+        return;
+    for (struct sl_piece *piece = seq->held->ahead; piece; piece = sl_piece_next(piece))
+        if (piece->kind == SL_PIECE_DATA)
+            piece->kind = SL_PIECE_CUT;
+    seq->held->bytes = 0;
+}
+
 /* The end of an instance: all memory goes back, the sequence is empty. */
 static inline void sl_sequence_clear(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                      struct sl_pool *pool) {

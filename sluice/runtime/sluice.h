@@ -23,14 +23,27 @@
  *                                   SLUICE_DEREGISTER_FLOW(event, layer, name). At most 64 of them in a box.
  * SLUICE_KEEP(layer, bytes)         the layer's sequences keep so many of the bytes that they delivered last, so that the
  *                                   event rexmit has their first copy (`old`).
+ * SLUICE_CONTROL(layer)             the function decides of single instances of the layer: by sl_buffer(event, side, bytes)
+ *                                   and sl_policy(event, side, policy), see control.h, and by SLUICE_STOP(event, side), from
+ *                                   which on its handlers hear no more of a side (0: the active one's, 1, or SL_BOTH), nor
+ *                                   of the end when that is both; SLUICE_RESUME(event, side) lets them again.
+ * SLUICE_INLINE                     what follows needs a box that packets go through, as `sluice run -w FILE` has one:
+ *                                   SLUICE_DROP(box), SLUICE_REWRITE(box, at, bytes, length), SLUICE_RESET(box) for both
+ *                                   ends of a TCP connection, SLUICE_SEND(box, bytes, length); see output.h.
  * SLUICE_STATE(type)                every instance of the layers that it listens to carries one, zeroed when it begins;
  *                                   SLUICE_STATE_OF(event) points to it.
+ * SLUICE_DESTROY { ... }            `state` is given up, as its instance is: behind its end, whoever hears of that.
+ * SLUICE_TIMER(layer, name) { ... } a timer that each instance of the layer has, or `box` the box; it fires once, before
+ *                                   the first packet that is not earlier than SLUICE_ARM(event, layer, name, nanoseconds)
+ *                                   said, or SLUICE_ARM_BOX(box, name, nanoseconds), unless SLUICE_DISARM(event, layer,
+ *                                   name) or SLUICE_DISARM_BOX(box, name) came before. Inside: `event`, without a packet.
  * SLUICE_WORKER(type)               one for the worker, zeroed; SLUICE_WORKER_OF(box) points to it.
  * SLUICE_PARAMETER(name, kind, value, help)   what a user may set by NAME=VALUE behind the function's colon: a `text`, a
  *                                   `number`, `seconds` (a double) or a `flag` (a bool, yes or no); `value` is what it is
  *                                   otherwise, `help` says what for. SLUICE_PARAMETER_OF(box, name) is its value.
  * SLUICE_COUNTER(name, help)        a number of the box, 0 at the beginning, that is reported at the end by its name; `help`
  *                                   says of what. SLUICE_COUNTER_OF(box, name) is the number.
+ * sl_peek(event, side, offset, to, size)   copies what is held of a stream, see peek.h.
  * SLUICE_OPEN { ... return 0; }     once at the beginning; `box`, and `options`, the user's text behind the colon or "".
  *                                   Not 0 refuses to run.
  * SLUICE_CLOSE { ... }              once at the end; `box`.
@@ -41,7 +54,11 @@
 #define SL_SLUICE_H
 
 #include "box.h"
+#include "control.h"
+#include "output.h"
 #include "parameters.h"
+#include "peek.h"
+#include "timers.h"
 
 #include <stdio.h>
 
@@ -70,6 +87,26 @@
 
 #define SLUICE_KEEP(layer, bytes)
 
+#define SLUICE_CONTROL(layer)
+#define SLUICE_STOP(event, side) sl_stop(event, side, (uint64_t)1 << SL_JOIN(SLUICE_FUNCTION, index), true)
+#define SLUICE_RESUME(event, side) sl_stop(event, side, (uint64_t)1 << SL_JOIN(SLUICE_FUNCTION, index), false)
+
+#define SLUICE_INLINE enum { SL_JOIN(SLUICE_FUNCTION, says_SLUICE_INLINE) };
+#define SL_INLINE(call) ((void)SL_JOIN(SLUICE_FUNCTION, says_SLUICE_INLINE), call)
+#define SLUICE_DROP(box) SL_INLINE(sl_drop(box))
+#define SLUICE_REWRITE(box, at, bytes, length) SL_INLINE(sl_rewrite(box, at, bytes, length))
+#define SLUICE_RESET(box) SL_INLINE(sl_reset(box))
+#define SLUICE_SEND(box, bytes, length) SL_INLINE(sl_send(box, bytes, length))
+
+#define SLUICE_TIMER(layer, name)                                                                         \
+    __attribute__((unused)) static inline void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, timer)))( \
+        __attribute__((unused)) const struct sl_event *event)
+#define SL_TIMER_NUMBER(layer, name) SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, timer_number)))
+#define SLUICE_ARM(event, layer, name, nanoseconds) sl_timer_arm(event, SL_TIMER_NUMBER(layer, name), nanoseconds)
+#define SLUICE_DISARM(event, layer, name) sl_timer_disarm(event, SL_TIMER_NUMBER(layer, name))
+#define SLUICE_ARM_BOX(of, name, nanoseconds) sl_timer_arm_box(of, SL_TIMER_NUMBER(box, name), nanoseconds)
+#define SLUICE_DISARM_BOX(of, name) ((void)((of)->timers.own[SL_TIMER_NUMBER(box, name)].at = SL_NEVER))
+
 #define SLUICE_STATE(type)                                                                                \
     typedef type SL_JOIN(SLUICE_FUNCTION, state_type);                                                    \
     static inline type *SL_JOIN(SLUICE_FUNCTION, state)(const struct sl_event *event) {                   \
@@ -77,6 +114,10 @@
                                 event->owner->function_state[SL_JOIN(SLUICE_FUNCTION, index)]);           \
     }
 #define SLUICE_STATE_OF(event) SL_JOIN(SLUICE_FUNCTION, state)(event)
+
+#define SLUICE_DESTROY                                                                                    \
+    static inline void SL_JOIN(SLUICE_FUNCTION, destroy)(__attribute__((unused)) struct sl_box *box,      \
+                                                         __attribute__((unused)) SL_JOIN(SLUICE_FUNCTION, state_type) *state)
 
 #define SLUICE_WORKER(type)                                                                               \
     typedef type SL_JOIN(SLUICE_FUNCTION, worker_type);                                                   \

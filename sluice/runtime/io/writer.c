@@ -64,7 +64,7 @@ int sl_writer_open(struct sl_writer **out, const char *path, uint32_t link_type,
                    size_t message_size)
 {
     *out = NULL;
-    if (link_type > 0xffff) {
+    if (link_type > 0xffff && link_type != SL_WRITER_FIRST) {
         snprintf(message, message_size, "%s: link type %" PRIu32 " is beyond the 16 bits of pcap", path, link_type);
         return -1;
     }
@@ -89,7 +89,7 @@ int sl_writer_open(struct sl_writer **out, const char *path, uint32_t link_type,
     w->snap_length = snap_length ? snap_length : SL_WRITER_SNAP_LENGTH;
     w->failed = false;
     w->fault[0] = 0;
-    if (put_header(w)) {
+    if (link_type != SL_WRITER_FIRST && put_header(w)) {
         snprintf(message, message_size, "%s: %s", path, w->fault);
         sl_writer_close(w, NULL, 0);
         return -1;
@@ -103,6 +103,11 @@ int sl_writer_write(struct sl_writer *w, const struct sl_frame *frame)
     if (w->failed)
         return -1;
     uint64_t seconds = frame->time / 1000000000;
+    if (w->link_type == SL_WRITER_FIRST) {
+        w->link_type = frame->link_type & 0xffff;
+        if (put_header(w))
+            return -1;
+    }
     if (frame->link_type != w->link_type)
         return fault(w, "packet %" PRIu64 " has link type %" PRIu32 ", the file %" PRIu32, frame->number,
                      frame->link_type, w->link_type);
@@ -120,6 +125,11 @@ int sl_writer_write(struct sl_writer *w, const struct sl_frame *frame)
     return put(w, frame->at, captured);
 }
 
+void sl_writer_forward(void *writer, const struct sl_frame *frame)
+{
+    sl_writer_write(writer, frame);
+}
+
 const char *sl_writer_fault(const struct sl_writer *w)
 {
     return w->fault[0] ? w->fault : NULL;
@@ -129,6 +139,10 @@ int sl_writer_close(struct sl_writer *w, char *message, size_t message_size)
 {
     if (!w)
         return 0;
+    if (w->link_type == SL_WRITER_FIRST) {
+        w->link_type = 1;
+        put_header(w);
+    }
     if (fclose(w->file) != 0 && !w->failed) {
         w->failed = true;
         fault(w, "cannot write: %s", strerror(errno));

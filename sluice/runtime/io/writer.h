@@ -16,6 +16,7 @@ extern "C" {
 #endif
 
 enum { SL_WRITER_SNAP_LENGTH = 262144 };  /* the largest packet that libpcap reads back */
+#define SL_WRITER_FIRST UINT32_MAX        /* in place of a link type: that of the first frame; Ethernet without any */
 
 struct sl_writer;
 
@@ -28,6 +29,9 @@ int sl_writer_open(struct sl_writer **out, const char *path, uint32_t link_type,
 /* Appends frame: its at, captured, length, time and link_type; interface and number have no place in pcap.
  * 0, or -1, and then sl_writer_fault says why. */
 int sl_writer_write(struct sl_writer *w, const struct sl_frame *frame);
+
+/* sl_writer_write with the writer as a user's pointer, for a box that forwards packets to a file. */
+void sl_writer_forward(void *writer, const struct sl_frame *frame);
 
 /* Why the last sl_writer_write that failed did so; NULL if none has. Valid until the next call with w. */
 const char *sl_writer_fault(const struct sl_writer *w);

@@ -1,0 +1,73 @@
+"""Instances of which functions decide something: how their streams are reassembled, and who hears of them.
+
+As long as no function may decide anything, the rules of a sequence are constants of the generated code. Where one may,
+each instance has its own (runtime/control.h).
+"""
+
+from __future__ import annotations
+
+from sluice.codegen.functions import Functions
+from sluice.codegen.hooks import HookError, means
+from sluice.codegen.layout import Table
+from sluice.codegen.telling import Teller, any_hears
+from sluice.ir.build import Hook
+from sluice.ir.graph import LayerProgram
+
+
+def check_controls(functions: Functions, layers: list[LayerProgram]) -> None:
+    """Raise HookError where a function would control what no function can."""
+    for function in functions.c:
+        for layer in layers:
+            if layer.rules is not None and (layer.rules.whole or layer.rules.units):
+                named = [name for name in function.controlled if name != "*" and function.controls(layer)]
+                if named:
+                    what = "units" if layer.rules.units else "whole datagrams"
+                    raise HookError(
+                        f"{function.path}: SLUICE_CONTROL({named[0]}): '{layer.layer}' delivers {what}, of which nothing "
+                        "can be left out\n    control a layer of byte streams, as tcp, or one without a sequence."
+                    )
+
+
+def is_controlled(table: Table, functions: Functions) -> bool:
+    """Whether functions decide anything for single instances of a table."""
+    layers = [*table.layers, *table.takers]
+    declared = any(function.controls(layer) for function in functions.c for layer in layers)
+    return declared or any(_on_demand_only(functions, layer) for layer in table.layers)
+
+
+def controls_stream(table: Table, functions: Functions, layer: LayerProgram) -> bool:
+    """Whether each instance of a layer has rules of its own for its streams."""
+    return _delivers_bytes(layer) and is_controlled(table, functions)
+
+
+def stream_wanted(functions: Functions, layer: LayerProgram, weak: bool) -> str:
+    """The condition, on `watched` and `stopped`, that somebody wants the bytes of a stream; nothing where one always does."""
+    teller = Teller(functions, layer)
+    events = _stream_events(layer)
+    if layer.above or any(means(hook, layer, event) for hook in functions.python for event in events):
+        return ""
+    if weak and any(layer.events[event].callback for event in events if event in layer.events):
+        return ""
+    listening = [listener for event in events for listener in teller.listening(event)]
+    return any_hears(listening) if listening else "false"
+
+
+def _delivers_bytes(layer: LayerProgram) -> bool:
+    rules = layer.rules
+    return rules is not None and rules.buffer_data and not rules.whole and not rules.units
+
+
+def _stream_events(layer: LayerProgram) -> list[str]:
+    """The events that bring bytes of a stream along, or may do so."""
+    return ["data", "rexmit", *(event for event, shape in layer.events.items() if shape.callback)]
+
+
+def _on_demand_only(functions: Functions, layer: LayerProgram) -> bool:
+    """Whether the bytes of a layer's streams are for handlers on demand alone."""
+    if not _delivers_bytes(layer) or layer.above:
+        return False
+    teller = Teller(functions, layer)
+    events = _stream_events(layer)
+    listening = [listener for event in events for listener in teller.listening(event)]
+    python = any(means(Hook(hook.layer, hook.event), layer, event) for hook in functions.python for event in events)
+    return bool(listening) and not python and all(listener.bit is not None for listener in listening)

@@ -1,0 +1,202 @@
+"""Timers of functions: of a connection and of the box, in the time of packets; and what is kept of a connection."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sluice.codegen.functions import CFunction, read_c_function
+from sluice.codegen.hooks import HookError
+from sluice.engine.box import Box, Settings, compile_stack
+from sluice.stacks.find import find_stack
+from tests.support.connection import goodbye, handshake, pair
+from tests.support.packets import A4, B4, eth, ip4, udp
+
+SECOND = 10**9
+
+
+def function(text: str) -> CFunction:
+    return read_c_function("timed", '#include "sluice.h"\n' + text, "timed.c")
+
+
+def reports(text: str, packets: list[tuple[float, bytes]], stack: str = "tcp_ip") -> dict[str, int]:
+    """What a function reports of packets at these seconds."""
+    with Box(
+        compile_stack(find_stack(stack), (function(text),)), Settings(max_instances=1 << 8, memory=1 << 24)
+    ) as box:
+        for seconds, packet in packets:
+            box.packet(packet, int((1000 + seconds) * SECOND))
+        box.finish()
+        return box.reports()
+
+
+def at(seconds: list[float], port: int = 40000) -> list[tuple[float, bytes]]:
+    """A connection that opens at the first time, and sends a byte at each of the others."""
+    client, server = pair(port=port)
+    packets = [(seconds[0], packet) for packet in handshake(client, server)]
+    return packets + [(second, client.send("A", b"x")) for second in seconds[1:]]
+
+
+ONCE = """
+SLUICE_COUNTER(fired, "times")
+SLUICE_COUNTER(when, "milliseconds after it was set")
+SLUICE_COUNTER(port, "of the connection")
+SLUICE_COUNTER(packets, "processed when it fired")
+SLUICE_COUNTER(unit, "bytes of a packet in hand")
+struct own { uint64_t began; };
+SLUICE_STATE(struct own)
+SLUICE_ON(tcp, created) {
+    SLUICE_STATE_OF(event)->began = event->box->now;
+    SLUICE_ARM(event, tcp, one, 2000000000);
+}
+SLUICE_COUNTER(heard, "packets")
+SLUICE_ON(tcp, packet) { SLUICE_COUNTER_OF(event->box, heard)++; }
+SLUICE_TIMER(tcp, one) {
+    SLUICE_COUNTER_OF(event->box, fired)++;
+    SLUICE_COUNTER_OF(event->box, when) = (event->box->now - SLUICE_STATE_OF(event)->began) / 1000000;
+    SLUICE_COUNTER_OF(event->box, port) = sl_event_half(event, 0)[1];
+    SLUICE_COUNTER_OF(event->box, packets) = SLUICE_COUNTER_OF(event->box, heard);
+    SLUICE_COUNTER_OF(event->box, unit) += event->unit.length + (event->box->frame != NULL);
+}
+"""
+
+
+def test_a_timer_fires_once_before_the_first_packet_that_is_not_earlier() -> None:
+    """Of whatever connection; without a packet in hand, and with the connection's key and state."""
+    found = reports(
+        ONCE, [*at([0, 1, 1.5]), *at([1.9], 40001), (3.5, at([0], 40002)[0][1]), (4.0, at([0], 40003)[0][1])]
+    )
+    assert found["fired"] == 1 + 1  # that of 40001 is due at 3.9
+    assert found["when"] == 2100 and found["packets"] == 9 and found["unit"] == 0
+    assert reports(ONCE, at([0, 1, 1.999]))["fired"] == 0
+    assert reports(ONCE, at([0, 1, 2]))["fired"] == 1
+
+
+def test_the_timer_of_a_connection_that_has_ended_does_not_fire() -> None:
+    """Not for the next one in its place either."""
+    client, server = pair()
+    first = [(0.0, packet) for packet in handshake(client, server)] + [(0.1, server.send("RA"))]
+    again = [(1.0, packet) for packet in handshake(*pair(9000, 7000))]
+    found = reports(ONCE, [*first, *again, *[(2.5, packet) for packet in goodbye(*pair(9001, 7001))]])
+    assert found["fired"] == 0
+    found = reports(ONCE, [*first, *again, *[(3.5, packet) for packet in goodbye(*pair(9001, 7001))]])
+    assert found["fired"] == 1 and found["when"] == 2500
+
+
+AGAIN = """
+SLUICE_COUNTER(fired, "times")
+SLUICE_COUNTER(last, "when, in milliseconds")
+SLUICE_ON(tcp, created) { SLUICE_ARM(event, tcp, idle, 1000000000); }
+SLUICE_ON(tcp, data) { WHAT }
+SLUICE_TIMER(tcp, idle) {
+    SLUICE_COUNTER_OF(event->box, fired)++;
+    SLUICE_COUNTER_OF(event->box, last) = event->box->now / 1000000;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "what, fired, last",
+    [
+        ("SLUICE_ARM(event, tcp, idle, 1000000000);", 1, 1002_500),  # later than at first, each time
+        ("SLUICE_ARM(event, tcp, idle, 100000000);", 2, 1002_500),  # earlier: at 0.9 the one of 0.5, at 2.5 that of 0.9
+        ("SLUICE_DISARM(event, tcp, idle);", 0, 0),
+        ("SLUICE_DISARM(event, tcp, idle); SLUICE_ARM(event, tcp, idle, 5000000000);", 0, 0),
+        ("", 1, 1002_500),
+    ],
+)
+def test_set_again_or_not_any_more(what: str, fired: int, last: int) -> None:
+    packets = [*at([0, 0.5, 0.9]), (2.5, at([0], 40001)[0][1])]
+    assert reports(AGAIN.replace("WHAT", what), packets) == {"fired": fired, "last": last}
+
+
+TICK = """
+SLUICE_COUNTER(ticks, "seconds")
+SLUICE_OPEN { return SLUICE_ARM_BOX(box, tick, 0) ? 0 : -1; }
+SLUICE_TIMER(box, tick) {
+    if (++SLUICE_COUNTER_OF(event->box, ticks) == 3)
+        SLUICE_DISARM_BOX(event->box, tick);
+    else
+        SLUICE_ARM_BOX(event->box, tick, PAUSE);
+}
+SLUICE_ON(udp, packet) {}
+"""
+
+
+def test_a_timer_of_the_box() -> None:
+    """One that sets itself again, for at once even, lets packets by; it fires once a packet at most."""
+    packet = eth(ip4(udp(1000, 2000, b""), 17, A4, B4))
+    packets = [(seconds / 2, packet) for seconds in range(5)]
+    assert reports(TICK.replace("PAUSE", "1000000000"), packets)["ticks"] == 3
+    assert reports(TICK.replace("PAUSE", "2000000000"), packets)["ticks"] == 2
+    assert reports(TICK.replace("PAUSE", "0"), packets)["ticks"] == 3
+
+
+MANY = """
+SLUICE_COUNTER(fired, "times")
+SLUICE_COUNTER(late, "those that came in another order than their times")
+SLUICE_COUNTER(wrong, "those that came at another time than they were set for")
+SLUICE_COUNTER(room, "entries that the heap has room for")
+struct own { uint64_t at; };
+SLUICE_STATE(struct own)
+struct totals { uint64_t last; };
+SLUICE_WORKER(struct totals)
+SLUICE_ON(tcp, packet) {
+    uint64_t delay = (uint64_t)(event->unit.at[4] << 8 | event->unit.at[5]) * 1000000;   /* of the sequence number */
+    SLUICE_STATE_OF(event)->at = event->box->now + delay;
+    SLUICE_ARM(event, tcp, own, delay);
+    SLUICE_COUNTER_OF(event->box, room) = event->box->timers.room;
+}
+SLUICE_TIMER(tcp, own) {
+    uint64_t at = SLUICE_STATE_OF(event)->at;
+    SLUICE_COUNTER_OF(event->box, fired)++;
+    SLUICE_COUNTER_OF(event->box, late) += at < SLUICE_WORKER_OF(event->box)->last;
+    SLUICE_COUNTER_OF(event->box, wrong) += at > event->box->now || at == 0;
+    SLUICE_WORKER_OF(event->box)->last = at;
+    SLUICE_STATE_OF(event)->at = 0;
+}
+"""
+
+
+def test_many_timers() -> None:
+    """Each fires, in the order of their times, none twice; of those that are set again and again the last time holds."""
+    choose = random.Random(5)
+    packets: list[tuple[float, bytes]] = []
+    for port in range(200):
+        client, server = pair(isn=choose.randrange(20000) << 16, port=30000 + port)
+        packets += [(0.0, client.send("S"))]
+    for _ in range(3000):
+        client, _server = pair(isn=choose.randrange(20000) << 16, port=30000 + choose.randrange(200))
+        packets += [(0.5, client.send("S"))]
+    packets += [(second, packets[0][1]) for second in range(1, 60)]
+    found = reports(MANY, packets)
+    assert found["late"] == 0 and found["wrong"] == 0 and 200 <= found["fired"]
+    assert found["room"] <= 512
+
+
+KEPT = """
+struct own { char *text; };
+SLUICE_STATE(struct own)
+SLUICE_COUNTER(freed, "texts")
+SLUICE_COUNTER(ends, "ends heard before")
+SLUICE_CONTROL(tcp)
+SLUICE_ON(tcp, created) { SLUICE_STATE_OF(event)->text = malloc(10); SLUICE_STOP(event, SL_BOTH); }
+SLUICE_ON(tcp, end) { SLUICE_COUNTER_OF(event->box, ends)++; }
+SLUICE_DESTROY { SLUICE_COUNTER_OF(box, freed) += state->text != NULL; free(state->text); }
+"""
+
+
+def test_what_is_kept_is_given_up_with_the_connection() -> None:
+    """Whoever hears of its end: one that was reset, one that times out, one that is open at the end of input."""
+    client, server = pair()
+    packets = [(0.0, packet) for packet in [*handshake(client, server), server.send("RA")]]
+    packets += [*at([0], 40001), (100_000.0, at([0], 40002)[0][1])]
+    assert reports(KEPT, packets) == {"freed": 3, "ends": 0}
+
+
+def test_what_cannot_be() -> None:
+    with pytest.raises(HookError, match=r"timed\.c: SLUICE_DESTROY without SLUICE_STATE"):
+        function("SLUICE_ON(tcp, data) {}\nSLUICE_DESTROY {}")
+    with pytest.raises(HookError, match=r"timed\.c: timer 'one' of 'tcp' is there twice"):
+        function("SLUICE_ON(tcp, data) {}\nSLUICE_TIMER(tcp, one) {}\nSLUICE_TIMER(tcp, one) {}")

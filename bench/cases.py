@@ -102,6 +102,33 @@ def attacks() -> list[Case]:
     return [sluice("http1k"), *map(sluice, ATTACKS), *map(prefaulted, ATTACKS)]
 
 
+EVENTS = {
+    "tracked": "flow tracking",
+    "unheard": "64 events defined, nobody listens",
+    "idle": "64 handlers on demand of these, none registered",
+    "watching": "all 64 registered for all connections",
+    "counting": "a handler for each packet",
+    "turns": "one that registers another for the connection, or deregisters it",
+}
+"""Functions of bench/functions.py, and what they are."""
+RESOURCES = {
+    "read": "every byte of both sides",
+    "read_active": "the bytes of the active side",
+    "read_first": "the first 4,096 bytes of each side",
+    "read_none": "no bytes",
+}
+
+
+def events() -> list[Case]:
+    """What events cost that do not happen, and registering."""
+    return [sluice(trace, function, warm) for trace in MAIN for function in EVENTS for warm in (False, True)]
+
+
+def resources() -> list[Case]:
+    """A function that reads bytes, and wants fewer and fewer of them."""
+    return [sluice(trace, function) for trace in (*MAIN, "http32k_loss5") for function in ("tracked", *RESOURCES)]
+
+
 GROUPS: dict[str, Callable[[], list[Case]]] = {
     "main": main,
     "passes": passes,
@@ -109,6 +136,8 @@ GROUPS: dict[str, Callable[[], list[Case]]] = {
     "shapes": shapes,
     "attacks": attacks,
     "generated": list,
+    "events": events,
+    "resources": resources,
 }
 
 

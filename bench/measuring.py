@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench import functions
 from bench.cases import SLUICE, Case
 from bench.programs import HERE, HYPERSCAN, PEERS, MissingError, build, has_header
 from sluice.cli.bench import figures
@@ -123,7 +124,7 @@ class Runner:
 
     def _compiled(self, stack: str, function: str, passes: str) -> CompiledStack:
         described = find_stack(stack)
-        wanted = find_functions([self._function(function)])
+        wanted = find_functions(self._functions(function))
         if wanted.track_only:
             for layer in described.layers.values():
                 layer.prototype.buffer_data = False
@@ -138,13 +139,14 @@ class Runner:
             else:
                 os.environ["SLUICE_CFLAGS"] = before
 
-    @staticmethod
-    def _function(name: str) -> str:
-        return f"{HERE / 'search.c'}:{PATTERNS}" if name == "search" else name
+    def _functions(self, name: str) -> list[str]:
+        if name == "search":
+            return [f"{HERE / 'search.c'}:{PATTERNS}"]
+        return functions.wanted(name, self._folder) or [name]
 
     def _sluice(self, case: Case) -> dict[str, Any]:
         compiled = self._stacks[case.stack, case.function, case.passes]
-        options = find_functions([self._function(case.function)]).options
+        options = find_functions(self._functions(case.function)).options
         settings = Settings(**PREFAULTED) if case.prefault else Settings()
         measured = measure(compiled, settings, options, str(self.paths[case.trace]), 1, case.warm)
         return {**figures(compiled, measured), **measured.reports}

@@ -84,6 +84,19 @@ def measured(options: argparse.Namespace, say: Callable[[str], None]) -> Results
     return results
 
 
+def kept_with(results: Results, groups: list[str]) -> Results:
+    """All results to keep: those of some groups take the place of what was kept of them, all others stay."""
+    if set(groups) == set(cases.GROUPS):
+        return results
+    kept = read(RESULTS)
+    return Results(
+        rounds={**kept.rounds, **results.rounds},
+        missing={case: why for case, why in (kept.missing | results.missing).items() if case not in results.rounds},
+        machine=results.machine | {"date": f"{kept.machine['date']}, {' and '.join(groups)} {results.machine['date']}"},
+        generated=results.generated or kept.generated,
+    )
+
+
 def measured_files(options: argparse.Namespace, say: Callable[[str], None]) -> str:
     """A line for each case on the files."""
     names = [str(path) for path in options.files]
@@ -155,6 +168,7 @@ def main() -> None:
         options.out.write_text(results.to_json())
     if options.save:
         if not options.source:
+            results = kept_with(results, options.groups)
             RESULTS.write_text(results.to_json())
         write(results)
 

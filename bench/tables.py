@@ -164,6 +164,33 @@ def generated(results: Results) -> str:
     return table(head, rows, 2)
 
 
+def events(results: Results) -> str:
+    """What events cost, beside flow tracking."""
+    head = ["", *(f"`{trace}`, {heat}" for trace in cases.MAIN for heat in ("cold", "warm"))]
+    rows: list[list[str]] = []
+    for function, what in cases.EVENTS.items():
+        found = [sluice(trace, function, warm) for trace in cases.MAIN for warm in (False, True)]
+        rows.append([f"{what}, ns a packet", *(cell(results, case) for case in found)])
+        if function != "tracked":
+            beside = [replace(case, function="tracked") for case in found]
+            pairs = zip(found, beside, strict=True)
+            rows.append(["times flow tracking", *(times(results.ratio(one, other)) for one, other in pairs)])
+    return table(head, rows, 1)
+
+
+def resources(results: Results) -> str:
+    """What a function pays that wants fewer bytes."""
+    traces = (*cases.MAIN, "http32k_loss5")
+    rows: list[list[str]] = []
+    for function, what in {**cases.RESOURCES, "tracked": "no function: flow tracking"}.items():
+        found = [sluice(trace, function) for trace in traces]
+        rows.append([f"{what}, ns a packet", *(cell(results, case) for case in found)])
+        if function != "read":
+            ratios = [results.ratio(case, replace(case, function="read")) for case in found]
+            rows.append(["times that of all bytes", *map(times, ratios)])
+    return table(["", *(f"`{trace}`" for trace in traces)], rows, 1)
+
+
 def machine(results: Results) -> str:
     """Where it was measured, and what there was not."""
     said = results.machine
@@ -183,6 +210,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "shapes": shapes,
     "attacks": attacks,
     "generated": generated,
+    "events": events,
+    "resources": resources,
     "machine": machine,
 }
 

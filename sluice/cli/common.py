@@ -305,6 +305,8 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
                 fresh,
                 keep=not fresh,
                 check=check,
+                demanded=wanted.python_demanded(),
+                many=wanted.python_many(),
             )
     finally:
         warn(warnings)

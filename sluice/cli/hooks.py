@@ -37,7 +37,10 @@ def check_hooks(program: Program, wanted: Wanted) -> list[str]:
                 if told is not None:
                     warnings.append(f"{Path(function.path).name} listens to {told}")
     for function in wanted.python:
-        for hook in sorted(function.hooks(), key=lambda hook: (hook.layer, hook.event)):
+        hooks = function.hooks().union(function.taken(), *function.demanded())
+        for hook in sorted(hooks, key=lambda hook: (hook.layer, hook.event)):
+            if any(event.name == hook.event for event in defined):
+                continue
             told = _in_vain(program, hook)
             if told is not None:
                 warnings.append(f"{function.name}.py listens to {told}")
@@ -70,7 +73,7 @@ def _in_vain(program: Program, hook: Hook) -> str | None:
 
 def _hidden(program: Program, function: PythonFunction) -> Iterator[str]:
     """Names that the user gave to values, and that every event has for something else."""
-    for wanted, event, handler in function.handlers:
+    for wanted, event, handler in [*function.handlers, *function.on_demand]:
         for layer in program.layers.values():
             if event in layer.events and means(Hook(wanted, event), layer, event):
                 for name, group in _names(layer, layer.events[event]):

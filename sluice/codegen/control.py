@@ -7,10 +7,9 @@ each instance has its own (runtime/control.h).
 from __future__ import annotations
 
 from sluice.codegen.functions import Functions
-from sluice.codegen.hooks import HookError, means
+from sluice.codegen.hooks import HookError
 from sluice.codegen.layout import Table
 from sluice.codegen.telling import Teller, any_hears
-from sluice.ir.build import Hook
 from sluice.ir.graph import LayerProgram
 
 
@@ -44,7 +43,7 @@ def stream_wanted(functions: Functions, layer: LayerProgram, weak: bool) -> str:
     """The condition, on `watched` and `stopped`, that somebody wants the bytes of a stream; nothing where one always does."""
     teller = Teller(functions, layer)
     events = _stream_events(layer)
-    if layer.above or any(means(hook, layer, event) for hook in functions.python for event in events):
+    if layer.above:
         return ""
     if weak and any(layer.events[event].callback for event in events if event in layer.events):
         return ""
@@ -69,5 +68,4 @@ def _on_demand_only(functions: Functions, layer: LayerProgram) -> bool:
     teller = Teller(functions, layer)
     events = _stream_events(layer)
     listening = [listener for event in events for listener in teller.listening(event)]
-    python = any(means(Hook(hook.layer, hook.event), layer, event) for hook in functions.python for event in events)
-    return bool(listening) and not python and all(listener.bit is not None for listener in listening)
+    return bool(listening) and all(listener.bit is not None for listener in listening)

@@ -94,15 +94,23 @@ class CFunction:
 
 @dataclass(frozen=True)
 class Functions:
-    """All functions that are compiled with a stack. `python`: events that functions in Python want."""
+    """All functions that are compiled with a stack.
+
+    python: events that functions in Python want. demanded: those for each of their handlers on demand. many: those that
+    they take many at once.
+    """
 
     c: tuple[CFunction, ...] = ()
     python: frozenset[Hook] = field(default_factory=lambda: frozenset[Hook]())
+    demanded: tuple[frozenset[Hook], ...] = ()
+    many: frozenset[Hook] = field(default_factory=lambda: frozenset[Hook]())
 
     def hooks(self) -> frozenset[Hook]:
         """Every event of the stack that somebody listens to, or to what happens with it."""
         events = self.events
-        found = self.python | frozenset(hook for function in self.c for hook in function.hooks)
+        found = self.python.union(self.many, *self.demanded) | frozenset(
+            hook for function in self.c for hook in function.hooks
+        )
         return frozenset(needed for hook in found for needed in events.needed(hook))
 
     @property
@@ -128,9 +136,15 @@ class Functions:
     def bits(self) -> dict[tuple[str, Hook], int]:
         """The bit of each handler on demand. Raises HookError for more of them than there are."""
         found = [(function.name, hook) for function in self.c for hook in function.on_demand]
-        if len(found) > MOST_ON_DEMAND:
-            raise HookError(f"{len(found)} handlers on demand: a box has at most {MOST_ON_DEMAND}")
+        count = len(found) + len(self.demanded)
+        if count > MOST_ON_DEMAND:
+            raise HookError(f"{count} handlers on demand: a box has at most {MOST_ON_DEMAND}")
         return {handler: bit for bit, handler in enumerate(found)}
+
+    @property
+    def first_demanded(self) -> int:
+        """The bit of the first handler on demand in Python: behind those of C."""
+        return len(self.bits())
 
 
 def read_c_function(name: str, text: str, path: str) -> CFunction:
@@ -139,7 +153,8 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
     Raises HookError when it hooks nothing, or declares a parameter that could not be read.
     """
     hooks, on_demand = read_hooks(text, path)
-    if not hooks:
+    timers, events = tuple(_read_timers(name, text, path)), read_events(name, text, path)
+    if not (hooks or timers or events):
         raise HookError(f"{path}: no line begins with SLUICE_ON(layer, event), so the function would never be called")
     try:
         parameters, counters = read_parameters(text, path), read_counters(text, path)
@@ -157,9 +172,9 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
         parameters=parameters,
         counters=counters,
         on_demand=on_demand,
-        events=read_events(name, text, path),
+        events=events,
         kept=tuple(_read_kept(text, path)),
-        timers=tuple(_read_timers(name, text, path)),
+        timers=timers,
         destroys=_destroys(text, path),
         inline=bool(_INLINE.search(text)),
         controlled=tuple("*" if name == "any" else name for name in _CONTROL.findall(text)),
@@ -204,7 +219,8 @@ def function_states(table: Table, functions: Functions) -> list[str]:
 
 def is_watched(table: Table, functions: Functions) -> bool:
     """Whether handlers on demand may be registered for single instances of a table."""
-    return any(_about(table, function.on_demand) for function in functions.c)
+    hooks = [function.on_demand for function in functions.c] + [tuple(hooks) for hooks in functions.demanded]
+    return any(_about(table, wanted) for wanted in hooks)
 
 
 def _about(table: Table, hooks: tuple[Hook, ...]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from sluice.codegen.columns import close_columns, flush_columns
 from sluice.codegen.functions import callback_functions, event_struct
 from sluice.codegen.layout import key_words
 from sluice.codegen.names import CPP_WORDS, c_string, data_member, identifier, storage
@@ -200,7 +201,7 @@ def _finish(names: StackNames) -> list[str]:
         out += [f'    sl_report(base, "{name}", box->{function.name}_counted.{name});' for name, _ in function.counters]
     if names.functions.inline:
         out.append("    sl_output_finish(base);")
-    return [*out, "    sl_batch_flush(&base->batch);", "    (void)box;", "}"]
+    return [*out, *flush_columns(names), "    sl_batch_flush(&base->batch);", "    (void)box;", "}"]
 
 
 def _close(names: StackNames) -> list[str]:
@@ -209,6 +210,7 @@ def _close(names: StackNames) -> list[str]:
         f"void {names.prefix}_close(struct sl_box *base)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        *close_columns(names),
         *(f"    sl_natives_close(&box->native_{module.name}, &base->pool);" for module in names.program.natives),
         *(f"    sl_table_close(&box->{table.variable});" for table in names.tables.values()),
         *(f"    sl_table_close(&box->{identifier(name)}.table);" for name in alias_tables(names.program)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sluice.codegen.expressions import emit, handed, operand
 from sluice.codegen.functions import callback_name, event_struct
-from sluice.codegen.hooks import means
 from sluice.codegen.names import boolean, identifier, storage, variable
 from sluice.codegen.telling import Teller
 from sluice.codegen.writer import LayerWriter, writes
@@ -20,13 +19,12 @@ def instance_pointer(w: LayerWriter) -> str:
 @writes(ir.Call)
 def call(w: LayerWriter, i: ir.Call) -> list[str]:
     layer, shape = w.layer, w.layer.events[i.event]
-    python: list[str] = []
-    if any(means(hook, layer, i.event) for hook in w.names.functions.python):
-        if (layer.name, i.event) not in w.names.events:
-            w.names.events.append((layer.name, i.event))
-        python.append(f"record_{w.word}_{identifier(i.event)}(&event, &data);")
     teller = Teller(w.names.functions, layer)
-    calls = teller.statements(i.event, python)  # of those that are told which instance it is
+    calls = teller.statements(i.event)  # of those that are told which instance it is
+    for event in teller.recorded:
+        if (layer.name, event) not in w.names.events:
+            w.names.events.append((layer.name, event))
+    w.names.columns += [(layer.name, event) for event in teller.in_rows if (layer.name, event) not in w.names.columns]
     weak = [f"{callback_name(w.names.program, layer, i.event)}(&data);"] if shape.callback and w.names.weak else []
     if not calls and not weak:
         return []

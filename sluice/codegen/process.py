@@ -216,6 +216,7 @@ def _process_packet(names: StackNames) -> list[str]:
         "    " + names.counters.add("box", "packets"),
         "    " + names.counters.add("box", "bytes", "frame->length"),
         "    waiting->layer(box, waiting->at, waiting->captured, waiting->length);",
+        *(["    sl_batch_flush(&box->base.batch);"] if names.functions.demanded else []),
         *(["    sl_output_packet(&box->base, frame);"] if names.functions.inline else []),
         "}",
     ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sluice.codegen.functions import event_struct
-from sluice.codegen.hooks import means
 from sluice.codegen.names import data_member, identifier
+from sluice.codegen.telling import Teller
 from sluice.codegen.writer import StackNames
 from sluice.ir.graph import EventShape, LayerProgram
 
@@ -13,8 +13,11 @@ def records(names: StackNames) -> list[str]:
     """A function for each such event."""
     out: list[str] = []
     for layer in names.program.layers.values():
-        for name, shape in layer.events.items():
-            if not any(means(hook, layer, name) for hook in names.functions.python):
+        teller = Teller(names.functions, layer)
+        own = [event.name for event in names.functions.events.all if event.at(layer, event.name)]
+        for name in dict.fromkeys([*layer.events, *own]):
+            shape = layer.events.get(names.functions.events.root(layer, name))
+            if shape is None or not teller.in_python(name):
                 continue
             if (layer.name, name) not in names.events:
                 names.events.append((layer.name, name))
@@ -24,7 +27,7 @@ def records(names: StackNames) -> list[str]:
 
 
 def _record(names: StackNames, layer: LayerProgram, name: str, shape: EventShape, number: int) -> list[str]:
-    members = [(_field_member(shape, n), bits) for n, bits in shape.fields]
+    members = [(field_member(shape, n), bits) for n, bits in shape.fields]
     size = " + ".join(f"sl_record_bytes(data->{n})" if bits == 0 else "8" for n, bits in members)
     out = [
         "",
@@ -40,6 +43,6 @@ def _record(names: StackNames, layer: LayerProgram, name: str, shape: EventShape
     return [*out, "    (void)at;", "}"]
 
 
-def _field_member(shape: EventShape, name: str) -> str:
+def field_member(shape: EventShape, name: str) -> str:
     """C's name for an event's field: `new` is a word of C++, so that built-in one has a longer name."""
     return "new_bytes" if not shape.callback and name == "new" else data_member(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sluice.codegen.columns import columns
 from sluice.codegen.control import check_controls, is_controlled
 from sluice.codegen.declared import counter_struct, parameter_struct
 from sluice.codegen.functions import CFunction, Functions, data_names, function_states, is_watched
@@ -17,6 +18,7 @@ from sluice.codegen.names import boolean, identifier
 from sluice.codegen.process import context, waiting
 from sluice.codegen.records import records
 from sluice.codegen.timers import timer_fields, timer_numbers, timers
+from sluice.codegen.watching import find_instance, watch
 from sluice.ir.graph import NativeModule, Program, Rules, alias_tables
 from sluice.lang.events import END_REASONS
 
@@ -25,7 +27,8 @@ from sluice.lang.events import END_REASONS
 class Generated:
     """C text, and what the Python side must know to talk with the compiled code.
 
-    counters: (layer, name) by number. events: (layer, event) by number, for batches. timeouts: seconds by number.
+    counters: (layer, name) by number. events: (layer, event) by number, for batches. roots: the event of the
+    stack that each of these happens with. columns, column_roots: the same of those that Python takes many at once of. timeouts: seconds by number.
     natives: modules to compile and link with it.
     """
 
@@ -34,6 +37,9 @@ class Generated:
     header: str
     counters: list[tuple[str, str]]
     events: list[tuple[str, str]]
+    roots: list[str]
+    columns: list[tuple[str, str]]
+    column_roots: list[str]
     timeouts: list[float]
     natives: tuple[NativeModule, ...] = ()
 
@@ -56,6 +62,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         f'#include "{names.prefix}.h"',
         '#include "dispatch.h"',
         '#include "sluice.h"',
+        *(['#include "columns.h"'] if functions.many else []),
         *(['#include "sequence_units.h"'] if counts_units else []),
         *_natives(program),
         *_functions(names),
@@ -70,6 +77,9 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *waiting(names),
         *(line for table in names.tables.values() for line in lifetime(table)),
         *records(names),
+        *columns(names),
+        *find_instance(names),
+        *watch(names),
         *timers(names),
         *bodies,
         *interface(names),
@@ -81,6 +91,9 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         header=header(names),
         counters=list(names.counters.names),
         events=list(names.events),
+        roots=[functions.events.root(program.layers[layer], event) for layer, event in names.events],
+        columns=list(names.columns),
+        column_roots=[functions.events.root(program.layers[layer], event) for layer, event in names.columns],
         timeouts=names.seconds,
         natives=program.natives,
     )
@@ -101,7 +114,7 @@ def _names(program: Program, functions: Functions, weak: bool) -> StackNames:
         if layer.instance is not None:
             for name in ("instances", *(f"ended:{reason}" for reason in END_REASONS)):
                 counters.index(layer.name, name)
-    return StackNames(program, functions, tables(program), counters, [], seconds, first, weak)
+    return StackNames(program, functions, tables(program), counters, [], [], seconds, first, weak)
 
 
 def _natives(program: Program) -> list[str]:
@@ -194,6 +207,8 @@ def _box(names: StackNames) -> list[str]:
             out.append(f"    struct {function.name}_counters {function.name}_counted;")
     if names.functions.timers:
         out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* those of the box */")
+    if names.columns:
+        out.append(f"    struct sl_columns columns[{len(names.columns)}];")
     out += [f"    struct sl_natives native_{module.name};" for module in names.program.natives]
     out.append("};")
     return out

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sluice.codegen.functions import Functions
 from sluice.codegen.hooks import handler, means
+from sluice.codegen.names import identifier
 from sluice.ir.graph import LayerProgram
 
 
@@ -49,6 +50,10 @@ class Teller:
         self.layer = layer
         self.events = functions.events
         self.bits = functions.bits()
+        self.recorded: list[str] = []
+        """Events of which functions in Python are told by what `statements` gave."""
+        self.in_rows: list[str] = []
+        """And those that they get many at once of."""
 
     def asks_watched(self, event: str) -> bool:
         """Whether some of those who listen to an event, or to what happens with it, do so only while registered."""
@@ -58,8 +63,8 @@ class Teller:
         """Whether some of them may stop hearing of an instance."""
         return any(listener.stops is not None for listener in self.listening(event))
 
-    def statements(self, event: str, python: list[str]) -> list[str]:
-        """Tell of an event. python: the statements for functions in Python, which hear of the stack's events only.
+    def statements(self, event: str) -> list[str]:
+        """Tell of an event.
 
         As in mOS, users' events happen behind their base, depth first. A filter is asked only where somebody would hear
         of its event, and once.
@@ -68,11 +73,18 @@ class Teller:
         for listener in self._handlers(event):
             when = any_hears([listener])
             out.append(f"{f'if {when} ' if when else ''}{listener.handler}(&event, &data);")
-        out += python
+        if self.in_columns(event):
+            self.in_rows.append(event)
+            out.append(f"{self._columns(event).handler}(&event, &data);")
+        python = self._python(event)
+        if python:
+            self.recorded.append(event)
+            when = any_hears(python)
+            out.append(f"{f'if {when} ' if when else ''}{python[0].handler}(&event, &data);")
         for happens in self.events.with_base(self.layer, event):
             listening = self.listening(happens.name)
             if listening:
-                inner = self.statements(happens.name, [])
+                inner = self.statements(happens.name)
                 when = any_hears(listening)
                 condition = f"{f'{when} && ' if when else ''}{happens.filter}(&event, &data)"
                 out += [f"if ({condition}) {{", *("    " + line for line in inner), "}"]
@@ -91,9 +103,32 @@ class Teller:
             if means(hook, self.layer, event)
         ]
 
+    def _python(self, event: str) -> list[Listener]:
+        """Functions in Python that hear of an event: all by one record."""
+        record = f"record_{identifier(self.layer.name)}_{identifier(event)}"
+        found: list[Listener] = []
+        if any(means(hook, self.layer, event) for hook in self.functions.python):
+            found.append(Listener(record, None, None))
+        for bit, hooks in enumerate(self.functions.demanded, self.functions.first_demanded):
+            if any(means(hook, self.layer, event) for hook in hooks):
+                found.append(Listener(record, bit, None))
+        return found
+
+    def in_python(self, event: str) -> bool:
+        """Whether functions in Python hear of an event."""
+        return bool(self._python(event))
+
+    def in_columns(self, event: str) -> bool:
+        """Whether functions in Python take many of an event at once."""
+        return any(means(hook, self.layer, event) for hook in self.functions.many)
+
+    def _columns(self, event: str) -> Listener:
+        return Listener(f"columns_{identifier(self.layer.name)}_{identifier(event)}", None, None)
+
     def listening(self, event: str) -> list[Listener]:
         """All who listen to an event or to what happens with it."""
-        found = self._handlers(event)
+        found = self._handlers(event) + self._python(event)
+        found += [self._columns(event)] if self.in_columns(event) else []
         for happens in self.events.with_base(self.layer, event):
             found += self.listening(happens.name)
         return found

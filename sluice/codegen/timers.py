@@ -23,26 +23,17 @@ def timers(names: StackNames) -> list[str]:
     """The functions that find a timer and let those fire that are due."""
     if not names.functions.timers:
         return []
-    layers = list(names.program.layers.values())
     out = [
         "",
         "/* --- timers --- */",
         "",
         "static struct sl_timer *find_timer(struct sl_box *base, const struct sl_timer_entry *entry)",
         "{",
-        "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
         "    if (!entry->number)",
         "        return &base->timers.own[entry->timer];",
         "    struct sl_event event = {.box = base, .owner = &layers[entry->layer]};",
-        "    switch (entry->layer) {",
-    ]
-    for index, layer in enumerate(layers):
-        if layer.instance is not None and timers_of(names.tables[layer.instance.table], names.functions):
-            at = f"sl_table_at(&box->{names.tables[layer.instance.table].variable}, entry->slot)"
-            out.append(f"    case {index}: event.instance = {at}; break;")
-    out += [
-        "    }",
-        "    return sl_event_number(&event) == entry->number ? sl_event_timer(&event, entry->timer) : NULL;",
+        "    event.instance = find_instance(base, entry->layer, entry->slot, entry->number);",
+        "    return sl_event_timer(&event, entry->timer);",
         "}",
         "",
         "SL_COLD void fire_timers(struct sl_stack_box *box)",

@@ -53,6 +53,7 @@ class StackNames:
     tables: dict[str, Table]
     counters: Counters
     events: list[tuple[str, str]]
+    columns: list[tuple[str, str]]
     seconds: list[float]
     timeouts: dict[str, int]
     weak: bool

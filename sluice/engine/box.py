@@ -15,7 +15,7 @@ from sluice.codegen.functions import CFunction, Functions
 from sluice.codegen.stack import Generated, generate
 from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_library
-from sluice.engine.events import Decoder, Handler, PythonFunction
+from sluice.engine.events import Decoder, Handler, PythonFunction, Seen
 from sluice.engine.interrupt import noted
 from sluice.engine.kept import Made, content, noted_warnings, outline, recall
 from sluice.engine.kept import keep as keep_made
@@ -176,14 +176,17 @@ def compile_stack(
     fresh: bool = False,
     keep: bool = False,
     check: Callable[[Program], None] = lambda _: None,
+    demanded: tuple[frozenset[Hook], ...] = (),
+    many: frozenset[Hook] = frozenset(),
 ) -> CompiledStack:
     """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler.
 
     fresh: compile, even what is kept. keep: so that a later run of the same description finds what this one made.
-    check: looks at the program before any C of it is compiled; may raise.
+    check: looks at the program before any C of it is compiled; may raise. demanded: the events for each handler on
+    demand in Python. many: those that Python takes many at once of.
     """
     begin = time.perf_counter()
-    hooked = Functions(functions, python)
+    hooked = Functions(functions, python, demanded, many)
     found = content(stack, hooked, passes, options) if keep else None
     made = recall(cache_folder(), stack.name, found) if found is not None and not fresh else None
     warned = False
@@ -237,15 +240,30 @@ class Box:
     def __post_init__(self) -> None:
         self._library = ctypes.CDLL(str(self.stack.compiled.path))
         self._prefix = self.stack.generated.name
-        self._decoder = Decoder(self.stack.program, self.stack.generated.events)
-        self._route: list[list[Handler]] = []
-        for layer_name, event in self.stack.generated.events:
+        self._decoder = Decoder(
+            self.stack.program,
+            self.stack.generated.events,
+            self.stack.generated.roots,
+            self.stack.generated.columns,
+            self.stack.generated.column_roots,
+        )
+        self._route: dict[type, list[Callable[[Any], object]]] = {}
+        """The handlers of each kind of event."""
+        for kind, (layer_name, event) in zip(self._decoder.types, self.stack.generated.events, strict=True):
             layer = self.stack.program.layers[layer_name]
-            self._route.append([call for function in self.python for call in function.called(layer, event)])
+            calls: list[Handler] = []
+            bit = self.stack.functions.first_demanded
+            for function in self.python:
+                calls += function.called(layer, event, bit)
+                bit += len(function.on_demand)
+            self._route[kind] = calls
+        for many, (layer_name, event) in zip(self._decoder.many, self.stack.generated.columns, strict=True):
+            layer = self.stack.program.layers[layer_name]
+            self._route[many] = [call for function in self.python for call in function.called_with_many(layer, event)]
         self._error: BaseException | None = None
         self._in_function = False
         self._number = 0
-        self._deliver = _DELIVER(self._batch) if self.stack.generated.events else _DELIVER()
+        self._deliver = _DELIVER(self._batch) if self._route else _DELIVER()
         natives = [module.option for module in self.stack.program.natives]
         functions = len(self.stack.functions.c)
         self._options = c_options(self.settings, self.function_options, functions, natives, self._deliver)
@@ -264,6 +282,7 @@ class Box:
                 f"{self.settings.max_instances} instances and {self.settings.memory} bytes of held data"
             )
         self._box = ctypes.c_void_p(box)
+        self._switches()
         self._finished = False
         self._output_fault: str | None = None
 
@@ -305,8 +324,9 @@ class Box:
             return
         try:
             self._in_function = True
-            for seen, number in self._decoded(ctypes.string_at(at, size)):
-                for call in self._route[number]:
+            calls = self._route
+            for seen in self._decoder.decode(ctypes.string_at(at, size)):
+                for call in calls[type(seen)]:
                     call(seen)
         except BaseException as error:
             self._error = error
@@ -319,10 +339,24 @@ class Box:
         if self._in_function:
             raise self._error
 
-    def _decoded(self, batch: bytes):  # type: ignore[no-untyped-def]
-        names = {pair: number for number, pair in enumerate(self.stack.generated.events)}
-        for seen in self._decoder.decode(batch):
-            yield seen, names[seen.layer, seen.name]
+    def _switches(self) -> None:
+        """Let the handlers on demand of functions in Python register themselves."""
+        if not self.stack.functions.demanded:
+            return
+        number, numbers = ctypes.c_uint32, ctypes.c_uint64
+        watch = self._function("watch", None, ctypes.c_void_p, number, number, numbers, numbers, ctypes.c_bool)
+        handlers = [handler for function in self.python for _, _, handler in function.on_demand]
+        for bit, handler in enumerate(handlers, self.stack.functions.first_demanded):
+            on_demand: Any = handler
+
+            def switch(seen: Seen | None, registered: bool, handlers: int = 1 << bit) -> None:
+                place = (0, 0, 0) if seen is None else seen.place
+                if seen is None or seen.instance:
+                    watch(self._box, *place, handlers, registered)
+
+            on_demand.switch = switch
+            if on_demand.registered:
+                switch(None, True)
 
     def _raise(self) -> None:
         if self._error is not None:
@@ -452,6 +486,10 @@ class Box:
             self._close(self._box)
             self._box = ctypes.c_void_p()
             self._close_output()
+            for function in self.python:
+                for _, _, handler in function.on_demand:
+                    on_demand: Any = handler
+                    on_demand.switch = None
 
     def __enter__(self) -> Box:
         return self

@@ -13,22 +13,28 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any, cast
 
 from sluice.codegen.hooks import means
 from sluice.codegen.layout import KeyWord, key_words
+from sluice.engine.columns import COLUMNS, Events, types_of
+from sluice.engine.values import value_names
 from sluice.ir.build import Hook
 from sluice.ir.graph import EventShape, LayerProgram, Program
-from sluice.lang.events import NAMED_VALUES
 
-_HEAD = struct.Struct("<IHBBIIQQQ")
+_HEAD = struct.Struct("<IHBBIIQQQQQ")
+"""struct sl_record_head."""
 _NUMBER = struct.Struct("<Q")
 _LENGTHS = struct.Struct("<II")
 
 
-@dataclass(slots=True)
-class Seen:
+_SIZE, _EVENT, _SIDE, _SWAPPED, _OWNER, _WORDS, _INSTANCE, _TIME, _PACKET, WATCHED, SLOT, _RECORD = range(12)
+"""What stands where in an event: the fields of struct sl_record_head, then the record itself."""
+
+
+class Seen(tuple[Any, ...]):
     """An event as a function in Python sees it.
 
     layer: name in the program. name: the event's. instance: number of the connection or datagram, 0 for none. side: 0
@@ -37,70 +43,109 @@ class Seen:
     readable as attributes, but for names that stand here (OWN_NAMES).
 
     Of a layer that takes messages and has no instances of its own, instance, side and key are the stream's.
+
+    It is the head of its record and the record; there is a class for each event of each layer, and what is asked for is
+    read then: reading all of each event would take several times as long as telling of it.
     """
 
-    layer: str
-    name: str
-    instance: int
-    side: int
-    time: int
-    packet: int
-    values: dict[str, Any]
-    key: dict[str, Any] = field(default_factory=lambda: {})
+    __slots__ = ()
+    layer = ""
+    name = ""
+    kind: Kind
+
+    instance = cast(int, property(itemgetter(_INSTANCE)))
+    side = cast(int, property(itemgetter(_SIDE)))
+    time = cast(int, property(itemgetter(_TIME)))
+    packet = cast(int, property(itemgetter(_PACKET)))
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """What finds the instance again, if it is still there: its layer's number, its slot and its own number."""
+        return self[_OWNER], self[SLOT], self[_INSTANCE]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What the event brings along."""
+        return _values(self.kind.shape, self.kind.names, self[_RECORD], _HEAD.size + 8 * self[_WORDS])
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """The key of its instance; empty where there is none."""
+        words = struct.unpack_from(f"<{self[_WORDS]}Q", self[_RECORD], _HEAD.size)
+        return self.kind.decoder.key(words, self[_OWNER], self[_SIDE], self[_SWAPPED])
+
+    # a tuple's methods are no names of ours
+    count = property(lambda self: self.__getattr__("count"))  # type: ignore[assignment]
+    index = property(lambda self: self.__getattr__("index"))  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Any:
-        for found in (self.values, self.key):
+        values, key = self.values, self.key
+        for found in (values, key):
             if name in found:
                 return found[name]
-        known = ", ".join({**self.values, **self.key})
+        known = ", ".join({**values, **key})
         raise AttributeError(f"event '{self.name}' of layer '{self.layer}' has no '{name}'; it has {known}")
 
 
-OWN_NAMES = frozenset(field.name for field in fields(Seen))
+OWN_NAMES = frozenset({"layer", "name", "instance", "side", "time", "packet", "values", "key"})
 """What `event.NAME` always means, whatever the user's own values are called."""
 
 
-class Decoder:
-    """Reads batches that compiled code wrote."""
+@dataclass(frozen=True)
+class Kind:
+    """An event of a layer: what it brings along, and for each of that the names that its numbers stand for."""
 
-    def __init__(self, program: Program, events: list[tuple[str, str]]) -> None:
-        self.shapes: list[tuple[str, EventShape, list[tuple[str, ...] | None]]] = []
-        """Of every event its layer, what it brings along, and for each of that the names that its numbers stand for."""
-        for layer, event in events:
-            shape = program.layers[layer].events[event]
-            self.shapes.append((layer, shape, [value_names(program.layers[layer], shape, v) for v, _ in shape.fields]))
+    decoder: Decoder
+    shape: EventShape
+    names: list[tuple[str, ...] | None]
+
+
+class Decoder:
+    """Reads batches that compiled code wrote.
+
+    events: of every number its layer and its name. roots: and which event of the stack it happens with. columns,
+    column_roots: the same of those of which there are rows.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        events: list[tuple[str, str]],
+        roots: list[str],
+        columns: list[tuple[str, str]],
+        column_roots: list[str],
+    ) -> None:
+        self.many = types_of(program, columns, column_roots)
         self.keys: list[tuple[list[KeyWord], int, bool]] = []
         for layer in program.layers.values():
             parts, half = key_words(layer.instance.key) if layer.instance is not None else ([], 0)
             self.keys.append((parts, half, layer.instance is not None and layer.instance.oriented))
+        numbers = {name: number for number, name in enumerate(program.layers)}
+        self.types: list[type[Seen]] = []
+        for (name, event), root in zip(events, roots, strict=True):
+            layer = program.layers[name]
+            shape = layer.events[root]
+            kind = Kind(self, shape, [value_names(layer, shape, value) for value, _ in shape.fields])
+            attributes: dict[str, Any] = {"__slots__": (), "layer": name, "name": event, "kind": kind}
+            attributes |= self._of_key(numbers[name]) | _of_values(kind)
+            attributes |= {own: getattr(Seen, own) for own in OWN_NAMES - {"layer", "name"} if own in attributes}
+            self.types.append(type("Seen", (Seen,), attributes | {"layer": name, "name": event}))
 
-    def decode(self, batch: bytes) -> Iterator[Seen]:
-        """The events of a batch."""
-        at = 0
-        while at < len(batch):
-            size, *head = _HEAD.unpack_from(batch, at)
-            yield self._seen(batch, at + _HEAD.size, *head)
-            at += size
+    def decode(self, batch: bytes) -> Iterator[Seen | Events]:
+        """The events of a batch, and what has many of them."""
+        at, size, types = 0, len(batch), self.types
+        unpack = _HEAD.unpack_from
+        while at < size:
+            head = unpack(batch, at)
+            behind = at + head[_SIZE]
+            if head[_EVENT] & COLUMNS:
+                yield self.many[head[_EVENT] - COLUMNS](head[_WORDS], batch[at + _HEAD.size : behind])
+                at = behind
+                continue
+            yield types[head[_EVENT]]((*head, batch[at:behind]))
+            at = behind
 
-    def _seen(
-        self,
-        batch: bytes,
-        at: int,
-        number: int,
-        side: int,
-        swapped: int,
-        owner: int,
-        words: int,
-        instance: int,
-        time: int,
-        packet: int,
-    ) -> Seen:
-        """The event whose key and values begin at position `at`, from what stands in its head."""
-        layer, shape, names = self.shapes[number]
-        key = self._key(struct.unpack_from(f"<{words}Q", batch, at), owner, side, swapped)
-        return Seen(layer, shape.name, instance, side, time, packet, _values(shape, names, batch, at + 8 * words), key)
-
-    def _key(self, words: tuple[int, ...], owner: int, side: int, swapped: int) -> dict[str, Any]:
+    def key(self, words: tuple[int, ...], owner: int, side: int, swapped: int) -> dict[str, Any]:
         """The key of an instance of layer number `owner`; no words where there is no instance."""
         if not words:
             return {}
@@ -111,16 +156,68 @@ class Decoder:
         key = _key(parts, words[sender * half :][:half], reverse=False)
         return key | _key(parts, words[(1 - sender) * half :][:half], reverse=True)
 
+    def _of_key(self, owner: int) -> dict[str, property]:
+        """Properties for the numbers of the key of a layer's own instances."""
+        parts, half, oriented = self.keys[owner]
+        found: dict[str, property] = {}
+        for placed in parts:
+            if placed.part.bits <= 64:
+                found[placed.part.name] = _of_part(placed, owner, half if oriented else 0, False)
+                if oriented:
+                    found[placed.part.other or placed.part.name] = _of_part(placed, owner, half, True)
+        return found
 
-def value_names(layer: LayerProgram, shape: EventShape, value: str) -> tuple[str, ...] | None:
-    """The names that a value of an event is a number of; None where it is a number as such, or bytes."""
-    if shape.callback:
-        return None
-    if shape.name == "state":
-        return tuple(state.name for state in layer.states)
-    if value == "reason" and shape.reasons:
-        return shape.reasons
-    return NAMED_VALUES.get((shape.name, value))
+
+def _of_part(placed: KeyWord, owner: int, half: int, reverse: bool) -> property:
+    name = (placed.part.other if reverse else None) or placed.part.name
+    mask, shift, first = (1 << placed.part.bits) - 1, placed.shift, _HEAD.size + 8 * placed.word
+    read = _NUMBER.unpack_from
+
+    def get(seen: Seen) -> int:
+        if seen[_OWNER] != owner or not seen[_WORDS]:
+            return seen.__getattr__(name)  # of the stream that messages are cut from, or none
+        sender = (seen[_SIDE] ^ seen[_SWAPPED] ^ reverse) & 1
+        return read(seen[_RECORD], first + 8 * half * sender)[0] >> shift & mask
+
+    return property(get)
+
+
+def _of_values(kind: Kind) -> dict[str, property]:
+    """Properties for the values of an event, up to the first bytes: what stands behind these is elsewhere each time."""
+    found: dict[str, property] = {}
+    at = _HEAD.size
+    for (name, bits), names in zip(kind.shape.fields, kind.names, strict=True):
+        found[name] = _of_bytes(at) if bits == 0 else _of_number(at, names)
+        if bits == 0:
+            break
+        at += 8
+    return found
+
+
+def _of_number(at: int, names: tuple[str, ...] | None) -> property:
+    read = _NUMBER.unpack_from
+    if names is not None:
+        named = names
+
+        def get(seen: Seen) -> str:
+            return named[cast(int, read(seen[_RECORD], at + 8 * seen[_WORDS])[0])]
+
+        return property(get)
+
+    def number(seen: Seen) -> int:
+        return cast(int, read(seen[_RECORD], at + 8 * seen[_WORDS])[0])
+
+    return property(number)
+
+
+def _of_bytes(at: int) -> property:
+    def get(seen: Seen) -> bytes:
+        record = cast(bytes, seen[_RECORD])
+        begin = at + 8 * seen[_WORDS]
+        captured = _LENGTHS.unpack_from(record, begin)[0]
+        return record[begin + 8 : begin + 8 + captured]
+
+    return property(get)
 
 
 def _values(shape: EventShape, named: list[tuple[str, ...] | None], batch: bytes, at: int) -> dict[str, Any]:
@@ -155,6 +252,9 @@ def _key(parts: list[KeyWord], words: tuple[int, ...], reverse: bool) -> dict[st
 Handler = Callable[[Seen], object]
 """What is called with an event."""
 
+ManyHandler = Callable[[Events], object]
+"""What is called with many."""
+
 
 @dataclass(frozen=True)
 class PythonEvent:
@@ -170,7 +270,8 @@ class PythonEvent:
 class PythonFunction:
     """Handlers of one Python file: (layer, event, function), what to call at the end, and what it counted, by name.
 
-    events: those that it defines.
+    events: those that it defines. on_demand: handlers that are called while registered, as `handlers`. many: those that
+    take many events at once.
     """
 
     name: str
@@ -178,11 +279,24 @@ class PythonFunction:
     endings: list[Callable[[], None]]
     counted: Callable[[], dict[str, int]] = dict
     events: list[PythonEvent] = field(default_factory=lambda: [])
+    on_demand: list[tuple[str, str, Handler]] = field(default_factory=lambda: [])
+    many: list[tuple[str, str, ManyHandler]] = field(default_factory=lambda: [])
+
+    def taken(self) -> frozenset[Hook]:
+        """The events that it takes many at once of."""
+        return frozenset(Hook(layer, event) for layer, event, _ in self.many)
 
     def hooks(self) -> frozenset[Hook]:
-        """The events of the stack that it must be told of."""
+        """The events of the stack, and of functions in C, that it must be told of always."""
+        return self._below([Hook(layer, event) for layer, event, _ in self.handlers])
+
+    def demanded(self) -> list[frozenset[Hook]]:
+        """And those for each of its handlers on demand."""
+        return [self._below([Hook(layer, event)]) for layer, event, _ in self.on_demand]
+
+    def _below(self, to_see: list[Hook]) -> frozenset[Hook]:
+        """The events with which some happen that this file does not define."""
         found: set[Hook] = set()
-        to_see = [Hook(layer, event) for layer, event, _ in self.handlers]
         while to_see:
             hook = to_see.pop()
             below = [Hook(event.layer, event.base) for event in self.events if event.name == hook.event]
@@ -191,14 +305,30 @@ class PythonFunction:
                 found.add(hook)
         return frozenset(found)
 
-    def called(self, layer: LayerProgram, event: str) -> list[Handler]:
-        """What to call when an event of a layer happens: its handlers, then those of events that happen with it."""
-        found = [call for wanted, name, call in self.handlers if means(Hook(wanted, name), layer, event)]
+    def called_with_many(self, layer: LayerProgram, event: str) -> list[ManyHandler]:
+        """What to call with many events of a layer."""
+        return [call for wanted, name, call in self.many if means(Hook(wanted, name), layer, event)]
+
+    def called(self, layer: LayerProgram, event: str, first: int) -> list[Handler]:
+        """What to call when an event of a layer happens: its handlers, then those of events that happen with it.
+
+        first: the bit of the first of its handlers on demand.
+        """
+        return [call for call, _ in self._called(layer, event, first)]
+
+    def _called(self, layer: LayerProgram, event: str, first: int) -> list[tuple[Handler, int]]:
+        """The same, and the bits of which one must be registered for each; 0 for one that is always called."""
+        found = [(call, 0) for wanted, name, call in self.handlers if means(Hook(wanted, name), layer, event)]
+        for number, (wanted, name, call) in enumerate(self.on_demand, first):
+            if means(Hook(wanted, name), layer, event):
+                found.append((_watched(1 << number, call), 1 << number))
         for own in self.events:
             if own.base == event and means(Hook(own.layer, own.name), layer, own.name):
-                inner = self.called(layer, own.name)
+                inner = self._called(layer, own.name, first)
                 if inner:
-                    found.append(_where(own.holds, inner))
+                    bits = 0 if any(bits == 0 for _, bits in inner) else sum({bits for _, bits in inner})
+                    asked = _where(own.holds, [call for call, _ in inner])
+                    found.append((_watched(bits, asked) if bits else asked, bits))
         return found
 
 
@@ -209,5 +339,15 @@ def _where(holds: Handler, inner: list[Handler]) -> Handler:
         if holds(seen):
             for handler in inner:
                 handler(seen)
+
+    return call
+
+
+def _watched(bits: int, handler: Handler) -> Handler:
+    """Calls a handler where one of some on demand is registered."""
+
+    def call(seen: Seen) -> None:
+        if seen[WATCHED] & bits:
+            handler(seen)
 
     return call

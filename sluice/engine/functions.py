@@ -12,7 +12,7 @@ from sluice.codegen.declared import Counters
 from sluice.codegen.functions import CFunction, read_c_function
 from sluice.codegen.hooks import HookError
 from sluice.codegen.parameter import Parameter, ParameterError, Value
-from sluice.engine.events import Handler, PythonEvent, PythonFunction
+from sluice.engine.events import Handler, ManyHandler, PythonEvent, PythonFunction
 from sluice.engine.parameter import read_parameters
 from sluice.ir.build import Hook
 from sluice.lang.errors import did_you_mean
@@ -38,6 +38,14 @@ class Wanted:
     def python_hooks(self) -> frozenset[Hook]:
         """Events that functions in Python listen to."""
         return frozenset(hook for function in self.python for hook in function.hooks())
+
+    def python_many(self) -> frozenset[Hook]:
+        """Events that they take many at once of."""
+        return frozenset(hook for function in self.python for hook in function.taken())
+
+    def python_demanded(self) -> tuple[frozenset[Hook], ...]:
+        """And those for each of their handlers on demand."""
+        return tuple(hooks for function in self.python for hooks in function.demanded())
 
 
 def ready_functions() -> list[str]:
@@ -145,6 +153,8 @@ def load_python(path: Path, options: str = "") -> PythonFunction:
     for name, value in _read_parameters(str(path), parameters, options).items():
         setattr(module, name, value)
     handlers: list[tuple[str, str, Handler]] = []
+    on_demand: list[tuple[str, str, Handler]] = []
+    many: list[tuple[str, str, ManyHandler]] = []
     endings: list[Callable[[], None]] = []
     events: list[PythonEvent] = []
     for name, value in vars(module).items():
@@ -153,16 +163,33 @@ def load_python(path: Path, options: str = "") -> PythonFunction:
             events.append(PythonEvent(layer, name, base, value))
         for layer, event in getattr(value, "__sluice_on__", []):
             handlers.append((layer, event, value))
+        for layer, event in getattr(value, "__sluice_on_batch__", []):
+            many.append((layer, event, value))
+        if isinstance(demanded := getattr(value, "__sluice_on_demand__", None), tuple):
+            layer, event = cast(tuple[str, str], demanded)
+            on_demand.append((layer, event, value))
         if getattr(value, "__sluice_at_end__", False):
             endings.append(value)
-    if not handlers:
+    if not handlers and not on_demand and not many:
         raise FunctionError(f"{path}: no function is marked with @on(layer, event), so nothing would be called")
     counters = {name: item for name, item in vars(module).items() if hasattr(item, "__sluice_counter__")}
     for item in counters.values():
         item.value = 0
     _refuse_circles(path, events)
+    for _, name, _ in many:
+        if any(event.name == name for event in events):
+            raise FunctionError(
+                f"{path}: event '{name}' is one of this file, so its filter is asked event by event\n"
+                "    take many of its base, and look there which they are."
+            )
     return PythonFunction(
-        path.stem, handlers, endings, lambda: {name: item.value for name, item in counters.items()}, events
+        path.stem,
+        handlers,
+        endings,
+        lambda: {name: item.value for name, item in counters.items()},
+        events,
+        on_demand,
+        many,
     )
 
 

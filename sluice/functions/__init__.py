@@ -34,6 +34,62 @@ def on(layer: str, event: str) -> Callable[[_Handler], _Handler]:
     return mark
 
 
+def on_batch(layer: str, event: str) -> Callable[[_Handler], _Handler]:
+    """Call the function below with many of a kind at once: `rows("src", "bytes")` goes through them.
+
+    `column("src")` has one value of each, `lengths("bytes")` how many bytes they are, `len` how many events there are.
+    """
+
+    def mark(function: _Handler) -> _Handler:
+        _check(function, 1, "the events", "events")
+        wanted: list[tuple[str, str]] = getattr(function, "__sluice_on_batch__", [])
+        function.__sluice_on_batch__ = [*wanted, (layer, event)]  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+class OnDemand:
+    """A handler that is called only while it is registered: for all instances, or for that of an event."""
+
+    def __init__(self, function: Callable[..., Any], layer: str, event: str) -> None:
+        self.__sluice_on_demand__ = (layer, event)
+        self.__wrapped__ = function
+        self.registered = False
+        self.switch: Callable[[Any, bool], None] | None = None
+        """Set while a box runs: does it there."""
+
+    def __call__(self, event: Any) -> Any:
+        """What the box calls."""
+        return self.__wrapped__(event)
+
+    def register(self, event: Any = None) -> None:
+        """Call it from the next packet on: for the instance of `event`, or, without one, for all."""
+        self._set(event, True)
+
+    def deregister(self, event: Any = None) -> None:
+        """Call it no more: for the instance of `event`, whatever holds for all, or, without one, for all."""
+        self._set(event, False)
+
+    def _set(self, event: Any, registered: bool) -> None:
+        if event is None:
+            self.registered = registered
+        if self.switch is not None:
+            self.switch(event, registered)
+        elif event is not None:
+            raise RuntimeError("no box is running of whose events this is one")
+
+
+def on_demand(layer: str, event: str) -> Callable[[Callable[..., Any]], OnDemand]:
+    """Call the function below for each `event` of `layer` while it is registered: see OnDemand."""
+
+    def mark(function: Callable[..., Any]) -> OnDemand:
+        _check(function, 1, "the event", "event")
+        return OnDemand(function, layer, event)
+
+    return mark
+
+
 def event(layer: str, base: str) -> Callable[[_Handler], _Handler]:
     """An event of your own, called as the function below, which says of each `base` of `layer` whether it happens.
 

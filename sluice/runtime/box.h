@@ -351,6 +351,8 @@ struct sl_record_head {
     uint64_t instance;   /* number, 0 for none */
     uint64_t time;       /* of the packet */
     uint64_t number;     /* of the packet */
+    uint64_t watched;    /* the handlers on demand that hear of it */
+    uint64_t slot;       /* of the instance in its table */
 };
 
 SL_COLD void sl_batch_flush(struct sl_batch *batch) {
@@ -380,8 +382,9 @@ static inline uint8_t *sl_batch_take(struct sl_batch *batch, size_t size) {
  * the values' place, or NULL without memory. */
 static inline uint8_t *sl_record_begin(const struct sl_event *event, uint16_t number, size_t size) {
     struct sl_record_head head = {0, number, (uint8_t)event->side, 0, 0, 0, sl_event_number(event), event->box->time,
-                                  event->box->number};
+                                  event->box->number, sl_watched(event), 0};
     if (event->instance) {
+        head.slot = event->instance->slot;
         head.swapped = *((const uint8_t *)event->instance + event->owner->swapped_offset);
         head.owner = event->owner->index;
         head.key_words = event->owner->half_words * (event->owner->oriented ? 2 : 1);

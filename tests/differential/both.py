@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sluice.engine.box import TLS_KEY_LOG, Box, CompiledStack, Frame, Settings, compile_stack
-from sluice.engine.events import PythonFunction, Seen, value_names
+from sluice.engine.events import PythonFunction, Seen
+from sluice.engine.values import value_names
 from sluice.ir.build import Hook, build
 from sluice.ir.graph import LayerProgram, Program
 from sluice.ir.interpreter import Interpreter

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
-from sluice.codegen.functions import CFunction, read_c_function
+from sluice.codegen.functions import CFunction, Functions, read_c_function
 from sluice.codegen.hooks import HookError
+from sluice.codegen.stack import generate
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.ir.build import build
 from sluice.stacks.find import find_stack
 from tests.support.connection import Host, goodbye, handshake, pair
 
@@ -36,17 +40,19 @@ COUNT = WATCH + "SLUICE_ON(tcp, data) {" + ADD + "}\n"
 CONTROL = COUNT + "SLUICE_CONTROL(tcp)\n"
 
 
+@cache
 def function(name: str, text: str) -> CFunction:
     return read_c_function(name, HEAD + text, f"{name}.c")
 
 
+@cache
 def compiled(*functions: CFunction, stack: str = "tcp_ip") -> CompiledStack:
     return compile_stack(find_stack(stack), functions)
 
 
-def run(stack: CompiledStack, packets: list[bytes]) -> tuple[dict[str, int], dict[str, int]]:
+def run(stack: CompiledStack, packets: list[bytes], options: str = "") -> tuple[dict[str, int], dict[str, int]]:
     """The reports, and the counters of TCP over IPv4."""
-    with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24)) as box:
+    with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24), function_options=[options]) as box:
         for number, packet in enumerate(packets):
             box.packet(packet, (1000 + number) * SECOND)
         box.finish()
@@ -76,16 +82,21 @@ def test_a_side_that_is_off_is_neither_held_nor_delivered() -> None:
     assert counters["bytes:not wanted"] == 20 and counters["bytes:in"] == 30 and conserved(counters)
 
 
-@pytest.mark.parametrize("most, delivered", [(19, 10), (20, 10), (29, 10), (30, 40)])
-def test_a_side_may_hold_fewer_bytes(most: int, delivered: int) -> None:
+MOST = """
+SLUICE_PARAMETER(most, number, 0, "bytes")
+SLUICE_ON(tcp, created) { sl_buffer(event, SL_BOTH, (uint32_t)SLUICE_PARAMETER_OF(event->box, most)); }
+"""
+
+
+@pytest.mark.parametrize("most", [19, 20, 29, 30])
+def test_a_side_may_hold_fewer_bytes(most: int) -> None:
     """More than that wait for the hole, so it is given up: what fills it comes too late."""
     packets, client, _server = opened()
     hole = client.send("A", b"a" * 10)
     waiting = [client.send("A", b"b" * 10) for _ in range(3)]
-    text = CONTROL + f"SLUICE_ON(tcp, created) {{ sl_buffer(event, SL_BOTH, {most}); }}"
-    reports, counters = run(compiled(function("most", text)), [*packets, *waiting, hole])
+    reports, counters = run(compiled(function("most", CONTROL + MOST)), [*packets, *waiting, hole], f"most={most}")
     assert reports["gaps"] == (0 if most == 30 else 10)
-    assert reports["zero"] == (40 if most == 30 else 30) and delivered
+    assert reports["zero"] == (40 if most == 30 else 30)
     assert conserved(counters)
 
 
@@ -138,26 +149,30 @@ def test_off_with_bytes_held_and_on_again() -> None:
 
 POLICY = """
 SLUICE_COUNTER(first, "first byte delivered")
-SLUICE_ON(tcp, created) { sl_policy(event, SL_BOTH, NEW_POLICY); }
+SLUICE_PARAMETER(last, flag, no, "the last copy wins")
+SLUICE_ON(tcp, created) {
+    sl_policy(event, SL_BOTH, SLUICE_PARAMETER_OF(event->box, last) ? SL_POLICY_LAST : SL_POLICY_FIRST);
+}
 SLUICE_ON(tcp, data) { if (data->offset == 0) SLUICE_COUNTER_OF(event->box, first) = data->bytes.at[5]; }
 SLUICE_CONTROL(tcp)
 """
 
 
-@pytest.mark.parametrize("policy, wins", [("FIRST", "b"), ("LAST", "c")])
+@pytest.mark.parametrize("policy, wins", [("last=no", "b"), ("last=yes", "c")])
 def test_the_overlap_policy_of_a_connection(policy: str, wins: str) -> None:
     packets, client, _server = opened()
     packets += [client.at(5, b"b" * 5), client.at(5, b"c" * 5), client.at(0, b"a" * 5)]
-    reports, _ = run(compiled(function("policy", POLICY.replace("NEW_POLICY", f"SL_POLICY_{policy}"))), packets)
+    reports, _ = run(compiled(function("policy", POLICY)), packets, policy)
     assert reports["first"] == ord(wins)
 
 
 STOP = """
 SLUICE_CONTROL(tcp)
+SLUICE_PARAMETER(side, number, 0, "which")
 SLUICE_EVENT(tcp, large, data) { return data->bytes.length > 1; }
 SLUICE_ON(tcp, packet) {
     if (data->length == 5)
-        SLUICE_STOP(event, SIDE);
+        SLUICE_STOP(event, (unsigned)SLUICE_PARAMETER_OF(event->box, side));
 }
 SLUICE_COUNTER(large, "large ones")
 SLUICE_ON(tcp, large) { SLUICE_COUNTER_OF(event->box, large)++; }
@@ -169,7 +184,7 @@ SLUICE_ON(tcp, large) { SLUICE_COUNTER_OF(event->box, large)++; }
     [
         ("0", {"zero": 10, "one": 40, "ends": 1, "closed": 1, "large": 1 + 2}),
         ("1", {"zero": 10 + 5 + 20, "one": 20, "ends": 1, "closed": 1, "large": 3 + 1}),
-        ("SL_BOTH", {"zero": 10, "one": 20, "ends": 0, "closed": 0, "large": 2}),
+        ("2", {"zero": 10, "one": 20, "ends": 0, "closed": 0, "large": 2}),
     ],
 )
 def test_a_function_hears_no_more_of_a_side(side: str, expected: dict[str, int]) -> None:
@@ -177,10 +192,10 @@ def test_a_function_hears_no_more_of_a_side(side: str, expected: dict[str, int])
     packets, client, server = opened()
     packets += [client.send("A", b"a" * 10), server.send("A", b"b" * 20), client.send("A", b"a" * 5)]
     packets += [client.send("A", b"a" * 20), server.send("A", b"b" * 20), *goodbye(client, server)]
-    reports, counters = run(compiled(function("stop", COUNT + STOP.replace("SIDE", side))), packets)
+    reports, counters = run(compiled(function("stop", COUNT + STOP)), packets, f"side={side}")
     assert reports == expected | {"gaps": 0}
     assert conserved(counters)
-    not_wanted = {"0": 20, "1": 20, "SL_BOTH": 40}[side]
+    not_wanted = {"0": 20, "1": 20, "2": 40}[side]
     assert counters["bytes:not wanted"] == not_wanted  # nobody else wants them
 
 
@@ -190,8 +205,8 @@ def test_another_function_goes_on_hearing() -> None:
     packets += [client.send("A", b"a" * 5), client.send("A", b"a" * 20)]
     other = 'SLUICE_COUNTER(other, "bytes")\n'
     other += "SLUICE_ON(tcp, data) { SLUICE_COUNTER_OF(event->box, other) += data->bytes.length; }"
-    stack = compiled(function("stop", COUNT + STOP.replace("SIDE", "SL_BOTH")), function("other", other))
-    reports, counters = run(stack, packets)
+    stack = compiled(function("stop", COUNT + STOP), function("other", other))
+    reports, counters = run(stack, packets, "side=2")
     assert (reports["zero"], reports["other"]) == (0, 25)
     assert not counters.get("bytes:not wanted") and counters["bytes:delivered"] == 25
 
@@ -230,7 +245,7 @@ SLUICE_ON_DEMAND(tcp, data) { SLUICE_COUNTER_OF(event->box, zero) += data->bytes
 
 
 def test_a_flow_that_nobody_watches_is_only_tracked() -> None:
-    """Where bytes of streams are for handlers on demand alone, those of other connections are neither held nor counted."""
+    """Where bytes of streams are for handlers on demand alone, those of other connections are not even held."""
     packets, client, _server = opened()
     sizes = [10, 1, 10, 2, 10]
     packets += [client.send("A", b"a" * size) for size in sizes]
@@ -243,8 +258,8 @@ def test_a_layer_above_wants_the_bytes() -> None:
     """In `everything` DNS and others take the streams of TCP, which no function stops by hearing no more itself."""
     packets, client, _server = opened()
     packets += [client.send("A", b"a" * 5), client.send("A", b"a" * 20)]
-    stack = compiled(function("stop", COUNT + STOP.replace("SIDE", "SL_BOTH")), stack="everything")
-    reports, counters = run(stack, packets)
+    stack = compiled(function("stop", COUNT + STOP), stack="everything")
+    reports, counters = run(stack, packets, "side=2")
     assert reports["zero"] == 0 and counters["bytes:delivered"] == 25
 
 
@@ -256,5 +271,6 @@ def test_only_streams_of_bytes_are_controlled() -> None:
 
 def test_nothing_is_paid_where_nothing_is_decided() -> None:
     """The C of a stack is the same, word by word, where no function decides anything."""
-    plain = compiled(function("count", COUNT)).generated.source
+    functions = Functions((function("count", COUNT),))
+    plain = generate(build(find_stack("tcp_ip"), functions.hooks()), functions).source
     assert "sl_control" not in plain and "timer" not in plain and "sl_output" not in plain

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from sluice.codegen.functions import read_c_function
-from sluice.engine.box import Box, Settings, compile_stack
+from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.stacks.find import find_stack
 from tests.support.connection import handshake, pair
+
+SETTINGS = Settings(max_instances=1 << 8, memory=1 << 24)
+
+
+@cache
+def compiled(kept: int) -> CompiledStack:
+    text = PEEK + (f"SLUICE_KEEP(tcp, {kept})\n" if kept else "")
+    return compile_stack(find_stack("tcp_ip"), (read_c_function("peek", text, "peek.c"),))
+
 
 PEEK = """
 #include "sluice.h"
@@ -58,15 +69,13 @@ SLUICE_ON(tcp, packet) {
 )
 def test_peek(offset: int, size: int, there: int, kept: int) -> None:
     """Bytes up to the first that is missing: [0, 12) was delivered, [20, 30), [30, 40) and [45, 55) wait."""
-    text = PEEK + (f"SLUICE_KEEP(tcp, {kept})\n" if kept else "")
-    stack = compile_stack(find_stack("tcp_ip"), (read_c_function("peek", text, "peek.c"),))
     stream = bytes(ord("a") + n % 26 for n in range(60))
     client, server = pair()
     packets = handshake(client, server)
     packets += [client.at(low, stream[low:high]) for low, high in ((0, 12), (30, 40), (20, 30), (45, 55))]
     packets.append(server.send("A"))
     options = [f"offset={offset},size={size}"]
-    with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24), function_options=options) as box:
+    with Box(compiled(kept), SETTINGS, function_options=options) as box:
         for packet in packets:
             box.packet(packet)
         box.finish()
@@ -78,10 +87,9 @@ def test_peek(offset: int, size: int, there: int, kept: int) -> None:
 
 def test_nothing_where_there_is_nothing() -> None:
     """No such side, and a stream that holds nothing."""
-    stack = compile_stack(find_stack("tcp_ip"), (read_c_function("peek", PEEK, "peek.c"),))
     for side in (0, 1, 2, 7):
         client, server = pair()
-        with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24), function_options=[f"side={side}"]) as box:
+        with Box(compiled(0), SETTINGS, function_options=[f"side={side}"]) as box:
             for packet in [*handshake(client, server), server.send("A")]:
                 box.packet(packet)
             box.finish()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import pytest
 
 from sluice.codegen.functions import CFunction, read_c_function
 from sluice.codegen.hooks import HookError
-from sluice.engine.box import Box, Settings, compile_stack
+from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.stacks.find import find_stack
 from tests.support.connection import goodbye, handshake, pair
 from tests.support.packets import A4, B4, eth, ip4, udp
@@ -20,11 +21,15 @@ def function(text: str) -> CFunction:
     return read_c_function("timed", '#include "sluice.h"\n' + text, "timed.c")
 
 
-def reports(text: str, packets: list[tuple[float, bytes]], stack: str = "tcp_ip") -> dict[str, int]:
+@cache
+def compiled(text: str) -> CompiledStack:
+    return compile_stack(find_stack("tcp_ip"), (function(text),))
+
+
+def reports(text: str, packets: list[tuple[float, bytes]], options: str = "") -> dict[str, int]:
     """What a function reports of packets at these seconds."""
-    with Box(
-        compile_stack(find_stack(stack), (function(text),)), Settings(max_instances=1 << 8, memory=1 << 24)
-    ) as box:
+    settings = Settings(max_instances=1 << 8, memory=1 << 24)
+    with Box(compiled(text), settings, function_options=[options]) as box:
         for seconds, packet in packets:
             box.packet(packet, int((1000 + seconds) * SECOND))
         box.finish()
@@ -88,7 +93,14 @@ AGAIN = """
 SLUICE_COUNTER(fired, "times")
 SLUICE_COUNTER(last, "when, in milliseconds")
 SLUICE_ON(tcp, created) { SLUICE_ARM(event, tcp, idle, 1000000000); }
-SLUICE_ON(tcp, data) { WHAT }
+SLUICE_PARAMETER(arm, number, 0, "nanoseconds; 0: not")
+SLUICE_PARAMETER(disarm, flag, no, "before")
+SLUICE_ON(tcp, data) {
+    if (SLUICE_PARAMETER_OF(event->box, disarm))
+        SLUICE_DISARM(event, tcp, idle);
+    if (SLUICE_PARAMETER_OF(event->box, arm))
+        SLUICE_ARM(event, tcp, idle, SLUICE_PARAMETER_OF(event->box, arm));
+}
 SLUICE_TIMER(tcp, idle) {
     SLUICE_COUNTER_OF(event->box, fired)++;
     SLUICE_COUNTER_OF(event->box, last) = event->box->now / 1000000;
@@ -99,26 +111,27 @@ SLUICE_TIMER(tcp, idle) {
 @pytest.mark.parametrize(
     "what, fired, last",
     [
-        ("SLUICE_ARM(event, tcp, idle, 1000000000);", 1, 1002_500),  # later than at first, each time
-        ("SLUICE_ARM(event, tcp, idle, 100000000);", 2, 1002_500),  # earlier: at 0.9 the one of 0.5, at 2.5 that of 0.9
-        ("SLUICE_DISARM(event, tcp, idle);", 0, 0),
-        ("SLUICE_DISARM(event, tcp, idle); SLUICE_ARM(event, tcp, idle, 5000000000);", 0, 0),
+        ("arm=1000000000", 1, 1002_500),  # later than at first, each time
+        ("arm=100000000", 2, 1002_500),  # earlier: at 0.9 the one of 0.5, at 2.5 that of 0.9
+        ("disarm", 0, 0),
+        ("disarm,arm=5000000000", 0, 0),
         ("", 1, 1002_500),
     ],
 )
 def test_set_again_or_not_any_more(what: str, fired: int, last: int) -> None:
     packets = [*at([0, 0.5, 0.9]), (2.5, at([0], 40001)[0][1])]
-    assert reports(AGAIN.replace("WHAT", what), packets) == {"fired": fired, "last": last}
+    assert reports(AGAIN, packets, what) == {"fired": fired, "last": last}
 
 
 TICK = """
 SLUICE_COUNTER(ticks, "seconds")
+SLUICE_PARAMETER(pause, number, 0, "nanoseconds")
 SLUICE_OPEN { return SLUICE_ARM_BOX(box, tick, 0) ? 0 : -1; }
 SLUICE_TIMER(box, tick) {
     if (++SLUICE_COUNTER_OF(event->box, ticks) == 3)
         SLUICE_DISARM_BOX(event->box, tick);
     else
-        SLUICE_ARM_BOX(event->box, tick, PAUSE);
+        SLUICE_ARM_BOX(event->box, tick, SLUICE_PARAMETER_OF(event->box, pause));
 }
 SLUICE_ON(udp, packet) {}
 """
@@ -128,9 +141,9 @@ def test_a_timer_of_the_box() -> None:
     """One that sets itself again, for at once even, lets packets by; it fires once a packet at most."""
     packet = eth(ip4(udp(1000, 2000, b""), 17, A4, B4))
     packets = [(seconds / 2, packet) for seconds in range(5)]
-    assert reports(TICK.replace("PAUSE", "1000000000"), packets)["ticks"] == 3
-    assert reports(TICK.replace("PAUSE", "2000000000"), packets)["ticks"] == 2
-    assert reports(TICK.replace("PAUSE", "0"), packets)["ticks"] == 3
+    assert reports(TICK, packets, "pause=1000000000")["ticks"] == 3
+    assert reports(TICK, packets, "pause=2000000000")["ticks"] == 2
+    assert reports(TICK, packets, "pause=0")["ticks"] == 3
 
 
 MANY = """
@@ -160,11 +173,11 @@ SLUICE_TIMER(tcp, own) {
 
 
 def test_many_timers() -> None:
-    """Each fires, in the order of their times, none twice; of those that are set again and again the last time holds."""
+    """Each fires, in the order of their times, none twice; of one that is set again and again the last time holds."""
     choose = random.Random(5)
     packets: list[tuple[float, bytes]] = []
     for port in range(200):
-        client, server = pair(isn=choose.randrange(20000) << 16, port=30000 + port)
+        client, _ = pair(isn=choose.randrange(20000) << 16, port=30000 + port)
         packets += [(0.0, client.send("S"))]
     for _ in range(3000):
         client, _server = pair(isn=choose.randrange(20000) << 16, port=30000 + choose.randrange(200))

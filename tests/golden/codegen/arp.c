@@ -32,8 +32,8 @@ struct sl_stack_box {
 /* --- what functions may ask of layers --- */
 
 static const struct sl_layer_info layers[] = {
-    {"eth", "eth", "eth", 0, NULL, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0},
-    {"arp", "arp", "arp", 1, NULL, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0},
+    {"eth", "eth", "eth", 0, NULL, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0, NULL, NULL, 0, 0, 0},
+    {"arp", "arp", "arp", 1, NULL, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0, NULL, NULL, 0, 0, 0},
 };
 
 /* --- functions of the layers --- */

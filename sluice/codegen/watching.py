@@ -1,0 +1,50 @@
+"""Finding an instance by what is known of it outside of a packet: for timers, and for functions in Python."""
+
+from __future__ import annotations
+
+from sluice.codegen.writer import StackNames
+
+
+def find_instance(names: StackNames) -> list[str]:
+    """The function that finds an instance, where something needs it."""
+    if not (names.functions.timers or names.functions.demanded):
+        return []
+    out = [
+        "",
+        "/* The instance of a layer in a slot of its table, if it is still the one of that number. */",
+        "static struct sl_instance *find_instance(struct sl_box *base, uint32_t layer, uint32_t slot, uint64_t number)",
+        "{",
+        "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        "    struct sl_event event = {.box = base, .owner = &layers[layer]};",
+        "    switch (layer) {",
+    ]
+    for index, layer in enumerate(names.program.layers.values()):
+        if layer.instance is not None:
+            at = f"sl_table_at(&box->{names.tables[layer.instance.table].variable}, slot)"
+            out.append(f"    case {index}: event.instance = {at}; break;")
+    return [*out, "    }", "    return number && sl_event_number(&event) == number ? event.instance : NULL;", "}"]
+
+
+def watch(names: StackNames) -> list[str]:
+    """The function by which functions in Python register their handlers on demand."""
+    if not names.functions.demanded:
+        return []
+    head = (
+        f"void {names.prefix}_watch(struct sl_box *base, uint32_t layer, uint32_t slot, uint64_t number, "
+        "uint64_t handlers, bool registered)"
+    )
+    return [
+        "",
+        "/* Registers handlers, or not any more: of an instance, or, where number is 0, of all. */",
+        head + ";",
+        head,
+        "{",
+        "    if (!number) {",
+        "        base->registered = registered ? base->registered | handlers : base->registered & ~handlers;",
+        "        return;",
+        "    }",
+        "    struct sl_event event = {.box = base, .owner = &layers[layer]};",
+        "    event.instance = find_instance(base, layer, slot, number);",
+        "    sl_watch(&event, handlers, registered);",
+        "}",
+    ]

@@ -1,0 +1,100 @@
+"""Many events at once for functions in Python: columns of numbers and bytes, read thousands at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sluice.codegen.columns import columns_of
+from sluice.engine.values import value_names
+from sluice.ir.graph import LayerProgram, Program
+
+COLUMNS = 0x8000
+"""In the number of a record's event: it is a record of rows."""
+_FIRST = ("instance", "side", "time", "packet")
+
+
+class Kind:
+    """An event of a layer, and where the columns of its rows are."""
+
+    def __init__(self, layer: LayerProgram, event: str, root: str) -> None:
+        shape = layer.events[root]
+        self.layer, self.name = layer.name, event
+        self.places: dict[str, tuple[int, int]] = {name: (word, 64) for word, name in enumerate(_FIRST)}
+        self.names: dict[str, tuple[str, ...]] = {}
+        word = len(_FIRST)
+        for name, bits in columns_of(layer, shape):
+            if name not in _FIRST:  # which every event has; else the last of a name holds, as in `event.NAME`
+                self.places[name] = word, bits
+            word += max((bits + 63) // 64, 1)
+        self.words = word
+        for name, _ in shape.fields:
+            names = value_names(layer, shape, name)
+            if names is not None:
+                self.names[name] = names
+
+
+class Events:
+    """Many events of one kind, in order. layer, name: which. `len` tells how many.
+
+    Columns are called as the attributes of single events: instance, side, time, packet, the key's parts, sender first,
+    and what the event brings along.
+    """
+
+    layer = ""
+    name = ""
+    _kind: Kind
+
+    def __init__(self, count: int, record: bytes) -> None:
+        self._count = count
+        end = 8 * count * self._kind.words
+        self._words = memoryview(record)[:end].cast("Q")
+        self._bytes = record[end:]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def column(self, name: str) -> list[Any]:
+        """One value of each event. Raises KeyError with the names that there are."""
+        word, bits = self._place(name)
+        if bits > 64:
+            return self._wide(word, bits)
+        found: list[int] = self._words[word :: self._kind.words].tolist()
+        if bits == 0:
+            octets = self._bytes
+            return [octets[at & 0xFFFFFFFF : (at & 0xFFFFFFFF) + (at >> 32)] for at in found]
+        names = self._kind.names.get(name)
+        return [names[value] for value in found] if names is not None else found
+
+    def lengths(self, name: str) -> list[int]:
+        """How many bytes a value of each event has; cheaper than the bytes. Raises KeyError."""
+        word, bits = self._place(name)
+        if bits:
+            raise KeyError(f"'{name}' of '{self.name}' is a number, not bytes")
+        return [at >> 32 for at in self._words[word :: self._kind.words].tolist()]
+
+    def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """The values of these names, event by event. Raises KeyError."""
+        return zip(*map(self.column, names), strict=True)
+
+    def _place(self, name: str) -> tuple[int, int]:
+        place = self._kind.places.get(name)
+        if place is None:
+            known = ", ".join(self._kind.places)
+            raise KeyError(f"'{self.name}' of layer '{self.layer}' has no column '{name}'; it has {known}")
+        return place
+
+    def _wide(self, word: int, bits: int) -> list[bytes]:
+        """A part of a key above 64 bits: its words, the first the uppermost."""
+        columns = [self._words[word + k :: self._kind.words].tolist() for k in range((bits + 63) // 64)]
+        size = bits // 8
+        return [b"".join(piece.to_bytes(8, "big") for piece in pieces)[:size] for pieces in zip(*columns, strict=True)]
+
+
+def types_of(program: Program, columns: list[tuple[str, str]], roots: list[str]) -> list[type[Events]]:
+    """The class for each number."""
+    found: list[type[Events]] = []
+    for (layer, event), root in zip(columns, roots, strict=True):
+        kind = Kind(program.layers[layer], event, root)
+        found.append(type("Events", (Events,), {"layer": kind.layer, "name": kind.name, "_kind": kind}))
+    return found

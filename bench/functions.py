@@ -14,9 +14,14 @@ NEVER = "".join(
     f"SLUICE_EVENT(tcp, never{n}, packet) {{ return data->length == {100_001 + 7 * n}; }}\n" for n in range(EVENTS)
 )
 """Each asks something else, so that no compiler makes one question of them."""
-HANDLERS = "".join(f"SLUICE_ON_DEMAND(tcp, never{n}) {{}}\n" for n in range(EVENTS))
+HANDLERS = 'SLUICE_COUNTER(happened, "events")\n' + "".join(
+    f"SLUICE_ON_DEMAND(tcp, never{n}) {{ SLUICE_COUNTER_OF(event->box, happened) += {n + 1}; }}\n"
+    for n in range(EVENTS)
+)
+"""Each does something of its own, so that no compiler leaves the question out."""
 EACH_PACKET = "SLUICE_ON(tcp, packet) { %s }\n"
-TURNS = """SLUICE_ON_DEMAND(tcp, out_of_wnd) {}
+TURNS = """SLUICE_COUNTER(outside, "packets")
+SLUICE_ON_DEMAND(tcp, out_of_wnd) { SLUICE_COUNTER_OF(event->box, outside)++; }
 SLUICE_ON(tcp, packet) {
     if (event->box->number & 1)
         SLUICE_REGISTER_FLOW(event, tcp, out_of_wnd);

@@ -22,6 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).absolute().parent
 sys.path.insert(0, str(HERE.parent))
 
+from bench import functions  # noqa: E402
 from bench.programs import build_tool  # noqa: E402
 from sluice.engine.box import CompiledStack, compile_stack  # noqa: E402
 from sluice.engine.compiler import RUNTIME, compiler  # noqa: E402
@@ -50,6 +51,11 @@ CASES = (
     Counted("HTTP"),
     Counted("HTTP, no passes", passes="none"),
     Counted("HTTP, tracked only", function="none"),
+    Counted("HTTP, tracked, 64 events to which nobody listens", function="unheard"),
+    Counted("HTTP, tracked, 64 handlers on demand, none registered", function="idle"),
+    Counted("HTTP, tracked, all 64 registered, none happening", function="watching"),
+    Counted("HTTP, tracked, a handler for each packet", function="counting"),
+    Counted("HTTP, tracked, each packet registers a handler or deregisters it", function="turns"),
     Counted("HTTP, 300 connections at once", ("reshape", str(REAL), "--open", "300")),
     Counted("HTTP, 5% lost, 5% reordered", _IMPAIRED),
     Counted("HTTP in GTP-U", ("reshape", str(REAL), "--gtp"), "gtp"),
@@ -58,9 +64,9 @@ CASES = (
 )
 
 
-def library(case: Counted) -> CompiledStack:
+def library(case: Counted, folder: Path) -> CompiledStack:
     """The compiled stack of a case."""
-    wanted = find_functions([case.function])
+    wanted = find_functions(functions.wanted(case.function, folder) or [case.function])
     stack = find_stack(case.stack)
     if wanted.track_only:
         for layer in stack.layers.values():
@@ -92,7 +98,7 @@ def count(case: Counted, folder: Path) -> float:
     if not drive.exists():
         includes = (f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}")
         subprocess.run([*compiler(), "-O2", *includes, str(HERE / "drive.c"), "-o", str(drive), "-ldl"], check=True)
-    compiled = library(case)
+    compiled = library(case, folder)
     name = compiled.generated.name
     words = [
         *("valgrind", "--tool=callgrind", f"--toggle-collect={name}_process", "--callgrind-out-file=/dev/null"),

@@ -31,6 +31,12 @@ from bench.traces import BY_NAME, TraceFolder  # noqa: E402
 ROOT = HERE.parent
 PAGE = ROOT / "docs" / "performance.md"
 RESULTS = HERE / "results.json"
+EVENTS = HERE / "events.json"
+KEPT = {
+    RESULTS: tuple(name for name in cases.GROUPS if name not in ("events", "resources")),
+    EVENTS: ("events", "resources"),
+}
+"""Files of results, and the groups that are in each: a group is measured again with all of its file."""
 PICTURES = {"assemble-cold": ("assemble", False), "assemble-warm": ("assemble", True), "none-cold": ("none", False)}
 
 
@@ -51,9 +57,10 @@ def progress() -> Callable[[str], None]:
     return say
 
 
-def write(results: Results) -> None:
-    """The tables and pictures of the page."""
-    PAGE.write_text(tables.page(PAGE.read_text(), results))
+def write() -> None:
+    """The tables and pictures of the page, from the results that are kept."""
+    results = read(RESULTS)
+    PAGE.write_text(tables.page(PAGE.read_text(), results, read(EVENTS)))
     for name, (function, warm) in PICTURES.items():
         (PAGE.parent / f"performance-{name}.svg").write_text(bars(results, function, warm))
 
@@ -84,17 +91,18 @@ def measured(options: argparse.Namespace, say: Callable[[str], None]) -> Results
     return results
 
 
-def kept_with(results: Results, groups: list[str]) -> Results:
-    """All results to keep: those of some groups take the place of what was kept of them, all others stay."""
-    if set(groups) == set(cases.GROUPS):
-        return results
-    kept = read(RESULTS)
-    return Results(
-        rounds={**kept.rounds, **results.rounds},
-        missing={case: why for case, why in (kept.missing | results.missing).items() if case not in results.rounds},
-        machine=results.machine | {"date": f"{kept.machine['date']}, {' and '.join(groups)} {results.machine['date']}"},
-        generated=results.generated or kept.generated,
-    )
+def keep(results: Results, groups: list[str]) -> None:
+    """Keeps the results of each file all of whose groups were measured."""
+    for path, own in KEPT.items():
+        if set(own) <= set(groups):
+            wanted = of_groups(own)
+            kept = Results(
+                {case: rounds for case, rounds in results.rounds.items() if case in wanted},
+                {case: why for case, why in results.missing.items() if case in wanted},
+                results.machine,
+                results.generated if "generated" in own else [],
+            )
+            path.write_text(kept.to_json())
 
 
 def measured_files(options: argparse.Namespace, say: Callable[[str], None]) -> str:
@@ -168,9 +176,8 @@ def main() -> None:
         options.out.write_text(results.to_json())
     if options.save:
         if not options.source:
-            results = kept_with(results, options.groups)
-            RESULTS.write_text(results.to_json())
-        write(results)
+            keep(results, options.groups)
+        write()
 
 
 if __name__ == "__main__":

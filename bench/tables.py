@@ -213,13 +213,17 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "events": events,
     "resources": resources,
     "machine": machine,
+    "events_machine": machine,
 }
+OF_EVENTS = ("events", "resources", "events_machine")
+"""Tables that have results of their own, as they may be measured apart."""
 
 
-def page(text: str, results: Results) -> str:
+def page(text: str, results: Results, of_events: Results) -> str:
     """The page with new tables between its marks `<!-- bench NAME -->` and `<!-- end -->`; all else stays."""
 
     def new(found: re.Match[str]) -> str:
-        return f"{found[1]}\n{TABLES[found[2]](results)}{found[3]}"
+        name = found[2]
+        return f"{found[1]}\n{TABLES[name](of_events if name in OF_EVENTS else results)}{found[3]}"
 
     return re.sub(r"(<!-- bench (\w+) -->)\n.*?(<!-- end -->)", new, text, flags=re.DOTALL)

@@ -24,7 +24,9 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     for event in teller.recorded:
         if (layer.name, event) not in w.names.events:
             w.names.events.append((layer.name, event))
-    w.names.columns += [(layer.name, event) for event in teller.in_rows if (layer.name, event) not in w.names.columns]
+    for event in teller.in_rows:
+        if (layer.name, event) not in w.names.columns:
+            w.names.columns.append((layer.name, event))
     weak = [f"{callback_name(w.names.program, layer, i.event)}(&data);"] if shape.callback and w.names.weak else []
     if not calls and not weak:
         return []

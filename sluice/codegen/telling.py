@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from sluice.codegen.functions import Functions
 from sluice.codegen.hooks import handler, means
@@ -27,8 +28,17 @@ class Listener:
         return self.bit is None and self.stops is None
 
 
-def any_hears(listeners: Sequence[Listener]) -> str:
-    """The condition, on `watched` and `stopped`, that one of these hears of an event; nothing where one always does."""
+MANY = 8
+"""Handlers on demand of one event, from which on it is told in a way of its own when all of them are registered."""
+
+
+def any_hears(listeners: Sequence[Listener], asked: bool = True) -> str:
+    """The condition, on `watched` and `stopped`, that one of these hears of an event; nothing where one always does.
+
+    asked: whether handlers on demand are registered is a question; else all are.
+    """
+    if not asked:
+        listeners = [replace(listener, bit=None) for listener in listeners]
     if any(listener.always for listener in listeners):
         return ""
     bits = sum({1 << item.bit for item in listeners if item.bit is not None and item.stops is None})
@@ -38,6 +48,28 @@ def any_hears(listeners: Sequence[Listener]) -> str:
     both = dict.fromkeys((item.bit, item.stops) for item in listeners)
     either += [f"(watched >> {b} & ~stopped >> {n} & 1)" for b, n in both if b is not None and n is not None]
     return either[0] if len(either) == 1 else f"({' || '.join(either)})"
+
+
+def _bits(listeners: Sequence[Listener]) -> set[int]:
+    return {listener.bit for listener in listeners if listener.bit is not None}
+
+
+def _guarded(when: str, statement: str) -> list[str]:
+    return [f"if {when} {statement}" if when else statement]
+
+
+def _joined(parts: list[tuple[list[Listener], list[str]]]) -> list[str]:
+    """The statements of all parts; those in a row that are for handlers on demand alone behind one question."""
+    out: list[str] = []
+    for demanded, group in groupby(parts, lambda part: all(listener.bit is not None for listener in part[0])):
+        row = list(group)
+        lines = [line for _, some in row for line in some]
+        if demanded and len(row) > 1:
+            bits = {bit for listeners, _ in row for bit in _bits(listeners)}
+            mask = sum(1 << bit for bit in bits)
+            lines = [f"if (watched & {mask:#x}ull) {{", *("    " + line for line in lines), "}"]
+        out += lines
+    return out
 
 
 class Teller:
@@ -67,28 +99,41 @@ class Teller:
         """Tell of an event.
 
         As in mOS, users' events happen behind their base, depth first. A filter is asked only where somebody would hear
-        of its event, and once.
+        of its event, and once. Where many listen on demand, none of them being registered is one question, and all of
+        them one more, behind which nobody is asked for.
         """
-        out: list[str] = []
+        bits = _bits(self.listening(event))
+        if len(bits) < MANY:
+            return self._statements(event, asked=True)
+        mask = f"{sum(1 << bit for bit in bits):#x}ull"
+        return [
+            f"if ((watched & {mask}) == {mask}) {{",
+            *("    " + line for line in self._statements(event, asked=False)),
+            "} else {",
+            *("    " + line for line in self._statements(event, asked=True)),
+            "}",
+        ]
+
+    def _statements(self, event: str, asked: bool) -> list[str]:
+        """The same; asked: whether handlers on demand are registered is not known."""
+        parts: list[tuple[list[Listener], list[str]]] = []
         for listener in self._handlers(event):
-            when = any_hears([listener])
-            out.append(f"{f'if {when} ' if when else ''}{listener.handler}(&event, &data);")
+            parts.append(([listener], [*_guarded(any_hears([listener], asked), f"{listener.handler}(&event, &data);")]))
         if self.in_columns(event):
             self.in_rows.append(event)
-            out.append(f"{self._columns(event).handler}(&event, &data);")
+            parts.append(([self._columns(event)], [f"{self._columns(event).handler}(&event, &data);"]))
         python = self._python(event)
         if python:
             self.recorded.append(event)
-            when = any_hears(python)
-            out.append(f"{f'if {when} ' if when else ''}{python[0].handler}(&event, &data);")
+            parts.append((python, _guarded(any_hears(python, asked), f"{python[0].handler}(&event, &data);")))
         for happens in self.events.with_base(self.layer, event):
             listening = self.listening(happens.name)
             if listening:
-                inner = self.statements(happens.name)
-                when = any_hears(listening)
+                inner = self._statements(happens.name, asked)
+                when = any_hears(listening, asked)
                 condition = f"{f'{when} && ' if when else ''}{happens.filter}(&event, &data)"
-                out += [f"if ({condition}) {{", *("    " + line for line in inner), "}"]
-        return out
+                parts.append((listening, [f"if ({condition}) {{", *("    " + line for line in inner), "}"]))
+        return _joined(parts) if asked else [line for _, lines in parts for line in lines]
 
     def _handlers(self, event: str) -> list[Listener]:
         """The handlers of an event."""

@@ -12,7 +12,7 @@ from bench.cases import ALL_PASSES, Case, of_groups, sluice, without
 from bench.measuring import Results, disagreements, read
 from bench.plot import bars
 from bench.programs import MissingError
-from bench.run import PAGE, PICTURES, RESULTS, ROOT
+from bench.run import EVENTS, KEPT, PAGE, PICTURES, RESULTS, ROOT, keep
 from bench.traces import BY_NAME, CORPUS, TRACES, TraceFolder
 from tests.bench.traces import IN_ORDER, assembled, by_ends
 
@@ -87,12 +87,12 @@ def test_a_page_keeps_its_prose(results: Results) -> None:
     page = (
         "Before.\n<!-- bench main -->\noutdated\n<!-- end -->\nBetween.\n<!-- bench machine -->\n<!-- end -->\nAfter.\n"
     )
-    new = tables.page(page, results)
+    new = tables.page(page, results, results)
     assert "outdated" not in new and tables.main(results) in new and tables.machine(results) in new
     assert [line for line in new.splitlines() if line in ("Before.", "Between.", "After.")] == [
         "Before.", "Between.", "After.",
     ]  # fmt: skip
-    assert tables.page(new, results) == new
+    assert tables.page(new, results, results) == new
 
 
 def test_a_picture_has_a_bar_for_each_program(results: Results) -> None:
@@ -104,9 +104,28 @@ def test_a_picture_has_a_bar_for_each_program(results: Results) -> None:
 
 def test_the_page_is_made_from_the_results_that_are_kept() -> None:
     kept = read(RESULTS)
-    assert PAGE.read_text() == tables.page(PAGE.read_text(), kept), "run bench/run.py --from bench/results.json --save"
+    page = tables.page(PAGE.read_text(), kept, read(EVENTS))
+    assert PAGE.read_text() == page, "run bench/run.py --from bench/results.json --groups generated --save"
     for name, (function, warm) in PICTURES.items():
         assert (PAGE.parent / f"performance-{name}.svg").read_text() == bars(kept, function, warm)
+
+
+def test_what_events_cost(results: Results) -> None:
+    tracked = sluice("http1k", "tracked")
+    results.rounds |= {tracked: rounds(40, 50, 60), sluice("http1k", "watching"): rounds(44, 50, 90)}
+    found = [row for row in rows(tables.events(results)) if row[0] == "times flow tracking"]
+    assert [row[1] for row in found] == ["-", "-", "1.10", "-", "-"]
+    results.rounds |= {sluice("http1k", "read"): rounds(80, 80, 80), sluice("http1k", "read_none"): rounds(40, 60, 80)}
+    found = {row[0]: row[1] for row in rows(tables.resources(results))}
+    assert found["no bytes, ns a packet"] == "60.0 <sub>40.0-80.0</sub>"
+    assert [row[1] for row in rows(tables.resources(results)) if row[0] == "times that of all bytes"][2] == "0.75"
+
+
+def test_each_group_is_kept_in_one_file(results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sorted(name for groups in KEPT.values() for name in groups) == sorted(cases.GROUPS)
+    monkeypatch.setattr("bench.run.KEPT", {tmp_path / "a": ("main",), tmp_path / "b": ("events", "resources")})
+    keep(results, ["main", "events"])
+    assert not (tmp_path / "b").exists() and OURS in read(tmp_path / "a").rounds
 
 
 def test_every_case_is_of_a_trace_that_can_be_made() -> None:

@@ -219,7 +219,7 @@ def many(seen):
         except KeyError:
             continue   # of a stream whose layer is another
         apart.add(sum(column[n] != these[n].key[name] for n in with_key))
-        if name not in these[0].values:
+        if name not in these[0].values and name != "key":   # event.key is the whole of it
             apart.add(sum(getattr(these[n], name) != these[n].key[name] for n in with_key))
     for name, value in these[0].values.items():
         if isinstance(value, bytes):

@@ -239,3 +239,36 @@ def test_an_event_in_python_that_happens_with_itself(tmp_path: Path) -> None:
     path.write_text(PYTHON.replace('"tcp", "packet"', '"tcp", "huge"'))
     with pytest.raises(FunctionError, match="event 'large' happens with itself"):
         load_python(path)
+
+
+MANY = (
+    """
+SLUICE_COUNTER(asked, "how often the filters were asked")
+SLUICE_COUNTER(sum, "of the handlers that were called")
+SLUICE_COUNTER(always, "calls of the one that is always called")
+"""
+    + "".join(
+        f"""
+SLUICE_EVENT(tcp, longer{n}, packet) {{ SLUICE_COUNTER_OF(event->box, asked)++; return data->length > {n}; }}
+SLUICE_ON_DEMAND(tcp, longer{n}) {{ SLUICE_COUNTER_OF(event->box, sum) += 1 << {n}; }}
+"""
+        for n in range(10)
+    )
+    + """
+SLUICE_EVENT(tcp, five, packet) { return data->length == 5; }
+SLUICE_ON(tcp, five) { SLUICE_COUNTER_OF(event->box, always)++; }
+SLUICE_PARAMETER(mask, number, 0, "those that are registered")
+SLUICE_OPEN { box->registered = SLUICE_PARAMETER_OF(box, mask); return 0; }
+"""
+)
+
+
+def test_many_handlers_on_demand() -> None:
+    """None, some and all of them registered: who is not hears nothing, and the filter of its event is not asked."""
+    stack = compiled(function("many", MANY))
+    for mask in (0, 1, 0b10_0000_0001, 0b1111111110, 0b1111111111):
+        with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24), function_options=[f"mask={mask}"]) as box:
+            for packet in talk(40000, [5]):
+                box.packet(packet, 1000 * SECOND)
+            box.finish()
+            assert box.reports() == {"asked": 4 * mask.bit_count(), "sum": mask & 0b11111, "always": 1}

@@ -15,7 +15,7 @@ from sluice.codegen.functions import CFunction, Functions
 from sluice.codegen.stack import Generated, generate
 from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_library
-from sluice.engine.events import Decoder, Handler, PythonFunction, Seen
+from sluice.engine.events import Decoder, Handler, PythonFunction, Seen, place_of
 from sluice.engine.interrupt import noted
 from sluice.engine.kept import Made, content, noted_warnings, outline, recall
 from sluice.engine.kept import keep as keep_made
@@ -350,7 +350,7 @@ class Box:
             on_demand: Any = handler
 
             def switch(seen: Seen | None, registered: bool, handlers: int = 1 << bit) -> None:
-                place = (0, 0, 0) if seen is None else seen.place
+                place = (0, 0, 0) if seen is None else place_of(seen)
                 if seen is None or seen.instance:
                     watch(self._box, *place, handlers, registered)
 

@@ -51,7 +51,7 @@ class Seen(tuple[Any, ...]):
     __slots__ = ()
     layer = ""
     name = ""
-    kind: Kind
+    _kind: Kind
 
     instance = cast(int, property(itemgetter(_INSTANCE)))
     side = cast(int, property(itemgetter(_SIDE)))
@@ -59,20 +59,15 @@ class Seen(tuple[Any, ...]):
     packet = cast(int, property(itemgetter(_PACKET)))
 
     @property
-    def place(self) -> tuple[int, int, int]:
-        """What finds the instance again, if it is still there: its layer's number, its slot and its own number."""
-        return self[_OWNER], self[SLOT], self[_INSTANCE]
-
-    @property
     def values(self) -> dict[str, Any]:
         """What the event brings along."""
-        return _values(self.kind.shape, self.kind.names, self[_RECORD], _HEAD.size + 8 * self[_WORDS])
+        return _values(self._kind.shape, self._kind.names, self[_RECORD], _HEAD.size + 8 * self[_WORDS])
 
     @property
     def key(self) -> dict[str, Any]:
         """The key of its instance; empty where there is none."""
         words = struct.unpack_from(f"<{self[_WORDS]}Q", self[_RECORD], _HEAD.size)
-        return self.kind.decoder.key(words, self[_OWNER], self[_SIDE], self[_SWAPPED])
+        return self._kind.decoder.key(words, self[_OWNER], self[_SIDE], self[_SWAPPED])
 
     # a tuple's methods are no names of ours
     count = property(lambda self: self.__getattr__("count"))  # type: ignore[assignment]
@@ -89,6 +84,11 @@ class Seen(tuple[Any, ...]):
 
 OWN_NAMES = frozenset({"layer", "name", "instance", "side", "time", "packet", "values", "key"})
 """What `event.NAME` always means, whatever the user's own values are called."""
+
+
+def place_of(seen: Seen) -> tuple[int, int, int]:
+    """What finds an event's instance again, if it is still there: its layer's number, its slot and its own number."""
+    return seen[_OWNER], seen[SLOT], seen[_INSTANCE]
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Decoder:
             layer = program.layers[name]
             shape = layer.events[root]
             kind = Kind(self, shape, [value_names(layer, shape, value) for value, _ in shape.fields])
-            attributes: dict[str, Any] = {"__slots__": (), "layer": name, "name": event, "kind": kind}
+            attributes: dict[str, Any] = {"__slots__": (), "layer": name, "name": event, "_kind": kind}
             attributes |= self._of_key(numbers[name]) | _of_values(kind)
             attributes |= {own: getattr(Seen, own) for own in OWN_NAMES - {"layer", "name"} if own in attributes}
             self.types.append(type("Seen", (Seen,), attributes | {"layer": name, "name": event}))

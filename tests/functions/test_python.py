@@ -9,6 +9,7 @@ import pytest
 
 from sluice.codegen.functions import read_c_function
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.events import OWN_NAMES, Seen
 from sluice.engine.functions import FunctionError, Wanted, load_python
 from sluice.ir.build import Hook
 from sluice.stacks.find import find_stack
@@ -287,3 +288,9 @@ def many(events):
     )
     with pytest.raises(FunctionError, match="event 'larger' is one of this file"):
         reports(text, [], tmp_path)
+
+
+def test_no_name_of_a_value_is_taken_by_ours() -> None:
+    """Of what an event has beside its values only the documented names stand in their way."""
+    plain = {name for name in dir(Seen) if not name.startswith("_")}
+    assert plain == OWN_NAMES | {"count", "index"}  # a tuple's, which are asked of the values

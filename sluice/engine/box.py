@@ -78,9 +78,9 @@ class COptions(ctypes.Structure):
         ("deliver", _DELIVER),
         ("user", ctypes.c_void_p),
         ("native_options", ctypes.POINTER(ctypes.c_char_p)),
+        ("prefault", ctypes.c_bool),
         ("forward", ctypes.c_void_p),
         ("forward_user", ctypes.c_void_p),
-        ("prefault", ctypes.c_bool),
     )
 
 
@@ -144,9 +144,9 @@ def c_options(
         deliver or _DELIVER(),
         None,
         _texts([settings.natives.get(option, "") for option in natives]),
-        None,
-        None,
         settings.prefault,
+        None,
+        None,
     )
 
 

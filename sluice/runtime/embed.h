@@ -27,10 +27,10 @@ struct sl_options {
     void (*deliver)(void *user, const uint8_t *at, size_t used);   /* batches of events for functions in Python */
     void *user;
     const char *const *native_options;     /* one string for each native module, in order; may be NULL */
+    bool prefault;   /* whether all memory that `memory` and `max_instances` allow is taken when the box is opened */
     /* takes each packet that leaves the box, of functions that drop, change or send packets; NULL: nobody does */
     void (*forward)(void *user, const struct sl_frame *frame);
     void *forward_user;
-    bool prefault;   /* whether all memory that `memory` and `max_instances` allow is taken when the box is opened */
 };
 
 struct sl_counter_info {

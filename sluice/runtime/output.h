@@ -33,7 +33,7 @@ static inline bool sl_drop(struct sl_box *box) {
 static inline bool sl_rewrite(struct sl_box *box, const uint8_t *at, const void *bytes, uint32_t length) {
     struct sl_output *output = &box->output;
     const struct sl_frame *frame = box->frame;
-    if (!frame || (uintptr_t)at < (uintptr_t)frame->at)
+    if (!frame || !length || (uintptr_t)at < (uintptr_t)frame->at)
         return false;
     uint64_t lo = (uintptr_t)at - (uintptr_t)frame->at;
     if (lo > frame->captured || length > frame->captured - lo || sl_mend_elsewhere(frame, (uint32_t)lo + length))

@@ -153,14 +153,14 @@ int mtcp_destroy_context(mctx_t mctx)
     return 0;
 }
 
-void mtcp_destroy(void)
+int mtcp_destroy(void)
 {
     if (library.running) {   /* out of a callback or a signal's handler: the loop ends first */
         for (int cpu = 0; cpu < CONTEXTS; cpu++)
             if (library.contexts[cpu])
                 library.contexts[cpu]->stopping = true;
         library.destroy = true;
-        return;
+        return 0;
     }
     for (int cpu = 0; cpu < CONTEXTS; cpu++)
         if (library.contexts[cpu])
@@ -168,6 +168,7 @@ void mtcp_destroy(void)
     mos_events_forget();
     mos_configuration_free();
     library.read = library.ran = library.destroy = false;
+    return 0;
 }
 
 /* --- time --- */

@@ -2,7 +2,7 @@
 #include "cpu.h"
 #include "rss.h"
 
-#include "mtcp_api.h"
+#include "mos_api.h"
 
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ uint32_t GetRSSHash(in_addr_t sip, in_addr_t dip, in_port_t sp, in_port_t dp)
     return (uint32_t)(hash >> 32);
 }
 
-int GetRSSCPUCore(in_addr_t sip, in_addr_t dip, in_port_t sp, in_port_t dp, int num_queues)
+int GetRSSCPUCore(in_addr_t sip, in_addr_t dip, in_port_t sp, in_port_t dp, int num_queues, ...)
 {
     return num_queues > 0 ? (int)(GetRSSHash(sip, dip, sp, dp) % (uint32_t)num_queues) : 0;
 }

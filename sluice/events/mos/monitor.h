@@ -5,7 +5,7 @@
 #ifndef MOS_MONITOR_H
 #define MOS_MONITOR_H
 
-#include "mtcp_api.h"
+#include "mos_api.h"
 #include "receive_buffer.h"
 #include "tcp_end.h"
 

@@ -281,15 +281,13 @@ int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *ad
     if (side < MOS_SIDE_CLI || side > MOS_SIDE_BOTH || !addr || !addrlen ||
         (side == MOS_SIDE_BOTH ? *addrlen != 2 * sizeof(struct sockaddr) : *addrlen < sizeof(struct sockaddr_in)))
         return failed(EINVAL);
+    /* The end that is asked for; then the other one, if there is room: programs ask for the client and read both. */
+    const int first = side == MOS_SIDE_SVR ? MOS_SIDE_SVR : MOS_SIDE_CLI;
+    const bool both = *addrlen >= 2 * sizeof(struct sockaddr_in);
     struct sockaddr_in *out = (struct sockaddr_in *)addr;
-    for (int end = 0; end < 2; end++)
-        if (side == end || side == MOS_SIDE_BOTH) {
-            memset(out, 0, sizeof *out);
-            out->sin_family = AF_INET;
-            out->sin_addr.s_addr = flow->address[end];
-            out->sin_port = flow->port[end];
-            out++;
-        }
+    for (int i = 0; i < 1 + both; i++)
+        out[i] = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = flow->port[first ^ i],
+                                      .sin_addr.s_addr = flow->address[first ^ i]};
     if (side != MOS_SIDE_BOTH)
         *addrlen = sizeof(struct sockaddr_in);
     return 0;

@@ -314,7 +314,7 @@ def test_rule_11_events_are_raised_in_filters_only(tmp_path: Path) -> None:
 def test_rule_12_is_that_of_getpeername(tmp_path: Path) -> None:
     """Both ends, the client first; EINVAL for one length, EPERM for another thread, ENOTCONN without a flow."""
     lines = rules(tmp_path, talk()[2], "snd", "peers")
-    assert of(lines, "peers")[:1] == ["peers 0 10.0.0.1:40000 10.0.0.2:80 cli 0 one 22 thread 1 none 107"]
+    assert of(lines, "peers")[:1] == ["peers 0 10.0.0.1:40000 10.0.0.2:80 cli 0 svr 0 one 22 thread 1 none 107"]
 
 
 def test_stopped_monitoring_is_silent(tmp_path: Path) -> None:

@@ -1,20 +1,23 @@
 /* Helpers that programs for mOS include: messages. TRACE_ERROR and TRACE_INFO go to standard error; the others only in
- * programs compiled with -DDEBUG. */
+ * programs compiled with -DDEBUG. What programs expect to come with it is included. */
 #ifndef MOS_DEBUG_H
 #define MOS_DEBUG_H
 
+#include "mos_api.h"
+#include "rss.h"
+
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #define MOS_TRACE(...) fprintf(stderr, __VA_ARGS__)
 #define TRACE_ERROR(...) MOS_TRACE(__VA_ARGS__)
 #define TRACE_INFO(...) MOS_TRACE(__VA_ARGS__)
 #define TRACE_CONFIG(...) MOS_TRACE(__VA_ARGS__)
-#define EXIT_WITH_ERROR(...) do { MOS_TRACE(__VA_ARGS__); exit(EXIT_FAILURE); } while (0)
-#define ERROR_PRINT(...) MOS_TRACE(__VA_ARGS__)
 
 #ifdef DEBUG
 #define TRACE_DBG(...) MOS_TRACE(__VA_ARGS__)

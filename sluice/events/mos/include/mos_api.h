@@ -6,17 +6,26 @@
 #ifndef MOS_API_H
 #define MOS_API_H
 
+#include "mtcp_epoll.h"   /* programs include nothing but mos_api.h */
+
+#include <arpa/inet.h>
 #include <net/ethernet.h>
 #include <netinet/if_ether.h>
-#include <netinet/in.h>
-#include <netinet/ip.h>
-#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/types.h>
+
+/* The kernel and the C library each have a header with struct iphdr and struct tcphdr, and the two exclude each other.
+ * Programs include either, before this one or behind it: the one that comes first stands, and the C library's, which has
+ * both sets of names, also for the other. */
+#ifndef _LINUX_IP_H
+#include <netinet/ip.h>
+#define _LINUX_IP_H
+#endif
+#ifndef _LINUX_TCP_H
+#include <netinet/tcp.h>
+#define _LINUX_TCP_H
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,36 +33,17 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-#ifndef INPORT_ANY
-#define INPORT_ANY ((uint16_t)0)
-#endif
-
-typedef uint8_t byte;
-
-/* A core's context; programs read cpu and nothing else. */
-struct mtcp_context { int cpu; };
-typedef struct mtcp_context *mctx_t;
-
 /* --- sockets --- */
-
-enum socket_type {
-    MOS_SOCK_UNUSED,
-    MOS_SOCK_STREAM_LISTEN, MOS_SOCK_STREAM, MOS_SOCK_PROXY,   /* of end hosts: not supported */
-    MOS_SOCK_EPOLL, MOS_SOCK_PIPE,
-    MOS_SOCK_MONITOR_STREAM_ACTIVE,   /* one flow, as one monitor sees it: what callbacks get */
-    MOS_SOCK_MONITOR_STREAM, MOS_SOCK_MONITOR_RAW,
-    MOS_SOCK_PROXY_LISTEN,
-};
 
 enum { MOS_SIDE_CLI = 0, MOS_SIDE_SVR = 1, MOS_SIDE_BOTH = 2 };
 
 #define SOL_MONSOCKET 0xfffe
 
-enum monitor_option {
+enum mos_socket_opts {
     /* read */
     MOS_FRAGINFO_CLIBUF = 1, MOS_FRAGINFO_SVRBUF,   /* struct tcp_ring_fragment[]; *len in bytes, in and out */
     MOS_INFO_CLIBUF, MOS_INFO_SVRBUF,               /* struct tcp_buf_info */
-    MOS_TCP_STATE_CLI, MOS_TCP_STATE_SVR,           /* int, 0 to 10: CLOSED, LISTEN, SYN_SENT, ... */
+    MOS_TCP_STATE_CLI, MOS_TCP_STATE_SVR,           /* int: an enum tcpstate */
     /* set */
     MOS_CLIBUF, MOS_SVRBUF,                         /* int: bytes of the receive buffer, 0 for none */
     MOS_CLIOVERLAP, MOS_SVROVERLAP,                 /* int: which copy of overlapping bytes stays */
@@ -62,8 +52,28 @@ enum monitor_option {
 
 enum { MOS_OVERLAP_POLICY_FIRST = 0, MOS_OVERLAP_POLICY_LAST = 1, MOS_OVERLAP_CNT };
 
+/* States of a TCP end. Macros, as some of these names are enumerators of <netinet/tcp.h>, with other numbers. */
+enum tcpstate {
+    MOS_TCP_CLOSED, MOS_TCP_LISTEN, MOS_TCP_SYN_SENT, MOS_TCP_SYN_RCVD, MOS_TCP_ESTABLISHED, MOS_TCP_FIN_WAIT_1,
+    MOS_TCP_FIN_WAIT_2, MOS_TCP_CLOSE_WAIT, MOS_TCP_CLOSING, MOS_TCP_LAST_ACK, MOS_TCP_TIME_WAIT,
+};
+#define TCP_CLOSED MOS_TCP_CLOSED
+#define TCP_LISTEN MOS_TCP_LISTEN
+#define TCP_SYN_SENT MOS_TCP_SYN_SENT
+#define TCP_SYN_RCVD MOS_TCP_SYN_RCVD
+#define TCP_ESTABLISHED MOS_TCP_ESTABLISHED
+#define TCP_FIN_WAIT_1 MOS_TCP_FIN_WAIT_1
+#define TCP_FIN_WAIT_2 MOS_TCP_FIN_WAIT_2
+#define TCP_CLOSE_WAIT MOS_TCP_CLOSE_WAIT
+#define TCP_CLOSING MOS_TCP_CLOSING
+#define TCP_LAST_ACK MOS_TCP_LAST_ACK
+#define TCP_TIME_WAIT MOS_TCP_TIME_WAIT
+
 /* Bytes of the stream that are there, by offsets from its first byte. */
-struct tcp_ring_fragment { uint32_t offset, len; };
+struct tcp_ring_fragment {
+    uint64_t offset;
+    uint32_t len;
+};
 
 /* Sequence numbers of a receive buffer. */
 struct tcp_buf_info {
@@ -141,6 +151,7 @@ struct pkt_info {
     struct tcphdr *tcph;   /* NULL of another protocol than TCP */
     uint8_t *payload;
 };
+#define PKT_INFO_LEN offsetof(struct pkt_info, ethh)   /* of what are no pointers */
 
 enum {
     MOS_ETH_HDR = 1 << 0, MOS_IP_HDR = 1 << 1, MOS_TCP_HDR = 1 << 2, MOS_TCP_PAYLOAD = 1 << 3,

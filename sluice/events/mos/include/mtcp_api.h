@@ -2,8 +2,10 @@
 #ifndef MTCP_API_H
 #define MTCP_API_H
 
-#include "mos_api.h"
-
+#include <netinet/in.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #ifdef __cplusplus
@@ -12,20 +14,51 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
+#ifndef INPORT_ANY
+#define INPORT_ANY ((uint16_t)0)
+#endif
+#ifndef UNUSED
+#define UNUSED(x) ((void)(x))
+#endif
+
+typedef unsigned char byte;
+
+/* A core's context; programs read cpu and nothing else. */
+struct mtcp_context { int cpu; };
+typedef struct mtcp_context *mctx_t;
+
+enum socket_type {
+    MOS_SOCK_UNUSED,
+    MOS_SOCK_STREAM_LISTEN, MOS_SOCK_STREAM, MOS_SOCK_PROXY,   /* of end hosts: not supported */
+    MOS_SOCK_EPOLL, MOS_SOCK_PIPE,
+    MOS_SOCK_MONITOR_STREAM_ACTIVE,   /* one flow, as one monitor sees it: what callbacks get */
+    MOS_SOCK_MONITOR_STREAM, MOS_SOCK_MONITOR_RAW,
+    MOS_SOCK_PROXY_LISTEN,
+};
+
+#define MOS_APP 20          /* applications that a configuration may have */
+#define MOS_APP_ARGC 20     /* words of each */
+#define APP_NAME_LEN 40
+
 struct mtcp_conf {
     int num_cores;          /* contexts that there may be */
-    uint64_t cpu_mask;
     int max_concurrency;    /* flows */
+    uint64_t cpu_mask;
     int max_num_buffers;
     int rcvbuf_size, sndbuf_size;
     int tcp_tw_interval, tcp_timewait;   /* seconds; the second name is mTCP's */
     int tcp_timeout;        /* seconds, -1: never */
+    /* of programs that mOS starts by itself, which this library does not: nothing */
+    uint64_t app_cpu_mask[MOS_APP];
+    char *app_argv[MOS_APP][MOS_APP_ARGC];
+    int app_argc[MOS_APP];
+    int num_app;
 };
 
 typedef void (*mtcp_sighandler_t)(int);
 
 int mtcp_init(const char *config_file);
-void mtcp_destroy(void);
+int mtcp_destroy(void);
 int mtcp_getconf(struct mtcp_conf *conf);
 int mtcp_setconf(const struct mtcp_conf *conf);
 int mtcp_core_affinitize(int cpu);
@@ -39,14 +72,6 @@ int mtcp_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, soc
 int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *value, socklen_t len);
 
 /* --- of end hosts: not supported --- */
-
-enum mtcp_epoll_op { MOS_EPOLL_CTL_ADD = 1, MOS_EPOLL_CTL_DEL = 2, MOS_EPOLL_CTL_MOD = 3 };
-enum mtcp_epoll_type {
-    MOS_EPOLLNONE = 0, MOS_EPOLLIN = 0x001, MOS_EPOLLPRI = 0x002, MOS_EPOLLOUT = 0x004, MOS_EPOLLRDNORM = 0x040,
-    MOS_EPOLLERR = 0x008, MOS_EPOLLHUP = 0x010, MOS_EPOLLRDHUP = 0x2000,
-};
-struct mtcp_epoll_data { int sock; void *ptr; uint32_t u32; uint64_t u64; };
-struct mtcp_epoll_event { uint64_t events; struct mtcp_epoll_data data; };
 
 int mtcp_init_rss(mctx_t mctx, in_addr_t saddr_base, int num_addr, in_addr_t daddr, in_addr_t dport);
 int mtcp_bind(mctx_t mctx, int sock, const struct sockaddr *addr, socklen_t addrlen);
@@ -65,9 +90,6 @@ int mtcp_pipe(mctx_t mctx, int pipeid[2]);
 int mtcp_setsock_nonblock(mctx_t mctx, int sock);
 int mtcp_getsockname(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *addrlen);
 uint32_t mtcp_get_connection_cnt(mctx_t mctx);
-int mtcp_epoll_create(mctx_t mctx, int size);
-int mtcp_epoll_ctl(mctx_t mctx, int epid, int op, int sock, struct mtcp_epoll_event *event);
-int mtcp_epoll_wait(mctx_t mctx, int epid, struct mtcp_epoll_event *events, int max, int timeout);
 
 #pragma GCC visibility pop
 

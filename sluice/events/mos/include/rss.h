@@ -1,6 +1,7 @@
 /* Helpers that programs for mOS include: which core gets a packet. Addresses and ports in network byte order.
  *
- * The core is the same for both directions of a flow, as it must be for a monitor. */
+ * The core is the same for both directions of a flow, as it must be for a monitor. Some programs say in one more argument
+ * in which order the bytes are; it makes no difference. */
 #ifndef RSS_H
 #define RSS_H
 
@@ -14,7 +15,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 uint32_t GetRSSHash(in_addr_t sip, in_addr_t dip, in_port_t sp, in_port_t dp);
-int GetRSSCPUCore(in_addr_t sip, in_addr_t dip, in_port_t sp, in_port_t dp, int num_queues);
+int GetRSSCPUCore(in_addr_t sip, in_addr_t dip, in_port_t sp, in_port_t dp, int num_queues, ...);
 
 #pragma GCC visibility pop
 

@@ -135,16 +135,19 @@ static void *peers_in_thread(void *sock)
     return NULL;
 }
 
-/* What getpeername gives: both ends, the client, and why not: one sockaddr for both, another thread, no flow. */
+/* What getpeername gives: both ends, the client, the server and behind it the client; and why not: one sockaddr for both,
+ * another thread, no flow. */
 static void print_peers(mctx_t mctx, int sock)
 {
-    struct sockaddr_in ends[2], one;
+    struct sockaddr_in ends[2], one, turned[2];
     char text[2][INET_ADDRSTRLEN];
-    socklen_t two = 2 * sizeof(struct sockaddr), single = sizeof(struct sockaddr);
+    socklen_t two = 2 * sizeof(struct sockaddr), single = sizeof(struct sockaddr), more = 4 * sizeof(struct sockaddr);
     printf("peers %d", mtcp_getpeername(mctx, sock, (struct sockaddr *)ends, &two, MOS_SIDE_BOTH));
     for (int i = 0; i < 2; i++)
         printf(" %s:%u", inet_ntop(AF_INET, &ends[i].sin_addr, text[i], sizeof text[i]), ntohs(ends[i].sin_port));
     printf(" cli %d", mtcp_getpeername(mctx, sock, (struct sockaddr *)&one, &single, MOS_SIDE_CLI) || one.sin_port != ends[0].sin_port);
+    printf(" svr %d", mtcp_getpeername(mctx, sock, (struct sockaddr *)turned, &more, MOS_SIDE_SVR) ||
+                          turned[0].sin_port != ends[1].sin_port || turned[1].sin_addr.s_addr != ends[0].sin_addr.s_addr);
     mtcp_getpeername(mctx, sock, (struct sockaddr *)ends, &single, MOS_SIDE_BOTH);
     printf(" one %d", errno);
     pthread_t thread;

@@ -139,6 +139,7 @@ struct sl_box {
     uint64_t registered;         /* a bit for each handler on demand that is registered for all instances */
     uint32_t max_instances;      /* of each table */
     uint64_t created;            /* instances stored so far; each gets the next number */
+    uint64_t seed;               /* of hashes, so that no sender chooses which keys fall together */
     struct sl_pool pool;
     struct sl_scratch scratch;
     struct sl_ahead ahead;
@@ -461,7 +462,7 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
         sl_box_close(box);
         return -1;
     }
-    box->pool.random = options->seed | 1;
+    box->seed = options->seed;
     return 0;
 }
 

@@ -1,102 +1,217 @@
-/* Nodes in the order of their positions: a list to walk, and a tree over it to search.
+/* Nodes in the order of their positions: a list to walk, and an index over it to search.
  *
  * A sender chooses where its segments lie, so that neither a list (which every one of them may have to walk) nor a tree
- * whose shape follows the order of arrival would do. Each node draws a rank at random, and the one of the highest rank
- * is the root: a treap (Seidel and Aragon, "Randomized Search Trees", 1996), in which a search passes 1.4 log2 n nodes
- * on average, whatever the order. Nodes are put in and taken out by unzipping and zipping the two sides of the path
- * (Tarjan, Levy, Timmel, "Zip Trees", 2021): no rotations, no links to parents, and no memory but the node's.
+ * whose shape follows the order of arrival would do. A search waits for memory at each step, once the pieces of many
+ * connections do not fit into the cache together; so few steps are better than short ones, and the index is a B+-tree
+ * (Comer, "The Ubiquitous B-Tree", 1979) whose nodes are four cache lines: two or three of them lead to one of a thousand.
+ * Full ones are split on the way down, and given back when nothing is in them any more, not joined before (Johnson and
+ * Shasha, "B-Trees with Inserts and Deletes: Why Free-at-Empty Is Better Than Merge-at-Half", 1993). A few nodes have no
+ * index: nearly all lists stay so short, and need no memory but their nodes'.
  *
  * Positions may lie anywhere on the circle of 64 bits, all of one list within a half of it. */
 #ifndef SL_ORDERED_H
 #define SL_ORDERED_H
 
 #include "bytes.h"
+#include "pool.h"
 
 struct sl_node {
     struct sl_node *previous, *next;
-    struct sl_node *left, *right;   /* of the tree */
     uint64_t position;
-    uint32_t rank;
     uint32_t size;   /* of the block that it is the head of */
 };
 
+enum {
+    SL_INDEX_MOST = 15,    /* entries of a part of the index */
+    SL_INDEX_FROM = 8,     /* a list of so many nodes gets an index with its next one */
+    SL_INDEX_HEIGHT = 24,  /* a part is full again after 7 more entries: each level takes 7 times as many nodes as came before */
+};
+
+/* A part of the index. Of a leaf, the entries are nodes and their positions; of another, parts, where none of an entry's
+ * nodes lies before its position, nor behind the next one's. The first position of these means nothing: what is before
+ * the second entry is in the first. */
+struct sl_index {
+    struct sl_index_entry {
+        uint64_t position;
+        union {
+            struct sl_node *node;
+            struct sl_index *part;
+        };
+    } entries[SL_INDEX_MOST];
+    uint32_t count;    /* never 0 */
+    uint32_t height;   /* above the leaves */
+};
+_Static_assert(sizeof(struct sl_index) <= 256, "a block of the pool");
+
 struct sl_ordered {
-    struct sl_node *first, *last, *root;
+    struct sl_node *first, *last;
+    struct sl_index *root;   /* or NULL */
+    uint32_t count;
 };
 
 /* Does position a lie before b, by the shorter way round? */
 static inline bool sl_position_before(uint64_t a, uint64_t b) { return (int64_t)(a - b) < 0; }
 
-/* The last node that does not lie behind `position`, or NULL. */
-static inline struct sl_node *sl_ordered_find(const struct sl_ordered *ordered, uint64_t position) {
-    struct sl_node *found = NULL, *at = ordered->root;
-    while (at) {
-        bool behind = sl_position_before(position, at->position);
-        found = behind ? found : at;
-        at = behind ? at->left : at->right;
-    }
-    return found;
+/* --- the index --- */
+
+/* The last entry that does not lie behind `position`, or else the first. */
+static inline unsigned sl_index_find(const struct sl_index *index, uint64_t position) {
+    unsigned place = 0;
+    for (unsigned step = (SL_INDEX_MOST + 1) / 2; step; step /= 2)
+        if (place + step < index->count && !sl_position_before(position, index->entries[place + step].position))
+            place += step;
+    return place;
 }
 
-/* Puts a node in front of `behind` (NULL: at the end), where its position belongs; `random` is its rank. */
-static inline void sl_ordered_add(struct sl_ordered *ordered, struct sl_node *node, struct sl_node *behind,
-                                  uint32_t random) {
-    node->rank = random;
+static inline void sl_index_insert(struct sl_index *index, unsigned place, struct sl_index_entry entry) {
+    struct sl_index_entry *at = &index->entries[place];
+    memmove(at + 1, at, (index->count++ - place) * sizeof *at);
+    *at = entry;
+}
+
+/* Parts a full entry of `index`, which is not full, in two. False: no memory. */
+SL_COLD bool sl_index_split(struct sl_index *index, unsigned place, struct sl_pool *pool) {
+    struct sl_index *left = index->entries[place].part, *right = sl_pool_take(pool, sizeof *right);
+    if (!right)
+        return false;
+    left->count = (SL_INDEX_MOST + 1) / 2;
+    right->count = SL_INDEX_MOST - left->count;
+    right->height = left->height;
+    memcpy(right->entries, &left->entries[left->count], right->count * sizeof right->entries[0]);
+    sl_index_insert(index, place + 1, (struct sl_index_entry){.position = right->entries[0].position, .part = right});
+    return true;
+}
+
+/* Makes an index of a list without one, or of a full one one that is higher. False: no memory. */
+SL_COLD bool sl_index_grow(struct sl_ordered *ordered, struct sl_pool *pool) {
+    struct sl_index *root = sl_pool_take(pool, sizeof *root);
+    if (!root)
+        return false;
+    root->count = 0;
+    root->height = 0;
+    if (!ordered->root) {
+        for (struct sl_node *node = ordered->first; node; node = node->next)
+            root->entries[root->count++] = (struct sl_index_entry){.position = node->position, .node = node};
+    } else {
+        root->count = 1;
+        root->height = ordered->root->height + 1;
+        root->entries[0] = (struct sl_index_entry){.position = 0, .part = ordered->root};
+        if (!sl_index_split(root, 0, pool)) {
+            sl_pool_give(pool, root, sizeof *root);
+            return false;
+        }
+    }
+    ordered->root = root;
+    return true;
+}
+
+/* Puts a node behind those that do not lie behind it. False, without it there: no memory. */
+SL_COLD bool sl_index_add(struct sl_ordered *ordered, struct sl_pool *pool, struct sl_node *node) {
+    const uint64_t position = node->position;
+    if ((!ordered->root || ordered->root->count == SL_INDEX_MOST) && !sl_index_grow(ordered, pool))
+        return false;
+    struct sl_index *index = ordered->root;
+    while (index->height) {
+        unsigned place = sl_index_find(index, position);
+        if (index->entries[place].part->count == SL_INDEX_MOST) {
+            if (!sl_index_split(index, place, pool))
+                return false;
+            place = sl_index_find(index, position);
+        }
+        index = index->entries[place].part;
+    }
+    unsigned place = sl_index_find(index, position);
+    place += !sl_position_before(position, index->entries[place].position);
+    sl_index_insert(index, place, (struct sl_index_entry){.position = position, .node = node});
+    return true;
+}
+
+/* Takes out the entry of a node that is the first of all, or the only one of its position. */
+SL_COLD void sl_index_remove(struct sl_ordered *ordered, struct sl_pool *pool, const struct sl_node *node) {
+    struct { struct sl_index *index; unsigned place; } way[SL_INDEX_HEIGHT];
+    struct sl_index *index = ordered->root;
+    unsigned depth = 0, place;
+    for (;; index = index->entries[place].part) {
+        place = node->previous ? sl_index_find(index, node->position) : 0;
+        way[depth].index = index;
+        way[depth++].place = place;
+        if (!index->height)
+            break;
+    }
+    do {
+        index = way[--depth].index;
+        place = way[depth].place;
+        struct sl_index_entry *at = &index->entries[place];
+        memmove(at, at + 1, (--index->count - place) * sizeof *at);
+        if (index->count)
+            break;
+        sl_pool_give(pool, index, sizeof *index);
+        if (!depth)
+            ordered->root = NULL;
+    } while (depth);
+    while ((index = ordered->root) && index->height && index->count == 1) {
+        ordered->root = index->entries[0].part;
+        sl_pool_give(pool, index, sizeof *index);
+    }
+}
+
+/* --- the list --- */
+
+/* The last node that does not lie behind `position`, or NULL. */
+static inline struct sl_node *sl_ordered_find(const struct sl_ordered *ordered, uint64_t position) {
+    struct sl_index *index = ordered->root;
+    struct sl_node *node = ordered->last;
+    if (index) {
+        while (index->height)
+            index = index->entries[sl_index_find(index, position)].part;
+        node = index->entries[sl_index_find(index, position)].node;
+    }
+    while (node && sl_position_before(position, node->position))
+        node = node->previous;   /* with an index once at most: the first of its leaf lies behind */
+    return node;
+}
+
+/* Puts a node in front of `behind` (NULL: at the end), behind all that have its position. False, with nothing done: no
+ * memory. */
+static inline bool sl_ordered_add(struct sl_ordered *ordered, struct sl_pool *pool, struct sl_node *node,
+                                  struct sl_node *behind) {
+    if ((ordered->root || ordered->count >= SL_INDEX_FROM) && !sl_index_add(ordered, pool, node))
+        return false;
+    ordered->count++;
     node->next = behind;
     node->previous = behind ? behind->previous : ordered->last;
     *(node->previous ? &node->previous->next : &ordered->first) = node;
     *(behind ? &behind->previous : &ordered->last) = node;
-
-    struct sl_node **link = &ordered->root, *at;
-    while ((at = *link) && at->rank >= random)
-        link = sl_position_before(node->position, at->position) ? &at->left : &at->right;
-    *link = node;
-    struct sl_node **left = &node->left, **right = &node->right;
-    while (at) {
-        if (sl_position_before(node->position, at->position)) {
-            *right = at;
-            right = &at->left;
-            at = at->left;
-        } else {
-            *left = at;
-            left = &at->right;
-            at = at->right;
-        }
-    }
-    *left = *right = NULL;
+    return true;
 }
 
-/* Takes a node out: the first of those that have its position. */
-static inline void sl_ordered_remove(struct sl_ordered *ordered, struct sl_node *node) {
+/* Takes a node out that is the first of all, or the only one of its position. */
+static inline void sl_ordered_remove(struct sl_ordered *ordered, struct sl_pool *pool, struct sl_node *node) {
+    if (ordered->root)
+        sl_index_remove(ordered, pool, node);
+    ordered->count--;
     *(node->previous ? &node->previous->next : &ordered->first) = node->next;
     *(node->next ? &node->next->previous : &ordered->last) = node->previous;
-
-    struct sl_node **link = &ordered->root;
-    while (*link != node)
-        link = sl_position_before((*link)->position, node->position) ? &(*link)->right : &(*link)->left;
-    struct sl_node *left = node->left, *right = node->right;
-    while (left && right) {
-        struct sl_node *higher = left->rank >= right->rank ? left : right;
-        *link = higher;
-        link = higher == left ? &left->right : &right->left;
-        *(higher == left ? &left : &right) = *link;
-    }
-    *link = left ? left : right;
 }
 
-/* Puts a node in the place of another one, whose position it has. */
+/* Puts a node in the place of another one, the only one of their position. */
 static inline void sl_ordered_replace(struct sl_ordered *ordered, struct sl_node *old, struct sl_node *node) {
-    struct sl_node **link = &ordered->root;
-    while (*link != old)
-        link = sl_position_before((*link)->position, old->position) ? &(*link)->right : &(*link)->left;
-    *link = node;
+    struct sl_index *index = ordered->root;
+    if (index) {
+        while (index->height)
+            index = index->entries[sl_index_find(index, old->position)].part;
+        index->entries[sl_index_find(index, old->position)].node = node;
+    }
     *(old->previous ? &old->previous->next : &ordered->first) = node;
     *(old->next ? &old->next->previous : &ordered->last) = node;
     node->previous = old->previous;
     node->next = old->next;
-    node->left = old->left;
-    node->right = old->right;
-    node->rank = old->rank;
+}
+
+/* The most memory that so many more nodes may take besides their own. */
+static inline uint64_t sl_ordered_memory(const struct sl_ordered *ordered, uint64_t nodes) {
+    uint64_t height = ordered->root ? ordered->root->height + 1 : 0;
+    return !height && ordered->count + nodes <= SL_INDEX_FROM ? 0 : (2 * nodes + height + 1) * 256;
 }
 
 #endif

@@ -25,7 +25,7 @@ static inline struct sl_stream_view sl_view(const struct sl_event *event, unsign
     if (!seq)
         return (struct sl_stream_view){0, 0, 0};
     return (struct sl_stream_view){sl_sequence_offset(seq, seq->delivered), seq->held ? seq->held->bytes : 0,
-                                   seq->held ? seq->held->piece_count : 0};
+                                   seq->held ? seq->held->pieces.count : 0};
 }
 
 /* Copies at most `size` bytes of one side's stream from `offset` on, and takes nothing out of it. How many there were up to

@@ -44,7 +44,6 @@ struct sl_pool {
     uint64_t reserved;   /* bytes of the budget that blocks were cut from so far */
     uint64_t budget;     /* as given at open, rounded down to 64 */
     uint64_t refused;    /* calls of sl_pool_take that returned NULL */
-    uint64_t random;     /* state of sl_pool_random, never 0 */
 
     uint8_t *memory;     /* `budget` bytes of address space */
     uint8_t *starts;     /* for each 64 bytes of it: 1 + the class of the free block that starts here, or 0 */
@@ -65,7 +64,7 @@ static inline void *sl_pool_map(size_t bytes) {
 /* An empty pool of at most `budget` bytes. 0, or -1 when the address space cannot be had (then the pool is
  * one that refuses everything, and may be closed). */
 SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
-    *pool = (struct sl_pool){.random = 1};
+    *pool = (struct sl_pool){0};
     budget &= ~(uint64_t)(SL_POOL_LEAST - 1);
     if (budget == 0)
         return 0;
@@ -198,14 +197,6 @@ SL_COLD void sl_pool_give(struct sl_pool *pool, void *at, size_t bytes) {
         class++;
     }
     sl_pool_push(pool, offset, class);
-}
-
-/* A number at random, for the structures in the pool: xorshift64* (Vigna 2016). */
-static inline uint32_t sl_pool_random(struct sl_pool *pool) {
-    pool->random ^= pool->random >> 12;
-    pool->random ^= pool->random << 25;
-    pool->random ^= pool->random >> 27;
-    return (uint32_t)(pool->random * UINT64_C(0x2545f4914f6cdd1d) >> 32);
 }
 
 /* --- scratch: memory that lasts until the packet's callbacks are done --- */

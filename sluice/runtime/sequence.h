@@ -81,7 +81,7 @@ static inline bool sl_sequence_cut(const struct sl_sequence *seq) {
 
 static inline struct sl_holding sl_sequence_holding(const struct sl_sequence *seq) {
     const struct sl_held *held = seq->held;
-    return held ? (struct sl_holding){held->bytes, held->piece_count, held->record_count} : (struct sl_holding){0, 0, 0};
+    return held ? (struct sl_holding){held->bytes, held->pieces.count, held->records.count} : (struct sl_holding){0, 0, 0};
 }
 
 /* Bytes of the stream that are here and were not delivered: held, or lent. */
@@ -167,10 +167,11 @@ SL_COLD bool sl_sequence_memory(const struct sl_sequence *seq, const struct sl_s
         blocks++;   /* it may be parted */
     for (; piece && piece->node.position - origin < end; piece = sl_piece_next(piece))
         blocks++;
+    uint64_t besides = seq->held ? sl_ordered_memory(&seq->held->pieces, blocks) + sl_ordered_memory(&seq->held->records, 1)
+                                 : 2 * sizeof(struct sl_held);
     /* a block is rounded up to less than twice its bytes */
     return sl_pool_suffices(pool, blocks * SL_POOL_LEAST + (rules->buffer_data ? 2 * (uint64_t)data.captured : 0) +
-                                      2 * sl_record_size(rules->record_words) +
-                                      (seq->held ? 0 : 2 * sizeof(struct sl_held)));
+                                      2 * sl_record_size(rules->record_words) + besides);
 }
 
 static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
@@ -190,7 +191,7 @@ static inline bool sl_sequence_room(const struct sl_sequence *seq, const struct 
     if (!units || !sl_position_before(seq->delivered, position + data.captured))
         return true;
     return (held ? held->bytes : 0) + data.captured <= rules->limit_bytes &&
-           (held ? held->piece_count : 0) < rules->limit_pieces &&
+           (held ? held->pieces.count : 0) < rules->limit_pieces &&
            sl_sequence_has_memory(seq, rules, pool, position, data);
 }
 
@@ -511,7 +512,7 @@ SL_COLD bool sl_sequence_give_up(struct sl_sequence *seq, const struct sl_sequen
  * records go, before one more is kept. */
 static inline bool sl_sequence_full(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                     uint64_t position) {
-    return seq->held && seq->held->record_count >= rules->limit_records && sl_position_before(seq->next, position);
+    return seq->held && seq->held->records.count >= rules->limit_records && sl_position_before(seq->next, position);
 }
 
 /* Keeps rules->record_words words for `position`. False: no memory. */

@@ -41,7 +41,6 @@ struct sl_held {
     uint64_t history_end;            /* the position behind the newest */
     uint32_t history_used, history_size;
     uint64_t bytes;                  /* units of all DATA pieces */
-    uint32_t piece_count, record_count;
 };
 
 /* --- pieces --- */
@@ -94,10 +93,11 @@ static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct 
     piece->node.position = position;
     piece->node.size = (uint32_t)size;
     piece->kind = kind;
-    sl_ordered_add(&held->pieces, &piece->node, behind ? &behind->node : NULL, sl_pool_random(pool));
-    held->hint = piece;
-    held->piece_count++;
-    return piece;
+    if (!sl_ordered_add(&held->pieces, pool, &piece->node, behind ? &behind->node : NULL)) {
+        sl_pool_give(pool, piece, size);
+        return NULL;
+    }
+    return held->hint = piece;
 }
 
 /* A new piece in front of `behind` (NULL: at the end), DATA filled from `bytes` unless that is NULL. NULL
@@ -116,12 +116,11 @@ static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_poo
 }
 
 static inline void sl_pieces_remove(struct sl_held *held, struct sl_pool *pool, struct sl_piece *piece) {
-    sl_ordered_remove(&held->pieces, &piece->node);
+    sl_ordered_remove(&held->pieces, pool, &piece->node);
     if (held->hint == piece)
         held->hint = piece->node.previous ? sl_piece_previous(piece) : sl_piece_next(piece);
     if (held->ahead == piece)
         held->ahead = sl_piece_next(piece);
-    held->piece_count--;
     if (piece->kind == SL_PIECE_DATA)
         held->bytes -= piece->length;
     sl_pool_give(pool, piece, piece->node.size);
@@ -171,15 +170,16 @@ static inline bool sl_records_add(struct sl_held *held, struct sl_pool *pool, ui
         struct sl_node *before = sl_ordered_find(&held->records, position);
         behind = before ? before->next : held->records.first;
     }
-    sl_ordered_add(&held->records, &record->node, behind, sl_pool_random(pool));
-    held->record_count++;
+    if (!sl_ordered_add(&held->records, pool, &record->node, behind)) {
+        sl_pool_give(pool, record, record->node.size);
+        return false;
+    }
     return true;
 }
 
 static inline void sl_records_remove_first(struct sl_held *held, struct sl_pool *pool) {
     struct sl_node *record = held->records.first;
-    sl_ordered_remove(&held->records, record);
-    held->record_count--;
+    sl_ordered_remove(&held->records, pool, record);
     sl_pool_give(pool, record, record->size);
 }
 

@@ -170,13 +170,12 @@ static inline bool sl_sequence_uncover(struct sl_sequence *seq, struct sl_pool *
             sl_sequence_retreat(seq, lo, next);
             if (sticks_out_right)
                 return sl_sequence_add(seq, pool, next, piece->kind, hi, end - hi, NULL);
-        } else if (sticks_out_right) {
-            piece->node.position = hi;
-            piece->length = end - hi;
-            sl_sequence_retreat(seq, position, piece);
         } else {
+            uint8_t kind = piece->kind;
             sl_pieces_remove(seq->held, pool, piece);
             sl_sequence_retreat(seq, position, next);
+            if (sticks_out_right)
+                return sl_sequence_add(seq, pool, next, kind, hi, end - hi, NULL);
         }
     }
     return true;

@@ -5,21 +5,34 @@
 #include "../../sluice/runtime/ordered.h"
 #include "check.h"
 
-/* The nodes below one of this rank are those of the list from `at` on; the node behind them. */
-static inline struct sl_node *tree_check(const struct sl_node *root, struct sl_node *at, uint32_t rank, uint32_t *count) {
-    if (!root)
-        return at;
-    CHECK(root->rank <= rank);
-    at = tree_check(root->left, at, root->rank, count);
-    CHECK(at == root);
-    ++*count;
-    return tree_check(root->right, at->next, root->rank, count);
+/* A part of the index has the nodes of the list from `at` on, of which none lies before `low` or behind `high` (NULL: any);
+ * the node behind them. */
+static inline struct sl_node *index_check(const struct sl_index *index, struct sl_node *at, const uint64_t *low,
+                                          const uint64_t *high, uint32_t *count) {
+    CHECK(index->count >= 1 && index->count <= SL_INDEX_MOST);
+    for (unsigned i = 0; i < index->count; i++) {
+        const uint64_t *from = i ? &index->entries[i].position : low;
+        const uint64_t *to = i + 1 < index->count ? &index->entries[i + 1].position : high;
+        if (index->height) {
+            CHECK(index->entries[i].part->height == index->height - 1);
+            at = index_check(index->entries[i].part, at, from, to, count);
+        } else {
+            CHECK(at == index->entries[i].node && at->position == index->entries[i].position);
+            CHECK(!low || !sl_position_before(at->position, *low));
+            CHECK(!high || !sl_position_before(*high, at->position));
+            at = at->next;
+            ++*count;
+        }
+    }
+    return at;
 }
 
-/* The tree has the nodes of the list, in its order, and none lies below one of a lower rank. */
+/* The index has the nodes of the list, in its order. */
 static inline void ordered_check(const struct sl_ordered *ordered, uint32_t count) {
     uint32_t found = 0;
-    CHECK(tree_check(ordered->root, ordered->first, UINT32_MAX, &found) == NULL && found == count);
+    CHECK(ordered->count == count && (ordered->root || count <= SL_INDEX_FROM));
+    if (ordered->root)
+        CHECK(index_check(ordered->root, ordered->first, NULL, NULL, &found) == NULL && found == count);
     const struct sl_node *previous = NULL;
     for (const struct sl_node *node = ordered->first; node; previous = node, node = node->next)
         CHECK(node->previous == previous && (!previous || !sl_position_before(node->position, previous->position)));

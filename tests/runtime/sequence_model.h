@@ -181,9 +181,9 @@ static inline void sequence_check(const struct sl_sequence *seq) {
     if (!ahead && !seq->lent)
         CHECK(at == seq->next || (!previous && seq->delivered == seq->next));
     CHECK(sl_piece_last(held) == previous && held->ahead == ahead && hint);
-    CHECK(held->bytes == bytes && held->piece_count == pieces);
-    ordered_check(&held->pieces, held->piece_count);
-    ordered_check(&held->records, held->record_count);
+    CHECK(held->bytes == bytes && held->pieces.count == pieces);
+    ordered_check(&held->pieces, held->pieces.count);
+    ordered_check(&held->records, held->records.count);
 }
 
 static inline void model_compare(const struct sl_sequence *seq) {

@@ -1,4 +1,4 @@
-/* Nodes in the order of their positions (ordered.h): against an array, and how far a search has to go. */
+/* Nodes in the order of their positions (ordered.h): against an array, how far a search has to go, and without memory. */
 #include "../../sluice/runtime/ordered.h"
 #include "../../sluice/runtime/pool.h"
 #include "check.h"
@@ -6,20 +6,13 @@
 
 enum { NODES = 100000 };
 
-static struct sl_pool pool = {.random = 1};
-
-static unsigned depth(const struct sl_node *root) {
-    if (!root)
-        return 0;
-    unsigned left = depth(root->left), right = depth(root->right);
-    return 1 + (left > right ? left : right);
-}
+static struct sl_pool pool;
 
 /* Puts a node where it belongs, behind those that have its position. */
-static void add(struct sl_ordered *ordered, struct sl_node *node, uint64_t position) {
+static bool add(struct sl_ordered *ordered, struct sl_node *node, uint64_t position) {
     node->position = position;
     struct sl_node *before = sl_ordered_find(ordered, position);
-    sl_ordered_add(ordered, node, before ? before->next : ordered->first, sl_pool_random(&pool));
+    return sl_ordered_add(ordered, &pool, node, before ? before->next : ordered->first);
 }
 
 static void test_orders_of_arrival(void) {
@@ -29,41 +22,63 @@ static void test_orders_of_arrival(void) {
         struct sl_ordered ordered = {0};
         for (uint64_t i = 0; i < NODES; i++) {
             const uint64_t places[] = {i, NODES - i, i * 7919 % NODES, i & 1 ? i : 2 * NODES - i, i & ~UINT64_C(255)};
-            add(&ordered, &nodes[i], places[order] - NODES / 2);
+            CHECK(add(&ordered, &nodes[i], places[order] - NODES / 2));
         }
         ordered_check(&ordered, NODES);
-        CHECK(depth(ordered.root) < 64);   /* 1.39 log2 n is 23 on average, the deepest about twice as deep */
+        CHECK(ordered.root->height < 6);   /* at least 7 entries a part: 7 to the sixth is more than NODES */
+        CHECK(pool.used <= 256 * (NODES / 7 + NODES / 49 + NODES / 343 + 100));
+        while (ordered.first)
+            sl_ordered_remove(&ordered, &pool, ordered.first);
+        CHECK(!ordered.last && !ordered.root && ordered.count == 0 && pool.used == 0);
     }
 }
 
-/* Random additions, removals and replacements, of few positions, so that many nodes have the same. */
-static void test_against_array(void) {
-    CASE("against an array");
-    enum { MOST = 200, STEPS = 20000 };
+/* Random additions, removals and replacements; `few` positions, so that many nodes have the same, of which only the
+ * first of all is taken out; and without memory for the index now and then. */
+static void test_against_array(bool few) {
+    enum { MOST = 200, STEPS = 40000 };
     struct choices choices = {.seed = 7};
     static struct sl_node memory[2 * MOST];
     struct sl_node *unused[2 * MOST], *array[MOST];
-    unsigned count = 0, free = 2 * MOST;
+    unsigned count = 0, free = 2 * MOST, refused = 0;
     for (unsigned i = 0; i < free; i++)
         unused[i] = &memory[i];
     struct sl_ordered ordered = {0};
     for (unsigned step = 0; step < STEPS; step++) {
-        uint64_t position = UINT64_MAX - 50 + choose(&choices, 100);
-        unsigned what = choose(&choices, 3), place = 0;
-        if (what < 2 && count < MOST) {
+        uint64_t position = UINT64_MAX - 50 + choose(&choices, few ? 100 : 2000);
+        /* more come than go, and then more go than come */
+        unsigned what = choose(&choices, 8), growing = step / 1000 % 2 ? 3 : 5, place = 0;
+        if (what < growing && count < MOST) {
             while (place < count && !sl_position_before(position, array[place]->position))
                 place++;
+            bool known = place && array[place - 1]->position == position;
             struct sl_node *node = unused[--free];
-            add(&ordered, node, position);
-            memmove(array + place + 1, array + place, (count++ - place) * sizeof *array);
-            array[place] = node;
+            uint32_t nonempty = pool.nonempty;
+            uint64_t budget = pool.budget;
+            bool starved = choose(&choices, 4) == 0;
+            if (starved) {
+                pool.nonempty = 0;
+                pool.budget = pool.reserved;
+            }
+            bool added = (few || !known) && add(&ordered, node, position);
+            if (starved) {
+                pool.nonempty = nonempty;
+                pool.budget = budget;
+            }
+            if (added) {
+                memmove(array + place + 1, array + place, (count++ - place) * sizeof *array);
+                array[place] = node;
+            } else {
+                CHECK(starved || (!few && known));
+                refused += few || !known;
+                free++;
+            }
         } else if (count) {
-            place = choose(&choices, count);
-            while (place && array[place - 1]->position == array[place]->position)
-                place--;   /* the first of its position */
+            place = few ? 0 : choose(&choices, count);
+            bool alone = !few || count == 1 || array[1]->position != array[0]->position;
             unused[free++] = array[place];
-            if (choose(&choices, 4)) {
-                sl_ordered_remove(&ordered, array[place]);
+            if (choose(&choices, 4) || !alone) {
+                sl_ordered_remove(&ordered, &pool, array[place]);
                 memmove(array + place, array + place + 1, (--count - place) * sizeof *array);
             } else {
                 struct sl_node *node = unused[0], *old = array[place];
@@ -81,10 +96,37 @@ static void test_against_array(void) {
         }
         CHECK(sl_ordered_find(&ordered, position) == found);
     }
+    CHECK(refused > 10);
+    while (ordered.first)
+        sl_ordered_remove(&ordered, &pool, ordered.first);
+    CHECK(pool.used == 0);
+}
+
+static void test_memory(void) {
+    CASE("what nodes take besides their own is foreseen");
+    static struct sl_node nodes[NODES];
+    for (unsigned at_once = 1; at_once < 40; at_once += 6) {
+        struct sl_ordered ordered = {0};
+        uint64_t i = 0;
+        while (i < 5000) {
+            uint64_t before = pool.used, most = sl_ordered_memory(&ordered, at_once);
+            for (unsigned n = 0; n < at_once; n++, i++)
+                CHECK(add(&ordered, &nodes[i], i * 7919 % NODES));
+            CHECK(pool.used <= before + most);
+        }
+        while (ordered.first)
+            sl_ordered_remove(&ordered, &pool, ordered.first);
+    }
 }
 
 int main(void) {
+    CHECK(sl_pool_open(&pool, 1 << 26) == 0);
     test_orders_of_arrival();
-    test_against_array();
+    CASE("against an array");
+    test_against_array(false);
+    CASE("against an array, of few positions");
+    test_against_array(true);
+    test_memory();
+    sl_pool_close(&pool);
     return 0;
 }

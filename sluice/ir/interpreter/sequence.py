@@ -24,10 +24,10 @@ DATA, CUT, PHANTOM = "data", "cut", "phantom"
 FARTHEST = (1 << 63) - 1
 """The farthest position of a linear sequence, and the farthest ahead that a piece may end."""
 
-PIECE_MOST = 131072 - 64
+PIECE_MOST = 131072 - 48
 """Longer data is buffered as several pieces: the runtime's largest block, less the head of a piece."""
 
-JOINED_MOST = 2048 - 64
+JOINED_MOST = 2048 - 48
 """Data that touches is one piece up to so many bytes: the runtime's blocks of 2 KiB, less the head of a piece."""
 
 HISTORY_MOST = 65536

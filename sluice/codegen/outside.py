@@ -21,12 +21,6 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     layer, shape = w.layer, w.layer.events[i.event]
     teller = Teller(w.names.functions, layer)
     calls = teller.statements(i.event)  # of those that are told which instance it is
-    for event in teller.recorded:
-        if (layer.name, event) not in w.names.events:
-            w.names.events.append((layer.name, event))
-    for event in teller.in_rows:
-        if (layer.name, event) not in w.names.columns:
-            w.names.columns.append((layer.name, event))
     weak = [f"{callback_name(w.names.program, layer, i.event)}(&data);"] if shape.callback and w.names.weak else []
     if not calls and not weak:
         return []

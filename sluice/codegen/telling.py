@@ -82,10 +82,6 @@ class Teller:
         self.layer = layer
         self.events = functions.events
         self.bits = functions.bits()
-        self.recorded: list[str] = []
-        """Events of which functions in Python are told by what `statements` gave."""
-        self.in_rows: list[str] = []
-        """And those that they get many at once of."""
 
     def asks_watched(self, event: str) -> bool:
         """Whether some of those who listen to an event, or to what happens with it, do so only while registered."""
@@ -116,16 +112,11 @@ class Teller:
 
     def _statements(self, event: str, asked: bool) -> list[str]:
         """The same; asked: whether handlers on demand are registered is not known."""
-        parts: list[tuple[list[Listener], list[str]]] = []
-        for listener in self._handlers(event):
-            parts.append(([listener], [*_guarded(any_hears([listener], asked), f"{listener.handler}(&event, &data);")]))
-        if self.in_columns(event):
-            self.in_rows.append(event)
-            parts.append(([self._columns(event)], [f"{self._columns(event).handler}(&event, &data);"]))
+        told = [([listener], any_hears([listener], asked), listener) for listener in self._handlers(event)]
+        told += [([self._columns(event)], "", self._columns(event))] if self.in_columns(event) else []
         python = self._python(event)
-        if python:
-            self.recorded.append(event)
-            parts.append((python, _guarded(any_hears(python, asked), f"{python[0].handler}(&event, &data);")))
+        told += [(python, any_hears(python, asked), python[0])] if python else []
+        parts = [(all_, _guarded(when, f"{first.handler}(&event, &data);")) for all_, when, first in told]
         for happens in self.events.with_base(self.layer, event):
             listening = self.listening(happens.name)
             if listening:

@@ -14,6 +14,7 @@ enum {
     CONTEXTS = 64,
     ETHER_ALIGNED = 2,       /* bytes before an Ethernet header of 14 bytes, so that what follows lies at a multiple of 4 */
     TIMERS_AT_ONCE = 4096,   /* callbacks of timers between two packets; a clock that jumps farther does so at once */
+    SAME_EACH_TIME = 0,      /* the seed that chooses contexts: they share one thread, so that nobody can crowd one of them */
 };
 
 void mos_boxed_for(struct sl_box *box, struct mos_context *context);
@@ -90,6 +91,7 @@ static void free_context(struct mos_context *context)
     free(context->free_id);
     free(context->timers);
     free(context->packet.memory);
+    free(context->shown);
     free(context);
 }
 
@@ -108,13 +110,14 @@ mctx_t mtcp_create_context(int cpu)
     context->open.after = conf->tcp_timeout > 0 ? nanoseconds(conf->tcp_timeout) : SL_NEVER;
     context->time_wait.after = nanoseconds(conf->tcp_tw_interval);
     context->packet.memory = malloc(MOS_FRAME_ROOM + ETHER_ALIGNED);
+    context->shown = malloc(MOS_SHOWN_ROOM);
     const struct sl_options options = {
         .seed = library.seed,
         .memory = (uint64_t)64 << 20,   /* fragments */
         .max_instances = (uint32_t)sl_min(2 * (uint64_t)conf->max_concurrency, SL_TABLE_MOST),   /* also for SYNs without a flow */
         .timeouts = true,
     };
-    context->box = context->packet.memory ? sluice_mos_open(&options) : NULL;
+    context->box = context->packet.memory && context->shown ? sluice_mos_open(&options) : NULL;
     if (!context->box || mos_translated_open(context, options.max_instances, library.seed)) {
         fputs("libsluice_mos: not enough memory for a context\n", stderr);
         free_context(context);
@@ -227,37 +230,66 @@ static struct mos_timer take_timer(struct mos_context *context)
     return first;
 }
 
-uint32_t mtcp_cb_get_ts(mctx_t mctx) { return (uint32_t)(mos_context_of(mctx)->time / 1000000); }
+uint32_t mtcp_cb_get_ts(mctx_t mctx) { return (uint32_t)(mos_context_of(mctx)->time / 1000); }
 
 static uint64_t due(const struct mos_queue *queue) { return queue->first ? queue->first->deadline : SL_NEVER; }
 
-/* Time goes on to `now`: timers fire and flows end, each at its time. */
-static void advance(struct mos_context *context, uint64_t now)
+/* When the next timer of a context fires, or the next flow ends; SL_NEVER for none. */
+static uint64_t next_due(const struct mos_context *context)
 {
-    if (!context->started) {   /* what was set before the first packet counts from there */
-        context->started = true;
-        for (unsigned i = 0; i < context->timer_count; i++)
-            context->timers[i].due = context->timers[i].due > SL_NEVER - now ? SL_NEVER : context->timers[i].due + now;
-        context->time = now;
+    uint64_t timer = context->timer_count ? context->timers[0].due : SL_NEVER;
+    return sl_min(timer, sl_min(due(&context->open), due(&context->time_wait)));
+}
+
+/* What was set before the first packet counts from there. */
+static void start(struct mos_context *context, uint64_t now)
+{
+    if (context->started)
+        return;
+    context->started = true;
+    for (unsigned i = 0; i < context->timer_count; i++)
+        context->timers[i].due = context->timers[i].due > SL_NEVER - now ? SL_NEVER : context->timers[i].due + now;
+    context->time = now;
+}
+
+/* What is due next happens. */
+static void happen(struct mos_context *context, uint64_t next)
+{
+    if (context->timer_count && context->timers[0].due == next) {
+        struct mos_timer first = take_timer(context);
+        first.callback(&context->public, first.id, MOS_SIDE_BOTH, MOS_NULL_EVENT, NULL);
+    } else if (due(&context->open) == next) {
+        mos_flow_end(context->open.first, MOS_ON_TIMEOUT);
+    } else {
+        mos_flow_end(context->time_wait.first, 0);
     }
-    for (unsigned fired = 0; !context->stopping;) {
-        uint64_t timer = context->timer_count ? context->timers[0].due : SL_NEVER;
-        uint64_t open = due(&context->open), wait = due(&context->time_wait);
-        uint64_t next = sl_min(timer, sl_min(open, wait));
+}
+
+static bool stopped(void)
+{
+    for (int cpu = 0; cpu < CONTEXTS; cpu++)
+        if (library.contexts[cpu] && library.contexts[cpu]->stopping)
+            return true;
+    return false;
+}
+
+/* Time goes on to `now`: timers fire and flows end, each at its time, of all contexts in the order of time. */
+static void advance(struct mos_context **contexts, unsigned count, uint64_t now)
+{
+    for (unsigned i = 0; i < count; i++)
+        start(contexts[i], now);
+    for (unsigned happened = 0; !stopped(); happened++) {
+        struct mos_context *first = contexts[0];
+        for (unsigned i = 1; i < count; i++)
+            first = next_due(contexts[i]) < next_due(first) ? contexts[i] : first;
+        uint64_t next = next_due(first);
         if (next > now || next == SL_NEVER)
             break;
-        context->time = sl_max(context->time, fired > TIMERS_AT_ONCE ? now : next);
-        if (next == timer) {
-            struct mos_timer first = take_timer(context);
-            fired++;
-            first.callback(&context->public, first.id, MOS_SIDE_BOTH, MOS_NULL_EVENT, NULL);
-        } else if (next == open) {
-            mos_flow_end(context->open.first, MOS_ON_TIMEOUT);
-        } else {
-            mos_flow_end(context->time_wait.first, 0);
-        }
+        first->time = sl_max(first->time, happened > TIMERS_AT_ONCE ? now : next);
+        happen(first, next);
     }
-    context->time = sl_max(context->time, now);
+    for (unsigned i = 0; i < count; i++)
+        contexts[i]->time = sl_max(contexts[i]->time, now);
 }
 
 /* --- the loop --- */
@@ -342,14 +374,6 @@ static void process(struct mos_context *context, const struct sl_frame *frame, i
     mos_sockets_free_closed(context);
 }
 
-static bool stopped(void)
-{
-    for (int cpu = 0; cpu < CONTEXTS; cpu++)
-        if (library.contexts[cpu] && library.contexts[cpu]->stopping)
-            return true;
-    return false;
-}
-
 static void loop(struct input *inputs, struct mos_context **contexts, unsigned count)
 {
     uint64_t now = 0;
@@ -365,9 +389,8 @@ static void loop(struct input *inputs, struct mos_context **contexts, unsigned c
             break;
         struct sl_frame *frame = &inputs[first].frame;
         now = sl_max(now, frame->time);
-        for (unsigned i = 0; i < count; i++)
-            advance(contexts[i], now);
-        process(contexts[sluice_mos_worker(frame, count, library.seed)], frame, first);
+        advance(contexts, count, now);
+        process(contexts[sluice_mos_worker(frame, count, SAME_EACH_TIME)], frame, first);
         read_next(&inputs[first], first);
     }
 }

@@ -79,6 +79,7 @@ void mos_filter_free(struct mos_filter *filter);
 /* --- the packet in hand (packet.c) --- */
 
 enum { MOS_FRAME_MOST = SL_WRITER_SNAP_LENGTH, MOS_FRAME_ROOM = MOS_FRAME_MOST + 65536 };
+enum { MOS_SHOWN_ROOM = MOS_FRAME_ROOM + 65536 + 64 };   /* with a segment that came in fragments, and what stands around both */
 
 struct mos_packet {
     struct sl_frame frame;       /* its bytes are `bytes` */
@@ -152,6 +153,7 @@ struct mos_context {
     struct mos_socket *first, *last;   /* monitors */
     struct mos_socket *closed;
     struct mos_packet packet;
+    uint8_t *shown;               /* what mtcp_getlastpkt gave of it: a copy, of MOS_SHOWN_ROOM bytes */
     struct mos_queue open, time_wait;
     uint64_t flows, time;
     bool started;                 /* a packet has come */

@@ -28,6 +28,37 @@ void mos_packet_read(struct mos_packet *packet)
     }
 }
 
+/* Copies the packet in hand to where a program may write as it likes, with its IP header at a multiple of 4, and fills in
+ * where its headers are there. In front of an IP packet without an Ethernet header stands one that only tells what follows,
+ * and behind the payload a byte of 0: programs look at the one, and search the other as a string. */
+static void show(struct mos_context *context, struct pkt_info *info)
+{
+    const struct mos_packet *packet = &context->packet;
+    const uint8_t *last = packet->bytes + packet->frame.captured;
+    const bool ether = packet->frame.link_type == 1;
+    uint32_t before = ether ? (uint32_t)(packet->ip - packet->bytes) : (uint32_t)sizeof(struct ethhdr);
+    uint8_t *ip = context->shown + (before + 3) / 4 * 4, *end = ip + (last - packet->ip);
+    info->ethh = (struct ethhdr *)(void *)(ip - before);
+    if (ether)
+        memcpy(ip - before, packet->bytes, before);
+    else
+        *info->ethh = (struct ethhdr){.h_proto = htons(ETH_P_IP)};
+    memcpy(ip, packet->ip, (size_t)(last - packet->ip));
+    info->iph = (struct iphdr *)(void *)ip;
+    if (!packet->tcp)
+        return;
+    uint8_t *tcp = ip + (packet->tcp - packet->ip);
+    if (!mos_packet_inside(packet, packet->tcp)) {   /* it came in fragments */
+        tcp = ip + (end - ip + 3) / 4 * 4;
+        memcpy(tcp, packet->tcp, packet->tcp_length);
+    }
+    info->tcph = (struct tcphdr *)(void *)tcp;
+    if (packet->payload) {
+        info->payload = tcp + (packet->payload - packet->tcp);
+        info->payload[packet->payload_length] = 0;
+    }
+}
+
 int mtcp_getlastpkt(mctx_t mctx, int sock, int side, struct pkt_info *info)
 {
     struct mos_context *context = mos_context_of(mctx);
@@ -40,20 +71,17 @@ int mtcp_getlastpkt(mctx_t mctx, int sock, int side, struct pkt_info *info)
     if (!info)
         return failed(EFAULT);
     *info = (struct pkt_info){0};
-    info->cur_ts = mtcp_cb_get_ts(mctx);
+    info->cur_ts = (uint32_t)(context->time / 1000000);
     info->in_ifidx = packet->device;
     info->eth_len = (uint16_t)sl_min(packet->frame.captured, UINT16_MAX);
-    info->ethh = packet->frame.link_type == 1 ? (struct ethhdr *)(void *)packet->bytes : NULL;
-    info->iph = (struct iphdr *)(void *)packet->ip;
     uint64_t total = sl_load_be16(packet->ip + 2);   /* 0 where the network card was to cut it up */
     info->ip_len = (uint16_t)(total ? total : sl_min(packet->ip_length, UINT16_MAX));
-    info->tcph = (struct tcphdr *)(void *)packet->tcp;
+    show(context, info);
     if (packet->tcp) {
         info->seq = (uint32_t)sl_load_be32(packet->tcp + 4);
         info->ack_seq = (uint32_t)sl_load_be32(packet->tcp + 8);
         info->window = (uint16_t)sl_load_be16(packet->tcp + 14);
         info->offset = packet->offset;
-        info->payload = packet->payload;
         info->payloadlen = (uint16_t)sl_min(packet->payload_length, UINT16_MAX);
     }
     return 0;

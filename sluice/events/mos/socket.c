@@ -131,8 +131,10 @@ int mtcp_bind_monitor_filter(mctx_t mctx, int sock, monitor_filter_t filter)
     struct mos_socket *socket = mos_socket_of(mctx, sock);
     if (!socket)
         return failed(EBADF);
-    if (!filter || socket->type == MOS_SOCK_MONITOR_STREAM_ACTIVE)
+    if (socket->type == MOS_SOCK_MONITOR_STREAM_ACTIVE)
         return failed(EINVAL);
+    if (!filter)
+        return 0;   /* nothing is to be left out */
     bool raw = socket->type == MOS_SOCK_MONITOR_RAW;
     const char *given[2] = {raw ? filter->raw_pkt_filter : filter->stream_syn_filter,
                             raw ? NULL : filter->stream_orphan_filter};
@@ -281,13 +283,13 @@ int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *ad
     if (side < MOS_SIDE_CLI || side > MOS_SIDE_BOTH || !addr || !addrlen ||
         (side == MOS_SIDE_BOTH ? *addrlen != 2 * sizeof(struct sockaddr) : *addrlen < sizeof(struct sockaddr_in)))
         return failed(EINVAL);
-    /* The end that is asked for; then the other one, if there is room: programs ask for the client and read both. */
-    const int first = side == MOS_SIDE_SVR ? MOS_SIDE_SVR : MOS_SIDE_CLI;
+    /* Where there is room for two, both are given, the client first: programs ask for one and read both. */
     const bool both = *addrlen >= 2 * sizeof(struct sockaddr_in);
     struct sockaddr_in *out = (struct sockaddr_in *)addr;
-    for (int i = 0; i < 1 + both; i++)
-        out[i] = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = flow->port[first ^ i],
-                                      .sin_addr.s_addr = flow->address[first ^ i]};
+    for (int i = 0; i < 1 + both; i++) {
+        int end = both ? i : side;
+        out[i] = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = flow->port[end], .sin_addr.s_addr = flow->address[end]};
+    }
     if (side != MOS_SIDE_BOTH)
         *addrlen = sizeof(struct sockaddr_in);
     return 0;

@@ -73,9 +73,14 @@ def run(name: str, arguments: Sequence[str], timeout: float = 60) -> str:
 
 
 def rules(
-    folder: Path, packets: Sequence[bytes], *what: str, times: Sequence[float] | None = None, **items: int
+    folder: Path,
+    packets: Sequence[bytes],
+    *what: str,
+    times: Sequence[float] | None = None,
+    link_type: int = 1,
+    **items: int,
 ) -> list[str]:
     """The lines of rules.c, told to do `what`, on packets a second apart unless times are given."""
     capture = folder / "in.pcap"
-    capture.write_bytes(pcap(packets, times))
+    capture.write_bytes(pcap(packets, times, link_type))
     return run("rules", [str(configuration(folder, capture, folder / "out.pcap", **items)), *what]).splitlines()

@@ -37,7 +37,7 @@ def test_rule_1_raw_sockets_hear_of_every_ip_packet_that_their_filter_accepts(tm
         "RAW 1 PKT_IN protocol 6",
         "SND 3 svr PKT_IN SYN_SENT SYN_RCVD packet 0 0",
     ]
-    assert of(lines, "filter") == ["filter 0", "filter -1"]
+    assert of(lines, "filter", "none") == ["filter 0", "filter -1", "none 0"]
 
 
 def test_rule_2_only_a_syn_makes_a_flow_and_what_has_none_is_an_orphan(tmp_path: Path) -> None:
@@ -285,7 +285,13 @@ def test_rule_11_a_timer_fires_once_at_its_packet_time(tmp_path: Path) -> None:
     """Its number is the callback's socket; one that sets itself again fires again."""
     _, _, packets = talk()
     lines = rules(tmp_path, packets, "timer", times=[1000.0, 1000.25, 1002.6])
-    assert lines == ["TIMER 3 at 1000500", "TIMER 7 at 1001000", "TIMER 7 at 1002000"]
+    assert lines == ["TIMER 3 at 1000500000", "TIMER 7 at 1001000000", "TIMER 7 at 1002000000"]
+
+
+def test_rule_11_timers_of_several_contexts_fire_in_the_order_of_time(tmp_path: Path) -> None:
+    _, _, packets = talk()
+    lines = rules(tmp_path, packets, "timer", "contexts", times=[1000.0, 1000.25, 1002.6])
+    assert [line.split()[1] for line in lines] == ["3", "5", "7", "7"]
 
 
 def test_rule_11_a_clock_that_jumps_does_not_stop_the_program(tmp_path: Path) -> None:
@@ -317,6 +323,17 @@ def test_rule_12_is_that_of_getpeername(tmp_path: Path) -> None:
     assert of(lines, "peers")[:1] == ["peers 0 10.0.0.1:40000 10.0.0.2:80 cli 0 svr 0 one 22 thread 1 none 107"]
 
 
+@pytest.mark.parametrize("ether", [True, False])
+def test_programs_may_write_into_what_they_get_of_a_packet(tmp_path: Path, ether: bool) -> None:
+    """It is a copy, with an Ethernet header where the capture has none, and a byte of 0 behind the payload."""
+    packets = [packet[0 if ether else 14 :] for packet in talk(b"abc", b"defghij")[2]]
+    lines = rules(tmp_path, packets, "snd", "rcv", "null", "data", "scribble", link_type=1 if ether else 101)
+    assert of(lines, "string") == ["string abc type 0800 aligned 1", "string defghij type 0800 aligned 1"]
+    assert of(lines, "read") == ["read 1 svr 3 abc", "read 1 svr 7 defghij"]
+    sent = (tmp_path / "out.pcap").read_bytes()
+    assert sent.count(b"defghij") == 1 and b"XXX" not in sent
+
+
 def test_stopped_monitoring_is_silent(tmp_path: Path) -> None:
     """From the callback on that stopped it, and at the flow's end, too; the other monitor goes on."""
     client, server, packets = talk(b"abc", b"def")
@@ -330,7 +347,7 @@ def test_sockets_may_be_closed_in_their_callbacks(tmp_path: Path) -> None:
     client, _, packets = talk(b"abc")
     packets = [client.send("A"), *packets]
     lines = rules(tmp_path, packets, "snd", "raw", "orphan", "close")
-    assert [line.split()[0] for line in lines] == ["filter", "filter", "RAW", "NULL"]
+    assert [line.split()[0] for line in lines] == ["filter", "filter", "none", "RAW", "NULL"]
     lines = rules(tmp_path, packets[1:], "snd", "two", "close")
     told = [line.split()[1:4:2] for line in lines]
     assert told[:2] == [["2", "PKT_IN"], ["3", "PKT_IN"]]

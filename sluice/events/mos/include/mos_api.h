@@ -87,19 +87,21 @@ struct tcp_buf_info {
 
 typedef uint64_t event_t;
 
-#define MOS_NULL_EVENT ((event_t)0)
-#define MOS_ON_PKT_IN ((event_t)1 << 0)
-#define MOS_ON_PKT_OUT ((event_t)1 << 1)          /* deprecated: cannot be registered */
-#define MOS_ON_CONN_START ((event_t)1 << 2)
-#define MOS_ON_CONN_SETUP ((event_t)1 << 3)       /* deprecated: cannot be registered */
-#define MOS_ON_CONN_NEW_DATA ((event_t)1 << 4)
-#define MOS_ON_ERROR ((event_t)1 << 5)
-#define MOS_ON_TIMEOUT ((event_t)1 << 6)
-#define MOS_ON_TCP_STATE_CHANGE ((event_t)1 << 7)
-#define MOS_ON_ORPHAN ((event_t)1 << 8)
-#define MOS_ON_REXMIT ((event_t)1 << 9)
-#define MOS_ON_CONN_END ((event_t)1 << 10)
-#define MOS_ON_DEBUG_MESSAGE ((event_t)1 << 11)   /* cannot be registered */
+enum mos_event_type {
+    MOS_NULL_EVENT = 0,
+    MOS_ON_PKT_IN = 1 << 0,
+    MOS_ON_PKT_OUT = 1 << 1,          /* deprecated: cannot be registered */
+    MOS_ON_CONN_START = 1 << 2,
+    MOS_ON_CONN_SETUP = 1 << 3,       /* deprecated: cannot be registered */
+    MOS_ON_CONN_NEW_DATA = 1 << 4,
+    MOS_ON_ERROR = 1 << 5,
+    MOS_ON_TIMEOUT = 1 << 6,
+    MOS_ON_TCP_STATE_CHANGE = 1 << 7,
+    MOS_ON_ORPHAN = 1 << 8,
+    MOS_ON_REXMIT = 1 << 9,
+    MOS_ON_CONN_END = 1 << 10,
+    MOS_ON_DEBUG_MESSAGE = 1 << 11,   /* cannot be registered */
+};
 
 /* Hooks: without a flow's stack, behind the update of the receiver's, behind that of the sender's. */
 #define MOS_NULL (1 << 29)
@@ -138,7 +140,7 @@ int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *ad
 /* --- packets --- */
 
 struct pkt_info {
-    uint32_t cur_ts;       /* packet time, as mtcp_cb_get_ts */
+    uint32_t cur_ts;       /* packet time in milliseconds, its low 32 bits */
     int in_ifidx;          /* which of the devices it came from, from 0 on */
     uint16_t eth_len;      /* the whole frame */
     uint16_t ip_len;       /* of the IP packet */
@@ -146,11 +148,12 @@ struct pkt_info {
     uint16_t payloadlen;
     uint32_t seq, ack_seq; /* these and window in the host's byte order */
     uint16_t window;
-    struct ethhdr *ethh;   /* these as they are in the packet */
+    struct ethhdr *ethh;   /* these as they are in a copy of the packet, good until the next call of mtcp_getlastpkt */
     struct iphdr *iph;
     struct tcphdr *tcph;   /* NULL of another protocol than TCP */
     uint8_t *payload;
 };
+#define MTCP_CB_GETCURPKT_CREATE_COPY   /* programs ask for it: mtcp_getlastpkt fills in a struct pkt_info */
 #define PKT_INFO_LEN offsetof(struct pkt_info, ethh)   /* of what are no pointers */
 
 enum {
@@ -166,7 +169,7 @@ int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info);
 /* --- time --- */
 
 int mtcp_settimer(mctx_t mctx, int id, struct timeval *timeout, callback_t callback);
-uint32_t mtcp_cb_get_ts(mctx_t mctx);   /* packet time in milliseconds, its low 32 bits */
+uint32_t mtcp_cb_get_ts(mctx_t mctx);   /* packet time in microseconds, its low 32 bits */
 
 void mtcp_app_join(mctx_t mctx);
 

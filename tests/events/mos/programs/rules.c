@@ -1,7 +1,8 @@
 /* Says what every callback sees, and tries what may not be done; `rules CONFIG WHAT...` with WHAT of
  * snd rcv null raw orphan: what to register; two: two monitors; data, drain: read, all at NEW_DATA or at ERROR;
  * drop, chomp, insert: change packets with payload; stop: at the first payload; close: sockets, in their
- * callbacks; buffer=N, overlap, enlarge, peers, timer, user, errors. */
+ * callbacks; scribble: in what getlastpkt gave; buffer=N, overlap, enlarge, peers, timer, contexts: a second one, with a
+ * timer; user, errors. */
 #include <mos_api.h>
 #include <mtcp_api.h>
 
@@ -92,6 +93,18 @@ static void change(mctx_t mctx, int sock, int side)
     printf("change %d errno=%d\n", result, result ? errno : 0);
 }
 
+/* The payload as a string, and the type that the Ethernet header says, then written over. */
+static void scribble(mctx_t mctx, int sock, int side)
+{
+    struct pkt_info packet;
+    if (mtcp_getlastpkt(mctx, sock, side, &packet) || !packet.payloadlen)
+        return;
+    printf("string %s type %04x aligned %d\n", (char *)packet.payload, ntohs(packet.ethh->h_proto), (uintptr_t)packet.iph % 4 == 0);
+    memset(packet.ethh, 0, sizeof *packet.ethh);
+    memset(packet.tcph, 0, sizeof *packet.tcph);
+    memset(packet.payload, 'X', packet.payloadlen);
+}
+
 static void stop(mctx_t mctx, int sock, int side)
 {
     struct pkt_info packet;
@@ -135,19 +148,18 @@ static void *peers_in_thread(void *sock)
     return NULL;
 }
 
-/* What getpeername gives: both ends, the client, the server and behind it the client; and why not: one sockaddr for both,
+/* What getpeername gives: both ends, the client, both where there is room; and why not: one sockaddr for both,
  * another thread, no flow. */
 static void print_peers(mctx_t mctx, int sock)
 {
-    struct sockaddr_in ends[2], one, turned[2];
+    struct sockaddr_in ends[2], one, two_ends[2];
     char text[2][INET_ADDRSTRLEN];
     socklen_t two = 2 * sizeof(struct sockaddr), single = sizeof(struct sockaddr), more = 4 * sizeof(struct sockaddr);
     printf("peers %d", mtcp_getpeername(mctx, sock, (struct sockaddr *)ends, &two, MOS_SIDE_BOTH));
     for (int i = 0; i < 2; i++)
         printf(" %s:%u", inet_ntop(AF_INET, &ends[i].sin_addr, text[i], sizeof text[i]), ntohs(ends[i].sin_port));
     printf(" cli %d", mtcp_getpeername(mctx, sock, (struct sockaddr *)&one, &single, MOS_SIDE_CLI) || one.sin_port != ends[0].sin_port);
-    printf(" svr %d", mtcp_getpeername(mctx, sock, (struct sockaddr *)turned, &more, MOS_SIDE_SVR) ||
-                          turned[0].sin_port != ends[1].sin_port || turned[1].sin_addr.s_addr != ends[0].sin_addr.s_addr);
+    printf(" svr %d", mtcp_getpeername(mctx, sock, (struct sockaddr *)two_ends, &more, MOS_SIDE_SVR) || memcmp(two_ends, ends, sizeof ends));
     mtcp_getpeername(mctx, sock, (struct sockaddr *)ends, &single, MOS_SIDE_BOTH);
     printf(" one %d", errno);
     pthread_t thread;
@@ -166,6 +178,8 @@ static void on_snd(mctx_t mctx, int sock, int side, event_t event, filter_arg_t 
         if (has("peers"))
             print_peers(mctx, sock);
         change(mctx, sock, side);
+        if (has("scribble"))
+            scribble(mctx, sock, side);
         stop(mctx, sock, side);
         if (has("close"))
             mtcp_close(mctx, monitor);
@@ -285,7 +299,7 @@ int main(int argc, char **argv)
     given = argv + 2;
     count = argc - 2;
     mtcp_getconf(&conf);
-    conf.num_cores = 1;
+    conf.num_cores = 2;
     mtcp_setconf(&conf);
     int one = 1, ten = 10, hundred = 100;
     filter_arg_t args[] = {{&one, sizeof one}, {&ten, sizeof ten}, {&hundred, sizeof hundred}};
@@ -310,6 +324,7 @@ int main(int argc, char **argv)
         printf("filter %d\n", mtcp_bind_monitor_filter(mctx, some, &filter));
         filter.raw_pkt_filter = "no such word";
         printf("filter %d\n", mtcp_bind_monitor_filter(mctx, some, &filter));
+        printf("none %d\n", mtcp_bind_monitor_filter(mctx, all, NULL));
         registered(mctx, all, MOS_ON_PKT_IN, MOS_NULL, on_raw);
         registered(mctx, some, MOS_ON_PKT_IN, MOS_NULL, on_raw);
     }
@@ -317,6 +332,10 @@ int main(int argc, char **argv)
         struct timeval half = {0, 500000}, second = {1, 0};
         mtcp_settimer(mctx, 3, &half, on_timer);
         mtcp_settimer(mctx, 7, &second, on_timer);
+    }
+    if (has("contexts")) {
+        struct timeval after = {0, 750000};
+        mtcp_settimer(mtcp_create_context(1), 5, &after, on_timer);
     }
     if (has("errors")) {
         printf("raise %d", mtcp_raise_event(mctx, raised_event));

@@ -18,7 +18,7 @@ def check_controls(functions: Functions, layers: list[LayerProgram]) -> None:
     for function in functions.c:
         for layer in layers:
             if layer.rules is not None and (layer.rules.whole or layer.rules.units):
-                named = [name for name in function.controlled if name != "*" and function.controls(layer)]
+                named = [name for name in function.controlled if name in (layer.name, layer.layer, layer.prototype)]
                 if named:
                     what = "units" if layer.rules.units else "whole datagrams"
                     raise HookError(

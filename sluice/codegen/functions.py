@@ -212,9 +212,18 @@ def function_states(table: Table, functions: Functions) -> list[str]:
     """Names of the functions that keep something in the instances of a table."""
     found: list[str] = []
     for function in functions.c:
-        if function.state and _about(table, function.hooks):
+        events = (Hook(event.layer, event.name) for event in function.events)
+        timers = (Hook(timer.layer, timer.name) for timer in function.timers)
+        if function.state and _about(table, (*function.hooks, *events, *timers)):
             found.append(function.name)
     return found
+
+
+def destructors(table: Table, functions: Functions) -> list[str]:
+    """Statements that give up what functions keep in an instance of a table."""
+    kept = function_states(table, functions)
+    names = [function.name for function in functions.c if function.destroys and function.name in kept]
+    return [f"{name}_destroy(&box->base, &inst->{name}_state);" for name in names]
 
 
 def is_watched(table: Table, functions: Functions) -> bool:

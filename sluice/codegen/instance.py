@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.codegen.control import is_controlled
 from sluice.codegen.expressions import emit, number, operand, place, stored
-from sluice.codegen.functions import function_states, is_watched
+from sluice.codegen.functions import destructors, function_states, is_watched
 from sluice.codegen.layout import KeyWord, key_words
 from sluice.codegen.names import identifier, variable
 from sluice.codegen.timers import timers_of
@@ -225,10 +225,8 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
     reasons = [w.names.counters.index(w.layer.name, f"ended:{reason}") for reason in END_REASONS]
     first = reasons[0]
     assert reasons == list(range(first, first + len(reasons)))
-    kept = function_states(table, w.names.functions)
-    destroys = [function.name for function in w.names.functions.c if function.destroys and function.name in kept]
     remove = [
-        *(f"{name}_destroy(&box->base, &inst->{name}_state);" for name in destroys),
+        *destructors(table, w.names.functions),
         f"box->base.counters[{first} + reason]++;",
         f"sl_table_remove(&box->{table.variable}, &inst->head);",
     ]

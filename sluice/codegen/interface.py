@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sluice.codegen.columns import close_columns, flush_columns
-from sluice.codegen.functions import callback_functions, event_struct
+from sluice.codegen.functions import callback_functions, destructors, event_struct
 from sluice.codegen.layout import key_words
 from sluice.codegen.names import CPP_WORDS, c_string, data_member, identifier, storage
 from sluice.codegen.process import process, worker
@@ -211,6 +211,7 @@ def _close(names: StackNames) -> list[str]:
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
         *close_columns(names),
+        *_give_up(names),
         *(f"    sl_natives_close(&box->native_{module.name}, &base->pool);" for module in names.program.natives),
         *(f"    sl_table_close(&box->{table.variable});" for table in names.tables.values()),
         *(f"    sl_table_close(&box->{identifier(name)}.table);" for name in alias_tables(names.program)),
@@ -218,6 +219,23 @@ def _close(names: StackNames) -> list[str]:
         "    free(box);",
         "}",
     ]
+
+
+def _give_up(names: StackNames) -> list[str]:
+    """What functions keep of instances that are still there, as the end of input was not said, is given up."""
+    out: list[str] = []
+    for table in names.tables.values():
+        statements = destructors(table, names.functions)
+        if statements:
+            out += [
+                f"    for (uint32_t slot = 0; slot < box->{table.variable}.high_water; slot++) {{",
+                f"        {table.struct} *inst = ({table.struct} *)sl_table_at(&box->{table.variable}, slot);",
+                "        if (!inst)",
+                "            continue;",
+                *("        " + line for line in statements),
+                "    }",
+            ]
+    return out
 
 
 def weak_functions(names: StackNames) -> list[str]:

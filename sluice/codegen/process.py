@@ -195,8 +195,14 @@ def _unused(parameters: str) -> str:
 
 def _process_packet(names: StackNames) -> list[str]:
     """The second loop's body."""
-    timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
-    timers = timers if names.functions.timers else []
+    timers: list[str] = []
+    first: list[str] = []
+    if names.functions.timers:
+        first = [
+            "    if (SL_UNLIKELY(!box->base.now))",
+            f"        sl_timers_begin(&box->base, frame->time, {len(names.functions.timers)});",
+        ]
+        timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
     return [
         "",
         "/* The second half, in order. */",
@@ -204,6 +210,7 @@ def _process_packet(names: StackNames) -> list[str]:
         "{",
         "    struct sl_waiting *waiting = &box->waiting[packet];",
         "    box->base.time = frame->time;",
+        *first,
         "    box->base.now = sl_max(box->base.now, frame->time);",
         "    box->base.number = frame->number;",
         *timers,

@@ -122,7 +122,7 @@ struct sl_timers {
 struct sl_output {
     void (*forward)(void *user, const struct sl_frame *frame);   /* NULL: nobody takes it */
     void *user;
-    bool dropped, changed;       /* the packet in hand is */
+    bool dropped, changed, reset;   /* the packet in hand is; its connection */
     uint8_t *bytes;              /* what it was changed to, and as much room again */
     uint32_t room;
     uint32_t link_type;          /* of the last packet */

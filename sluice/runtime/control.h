@@ -33,7 +33,7 @@ static inline struct sl_control *sl_event_control(const struct sl_event *event) 
  * sequence. Switched on again, what came in between was not delivered, and no event tells of it. */
 static inline bool sl_buffer(const struct sl_event *event, unsigned side, uint32_t bytes) {
     struct sl_control *control = sl_event_control(event);
-    if (!control || !control->rules[0].width)
+    if (!control || !control->rules[0].width || side > SL_BOTH)
         return false;
     for (unsigned each = 0; each < 2; each++)
         if (side == each || side == SL_BOTH) {
@@ -47,7 +47,7 @@ static inline bool sl_buffer(const struct sl_event *event, unsigned side, uint32
 /* Which copy of overlapping bytes of a side wins from the next packet on. */
 static inline bool sl_policy(const struct sl_event *event, unsigned side, enum sl_policy policy) {
     struct sl_control *control = sl_event_control(event);
-    if (!control || !control->rules[0].width)
+    if (!control || !control->rules[0].width || side > SL_BOTH || policy > SL_POLICY_SOLARIS)
         return false;
     for (unsigned each = 0; each < 2; each++)
         if (side == each || side == SL_BOTH)
@@ -55,10 +55,10 @@ static inline bool sl_policy(const struct sl_event *event, unsigned side, enum s
     return true;
 }
 
-/* Functions hear no more of a side's packets and bytes, or do again. */
+/* From the next event on: functions hear no more of a side's packets and bytes, or do again. */
 static inline bool sl_stop(const struct sl_event *event, unsigned side, uint64_t functions, bool stopped) {
     struct sl_control *control = sl_event_control(event);
-    if (!control)
+    if (!control || side > SL_BOTH)
         return false;
     for (unsigned each = 0; each < 2; each++)
         if (side == each || side == SL_BOTH)

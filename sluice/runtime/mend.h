@@ -162,6 +162,13 @@ static inline bool sl_mend_elsewhere(const struct sl_frame *frame, uint32_t hi) 
     return false;
 }
 
+/* Where what a UDP checksum is over ends: by the length in its header (RFC 768), behind which other bytes may follow (RFC
+ * 9868); 0 is that of a jumbogram (RFC 2675). */
+static inline uint32_t sl_udp_end(const uint8_t *at, const struct sl_ip_place *ip) {
+    uint32_t length = (uint32_t)sl_load_be16(at + ip->payload + 4);
+    return length ? (uint32_t)sl_min(ip->end, ip->payload + length) : ip->end;
+}
+
 /* Bytes [lo, hi) of a frame were `before`: lets the checksums over them follow, but not those that were changed themselves.
  * `at` is the frame's. */
 static inline void sl_mend(uint8_t *at, const struct sl_frame *frame, const uint8_t *before, uint32_t lo, uint32_t hi) {
@@ -179,7 +186,7 @@ static inline void sl_mend(uint8_t *at, const struct sl_frame *frame, const uint
             uint32_t addresses = ip.ip + (ip.version == 4 ? 12 : 8), behind = addresses + (ip.version == 4 ? 8 : 32);
             if (ip.protocol != 1)   /* ICMP has no pseudo header */
                 sl_mend_one(at, transport, before, lo, hi, addresses, behind, udp);
-            sl_mend_one(at, transport, before, lo, hi, ip.payload, ip.end, udp);
+            sl_mend_one(at, transport, before, lo, hi, ip.payload, udp ? sl_udp_end(at, &ip) : ip.end, udp);
         }
         if (!sl_ip_inner(frame, &ip, &inner))
             return;

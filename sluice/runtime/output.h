@@ -63,7 +63,7 @@ static inline bool sl_rewrite(struct sl_box *box, const uint8_t *at, const void 
  * there are too many. */
 static inline bool sl_send(struct sl_box *box, const void *bytes, uint32_t length) {
     struct sl_output *output = &box->output;
-    if (!output->forward || output->sent_count == SL_SENT_MOST || length > SL_SENT_BYTES - output->sent_used)
+    if (!output->forward || !length || output->sent_count == SL_SENT_MOST || length > SL_SENT_BYTES - output->sent_used)
         return false;
     if (!output->sent && !(output->sent = malloc(SL_SENT_BYTES)))
         return false;
@@ -127,7 +127,8 @@ static inline uint32_t sl_make_reset(const struct sl_frame *frame, const struct 
     return total;
 }
 
-/* Ends the TCP connection of the packet in hand: it is dropped, and a segment with RST leaves for each end in its place.
+/* Ends the TCP connection of the packet in hand: it is dropped, and a segment with RST leaves for each end in its place,
+ * once, whoever asks for it, and none for a segment with RST (RFC 9293, 3.10.7.1), which is only dropped.
  * False, and nothing happens, where it is no TCP segment right on the outermost IP, and a whole header is here. */
 static inline bool sl_reset(struct sl_box *box) {
     const struct sl_frame *frame = box->frame;
@@ -138,14 +139,17 @@ static inline bool sl_reset(struct sl_box *box) {
     if (!frame || !found || first > 14 + 8 || !sl_ip_read(frame, first, &ip) || ip.protocol != 6 || !ip.first ||
         ip.payload + 20 > frame->captured || (ip.version == 6 && ip.payload != ip.ip + 40))
         return false;
+    if (box->output.reset || frame->at[ip.payload + 13] & 4)
+        return sl_drop(box);
     uint32_t there = sl_make_reset(frame, &ip, false, forth), here = sl_make_reset(frame, &ip, true, back);
     if (!sl_is_inline(box) || box->output.sent_count + 2 > SL_SENT_MOST ||
         there + here > SL_SENT_BYTES - box->output.sent_used)
         return false;
-    return sl_send(box, forth, there) && sl_send(box, back, here) && sl_drop(box);
+    box->output.reset = sl_send(box, forth, there) && sl_send(box, back, here);
+    return box->output.reset && sl_drop(box);
 }
 
-/* What leaves behind a packet, or between two, leaves. frame: the packet; NULL when there is none. */
+/* What functions sent since the last packet leaves. */
 SL_COLD void sl_output_sent(struct sl_box *box, uint32_t link_type) {
     struct sl_output *output = &box->output;
     const uint8_t *at = output->sent;
@@ -171,7 +175,7 @@ static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *f
     if (output->sent_count)
         sl_output_sent(box, frame->link_type);
     output->link_type = frame->link_type;
-    output->dropped = output->changed = false;
+    output->dropped = output->changed = output->reset = false;
 }
 
 /* The end of input: what was sent since the last packet leaves; what there was is reported. */

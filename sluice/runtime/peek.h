@@ -19,21 +19,28 @@ static inline struct sl_sequence *sl_event_sequence(const struct sl_event *event
     return (struct sl_sequence *)(void *)((char *)event->instance + owner->sequence_offset) + side;
 }
 
+/* Are the bytes of a side here, and not their extents alone? */
+static inline bool sl_event_buffers(const struct sl_event *event, unsigned side) {
+    const struct sl_control *control = sl_event_control(event);
+    return event->owner->rules->buffer_data && (!control || control->rules[side].buffer_data);
+}
+
 /* Nothing of an instance without streams of bytes. */
 static inline struct sl_stream_view sl_view(const struct sl_event *event, unsigned side) {
     const struct sl_sequence *seq = sl_event_sequence(event, side);
     if (!seq)
         return (struct sl_stream_view){0, 0, 0};
-    return (struct sl_stream_view){sl_sequence_offset(seq, seq->delivered), seq->held ? seq->held->bytes : 0,
-                                   seq->held ? seq->held->pieces.count : 0};
+    uint64_t delivered = sl_sequence_offset(seq, seq->delivered);
+    if (!seq->held)
+        return (struct sl_stream_view){delivered, 0, 0};
+    return (struct sl_stream_view){delivered, sl_event_buffers(event, side) ? seq->held->bytes : 0, seq->held->pieces.count};
 }
 
 /* Copies at most `size` bytes of one side's stream from `offset` on, and takes nothing out of it. How many there were up to
  * the first that is missing, or is kept no more; 0 where there are none. What an event brings along is in the event. */
 static inline uint32_t sl_peek(const struct sl_event *event, unsigned side, uint64_t offset, void *to, uint32_t size) {
     struct sl_sequence *seq = sl_event_sequence(event, side);
-    const struct sl_control *control = sl_event_control(event);
-    if (!seq || !seq->held || !event->owner->rules->buffer_data || (control && !control->rules[side].buffer_data))
+    if (!seq || !seq->held || !sl_event_buffers(event, side))
         return 0;
     struct sl_held *held = seq->held;
     uint64_t delivered = sl_sequence_offset(seq, seq->delivered);

@@ -87,9 +87,10 @@
 
 #define SLUICE_KEEP(layer, bytes)
 
-#define SLUICE_CONTROL(layer)
-#define SLUICE_STOP(event, side) sl_stop(event, side, (uint64_t)1 << SL_JOIN(SLUICE_FUNCTION, index), true)
-#define SLUICE_RESUME(event, side) sl_stop(event, side, (uint64_t)1 << SL_JOIN(SLUICE_FUNCTION, index), false)
+#define SLUICE_CONTROL(layer) typedef uint64_t SL_JOIN(SLUICE_FUNCTION, says_SLUICE_CONTROL);   /* there may be several */
+#define SL_CONTROL_BIT ((SL_JOIN(SLUICE_FUNCTION, says_SLUICE_CONTROL))1 << SL_JOIN(SLUICE_FUNCTION, index))
+#define SLUICE_STOP(event, side) sl_stop(event, side, SL_CONTROL_BIT, true)
+#define SLUICE_RESUME(event, side) sl_stop(event, side, SL_CONTROL_BIT, false)
 
 #define SLUICE_INLINE enum { SL_JOIN(SLUICE_FUNCTION, says_SLUICE_INLINE) };
 #define SL_INLINE(call) ((void)SL_JOIN(SLUICE_FUNCTION, says_SLUICE_INLINE), call)

@@ -1,8 +1,8 @@
 /* Timers of functions, in the time of packets: each fires once, before the first packet that is not earlier.
  *
- * A box keeps a binary heap by time (Williams, "Heapsort", 1964). It is not searched: a timer that is set again for a later time, or not any more,
- * leaves its entry where it is, and what the timer itself says holds when the entry comes up. An entry of an instance
- * that is gone is found by its number, which no other one gets. */
+ * A box keeps a binary heap by time (Williams, "Heapsort", 1964). It is not searched: a timer that is set again for a later
+ * time, or not any more, leaves its entry where it is, and what the timer itself says holds when the entry comes up. An
+ * entry of an instance that is gone is found by its number, which no other one gets. */
 #ifndef SL_TIMERS_H
 #define SL_TIMERS_H
 
@@ -21,17 +21,24 @@ static inline void sl_timers_put(struct sl_timers *timers, struct sl_timer_entry
 }
 
 /* Makes room: entries of no more use leave; where those were less than half of all, the heap grows. So it has at most
- * twice as many as timers are set, whatever functions and connections do. False where there is no memory. */
+ * twice as many as timers are set, whatever functions and connections do. False where there is no memory.
+ *
+ * A timer that was set for a time, for an earlier one, and for the first again has two entries for that: the first of them
+ * that is kept hides it for the others, until all have been seen. */
 SL_COLD bool sl_timers_make_room(struct sl_box *box) {
     struct sl_timers *timers = &box->timers;
     uint32_t count = timers->count;
     timers->count = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct sl_timer_entry entry = timers->entry[i];   /* before or at its new place: those behind are still as they were */
-        const struct sl_timer *timer = timers->find(box, &entry);
-        if (timer && timer->entry == entry.time)
+        struct sl_timer *timer = timers->find(box, &entry);
+        if (timer && timer->entry == entry.time) {
             sl_timers_put(timers, entry);
+            timer->entry = SL_NEVER;
+        }
     }
+    for (uint32_t i = 0; i < timers->count; i++)
+        timers->find(box, &timers->entry[i])->entry = timers->entry[i].time;
     if (timers->count <= timers->room / 2 && timers->room)
         return true;
     uint32_t room = timers->room ? 2 * timers->room : 64;
@@ -61,24 +68,34 @@ SL_COLD struct sl_timer_entry sl_timers_take(struct sl_box *box) {
     return first;
 }
 
-/* Sets a timer, for the time of `entry`. False without memory; then it is not set. */
+/* Sets a timer, for the time of `entry`. False without memory; then it is set as before. */
 static inline bool sl_timer_set(struct sl_box *box, struct sl_timer *timer, struct sl_timer_entry entry) {
-    timer->at = entry.time;
-    if (entry.time >= timer->entry)
-        return true;   /* its entry comes up before, and finds the time then */
-    if (box->timers.count == box->timers.room && !sl_timers_make_room(box)) {
-        timer->at = SL_NEVER;
-        return false;
+    if (entry.time < timer->entry) {   /* else its entry comes up before, and finds the time then */
+        if (box->timers.count == box->timers.room && !sl_timers_make_room(box))
+            return false;
+        sl_timers_put(&box->timers, entry);
+        timer->entry = entry.time;
     }
-    sl_timers_put(&box->timers, entry);
-    timer->entry = entry.time;
+    timer->at = entry.time;
     return true;
 }
 
-/* When a timer of so many nanoseconds from now fires: never at once, so that one that sets itself again lets packets by. */
+/* When a timer of so many nanoseconds from now fires: never at once, so that one that sets itself again lets packets by;
+ * and not at all behind the end of time, which a capture may pretend to have reached. */
 static inline uint64_t sl_timer_time(const struct sl_box *box, uint64_t nanoseconds) {
     nanoseconds = sl_max(nanoseconds, 1);
-    return nanoseconds < SL_NEVER - 1 - box->now ? box->now + nanoseconds : SL_NEVER - 1;
+    return nanoseconds < SL_NEVER - box->now ? box->now + nanoseconds : SL_NEVER;
+}
+
+/* The first packet has come: what was set before counts from its time on. */
+SL_COLD void sl_timers_begin(struct sl_box *box, uint64_t time, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        struct sl_timer *timer = &box->timers.own[i];
+        timer->at = timer->at > SL_NEVER - time ? SL_NEVER : timer->at + time;
+        timer->entry = timer->entry > SL_NEVER - time ? SL_NEVER : timer->entry + time;
+    }
+    for (uint32_t i = 0; i < box->timers.count; i++)
+        box->timers.entry[i].time = sl_min(box->timers.entry[i].time, SL_NEVER - time) + time;
 }
 
 /* A timer of the instance of an event; NULL where it has none. */
@@ -108,6 +125,11 @@ static inline bool sl_timer_disarm(const struct sl_event *event, uint32_t which)
     return timer != NULL;
 }
 
+/* Whether the instance of a timer has come to its own end by the time for which the timer is set. */
+static inline bool sl_timer_outlives(const struct sl_timer *timer, const struct sl_instance *instance) {
+    return instance->deadline <= timer->at && instance->deadline != SL_NEVER;
+}
+
 /* Sets a timer of the box. */
 static inline bool sl_timer_arm_box(struct sl_box *box, uint16_t which, uint64_t nanoseconds) {
     return sl_timer_set(box, &box->timers.own[which],
@@ -119,7 +141,7 @@ static inline bool sl_timer_fires(struct sl_box *box, struct sl_timer *timer, st
     if (timer->entry != entry.time)
         return false;
     timer->entry = SL_NEVER;
-    bool fires = timer->at <= box->now;
+    bool fires = timer->at <= box->now && timer->at != SL_NEVER;
     entry.time = timer->at;
     timer->at = SL_NEVER;
     if (!fires && entry.time != SL_NEVER && !sl_timer_set(box, timer, entry))

@@ -269,3 +269,58 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "no function drops, changes or sends packets" in capsys.readouterr().err
     assert main([*run, "-f", str(function), "-w", capture]) == 1
     assert "is the input as well" in capsys.readouterr().err
+
+
+PARKED = """
+SLUICE_INLINE
+SLUICE_COUNTER(refused, "resets")
+SLUICE_ON(tcp, data) {
+    if (data->bytes.captured >= 3 && memcmp(data->bytes.at, "BAD", 3) == 0)
+        SLUICE_COUNTER_OF(event->box, refused) += !SLUICE_RESET(event->box);
+}
+"""
+
+
+def test_what_a_connection_held_is_not_held_against_another_whose_packet_ends_it(tmp_path: Path) -> None:
+    """It waits behind a hole, and comes out when the connection makes room, or times out, without a packet of its."""
+    attacker, server = pair(port=1111)
+    victim, _ = pair(port=2222)
+    parked = [*handshake(attacker, server), attacker.at(10, b"BAD")]
+    path = tmp_path / "out.pcap"
+    for rooms, seconds in ((1, 1), (256, 100_000)):
+        packets = [victim.send("S"), *([victim.send("A", b"x")] * 3000 if rooms > 1 else [])]
+        settings = Settings(max_instances=rooms, memory=1 << 24)
+        with Box(compiled(PARKED), settings, function_options=[""], output=path) as box:
+            for packet in parked:
+                box.packet(packet, 1000 * 10**9)
+            for packet in packets:
+                box.packet(packet, (1000 + seconds) * 10**9)
+            box.finish()
+            found = box.reports()
+        assert found["refused"] == 1 and found["packets_dropped"] == found["packets_sent"] == 0
+        assert len(rdpcap(str(path))) == len(parked) + len(packets)
+
+
+TWICE = """
+SLUICE_INLINE
+SLUICE_ON(tcp, packet) { SLUICE_RESET(event->box); SLUICE_SEND(event->box, NULL, 0); }
+SLUICE_ON(tcp, created) { SLUICE_RESET(event->box); }
+SLUICE_ON(tcp, orphan) { SLUICE_RESET(event->box); }
+"""
+
+
+def test_a_packet_is_answered_with_resets_once_and_a_reset_not_at_all(tmp_path: Path) -> None:
+    client, _ = pair()
+    sent, found = left(compiled(TWICE), [client.send("S")], tmp_path / "out.pcap")
+    assert len(sent) == 2 and found["packets_dropped"] == 1
+    sent, found = left(compiled(TWICE), [client.send("R")], tmp_path / "out.pcap")
+    assert sent == [] and found["packets_dropped"] == 1
+
+
+def test_bytes_behind_a_udp_datagram_leave_its_checksum_alone(tmp_path: Path) -> None:
+    """They lie in the IP packet, behind what the length of UDP says (RFC 9868)."""
+    datagram = bytes(IP(src="192.0.2.1", dst="192.0.2.2") / UDP(sport=1, dport=2) / b"abcd")[20:]
+    ip = bytes(IP(src="192.0.2.1", dst="192.0.2.2", proto=17) / (datagram + b"OPTION"))
+    frame = bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02", type=0x800)) + ip
+    sent, _ = left(compiled(CHANGE), [frame], tmp_path / "out.pcap", f"offset={14 + 20 + 12 + 1},byte=7")
+    assert sent[0][14 + 20 : 14 + 20 + 12] == datagram and sent[0] != frame

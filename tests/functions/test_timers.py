@@ -141,8 +141,8 @@ def test_a_timer_of_the_box() -> None:
     """One that sets itself again, for at once even, lets packets by; it fires once a packet at most."""
     packet = eth(ip4(udp(1000, 2000, b""), 17, A4, B4))
     packets = [(seconds / 2, packet) for seconds in range(5)]
-    assert reports(TICK, packets, "pause=1000000000")["ticks"] == 3
-    assert reports(TICK, packets, "pause=2000000000")["ticks"] == 2
+    assert reports(TICK, packets, "pause=1000000000")["ticks"] == 2
+    assert reports(TICK, packets, "pause=2000000000")["ticks"] == 1
     assert reports(TICK, packets, "pause=0")["ticks"] == 3
 
 
@@ -188,6 +188,94 @@ def test_many_timers() -> None:
     assert found["room"] <= 512
 
 
+ABSOLUTE = """
+#define END 9000000000000ull
+SLUICE_COUNTER(entries, "in the heap")
+SLUICE_ON(tcp, packet) {
+    SLUICE_ARM(event, tcp, one, 10);
+    SLUICE_COUNTER_OF(event->box, entries) = event->box->timers.room;
+}
+SLUICE_TIMER(tcp, one) { SLUICE_ARM(event, tcp, one, END - event->box->now); }
+"""
+
+
+def test_a_timer_that_is_set_for_one_time_again_and_again_has_few_entries() -> None:
+    assert reports(ABSOLUTE, at([0.0, *(n * 1e-6 for n in range(1, 3000))]))["entries"] <= 64
+
+
+FOREVER = """
+SLUICE_COUNTER(fired, "times")
+SLUICE_ON(tcp, created) { SLUICE_ARM(event, tcp, one, 1000); }
+SLUICE_TIMER(tcp, one) { SLUICE_COUNTER_OF(event->box, fired)++; SLUICE_ARM(event, tcp, one, 1000); }
+"""
+
+
+@pytest.mark.parametrize("end", [2**64 - 1, 2**64 - 2, 2**64 - 500])
+def test_no_timer_fires_behind_the_end_of_time(end: int) -> None:
+    """Of a capture that pretends to have come there; nor does one that sets itself again fire for ever."""
+    packets = [packet for _, packet in at([0.0, 1.0])]
+    with Box(compiled(FOREVER), Settings(max_instances=1 << 8, memory=1 << 24)) as box:
+        for packet, time in zip(packets, [SECOND, SECOND, SECOND, end], strict=True):
+            box.packet(packet, time)
+        box.packet(packets[-1], end)
+        box.finish()
+        assert box.reports()["fired"] <= 1
+
+
+LONG = """
+SLUICE_COUNTER(fired, "times")
+SLUICE_ON(tcp, created) { SLUICE_ARM(event, tcp, one, 100000000000000ull); }
+SLUICE_TIMER(tcp, one) { SLUICE_COUNTER_OF(event->box, fired)++; }
+"""
+
+
+@pytest.mark.parametrize("others", [0, 3000])
+def test_a_timer_of_a_connection_that_has_timed_out_does_not_fire(others: int) -> None:
+    """However many packets came since, with which its memory was given back or was not."""
+    packets = [*at([0.0]), *at([90_000.0] * (others + 1), 40001), *at([150_000.0], 40002)]
+    assert reports(LONG, packets)["fired"] == 0
+
+
+OPENED = """
+SLUICE_COUNTER(ticks, "times")
+SLUICE_OPEN { return SLUICE_ARM_BOX(box, tick, 2000000000) ? 0 : 1; }
+SLUICE_ON(udp, packet) {}
+SLUICE_TIMER(box, tick) { SLUICE_COUNTER_OF(event->box, ticks)++; }
+"""
+
+
+@pytest.mark.parametrize(("seconds", "ticks"), [([0.0], 0), ([0.0, 1.0], 0), ([0.0, 1.0, 3.0], 1)])
+def test_a_timer_of_the_box_that_is_set_before_counts_from_the_first_packet(seconds: list[float], ticks: int) -> None:
+    packet = eth(ip4(udp(1000, 2000, b""), 17, A4, B4))
+    assert reports(OPENED, [(second, packet) for second in seconds])["ticks"] == ticks
+
+
+STATE = """
+SLUICE_COUNTER(fired, "times")
+SLUICE_COUNTER(ended, "connections whose state is given up as it was left")
+struct own { uint64_t words[4]; };
+SLUICE_STATE(struct own)
+SLUICE_EVENT(tcp, any_packet, packet) { memset(SLUICE_STATE_OF(event), 0x41, sizeof(struct own)); return true; }
+SLUICE_DESTROY { SLUICE_COUNTER_OF(box, ended) += state->words[3] == 0x4141414141414141; }
+"""
+HEARD = """
+SLUICE_COUNTER(heard, "packets")
+SLUICE_COUNTER(ends, "connections")
+SLUICE_ON(tcp, any_packet) { SLUICE_COUNTER_OF(event->box, heard)++; }
+SLUICE_ON(tcp, end) { SLUICE_COUNTER_OF(event->box, ends)++; }
+"""
+
+
+def test_a_function_that_only_defines_events_keeps_what_it_keeps() -> None:
+    other = read_c_function("heard", '#include "sluice.h"\n' + HEARD, "heard.c")
+    stack = compile_stack(find_stack("tcp_ip"), (function(STATE), other))
+    with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24), function_options=["", ""]) as box:
+        for seconds, packet in at([0.0, 1.0]):
+            box.packet(packet, int((1000 + seconds) * SECOND))
+        box.finish()
+        assert box.reports() == {"fired": 0, "ended": 1, "heard": 4, "ends": 1}
+
+
 KEPT = """
 struct own { char *text; };
 SLUICE_STATE(struct own)
@@ -206,6 +294,23 @@ def test_what_is_kept_is_given_up_with_the_connection() -> None:
     packets = [(0.0, packet) for packet in [*handshake(client, server), server.send("RA")]]
     packets += [*at([0], 40001), (100_000.0, at([0], 40002)[0][1])]
     assert reports(KEPT, packets) == {"freed": 3, "ends": 0}
+
+
+COUNTED = """
+struct own { uint8_t used; };
+SLUICE_STATE(struct own)
+SLUICE_ON(tcp, created) {}
+SLUICE_DESTROY { (void)state; fputs("given up\\n", stderr); }
+"""
+
+
+def test_what_is_kept_is_given_up_without_an_end_of_input(capfd: pytest.CaptureFixture[str]) -> None:
+    """As where a program stops in between."""
+    with Box(compiled(COUNTED), Settings(max_instances=1 << 8, memory=1 << 24), function_options=[""]) as box:
+        for _, packet in at([0.0]):
+            box.packet(packet, SECOND)
+        assert "given up" not in capfd.readouterr().err
+    assert capfd.readouterr().err == "given up\n"
 
 
 def test_what_cannot_be() -> None:

@@ -199,7 +199,7 @@ def _process_packet(names: StackNames) -> list[str]:
     first: list[str] = []
     if names.functions.timers:
         first = [
-            "    if (SL_UNLIKELY(!box->base.now))",
+            f"    if (SL_UNLIKELY(!box->base.counters[{names.counters.index('box', 'packets')}]))   /* the first one */",
             f"        sl_timers_begin(&box->base, frame->time, {len(names.functions.timers)});",
         ]
         timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]

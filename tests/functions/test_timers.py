@@ -244,8 +244,11 @@ SLUICE_TIMER(box, tick) { SLUICE_COUNTER_OF(event->box, ticks)++; }
 """
 
 
-@pytest.mark.parametrize(("seconds", "ticks"), [([0.0], 0), ([0.0, 1.0], 0), ([0.0, 1.0, 3.0], 1)])
+@pytest.mark.parametrize(
+    ("seconds", "ticks"), [([0.0], 0), ([0.0, 1.0], 0), ([0.0, 1.0, 3.0], 1), ([-1000.0, -999.0, -997.5], 1)]
+)
 def test_a_timer_of_the_box_that_is_set_before_counts_from_the_first_packet(seconds: list[float], ticks: int) -> None:
+    """Also where that came at the time 0."""
     packet = eth(ip4(udp(1000, 2000, b""), 17, A4, B4))
     assert reports(OPENED, [(second, packet) for second in seconds])["ticks"] == ticks
 

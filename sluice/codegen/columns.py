@@ -69,7 +69,7 @@ def _row(names: StackNames, layer: LayerProgram, name: str, shape: EventShape) -
     if table is not None:
         to = ["        const uint64_t *to = sl_event_half(event, event->side ^ 1);"] if table.oriented else []
         out += [
-            "    if (event->instance) {",
+            "    if (event->instance && event->owner == event->layer) {   /* else it is a stream's, of another key */",
             "        const uint64_t *from = sl_event_half(event, event->side);",
             *to,
             *(f"        row[{n}] = {word};" for n, word in enumerate(keyed)),

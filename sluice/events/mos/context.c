@@ -82,7 +82,6 @@ static void free_context(struct mos_context *context)
 {
     if (context->box)
         sluice_mos_close(context->box);
-    sl_table_close(&context->translated);
     for (int id = 0; id < context->socket_count; id++)
         if (context->sockets[id])
             mos_socket_free(context, context->sockets[id]);
@@ -111,14 +110,16 @@ mctx_t mtcp_create_context(int cpu)
     context->time_wait.after = nanoseconds(conf->tcp_tw_interval);
     context->packet.memory = malloc(MOS_FRAME_ROOM + ETHER_ALIGNED);
     context->shown = malloc(MOS_SHOWN_ROOM);
+    const uint64_t instances = 2 * (uint64_t)conf->max_concurrency;   /* also for SYNs without a flow */
     const struct sl_options options = {
         .seed = library.seed,
         .memory = (uint64_t)64 << 20,   /* fragments */
-        .max_instances = (uint32_t)sl_min(2 * (uint64_t)conf->max_concurrency, SL_TABLE_MOST),   /* also for SYNs without a flow */
+        .max_instances = (uint32_t)sl_min(instances, SL_TABLE_MOST),
         .timeouts = true,
     };
     context->box = context->packet.memory && context->shown ? sluice_mos_open(&options) : NULL;
-    if (!context->box || mos_translated_open(context, options.max_instances, library.seed)) {
+    const uint32_t translated = (uint32_t)sl_min(instances * (uint64_t)conf->num_cores, SL_TABLE_MOST);
+    if (!context->box || mos_translated_open(translated, library.seed)) {
         fputs("libsluice_mos: not enough memory for a context\n", stderr);
         free_context(context);
         errno = ENOMEM;
@@ -168,6 +169,7 @@ int mtcp_destroy(void)
     for (int cpu = 0; cpu < CONTEXTS; cpu++)
         if (library.contexts[cpu])
             mtcp_destroy_context(&library.contexts[cpu]->public);
+    mos_translated_close();
     mos_events_forget();
     mos_configuration_free();
     library.read = library.ran = library.destroy = false;

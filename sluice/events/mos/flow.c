@@ -366,13 +366,26 @@ static void both_ends(struct mos_flow *flow, unsigned from)
     settle(flow);
 }
 
+/* The segment in hand, which is of a flow of another context, goes through both ends there. */
+static void lend(struct mos_packet *packet, struct mos_flow *flow, unsigned from)
+{
+    struct mos_packet *there = &flow->context->packet, own = *there;
+    *there = *packet;
+    both_ends(flow, from);
+    *packet = *there;
+    *there = own;
+}
+
 void mos_stray(struct mos_context *context)
 {
     struct mos_packet *packet = &context->packet;
     unsigned from = 0;
-    struct mos_flow *flow = mos_translated_find(context, &from);
+    struct mos_flow *flow = mos_translated_find(packet, &from);
     if (flow) {
-        both_ends(flow, from);
+        if (flow->context == context)
+            both_ends(flow, from);
+        else
+            lend(packet, flow, from);
         return;
     }
     packet->there = true;

@@ -136,9 +136,11 @@ void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its view
 void mos_translated_note(struct mos_flow *flow);
 void mos_translated_forget(struct mos_flow *flow);
 
-/* The flow of the packet in hand by such ends, and which end sent it; NULL for none. */
-struct mos_flow *mos_translated_find(struct mos_context *context, unsigned *from);
-int mos_translated_open(struct mos_context *context, uint32_t most, uint64_t seed);
+/* The flow of a packet by such ends, of whichever context, and which end sent it; NULL for none. */
+struct mos_flow *mos_translated_find(const struct mos_packet *packet, unsigned *from);
+
+int mos_translated_open(uint32_t most, uint64_t seed);   /* for all contexts; again: nothing happens */
+void mos_translated_close(void);
 
 /* --- contexts (context.c) --- */
 
@@ -147,7 +149,6 @@ struct mos_timer { uint64_t due, order; int id; callback_t callback; };
 struct mos_context {
     struct mtcp_context public;   /* first, so that it is the program's mctx_t */
     struct sl_box *box;
-    struct sl_table translated;
     struct mos_socket **sockets;  /* by id */
     int socket_count, socket_room, free_ids, *free_id;
     struct mos_socket *first, *last;   /* monitors */

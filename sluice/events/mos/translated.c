@@ -1,4 +1,5 @@
-/* Flows by the ends that their packets have once a program has rewritten them: the answers to those come by these. */
+/* Flows by the ends that their packets have once a program has rewritten them: the answers to those come by these. The
+ * flows of all contexts, as the addresses of an answer may be another's. */
 #include "monitor.h"
 
 struct mos_translated {
@@ -8,6 +9,8 @@ struct mos_translated {
     in_addr_t client;            /* the client's end, as it is now */
     in_port_t client_port;
 };
+
+static struct sl_table table;
 
 /* Two ends, the lower one first. */
 static void ends(uint64_t *key, const in_addr_t *address, const in_port_t *port)
@@ -24,21 +27,22 @@ static void ends_of_packet(const struct mos_packet *packet, in_addr_t *address, 
     memcpy(port, packet->tcp, 2 * sizeof *port);
 }
 
-int mos_translated_open(struct mos_context *context, uint32_t most, uint64_t seed)
+int mos_translated_open(uint32_t most, uint64_t seed)
 {
-    return sl_table_open(&context->translated, sizeof(struct mos_translated), 2, most, seed);
+    return table.instances ? 0 : sl_table_open(&table, sizeof(struct mos_translated), 2, most, seed);
 }
+
+void mos_translated_close(void) { sl_table_close(&table); }
 
 void mos_translated_forget(struct mos_flow *flow)
 {
     if (flow->translated)
-        sl_table_remove(&flow->context->translated, &flow->translated->head);
+        sl_table_remove(&table, &flow->translated->head);
     flow->translated = NULL;
 }
 
 void mos_translated_note(struct mos_flow *flow)
 {
-    struct sl_table *table = &flow->context->translated;
     uint64_t own[2], now[2];
     in_addr_t address[2];
     in_port_t port[2];
@@ -48,8 +52,8 @@ void mos_translated_note(struct mos_flow *flow)
     if (memcmp(own, now, sizeof own) == 0 || (flow->translated && memcmp(flow->translated->key, now, sizeof now) == 0))
         return;
     mos_translated_forget(flow);
-    uint32_t hash = sl_table_hash(table, now, 2);
-    struct sl_instance *made = sl_table_find(table, now, 2, hash) ? NULL : sl_table_create(table, now, 2, hash);
+    uint32_t hash = sl_table_hash(&table, now, 2);
+    struct sl_instance *made = sl_table_find(&table, now, 2, hash) ? NULL : sl_table_create(&table, now, 2, hash);
     flow->translated = (struct mos_translated *)(void *)made;
     if (made) {
         flow->translated->flow = flow;
@@ -58,14 +62,14 @@ void mos_translated_note(struct mos_flow *flow)
     }
 }
 
-struct mos_flow *mos_translated_find(struct mos_context *context, unsigned *from)
+struct mos_flow *mos_translated_find(const struct mos_packet *packet, unsigned *from)
 {
     uint64_t key[2];
     in_addr_t address[2];
     in_port_t port[2];
-    ends_of_packet(&context->packet, address, port);
+    ends_of_packet(packet, address, port);
     ends(key, address, port);
-    struct sl_instance *found = sl_table_find(&context->translated, key, 2, sl_table_hash(&context->translated, key, 2));
+    struct sl_instance *found = sl_table_find(&table, key, 2, sl_table_hash(&table, key, 2));
     if (!found)
         return NULL;
     const struct mos_translated *translated = (const struct mos_translated *)(const void *)found;

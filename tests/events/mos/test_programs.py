@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections import Counter
 from dataclasses import dataclass, field
@@ -122,10 +123,11 @@ def ends(packet: bytes) -> tuple[Endpoint, Endpoint]:
     return (".".join(map(str, packet[12:16])), sport), (".".join(map(str, packet[16:20])), dport)
 
 
-def translated(path: Path, folder: Path) -> Path:
+def translated(path: Path, folder: Path, cores: int = 1) -> Path:
     """What the NAT makes of a capture."""
     output = folder / "nat.pcap"
-    total = run("nat", ["-f", str(configuration(folder, path, output)), "-e", EXTERNAL]).splitlines()[-1]
+    conf = configuration(folder, path, output)
+    total = run("nat", ["-f", str(conf), "-e", EXTERNAL, "-c", str(cores)]).splitlines()[-1]
     assert "failed=0" in total and f"bound={len(flows(path))} freed={len(flows(path))}" in total
     return output
 
@@ -158,10 +160,15 @@ def test_the_nat_rewrites_addresses_ports_and_checksums(name: str, tmp_path: Pat
     assert changed >= len(clients) and set(ports) == clients
 
 
-def test_the_nat_finds_its_flows_by_the_ends_that_it_gave_them(tmp_path: Path) -> None:
-    """As a box sees them: the server's answers come to the external address, and leave to the client."""
+@pytest.mark.parametrize("cores", [1, 2])
+def test_the_nat_finds_its_flows_by_the_ends_that_it_gave_them(tmp_path: Path, cores: int) -> None:
+    """As a box sees them: the server's answers come to the external address, and leave to the client. That address may
+    be another context's than the client's.
+    """
+    if cores > os.sysconf("SC_NPROCESSORS_ONLN"):
+        pytest.skip("nat.c takes no more contexts than there are processors")
     inside = segments(OWN)
-    outside = segments(translated(OWN, tmp_path))
+    outside = segments(translated(OWN, tmp_path, cores))
     clients = {flow.connection.active for flow in flows(OWN)}
     raw = bytearray(OWN.read_bytes())
     ports = {ends(old)[0]: ends(new)[0] for old, new in zip(inside, outside, strict=True) if ends(old)[0] in clients}
@@ -174,7 +181,8 @@ def test_the_nat_finds_its_flows_by_the_ends_that_it_gave_them(tmp_path: Path) -
             raw[at + 22 : at + 24] = struct.pack("!H", port)
     seen = tmp_path / "seen.pcap"
     seen.write_bytes(bytes(raw))
-    total = run("nat", ["-f", str(configuration(tmp_path, seen, tmp_path / "out.pcap")), "-e", EXTERNAL])
+    conf = configuration(tmp_path, seen, tmp_path / "out.pcap")
+    total = run("nat", ["-f", str(conf), "-e", EXTERNAL, "-c", str(cores)])
     assert "bound=3 freed=3" in total and "from_server=11" in total
     back = [ends(packet) for packet in segments(tmp_path / "out.pcap")]
     answered = [new for old, new in zip(inside, back, strict=True) if ends(old)[1] in clients]

@@ -41,7 +41,8 @@ struct sl_index {
     uint32_t count;    /* never 0 */
     uint32_t height;   /* above the leaves */
 };
-_Static_assert(sizeof(struct sl_index) <= 256, "a block of the pool");
+enum { SL_INDEX_BLOCK = 256 };   /* of the pool, for a part */
+_Static_assert(sizeof(struct sl_index) <= SL_INDEX_BLOCK, "a part's block");
 
 struct sl_ordered {
     struct sl_node *first, *last;
@@ -61,6 +62,13 @@ static inline unsigned sl_index_find(const struct sl_index *index, uint64_t posi
         if (place + step < index->count && !sl_position_before(position, index->entries[place + step].position))
             place += step;
     return place;
+}
+
+/* The leaf in which a position belongs. */
+static inline struct sl_index *sl_index_leaf(struct sl_index *index, uint64_t position) {
+    while (index->height)
+        index = index->entries[sl_index_find(index, position)].part;
+    return index;
 }
 
 static inline void sl_index_insert(struct sl_index *index, unsigned place, struct sl_index_entry entry) {
@@ -159,12 +167,10 @@ SL_COLD void sl_index_remove(struct sl_ordered *ordered, struct sl_pool *pool, c
 
 /* The last node that does not lie behind `position`, or NULL. */
 static inline struct sl_node *sl_ordered_find(const struct sl_ordered *ordered, uint64_t position) {
-    struct sl_index *index = ordered->root;
     struct sl_node *node = ordered->last;
-    if (index) {
-        while (index->height)
-            index = index->entries[sl_index_find(index, position)].part;
-        node = index->entries[sl_index_find(index, position)].node;
+    if (ordered->root) {
+        const struct sl_index *leaf = sl_index_leaf(ordered->root, position);
+        node = leaf->entries[sl_index_find(leaf, position)].node;
     }
     while (node && sl_position_before(position, node->position))
         node = node->previous;   /* with an index once at most: the first of its leaf lies behind */
@@ -196,11 +202,9 @@ static inline void sl_ordered_remove(struct sl_ordered *ordered, struct sl_pool 
 
 /* Puts a node in the place of another one, the only one of their position. */
 static inline void sl_ordered_replace(struct sl_ordered *ordered, struct sl_node *old, struct sl_node *node) {
-    struct sl_index *index = ordered->root;
-    if (index) {
-        while (index->height)
-            index = index->entries[sl_index_find(index, old->position)].part;
-        index->entries[sl_index_find(index, old->position)].node = node;
+    if (ordered->root) {
+        struct sl_index *leaf = sl_index_leaf(ordered->root, old->position);
+        leaf->entries[sl_index_find(leaf, old->position)].node = node;
     }
     *(old->previous ? &old->previous->next : &ordered->first) = node;
     *(old->next ? &old->next->previous : &ordered->last) = node;
@@ -211,7 +215,7 @@ static inline void sl_ordered_replace(struct sl_ordered *ordered, struct sl_node
 /* The most memory that so many more nodes may take besides their own. */
 static inline uint64_t sl_ordered_memory(const struct sl_ordered *ordered, uint64_t nodes) {
     uint64_t height = ordered->root ? ordered->root->height + 1 : 0;
-    return !height && ordered->count + nodes <= SL_INDEX_FROM ? 0 : (2 * nodes + height + 1) * 256;
+    return !height && ordered->count + nodes <= SL_INDEX_FROM ? 0 : (2 * nodes + height + 1) * SL_INDEX_BLOCK;
 }
 
 #endif

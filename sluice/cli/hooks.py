@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sluice.cli.errors import CommandError
+from sluice.codegen.functions import BOX, CFunction
 from sluice.codegen.hooks import means
 from sluice.engine.events import OWN_NAMES, Handler, PythonFunction
 from sluice.engine.functions import READY, Wanted
@@ -36,6 +37,7 @@ def check_hooks(program: Program, wanted: Wanted) -> list[str]:
                     raise CommandError(f"{function.path} listens to {told}")
                 if told is not None:
                     warnings.append(f"{Path(function.path).name} listens to {told}")
+            warnings += _declared_in_vain(program, function)
     for function in wanted.python:
         hooks = function.hooks().union(function.taken(), *function.demanded())
         for hook in sorted(hooks, key=lambda hook: (hook.layer, hook.event)):
@@ -58,13 +60,29 @@ def _without_flows(program: Program, wanted: Wanted) -> Iterator[str]:
         )
 
 
+def _declared_in_vain(program: Program, function: CFunction) -> Iterator[str]:
+    """What else a function says of layers that the stack does not have."""
+    declared = [
+        *((f"SLUICE_CONTROL({layer})", layer) for layer in function.controlled),
+        *((f"SLUICE_KEEP({layer}, {octets})", layer) for layer, octets in function.kept),
+        *((f"SLUICE_TIMER({timer.layer}, {timer.name})", timer.layer) for timer in function.timers),
+    ]
+    for what, layer in declared:
+        if layer != BOX and not any(means(Hook(layer, ""), one, "") for one in program.layers.values()):
+            yield f"{Path(function.path).name}: {what} means {_no_layer(program, layer)}"
+
+
+def _no_layer(program: Program, name: str) -> str:
+    advice = did_you_mean(name, {layer.layer for layer in program.layers.values()})
+    return f"layer '{name}', which the stack does not have; {advice}"
+
+
 def _in_vain(program: Program, hook: Hook) -> str | None:
     """What a hook means that the stack does not have, with advice; None where it has it."""
     layers = [layer for layer in program.layers.values() if means(hook, layer, hook.event)]
     known = sorted(set(BUILT_IN) | {event for layer in layers for event in layer.events})
     if not layers:
-        advice = did_you_mean(hook.layer, {layer.layer for layer in program.layers.values()})
-        return f"layer '{hook.layer}', which the stack does not have; {advice}"
+        return _no_layer(program, hook.layer)
     if hook.event not in known:
         which = "any layer" if hook.layer == "*" else f"'{hook.layer}'"
         return f"event '{hook.event}' of {which}, which the stack does not have; {did_you_mean(hook.event, known)}"

@@ -47,13 +47,8 @@ class Timer:
 
     @property
     def handler(self) -> str:
-        """The C function that is called when it fires."""
+        """The C function that is called when it fires, and its name in instances."""
         return f"{self.function}_{'any' if self.layer == '*' else self.layer}_{self.name}_timer"
-
-    @property
-    def field(self) -> str:
-        """Its name in instances."""
-        return self.handler
 
     def is_of(self, layer: LayerProgram) -> bool:
         """Whether instances of a layer have it."""

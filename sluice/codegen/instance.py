@@ -187,7 +187,7 @@ def begin_instance(w: LayerWriter, stored_instance: bool) -> list[str]:
         out.append("inst->watch = (struct sl_watch){0, 0};")
     if stored_instance:
         for timer in timers_of(table, w.names.functions):
-            out.append(f"inst->{timer.field} = (struct sl_timer){{SL_NEVER, SL_NEVER}};")
+            out.append(f"inst->{timer.handler} = (struct sl_timer){{SL_NEVER, SL_NEVER}};")
         for name in function_states(table, w.names.functions):
             out.append(f"memset(&inst->{name}_state, 0, sizeof inst->{name}_state);")
     return out

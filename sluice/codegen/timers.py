@@ -16,7 +16,7 @@ def timers_of(table: Table, functions: Functions) -> list[Timer]:
 def timer_offsets(table: Table, functions: Functions) -> list[str]:
     """Where each timer lies in an instance of a table, by number; 0 where nowhere."""
     own = timers_of(table, functions)
-    return [f"offsetof({table.struct}, {timer.field})" if timer in own else "0" for timer in functions.timers]
+    return [f"offsetof({table.struct}, {timer.handler})" if timer in own else "0" for timer in functions.timers]
 
 
 def timers(names: StackNames) -> list[str]:
@@ -84,4 +84,4 @@ def box_timers(names: StackNames) -> list[str]:
 
 def timer_fields(table: Table, functions: Functions) -> list[str]:
     """Fields of a table's struct."""
-    return [f"    struct sl_timer {timer.field};" for timer in timers_of(table, functions)]
+    return [f"    struct sl_timer {timer.handler};" for timer in timers_of(table, functions)]

@@ -186,6 +186,27 @@ def test_a_base_that_the_stack_does_not_have() -> None:
         check_hooks(program, Wanted(c=[other]))
 
 
+def test_declarations_for_layers_that_the_stack_does_not_have() -> None:
+    """A slip of the pen there would else be silence: nothing kept, nothing controlled, no timer."""
+    text = """SLUICE_KEEP(tpc, 100)
+SLUICE_CONTROL(any)
+SLUICE_CONTROL(tpc)
+SLUICE_TIMER(box, tick) { }
+SLUICE_TIMER(upd, late) { }
+SLUICE_ON(tcp, data) { }
+"""
+    mine = function("mine", text)
+    program = build(find_stack("tcp_ip"), Functions((mine,)).hooks())
+    assert check_hooks(program, Wanted(c=[mine])) == [
+        f"mine.c: {what} means layer '{layer}', which the stack does not have; did you mean '{meant}'?"
+        for what, layer, meant in (
+            ("SLUICE_CONTROL(tpc)", "tpc", "tcp"),
+            ("SLUICE_KEEP(tpc, 100)", "tpc", "tcp"),
+            ("SLUICE_TIMER(upd, late)", "upd", "udp"),
+        )
+    ]
+
+
 PYTHON = """
 from sluice.functions import counter, event, on
 

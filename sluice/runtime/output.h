@@ -48,7 +48,6 @@ static inline bool sl_rewrite(struct sl_box *box, const uint8_t *at, const void 
     if (!output->changed) {
         memcpy(output->bytes, frame->at, frame->captured);
         output->changed = true;
-        output->changes++;
     }
     uint8_t *before = output->bytes + output->room;   /* what the checksums covered up to now */
     memcpy(before, output->bytes + lo, length);
@@ -174,6 +173,7 @@ static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *f
     }
     if (output->sent_count)
         sl_output_sent(box, frame->link_type);
+    output->changes += output->changed && !output->dropped;
     output->link_type = frame->link_type;
     output->dropped = output->changed = output->reset = false;
 }

@@ -168,11 +168,19 @@ SLUICE_ON(tcp, packet) {
 
 
 def test_dropped_packets_do_not_leave(tmp_path: Path) -> None:
-    """All others do, as they came, with their times."""
+    """All others do, as they came, with their times. One that was changed before is dropped, and not counted as changed."""
     client, server = pair()
     packets = [*handshake(client, server), client.send("A", b"drop"), server.send("A", b"keep")]
-    stack = compiled("SLUICE_INLINE\nSLUICE_ON(tcp, data) { if (data->bytes.at[0] == 'd') SLUICE_DROP(event->box); }")
-    found, reports = left(stack, packets, tmp_path / "out.pcap")
+    text = """
+SLUICE_INLINE
+SLUICE_ON(tcp, data) {
+    if (data->bytes.at[0] == 'd') {
+        SLUICE_REWRITE(event->box, data->bytes.at, "D", 1);
+        SLUICE_DROP(event->box);
+    }
+}
+"""
+    found, reports = left(compiled(text), packets, tmp_path / "out.pcap")
     assert found == [*packets[:3], packets[4]]
     assert reports == {"packets_dropped": 1, "packets_changed": 0, "packets_sent": 0}
     assert [int(packet.time) for packet in rdpcap(str(tmp_path / "out.pcap"))] == [1000, 1001, 1002, 1004]

@@ -10,15 +10,26 @@ FIRST = 4096
 """Bytes of each side that the function wants which stops after the first ones."""
 
 HEAD = '#include "sluice.h"\n'
-NEVER = "".join(
-    f"SLUICE_EVENT(tcp, never{n}, packet) {{ return data->length == {100_001 + 7 * n}; }}\n" for n in range(EVENTS)
-)
-"""Each asks something else, so that no compiler makes one question of them."""
+
+
+def _never(step: int) -> str:
+    """Events that never happen: each filter asks for another length."""
+    return "".join(
+        f"SLUICE_EVENT(tcp, never{n}, packet) {{ return data->length == {100_001 + step * n}; }}\n"
+        for n in range(EVENTS)
+    )
+
+
+NEVER = _never(7)
+"""Numbers near each other, of which the C compiler makes fewer questions, as of the ports or lengths of real ones."""
+APART = _never(7919)
+"""Numbers that lie too far apart for that: each is a question of its own."""
 HANDLERS = 'SLUICE_COUNTER(happened, "events")\n' + "".join(
     f"SLUICE_ON_DEMAND(tcp, never{n}) {{ SLUICE_COUNTER_OF(event->box, happened) += {n + 1}; }}\n"
     for n in range(EVENTS)
 )
 """Each does something of its own, so that no compiler leaves the question out."""
+REGISTER_ALL = "SLUICE_OPEN { box->registered = UINT64_MAX; return 0; }\n"
 EACH_PACKET = "SLUICE_ON(tcp, packet) { %s }\n"
 TURNS = """SLUICE_COUNTER(outside, "packets")
 SLUICE_ON_DEMAND(tcp, out_of_wnd) { SLUICE_COUNTER_OF(event->box, outside)++; }
@@ -55,7 +66,8 @@ CREATED = "SLUICE_CONTROL(tcp)\nSLUICE_ON(tcp, created) { %s }\n"
 TEXTS = {
     "unheard": NEVER,
     "idle": NEVER + HANDLERS,
-    "watching": NEVER + HANDLERS + "SLUICE_OPEN { box->registered = UINT64_MAX; return 0; }\n",
+    "watching": NEVER + HANDLERS + REGISTER_ALL,
+    "watching_apart": APART + HANDLERS + REGISTER_ALL,
     "counting": EACH_PACKET % "SLUICE_COUNTER_OF(event->box, packets)++;" + 'SLUICE_COUNTER(packets, "seen")\n',
     "turns": TURNS,
     "read": READ % "",
@@ -64,7 +76,7 @@ TEXTS = {
     "read_none": READ % "" + CREATED % "sl_buffer(event, SL_BOTH, 0);",
 }
 """By name."""
-TRACKING = ("unheard", "idle", "watching", "counting", "turns")
+TRACKING = ("unheard", "idle", "watching", "watching_apart", "counting", "turns")
 """Those that go with flow tracking: streams are not buffered."""
 
 

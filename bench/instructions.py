@@ -54,6 +54,7 @@ CASES = (
     Counted("HTTP, tracked, 64 events to which nobody listens", function="unheard"),
     Counted("HTTP, tracked, 64 handlers on demand, none registered", function="idle"),
     Counted("HTTP, tracked, all 64 registered, none happening", function="watching"),
+    Counted("HTTP, tracked, the same, whose filters ask for numbers far apart", function="watching_apart"),
     Counted("HTTP, tracked, a handler for each packet", function="counting"),
     Counted("HTTP, tracked, each packet registers a handler or deregisters it", function="turns"),
     Counted("HTTP, 300 connections at once", ("reshape", str(REAL), "--open", "300")),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from sluice.codegen.functions import Functions
-from sluice.codegen.hooks import handler, means
+from sluice.codegen.hooks import UserEvent, handler, means
 from sluice.codegen.names import identifier
 from sluice.ir.graph import LayerProgram
 
@@ -58,14 +58,23 @@ def _guarded(when: str, statement: str) -> list[str]:
     return [f"if {when} {statement}" if when else statement]
 
 
-def _joined(parts: list[tuple[list[Listener], list[str]]]) -> list[str]:
+@dataclass(frozen=True)
+class Part:
+    """Statements that tell some listeners, and how many questions they begin with."""
+
+    listeners: Sequence[Listener]
+    lines: list[str]
+    questions: int = 1
+
+
+def _joined(parts: Sequence[Part]) -> list[str]:
     """The statements of all parts; those in a row that are for handlers on demand alone behind one question."""
     out: list[str] = []
-    for demanded, group in groupby(parts, lambda part: all(listener.bit is not None for listener in part[0])):
+    for demanded, group in groupby(parts, lambda part: all(listener.bit is not None for listener in part.listeners)):
         row = list(group)
-        lines = [line for _, some in row for line in some]
-        if demanded and len(row) > 1:
-            bits = {bit for listeners, _ in row for bit in _bits(listeners)}
+        lines = [line for part in row for line in part.lines]
+        if demanded and sum(part.questions for part in row) > 1:
+            bits = {bit for part in row for bit in _bits(part.listeners)}
             mask = sum(1 << bit for bit in bits)
             lines = [f"if (watched & {mask:#x}ull) {{", *("    " + line for line in lines), "}"]
         out += lines
@@ -116,15 +125,33 @@ class Teller:
         told += [([self._columns(event)], "", self._columns(event))] if self.in_columns(event) else []
         python = self._python(event)
         told += [(python, any_hears(python, asked), python[0])] if python else []
-        parts = [(all_, _guarded(when, f"{first.handler}(&event, &data);")) for all_, when, first in told]
-        for happens in self.events.with_base(self.layer, event):
-            listening = self.listening(happens.name)
-            if listening:
-                inner = self._statements(happens.name, asked)
-                when = any_hears(listening, asked)
-                condition = f"{f'{when} && ' if when else ''}{happens.filter}(&event, &data)"
-                parts.append((listening, [f"if ({condition}) {{", *("    " + line for line in inner), "}"]))
-        return _joined(parts) if asked else [line for _, lines in parts for line in lines]
+        parts = [Part(all_, _guarded(when, f"{first.handler}(&event, &data);")) for all_, when, first in told]
+        heard = [one for one in self.events.with_base(self.layer, event) if self.listening(one.name)]
+        parts += [self._happening(heard, asked)] if heard else []
+        return _joined(parts) if asked else [line for part in parts for line in part.lines]
+
+    def _happening(self, events: Sequence[UserEvent], asked: bool) -> Part:
+        """Tell of the events of users' that happen with one: of several the filters are asked first, all of them.
+
+        That mostly none happens is then one branch. What compares one value with many numbers the C compiler makes one
+        question of, or few.
+        """
+        listeners = [listener for event in events for listener in self.listening(event.name)]
+        asks: list[str] = []
+        told: list[str] = []
+        for event in events:
+            when = any_hears(self.listening(event.name), asked)
+            question = f"{event.filter}(&event, &data)"
+            question = f"{when} && {question}" if when else question
+            asks.append(f"const bool is_{event.word} = {question};")
+            inner = self._statements(event.name, asked)
+            is_so = question if len(events) == 1 else f"is_{event.word}"
+            told += [f"if ({is_so}) {{", *("    " + line for line in inner), "}"]
+        if len(events) == 1:
+            return Part(listeners, told)
+        any_is = " | ".join(f"is_{event.word}" for event in events)
+        lines = [*asks, f"if (SL_UNLIKELY({any_is})) {{", *("    " + line for line in told), "}"]
+        return Part(listeners, lines, len(events))
 
     def _handlers(self, event: str) -> list[Listener]:
         """The handlers of an event."""

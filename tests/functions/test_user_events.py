@@ -74,6 +74,29 @@ def test_nested_events_happen_behind_their_base_and_their_filters_are_asked_once
     assert found == {"asked": 7, "asked_huge": 2, "seen_large": 2, "seen_huge": 1, "order": 0, "also": 1}
 
 
+SIBLINGS = """
+SLUICE_COUNTER(first, "how often the first was heard")
+SLUICE_COUNTER(second, "how often the second was heard")
+SLUICE_COUNTER(inner, "how often an event of the first was heard")
+static bool told;
+SLUICE_EVENT(tcp, a, packet) { return data->length >= 100; }
+SLUICE_EVENT(tcp, b, packet) { return data->length >= 200 && !told; }
+SLUICE_EVENT(any, b, packet) { return data->length >= 300; }
+SLUICE_EVENT(tcp, c, a) { return told; }
+SLUICE_ON(tcp, a) { told = true; SLUICE_COUNTER_OF(event->box, first)++; }
+SLUICE_ON(tcp, b) { told = false; SLUICE_COUNTER_OF(event->box, second)++; }
+SLUICE_ON(tcp, c) { SLUICE_COUNTER_OF(event->box, inner)++; }
+"""
+
+
+def test_filters_of_one_base_are_asked_before_handlers_are_called() -> None:
+    """So that one event is none of another one's causes; what happens with one is asked behind its handlers. Two of one
+    name, for the layer and for all, are two.
+    """
+    found = reports(compiled(function("siblings", SIBLINGS)), talk(40000, [200, 100, 250]))
+    assert found == {"first": 3, "second": 1, "inner": 3}
+
+
 ON_DEMAND = """
 SLUICE_COUNTER(all, "packets seen")
 SLUICE_COUNTER(some, "those of connections that are watched")

@@ -303,7 +303,6 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
                 options.passes,
                 checks_of(options),
                 fresh,
-                keep=not fresh,
                 check=check,
                 demanded=wanted.python_demanded(),
                 many=wanted.python_many(),

@@ -158,7 +158,7 @@ def _texts(texts: list[str]) -> Any:
 
 @dataclass
 class CompiledStack:
-    """A stack with its functions as a library. The program's graphs are empty when it was to be kept."""
+    """A stack with its functions as a library. The program's graphs are empty."""
 
     program: Program
     generated: Generated
@@ -174,28 +174,27 @@ def compile_stack(
     passes: str | list[str] = "all",
     options: frozenset[str] = frozenset(),
     fresh: bool = False,
-    keep: bool = False,
     check: Callable[[Program], None] = lambda _: None,
     demanded: tuple[frozenset[Hook], ...] = (),
     many: frozenset[Hook] = frozenset(),
 ) -> CompiledStack:
     """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler.
 
-    fresh: compile, even what is kept. keep: so that a later run of the same description finds what this one made.
-    check: looks at the program before any C of it is compiled; may raise. demanded: the events for each handler on
-    demand in Python. many: those that Python takes many at once of.
+    A later call for the same description finds what this one made. fresh: neither is looked for, nor kept. check: looks
+    at the program before any C of it is compiled; may raise. demanded: the events for each handler on demand in Python.
+    many: those that Python takes many at once of.
     """
     begin = time.perf_counter()
     hooked = Functions(functions, python, demanded, many)
-    found = content(stack, hooked, passes, options) if keep else None
-    made = recall(cache_folder(), stack.name, found) if found is not None and not fresh else None
+    found = content(stack, hooked, passes, options) if not fresh else None
+    made = recall(cache_folder(), stack.name, found) if found is not None else None
     warned = False
     if made is None:
         with noted_warnings() as given:
             program = run_passes(build(stack, hooked.hooks(), options, hooked.kept), passes)
         warned = bool(given)
         check(program)
-        made = Made(outline(program) if keep else program, generate(program, hooked))
+        made = Made(outline(program), generate(program, hooked))
     else:
         check(made.program)
         found = None

@@ -94,7 +94,10 @@ def _state_of_sluice() -> bytes:
 
 def content(stack: Stack, functions: Functions, passes: str | list[str], options: frozenset[str]) -> str | None:
     """What tells this description, with all that is compiled with it, from others; None when that cannot be said."""
-    hooks = sorted((hook.layer, hook.event) for hook in functions.python)
+    hooks = [
+        sorted((hook.layer, hook.event) for hook in hooked)
+        for hooked in (functions.python, functions.many, *functions.demanded)
+    ]
     stream = io.BytesIO()
     limit = sys.getrecursionlimit()
     try:

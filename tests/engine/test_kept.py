@@ -39,6 +39,18 @@ stack.p = p
 """
 
 
+HOOKS = frozenset({Hook("p", "created")})
+PYTHON = (
+    Functions(python=HOOKS),
+    Functions(many=HOOKS),
+    Functions(demanded=(HOOKS,)),
+    Functions(demanded=(HOOKS, HOOKS)),
+    Functions(many=frozenset({Hook("p", "ended")})),
+    Functions(demanded=(frozenset({Hook("p", "ended")}),)),
+)
+"""What functions in Python may want: events one by one, many at once, on demand."""
+
+
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICE_CACHE", str(tmp_path / "cache"))
@@ -51,14 +63,17 @@ def describe(folder: Path, text: str = DESCRIPTION) -> Path:
     return path
 
 
-def found(path: Path | str, functions: tuple[CFunction, ...] = (), passes: str = "all", option: str = "") -> str:
-    made = content(find_stack(str(path)), Functions(functions), passes, frozenset([option]))
+def found(
+    path: Path | str, functions: tuple[CFunction, ...] | Functions = (), passes: str = "all", option: str = ""
+) -> str:
+    functions = functions if isinstance(functions, Functions) else Functions(functions)
+    made = content(find_stack(str(path)), functions, passes, frozenset([option]))
     assert made is not None
     return made
 
 
 def made(path: Path | str) -> CompiledStack:
-    return compile_stack(find_stack(str(path)), (), frozenset({Hook("*", "created")}), keep=True)
+    return compile_stack(find_stack(str(path)), (), frozenset({Hook("*", "created")}))
 
 
 @pytest.fixture
@@ -88,7 +103,7 @@ def test_asked_for_anew_it_is_built_anew(no_build: Callable[[], None]) -> None:
     made("tcp_ip")
     no_build()
     with pytest.raises(AssertionError, match="built again"):
-        compile_stack(find_stack("tcp_ip"), (), frozenset({Hook("*", "created")}), fresh=True, keep=True)
+        compile_stack(find_stack("tcp_ip"), (), frozenset({Hook("*", "created")}), fresh=True)
 
 
 @pytest.mark.parametrize("name", stack_names())
@@ -128,7 +143,7 @@ def test_functions_passes_and_options_count(tmp_path: Path) -> None:
         found(path, passes="none"),
         found(path, option="checksums"),
         *(found(path, (read_c_function("f", text + more, "f.c"),)) for more in ("", "/* */\n")),
-        content(find_stack(str(path)), Functions((), frozenset({Hook("p", "created")})), "all", frozenset([""])),
+        *(found(path, python) for python in PYTHON),
     ]
     assert len(set(contents)) == len(contents)
 
@@ -196,7 +211,7 @@ def test_a_program_that_is_refused_is_not_kept(tmp_path: Path) -> None:
         raise RunError("no")
 
     with pytest.raises(RunError):
-        compile_stack(find_stack(str(describe(tmp_path))), keep=True, check=refuse)
+        compile_stack(find_stack(str(describe(tmp_path))), check=refuse)
     assert not list((tmp_path / "cache").glob("*.stack"))
 
 

@@ -168,7 +168,7 @@ SLUICE_ON(tcp, packet) {
 
 
 def test_dropped_packets_do_not_leave(tmp_path: Path) -> None:
-    """All others do, as they came, with their times. One that was changed before is dropped, and not counted as such."""
+    """All others do, as they came, with their times. One changed before is dropped, and not counted as such."""
     client, server = pair()
     packets = [*handshake(client, server), client.send("A", b"drop"), server.send("A", b"keep")]
     text = """

@@ -6,11 +6,25 @@ no example of Hypothesis has a time limit, as machines differ.
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 from tests.support.conserve import check_every_box
 
-os.environ.setdefault("SLUICE_CACHE", str(Path(__file__).resolve().parents[1] / "build" / "tests-cache"))
+HERE = Path(__file__).resolve().parent
+UNOPTIMISED = tuple(HERE / folder for folder in ("cli", "engine", "functions", "language", "messages", "protocols", "quic"))
+"""Tests that compile a stack for nearly each of them, and run few packets through it: the C compiler takes a quarter of
+the time when it does not optimise. All others have what users have.
+"""
+
+os.environ.setdefault("SLUICE_CACHE", str(HERE.parent / "build" / "tests-cache"))
 check_every_box()
 settings.register_profile("suite", settings(), deadline=None)
 settings.load_profile("suite")
+
+
+@pytest.fixture(autouse=True)
+def unoptimised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the options of the C compiler the last one counts: one that was given stays."""
+    if any(request.path.is_relative_to(folder) for folder in UNOPTIMISED):
+        monkeypatch.setenv("SLUICE_CFLAGS", f"-O0 {os.environ.get('SLUICE_CFLAGS', '')}".strip())

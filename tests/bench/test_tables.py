@@ -1,5 +1,6 @@
 """Tables and pictures of bench/run.py, from recorded results: they say what was measured, and what was not."""
 
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -158,3 +159,12 @@ def test_captures_of_ones_own(tmp_path: Path) -> None:
     assert f"{IN_ORDER} cold assemble sluice tcp_ip all" in done.stdout
     assert f"{IN_ORDER} warm assemble sluice tcp_ip all" in done.stdout
     assert "round 1 of 1" in done.stderr
+
+
+def test_the_slowest_packet() -> None:
+    """How long it took is the machine's; that one bucket of a table is split at a time is in tests/runtime/test_table.c."""
+    words = [str(ROOT / "bench" / "run.py"), "--pause", "--rounds", "0", str(IN_ORDER)]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = re.fullmatch(r".*: slowest packet ([\d.]+) ms of CPU, ([\d.]+) ms by the clock\n", done.stdout)
+    assert found and float(found[1]) > 0

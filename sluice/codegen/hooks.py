@@ -32,14 +32,9 @@ class UserEvent:
     where: str
 
     @property
-    def word(self) -> str:
-        """Its name in C: no other has the same layer and name."""
-        return f"{_word(self.layer)}_{self.name}"
-
-    @property
     def filter(self) -> str:
         """The C function that says whether it happens."""
-        return f"{self.function}_{self.word}_filter"
+        return f"{self.function}_{_word(self.layer)}_{self.name}_filter"
 
     def at(self, layer: LayerProgram, event: str) -> bool:
         """Whether it is an event of that name of that layer."""

@@ -58,6 +58,11 @@ def _guarded(when: str, statement: str) -> list[str]:
     return [f"if {when} {statement}" if when else statement]
 
 
+def _answer(event: UserEvent) -> str:
+    """The variable that says whether an event happens: named by its filter, and as no function of users' is."""
+    return f"sl_is_{event.filter}"
+
+
 @dataclass(frozen=True)
 class Part:
     """Statements that tell some listeners, and how many questions they begin with."""
@@ -143,13 +148,13 @@ class Teller:
             when = any_hears(self.listening(event.name), asked)
             question = f"{event.filter}(&event, &data)"
             question = f"{when} && {question}" if when else question
-            asks.append(f"const bool is_{event.word} = {question};")
+            asks.append(f"const bool {_answer(event)} = {question};")
             inner = self._statements(event.name, asked)
-            is_so = question if len(events) == 1 else f"is_{event.word}"
+            is_so = question if len(events) == 1 else _answer(event)
             told += [f"if ({is_so}) {{", *("    " + line for line in inner), "}"]
         if len(events) == 1:
             return Part(listeners, told)
-        any_is = " | ".join(f"is_{event.word}" for event in events)
+        any_is = " | ".join(_answer(event) for event in events)
         lines = [*asks, f"if (SL_UNLIKELY({any_is})) {{", *("    " + line for line in told), "}"]
         return Part(listeners, lines, len(events))
 

@@ -92,6 +92,9 @@ def _state_of_sluice() -> bytes:
     return digest.digest()
 
 
+_state_of_sluice()  # now, as what is imported is what counts, and not what files have become by the first use
+
+
 def content(stack: Stack, functions: Functions, passes: str | list[str], options: frozenset[str]) -> str | None:
     """What tells this description, with all that is compiled with it, from others; None when that cannot be said."""
     hooks = [

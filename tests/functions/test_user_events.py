@@ -97,6 +97,14 @@ def test_filters_of_one_base_are_asked_before_handlers_are_called() -> None:
     assert found == {"first": 3, "second": 1, "inner": 3}
 
 
+def test_names_that_come_to_the_same_are_told_apart() -> None:
+    """Of a function whose handlers' names begin like a question; of a layer and an event with `_` in their names."""
+    events = "SLUICE_EVENT(tcp, a, packet) { return true; }\nSLUICE_EVENT(tcp, over_ipv4_x, packet) { return true; }\n"
+    hooks = "SLUICE_ON(tcp, a) { }\nSLUICE_ON(tcp, over_ipv4_x) { }\n"
+    other = "SLUICE_EVENT(tcp_over_ipv4, x, packet) { return true; }\nSLUICE_ON(tcp_over_ipv4, x) { }\n"
+    assert compiled(function("is", events + hooks), function("g", other)).compiled.messages == ""
+
+
 ON_DEMAND = """
 SLUICE_COUNTER(all, "packets seen")
 SLUICE_COUNTER(some, "those of connections that are watched")

@@ -107,7 +107,7 @@ def test_nothing_is_foreseen_of_a_key_behind_a_list():
     stack = Stack("listed")
     stack.p = p
     made = watch_all(stack)
-    ahead = made.program.layers["p"].ahead
+    ahead = run(build(stack, made.functions.hooks())).layers["p"].ahead
     assert ahead is not None and not any(isinstance(i, (Prefetch, LookAhead)) for i in ahead.instructions())
     assert made.compiled.messages == ""
     result = run_packets(made, [b"\1a\0\7", b"\0\7", b"\0\x08"])

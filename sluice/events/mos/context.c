@@ -118,8 +118,8 @@ mctx_t mtcp_create_context(int cpu)
         .timeouts = true,
     };
     context->box = context->packet.memory && context->shown ? sluice_mos_open(&options) : NULL;
-    const uint32_t translated = (uint32_t)sl_min(instances * (uint64_t)conf->num_cores, SL_TABLE_MOST);
-    if (!context->box || mos_translated_open(translated, library.seed)) {
+    const uint32_t of_all = (uint32_t)sl_min(instances * CONTEXTS, SL_TABLE_MOST);
+    if (!context->box || mos_translated_open(of_all, library.seed)) {
         fputs("libsluice_mos: not enough memory for a context\n", stderr);
         free_context(context);
         errno = ENOMEM;

@@ -12,8 +12,9 @@ import pytest
 
 from tests.events.mos.programs import EXAMPLES, configuration, run
 from tests.functions.reference.tcp_segments import ACK, RST, SYN, Connection, Endpoint, place_segments, read_frames
+from tests.support.capture import pcap
 from tests.support.corpus import captures
-from tests.support.packets import checksum, pseudo_header
+from tests.support.packets import checksum, eth, ip4, pseudo_header, tcp
 
 OWN = Path(__file__).with_name("flows.pcap")
 CAPTURES = (
@@ -26,7 +27,8 @@ CAPTURES = (
     "aol_moloch__wireshark-retrans.pcap",
     "OISF_suricata-verify__http-range-multiflows-input.pcap",
 )
-EXTERNAL = "203.0.113.1"
+EXTERNAL = "203.0.113.7"
+"""With two contexts dispatch gives it, and some server, to another one than the clients of `flows.pcap`."""
 
 
 def capture(name: str) -> Path:
@@ -160,6 +162,16 @@ def test_the_nat_rewrites_addresses_ports_and_checksums(name: str, tmp_path: Pat
     assert changed >= len(clients) and set(ports) == clients
 
 
+def context_of(folder: Path, pair: tuple[str, str]) -> int:
+    """Which of two contexts segments between two addresses go to: each hands out every other port."""
+    client, server = (bytes(map(int, address.split("."))) for address in pair)
+    capture = folder / "syn.pcap"
+    capture.write_bytes(pcap([eth(ip4(tcp(40000, 80, 1, "S"), src=client, dst=server))]))
+    lines = run("nat", ["-f", str(configuration(folder, capture)), "-e", "198.51.100.9", "-c", "2", "-v"]).splitlines()
+    bound = next(line for line in lines if line.startswith("bind "))
+    return int(bound.split()[-1]) % 2
+
+
 @pytest.mark.parametrize("cores", [1, 2])
 def test_the_nat_finds_its_flows_by_the_ends_that_it_gave_them(tmp_path: Path, cores: int) -> None:
     """As a box sees them: the server's answers come to the external address, and leave to the client. That address may
@@ -169,6 +181,9 @@ def test_the_nat_finds_its_flows_by_the_ends_that_it_gave_them(tmp_path: Path, c
         pytest.skip("nat.c takes no more contexts than there are processors")
     inside = segments(OWN)
     outside = segments(translated(OWN, tmp_path, cores))
+    if cores > 1:
+        pairs = [(flow.connection.active[0], flow.connection.passive[0]) for flow in flows(OWN)]
+        assert any(context_of(tmp_path, pair) != context_of(tmp_path, (EXTERNAL, pair[1])) for pair in pairs)
     clients = {flow.connection.active for flow in flows(OWN)}
     raw = bytearray(OWN.read_bytes())
     ports = {ends(old)[0]: ends(new)[0] for old, new in zip(inside, outside, strict=True) if ends(old)[0] in clients}

@@ -21,7 +21,7 @@ def _never(step: int) -> str:
 
 
 NEVER = _never(7)
-"""Numbers near each other, of which the C compiler makes fewer questions, as of the ports or lengths of real ones."""
+"""Numbers near each other, some of which the C compiler may join."""
 APART = _never(7919)
 """Numbers that lie too far apart for that: each is a question of its own."""
 HANDLERS = 'SLUICE_COUNTER(happened, "events")\n' + "".join(

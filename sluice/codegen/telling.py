@@ -138,8 +138,9 @@ class Teller:
     def _happening(self, events: Sequence[UserEvent], asked: bool) -> Part:
         """Tell of the events of users' that happen with one: of several the filters are asked first, all of them.
 
-        That mostly none happens is then one branch. What compares one value with many numbers the C compiler makes one
-        question of, or few.
+        So what follows when one of them happens stands aside from the way on which none does. With | in place of ||
+        comparisons of one value with near numbers become few, and all others a half more: 746 instructions a packet, or
+        905, where 64 are registered, instead of 834 and 846 (bench/instructions.py).
         """
         listeners = [listener for event in events for listener in self.listening(event.name)]
         asks: list[str] = []
@@ -154,8 +155,8 @@ class Teller:
             told += [f"if ({is_so}) {{", *("    " + line for line in inner), "}"]
         if len(events) == 1:
             return Part(listeners, told)
-        any_is = " | ".join(_answer(event) for event in events)
-        lines = [*asks, f"if (SL_UNLIKELY({any_is})) {{", *("    " + line for line in told), "}"]
+        any_is = " || ".join(f"SL_UNLIKELY({_answer(event)})" for event in events)
+        lines = [*asks, f"if ({any_is}) {{", *("    " + line for line in told), "}"]
         return Part(listeners, lines, len(events))
 
     def _handlers(self, event: str) -> list[Listener]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sluice.cli.errors import CommandError
 from sluice.codegen.functions import BOX, CFunction
-from sluice.codegen.hooks import means
+from sluice.codegen.hooks import is_named, means
 from sluice.engine.events import OWN_NAMES, Handler, PythonFunction
 from sluice.engine.functions import READY, Wanted
 from sluice.ir.build import Hook
@@ -68,7 +68,7 @@ def _declared_in_vain(program: Program, function: CFunction) -> Iterator[str]:
         *((f"SLUICE_TIMER({timer.layer}, {timer.name})", timer.layer) for timer in function.timers),
     ]
     for what, layer in declared:
-        if layer != BOX and not any(means(Hook(layer, ""), one, "") for one in program.layers.values()):
+        if layer != BOX and not any(is_named(layer, one) for one in program.layers.values()):
             yield f"{Path(function.path).name}: {what} means {_no_layer(program, layer)}"
 
 

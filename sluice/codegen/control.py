@@ -7,7 +7,7 @@ each instance has its own (runtime/control.h).
 from __future__ import annotations
 
 from sluice.codegen.functions import Functions
-from sluice.codegen.hooks import HookError
+from sluice.codegen.hooks import HookError, is_named
 from sluice.codegen.layout import Table
 from sluice.codegen.telling import Teller, any_hears
 from sluice.ir.graph import LayerProgram
@@ -18,7 +18,7 @@ def check_controls(functions: Functions, layers: list[LayerProgram]) -> None:
     for function in functions.c:
         for layer in layers:
             if layer.rules is not None and (layer.rules.whole or layer.rules.units):
-                named = [name for name in function.controlled if name in (layer.name, layer.layer, layer.prototype)]
+                named = [name for name in function.controlled if name != "*" and is_named(name, layer)]
                 if named:
                     what = "units" if layer.rules.units else "whole datagrams"
                     raise HookError(

@@ -12,6 +12,7 @@ from sluice.codegen.hooks import (
     HookError,
     UserEvent,
     UserEvents,
+    is_named,
     means,
     read_events,
     read_hooks,
@@ -52,7 +53,7 @@ class Timer:
 
     def is_of(self, layer: LayerProgram) -> bool:
         """Whether instances of a layer have it."""
-        return self.layer in ("*", layer.name, layer.layer, layer.prototype)
+        return is_named(self.layer, layer)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class CFunction:
 
     def controls(self, layer: LayerProgram) -> bool:
         """Whether it decides something for instances of a layer."""
-        return any(name in ("*", layer.name, layer.layer, layer.prototype) for name in self.controlled)
+        return any(is_named(name, layer) for name in self.controlled)
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ def is_watched(table: Table, functions: Functions) -> bool:
 def _about(table: Table, hooks: tuple[Hook, ...]) -> bool:
     """Whether a hook means events that tell of a table's instances."""
     layers = [*table.layers, *table.takers]
-    return any(hook.layer in ("*", layer.name, layer.layer, layer.prototype) for hook in hooks for layer in layers)
+    return any(is_named(hook.layer, layer) for hook in hooks for layer in layers)
 
 
 def callback_name(program: Program, layer: LayerProgram, event: str) -> str:

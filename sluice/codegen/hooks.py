@@ -41,14 +41,14 @@ class UserEvent:
         return means(Hook(self.layer, self.name), layer, event)
 
 
-def listens(hook: Hook, layer: str, user_layer: str, prototype: str, event: str) -> bool:
-    """Whether a hook means this event of this layer."""
-    return hook.event == event and hook.layer in ("*", layer, user_layer, prototype)
+def is_named(name: str, layer: LayerProgram) -> bool:
+    """Whether a name in a hook or a declaration means a layer of a program; "*" means all."""
+    return name in ("*", layer.name, layer.layer, layer.prototype)
 
 
 def means(hook: Hook, layer: LayerProgram, event: str) -> bool:
     """Whether a hook means this event of this layer of a program."""
-    return listens(hook, layer.name, layer.layer, layer.prototype, event)
+    return hook.event == event and is_named(hook.layer, layer)
 
 
 def handler(function: str, hook: Hook) -> str:

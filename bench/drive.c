@@ -36,22 +36,27 @@ int main(int argc, char **argv)
         fprintf(stderr, "drive: %s\n", dlerror());
         return 1;
     }
-    int (*bench)(sl_open_function, sl_process_function, sl_box_function, sl_box_function, const struct sl_options *,
-                 const char *, bool, unsigned, struct sl_elapsed *, struct sl_bench *);
+    int (*bench)(struct sl_measured *, unsigned, const char *, bool, unsigned, struct sl_bench *);
     *(void **)&bench = symbol(library, "", "sl_bench");
     struct sl_options options = {.seed = 1, .memory = 1 << 30, .max_instances = 1 << 20, .timeouts = true};
     struct sl_elapsed spent;
-    static struct sl_bench result;
-    if (bench((sl_open_function)symbol(library, argv[2], "open"), (sl_process_function)symbol(library, argv[2], "process"),
-              (sl_box_function)symbol(library, argv[2], "finish"), (sl_box_function)symbol(library, argv[2], "close"),
-              &options, argv[3], false, 1, &spent, &result)) {
+    struct sl_measured stack = {
+        .open = (sl_open_function)symbol(library, argv[2], "open"),
+        .process = (sl_process_function)symbol(library, argv[2], "process"),
+        .finish = (sl_box_function)symbol(library, argv[2], "finish"),
+        .close = (sl_box_function)symbol(library, argv[2], "close"),
+        .options = &options,
+        .results = &spent,
+    };
+    struct sl_bench result = {0};
+    if (bench(&stack, 1, argv[3], false, 1, &result)) {
         fprintf(stderr, "drive: %s\n", result.message);
         return 1;
     }
     uint64_t delivered = 0;
-    for (uint32_t i = 0; i < result.report_count; i++)
-        if (strcmp(result.reports[i].name, "delivered_bytes") == 0)
-            delivered = result.reports[i].value;
+    for (uint32_t i = 0; i < stack.report_count; i++)
+        if (strcmp(stack.reports[i].name, "delivered_bytes") == 0)
+            delivered = stack.reports[i].value;
     printf("{\"packets\":%" PRIu64 ",\"delivered_bytes\":%" PRIu64 "}\n", result.packets, delivered);
     return 0;
 }

@@ -1,7 +1,9 @@
-"""Measures cases: rounds of all of them in random order, each in a process of its own, and what came out as JSON.
+"""Measures cases: rounds of all of them in random order, and what came out as JSON.
 
-Variants run in random order, one round after another, so that what else the machine does falls on all of them; figures
-are medians over the rounds. Absolute figures move with the machine, ratios within a round much less.
+What else the machine does falls on all cases: those of Sluice on the same trace run in one process, in turns (a team);
+each other program in a process of its own; one round after another, traces in random order, and the cases of a trace.
+Figures are medians over the rounds. Absolute figures move with the machine, ratios within a round much less, and ratios
+within a turn hardly.
 """
 
 from __future__ import annotations
@@ -27,12 +29,24 @@ from sluice.cli.common import passes_of
 from sluice.engine.box import CompiledStack, Settings, compile_stack
 from sluice.engine.compiler import compiler
 from sluice.engine.functions import find_functions
-from sluice.engine.measure import measure
+from sluice.engine.measure import Candidate, measure
 from sluice.stacks.find import find_stack
 
 PATTERNS = HERE / "patterns.txt"
-KEPT = ("ns_per_packet_cpu", "packets", "bytes", "flows", "delivered_bytes", "matches", "left_out", "peak_rss_bytes")
+KEPT = (
+    "ns_per_packet_cpu",
+    "packets",
+    "bytes",
+    "flows",
+    "delivered_bytes",
+    "matches",
+    "left_out",
+    "peak_rss_bytes",
+    "turns",
+)
 """Figures of a round that are kept."""
+TURNS = 5
+"""How often each case of a team runs in a round."""
 
 PREFAULTED: dict[str, Any] = {"prefault": True, "max_instances": 1_100_000, "memory": 1 << 29}
 """Bounds of a box all of whose memory is taken at the start: every table has so much."""
@@ -58,8 +72,14 @@ class Results:
         return median(found) if found else None
 
     def ratio(self, one: Case, other: Case) -> float | None:
-        """How many times longer `one` takes than `other`: the median of what each round says."""
-        found = [a / b for a, b in zip(self.ns(one), self.ns(other), strict=False)]
+        """How many times longer `one` takes than `other`: the median of what each turn says where they took turns, and
+        of what each round says else.
+        """
+        found = [
+            a / b
+            for first, second in zip(self.rounds.get(one, []), self.rounds.get(other, []), strict=False)
+            for a, b in zip(*_compared(first, second, team_of(one) == team_of(other)), strict=True)
+        ]
         return median(found) if found else None
 
     def figure(self, case: Case, key: str) -> int | None:
@@ -76,6 +96,18 @@ class Results:
             lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
             parts.append(f'"{name}": [\n{lines}\n]' if rows else f'"{name}": []')
         return "{" + ",\n".join(parts) + "}\n"
+
+
+def _compared(one: dict[str, Any], other: dict[str, Any], took_turns: bool) -> tuple[list[float], list[float]]:
+    """What is to be compared of a round of two cases, pair by pair."""
+    if took_turns and "turns" in one and "turns" in other:
+        return one["turns"], other["turns"]
+    return [one["ns_per_packet_cpu"]], [other["ns_per_packet_cpu"]]
+
+
+def team_of(case: Case) -> tuple[object, ...]:
+    """What cases have in common that take turns: their trace, in the same place. Others are alone."""
+    return (case.trace, case.warm) if case.program == SLUICE and not case.prefault else (case,)
 
 
 def read(path: Path) -> Results:
@@ -117,10 +149,10 @@ class Runner:
         if key not in self._stacks:
             self._stacks[key] = self._compiled(*key)
 
-    def run(self, case: Case) -> dict[str, Any]:
-        """One round of the case."""
-        found = self._sluice(case) if case.program == SLUICE else self._peer(case)
-        return {key: found[key] for key in KEPT if key in found}
+    def run(self, team: list[Case]) -> list[dict[str, Any]]:
+        """One round of a team."""
+        found = self._sluice(team) if team[0].program == SLUICE else [self._peer(*team)]
+        return [{key: one[key] for key in KEPT if key in one} for one in found]
 
     def _compiled(self, stack: str, function: str, passes: str) -> CompiledStack:
         described = find_stack(stack)
@@ -144,12 +176,26 @@ class Runner:
             return [f"{HERE / 'search.c'}:{PATTERNS}"]
         return functions.wanted(name, self._folder) or [name]
 
-    def _sluice(self, case: Case) -> dict[str, Any]:
-        compiled = self._stacks[case.stack, case.function, case.passes]
-        options = find_functions(self._functions(case.function)).options
-        settings = Settings(**PREFAULTED) if case.prefault else Settings()
-        measured = measure(compiled, settings, options, str(self.paths[case.trace]), 1, case.warm)
-        return {**figures(compiled, measured), **measured.reports}
+    def _sluice(self, team: list[Case]) -> list[dict[str, Any]]:
+        candidates = [
+            Candidate(
+                self._stacks[case.stack, case.function, case.passes],
+                Settings(**PREFAULTED) if case.prefault else Settings(),
+                find_functions(self._functions(case.function)).options,
+            )
+            for case in team
+        ]
+        alone = len(team) == 1
+        measured = measure(candidates, str(self.paths[team[0].trace]), 1 if alone else TURNS, team[0].warm)
+        found = [
+            {**figures(candidate.compiled, one), **one.reports}
+            for candidate, one in zip(candidates, measured, strict=True)
+        ]
+        if not alone:
+            for figure, one in zip(found, measured, strict=True):
+                figure["turns"] = [round(ns / one.packets, 2) for ns in one.cpu_ns]
+                del figure["peak_rss_bytes"]  # that of all of them
+        return found
 
     def _peer(self, case: Case) -> dict[str, Any]:
         words = [str(self._programs[case.program]), str(self.paths[case.trace]), case.function]
@@ -178,10 +224,21 @@ def run(cases: list[Case], runner: Runner, rounds: int, seed: int, say: Callable
             results.missing[case] = str(error)
     order = random.Random(seed)
     for number in range(1, rounds + 1):
-        for at, case in enumerate(order.sample(ready, len(ready)), 1):
-            say(f"round {number} of {rounds}, {at} of {len(ready)}: {case}")
-            results.rounds[case].append(runner.run(case))
+        at = 0
+        for team in in_order(ready, order):
+            at += len(team)
+            say(f"round {number} of {rounds}, {at} of {len(ready)}: {team[0]}{' ...' if len(team) > 1 else ''}")
+            for case, found in zip(team, runner.run(team), strict=True):
+                results.rounds[case].append(found)
     return results
+
+
+def in_order(cases: list[Case], order: random.Random) -> list[list[Case]]:
+    """The teams of a round: traces in random order, the teams of each behind one another, and each team's cases."""
+    traces: dict[str, dict[tuple[object, ...], list[Case]]] = {}
+    for case in order.sample(cases, len(cases)):
+        traces.setdefault(case.trace, {}).setdefault(team_of(case), []).append(case)
+    return [team for teams in traces.values() for team in teams.values()]
 
 
 def machine(rounds: int) -> dict[str, str]:

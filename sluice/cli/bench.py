@@ -9,13 +9,16 @@ the copying is not part of the time.
 
 Functions are in C. For comparisons: `none` tracks connections and keeps no bytes, `assemble` has both
 directions of every stream reassembled and handed to a function that looks at pointer and length only.
+
+--beside FUNCTION measures the same stack with that function as well, in turns with the first, and says how
+many times longer the first takes: of neighbouring runs, so that what else the machine does falls on both.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 from sluice.cli.common import (
@@ -32,9 +35,9 @@ from sluice.cli.common import (
     stack_of,
 )
 from sluice.cli.errors import CommandError
-from sluice.engine.box import CompiledStack
+from sluice.engine.box import CompiledStack, Settings
 from sluice.engine.functions import find_functions
-from sluice.engine.measure import Measured, measure
+from sluice.engine.measure import Candidate, Measured, measure
 
 
 def add(commands: Any) -> None:
@@ -43,6 +46,13 @@ def add(commands: Any) -> None:
     add_stack(parser)
     parser.add_argument("-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)")
     add_functions(parser, "a ready function (none, assemble, ...) or a C file")
+    parser.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        metavar="FUNCTION",
+        help="measure the stack with this function, too (NAME or C file), in turns; may be given several times",
+    )
     parser.add_argument("--repeat", type=repeats, default=9, metavar="N", help="runs (default 9)")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument(
@@ -53,21 +63,43 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
-    stack = stack_of(options.stack, options)
-    wanted = find_functions(options.functions)
-    if wanted.python:
-        raise CommandError(f"{wanted.python[0].name}.py: bench measures functions in C")
     check_input(options.file)
-    check_function_outputs(wanted, options.file)
-    compiled = compile_for(stack, wanted, options, fresh=True)
+    settings = settings_of(options, timeouts=True)
+    compared = [options.functions, *([options.beside] if options.beside else [])]
+    candidates = [_candidate(names, options, settings) for names in compared]
     with busy(f"running {options.repeat} times"):
-        settings = settings_of(options, timeouts=True)
-        measured = measure(compiled, settings, wanted.options, options.file, options.repeat, options.warm)
-    if not measured.packets:
+        measured = measure(candidates, options.file, options.repeat, options.warm)
+    if not measured[0].packets:
         raise CommandError(f"{options.file}: has no packets to measure with")
-    found = figures(compiled, measured)
+    found = figures(candidates[0].compiled, measured[0])
+    if options.beside:
+        found["beside"] = {"functions": options.beside, **times_of(*measured)}
     print(json.dumps(found) if options.json else text_of(found, options.repeat))
     return 0
+
+
+def _candidate(names: list[str], options: argparse.Namespace, settings: Settings) -> Candidate:
+    """The stack with functions, compiled."""
+    stack = stack_of(options.stack, options)
+    wanted = find_functions(names)
+    if wanted.python:
+        raise CommandError(f"{wanted.python[0].name}.py: bench measures functions in C")
+    check_function_outputs(wanted, options.file)
+    return Candidate(compile_for(stack, wanted, options, fresh=True), settings, wanted.options)
+
+
+def times_of(first: Measured, second: Measured) -> dict[str, float]:
+    """The figures of the second of two that took turns, and how many times longer the first took: the median of
+    neighbouring runs, and the quarters below and above which a quarter of them lies.
+    """
+    ratios = [one / other for one, other in zip(first.cpu_ns, second.cpu_ns, strict=True)]
+    low, middle, high = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    return {
+        "ns_per_packet_cpu": round(median(second.cpu_ns) / second.packets, 2),
+        "times": round(middle, 4),
+        "times_low": round(low, 4),
+        "times_high": round(high, 4),
+    }
 
 
 def figures(compiled: CompiledStack, measured: Measured) -> dict[str, Any]:
@@ -116,4 +148,12 @@ def text_of(found: dict[str, Any], repeat: int) -> str:
         f"compiled in {compile_seconds['sluice']:.2f} s + {compile_seconds['cc']:.2f} s (C compiler), "
         f"{found['generated_lines']:,} lines of C",
     ]
+    if "beside" in found:
+        beside = found["beside"]
+        rows.insert(
+            2,
+            f"{beside['times']:.2f} times as long as with {' and '.join(beside['functions'])}, "
+            f"{beside['ns_per_packet_cpu']:.1f} ns (half of the neighbouring runs: "
+            f"{beside['times_low']:.2f} to {beside['times_high']:.2f} times)",
+        )
     return "\n".join(rows)

@@ -61,7 +61,9 @@ class CounterInfo(ctypes.Structure):
     _fields_ = (("layer", ctypes.c_char_p), ("name", ctypes.c_char_p))
 
 
-class _Report(ctypes.Structure):
+class Report(ctypes.Structure):
+    """struct sl_report: a number of a function's own."""
+
     _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_uint64))
 
 
@@ -81,27 +83,6 @@ class COptions(ctypes.Structure):
         ("prefault", ctypes.c_bool),
         ("forward", ctypes.c_void_p),
         ("forward_user", ctypes.c_void_p),
-    )
-
-
-class Elapsed(ctypes.Structure):
-    """struct sl_elapsed."""
-
-    _fields_ = (("cpu", ctypes.c_uint64), ("wall", ctypes.c_uint64))
-
-
-class BenchTotals(ctypes.Structure):
-    """struct sl_bench."""
-
-    _fields_ = (
-        ("packets", ctypes.c_uint64),
-        ("bytes", ctypes.c_uint64),
-        ("peak_rss_bytes", ctypes.c_uint64),
-        ("counters", ctypes.POINTER(ctypes.c_uint64)),
-        ("counter_count", ctypes.c_uint32),
-        ("reports", _Report * 64),
-        ("report_count", ctypes.c_uint32),
-        ("message", ctypes.c_char * MESSAGE_SIZE),
     )
 
 
@@ -471,8 +452,8 @@ class Box:
 
     def reports(self) -> dict[str, int]:
         """Figures that functions reported."""
-        self._library.sl_box_reports.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Report), ctypes.c_uint32]
-        rows = (_Report * 64)()
+        self._library.sl_box_reports.argtypes = [ctypes.c_void_p, ctypes.POINTER(Report), ctypes.c_uint32]
+        rows = (Report * 64)()
         count = self._library.sl_box_reports(self._box, rows, 64)
         found = {rows[n].name.decode(): rows[n].value for n in range(count)}
         for function in self.python:

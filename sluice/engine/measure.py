@@ -1,8 +1,10 @@
-"""How fast a compiled stack is, and how much memory it takes: in a process of its own, so that both are the
-box's.
+"""How fast compiled stacks are, and how much memory they take: in a process of its own, so that both are the
+boxes'.
 
-The C loop (sl_bench in runtime/run.c) loads the trace, then runs it as often as asked, each time in a new
-box, on one pinned thread, and times the loop over the packets alone (of warm packets without copying them).
+The C loop (sl_bench in runtime/run.c) loads the trace, then has the stacks process it in turns as often as asked, each
+time in a new box, on one pinned thread, and times the loop over the packets alone (of warm packets without copying
+them). Of stacks that took turns the ratio within a turn is to be trusted where neither figure is: what else the machine
+does falls on both.
 """
 
 from __future__ import annotations
@@ -13,27 +15,64 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sluice.engine.box import (
-    BenchTotals,
-    CompiledStack,
-    COptions,
-    Elapsed,
-    RunError,
-    Settings,
-    c_options,
-)
+from sluice.engine.box import MESSAGE_SIZE, CompiledStack, COptions, Report, RunError, Settings, c_options
+
+_REPORTS = 64
+_PARTS = ("open", "process", "finish", "close")
+
+
+class _Elapsed(ctypes.Structure):
+    """struct sl_elapsed."""
+
+    _fields_ = (("cpu", ctypes.c_uint64), ("wall", ctypes.c_uint64))
+
+
+class _Stack(ctypes.Structure):
+    """struct sl_measured."""
+
+    _fields_ = (
+        *((part, ctypes.c_void_p) for part in _PARTS),
+        ("options", ctypes.POINTER(COptions)),
+        ("results", ctypes.POINTER(_Elapsed)),
+        ("counters", ctypes.POINTER(ctypes.c_uint64)),
+        ("counter_count", ctypes.c_uint32),
+        ("reports", Report * _REPORTS),
+        ("report_count", ctypes.c_uint32),
+    )
+
+
+class _Bench(ctypes.Structure):
+    """struct sl_bench."""
+
+    _fields_ = (
+        ("packets", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint64),
+        ("peak_rss_bytes", ctypes.c_uint64),
+        ("message", ctypes.c_char * MESSAGE_SIZE),
+    )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What is to be measured: a compiled stack, the bounds of its box, and the options of its functions in C."""
+
+    compiled: CompiledStack
+    settings: Settings
+    function_options: Sequence[str] = ()
 
 
 @dataclass
 class Measured:
     """What came out.
 
-    cpu_ns, wall_ns: of each run. peak_rss_bytes: of the trace and the box, without the process that they were in, as
-    exact as the kernel counts (some hundred KB). counters, reports: of the last run, by number and by name.
+    cpu_ns, wall_ns: of each run. peak_rss_bytes: of the trace and the box (of several candidates the largest), without
+    the process that they were in, as exact as the kernel counts (some hundred KB). counters, reports: of the last run,
+    by number and by name.
     """
 
     packets: int
@@ -45,20 +84,23 @@ class Measured:
     reports: dict[str, int]
 
 
-def measure(
-    compiled: CompiledStack, settings: Settings, function_options: list[str], path: str, repeat: int, warm: bool = False
-) -> Measured:
-    """Run the capture at `path` through new boxes, `repeat` times; `warm`: each burst was copied into a small ring
-    right before, which is not timed. Raises RunError with the reason if it cannot.
+def measure(candidates: Sequence[Candidate], path: str, repeat: int, warm: bool = False) -> list[Measured]:
+    """Run the capture at `path` through new boxes of each candidate, `repeat` times in turns; `warm`: each burst was
+    copied into a small ring right before, which is not timed. Raises RunError with the reason if it cannot.
     """
     asked = {
-        "library": str(compiled.compiled.path),
-        "name": compiled.generated.name,
-        "counters": len(compiled.generated.counters),
-        "functions": len(compiled.functions.c),
-        "natives": [module.option for module in compiled.program.natives],
-        "function_options": function_options,
-        "settings": asdict(settings),
+        "candidates": [
+            {
+                "library": str(one.compiled.compiled.path),
+                "name": one.compiled.generated.name,
+                "counters": len(one.compiled.generated.counters),
+                "functions": len(one.compiled.functions.c),
+                "natives": [module.option for module in one.compiled.program.natives],
+                "function_options": list(one.function_options),
+                "settings": asdict(one.settings),
+            }
+            for one in candidates
+        ],
         "path": path,
         "warm": warm,
         "repeat": repeat,
@@ -81,48 +123,48 @@ def measure(
     found = json.loads(answer)
     if "error" in found:
         raise RunError(found["error"])
-    return Measured(**found)
+    return [Measured(**one) for one in found["measured"]]
 
 
 def _child(asked: dict[str, Any]) -> dict[str, Any]:
-    """In the measured process: load the library and run."""
-    library = ctypes.CDLL(asked["library"])
-    settings = Settings(**asked["settings"])
-    options = c_options(settings, asked["function_options"], asked["functions"], asked["natives"])
+    """In the measured process: load the libraries and run."""
     repeat: int = asked["repeat"]
-    count: int = asked["counters"]
-    results = (Elapsed * repeat)()
-    counters = (ctypes.c_uint64 * max(1, count))()
-    totals = BenchTotals()
-    totals.counters = ctypes.cast(counters, ctypes.POINTER(ctypes.c_uint64))
-    totals.counter_count = count
-    name: str = asked["name"]
-    functions = [
-        ctypes.cast(library[f"{name}_{part}"], ctypes.c_void_p) for part in ("open", "process", "finish", "close")
-    ]
-    library.sl_bench.argtypes = [ctypes.c_void_p] * 4 + [
-        ctypes.POINTER(COptions),
-        ctypes.c_char_p,
-        ctypes.c_bool,
-        ctypes.c_uint,
-        ctypes.POINTER(Elapsed),
-        ctypes.POINTER(BenchTotals),
+    loaded = [(ctypes.CDLL(one["library"]), one) for one in asked["candidates"]]
+    stacks = (_Stack * len(loaded))()
+    for stack, (library, one) in zip(stacks, loaded, strict=True):
+        for part in _PARTS:
+            setattr(stack, part, ctypes.cast(library[f"{one['name']}_{part}"], ctypes.c_void_p))
+        settings = Settings(**one["settings"])
+        options = c_options(settings, one["function_options"], one["functions"], one["natives"])
+        stack.options = ctypes.pointer(options)
+        stack.results = (_Elapsed * repeat)()
+        stack.counters = (ctypes.c_uint64 * max(1, one["counters"]))()
+        stack.counter_count = one["counters"]
+    bench = _Bench()
+    sl_bench = loaded[0][0].sl_bench
+    sl_bench.argtypes = [
+        *(ctypes.POINTER(_Stack), ctypes.c_uint, ctypes.c_char_p, ctypes.c_bool, ctypes.c_uint),
+        ctypes.POINTER(_Bench),
     ]
     before = _forget_peak()
     path = os.fsencode(asked["path"])
-    if library.sl_bench(*functions, ctypes.byref(options), path, asked["warm"], repeat, results, ctypes.byref(totals)):
-        return {"error": totals.message.decode(errors="replace")}
+    if sl_bench(stacks, len(stacks), path, asked["warm"], repeat, ctypes.byref(bench)):
+        return {"error": bench.message.decode(errors="replace")}
     peak = _status("VmHWM")
-    return asdict(
-        Measured(
-            packets=totals.packets,
-            bytes=totals.bytes,
-            cpu_ns=[result.cpu for result in results],
-            wall_ns=[result.wall for result in results],
-            peak_rss_bytes=max(peak - before, 0) if peak else int(totals.peak_rss_bytes),
-            counters=list(counters)[:count],
-            reports={totals.reports[n].name.decode(): totals.reports[n].value for n in range(totals.report_count)},
-        )
+    memory = max(peak - before, 0) if peak else int(bench.peak_rss_bytes)
+    return {"measured": [asdict(_measured(bench, stack, repeat, memory)) for stack in stacks]}
+
+
+def _measured(bench: _Bench, stack: _Stack, repeat: int, memory: int) -> Measured:
+    reports = stack.reports[: stack.report_count]
+    return Measured(
+        packets=bench.packets,
+        bytes=bench.bytes,
+        cpu_ns=[stack.results[run].cpu for run in range(repeat)],
+        wall_ns=[stack.results[run].wall for run in range(repeat)],
+        peak_rss_bytes=memory,
+        counters=[stack.counters[n] for n in range(stack.counter_count)],
+        reports={report.name.decode(): report.value for report in reports},
     )
 
 

@@ -1,5 +1,6 @@
 """Tables and pictures of bench/run.py, from recorded results: they say what was measured, and what was not."""
 
+import random
 import re
 import subprocess
 import sys
@@ -9,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bench import cases, tables
-from bench.cases import ALL_PASSES, Case, of_groups, sluice, without
-from bench.measuring import Results, disagreements, read
+from bench.cases import ALL_PASSES, Case, of_groups, prefaulted, sluice, without
+from bench.measuring import Results, disagreements, in_order, read
 from bench.plot import bars
 from bench.programs import MissingError
 from bench.run import EVENTS, KEPT, PAGE, PICTURES, RESULTS, ROOT, keep
@@ -58,6 +59,31 @@ def test_medians_spans_and_ratios_within_rounds(results: Results) -> None:
             *("2.00", "2.20"),  # of 4, 2, 2 and of 2.5, 2, 2.2
         ]
     ]
+
+
+def test_ratios_within_turns(results: Results) -> None:
+    """Where cases took turns each turn is compared, with others the round."""
+    slow = sluice("http1k", passes="none")
+    for case, turns in ((OURS, [[10, 40], [30]]), (slow, [[20, 120], [120]])):
+        for found, one in zip(results.rounds[case], turns, strict=False):
+            found["turns"] = one
+    assert results.ratio(slow, OURS) == 2.5  # of 2, 3, 4 in turns, and 100/50 of the round without
+    assert results.ratio(OURS, BOUND) == 2.0
+
+
+def test_cases_of_sluice_on_one_trace_take_turns() -> None:
+    """Those of a trace lie behind one another, in another order each round."""
+    wanted = [sluice(trace, function, warm) for trace in ("a", "b") for function in "fgh" for warm in (False, True)]
+    wanted += [Case("a", "bound"), Case("b", "bound"), prefaulted("a")]
+    order = random.Random(1)
+    first, second = (in_order(wanted, order) for _ in range(2))
+    assert first != second
+    for found in (first, second):
+        assert sorted(map(str, (case for team in found for case in team))) == sorted(map(str, wanted))
+        assert sorted(map(len, found)) == [1, 1, 1, 3, 3, 3, 3]
+        assert all(len({(case.trace, case.warm) for case in team}) == 1 for team in found)
+        traces = [team[0].trace for team in found]
+        assert traces in (["a"] * 4 + ["b"] * 3, ["b"] * 3 + ["a"] * 4)
 
 
 def test_passes(results: Results) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from sluice.cli.bench import times_of
 from sluice.engine.box import Settings
+from sluice.engine.measure import Measured
 from tests.cli.conftest import FIRST, ROOT, Command, udp_packet
 from tests.support.capture import pcap
 
@@ -67,6 +69,47 @@ def test_memory_at_the_start(sluice: Command, memory: int, instances: int) -> No
     assert before - later > 60 << 20
 
 
+SPELLING = """#include "sluice.h"
+#include <stdio.h>
+SLUICE_OPEN {{
+    FILE *file = fopen("{path}", "a");
+    fputc('{letter}', file);
+    fclose(file);
+    return 0;
+}}
+SLUICE_ON(udp, packet) {{ (void)event; (void)data; }}
+"""
+
+
+def test_beside_another_function_they_take_turns(sluice: Command, tmp_path: Path) -> None:
+    """There and back, so that neither is always the one that runs behind the other."""
+    spelled = tmp_path / "spelled"
+    for letter in "ab":
+        (tmp_path / f"{letter}.c").write_text(SPELLING.format(path=spelled, letter=letter))
+    words = ("-f", tmp_path / "a.c", "--beside", "none", "--beside", tmp_path / "b.c", "--repeat", "3")
+    done = sluice("bench", FIRST / "hello.py", "-r", CAPTURE, *words, "--json")
+    found = json.loads(done.out)
+    assert spelled.read_text() == "abbaab"
+    assert list(found) == [*KEYS, "beside"]
+    assert found["beside"]["functions"] == ["none", str(tmp_path / "b.c")]
+    assert 0 < found["beside"]["times_low"] <= found["beside"]["times"] <= found["beside"]["times_high"]
+    done = sluice("bench", FIRST / "hello.py", "-r", CAPTURE, *words)
+    assert " times as long as with none and " in done.out.splitlines()[2]
+
+
+def test_how_many_times_longer_is_said_of_neighbouring_runs() -> None:
+    """A machine that becomes four times slower meanwhile moves both medians, and no ratio."""
+
+    def measured(*cpu: int) -> Measured:
+        return Measured(10, 640, list(cpu), list(cpu), 0, [], {})
+
+    found = times_of(measured(200, 220, 880, 800), measured(100, 100, 400, 400))
+    assert found == {"ns_per_packet_cpu": 25, "times": 2.1, "times_low": 2.0, "times_high": 2.2}
+    assert times_of(measured(30), measured(20)) == {
+        "ns_per_packet_cpu": 2, "times": 1.5, "times_low": 1.5, "times_high": 1.5,
+    }  # fmt: skip
+
+
 def test_as_text(sluice: Command) -> None:
     done = sluice("bench", FIRST / "hello.py", "-r", CAPTURE, "--repeat", "2", "--passes", "none")
     assert done.status == 0
@@ -101,6 +144,8 @@ def test_settings_reach_the_box(sluice: Command) -> None:
 def test_mistakes(mistake: Command, sluice: Command, tmp_path: Path) -> None:
     stack = FIRST / "hello.py"
     assert "functions in C" in mistake("bench", stack, "-r", CAPTURE, "-f", stack).err
+    assert "functions in C" in mistake("bench", stack, "-r", CAPTURE, "--beside", stack).err
+    assert "nosuch" in mistake("bench", stack, "-r", CAPTURE, "--beside", "nosuch").err
     assert "No such file" in mistake("bench", stack, "-r", tmp_path / "no").err
     (tmp_path / "empty.pcap").write_bytes(pcap([]))
     assert "has no packets" in mistake("bench", stack, "-r", tmp_path / "empty.pcap").err

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.cli.main import main
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
-from sluice.engine.measure import measure
+from sluice.engine.measure import Candidate, measure
 from sluice.stacks.find import find_stack
 from tests.differential.both import Packet, Secrets, assert_same, compiled
 from tests.quic.test_commands import passed
@@ -127,6 +127,6 @@ def test_a_benchmark_has_them_too(traffic: Traffic, tmp_path: Path) -> None:
     settings = Settings(seed=1, max_instances=1 << 12)
     with Box(made, settings) as box:
         counters = box.run(path).counters
-    measured = measure(made, settings, [], str(path), 2)
+    [measured] = measure([Candidate(made, settings)], str(path), 2)
     assert measured.counters == [counters[layer][name] for layer, name in made.generated.counters]
     assert passed(counters) > 20

@@ -95,7 +95,7 @@ static inline int sl_parameters_read(const char *who, const struct sl_parameter 
         char *end = value + (sl_parameter_end(all, count, value) - value);
         bool more = *end == ',';
         *end = 0;
-        if (!sl_parameter_set(parameter, parameters, *value == '=' ? value + 1 : "yes")) {
+        if (!sl_parameter_set(parameter, parameters, *value ? value + 1 : "yes")) {
             fprintf(stderr, "%s: '%s' is no value for parameter '%s'\n", who, value + 1, parameter->name);
             return -1;
         }

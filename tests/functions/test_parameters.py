@@ -108,6 +108,7 @@ PARTS = st.builds(
 @example("wait=1e3")
 @example("wait=1.")
 @example("wait=.5")
+@example("quiet,nam=yes")
 def test_c_reads_what_python_reads(given: str) -> None:
     """A comma ends a value only where a parameter's name follows; what is wrong is refused by both."""
     try:

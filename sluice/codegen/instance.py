@@ -216,7 +216,7 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
     for side in range(table.sides):
         sequence = f"&inst->sequence[{side}]"
         if w.layer.rules is not None and w.layer.rules.buffer_data:
-            wanted = f"if (inst->control.rules[{side}].buffer_data)"
+            wanted = f"if (inst->control.buffer_data[{side}])"
             out += [wanted] if w.controls_stream else []
             out.append(w.count("bytes:discarded", f"sl_sequence_bytes({sequence}, &fresh[{side}])"))
         out.append(f"sl_sequence_clear({sequence}, &rules_{w.word}, &box->base.pool);")

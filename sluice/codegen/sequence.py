@@ -12,26 +12,30 @@ from sluice.ir.graph import given_up_name
 
 
 def sequence_of(w: LayerWriter, side: Expr) -> str:
-    assert w.table is not None
-    return f"&inst->sequence[{emit(side) if w.table.sides > 1 else '0'}]"
+    return f"&inst->sequence[{side_of(w, side)}]"
 
 
 def fresh_of(w: LayerWriter, side: Expr) -> str:
-    assert w.table is not None
-    return f"&fresh[{emit(side) if w.table.sides > 1 else '0'}]"
+    return f"&fresh[{side_of(w, side)}]"
 
 
 def rules_of(w: LayerWriter, side: Expr | None = None) -> str:
     """The rules of a layer's sequences; with a side, those that functions may have changed for the instance."""
     if side is None or not w.controls_stream:
         return f"&rules_{w.word}"
-    return f"&{own_rules(w, side)}"
+    own = "&(struct sl_sequence_rules){0}"
+    return f"sl_control_rules(&inst->control, {side_of(w, side)}, &rules_{w.word}, {own})"
 
 
-def own_rules(w: LayerWriter, side: Expr) -> str:
-    """The rules of an instance's own."""
+def side_of(w: LayerWriter, side: Expr) -> str:
+    """The side of an instance that may have one or two."""
     assert w.table is not None
-    return f"inst->control.rules[{emit(side) if w.table.sides > 1 else '0'}]"
+    return emit(side) if w.table.sides > 1 else "0"
+
+
+def wanted_now(w: LayerWriter, side: Expr) -> str:
+    """Whether the bytes of a side are wanted, of an instance that functions control."""
+    return f"inst->control.buffer_data[{side_of(w, side)}]"
 
 
 def call_of(w: LayerWriter, name: str) -> str:
@@ -65,8 +69,7 @@ def place_sequence(w: LayerWriter, i: ir.PlaceSeq) -> list[str]:
 
 def want(w: LayerWriter, side: Expr) -> list[str]:
     """Ask, before a packet comes to its sequence, whether somebody wants the bytes of its side."""
-    assert w.table is not None
-    number = emit(side) if w.table.sides > 1 else "0"
+    number = side_of(w, side)
     wanted = stream_wanted(w.names.functions, w.layer, w.names.weak)
     counter = f"&box->base.counters[{w.names.counters.index(w.layer.name, 'bytes:discarded')}]"
     out: list[str] = []
@@ -136,7 +139,7 @@ def forward(w: LayerWriter, i: ir.ForwardSeq) -> list[str]:
 
 def taken(w: LayerWriter, i: ir.InsertNext | ir.ForwardSeq, call: str, *counters: str) -> list[str]:
     """A call that tells whether it took the data, and what counts the bytes then."""
-    wanted = f"{own_rules(w, i.side)}.buffer_data && " if w.controls_stream else ""  # without bytes: the general way
+    wanted = f"{wanted_now(w, i.side)} && " if w.controls_stream else ""  # without bytes: the general way
     out = [f"{variable(i.target)} = {wanted}{call};"]
     if w.layer.rules is None or not w.layer.rules.buffer_data:
         return out
@@ -169,7 +172,7 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
     ]
     if w.controls_stream:
         out = [
-            f"if (SL_LIKELY({own_rules(w, i.side)}.buffer_data)) {{",
+            f"if (SL_LIKELY({wanted_now(w, i.side)})) {{",
             *("    " + line for line in out),
             "} else {",
             "    " + w.count("bytes:not wanted", bytes_in),

@@ -1,23 +1,42 @@
 /* What functions decide for one instance: how its streams are reassembled, and which function hears no more of it.
  *
  * Instances have a struct sl_control where a function says SLUICE_CONTROL, or where only handlers on demand want the
- * bytes of their streams. Its rules take the place of the stack's own, which are constants and cost less. */
+ * bytes of their streams. It has what a function may change and no more, as every packet asks for its lines of memory:
+ * the other rules of a sequence are the stack's own, which are constants (sl_control_rules puts both together). */
 #ifndef SL_CONTROL_H
 #define SL_CONTROL_H
 
 #include "box.h"
 
 struct sl_control {
-    struct sl_sequence_rules rules[2];   /* of each side; buffer_data says whether its bytes are wanted now. Where the
-                                          * instance has no streams: zero */
-    uint64_t stopped[2];                 /* a bit for each function that hears no more of a side */
-    bool off[2];                         /* nobody is to have the bytes of a side */
+    uint64_t stopped[2];      /* of each side: a bit for each function that hears no more of it */
+    uint32_t limit_bytes[2];  /* struct sl_sequence_rules has these three */
+    uint8_t policy[2];
+    bool buffer_data[2];      /* whether the bytes of a side are wanted now */
+    bool off[2];              /* nobody is to have the bytes of a side */
+    bool streams;             /* the instance has any; false: nothing here but `stopped` means anything */
 };
 
 enum { SL_BOTH = 2 };   /* in place of a side */
 
 static inline void sl_control_begin(struct sl_control *control, const struct sl_sequence_rules *rules) {
-    *control = (struct sl_control){.rules = {*rules, *rules}};
+    *control = (struct sl_control){
+        .limit_bytes = {rules->limit_bytes, rules->limit_bytes},
+        .policy = {rules->policy, rules->policy},
+        .buffer_data = {rules->buffer_data, rules->buffer_data},
+        .streams = true,
+    };
+}
+
+/* The rules of a side: those of the stack, but for what functions decided. They are put into *own. */
+static inline const struct sl_sequence_rules *sl_control_rules(const struct sl_control *control, unsigned side,
+                                                               const struct sl_sequence_rules *rules,
+                                                               struct sl_sequence_rules *own) {
+    *own = *rules;
+    own->limit_bytes = control->limit_bytes[side];
+    own->policy = control->policy[side];
+    own->buffer_data = control->buffer_data[side];
+    return own;
 }
 
 /* --- for functions: of the instance of an event; false where it has none that a function controls --- */
@@ -33,13 +52,13 @@ static inline struct sl_control *sl_event_control(const struct sl_event *event) 
  * sequence. Switched on again, what came in between was not delivered, and no event tells of it. */
 static inline bool sl_buffer(const struct sl_event *event, unsigned side, uint32_t bytes) {
     struct sl_control *control = sl_event_control(event);
-    if (!control || !control->rules[0].width || side > SL_BOTH)
+    if (!control || !control->streams || side > SL_BOTH)
         return false;
     for (unsigned each = 0; each < 2; each++)
         if (side == each || side == SL_BOTH) {
             control->off[each] = bytes == 0;
             if (bytes)
-                control->rules[each].limit_bytes = bytes;
+                control->limit_bytes[each] = bytes;
         }
     return true;
 }
@@ -47,11 +66,11 @@ static inline bool sl_buffer(const struct sl_event *event, unsigned side, uint32
 /* Which copy of overlapping bytes of a side wins from the next packet on. */
 static inline bool sl_policy(const struct sl_event *event, unsigned side, enum sl_policy policy) {
     struct sl_control *control = sl_event_control(event);
-    if (!control || !control->rules[0].width || side > SL_BOTH || policy > SL_POLICY_SOLARIS)
+    if (!control || !control->streams || side > SL_BOTH || policy > SL_POLICY_SOLARIS)
         return false;
     for (unsigned each = 0; each < 2; each++)
         if (side == each || side == SL_BOTH)
-            control->rules[each].policy = (uint8_t)policy;
+            control->policy[each] = (uint8_t)policy;
     return true;
 }
 
@@ -77,11 +96,11 @@ static inline uint64_t sl_stopped(const struct sl_event *event, bool of_both) {
 }
 
 /* sl_control_want when that changes. */
-SL_COLD void sl_control_switch(struct sl_sequence_rules *rules, struct sl_sequence *seq, bool wanted,
+SL_COLD void sl_control_switch(struct sl_control *control, unsigned side, struct sl_sequence *seq, bool wanted,
                                struct sl_pool *pool, uint64_t *discarded) {
     if (seq->lent)
         return;   /* a packet within the packet; its next one will do */
-    rules->buffer_data = wanted;
+    control->buffer_data[side] = wanted;
     if (wanted)
         sl_sequence_forget_bytes(seq);
     else
@@ -91,10 +110,9 @@ SL_COLD void sl_control_switch(struct sl_sequence_rules *rules, struct sl_sequen
 /* Whether the bytes of a side are wanted, said before a packet of it comes to its sequence. */
 static inline void sl_control_want(struct sl_control *control, unsigned side, struct sl_sequence *seq, bool wanted,
                                    struct sl_pool *pool, uint64_t *discarded) {
-    struct sl_sequence_rules *rules = &control->rules[side];
     wanted = wanted && !control->off[side];
-    if (SL_UNLIKELY(wanted != rules->buffer_data))
-        sl_control_switch(rules, seq, wanted, pool, discarded);
+    if (SL_UNLIKELY(wanted != control->buffer_data[side]))
+        sl_control_switch(control, side, seq, wanted, pool, discarded);
 }
 
 #endif

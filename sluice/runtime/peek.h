@@ -22,7 +22,7 @@ static inline struct sl_sequence *sl_event_sequence(const struct sl_event *event
 /* Are the bytes of a side here, and not their extents alone? */
 static inline bool sl_event_buffers(const struct sl_event *event, unsigned side) {
     const struct sl_control *control = sl_event_control(event);
-    return event->owner->rules->buffer_data && (!control || control->rules[side].buffer_data);
+    return event->owner->rules->buffer_data && (!control || control->buffer_data[side]);
 }
 
 /* Nothing of an instance without streams of bytes. */

@@ -57,6 +57,7 @@ CASES = (
     Counted("HTTP, tracked, the same, whose filters ask for numbers far apart", function="watching_apart"),
     Counted("HTTP, tracked, a handler for each packet", function="counting"),
     Counted("HTTP, tracked, each packet registers a handler or deregisters it", function="turns"),
+    Counted("HTTP, a function that wants no bytes", function="read_none"),
     Counted("HTTP, 300 connections at once", ("reshape", str(REAL), "--open", "300")),
     Counted("HTTP, 5% lost, 5% reordered", _IMPAIRED),
     Counted("HTTP in GTP-U", ("reshape", str(REAL), "--gtp"), "gtp"),

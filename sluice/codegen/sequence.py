@@ -125,7 +125,12 @@ def insert_next(w: LayerWriter, i: ir.InsertNext) -> list[str]:
         f"{sequence_of(w, i.side)}, {rules_of(w)}, {fresh_of(w, i.side)}, {emit(i.position)}, {emit(i.data)}, "
         f"{emit(i.units)}"
     )
-    return taken(w, i, f"{call_of(w, 'insert_next')}({arguments})", "bytes:in")
+    wanted = f"{wanted_now(w, i.side)} && " if w.controls_stream else ""  # without bytes: the general way
+    out = [f"{variable(i.target)} = {wanted}{call_of(w, 'insert_next')}({arguments});"]
+    if w.layer.rules is None or not w.layer.rules.buffer_data:
+        return out
+    count = w.count("bytes:in", f"{emit(i.data)}.captured")
+    return [*out, f"if (SL_LIKELY({variable(i.target)}))", f"    {count}"]
 
 
 @writes(ir.ForwardSeq)
@@ -134,16 +139,24 @@ def forward(w: LayerWriter, i: ir.ForwardSeq) -> list[str]:
         f"{sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.position)}, {emit(i.data)}, {emit(i.units)}, "
         f"&{variable(i.offset)}"
     )
-    return taken(w, i, f"sl_sequence_forward({arguments})", "bytes:in", "bytes:delivered")
-
-
-def taken(w: LayerWriter, i: ir.InsertNext | ir.ForwardSeq, call: str, *counters: str) -> list[str]:
-    """A call that tells whether it took the data, and what counts the bytes then."""
-    wanted = f"{wanted_now(w, i.side)} && " if w.controls_stream else ""  # without bytes: the general way
-    out = [f"{variable(i.target)} = {wanted}{call};"]
+    data, forwarded = emit(i.data), variable(i.forwarded)
+    out = [f"{variable(i.target)} = sl_sequence_forward({arguments});", f"{forwarded} = {data};"]
     if w.layer.rules is None or not w.layer.rules.buffer_data:
         return out
-    counts = [w.count(name, f"{emit(i.data)}.captured") for name in counters]
+    counts = [w.count(name, f"{data}.captured") for name in ("bytes:in", "bytes:delivered")]
+    if w.controls_stream:
+        unwanted = [
+            f"{forwarded} = (sl_bytes){{{data}.at, 0, 0}};",
+            f"{variable(i.offset)} += {data}.length;",
+            w.count("bytes:not wanted", f"{data}.captured"),
+        ]
+        counts = [
+            f"if ({wanted_now(w, i.side)}) {{",
+            *("    " + line for line in counts),
+            "} else {",
+            *("    " + line for line in unwanted),
+            "}",
+        ]
     return [*out, f"if (SL_LIKELY({variable(i.target)})) {{", *("    " + line for line in counts), "}"]
 
 

@@ -479,11 +479,13 @@ class InsertNext(Instruction):
 
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class ForwardSeq(Instruction):
-    """InsertNext and the Assemble behind it at once: `data` goes by without being put into the sequence; `offset` is
-    that of its first byte in the stream. (The paper's direct fast forward.)
+    """InsertNext and the Assemble behind it at once: `data` goes by without being put into the sequence. `forwarded` is
+    what comes out, `data` or nothing where nobody wants the bytes, and `offset` that of its first byte in the stream.
+    (The paper's direct fast forward.)
     """
 
     target: Reg = write()
+    forwarded: Reg = write()
     offset: Reg = write()
     side: Expr = read()
     position: Expr = read()

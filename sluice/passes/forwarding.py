@@ -31,6 +31,7 @@ from sluice.ir.instruction import (
 from sluice.passes import constants, dead_code
 from sluice.passes.blocks import each_graph, twin
 
+FORWARDED = Reg("local.forwarded", 0)
 OFFSET = Reg("local.forward_offset", 64)
 
 
@@ -68,13 +69,16 @@ def _forward(graph: Graph, place: str, buffered: bool) -> bool:
     assert isinstance(insert, InsertNext) and isinstance(last, Branch)
     yes = twin(tried, last.yes)
     offset: Expr = OFFSET
-    data: Expr = insert.data
+    data: Expr = FORWARDED
     if not buffered:  # nothing is kept, and nothing comes out
         offset, data = Binary("+", OFFSET, Length(insert.data)), Slice(insert.data, ZERO, ZERO)
     if not _decide(tried, yes, insert, data, offset):
         return False
     block.instructions[-2:] = [
-        ForwardSeq(insert.target, OFFSET, insert.side, insert.position, insert.data, insert.units, where=insert.where),
+        ForwardSeq(
+            *(insert.target, FORWARDED, OFFSET, insert.side, insert.position, insert.data, insert.units),
+            where=insert.where,
+        ),
         Branch(last.condition, yes, last.no, where=last.where),
     ]
     graph.blocks = tried.blocks

@@ -440,7 +440,8 @@ def _insert_next(insert: ir.InsertNext, compiler: Compiler) -> Operation:
 @_for(ir.ForwardSeq)
 def _forward(forward: ir.ForwardSeq, compiler: Compiler) -> Operation:
     sequence, position, put = _sequence(forward.side), number(forward.position), set_number(forward.target)
-    data, units, offset = string(forward.data), number(forward.units), set_number(forward.offset)
+    data, units = string(forward.data), number(forward.units)
+    forwarded, offset = set_string(forward.forwarded), set_number(forward.offset)
     rules, counters = compiler.rules, compiler.layer.counters
 
     def operation(frame: Frame) -> None:
@@ -450,6 +451,7 @@ def _forward(forward: ir.ForwardSeq, compiler: Compiler) -> Operation:
             counters["bytes:in"] += len(given[0])
             counters["bytes:delivered"] += len(given[0])
         put(frame, where is not None)
+        forwarded(frame, given)
         offset(frame, where or 0)
 
     return operation

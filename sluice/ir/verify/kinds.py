@@ -39,6 +39,7 @@ BYTES = {
     ("InsertSeq", "data"),
     ("InsertNext", "data"),
     ("ForwardSeq", "data"),
+    ("ForwardSeq", "forwarded"),
     ("Assemble", "target"),
     ("NextLayer", "sdu"),
     ("NextMessages", "sdu"),

@@ -132,8 +132,10 @@ def _open(names: StackNames) -> list[str]:
         text = f"options->idle > 0 ? options->idle : {seconds!r}" if index in general else f"{seconds!r}"
         out.append(f"    box->base.timeouts[{index}] = sl_timeout(options, {text});")
     for table in names.tables.values():
-        size = f"sizeof({table.struct}), {table.words}"
-        out.append(f"    if (sl_table_open(&box->{table.variable}, {size}, options->max_instances, options->seed))")
+        size, most = f"sizeof({table.struct}), {table.words}", "options->max_instances"
+        if table.most:
+            most = f"(uint32_t)sl_min({most}, {table.most})"
+        out.append(f"    if (sl_table_open(&box->{table.variable}, {size}, {most}, options->seed))")
         out.append("        goto fail;")
     for index, module in enumerate(names.program.natives):
         text = f'options->native_options ? options->native_options[{index}] : "", {max(len(names.tables), 1)}'

@@ -46,7 +46,7 @@ def is_packed(field: Reg) -> bool:
 class Table:
     """A table: the layers that share it, the fields of its instances.
 
-    `takers` are layers that take messages from the streams or packets of its instances: their events tell these.
+    `most` is how many there may be, 0: as many as the box allows. `takers` are layers that take messages from the streams or packets of its instances: their events tell these.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Table:
     half: int
     parts: list[KeyWord]
     sides: int
+    most: int
     takers: list[LayerProgram] = field(default_factory=lambda: [])
 
     @property
@@ -117,7 +118,7 @@ def tables(program: Program) -> dict[str, Table]:
         table = found.get(instance.table)
         if table is None:
             parts, half = key_words(instance.key)
-            table = Table(instance.table, [], [], instance.oriented, half, parts, instance.sides)
+            table = Table(instance.table, [], [], instance.oriented, half, parts, instance.sides, instance.most)
             found[instance.table] = table
         table.layers.append(layer)
         _add_takers(table, layer, program)

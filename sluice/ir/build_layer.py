@@ -220,7 +220,8 @@ def _instance_layout(layer: LayerState) -> InstanceLayout | None:
         parts.append(KeyPart(key_name(expression), bits, other))
     aliases, alias = context.aliases.get(p, ("", ()))
     key, of = tuple(parts), tuple(fields)
-    return InstanceLayout(context.table, key, p.oriented, True, of, layer.sides, aliases, alias, layer.more_keys)
+    most = p.max_instances or 0
+    return InstanceLayout(context.table, key, p.oriented, True, of, layer.sides, aliases, alias, layer.more_keys, most)
 
 
 def key_name(expression: Expression) -> str:

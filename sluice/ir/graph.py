@@ -132,7 +132,8 @@ class InstanceLayout:
 
     Layers of one prototype whose keys have one shape name the same `table`. `aliases` is the name of the table of
     further keys, and `alias` what such a key is made of; layers of one prototype share it. `more_keys` is the name of
-    another one, of whole keys as the table itself has them, where there is one; layers of one `table` share it.
+    another one, of whole keys as the table itself has them, where there is one; layers of one `table` share it. `most`
+    is how many instances there may be at once, 0: as many as the box has room for in a table.
     """
 
     table: str
@@ -144,6 +145,7 @@ class InstanceLayout:
     aliases: str = ""
     alias: tuple[KeyPart, ...] = ()
     more_keys: str = ""
+    most: int = 0
 
     @property
     def whole_key(self) -> tuple[KeyPart, ...]:

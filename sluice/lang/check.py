@@ -240,6 +240,7 @@ class _Checker:
                 ("psm", p.machine),
                 ("alias", p.alias_keys),
                 ("timeout", p.timeout),
+                ("max_instances", p.max_instances),
                 ("creates", p.creating),
             ):
                 if value is not None:

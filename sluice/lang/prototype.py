@@ -57,7 +57,7 @@ OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created", "instance", "p
 
 SETTINGS = (
     "header", "selector", "alias", "creates", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event",
-    "event_relation", "buffer_data", "name", "link_types", "message",
+    "max_instances", "event_relation", "buffer_data", "name", "link_types", "message",
 )  # fmt: skip
 """What can be set of a parser."""
 
@@ -352,6 +352,7 @@ class Prototype(Parser):
     relations: Relations
     framing: Length | None
     _timeout: float | None
+    _max_instances: int | None
     _buffer_data: bool
 
     def __init__(self, name: str = "", link_types: tuple[int, ...] = ()) -> None:
@@ -381,6 +382,7 @@ class Prototype(Parser):
             relations=Relations(self),
             framing=None,
             _timeout=None,
+            _max_instances=None,
             _buffer_data=True,
         )
         if name != "":
@@ -624,6 +626,20 @@ class Prototype(Parser):
     @timeout.setter
     def timeout(self, value: object) -> None:
         self.__dict__["_timeout"] = seconds(value)
+
+    @property
+    def max_instances(self) -> Any:
+        """How many instances there may be at once, 1 to 2^31: for instances whose maker need not mean any of them, as
+        fragments. When there are so many, one that would soon time out makes room (`evicted`). By default as many as
+        the box has room for in a table, which bounds it in any case.
+        """
+        return self._max_instances
+
+    @max_instances.setter
+    def max_instances(self, value: object) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1 << 31:
+            raise DescriptionError(f"p.max_instances is {described(value)}", "it is a whole number, from 1 to 2**31.")
+        self.__dict__["_max_instances"] = value
 
     @property
     def message(self) -> Any:

@@ -4,8 +4,9 @@ Total length 0 (segmentation offload) means all that is there, a length beyond t
 Only fragments have instances; a datagram goes up when it is complete. Fragments that came by other layers (the same
 datagram inside and outside of a tunnel) are another datagram's. Of overlapping fragments the first to come wins, or as
 `policy` says; the first one without more_frag says where the datagram ends. An incomplete datagram is given up 30 s
-after its last fragment. Limits: a datagram of at most 128 KiB; options are not parsed; the header checksum is checked
-with option `checksums` only. Offers src, dst, protocol.
+after its last fragment. Limits: a datagram of at most 128 KiB, and 65,536 incomplete ones at once, as many as there are
+identifications, as more are those of a flood; options are not parsed; the header checksum is checked with option
+`checksums` only. Offers src, dst, protocol.
 """
 
 from sluice.lang import (
@@ -74,6 +75,7 @@ def ipv4_parser(policy: str = "first") -> Connectionless:
     fragment = (ip.header.more_frag == 1) | (ip.header.offset != 0)
     ip.selector = If(fragment) >> [ip.header.src, ip.header.dst, ip.header.protocol, ip.header.id, ip.way]
     ip.timeout = 30  # more: timeouts
+    ip.max_instances = 1 << 16  # more: settings
 
     ip.temp = ipv4_temp
     ip.perm = ipv4_perm  # more: where a datagram ends

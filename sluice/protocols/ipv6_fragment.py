@@ -3,8 +3,9 @@
 A datagram goes up when it is complete; atomic fragments (RFC 6946) go straight on. What follows is what the
 fragment with offset 0 says. Of overlapping fragments the first to come wins, or as `policy` says (RFC 5722
 would drop the datagram); the first one without more_frag says where the datagram ends. An incomplete
-datagram is given up 60 s after its last fragment. Limits: a datagram of at most 128 KiB; that all fragments
-but the last are a multiple of 8 bytes is not checked. Sits on a layer that offers src and dst; offers protocol.
+datagram is given up 60 s after its last fragment. Limits: a datagram of at most 128 KiB, and 65,536 incomplete
+ones at once, as more are those of a flood; that all fragments but the last are a multiple of 8 bytes is not
+checked. Sits on a layer that offers src and dst; offers protocol.
 """
 
 from sluice.lang import (
@@ -55,6 +56,7 @@ def ipv6_fragment_parser(policy: str = "first") -> Connectionless:
     fragment = (frag.header.more_frag == 1) | (frag.header.offset != 0)
     frag.selector = If(fragment) >> [frag.below.src, frag.below.dst, frag.header.id, frag.way]
     frag.timeout = 60
+    frag.max_instances = 1 << 16
 
     frag.temp = ipv6_fragment_temp
     frag.perm = ipv6_fragment_perm

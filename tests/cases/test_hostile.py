@@ -93,6 +93,18 @@ def test_fragment_flood() -> None:
     leaves_nothing(whole(), frames[:100], result)
 
 
+def test_fragments_of_more_datagrams_than_there_may_be() -> None:
+    """Whatever the box has room for, a flood gets 65,536; a datagram whose fragments come during it is put together."""
+    flood = [
+        fragments4(bytes(16), 8, id=number & 0xFFFF, src=bytes([10, 9, number >> 16, 1]))[0] for number in range(70_000)
+    ]
+    good = fragments4(bytes(16), 8, id=7, src=bytes([10, 8, 0, 1]))
+    frames = [*flood[:69_000], good[0], *flood[69_000:], good[1]]
+    result = run(whole(), frames, settings=Settings(seed=1, timeouts=False))
+    assert result.live["ipv4"] == 65_535 and result.count("ipv4", "ended:evicted") == 70_001 - 65_536
+    assert result.count("ipv4", "ended:accept") == 1
+
+
 def test_rubbish_of_every_length() -> None:
     choose = random.Random(5)
     frames = [choose.randbytes(size) for size in range(300)]

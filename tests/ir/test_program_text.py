@@ -146,6 +146,7 @@ FULL = Program(
                 aliases="further keys",
                 alias=(KeyPart("id", 160), KeyPart("tag", 32)),
                 more_keys="more of its own",
+                most=65536,
             ),
             rules=Rules(32, True, "bsd_right", True, False, 1, 2, 3, 4, (Reg("v.f", 1), Reg("v.g", 64)), units=True),
             states=(State("ON", False, True), State("over now", True, False), State("b", True, True)),

@@ -42,8 +42,8 @@ from tests.lang.refusal import (
 refused = Refusals()
 
 SETTINGS = (
-    "known here: alias, buffer_data, creates, event, event_relation, header, link_types, message, name, perm, prep, "
-    "psm, sdu, selector, seq, temp, timeout."
+    "known here: alias, buffer_data, creates, event, event_relation, header, link_types, max_instances, message, name, "
+    "perm, prep, psm, sdu, selector, seq, temp, timeout."
 )
 
 
@@ -167,6 +167,31 @@ def timeout_text():
 def timeout_endless():
     p = keyed()
     p.timeout = float("inf")  # wrong
+
+
+@refused("p.max_instances is 0", "it is a whole number, from 1 to 2**31.")
+def no_instances():
+    p = keyed()
+    p.max_instances = 0  # wrong
+
+
+@refused("p.max_instances is 2.5", "it is a whole number, from 1 to 2**31.")
+def half_an_instance():
+    p = keyed()
+    p.max_instances = 2.5  # wrong
+
+
+@refused("p.max_instances is True", "it is a whole number, from 1 to 2**31.")
+def a_flag_of_instances():
+    p = keyed()
+    p.max_instances = True  # wrong
+
+
+@refused("parser 'plain' has p.max_instances but no instances", "give it p.selector = [...].")
+def bounded_without_a_selector():
+    p = plain()
+    p.max_instances = 5  # wrong
+    return alone(p)
 
 
 @refused("p.buffer_data is 1", "give True or False.")

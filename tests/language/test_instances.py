@@ -145,6 +145,22 @@ def test_a_layer_keeps_instances_within_those_of_a_layer_below() -> None:
     assert [event.packets for event in result.named("counted")] == [1, 1, 1, 1]
 
 
+def test_at_most_so_many_at_once() -> None:
+    """What the parser says or what the box says, whichever is less; one that makes room begins anew."""
+    p = counting()
+    p.max_instances = 2
+    stack = Stack("few")
+    stack.p = p
+    packets = [bytes([key, 0]) for key in (1, 2, 1, 3, 4, 5)]
+    for most, evicted in ((1, 5), (2, 3), (4, 3)):
+        result = run(watch_all(stack, ("*", "counted")), packets, settings=Settings(max_instances=most))
+        assert (result.count("p", "ended:evicted"), result.live["p"]) == (evicted, min(most, 2))
+    assert_same(compiled(stack), [Packet(packet, n) for n, packet in enumerate(packets)])
+    p.max_instances = 1 << 31
+    result = run(watch_all(stack, ("*", "counted")), packets, settings=Settings(max_instances=4))
+    assert (result.count("p", "ended:evicted"), result.live["p"]) == (1, 4)
+
+
 def test_an_instance_has_the_number_that_its_events_tell() -> None:
     p = counting()
     p.event.which = Assign(number.number, p.instance) + Callback(number)

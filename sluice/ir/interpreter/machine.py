@@ -44,7 +44,8 @@ class Interpreter:
         for layer in program.layers.values():
             table = None
             if layer.instance is not None:
-                table = self._box.tables.setdefault(layer.instance.table, Table(max_instances))
+                most = min(max_instances, layer.instance.most or max_instances)
+                table = self._box.tables.setdefault(layer.instance.table, Table(most))
                 inits = self._box.inits.setdefault(layer.instance.table, {})
                 for register, init in layer.instance.fields:
                     inits.setdefault(register.name, init)

@@ -117,7 +117,7 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
 def _instance(layout: InstanceLayout) -> list[str]:
     line = f"  instance of table {_name(layout.table)}, key {_key(layout.key)}"
     line += f"{' both ways' if layout.oriented else ''}{'' if layout.stored else ' not stored'}"
-    line += f", {layout.sides} sequences"
+    line += f", {layout.sides} sequences{f', at most {layout.most}' if layout.most else ''}"
     if layout.aliases or layout.alias:
         line += f", aliases {_name(layout.aliases)} {_key(layout.alias)}"
     if layout.more_keys:

@@ -182,8 +182,12 @@ def _instance(layer: LayerProgram, line: Line) -> None:
     line.expect(",")
     sides = line.number()
     line.expect("sequences")
-    aliases, alias, more_keys = "", (), ""
+    aliases, alias, more_keys, most = "", (), "", 0
     comma = line.take(",")
+    if comma and line.take("at"):
+        line.expect("most")
+        most = line.number()
+        comma = line.take(",")
     if comma and not line.take("more"):
         line.expect("aliases")
         aliases = line.name("the name of the table of further keys")
@@ -194,7 +198,7 @@ def _instance(layer: LayerProgram, line: Line) -> None:
     if comma:
         line.expect("keys")
         more_keys = line.name("the name of the table of more keys")
-    layer.instance = InstanceLayout(table, key, oriented, stored, (), sides, aliases, alias, more_keys)
+    layer.instance = InstanceLayout(table, key, oriented, stored, (), sides, aliases, alias, more_keys, most)
 
 
 def _key(line: Line) -> tuple[KeyPart, ...]:

@@ -31,12 +31,16 @@ from bench.traces import BY_NAME, TraceFolder  # noqa: E402
 ROOT = HERE.parent
 PAGE = ROOT / "docs" / "performance.md"
 RESULTS = HERE / "results.json"
+ATTACKS = HERE / "attacks.json"
 EVENTS = HERE / "events.json"
 KEPT = {
-    RESULTS: tuple(name for name in cases.GROUPS if name not in ("events", "resources")),
+    RESULTS: tuple(name for name in cases.GROUPS if name not in ("attacks", "events", "resources")),
+    ATTACKS: ("attacks",),
     EVENTS: ("events", "resources"),
 }
 """Files of results, and the groups that are in each: a group is measured again with all of its file."""
+MACHINES = {"machine": RESULTS, "attacks_machine": ATTACKS, "events_machine": EVENTS}
+"""The tables that say where each was measured."""
 PICTURES = {"assemble-cold": ("assemble", False), "assemble-warm": ("assemble", True), "none-cold": ("none", False)}
 
 
@@ -57,12 +61,19 @@ def progress() -> Callable[[str], None]:
     return say
 
 
+def kept() -> dict[str, Results]:
+    """The results that are kept, of each table."""
+    of_file = {path: read(path) for path in KEPT}
+    of_group = {name: of_file[path] for path, groups in KEPT.items() for name in groups}
+    return of_group | {name: of_file[path] for name, path in MACHINES.items()}
+
+
 def write() -> None:
     """The tables and pictures of the page, from the results that are kept."""
-    results = read(RESULTS)
-    PAGE.write_text(tables.page(PAGE.read_text(), results, read(EVENTS)))
+    of_table = kept()
+    PAGE.write_text(tables.page(PAGE.read_text(), of_table))
     for name, (function, warm) in PICTURES.items():
-        (PAGE.parent / f"performance-{name}.svg").write_text(bars(results, function, warm))
+        (PAGE.parent / f"performance-{name}.svg").write_text(bars(of_table["main"], function, warm))
 
 
 def measured(options: argparse.Namespace, say: Callable[[str], None]) -> Results:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bench import cases
@@ -213,17 +213,17 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "events": events,
     "resources": resources,
     "machine": machine,
+    "attacks_machine": machine,
     "events_machine": machine,
 }
-OF_EVENTS = ("events", "resources", "events_machine")
-"""Tables that have results of their own, as they may be measured apart."""
 
 
-def page(text: str, results: Results, of_events: Results) -> str:
-    """The page with new tables between its marks `<!-- bench NAME -->` and `<!-- end -->`; all else stays."""
+def page(text: str, of_table: Mapping[str, Results]) -> str:
+    """The page with new tables between its marks `<!-- bench NAME -->` and `<!-- end -->`, each from its results;
+    all else stays.
+    """
 
     def new(found: re.Match[str]) -> str:
-        name = found[2]
-        return f"{found[1]}\n{TABLES[name](of_events if name in OF_EVENTS else results)}{found[3]}"
+        return f"{found[1]}\n{TABLES[found[2]](of_table[found[2]])}{found[3]}"
 
     return re.sub(r"(<!-- bench (\w+) -->)\n.*?(<!-- end -->)", new, text, flags=re.DOTALL)

@@ -14,7 +14,7 @@ from bench.cases import ALL_PASSES, Case, of_groups, prefaulted, sluice, without
 from bench.measuring import Results, disagreements, in_order, read
 from bench.plot import bars
 from bench.programs import MissingError
-from bench.run import EVENTS, KEPT, PAGE, PICTURES, RESULTS, ROOT, keep
+from bench.run import KEPT, PAGE, PICTURES, ROOT, keep, kept
 from bench.traces import BY_NAME, CORPUS, TRACES, TraceFolder
 from tests.bench.traces import IN_ORDER, assembled, by_ends
 
@@ -114,12 +114,13 @@ def test_a_page_keeps_its_prose(results: Results) -> None:
     page = (
         "Before.\n<!-- bench main -->\noutdated\n<!-- end -->\nBetween.\n<!-- bench machine -->\n<!-- end -->\nAfter.\n"
     )
-    new = tables.page(page, results, results)
-    assert "outdated" not in new and tables.main(results) in new and tables.machine(results) in new
+    others = Results(machine={**results.machine, "processor": "Quipu"})
+    new = tables.page(page, {"main": results, "machine": others})
+    assert "outdated" not in new and tables.main(results) in new and tables.machine(others) in new
     assert [line for line in new.splitlines() if line in ("Before.", "Between.", "After.")] == [
         "Before.", "Between.", "After.",
     ]  # fmt: skip
-    assert tables.page(new, results, results) == new
+    assert tables.page(new, {"main": results, "machine": others}) == new
 
 
 def test_a_picture_has_a_bar_for_each_program(results: Results) -> None:
@@ -130,11 +131,12 @@ def test_a_picture_has_a_bar_for_each_program(results: Results) -> None:
 
 
 def test_the_page_is_made_from_the_results_that_are_kept() -> None:
-    kept = read(RESULTS)
-    page = tables.page(PAGE.read_text(), kept, read(EVENTS))
-    assert PAGE.read_text() == page, "run bench/run.py --from bench/results.json --groups generated --save"
+    found = kept()
+    assert PAGE.read_text() == tables.page(PAGE.read_text(), found), (
+        "run bench/run.py --from bench/results.json --groups generated --save"
+    )
     for name, (function, warm) in PICTURES.items():
-        assert (PAGE.parent / f"performance-{name}.svg").read_text() == bars(kept, function, warm)
+        assert (PAGE.parent / f"performance-{name}.svg").read_text() == bars(found["main"], function, warm)
 
 
 def test_what_events_cost(results: Results) -> None:

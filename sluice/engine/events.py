@@ -322,21 +322,35 @@ class PythonFunction:
         for number, (wanted, name, call) in enumerate(self.on_demand, first):
             if means(Hook(wanted, name), layer, event):
                 found.append((_watched(1 << number, call), 1 << number))
+        below: list[_Below] = []
         for own in self.events:
             if own.base == event and means(Hook(own.layer, own.name), layer, own.name):
                 inner = self._called(layer, own.name, first)
                 if inner:
-                    bits = 0 if any(bits == 0 for _, bits in inner) else sum({bits for _, bits in inner})
-                    asked = _where(own.holds, [call for call, _ in inner])
-                    found.append((_watched(bits, asked) if bits else asked, bits))
+                    below.append((own.holds, _any_of([bits for _, bits in inner]), [call for call, _ in inner]))
+        if below:
+            found.append((_asked(below), _any_of([bits for _, bits, _ in below])))
         return found
 
 
-def _where(holds: Handler, inner: list[Handler]) -> Handler:
-    """Calls the others where the first says so."""
+_Below = tuple[Handler, int, list[Handler]]
+"""Of an event that happens with another: its filter, bits of which one must be registered (0: none), what to call."""
+
+
+def _any_of(bits: list[int]) -> int:
+    """Bits of which one must be registered for any of several to be called; 0 where one always is."""
+    together = 0
+    for one in bits:
+        together |= one
+    return together if all(bits) else 0
+
+
+def _asked(below: list[_Below]) -> Handler:
+    """Asks the filters of events that share a base, then calls what listens to those that happen."""
 
     def call(seen: Seen) -> None:
-        if holds(seen):
+        happening = [inner for holds, bits, inner in below if (not bits or seen[WATCHED] & bits) and holds(seen)]
+        for inner in happening:
             for handler in inner:
                 handler(seen)
 

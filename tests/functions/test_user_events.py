@@ -286,6 +286,71 @@ def test_events_in_python(tmp_path: Path) -> None:
     assert check_hooks(stack.program, wanted) == []
 
 
+TURNS = """
+from sluice.functions import event, on, on_demand
+
+told = []
+
+
+@event("tcp", "packet")
+def small(event):
+    told.append("small?")
+    return True
+
+
+@event("tcp", "packet")
+def odd(event):
+    told.append("odd?")
+    return True
+
+
+@event("tcp", "packet")
+def rare(event):
+    raise AssertionError("nobody is registered")
+
+
+@event("tcp", "small")
+def smaller(event):
+    told.append("smaller?")
+    return True
+
+
+@on("tcp", "small")
+def saw_small(event):
+    told.append("small")
+
+
+@on("tcp", "odd")
+def saw_odd(event):
+    told.append("odd")
+
+
+@on_demand("tcp", "rare")
+def saw_rare(event):
+    raise AssertionError
+
+
+@on("tcp", "smaller")
+def saw_smaller(event):
+    told.append("smaller")
+"""
+
+
+def test_filters_of_one_base_in_python_are_asked_before_their_handlers(tmp_path: Path) -> None:
+    """As those in C are; and only those of which somebody may hear."""
+    path = tmp_path / "turns.py"
+    path.write_text(TURNS)
+    function = load_python(path)
+    wanted = Wanted(python=[function])
+    hooks, demanded = wanted.python_hooks(), wanted.python_demanded()
+    stack = compile_stack(find_stack("tcp_ip"), (), hooks, demanded=demanded)
+    with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24), wanted.python) as box:
+        box.packet(talk(40000, [10])[0], 1000 * SECOND)
+        box.finish()
+    told = function.handlers[0][2].__globals__["told"]
+    assert told == ["small?", "odd?", "small", "smaller?", "smaller", "odd"]
+
+
 def test_an_event_in_python_that_happens_with_itself(tmp_path: Path) -> None:
     path = tmp_path / "circle.py"
     path.write_text(PYTHON.replace('"tcp", "packet"', '"tcp", "huge"'))

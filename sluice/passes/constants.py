@@ -113,11 +113,13 @@ def run(program: Program) -> Program:
 
 
 def change(layer: LayerProgram, graph: Graph) -> bool:
-    """Put in place what is known, until there is nothing left to do; says whether there was anything."""
-    changed = _simplify(graph)
-    while _propagate(layer, graph):
-        changed = True
-    return changed
+    """Put in place what is known; says whether there was anything.
+
+    Once is enough: facts are found from everything downwards, by instructions as they will be and along branches that
+    can be taken alone (conditional constants: Wegman and Zadeck 1991), so that what is rewritten tells nothing new.
+    """
+    simplified = _simplify(graph)
+    return _propagate(layer, graph) or simplified
 
 
 def _simplify(graph: Graph) -> bool:

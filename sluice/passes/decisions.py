@@ -82,9 +82,12 @@ class Step:
 
 @dataclass(slots=True)
 class Exit:
-    """A way out of a block, for those that know the same: on it facts are `(before & keeps) | brings`."""
+    """A way out of a block, for those that know the same: on it facts are `(before & keeps) | brings`.
 
-    target: str
+    target: the number of the block that it leads to.
+    """
+
+    target: int
     keeps: Facts
     brings: Facts
 
@@ -95,6 +98,7 @@ class Decisions:
     def __init__(self, layer: LayerProgram, graph: Graph) -> None:
         self.graph = graph
         self.order = graph.order()
+        """Names of the blocks by their numbers, the entry's first."""
         self.asked = self._registers(layer)
         self.spared = {
             name: sum(instance.leaves_no_trace(layer, i) for i in graph.blocks[name].instructions)
@@ -114,9 +118,9 @@ class Decisions:
         for name in self.order:
             for reg in self._concern(name):
                 self._concerns[reg].append(name)
-        self._ways: dict[str, dict[Facts, list[Exit]]] = {name: {} for name in self.order}
-        self._concerning: dict[str, Facts] = dict.fromkeys(self.order, 0)
-        """All facts of the registers that concern a block."""
+        self._ways: list[dict[Facts, list[Exit]]] = [{} for _ in self.order]
+        self._concerning: list[Facts] = [0] * len(self.order)
+        """All facts of the registers that concern a block, by its number."""
 
     def fact(self, register: str, value: int) -> Facts:
         """The bit that stands for it."""
@@ -126,7 +130,7 @@ class Decisions:
             self.facts.append((register, value))
             self.of[register] |= bit
             for name in self._concerns[register]:  # for whom knows it; what was calculated is for those who do not
-                self._concerning[name] |= bit
+                self._concerning[self.number[name]] |= bit
         return bit
 
     def all_of(self, names: Iterable[str]) -> Facts:
@@ -248,26 +252,27 @@ class Decisions:
             found |= self.live[name] - self.live[target]
         return found
 
-    def ways(self, name: str, facts: Facts) -> list[Exit]:
+    def ways(self, number: int, facts: Facts) -> list[Exit]:
         """The ways out of a block that can be taken, and what is known on each."""
-        asked = facts & self._concerning[name]
-        ways = self._ways[name].get(asked)
+        asked = facts & self._concerning[number]
+        ways = self._ways[number].get(asked)
         if ways is None:
-            ways = self._ways[name][asked] = self._calculate(name, self.known(asked))
+            ways = self._ways[number][asked] = self._calculate(number, self.known(asked))
         return ways
 
-    def _calculate(self, name: str, now: Known) -> list[Exit]:
+    def _calculate(self, number: int, now: Known) -> list[Exit]:
+        name = self.order[number]
         for step in self.steps[name]:
             step.apply(now)
         last = self.graph.blocks[name].terminator
         value = value_of(last.condition, now) if isinstance(last, Branch) else None
-        found: list[tuple[str, Facts]] = []
+        found: list[tuple[int, Facts]] = []
         for target, holds, told in self.exits[name]:
             if value is None or bool(value) == holds:
                 live = self.live[target]
-                there = {reg: number for reg, number in now.items() if reg in live} | told
-                found.append((target, self.bits(there)))
-        keeps = ~self._concerning[name]  # those that were met just now included
+                there = {reg: held for reg, held in now.items() if reg in live} | told
+                found.append((self.number[target], self.bits(there)))
+        keeps = ~self._concerning[number]  # those that were met just now included
         return [Exit(target, keeps, brings) for target, brings in found]
 
 

@@ -110,8 +110,8 @@ def split_conditions(graph: Graph) -> bool:
 
 # --- ways that stay apart -----------------------------------------------------------------------------------
 
-Place = tuple[str, Facts]
-"""A block, and what is known there of the registers that keep ways apart."""
+Place = tuple[int, Facts]
+"""The number of a block, and what is known there of the registers that keep ways apart."""
 
 
 @dataclass
@@ -126,16 +126,16 @@ class Ways:
 
 def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Ways | None:
     """The places of a graph when the registers `apart` keep ways apart; None when there are more than `most`."""
-    entry = decisions.graph.entry, 0
+    entry: Place = 0, 0
     known: dict[Place, Facts] = {entry: 0}
     leads: dict[Place, list[Place]] = {}
-    waiting: list[tuple[int, Place]] = [(0, entry)]
+    waiting: list[Place] = [entry]
     lost = met = kept = 0
     while waiting:
-        _, at = heapq.heappop(waiting)
-        if waiting and waiting[0][1] == at:
+        at = heapq.heappop(waiting)
+        if waiting and waiting[0] == at:
             continue
-        leads[at] = []
+        led = leads[at] = []
         before = known[at]
         ways = decisions.ways(at[0], before)
         if met != len(decisions.facts):
@@ -143,11 +143,11 @@ def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Ways | No
         for way in ways:
             facts = before & way.keeps | way.brings
             to = way.target, facts & kept
-            leads[at].append(to)
+            led.append(to)
             old = known.get(to)
             if old is None:
                 known[to] = facts
-                heapq.heappush(waiting, (decisions.number[way.target], to))
+                heapq.heappush(waiting, to)
                 if len(known) > most:
                     return None
             elif old != facts:
@@ -155,15 +155,16 @@ def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Ways | No
                 lost |= (old | facts) ^ both
                 if both != old:
                     known[to] = both
-                    heapq.heappush(waiting, (decisions.number[way.target], to))
+                    heapq.heappush(waiting, to)
     reached = _reached(leads, entry)
     decided = 0
     alone = decisions.fact(instance.UNSTORED.name, 1) | decisions.fact(instance.EMPTY.name, 1)
     for at in reached:
-        last = decisions.graph.blocks[at[0]].terminator
+        name = decisions.order[at[0]]
+        last = decisions.graph.blocks[name].terminator
         decided += isinstance(last, Branch) and last.yes != last.no and len(leads[at]) == 1
         if known[at] & alone == alone:
-            decided += decisions.spared[at[0]]
+            decided += decisions.spared[name]
     return Ways({at: leads[at] for at in reached}, entry, decided, lost)
 
 
@@ -236,21 +237,22 @@ def _best(
 
 def _write(decisions: Decisions, apart: tuple[str, ...], ways: Ways) -> None:
     """Give every place a block of its own."""
-    graph = decisions.graph
+    graph, order = decisions.graph, decisions.order
 
     def told(at: Place) -> tuple[str, list[tuple[str, int]]]:
         known = decisions.known(at[1])
-        return at[0], [(reg, known[reg]) for reg in apart if reg in known]
+        return order[at[0]], [(reg, known[reg]) for reg in apart if reg in known]
 
     names = fresh_names(graph)
     called: dict[Place, str] = {}
     first: set[str] = set()
     for at in sorted(ways.leads, key=lambda at: (at != ways.entry, told(at))):
-        called[at] = next(names[at[0]]) if at[0] in first else at[0]
-        first.add(at[0])
+        name = order[at[0]]
+        called[at] = next(names[name]) if name in first else name
+        first.add(name)
     blocks: dict[str, Block] = {}
     for at in sorted(ways.leads, key=lambda at: called[at]):
-        old = graph.blocks[at[0]]
+        old = graph.blocks[order[at[0]]]
         last = old.terminator
         match last, [called[target] for target in ways.leads[at]]:
             case Branch(), [to]:
@@ -258,7 +260,7 @@ def _write(decisions: Decisions, apart: tuple[str, ...], ways: Ways) -> None:
             case Branch(condition), [yes, no]:
                 last = Branch(condition, yes, no, where=last.where)
             case _:
-                to = {target[0]: called[target] for target in ways.leads[at]}
+                to = {order[target[0]]: called[target] for target in ways.leads[at]}
                 last = with_targets(last, to.__getitem__)
         block = Block(called[at], [*old.body, last])
         blocks[block.name] = block

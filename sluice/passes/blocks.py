@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from sluice.ir.copy import copy_graph, map_graphs, with_targets
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Instruction, Load, LoadBytes, LoadVarint, Mark, Payload, Terminator
+from sluice.passes.alike import Changed
 
 PURE = (Assign, Load, LoadBytes, LoadVarint, Mark, Payload)
 """Instructions that tell what is in a packet: what graphs that only look at it take over from main graphs."""
@@ -15,12 +16,18 @@ PURE = (Assign, Load, LoadBytes, LoadVarint, Mark, Payload)
 def each_graph(program: Program, change: Callable[[LayerProgram, Graph], bool]) -> Program:
     """The program with `change` applied to a copy of every graph; it says whether it changed anything.
 
-    Graphs that it leaves as they are stay the same objects, so that nobody has to look at them again.
+    Graphs that it leaves as they are stay the same objects, so that nobody has to look at them again. Of those that
+    differ in what keys are made of alone it sees one.
     """
+    seen = Changed()
 
     def changed_copy(layer: LayerProgram, graph: Graph) -> Graph:
-        copy = copy_graph(graph)
-        return copy if change(layer, copy) else graph
+        after = seen.find(layer, graph)
+        if after is None:
+            copy = copy_graph(graph)
+            after = copy if change(layer, copy) else graph
+            seen.add(layer, graph, after)
+        return after
 
     return map_graphs(program, changed_copy)
 

@@ -100,13 +100,14 @@ class Decisions:
         self.order = graph.order()
         """Names of the blocks by their numbers, the entry's first."""
         self.asked = self._registers(layer)
-        self.spared = {
-            name: sum(instance.leaves_no_trace(layer, i) for i in graph.blocks[name].instructions)
-            for name in self.order
-        }
+        blocks = [graph.blocks[name] for name in self.order]
+        self.branches = [isinstance(last := block.terminator, Branch) and last.yes != last.no for block in blocks]
+        """Which blocks, by their numbers, end with a branch that is not decided."""
+        self.spared = [sum(instance.leaves_no_trace(layer, i) for i in block.instructions) for block in blocks]
+        """How many instructions each is spared where no table holds the instance and its sequences are empty."""
         self.steps = {name: list(self._steps(layer, graph.blocks[name])) for name in self.order}
-        self.live = self._live()
         self.number = {name: number for number, name in enumerate(self.order)}
+        self.live = self._live()
         self.exits = {name: list(self._exits(graph.blocks[name])) for name in self.order}
         self.facts: list[tuple[str, int]] = []
         """Every fact that was met: its bit is 1 << its place here."""
@@ -219,7 +220,7 @@ class Decisions:
                     now.add(instance.EMPTY.name)
                 if step.forgets != step.alone:
                     now.add(instance.UNSTORED.name)
-            if self.spared[name]:
+            if self.spared[self.number[name]]:
                 now |= {instance.UNSTORED.name, instance.EMPTY.name}
             return now
 

@@ -17,7 +17,6 @@ import heapq
 import math
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 
 from sluice.ir.copy import with_targets
 from sluice.ir.expression import Binary, Expr, Flip, Reg, chain, is_bit, operands
@@ -33,22 +32,17 @@ SMALL = 100
 ROUNDS = 16
 """How often a graph is lifted at most; those of our stacks have enough after 4."""
 
-Choices = dict[tuple[str, int, int], tuple[str, ...]]
-"""Which registers were chosen to keep ways apart, by prototype and the numbers of blocks and instructions: the layers
-of one prototype, as TCP over either IP, differ in little else than their keys, and need not be searched again.
-"""
-
 
 def run(program: Program) -> Program:
     """The program with ways kept apart, and what follows on each of them calculated."""
-    return each_graph(program, partial(_change, {}))
+    return each_graph(program, _change)
 
 
-def _change(choices: Choices, layer: LayerProgram, graph: Graph) -> bool:
+def _change(layer: LayerProgram, graph: Graph) -> bool:
     """Split, lift and clean up until there is nothing more; says whether there was anything."""
     most = len(graph.blocks) * 3 // 2 + SMALL
     for rounds in range(ROUNDS):
-        if not any([split_conditions(graph), lift(layer, graph, most, choices)]):
+        if not any([split_conditions(graph), lift(layer, graph, most)]):
             return rounds > 0
         constants.change(layer, graph)
         dead_code.change(layer, graph)
@@ -135,7 +129,7 @@ def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Ways | No
         at = heapq.heappop(waiting)
         if waiting and waiting[0] == at:
             continue
-        led = leads[at] = []
+        led: list[Place] = []
         before = known[at]
         ways = decisions.ways(at[0], before)
         if met != len(decisions.facts):
@@ -156,15 +150,15 @@ def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Ways | No
                 if both != old:
                     known[to] = both
                     heapq.heappush(waiting, to)
-    reached = _reached(leads, entry)
-    decided = 0
+        leads[at] = led
     alone = decisions.fact(instance.UNSTORED.name, 1) | decisions.fact(instance.EMPTY.name, 1)
+    decided = 0
+    reached = _reached(leads, entry)
     for at in reached:
-        name = decisions.order[at[0]]
-        last = decisions.graph.blocks[name].terminator
-        decided += isinstance(last, Branch) and last.yes != last.no and len(leads[at]) == 1
+        if decisions.branches[at[0]] and len(leads[at]) == 1:
+            decided += 1
         if known[at] & alone == alone:
-            decided += decisions.spared[name]
+            decided += decisions.spared[at[0]]
     return Ways({at: leads[at] for at in reached}, entry, decided, lost)
 
 
@@ -179,15 +173,12 @@ def _reached(leads: dict[Place, list[Place]], entry: Place) -> list[Place]:
     return list(seen)
 
 
-def lift(layer: LayerProgram, graph: Graph, most: int, choices: Choices) -> bool:
+def lift(layer: LayerProgram, graph: Graph, most: int) -> bool:
     """Keep ways apart where that decides branches, in at most `most` blocks; says whether it did."""
     decisions = Decisions(layer, graph)
     if not decisions.asked:
         return False
-    twins = layer.prototype, len(graph.blocks), sum(len(block.instructions) for block in graph.blocks.values())
-    apart, best = _choose(decisions, most) if twins not in choices else (choices[twins], None)
-    choices[twins] = apart
-    best = best or follow(decisions, apart, most)
+    apart, best = _choose(decisions, most)
     if not apart or best is None or not best.decided:
         return False
     _write(decisions, apart, best)

@@ -13,7 +13,6 @@ for ACK, which nearly every segment has, would win nothing by it.
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 
 from sluice.ir.copy import copy_graph
 from sluice.ir.dataflow import immediate_dominators
@@ -29,22 +28,16 @@ RARE = Reg("local.rare", 1)
 MANY = 6
 """Instructions that must ask for a flag."""
 
-Found = dict[tuple[str, int], list[Reg]]
-"""The flags of a prototype, by its name and the number of blocks: its layers differ in little else than their keys."""
-
 
 def run(program: Program) -> Program:
     """The program with a way of its own for packets that have no flag set."""
-    return each_graph(program, partial(_change, {}))
+    return each_graph(program, _change)
 
 
-def _change(known: Found, layer: LayerProgram, graph: Graph) -> bool:
+def _change(layer: LayerProgram, graph: Graph) -> bool:
     if graph.name != layer.main.name or any(RARE in i.written() for i in graph.instructions()):
         return False
-    twins = layer.prototype, len(graph.blocks)
-    if twins not in known:
-        known[twins] = _flags(layer, graph)
-    flags = known[twins]
+    flags = _flags(layer, graph)
     if len(flags) < 2 or not _fork(graph, flags):
         return False
     constants.change(layer, graph)

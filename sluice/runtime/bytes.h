@@ -18,6 +18,8 @@
 #define SL_LIKELY(condition) __builtin_expect(!!(condition), 1)
 /* What a packet seldom needs stays out of the callers' instruction cache. */
 #define SL_COLD static __attribute__((noinline, unused))
+/* gcc takes a function that only prefetches for one without effects, and drops its calls unless they are inlined first. */
+#define SL_PREFETCH static inline __attribute__((always_inline))
 
 static inline uint64_t sl_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t sl_max(uint64_t a, uint64_t b) { return a > b ? a : b; }

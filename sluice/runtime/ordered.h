@@ -55,7 +55,8 @@ static inline bool sl_position_before(uint64_t a, uint64_t b) { return (int64_t)
 
 /* --- the index --- */
 
-/* The last entry that does not lie behind `position`, or else the first. */
+/* The last entry that does not lie behind `position`, or else the first. Its branches go wrong half of the time; without any
+ * a segment far ahead takes a tenth longer, as each step then waits for what the one before it has loaded. */
 static inline unsigned sl_index_find(const struct sl_index *index, uint64_t position) {
     unsigned place = 0;
     for (unsigned step = (SL_INDEX_MOST + 1) / 2; step; step /= 2)
@@ -64,10 +65,19 @@ static inline unsigned sl_index_find(const struct sl_index *index, uint64_t posi
     return place;
 }
 
+/* Asks for all lines of a part, of which a search would else wait for one after the other. */
+SL_PREFETCH void sl_index_prefetch(const struct sl_index *index) {
+    for (size_t at = 0; at < sizeof *index; at += 64)
+        __builtin_prefetch((const char *)index + at);
+}
+
 /* The leaf in which a position belongs. */
 static inline struct sl_index *sl_index_leaf(struct sl_index *index, uint64_t position) {
-    while (index->height)
+    sl_index_prefetch(index);
+    while (index->height) {
         index = index->entries[sl_index_find(index, position)].part;
+        sl_index_prefetch(index);
+    }
     return index;
 }
 

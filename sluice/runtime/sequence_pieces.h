@@ -35,13 +35,15 @@ struct sl_record {
 struct sl_held {
     struct sl_ordered pieces;    /* disjoint */
     struct sl_ordered records;   /* of one position: in the order of their arrival */
-    struct sl_piece *hint;       /* where the last search ended: the next one is often near; or NULL */
+    struct sl_piece *hint;       /* where the last search ended: the first that ends behind each position of    */
+    uint64_t hint_from, hint_to; /* [hint_from, hint_to), so that the next one there need not look at any piece */
     struct sl_piece *ahead;      /* the first piece that does not lie before `next`, or NULL */
     uint8_t *history;                /* the last delivered bytes, the newest at history[history_used - 1] */
     uint64_t history_end;            /* the position behind the newest */
     uint32_t history_used, history_size;
     uint64_t bytes;                  /* units of all DATA pieces */
 };
+_Static_assert(sizeof(struct sl_held) <= 128, "a block of two cache lines");
 
 /* --- pieces --- */
 
@@ -65,49 +67,60 @@ static inline bool sl_piece_reaches(const struct sl_piece *piece, uint64_t posit
     return sl_position_before(position, piece->node.position + piece->length);
 }
 
-/* The first piece that ends behind `position`, or NULL. */
-static inline struct sl_piece *sl_pieces_reach(struct sl_held *held, uint64_t position) {
-    struct sl_piece *piece = sl_piece_last(held), *previous;
-    if (!piece || !sl_piece_reaches(piece, position))
-        return NULL;
-    piece = held->hint;
-    if (!piece || !sl_piece_reaches(piece, position) ||
-        ((previous = sl_piece_previous(piece)) && sl_piece_reaches(previous, position))) {
-        piece = sl_piece_of(sl_ordered_find(&held->pieces, position));
-        if (!piece)
-            piece = sl_piece_first(held);
-        else if (!sl_piece_reaches(piece, position))
-            piece = sl_piece_next(piece);
-    }
+/* Remembers a piece as the first that ends behind each position from `from` on. */
+static inline struct sl_piece *sl_pieces_remember(struct sl_held *held, struct sl_piece *piece, uint64_t from) {
+    held->hint_from = from;
+    held->hint_to = piece->node.position + piece->length;
     return held->hint = piece;
 }
 
+/* From where on a piece is the first to reach, if that is known without a look at others but the one before it. All that
+ * is asked for lies within a half of the circle. */
+static inline uint64_t sl_piece_from(const struct sl_piece *piece) {
+    const struct sl_piece *previous = sl_piece_previous(piece);
+    return previous ? previous->node.position + previous->length : piece->node.position - (UINT64_C(1) << 62);
+}
+
+/* The first piece that ends behind `position`, or NULL. */
+static inline struct sl_piece *sl_pieces_reach(struct sl_held *held, uint64_t position) {
+    if (position - held->hint_from < held->hint_to - held->hint_from)
+        return held->hint;
+    struct sl_piece *last = sl_piece_last(held);
+    if (!last || !sl_piece_reaches(last, position))
+        return NULL;
+    struct sl_piece *piece = sl_piece_of(sl_ordered_find(&held->pieces, position));
+    if (piece && sl_piece_reaches(piece, position))
+        return sl_pieces_remember(held, piece, piece->node.position);
+    piece = piece ? sl_piece_next(piece) : sl_piece_first(held);
+    return sl_pieces_remember(held, piece, sl_piece_from(piece));
+}
+
 /* A new piece with room for `room` bytes in front of `behind` (NULL: at the end). NULL when there is no memory. Its
- * length and its bytes, and `ahead`, are left to the caller. */
+ * bytes, and `ahead`, are left to the caller. */
 static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct sl_pool *pool, struct sl_piece *behind,
-                                                   uint8_t kind, uint64_t position, size_t room) {
+                                                   uint8_t kind, uint64_t position, uint64_t length, size_t room) {
     size_t size = sl_max(offsetof(struct sl_piece, bytes) + room, sizeof(struct sl_piece));
     struct sl_piece *piece = sl_pool_take(pool, size);
     if (!piece)
         return NULL;
     piece->node.position = position;
     piece->node.size = (uint32_t)size;
+    piece->length = length;
     piece->kind = kind;
     if (!sl_ordered_add(&held->pieces, pool, &piece->node, behind ? &behind->node : NULL)) {
         sl_pool_give(pool, piece, size);
         return NULL;
     }
-    return held->hint = piece;
+    return sl_pieces_remember(held, piece, sl_piece_from(piece));
 }
 
 /* A new piece in front of `behind` (NULL: at the end), DATA filled from `bytes` unless that is NULL. NULL
  * when there is no memory. `ahead` is left to the caller. */
 static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_pool *pool, struct sl_piece *behind,
                                              uint8_t kind, uint64_t position, uint64_t length, const uint8_t *bytes) {
-    struct sl_piece *piece = sl_pieces_add_block(held, pool, behind, kind, position, bytes ? (size_t)length : 0);
+    struct sl_piece *piece = sl_pieces_add_block(held, pool, behind, kind, position, length, bytes ? (size_t)length : 0);
     if (!piece)
         return NULL;
-    piece->length = length;
     if (bytes)
         memcpy(piece->bytes, bytes, (size_t)length);
     if (kind == SL_PIECE_DATA)
@@ -118,7 +131,7 @@ static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_poo
 static inline void sl_pieces_remove(struct sl_held *held, struct sl_pool *pool, struct sl_piece *piece) {
     sl_ordered_remove(&held->pieces, pool, &piece->node);
     if (held->hint == piece)
-        held->hint = piece->node.previous ? sl_piece_previous(piece) : sl_piece_next(piece);
+        held->hint_to = held->hint_from;
     if (held->ahead == piece)
         held->ahead = sl_piece_next(piece);
     if (piece->kind == SL_PIECE_DATA)
@@ -148,7 +161,7 @@ static inline struct sl_piece *sl_pieces_join(struct sl_held *held, struct sl_po
     joined->length += behind->length;
     held->bytes += behind->kind == SL_PIECE_DATA ? behind->length : 0;   /* which its removal takes away */
     sl_pieces_remove(held, pool, behind);
-    return held->hint = joined;
+    return sl_pieces_remember(held, joined, joined->node.position);
 }
 
 /* --- records --- */

@@ -92,12 +92,11 @@ SL_COLD bool sl_units_add(struct sl_sequence *seq, struct sl_pool *pool, struct 
     struct sl_unit_size size = {data.captured, data.length};
     struct sl_piece *piece = NULL;
     if (data.captured <= SL_UNIT_MOST && sl_sequence_hold(seq, pool))
-        piece = sl_pieces_add_block(seq->held, pool, behind, SL_PIECE_DATA, position, sizeof size + data.captured);
+        piece = sl_pieces_add_block(seq->held, pool, behind, SL_PIECE_DATA, position, 1, sizeof size + data.captured);
     if (!piece) {
         sl_sequence_unhold(seq, pool);
         return false;
     }
-    piece->length = 1;
     seq->held->bytes += data.captured;
     memcpy(piece->bytes, &size, sizeof size);
     if (data.captured)

@@ -16,8 +16,6 @@
 
 #define SL_NEVER UINT64_MAX
 
-/* gcc takes a function that only prefetches for one without effects, and drops its calls unless they are inlined first. */
-#define SL_PREFETCH static inline __attribute__((always_inline))
 #define SL_TABLE_MOST 0xfffffff0u   /* instances; above it slot numbers have other meanings */
 
 /* What every generated instance begins with; uint64_t key[key_words] follows directly. A slot that is free

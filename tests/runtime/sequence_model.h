@@ -158,7 +158,7 @@ static inline void sequence_check(const struct sl_sequence *seq) {
     uint64_t at = seq->delivered, bytes = 0, next = seq->next - seq->delivered;
     uint32_t pieces = 0;
     const struct sl_piece *previous = NULL, *ahead = NULL;
-    bool hint = held->hint == NULL || !held->pieces.first;
+    bool hint = held->hint_from == held->hint_to;   /* nothing is remembered */
     for (const struct sl_piece *piece = sl_piece_first(held); piece; previous = piece, piece = sl_piece_next(piece)) {
         uint64_t position = piece->node.position - seq->delivered;
         CHECK(sl_piece_previous(piece) == previous && piece->length > 0);
@@ -173,10 +173,14 @@ static inline void sequence_check(const struct sl_sequence *seq) {
             CHECK(seq->lent || at == seq->next || previous == NULL);
             CHECK(position != next || piece->kind == SL_PIECE_CUT);
         }
+        if (piece == held->hint && !hint) {
+            CHECK(held->hint_to == piece->node.position + piece->length);
+            CHECK(!previous || !sl_position_before(held->hint_from, previous->node.position + previous->length));
+            hint = true;
+        }
         at = piece->node.position + piece->length;
         bytes += piece->kind == SL_PIECE_DATA ? piece->length : 0;
         pieces++;
-        hint |= piece == held->hint;
     }
     if (!ahead && !seq->lent)
         CHECK(at == seq->next || (!previous && seq->delivered == seq->next));

@@ -180,8 +180,15 @@ def _finish(names: StackNames) -> list[str]:
         "    base->frame = NULL;",
     ]
     if names.tables:
-        # what an end delivers may begin instances of the layers above
-        out += ["    bool again = true;", "    base->depth = 0;", "    while (again) {", "        again = false;"]
+        # What an end delivers may begin instances of the layers above: no more often than layers may be in each other, as a
+        # layer that hands on all that it takes, to itself, would never come to an end.
+        depth = names.program.depth
+        out += [
+            "    bool again = true;",
+            "    for (unsigned round = 0; again; round++) {",
+            f"        base->depth = round < {depth} ? 0 : {depth};   /* so deep that nothing goes further up */",
+            "        again = false;",
+        ]
     for table in names.tables.values():
         # the sweep may not have come by yet
         reason = "sl_expired(base, instance) ? SL_END_TIMEOUT : SL_END_EOF"

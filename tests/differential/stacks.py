@@ -242,6 +242,8 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
         p.require(condition(rnd, p, True) | condition(rnd, p, True), "chance")
     if rnd.random() < 0.5:
         p.timeout = rnd.choice([0.5, 2.0, 30.0])
+    if rnd.random() < 0.2:
+        p.max_instances = rnd.randrange(1, 20)
     sequenced = rnd.random() < 0.85
     if sequenced:
         add_sequence(rnd, p)

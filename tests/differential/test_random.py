@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluice.engine.box import Settings
-from sluice.lang import AnyUntil, Bit, Connectionless, DescriptionWarning, Stack, layout
+from sluice.lang import AnyUntil, Assemble, Bit, Connectionless, DescriptionWarning, Pred, Sequence, Stack, layout
 from sluice.passes.pipeline import PASSES
 from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 from tests.differential.choices import Choices, Chosen, chosen
@@ -81,3 +81,28 @@ def test_a_list_of_empty_items_ends() -> None:
     assert_same(made, found)
     _, counters = run_compiled(made, found, Settings(memory=1 << 20, max_instances=9))
     assert counters["p"]["list broken"] == 1
+
+
+def test_a_layer_that_hands_all_that_it_takes_to_itself_ends() -> None:
+    """Behind a hole, so that only the end of input hands on, to an instance of another key, which waits in its turn."""
+
+    class numbered(layout):
+        number = Bit(8)
+        who = Bit(8)
+
+    p: Any = Connectionless("p")
+    p.header = numbered
+    p.selector = [p.header.number]
+    p.offer(who=p.header.who)
+    p.seq = Sequence(meta=p.header.number, data=p.unit, units=True, zero_based=True)
+    p.event.asm = Assemble()
+    made_stack = Stack("endless", depth=4)
+    made_stack.p = p
+    made_stack += (made_stack.p >> made_stack.p) + Pred(1)
+    made_stack.join("who")
+    made = compiled(made_stack)
+    found = [Packet(b"\5\1", 0)]
+    assert_same(made, found)
+    _, counters = run_compiled(made, found, Settings(memory=1 << 20, max_instances=9))
+    assert counters["p"]["instances"] == 1 + 2 * made_stack.depth  # the slot of one is free again for the next but one
+    assert counters["box"]["too deep"] == 1

@@ -253,16 +253,23 @@ class Box:
                 self.end_other(layer, instance, TIMEOUT, depth)
 
     def close(self) -> None:
-        """The end of input: all instances end, table by table, and again while ends have created new ones."""
+        """The end of input: all instances end, table by table, and again while ends have created new ones.
+
+        That is no more often than layers may be in each other: from then on nothing goes further up. A layer that hands
+        on all that it takes, to itself, would never come to an end.
+        """
         users = {name: self._user(name) for name in self.tables}
+        rounds = 0
         while any(table.live for table in self.tables.values()):
+            depth = 0 if rounds < self.program.depth else self.program.depth
+            rounds += 1
             for name, table in self.tables.items():
                 slot = 0
                 while slot < len(table.slots):
                     instance = table.slots[slot]
                     if instance is not None:
                         reason = TIMEOUT if self._expired(instance) else EOF
-                        self.end_other(users[name], instance, reason, 0)
+                        self.end_other(users[name], instance, reason, depth)
                     slot += 1
 
     def _user(self, table: str) -> LayerState:

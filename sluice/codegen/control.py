@@ -1,7 +1,7 @@
 """Instances of which functions decide something: how their streams are reassembled, and who hears of them.
 
 As long as no function may decide anything, the rules of a sequence are constants of the generated code. Where one may,
-each instance has its own (runtime/control.h).
+each instance has its own of those that can be decided (runtime/control.h).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ def check_controls(functions: Functions, layers: list[LayerProgram]) -> None:
     for function in functions.c:
         for layer in layers:
             if layer.rules is not None and (layer.rules.whole or layer.rules.units):
+                # "*" asks for what can be controlled only
                 named = [name for name in function.controlled if name != "*" and is_named(name, layer)]
                 if named:
                     what = "units" if layer.rules.units else "whole datagrams"
@@ -35,7 +36,7 @@ def is_controlled(table: Table, functions: Functions) -> bool:
 
 
 def controls_stream(table: Table, functions: Functions, layer: LayerProgram) -> bool:
-    """Whether each instance of a layer has rules of its own for its streams."""
+    """Whether functions may decide what is reassembled of single instances of a layer."""
     return _delivers_bytes(layer) and is_controlled(table, functions)
 
 

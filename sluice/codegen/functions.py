@@ -24,6 +24,7 @@ from sluice.ir.build import Hook
 from sluice.ir.graph import EventShape, LayerProgram, Program
 
 _KEEP = re.compile(r"^SLUICE_KEEP\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+_PEEK = re.compile(r"\bsl_(?:view|peek)\b")
 _CONTROL = re.compile(r"^SLUICE_CONTROL\(\s*(\w+)\s*\)", re.MULTILINE)
 _TIMER = re.compile(r"^SLUICE_TIMER\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 _DESTROY = re.compile(r"^SLUICE_DESTROY\b", re.MULTILINE)
@@ -61,7 +62,7 @@ class CFunction:
     """A function in C: its name, its text, where the text stands, what it hooks, and what else it declares.
 
     on_demand: those of its hooks that are registered while it runs. events: those that it defines. kept: delivered bytes
-    that it wants to see again, by layer. controlled: layers of whose instances it decides something. destroys: whether it
+    that it wants to see again, by layer; 0 of any when it looks at those that are there. controlled: layers of whose instances it decides something. destroys: whether it
     gives up what it keeps of an instance in a way of its own. inline: whether it drops, changes or sends packets.
     """
 
@@ -116,7 +117,7 @@ class Functions:
 
     @property
     def kept(self) -> frozenset[tuple[str, int]]:
-        """Delivered bytes that functions want to see again, by layer."""
+        """Delivered bytes that functions want to see again, by layer; 0 where they look at those that are there."""
         return frozenset(kept for function in self.c for kept in function.kept)
 
     @property
@@ -185,6 +186,8 @@ def _read_kept(text: str, path: str) -> Iterator[tuple[str, int]]:
                 f"{path}: SLUICE_KEEP({layer}, {octets}): write a number of bytes, as in SLUICE_KEEP(tcp, 4096)"
             )
         yield "*" if layer == "any" else layer, int(octets)
+    if _PEEK.search(text):
+        yield "*", 0
 
 
 def _read_timers(function: str, text: str, path: str) -> Iterator[Timer]:

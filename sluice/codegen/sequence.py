@@ -147,7 +147,6 @@ def forward(w: LayerWriter, i: ir.ForwardSeq) -> list[str]:
     if w.controls_stream:
         unwanted = [
             f"{forwarded} = (sl_bytes){{{data}.at, 0, 0}};",
-            f"{variable(i.offset)} += {data}.length;",
             w.count("bytes:not wanted", f"{data}.captured"),
         ]
         counts = [

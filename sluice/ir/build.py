@@ -52,7 +52,8 @@ def build(
     """The program of a stack, not yet optimised.
 
     hooks: events that functions listen to; nothing is emitted for others. options: optional checks to make.
-    kept: by layer, as in hooks, delivered bytes that its sequences keep at least.
+    kept: by layer, as in hooks, delivered bytes that its sequences keep at least; 0 where functions only look
+    into them.
     Raises DescriptionError for a description that makes no sense.
     """
     return _StackBuilder(stack, hooks, options, kept).build()
@@ -245,7 +246,7 @@ class _StackBuilder:
             name=self.final[variant.name],
             scope=scope,
             hooks=hooks,
-            kept=max((octets for name, octets in self.kept if name in called), default=0),
+            kept=max((octets for name, octets in self.kept if name in called), default=None),
             above=[self._step(self.stack.branches[index], self.final[target]) for index, target in variant.above],
             exports=self._exports(layer),
             offers=offers,

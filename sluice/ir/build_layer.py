@@ -166,9 +166,10 @@ def _rules(layer: LayerState) -> Rules | None:
         limit=s.limit,
         limit_pieces=s.limit_pieces,
         limit_records=s.limit_records,
-        history=max(s.history, layer.context.kept),
+        history=max(s.history, layer.context.kept or 0),
         record=tuple(layer.v_fields),
         units=s.units,
+        observed=layer.context.kept is not None,
     )
 
 

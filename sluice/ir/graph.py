@@ -110,7 +110,8 @@ class State:
 class Rules:
     """Constants of a layer's sequence; see sluice.lang.Sequence.
 
-    `width` is meta's, `record` the fields of a record.
+    `width` is meta's, `record` the fields of a record. `observed`: functions look into it, at whatever event they are
+    told of.
     """
 
     width: int
@@ -124,6 +125,7 @@ class Rules:
     history: int
     record: tuple[Reg, ...]
     units: bool = False
+    observed: bool = False
 
 
 @dataclass(frozen=True)

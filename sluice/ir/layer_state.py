@@ -65,7 +65,8 @@ class Step:
 class LayerContext:
     """What a layer must know of its surroundings.
 
-    hooks: events that somebody listens to. kept: delivered bytes that somebody wants to see again. above: steps on.
+    hooks: events that somebody listens to. kept: delivered bytes that somebody wants to see again; None:
+    nobody looks into the sequence. above: steps on.
     exports: slots to fill for layers above with values of this one. offers: slots for what it offers. asked: slots, its
     own or of layers below, that layers above read. options: checks that the user asked for. joined: names of offers
     that join every key. aliases: of prototypes, the name of their table of further keys and what these are made of.
@@ -77,7 +78,7 @@ class LayerContext:
     name: str
     scope: Scope
     hooks: frozenset[str]
-    kept: int
+    kept: int | None
     above: list[Step]
     exports: list[tuple[Reg, Expression]]
     offers: dict[str, Reg]

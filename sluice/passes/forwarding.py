@@ -1,11 +1,13 @@
 """Direct fast forward (the paper, Appendix D): bytes that are next in order go by the sequence.
 
 Such a packet inserts its bytes, asks for records that have become due, and takes its bytes out again: nothing is held,
-so there are no records, and what comes out is what it put in. Behind an InsertNext that did, all is written a second
-time; where on every way an Assemble follows, and nothing before it looks at the sequence or may run another graph, both
-become one ForwardSeq, and the questions between them are decided.
+so there are no records, and what comes out is what it put in (in C nothing, of a side whose bytes functions do not
+want). Behind an InsertNext that did, all is written a second time; where on every way an Assemble follows, and nothing
+before it looks at the sequence or may run another graph, both become one ForwardSeq, and the questions between them are
+decided.
 
-Not where history is kept, which wants to see the bytes, nor in sequences of units.
+Not where history is kept, which wants to see the bytes, nor in sequences of units, nor where functions look into the
+sequence between the two.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ def run(program: Program) -> Program:
 
 def _change(layer: LayerProgram, graph: Graph) -> bool:
     rules = layer.rules
-    if rules is None or rules.history or rules.units:
+    if rules is None or rules.history or rules.units or rules.observed:
         return False
     places = [block.name for block in graph.blocks.values() if _insert(block) is not None]
     changed = [_forward(graph, place, rules.buffer_data) for place in places]
@@ -102,7 +104,7 @@ def _meet(one: _State, other: _State) -> _State:
 
 def _decide(graph: Graph, entry: str, insert: InsertNext, data: Expr, offset: Expr) -> bool:
     """Write what is known behind a ForwardSeq, in blocks that nothing else leads to; False where it cannot be known."""
-    needed = {reg.name for reg in (*registers(insert.side), *registers(insert.data))}
+    read = {reg.name for reg in (*registers(insert.side), *registers(insert.data))}
 
     def step(state: _State, i: Instruction) -> tuple[_State, list[Instruction]]:
         """The state behind an instruction, and what it comes to."""
@@ -113,7 +115,7 @@ def _decide(graph: Graph, entry: str, insert: InsertNext, data: Expr, offset: Ex
                 return _State.TAKEN, [Assign(target, data, where=i.where), Assign(to, offset, where=i.where)]
             case SettleSeq(kept, side) if side == insert.side and state is _State.TAKEN:
                 return state, [Assign(kept, ONE, where=i.where)]
-            case _ if _interferes(i) or needed & {reg.name for reg in i.written()}:
+            case _ if _interferes(i) or read & {reg.name for reg in i.written()}:
                 return _meet(state, _State.UNKNOWN), [i]
             case _:
                 return state, [i]

@@ -85,6 +85,31 @@ def test_peek(offset: int, size: int, there: int, kept: int) -> None:
     assert (found["delivered"], found["held"]) == (12, 30) and 2 <= found["pieces"] <= 3
 
 
+LOOK = """
+#include "sluice.h"
+SLUICE_COUNTER(seen, "delivered, whenever a packet is told of")
+SLUICE_ON(tcp, data) { (void)event; (void)data; }
+SLUICE_ON(tcp, packet) {
+    (void)data;
+    SLUICE_COUNTER_OF(event->box, seen) += sl_view(event, event->side).delivered;
+}
+"""
+
+
+@pytest.mark.parametrize("passes", ["none", "forwarding", "all"])
+def test_what_is_seen_does_not_depend_on_passes(passes: str) -> None:
+    """At `packet` its own bytes are still to be delivered, also where they could go by the sequence."""
+    function = read_c_function("look", LOOK, "look.c")
+    made = compile_stack(find_stack("tcp_ip"), (function,), passes=passes)
+    client, server = pair()
+    packets = [*handshake(client, server), client.send("A", b"x" * 10), client.send("A", b"y" * 10)]
+    with Box(made, SETTINGS) as box:
+        for number, packet in enumerate(packets):
+            box.packet(packet, number)
+        box.finish()
+        assert box.reports()["seen"] == 10
+
+
 def test_nothing_where_there_is_nothing() -> None:
     """No such side, and a stream that holds nothing."""
     for side in (0, 1, 2, 7):

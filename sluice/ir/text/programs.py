@@ -243,6 +243,9 @@ def _rules(layer: LayerProgram, line: Line) -> None:
     units = line.take("units")
     if units:
         line.expect(",")
+    observed = line.take("observed")
+    if observed:
+        line.expect(",")
     buffer_data = not line.take("no")
     if not buffer_data:
         line.words("data", ",")
@@ -257,7 +260,9 @@ def _rules(layer: LayerProgram, line: Line) -> None:
     line.words(",", "record", "(")
     record = tuple(line.registers(")"))
     linear = kind == "zero_based"
-    layer.rules = Rules(width, linear, policy, whole, buffer_data, limit, pieces, records, history, record, units)
+    layer.rules = Rules(
+        width, linear, policy, whole, buffer_data, limit, pieces, records, history, record, units, observed
+    )
 
 
 def _states(layer: LayerProgram, line: Line) -> None:

@@ -149,7 +149,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         type=_instances,
         default=1 << 22,
         metavar="N",
-        help="connections (or datagrams) per table (default 4194304)",
+        help="connections per table (default 4194304); of some layers fewer, as the parser says",
     )
     parser.add_argument(
         "--prefault",

@@ -69,6 +69,7 @@ def describe_layer(layer: Layer, stack: Stack) -> Data:
         "sequence": _sequence(layer, p),
         "sdu": None if p.sdu_choice is None else action_words(p.sdu_choice, layer),
         "timeout": p.timeout,
+        "max_instances": p.max_instances,
         "machine": None if p.machine is None else _machine(p.machine, layer),
         "events": [
             {

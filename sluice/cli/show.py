@@ -128,6 +128,8 @@ def _layer(layer: Data) -> list[str]:
         out += _row("sdu", layer["sdu"])
     if layer["timeout"] is not None:
         out += _row("timeout", f"{layer['timeout']:g} s")
+    if layer["max_instances"] is not None:
+        out += _row("instances", f"at most {layer['max_instances']:,} at once")
     if layer["machine"] is not None:
         out += _machine(layer["machine"])
     for event in layer["events"]:

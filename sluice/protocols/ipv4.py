@@ -4,9 +4,12 @@ Total length 0 (segmentation offload) means all that is there, a length beyond t
 Only fragments have instances; a datagram goes up when it is complete. Fragments that came by other layers (the same
 datagram inside and outside of a tunnel) are another datagram's. Of overlapping fragments the first to come wins, or as
 `policy` says; the first one without more_frag says where the datagram ends. An incomplete datagram is given up 30 s
-after its last fragment. Limits: a datagram of at most 128 KiB, and 65,536 incomplete ones at once, as many as there are
-identifications, as more are those of a flood; options are not parsed; the header checksum is checked with option
-`checksums` only. Offers src, dst, protocol.
+after its last fragment. Limits: a datagram of at most 128 KiB, and 65,536 incomplete ones at once (`datagrams`);
+options are not parsed; the header checksum is checked with option `checksums` only. Offers src, dst, protocol.
+
+At that bound, as at any of a table, one that would soon time out makes room: a flood of more than 2,200 fragments a
+second, none of which completes a datagram, can cost good ones whose fragments are far apart. With more of them at once
+it must be larger, and each of its fragments costs more, as less of what is held is in the cache.
 """
 
 from sluice.lang import (
@@ -59,8 +62,13 @@ class ipv4_perm(layout):  # more: where a datagram ends
     end = Bit(32, init=UNKNOWN)
 
 
-def ipv4_parser(policy: str = "first") -> Connectionless:
-    """`policy`: which copy of bytes in overlapping fragments wins, one of those of `Sequence`."""
+def ipv4_parser(
+    policy: str = "first",  # more: settings
+    datagrams: int = 1 << 16,  # more: settings
+) -> Connectionless:
+    """`policy`: which copy of bytes in overlapping fragments wins, one of those of `Sequence`. `datagrams`: that may be
+    incomplete at once, at most.
+    """
     ip = Connectionless("ipv4")
     ip.header = ipv4_hdr + (If(ipv4_hdr.ihl > 5) >> ipv4_options)
     header_length = ip.header.ihl << 2
@@ -75,7 +83,7 @@ def ipv4_parser(policy: str = "first") -> Connectionless:
     fragment = (ip.header.more_frag == 1) | (ip.header.offset != 0)
     ip.selector = If(fragment) >> [ip.header.src, ip.header.dst, ip.header.protocol, ip.header.id, ip.way]
     ip.timeout = 30  # more: timeouts
-    ip.max_instances = 1 << 16  # more: settings
+    ip.max_instances = datagrams  # more: settings
 
     ip.temp = ipv4_temp
     ip.perm = ipv4_perm  # more: where a datagram ends

@@ -4,8 +4,9 @@ A datagram goes up when it is complete; atomic fragments (RFC 6946) go straight 
 fragment with offset 0 says. Of overlapping fragments the first to come wins, or as `policy` says (RFC 5722
 would drop the datagram); the first one without more_frag says where the datagram ends. An incomplete
 datagram is given up 60 s after its last fragment. Limits: a datagram of at most 128 KiB, and 65,536 incomplete
-ones at once, as more are those of a flood; that all fragments but the last are a multiple of 8 bytes is not
-checked. Sits on a layer that offers src and dst; offers protocol.
+ones at once (setting `datagrams`; at the bound one that would soon time out makes room, as of IPv4); that all
+fragments but the last are a multiple of 8 bytes is not checked. Sits on a layer that offers src and dst; offers
+protocol.
 """
 
 from sluice.lang import (
@@ -48,15 +49,17 @@ class ipv6_fragment_perm(layout):
     end = Bit(32, init=UNKNOWN)
 
 
-def ipv6_fragment_parser(policy: str = "first") -> Connectionless:
-    """`policy`: which copy of bytes in overlapping fragments wins, one of those of `Sequence`."""
+def ipv6_fragment_parser(policy: str = "first", datagrams: int = 1 << 16) -> Connectionless:
+    """`policy`: which copy of bytes in overlapping fragments wins, one of those of `Sequence`. `datagrams`: that may be
+    incomplete at once, at most.
+    """
     frag = Connectionless("frag")
     frag.header = ipv6_fragment_hdr
 
     fragment = (frag.header.more_frag == 1) | (frag.header.offset != 0)
     frag.selector = If(fragment) >> [frag.below.src, frag.below.dst, frag.header.id, frag.way]
     frag.timeout = 60
-    frag.max_instances = 1 << 16
+    frag.max_instances = datagrams
 
     frag.temp = ipv6_fragment_temp
     frag.perm = ipv6_fragment_perm

@@ -5,10 +5,15 @@ import random
 import pytest
 
 from sluice.engine.box import Settings
+from sluice.lang import Pred, Stack
+from sluice.protocols.ethernet import ethernet_parser
+from sluice.protocols.ipv4 import ipv4_parser
+from sluice.protocols.ipv6 import ipv6_parser
+from sluice.protocols.ipv6_fragment import ipv6_fragment_parser
 from tests.cases.trace import trace
 from tests.support.connection import Host, goodbye, handshake, pair
-from tests.support.packets import A4, B4, eth, fragments4, ip4, scale, tcp
-from tests.support.run import leaves_nothing, run
+from tests.support.packets import A4, B4, eth, fragments4, fragments6, ip4, scale, tcp
+from tests.support.run import leaves_nothing, run, watch_all
 from tests.support.stacks import checking, whole
 
 
@@ -91,6 +96,18 @@ def test_fragment_flood() -> None:
     result = run(whole(), frames, settings=Settings(seed=1, max_instances=500))
     assert result.count("ipv4", "ended:evicted") == 4500 and result.rows == []
     leaves_nothing(whole(), frames[:100], result)
+
+
+def test_a_stack_says_how_many_datagrams_may_be_incomplete() -> None:
+    s = Stack("few")
+    s.eth, s.ipv4, s.ipv6 = ethernet_parser(), ipv4_parser(datagrams=3), ipv6_parser()
+    s.frag = ipv6_fragment_parser(datagrams=2)
+    s += (s.eth >> s.ipv4) + Pred(s.eth.header.type == 0x0800)
+    s += (s.eth >> s.ipv6) + Pred(s.eth.header.type == 0x86DD)
+    s += (s.ipv6 >> s.frag) + Pred(s.ipv6.header.next == 44)
+    frames = [made(bytes(16), 8, id=number)[0] for number in range(10) for made in (fragments4, fragments6)]
+    result = run(watch_all(s), frames, settings=Settings(seed=1))
+    assert (result.count("ipv4", "ended:evicted"), result.count("frag", "ended:evicted")) == (7, 8)
 
 
 def test_fragments_of_more_datagrams_than_there_may_be() -> None:

@@ -38,6 +38,14 @@ def test_tcp_shows_its_machine_sequence_and_timeouts(sluice: Command) -> None:
     assert "any of the following while cursor < header.hdr_len << 2" in out
 
 
+def test_a_layer_shows_how_many_instances_there_may_be(sluice: Command) -> None:
+    out = sluice("show", "tcp_ip", "--layer", "ipv4").out
+    assert re.search(r"^  instances +at most 65,536 at once$", out, re.MULTILINE)
+    assert "at once" not in sluice("show", "tcp_ip", "--layer", "tcp").out
+    (layer,) = json.loads(sluice("show", "tcp_ip", "--layer", "ipv4", "--json").out)["layers"]
+    assert layer["max_instances"] == 65536
+
+
 def test_a_layer_shows_what_it_needs_of_those_below(sluice: Command) -> None:
     out = sluice("show", "tcp_ip", "--layer", "tcp").out
     assert re.search(r"^  needs +src, dst   \(of a layer below\)$", out, re.MULTILINE)

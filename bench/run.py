@@ -93,9 +93,9 @@ def measured(options: argparse.Namespace, say: Callable[[str], None]) -> Results
     connections = {name: BY_NAME[name].connections for name in paths}
     runner = Runner(options.folder.parent, paths, connections)
     results = run([case for case in wanted if case.trace in paths], runner, options.rounds, options.seed, say)
-    kept = options.folder.parent / "results.json"
-    kept.write_text(results.to_json())
-    say(f"kept in {kept}, for --from")
+    path = options.folder.parent / "results.json"
+    path.write_text(results.to_json())
+    say(f"kept in {path}, for --from")
     if "generated" in options.groups:
         results.generated = generated(say)
     results.missing |= {case: missing[case.trace] for case in wanted if case.trace in missing}
@@ -107,13 +107,13 @@ def keep(results: Results, groups: list[str]) -> None:
     for path, own in KEPT.items():
         if set(own) <= set(groups):
             wanted = of_groups(own)
-            kept = Results(
+            part = Results(
                 {case: rounds for case, rounds in results.rounds.items() if case in wanted},
                 {case: why for case, why in results.missing.items() if case in wanted},
                 results.machine,
                 results.generated if "generated" in own else [],
             )
-            path.write_text(kept.to_json())
+            path.write_text(part.to_json())
 
 
 def measured_files(options: argparse.Namespace, say: Callable[[str], None]) -> str:

@@ -51,7 +51,7 @@ def add(commands: Any) -> None:
         action="append",
         default=[],
         metavar="FUNCTION",
-        help="measure the stack with this function, too (NAME or C file), in turns; may be given several times",
+        help="measure the stack with this function, too (NAME or C file), in turns; several are called together",
     )
     parser.add_argument("--repeat", type=repeats, default=9, metavar="N", help="runs (default 9)")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -74,6 +74,7 @@ def action(options: argparse.Namespace) -> int:
     found = figures(candidates[0].compiled, measured[0])
     if options.beside:
         found["beside"] = {"functions": options.beside, **times_of(*measured)}
+        del found["peak_rss_bytes"]  # that of both
     print(json.dumps(found) if options.json else text_of(found, options.repeat))
     return 0
 
@@ -144,7 +145,7 @@ def text_of(found: dict[str, Any], repeat: int) -> str:
         f"{found['ns_per_packet_wall']:.1f} ns of wall time "
         f"(medians of {repeat}; slowest/fastest {found['spread']:.2f})",
         f"{found['mpps']:.2f} million packets a second, {found['gbps']:.2f} Gbit/s on one core",
-        f"{found['peak_rss_bytes']:,} bytes for trace and box",
+        *([f"{found['peak_rss_bytes']:,} bytes for trace and box"] if "peak_rss_bytes" in found else []),
         f"compiled in {compile_seconds['sluice']:.2f} s + {compile_seconds['cc']:.2f} s (C compiler), "
         f"{found['generated_lines']:,} lines of C",
     ]

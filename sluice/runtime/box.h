@@ -150,7 +150,7 @@ struct sl_box {
     uint32_t depth;              /* layers that the packet is in now */
     uint8_t path[SL_DEPTH_MOST]; /* their indexes */
     struct sl_batch batch;
-    struct sl_report reports[64];
+    struct sl_report reports[SL_REPORTS_MOST];
     uint32_t report_count, function_count;
     char failure[256];           /* what a function could not do; empty when all is well */
     void **workers;              /* what each function keeps for the worker */
@@ -280,7 +280,7 @@ static inline void sl_report(struct sl_box *box, const char *name, uint64_t valu
             box->reports[i].value += value;
             return;
         }
-    if (box->report_count < sizeof box->reports / sizeof *box->reports)
+    if (box->report_count < SL_REPORTS_MOST)
         box->reports[box->report_count++] = (struct sl_report){name, value};
     else
         sl_fail(box, name, "there is no room for so many figures, a box keeps 64");

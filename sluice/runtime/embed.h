@@ -44,6 +44,8 @@ struct sl_report {
     uint64_t value;
 };
 
+enum { SL_REPORTS_MOST = 64 };   /* figures that a box keeps */
+
 /* A box's counters, numbered as in NAME_counters; they may be read between any two bursts. */
 const uint64_t *sl_box_counters(const struct sl_box *box);
 

@@ -32,7 +32,7 @@ struct sl_measured {
     struct sl_elapsed *results;   /* of each run, the loop over all packets alone; room for all runs */
     uint64_t *counters;           /* those of the last run; room for counter_count */
     uint32_t counter_count;
-    struct sl_report reports[64]; /* of the last run */
+    struct sl_report reports[SL_REPORTS_MOST];   /* of the last run */
     uint32_t report_count;
 };
 

@@ -121,10 +121,10 @@ def _fills_slots(program: Program, layer: LayerProgram) -> bool:
 def process(names: StackNames) -> list[str]:
     """The function that processes a burst of packets, and those that it is made of."""
     ahead = any(layer.ahead is not None for layer in names.program.layers.values())
-    next_headers = [
-        "        size_t behind = first + group;",
-        "        sl_ahead_headers(frames, behind, sl_min(behind + SL_GROUP, count));",
-    ]
+
+    def looking(line: str) -> list[str]:
+        return [line] if ahead else []
+
     return [
         *_arrive(names),
         *_process_packet(names),
@@ -132,16 +132,17 @@ def process(names: StackNames) -> list[str]:
         f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
-        *(["    sl_ahead_headers(frames, 0, sl_min(SL_GROUP, count));"] if ahead else []),
+        *looking("    sl_ahead_burst(&base->ahead, frames, count);"),
         "    for (size_t first = 0; first < count; first += SL_GROUP) {",
         "        size_t group = sl_min(SL_GROUP, count - first);",
         "        const struct sl_frame *frame = &frames[first];",
-        *(next_headers if ahead else []),
+        *looking("        sl_ahead_group(&base->ahead, group, count - first - group);"),
         "        for (size_t i = 0; i < group; i++)",
         "            arrive(box, &frame[i], (uint32_t)i);",
-        *(["        sl_ahead_instances(&base->ahead);"] if ahead else []),
-        "        for (size_t i = 0; i < group; i++)",
+        "        for (size_t i = 0; i < group; i++) {",
+        *looking("            sl_ahead_packet(&base->ahead, &frame[group], i);"),
         "            process_packet(box, &frame[i], (uint32_t)i);",
+        "        }",
         "    }",
         "}",
     ]

@@ -1,8 +1,10 @@
-/* Memory that packets will want, asked for before they are processed: a group of them at a time, so that their misses
+/* Memory that packets will want, asked for before they are processed, of a group of them at a time, so that their misses
  * overlap (group prefetching: Chen et al., ICDE 2004).
  *
- * Three steps that each wait for nothing: the headers of the group after this one; the bucket of every look-up that the
- * ahead graphs of the stack foresee; the instance that the bucket, which has come by then, probably names. */
+ * Three steps that each wait for nothing: the headers of the next group; the bucket of every look-up that the ahead graphs
+ * of the stack foresee; the instance that the bucket, which has come by then, probably names. Each step asks for little
+ * at each packet, and never for all of a group at once: that fills the buffers for misses, of which a core has some
+ * twenty, and the core waits there, for memory that nobody needs yet. */
 #ifndef SL_AHEAD_H
 #define SL_AHEAD_H
 
@@ -14,17 +16,20 @@ enum {
     SL_WANTED_MOST = 4 * SL_GROUP,
     SL_HEADER_BYTES = 192,    /* of a packet that are asked for: two lines without a tunnel, with one often three */
     SL_INSTANCE_LINES = 4,    /* of an instance */
+    SL_INSTANCE_LEAD = 6,     /* packets of a group that are processed before the one whose instance is asked for */
 };
 
 struct sl_wanted {
     struct sl_table *table;
-    const struct sl_bucket *home;
+    const struct sl_bucket *home;   /* where it was when it was asked for: a table that grows splits it, and moves none */
     uint32_t hash, packet;
 };
 
 struct sl_ahead {
     uint32_t packet;   /* the current one's place in its group */
-    uint32_t count;
+    uint32_t coming;   /* packets of the next burst, whose frames lie behind this one's */
+    uint32_t headers;  /* packets of the next group whose headers this one asks for */
+    uint32_t foreseen, count;   /* of what is wanted: whose instances have been asked for; all */
     struct sl_wanted wanted[SL_WANTED_MOST];
 };
 
@@ -36,20 +41,39 @@ SL_PREFETCH void sl_ahead_want(struct sl_ahead *ahead, struct sl_table *table, u
         ahead->wanted[ahead->count++] = (struct sl_wanted){table, home, hash, ahead->packet};
 }
 
-/* Asks for the instances of all that is wanted; then nothing is wanted any more. */
-SL_PREFETCH void sl_ahead_instances(struct sl_ahead *ahead) {
-    for (uint32_t i = 0; i < ahead->count; i++) {
-        const struct sl_wanted *wanted = &ahead->wanted[i];
-        sl_table_foresee(wanted->table, wanted->packet, wanted->home, wanted->hash, SL_INSTANCE_LINES);
-    }
-    ahead->count = 0;
+/* Asks for where a packet begins. */
+SL_PREFETCH void sl_ahead_header(const struct sl_frame *frame) {
+    for (size_t at = 0; at < SL_HEADER_BYTES; at += 64)
+        __builtin_prefetch((const void *)((uintptr_t)frame->at + at));   /* perhaps behind its end, or of none */
 }
 
-/* Asks for where packets first to behind - 1 begin. */
-SL_PREFETCH void sl_ahead_headers(const struct sl_frame *frames, size_t first, size_t behind) {
-    for (size_t i = first; i < behind; i++)
-        for (size_t at = 0; at < SL_HEADER_BYTES; at += 64)
-            __builtin_prefetch((const void *)((uintptr_t)frames[i].at + at));   /* perhaps behind its end, or of none */
+/* Begins a burst of `count` packets: asks for the headers of its first group, as far as the burst before has not. */
+SL_PREFETCH void sl_ahead_burst(struct sl_ahead *ahead, const struct sl_frame *frames, size_t count) {
+    for (size_t i = ahead->headers; i < sl_min(SL_GROUP, count); i++)
+        sl_ahead_header(&frames[i]);
+    if (!count)
+        ahead->coming = 0;   /* it would be taken for what is behind another burst */
+}
+
+/* Begins a group of `count` packets, with `rest` more in the burst: nothing is wanted yet. */
+SL_PREFETCH void sl_ahead_group(struct sl_ahead *ahead, size_t count, size_t rest) {
+    ahead->headers = (uint32_t)sl_min(count, rest ? rest : ahead->coming);
+    ahead->foreseen = ahead->count = 0;
+    if (!rest)
+        ahead->coming = 0;
+}
+
+/* Before packet `i` of a group is processed: asks for what is wanted for one that comes soon, and for the headers of one of
+ * the next group. An instance is asked for late, so that one that began in this very group is found, too. */
+SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *next_group, size_t i) {
+    for (; ahead->foreseen < ahead->count; ahead->foreseen++) {
+        const struct sl_wanted *wanted = &ahead->wanted[ahead->foreseen];
+        if (wanted->packet > i + SL_INSTANCE_LEAD)
+            break;
+        sl_table_foresee(wanted->table, wanted->packet, wanted->home, wanted->hash, SL_INSTANCE_LINES);
+    }
+    if (i < ahead->headers)
+        sl_ahead_header(&next_group[i]);
 }
 
 #endif

@@ -56,6 +56,11 @@ const char *sl_box_failure(const struct sl_box *box);
  * other, which modules that do not know it pass over. The bytes are not needed any more afterwards. */
 void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets);
 
+/* So many packets come in the burst after the next one, and their frames lie right behind that one's: the box asks for their
+ * headers while it processes what is before them. Nothing depends on it but time. For a program that has more packets at
+ * hand than it processes at once; one burst of all of them does the same by itself. */
+void sl_box_coming(struct sl_box *box, uint32_t packets);
+
 /* Copies at most `most` reports of functions; how many there are. */
 uint32_t sl_box_reports(const struct sl_box *box, struct sl_report *reports, uint32_t most);
 

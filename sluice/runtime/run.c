@@ -69,7 +69,7 @@ struct boxed {
 static void boxed_burst(void *user, const struct sl_frame *frames, size_t count, size_t ahead)
 {
     const struct boxed *boxed = user;
-    sl_ahead_headers(frames, count, count + ahead);   /* as a driver does that has more packets */
+    sl_box_coming(boxed->box, (uint32_t)ahead);
     boxed->process(boxed->box, frames, count);
 }
 
@@ -120,6 +120,8 @@ int sl_bench(struct sl_measured *stacks, unsigned count, const char *path, bool 
 }
 
 const uint64_t *sl_box_counters(const struct sl_box *box) { return box->counters; }
+
+void sl_box_coming(struct sl_box *box, uint32_t packets) { box->ahead.coming = packets; }
 
 void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets)
 {

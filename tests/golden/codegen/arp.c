@@ -271,8 +271,9 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
         const struct sl_frame *frame = &frames[first];
         for (size_t i = 0; i < group; i++)
             arrive(box, &frame[i], (uint32_t)i);
-        for (size_t i = 0; i < group; i++)
+        for (size_t i = 0; i < group; i++) {
             process_packet(box, &frame[i], (uint32_t)i);
+        }
     }
 }
 

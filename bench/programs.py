@@ -39,7 +39,7 @@ class Peer:
 
 PEERS = (
     Peer("bound", "bound.c"),
-    Peer("libnids", "peers/libnids.c", "nids.h", ("nids", "pcap"), "libnids-dev"),
+    Peer("libnids", "peers/libnids.c", "nids.h", ("nids", "pcap"), "libnids-dev and libpcap-dev"),
     Peer("ndpi", "peers/ndpi.c", "ndpi/ndpi_api.h", ("ndpi",), "libndpi-dev", ("none",)),
     Peer("gopacket", "peers/gopacket", functions=("assemble",)),
 )
@@ -57,7 +57,7 @@ def build(peer: Peer, folder: Path, *flags: str) -> Path:
     if peer.name == "bound" and platform.machine() != "x86_64":
         raise MissingError("bound: its hash is an instruction of x86-64")
     if peer.header and not has_header(peer.header):
-        raise MissingError(f"{peer.name}: there is no {peer.header} (Debian: {peer.package})")
+        raise MissingError(f"{peer.name}: {peer.header} is not there or lacks another (Debian: {peer.package})")
     if not peer.source.endswith(".c"):
         return _build_go(peer, folder / peer.name)
     hyperscan = ("hs",) if has_header(HYPERSCAN) else ()

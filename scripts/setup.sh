@@ -199,7 +199,7 @@ get_tshark() {
 # Libraries to compare with, and what makes traces of real traffic. Each for itself: what one machine lacks is skipped.
 get_bench() {
     local wanted package missing=()
-    for wanted in libnids-dev:/usr/include/nids.h libndpi-dev:/usr/include/ndpi/ndpi_api.h \
+    for wanted in libpcap-dev:/usr/include/pcap.h libnids-dev:/usr/include/nids.h libndpi-dev:/usr/include/ndpi/ndpi_api.h \
         libhyperscan-dev:/usr/include/hs/hs.h nginx-light:nginx apache2-utils:ab tcpdump:tcpdump ethtool:ethtool \
         iproute2:ip valgrind:valgrind; do
         package=${wanted%%:*}

@@ -96,6 +96,8 @@ class LayerWriter:
         out = [f"SL_UNUSED {self._main_head()};"]
         if self.layer.stateless is not None:
             out.append(self._stateless_head() + ";")
+        if self.layer.template is not None:
+            out.append(self._template_head() + ";")
         if self.layer.ahead is not None:
             out.append(self._ahead_head() + ";")
         if self.layer.dispatch is not None:
@@ -122,6 +124,11 @@ class LayerWriter:
 
     def _stateless_head(self) -> str:
         return f"static void stateless_{self.word}({WAITING}, {UNIT}, unsigned depth)"
+
+    def _template_head(self) -> str:
+        # inlined: what is known of the packet below is known above, and a packet passes all templates or none
+        given = f"{WAITING}, {UNIT}, unsigned depth"
+        return f"static inline __attribute__((always_inline)) bool template_{self.word}({given})"
 
     def _ahead_head(self) -> str:
         given = (
@@ -164,6 +171,8 @@ class LayerWriter:
             out += self._function(self.layer.lost, self._lost_head(), "lost")
         if self.layer.stateless is not None:
             out += self._function(self.layer.stateless, self._stateless_head(), "stateless")
+        if self.layer.template is not None:
+            out += self._function(self.layer.template, self._template_head(), "template")
         if self.layer.ahead is not None:
             out += self._function(self.layer.ahead, self._ahead_head(), "ahead")
         if self.layer.dispatch is not None:
@@ -187,7 +196,7 @@ class LayerWriter:
         if UNIT in head:
             out.append("    SL_UNUSED sl_bytes unit = {at, captured, length};")
         if kind not in ("ahead", "dispatch"):
-            slots = "&waiting->slots" if kind == "stateless" else "box->slots"
+            slots = "&waiting->slots" if kind in ("stateless", "template") else "box->slots"
             out.append(f"    SL_UNUSED struct sl_slots *const slots = {slots};")
         out += ["    " + text for text in self._locals(graph)]
         if kind == "end":
@@ -299,8 +308,11 @@ class LayerWriter:
                 return [*self._left(outcome, terminator), "return;"]
             case ir.NextStateless(outcome, name, sdu):
                 layer = self.names.program.layers[name]
-                on = handed(sdu, lambda sdu: go_on(layer, sdu, "depth + 1"))
                 path = f"waiting->path[depth] = {self.index};"
+                if self.kind == "template":
+                    on = handed(sdu, lambda sdu: go_on_as_most(layer, sdu, "depth + 1", "return false;"))
+                    return [*on, *self._left(outcome, terminator), path, "return true;"]
+                on = handed(sdu, lambda sdu: go_on(layer, sdu, "depth + 1"))
                 return [*self._left(outcome, terminator), path, *on, "return;"]
             case ir.End(outcome):
                 return [self.count(outcome) + self._note(terminator), "box->base.depth--;", "return;"]
@@ -311,6 +323,8 @@ class LayerWriter:
                 return [f"if (depth + 1 >= {self.names.program.depth})", "    return 0;", *on]
             case ir.Return() if self.kind == "stateless":
                 return self._wait()
+            case ir.Return() if self.kind == "template":
+                return ["return false;"]
             case ir.Return(result):
                 return ["return;"] if self.kind in ("end", "ahead") else [f"return {emit(result)};"]
             case _:
@@ -321,6 +335,13 @@ def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
     """The statement by which an arriving packet goes on to a layer, as far as that is stateless."""
     way = "wait" if layer.stateless is None else "stateless"
     return f"{way}_{identifier(layer.name)}(box, waiting, {unit}, {depth});"
+
+
+def go_on_as_most(layer: LayerProgram, unit: str, depth: str, otherwise: str) -> str:
+    """The same, by the layer's template; `otherwise`: the statement for packets that do not look like it."""
+    if layer.template is None:
+        return go_on(layer, unit, depth)
+    return f"if (!SL_LIKELY(template_{identifier(layer.name)}(box, waiting, {unit}, {depth}))) {otherwise}"
 
 
 def _hashed(half: tuple[Expr, ...]) -> str:

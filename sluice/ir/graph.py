@@ -187,7 +187,7 @@ CUT_BYTES = ("bytes:of packets", "bytes:lost")
 made none. With the bytes of the messages (`bytes`) they conserve.
 """
 
-GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "stateless", "ahead", "dispatch")
+GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "stateless", "template", "ahead", "dispatch")
 
 
 @dataclass
@@ -208,6 +208,7 @@ class LayerProgram:
     frame: Graph | None = None
     lost: Graph | None = None
     stateless: Graph | None = None
+    template: Graph | None = None
     ahead: Graph | None = None
     dispatch: Graph | None = None
     resyncs: bool = False
@@ -223,8 +224,8 @@ class LayerProgram:
 
     def graphs(self) -> Iterator[Graph]:
         """Its main graph; where it has instances, those that drain and end them; where it takes messages, the one
-        that tells how long the next is and the one that tells that bytes make none; the stateless one, the one that
-        looks ahead and the one that tells for which worker a packet is, if any.
+        that tells how long the next is and the one that tells that bytes make none; the stateless one and its
+        template, the one that looks ahead and the one that tells for which worker a packet is, if any.
         """
         yield from (graph for _, graph in self.graphs_by_kind())
 

@@ -26,6 +26,7 @@ from sluice.passes import (
     prediction,
     sinking,
     tails,
+    template,
 )
 
 
@@ -63,6 +64,8 @@ PASSES = (
     Pass("fission", fission.run),
     # Behind `tails`, which would not see that two ways are alike when other loads have come to them.
     Pass("sinking", sinking.run),
+    # It takes a way from the stateless graph, where loads are behind the branches that most packets do not take.
+    Pass("template", template.run),
     # The same as of `fission`; with loads near to where they are needed, an ahead graph has only those of keys.
     Pass("lookahead", lookahead.run),
 )

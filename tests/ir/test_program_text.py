@@ -131,6 +131,7 @@ FULL = Program(
             frame=graph("f", SIDE),
             lost=graph("l", SIDE),
             stateless=graph("s", SIDE),
+            template=graph("t", SIDE),
             ahead=graph("a", SIDE),
             dispatch=graph("w", SIDE),
             resyncs=True,

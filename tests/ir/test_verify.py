@@ -35,6 +35,7 @@ def program_of(
     rules: Rules | None = SEQUENCE,
     lower: str = "",
     stateless: str = "",
+    template: str = "",
     ahead: str = "",
     dispatch: str = "",
 ) -> Program:
@@ -47,6 +48,7 @@ def program_of(
         parse_graph(drain) if drain else None,
         parse_graph(end) if end else None,
         stateless=parse_graph(stateless) if stateless else None,
+        template=parse_graph(template) if template else None,
         ahead=parse_graph(ahead) if ahead else None,
         dispatch=parse_graph(dispatch) if dispatch else None,
         instance=instance,
@@ -98,6 +100,7 @@ class Bad:
     instance: InstanceLayout | None = INSTANCE
     rules: Rules | None = SEQUENCE
     stateless: str = ""
+    template: str = ""
     ahead: str = ""
     dispatch: str = ""
 
@@ -354,6 +357,11 @@ BAD = {
         + "  Branch(header.a) yes: on, no: other\n"
         + "on:\n  NextStateless('passed', 'g', local.unit)\nother:\n  Return(0)\n",
     ),
+    "counted by a template": Bad(
+        "traces",
+        "Count in the template graph, before the packet's turn",
+        template=HEAD + "  Count('x')\n  NextStateless('passed', 'g', local.unit)\n",
+    ),
     # native modules
     "unknown module": Bad("native", "no native module 'n'", _calls("n", "f", "7, local.unit", 1)),
     "unknown function": Bad("native", "has no function 'g'", _calls("m", "g", "7, local.unit", 1)),
@@ -375,6 +383,7 @@ def test_refused(bad: Bad):
         bad.instance,
         bad.rules,
         stateless=bad.stateless,
+        template=bad.template,
         ahead=bad.ahead,
         dispatch=bad.dispatch,
     )

@@ -165,7 +165,7 @@ def test_unknown_name(program: Program):
     assert str(caught.value) == (
         "unknown pass 'constant': do you mean 'constants'? "
         "Known are dispatch, constants, dead_code, lifting, prediction, forwarding, tails, fission, "
-        "sinking, lookahead (or 'all', 'none')"
+        "sinking, template, lookahead (or 'all', 'none')"
     )
     with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are dispatch, constants, .* \(or"):
         run(program, "x")

@@ -22,7 +22,7 @@ from sluice.ir.instruction import (
     Return,
     Terminator,
 )
-from sluice.ir.verify.subject import AHEAD, DISPATCH, DRAIN, END, FRAME, LOST, MAIN, STATELESS, Subject
+from sluice.ir.verify.subject import AHEAD, DISPATCH, DRAIN, END, FRAME, LOST, MAIN, STATELESS, TEMPLATE, Subject
 
 RULE = "structure"
 
@@ -30,7 +30,7 @@ RULE = "structure"
 # while it drains, would not come back.
 PLACES: dict[type[Instruction], tuple[str, ...]] = {
     End: (MAIN, STATELESS),
-    Return: (DRAIN, END, FRAME, LOST, STATELESS, AHEAD, DISPATCH),
+    Return: (DRAIN, END, FRAME, LOST, STATELESS, TEMPLATE, AHEAD, DISPATCH),
     DestroyInst: (END,),
     EndInst: (MAIN,),
     Drain: (MAIN, END),
@@ -39,7 +39,7 @@ PLACES: dict[type[Instruction], tuple[str, ...]] = {
     CloseMessages: (END,),
     Prefetch: (AHEAD,),
     LookAhead: (AHEAD,),
-    NextStateless: (STATELESS,),
+    NextStateless: (STATELESS, TEMPLATE),
     Dispatch: (DISPATCH,),
     NextDispatch: (DISPATCH,),
 }

@@ -1,16 +1,17 @@
-"""Ahead and dispatch graphs leave no trace, a stateless one none but counters and slots, and that where it leads on."""
+"""Ahead, dispatch and template graphs leave only slots; a stateless one counters, too, and that where it leads on."""
 
 from __future__ import annotations
 
 from sluice.ir.dataflow import leaves_trace
-from sluice.ir.instruction import Resource, Return
-from sluice.ir.verify.subject import AHEAD, DISPATCH, STATELESS, Subject
+from sluice.ir.instruction import NextStateless, Resource, Return
+from sluice.ir.verify.subject import AHEAD, DISPATCH, STATELESS, TEMPLATE, Subject
 
 RULE = "traces"
 
 MAY_WRITE = {
     AHEAD: {Resource.CACHE, Resource.CONTEXT},
     DISPATCH: {Resource.CONTEXT},
+    TEMPLATE: {Resource.CONTEXT},
     STATELESS: {Resource.CACHE, Resource.CONTEXT, Resource.COUNTERS},
 }
 
@@ -25,6 +26,8 @@ def check(subject: Subject) -> None:
     blocks = subject.graph.blocks
     for block in blocks.values():
         for instruction in block.instructions:
+            if subject.kind == TEMPLATE and isinstance(instruction, NextStateless):
+                continue  # which counts the packet when it has come to where it waits
             if not instruction.WRITES <= allowed:
                 name = instruction.__class__.__name__
                 subject.fail(RULE, f"{name} in the {subject.kind} graph, before the packet's turn", block, instruction)

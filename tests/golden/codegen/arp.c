@@ -40,6 +40,7 @@ static const struct sl_layer_info layers[] = {
 
 SL_UNUSED static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 static void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
+static inline __attribute__((always_inline)) bool template_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
 SL_UNUSED static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 
 /* An arriving packet waits for a layer. */
@@ -115,6 +116,30 @@ static void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting, 
     box->base.counters[5] += unit.length;      /* eth: bytes */
     box->base.counters[8]++;                   /* eth: malformed:header too short */
     return;
+}
+
+static inline __attribute__((always_inline)) bool template_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+{
+    SL_UNUSED sl_bytes unit = {at, captured, length};
+    SL_UNUSED struct sl_slots *const slots = &waiting->slots;
+    SL_UNUSED uint64_t mark_0 = 0, mark_1 = 0, mark_end = 0, word_12 = 0;
+    SL_UNUSED sl_bytes payload = {0};
+    mark_0 = 0;   /* descriptions.py:33 */
+    if (SL_LIKELY(mark_0 + 14 <= unit.captured)   /* descriptions.py:26 */) {
+        word_12 = sl_load_le(unit.at + mark_0 + 12, 2);
+        if (word_12 == 1544) {
+            mark_1 = mark_0 + 14;
+            mark_end = mark_1;   /* descriptions.py:33 */
+            payload = sl_bytes_behind(unit, mark_end);
+            wait_arp(box, waiting, payload.at, payload.captured, payload.length, depth + 1);
+            box->base.counters[4]++;                   /* eth: packets */
+            box->base.counters[5] += unit.length;      /* eth: bytes */
+            box->base.counters[9]++;                   /* eth: passed */   /* descriptions.py:67 */
+            waiting->path[depth] = 0;
+            return true;
+        }
+    }
+    return false;
 }
 
 static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
@@ -239,7 +264,7 @@ static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame
     box->base.ahead.packet = packet;
     waiting->layer = ended;
     if (SL_LIKELY(frame->link_type == 1)) {
-        stateless_eth(box, waiting, frame->at, frame->captured, frame->length, 0);
+        if (!SL_LIKELY(template_eth(box, waiting, frame->at, frame->captured, frame->length, 0))) stateless_eth(box, waiting, frame->at, frame->captured, frame->length, 0);
     } else {
         wait_for(waiting, unknown_link_type, frame->at, frame->captured, frame->length, 0);
     }

@@ -1,0 +1,302 @@
+"""Templates: a packet that looks as most do is known by a few compares, each of many bits at once.
+
+Layers that keep nothing ask one thing after the other: the version, how long the header is, whether there are options,
+whether this is a fragment. For nearly every packet the answers are the same, and all but one way ends early. So of a
+layer's stateless graph (see `fission`) one way is written a second time, without the others: its template graph. What
+the conditions of that way together leave a field of the header, when it is a single value, is not asked of the field
+any more: neighbouring bytes with such fields are read as one word, which is compared under a mask. Then the field is
+known, and what was calculated from it is a constant. (So a header is compared with a template by those who compress it:
+Jacobson, RFC 1144, 3.) A packet that is otherwise begins anew with the stateless graph, as nothing but slots was
+written, and those are written again.
+
+A layer's template is the nearest way to a layer above, the one that a description names first where several are as
+near; and templates are made for the layers that follow each other so from the link type that is asked for first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sluice.ir.expression import COMPARISONS, ZERO, Binary, Const, Expr, Flip, Reg, is_bit
+from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.instruction import (
+    Assign,
+    Branch,
+    Check,
+    CheckWire,
+    Goto,
+    Instruction,
+    Load,
+    Mark,
+    NextStateless,
+    Resource,
+    Return,
+    Terminator,
+)
+from sluice.passes import constants, dead_code
+
+LONGEST = 4
+"""Layers that follow each other by templates; less than may be passed before a packet's turn."""
+
+WORD = 4
+"""Bytes that are compared at once: a mask of more is not part of a machine's instruction."""
+
+NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def run(program: Program) -> Program:
+    """The program with templates in the layers that most packets pass first."""
+    if any(layer.template is not None for layer in program.layers.values()) or not program.roots:
+        return program
+    layers = dict(program.layers)
+    _, name = program.roots[0]
+    for _ in range(min(LONGEST, program.depth - 1)):
+        layer = layers[name]
+        if layer.stateless is None or layer.template is not None:
+            break
+        found = _template(layer, layer.stateless)
+        if found is None:
+            break
+        graph, above = found
+        layers[name] = dataclasses.replace(layer, template=graph)
+        name = above
+    return dataclasses.replace(program, layers=layers)
+
+
+def _template(layer: LayerProgram, stateless: Graph) -> tuple[Graph, str] | None:
+    """The template graph of a layer and the layer that it leads to; None where it has none."""
+    graph = template_of(layer.name, stateless)
+    if graph is None:
+        return None
+    constants.change(layer, graph)
+    dead_code.change(layer, graph)
+    led = [i.layer for i in graph.instructions() if isinstance(i, NextStateless)]
+    return (graph, led[0]) if led else None  # its conditions may contradict each other
+
+
+def template_of(name: str, stateless: Graph) -> Graph | None:
+    """The nearest way of a stateless graph as a graph of its own, with words in place of fields that are known."""
+    way = _nearest(stateless)
+    if way is None or _adds_to_slots(way):
+        return None
+    return Graph(f"{name}.template", stateless.entry, stateless.parameters, _Line(stateless, way).blocks())
+
+
+def _nearest(graph: Graph) -> list[Block] | None:
+    """The blocks on the way of least instructions to a layer above; None where no way leads there."""
+    far = len(graph.blocks) * max(len(block.instructions) for block in graph.blocks.values()) + 1
+    distance = {
+        block.name: len(block.instructions) if isinstance(block.terminator, NextStateless) else far
+        for block in graph.blocks.values()
+    }
+    changed = True
+    while changed:
+        changed = False
+        for block in graph.blocks.values():
+            nearest = min((distance[target] for target in _goes_on(block)), default=far) + len(block.instructions)
+            if nearest < distance[block.name]:
+                distance[block.name] = nearest
+                changed = True
+    way = [graph.blocks[graph.entry]]
+    if distance[graph.entry] >= far:
+        return None
+    while not isinstance(way[-1].terminator, NextStateless):
+        # of ways that are as near the last: where a condition does not hold nothing special has to be done
+        way.append(graph.blocks[min(reversed(_goes_on(way[-1])), key=lambda name: distance[name])])
+    return way
+
+
+def _goes_on(block: Block) -> tuple[str, ...]:
+    """Where a way leads that goes on to another layer: past what was captured, and leaving nothing but slots."""
+    if any(not i.WRITES <= {Resource.CONTEXT} for i in block.instructions):
+        return ()
+    last = block.terminator
+    return (last.yes,) if isinstance(last, (Check, CheckWire)) else last.targets()
+
+
+def _adds_to_slots(way: list[Block]) -> bool:
+    """Whether a slot is set to what follows from slots, so that it could not be set a second time."""
+    for block in way:
+        for i in block.body:
+            if any(reg.space == "slot" for reg in i.written()) and any(r.space == "slot" for r in i.read_registers()):
+                return True
+    return False
+
+
+@dataclass
+class _Field:
+    """Where a field lies in the unit, in bits, and what the conditions of a way leave it."""
+
+    at: int
+    bits: int
+    order: str
+    least: int
+    most: int
+
+    @property
+    def value(self) -> int | None:
+        return self.least if self.least == self.most else None
+
+    def in_bytes(self) -> dict[int, tuple[int, int]]:
+        """For every byte of the unit that it is in the bits that are its own, and those of them that are 1."""
+        first, last = self.at // 8, (self.at + self.bits + 7) // 8
+        unused = last * 8 - self.at - self.bits
+        size = last - first
+        order = "little" if self.order == "little" else "big"
+        mask = (((1 << self.bits) - 1) << unused).to_bytes(size, order)
+        ones = (self.least << unused).to_bytes(size, order)
+        return {first + n: (mask[n], ones[n]) for n in range(size)}
+
+
+class _Line:
+    """Writes a way as a graph of its own: whatever does not go this way returns."""
+
+    def __init__(self, graph: Graph, way: list[Block]) -> None:
+        self.way = way
+        self.other = "other"
+        while self.other in graph.blocks:
+            self.other += "."
+        self.fields: dict[str, _Field] = {}
+        self.position: dict[str, int] = {}
+        self.made: dict[str, Block] = {}
+        self.name = way[0].name
+        self.open: list[Instruction] = []
+        for block in way:
+            for instruction in block.body:
+                self._find(instruction)
+        for block, following in pairwise(way):
+            last = block.terminator
+            if isinstance(last, Branch):
+                self._narrow(last.condition, following.name == last.yes)
+
+    def _find(self, instruction: Instruction) -> None:
+        """Where a mark lies; what a field is that is read there."""
+        match instruction:
+            case Assign(target, Const(value)) if target.space == "mark":
+                self.position[target.name] = value
+            case Mark(target, Reg(base), Const(offset)) if base in self.position:
+                self.position[target.name] = self.position[base] + offset
+            case Load(target, mark, at, bits, order) if mark.name in self.position:
+                if target.name not in self.fields:
+                    place = 8 * self.position[mark.name] + at
+                    self.fields[target.name] = _Field(place, bits, order, 0, (1 << bits) - 1)
+            case _:
+                pass
+
+    def _narrow(self, condition: Expr, holds: bool) -> None:
+        """What a condition that holds, or does not, leaves of fields."""
+        match condition:
+            case Reg() as field:
+                self._compare("!=" if holds else "==", field, 0)
+            case Flip(operand, 1) if is_bit(operand):
+                self._narrow(operand, not holds)
+            case Binary("&", left, right) if holds and is_bit(left) and is_bit(right):
+                self._narrow(left, True)
+                self._narrow(right, True)
+            case Binary("|", left, right) if not holds:
+                self._narrow(left, False)
+                self._narrow(right, False)
+            case Binary(operator, Reg() as field, Const(value), 0) if operator in COMPARISONS:
+                self._compare(operator if holds else NEGATED[operator], field, value)
+            case _:
+                pass
+
+    def _compare(self, operator: str, register: Reg, value: int) -> None:
+        field = self.fields.get(register.name)
+        if field is None:
+            return
+        if operator == "==" or operator == ">=":
+            field.least = max(field.least, value)
+        if operator == "==" or operator == "<=":
+            field.most = min(field.most, value)
+        if operator == ">" or (operator == "!=" and value == field.least):
+            field.least = max(field.least, value + 1)
+        if operator == "<" or (operator == "!=" and value == field.most):
+            field.most = min(field.most, value - 1)
+
+    def blocks(self) -> dict[str, Block]:
+        """The blocks of the graph."""
+        for block, following in zip(self.way, [*self.way[1:], None], strict=True):
+            self.open += [self._known(instruction) for instruction in block.body]
+            last = block.terminator
+            if following is None:
+                self._close(last, "")
+            elif isinstance(last, Check):
+                self._close(
+                    Check(last.mark, last.size, following.name, self.other, self.other, where=last.where),
+                    following.name,
+                )
+                self._words(last)
+            elif isinstance(last, CheckWire):
+                self._close(
+                    CheckWire(last.mark, last.size, following.name, self.other, where=last.where), following.name
+                )
+            elif isinstance(last, Branch) and last.yes != last.no:
+                ways = (following.name, self.other) if following.name == last.yes else (self.other, following.name)
+                self._close(Branch(last.condition, *ways, where=last.where), following.name)
+            else:
+                self._close(Goto(following.name, where=last.where), following.name)
+        where = self.way[0].terminator.where
+        self.made[self.other] = Block(self.other, [Return(ZERO, where=where)])
+        return self.made
+
+    def _close(self, terminator: Terminator, following: str) -> None:
+        self.made[self.name] = Block(self.name, [*self.open, terminator])
+        self.name, self.open = following, []
+
+    def _known(self, instruction: Instruction) -> Instruction:
+        """A field that is compared as part of a word is a constant."""
+        if isinstance(instruction, Load):
+            field = self.fields.get(instruction.target.name)
+            if field is not None and field.value is not None:
+                return Assign(instruction.target, Const(field.value), where=instruction.where)
+        return instruction
+
+    def _words(self, check: Check) -> None:
+        """Compare the bytes behind a length check of which something is known."""
+        if check.mark.name not in self.position or not isinstance(check.size, Const):
+            return
+        begin = self.position[check.mark.name]
+        wanted: dict[int, tuple[int, int]] = {}
+        for field in self.fields.values():
+            if (
+                field.value is not None
+                and begin <= field.at // 8
+                and field.at + field.bits <= 8 * (begin + check.size.value)
+            ):
+                for byte, (mask, ones) in field.in_bytes().items():
+                    before = wanted.get(byte, (0, 0))
+                    wanted[byte] = before[0] | mask, before[1] | ones
+        following = self.name
+        for first, size in _groups(sorted(wanted), begin + check.size.value):
+            mask, ones = _little(wanted.get(byte, (0, 0)) for byte in range(first, first + size))
+            word = Reg(f"local.word.{first}", 8 * size)
+            behind = f"{following} known to {first + size}"
+            self.open.append(Load(word, check.mark, 8 * (first - begin), 8 * size, "little", where=check.where))
+            condition = Binary("==", Binary("&", word, Const(mask)), Const(ones))
+            self._close(Branch(condition, behind, self.other, where=check.where), behind)
+
+
+def _little(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """The two numbers that pairs of bytes make, the first the least: read so, no machine of today has to turn them."""
+    masks, ones = zip(*pairs, strict=True)
+    return int.from_bytes(masks, "little"), int.from_bytes(ones, "little")
+
+
+def _groups(wanted: list[int], end: int) -> list[tuple[int, int]]:
+    """Words that cover these bytes, none beyond `end`: the first byte of each and how many it has."""
+    found: list[tuple[int, int]] = []
+    while wanted:
+        first = wanted[0]
+        within = [byte for byte in wanted if byte < first + WORD]
+        size = 1
+        while size < within[-1] + 1 - first:
+            size *= 2
+        while first + size > end:
+            size //= 2
+        found.append((first, size))
+        wanted = [byte for byte in wanted if byte >= first + size]
+    return found

@@ -147,8 +147,9 @@ static inline uint32_t sl_table_hash(const struct sl_table *table, const uint64_
 }
 
 static inline struct sl_bucket *sl_table_home(const struct sl_table *table, uint32_t hash) {
-    uint32_t i = hash & table->mask;
-    return &table->home[i < table->buckets ? i : i & table->mask >> 1];
+    /* Which half a hash falls in no predictor knows: without a branch. */
+    uint32_t i = hash & table->mask, beyond = -(uint32_t)(i >= table->buckets);
+    return &table->home[i & ~(beyond & (table->mask + 1) >> 1)];
 }
 
 static inline struct sl_instance *sl_table_slot(const struct sl_table *table, uint32_t slot) {
@@ -165,20 +166,24 @@ static inline bool sl_instance_has(struct sl_instance *instance, const uint64_t 
     return unlike == 0;
 }
 
-/* Bit i: entry i has this hash (it may be empty or a link). */
-static inline unsigned sl_bucket_match(const struct sl_bucket *bucket, uint32_t hash) {
+/* Bit i: word i of half a bucket equals this number. */
+static inline unsigned sl_bucket_words(const uint32_t *words, uint32_t wanted) {
 #ifdef __SSE2__
-    const __m128i wanted = _mm_set1_epi32((int)hash);
-    const __m128i *tags = (const __m128i *)(const void *)bucket->hash;
-    __m128i low = _mm_cmpeq_epi32(_mm_load_si128(tags), wanted);
-    __m128i high = _mm_cmpeq_epi32(_mm_load_si128(tags + 1), wanted);
+    const __m128i each = _mm_set1_epi32((int)wanted);
+    const __m128i *four = (const __m128i *)(const void *)words;
+    __m128i low = _mm_cmpeq_epi32(_mm_load_si128(four), each), high = _mm_cmpeq_epi32(_mm_load_si128(four + 1), each);
     return (unsigned)_mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(low, high), _mm_setzero_si128()));
 #else
     unsigned found = 0;
     for (unsigned i = 0; i < SL_BUCKET_ENTRIES; i++)
-        found |= (unsigned)(bucket->hash[i] == hash) << i;
+        found |= (unsigned)(words[i] == wanted) << i;
     return found;
 #endif
+}
+
+/* Bit i: entry i has this hash (it may be empty or a link). */
+static inline unsigned sl_bucket_match(const struct sl_bucket *bucket, uint32_t hash) {
+    return sl_bucket_words(bucket->hash, hash);
 }
 
 static inline struct sl_bucket *sl_bucket_next(const struct sl_table *table, const struct sl_bucket *bucket) {
@@ -239,11 +244,10 @@ static inline struct sl_instance *sl_table_at(const struct sl_table *table, uint
     return instance->slot == slot ? instance : NULL;
 }
 
+/* How many entries a bucket has: they stand in front, and behind them what is empty, or the link. */
 static inline unsigned sl_bucket_count(const struct sl_bucket *bucket) {
-    unsigned n = 0;
-    while (n < SL_BUCKET_ENTRIES && bucket->place[n] != 0 && bucket->place[n] != SL_BUCKET_LINK)
-        n++;
-    return n;
+    unsigned none = sl_bucket_words(bucket->place, 0) | sl_bucket_words(bucket->place, SL_BUCKET_LINK);
+    return (unsigned)__builtin_ctz(none | 1u << SL_BUCKET_ENTRIES);
 }
 
 /* Adds an entry to the chain of a home bucket. Only the home bucket and the first behind it can have room:
@@ -341,14 +345,10 @@ SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64
 /* Ends a live instance; its slot is the next to be used again. Nothing shrinks. */
 SL_COLD void sl_table_remove(struct sl_table *table, struct sl_instance *instance) {
     struct sl_bucket *home = sl_table_home(table, instance->hash), *bucket = home;
-    unsigned i;
-    for (;; bucket = sl_bucket_next(table, bucket)) {
-        unsigned n = sl_bucket_count(bucket);
-        for (i = 0; i < n && bucket->place[i] != instance->slot + 1; i++)
-            ;
-        if (i < n)
-            break;
-    }
+    unsigned found;
+    while (!(found = sl_bucket_words(bucket->place, instance->slot + 1)))
+        bucket = sl_bucket_next(table, bucket);
+    unsigned i = (unsigned)__builtin_ctz(found);
     /* The hole is filled from the bucket that need not be full. */
     struct sl_bucket *first = sl_bucket_next(table, home), *from = first ? first : home;
     unsigned last = sl_bucket_count(from) - 1;

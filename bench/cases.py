@@ -14,6 +14,8 @@ IMPAIRED = {"http1k_loss5": "http1k", "http32k_loss1": "http32k", "http32k_loss5
 """Traces with loss and reordering, and those that they come from."""
 TUNNELS = {"http1k_gtp": "gtp", "http32k_gtp": "gtp", "http1k_pptp": "pptp"}
 """Traces with the stack that sees into them."""
+PLAIN_GTP = "bench/stacks/plain_gtp.py"
+"""GTP over a UDP that keeps no conversations, as that of the paper."""
 STACKS = {**TUNNELS, "sctp": "sctp", "quic": "quic"}
 """All traces that are not for `tcp_ip`, with their stack."""
 ATTACKS = ("ahead", "alternating", "overlaps", "collisions", "syn-flood", "fragments")
@@ -87,11 +89,17 @@ def many() -> list[Case]:
     return [Case("http1k_million", "bound"), sluice("http1k_million"), prefaulted("http1k_million")]
 
 
+def beside_tcp() -> list[tuple[Case, Case]]:
+    """TCP in tunnels, beside the same without."""
+    stacks = [*TUNNELS.items(), *((trace, PLAIN_GTP) for trace, stack in TUNNELS.items() if stack == "gtp")]
+    return [(sluice(trace, stack=stack), sluice(trace.split("_")[0])) for trace, stack in stacks]
+
+
 def shapes() -> list[Case]:
     """What deviates from plain TCP in order, beside that."""
     return [
         *(sluice(trace) for trace in (*MAIN, *IMPAIRED, "small")),
-        *(sluice(trace, stack=stack) for trace, stack in TUNNELS.items()),
+        *(case for case, _ in beside_tcp()),
         *(sluice(trace, stack="everything") for trace in MAIN),
         Case("small", "bound"),
     ]

@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any
 
 from bench import functions
-from bench.cases import SLUICE, Case
+from bench.cases import PLAIN_GTP, SLUICE, Case
 from bench.programs import HERE, HYPERSCAN, PEERS, MissingError, build, has_header
 from sluice.cli.bench import figures
 from sluice.cli.common import passes_of
@@ -155,7 +155,7 @@ class Runner:
         return [{key: one[key] for key in KEPT if key in one} for one in found]
 
     def _compiled(self, stack: str, function: str, passes: str) -> CompiledStack:
-        described = find_stack(stack)
+        described = find_stack(str(HERE.parent / stack) if stack == PLAIN_GTP else stack)
         wanted = find_functions(self._functions(function))
         if wanted.track_only:
             for layer in described.layers.values():

@@ -105,7 +105,7 @@ def shapes(results: Results) -> str:
     head = ["trace", "stack", "ns a packet", "beside", "times that"]
     wanted = [
         *((sluice(trace), sluice(base)) for trace, base in cases.IMPAIRED.items()),
-        *((sluice(trace, stack=stack), sluice(trace.split("_")[0])) for trace, stack in cases.TUNNELS.items()),
+        *cases.beside_tcp(),
         *((sluice(trace, stack="everything"), sluice(trace)) for trace in cases.MAIN),
         (sluice("small"), Case("small", "bound")),
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluice.codegen.names import identifier, member, storage
-from sluice.codegen.writer import PASSED_MOST, UNIT, WAITING, StackNames, go_on, go_on_as_most
+from sluice.codegen.writer import PASSED_MOST, UNIT, WAITING, StackNames, go_on_as_most
 from sluice.ir.graph import GATHERED, LayerProgram, Program
 from sluice.ir.instruction import LookAhead, NextStateless
 
@@ -152,7 +152,7 @@ def _arrive(names: StackNames) -> list[str]:
     """The first loop's body."""
 
     def enter(layer: LayerProgram) -> str:
-        return go_on_as_most(layer, FRAME, "0", go_on(layer, FRAME, "0"))
+        return go_on_as_most(layer, FRAME, "0")
 
     return [
         "",

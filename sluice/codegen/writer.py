@@ -126,9 +126,9 @@ class LayerWriter:
         return f"static void stateless_{self.word}({WAITING}, {UNIT}, unsigned depth)"
 
     def _template_head(self) -> str:
-        # inlined: what is known of the packet below is known above, and a packet passes all templates or none
+        # inlined: what is known of the packet below is known above
         given = f"{WAITING}, {UNIT}, unsigned depth"
-        return f"static inline __attribute__((always_inline)) bool template_{self.word}({given})"
+        return f"SL_INLINED bool template_{self.word}({given})"
 
     def _ahead_head(self) -> str:
         given = (
@@ -309,11 +309,10 @@ class LayerWriter:
             case ir.NextStateless(outcome, name, sdu):
                 layer = self.names.program.layers[name]
                 path = f"waiting->path[depth] = {self.index};"
-                if self.kind == "template":
-                    on = handed(sdu, lambda sdu: go_on_as_most(layer, sdu, "depth + 1", "return false;"))
-                    return [*on, *self._left(outcome, terminator), path, "return true;"]
-                on = handed(sdu, lambda sdu: go_on(layer, sdu, "depth + 1"))
-                return [*self._left(outcome, terminator), path, *on, "return;"]
+                enter = go_on_as_most if self.kind == "template" else go_on
+                on = handed(sdu, lambda sdu: enter(layer, sdu, "depth + 1"))
+                left = [*self._left(outcome, terminator), path, *on]
+                return [*left, "return true;" if self.kind == "template" else "return;"]
             case ir.End(outcome):
                 return [self.count(outcome) + self._note(terminator), "box->base.depth--;", "return;"]
             case ir.Dispatch(key, reverse):
@@ -337,11 +336,12 @@ def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
     return f"{way}_{identifier(layer.name)}(box, waiting, {unit}, {depth});"
 
 
-def go_on_as_most(layer: LayerProgram, unit: str, depth: str, otherwise: str) -> str:
-    """The same, by the layer's template; `otherwise`: the statement for packets that do not look like it."""
+def go_on_as_most(layer: LayerProgram, unit: str, depth: str) -> str:
+    """The same, first by the layer's template."""
+    on = go_on(layer, unit, depth)
     if layer.template is None:
-        return go_on(layer, unit, depth)
-    return f"if (!SL_LIKELY(template_{identifier(layer.name)}(box, waiting, {unit}, {depth}))) {otherwise}"
+        return on
+    return f"if (!SL_LIKELY(template_{identifier(layer.name)}(box, waiting, {unit}, {depth}))) {on}"
 
 
 def _hashed(half: tuple[Expr, ...]) -> str:

@@ -6,8 +6,8 @@ layer's stateless graph (see `fission`) one way is written a second time, withou
 the conditions of that way together leave a field of the header, when it is a single value, is not asked of the field
 any more: neighbouring bytes with such fields are read as one word, which is compared under a mask. Then the field is
 known, and what was calculated from it is a constant. (So a header is compared with a template by those who compress it:
-Jacobson, RFC 1144, 3.) A packet that is otherwise begins anew with the stateless graph, as nothing but slots was
-written, and those are written again.
+Jacobson, RFC 1144, 3.) A packet that is otherwise begins the layer anew with its stateless graph: nothing but slots
+was written, and those are written again.
 
 A layer's template is the nearest way to a layer above, the one that a description names first where several are as
 near; and templates are made for the layers that follow each other so from the link type that is asked for first.
@@ -38,7 +38,7 @@ from sluice.ir.instruction import (
 )
 from sluice.passes import constants, dead_code
 
-LONGEST = 4
+LONGEST = 6
 """Layers that follow each other by templates; less than may be passed before a packet's turn."""
 
 WORD = 4

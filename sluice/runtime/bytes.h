@@ -18,15 +18,17 @@
 #define SL_LIKELY(condition) __builtin_expect(!!(condition), 1)
 /* What a packet seldom needs stays out of the callers' instruction cache. */
 #define SL_COLD static __attribute__((noinline, unused))
+/* What is a few instructions of every packet's way is inlined, however long the function already is. */
+#define SL_INLINED static inline __attribute__((always_inline))
 /* gcc takes a function that only prefetches for one without effects, and drops its calls unless they are inlined first. */
-#define SL_PREFETCH static inline __attribute__((always_inline))
+#define SL_PREFETCH SL_INLINED
 
 static inline uint64_t sl_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t sl_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* The bytes [lo, hi) of b, in both measures; what lies beyond the end of b is clipped. lo > hi gives an
  * empty slice. */
-static inline sl_bytes sl_bytes_slice(sl_bytes b, uint64_t lo, uint64_t hi) {
+SL_INLINED sl_bytes sl_bytes_slice(sl_bytes b, uint64_t lo, uint64_t hi) {
     hi = sl_min(hi, b.length);
     lo = sl_min(lo, hi);
     uint32_t from = (uint32_t)sl_min(lo, b.captured);
@@ -36,7 +38,7 @@ static inline sl_bytes sl_bytes_slice(sl_bytes b, uint64_t lo, uint64_t hi) {
 }
 
 /* The bytes of b from `lo` on, which are nearly always there. */
-static inline sl_bytes sl_bytes_behind(sl_bytes b, uint64_t lo) {
+SL_INLINED sl_bytes sl_bytes_behind(sl_bytes b, uint64_t lo) {
     if (SL_LIKELY(lo && lo <= b.captured))
         return (sl_bytes){b.at + lo, b.captured - (uint32_t)lo, b.length - (uint32_t)lo};
     return sl_bytes_slice(b, lo, UINT64_MAX);

@@ -1,6 +1,7 @@
 """Pass `template`: how most packets look, see tests/golden/passes/template.txt; and what does not look so."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from golden_passes import check_graphs
@@ -20,6 +21,7 @@ from tests.differential.both import Compared, Packet, assert_same, compared
 from tests.support.packets import TCP, UDP, eth, fragments4, ip4, tcp, udp
 
 STREAMS = frozenset({Hook("tcp", "data"), Hook("udp", "data")})
+PLAIN_GTP = str(Path(__file__).parents[2] / "bench" / "stacks" / "plain_gtp.py")
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,7 @@ def test_golden(tcp_ip: Program):
         ("tcp_ip", {"eth": "ipv4", "ipv4": "tcp_over_ipv4"}),
         ("everything", {"eth": "ipv4", "ipv4": "tcp_over_ipv4"}),
         ("gtp", {"eth": "ipv4", "ipv4": "udp"}),
+        (PLAIN_GTP, {"eth": "ipv4", "ipv4": "udp", "udp": "gtp", "gtp": "inner", "inner": "tcp"}),
     ],
 )
 def test_the_way_of_most_packets(stack: str, ways: dict[str, str]):

@@ -40,7 +40,7 @@ static const struct sl_layer_info layers[] = {
 
 SL_UNUSED static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 static void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
-static inline __attribute__((always_inline)) bool template_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
+SL_INLINED bool template_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
 SL_UNUSED static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 
 /* An arriving packet waits for a layer. */
@@ -118,7 +118,7 @@ static void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting, 
     return;
 }
 
-static inline __attribute__((always_inline)) bool template_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+SL_INLINED bool template_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
 {
     SL_UNUSED sl_bytes unit = {at, captured, length};
     SL_UNUSED struct sl_slots *const slots = &waiting->slots;
@@ -131,11 +131,11 @@ static inline __attribute__((always_inline)) bool template_eth(struct sl_stack_b
             mark_1 = mark_0 + 14;
             mark_end = mark_1;   /* descriptions.py:33 */
             payload = sl_bytes_behind(unit, mark_end);
-            wait_arp(box, waiting, payload.at, payload.captured, payload.length, depth + 1);
             box->base.counters[4]++;                   /* eth: packets */
             box->base.counters[5] += unit.length;      /* eth: bytes */
             box->base.counters[9]++;                   /* eth: passed */   /* descriptions.py:67 */
             waiting->path[depth] = 0;
+            wait_arp(box, waiting, payload.at, payload.captured, payload.length, depth + 1);
             return true;
         }
     }

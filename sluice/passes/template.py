@@ -16,6 +16,7 @@ near; and templates are made for the layers that follow each other so from the l
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -137,8 +138,9 @@ class _Field:
     most: int
 
     @property
-    def value(self) -> int | None:
-        return self.least if self.least == self.most else None
+    def is_known(self) -> bool:
+        """Whether one value is left."""
+        return self.least == self.most
 
     def in_bytes(self) -> dict[int, tuple[int, int]]:
         """For every byte of the unit that it is in the bits that are its own, and those of them that are 1."""
@@ -164,8 +166,12 @@ class _Line:
         self.made: dict[str, Block] = {}
         self.name = way[0].name
         self.open: list[Instruction] = []
-        for block in way:
-            for instruction in block.body:
+        self.compared: set[str] = set()
+        instructions = [instruction for block in way for instruction in block.body]
+        written = Counter(reg.name for instruction in instructions for reg in instruction.written())
+        for instruction in instructions:
+            # what is set twice is one thing here and another there
+            if all(written[reg.name] == 1 for reg in instruction.written()):
                 self._find(instruction)
         for block, following in pairwise(way):
             last = block.terminator
@@ -180,9 +186,8 @@ class _Line:
             case Mark(target, Reg(base), Const(offset)) if base in self.position:
                 self.position[target.name] = self.position[base] + offset
             case Load(target, mark, at, bits, order) if mark.name in self.position:
-                if target.name not in self.fields:
-                    place = 8 * self.position[mark.name] + at
-                    self.fields[target.name] = _Field(place, bits, order, 0, (1 << bits) - 1)
+                place = 8 * self.position[mark.name] + at
+                self.fields[target.name] = _Field(place, bits, order, 0, (1 << bits) - 1)
             case _:
                 pass
 
@@ -248,11 +253,11 @@ class _Line:
         self.name, self.open = following, []
 
     def _known(self, instruction: Instruction) -> Instruction:
-        """A field that is compared as part of a word is a constant."""
-        if isinstance(instruction, Load):
-            field = self.fields.get(instruction.target.name)
-            if field is not None and field.value is not None:
-                return Assign(instruction.target, Const(field.value), where=instruction.where)
+        """A field that was compared as part of a word is a constant."""
+        if isinstance(instruction, Load) and instruction.target.name in self.compared:
+            return Assign(
+                instruction.target, Const(self.fields[instruction.target.name].least), where=instruction.where
+            )
         return instruction
 
     def _words(self, check: Check) -> None:
@@ -261,19 +266,17 @@ class _Line:
             return
         begin = self.position[check.mark.name]
         wanted: dict[int, tuple[int, int]] = {}
-        for field in self.fields.values():
-            if (
-                field.value is not None
-                and begin <= field.at // 8
-                and field.at + field.bits <= 8 * (begin + check.size.value)
-            ):
+        for name, field in self.fields.items():
+            there = begin <= field.at // 8 and field.at + field.bits <= 8 * (begin + check.size.value)
+            if there and field.is_known and name not in self.compared:
+                self.compared.add(name)
                 for byte, (mask, ones) in field.in_bytes().items():
                     before = wanted.get(byte, (0, 0))
                     wanted[byte] = before[0] | mask, before[1] | ones
         following = self.name
         for first, size in _groups(sorted(wanted), begin + check.size.value):
             mask, ones = _little(wanted.get(byte, (0, 0)) for byte in range(first, first + size))
-            word = Reg(f"local.word.{first}", 8 * size)
+            word = Reg(f"local.word.{first}.{size}", 8 * size)
             behind = f"{following} known to {first + size}"
             self.open.append(Load(word, check.mark, 8 * (first - begin), 8 * size, "little", where=check.where))
             condition = Binary("==", Binary("&", word, Const(mask)), Const(ones))

@@ -127,6 +127,26 @@ def test_words(condition: str, holds: bool, found: list[tuple[int, int, int, int
     assert words(condition, holds) == found
 
 
+def test_a_field_that_no_check_of_known_size_covers_is_asked_for_itself():
+    """As it is not compared, nothing may be known of it."""
+    text = HEAD.format(condition="(header.a == 3)", yes="on", no="other")
+    text = text.replace("Check(mark.0, 8)", "Check(mark.0, length(local.unit))")
+    text = text.replace("Load(mark.0, 0, 4, 'big')", "Load(mark.0, 8, 4, 'big')")
+    made = template.template_of("g", parse_graph(text))
+    assert made is not None
+    assert any(isinstance(i, Load) and i.target.name == "header.a" for i in made.instructions())
+
+
+@pytest.mark.parametrize("other", ["header.a:u4 = Assign(3)", "header.a:u4 = Load(mark.0, 32, 4, 'big')"])
+def test_a_register_that_is_set_twice_is_no_field(other: str):
+    """What the condition asks of one is not so of the other."""
+    text = HEAD.format(condition="(header.a == 3)", yes="on", no="other")
+    text = text.replace("on:\n", f"on:\n  {other}\n")
+    made = template.template_of("g", parse_graph(text))
+    assert made is not None
+    assert not any("word" in reg.name for reg in made.registers().values())
+
+
 def test_slots_that_are_added_to():
     """Such a way could not be begun anew, as it would add a second time."""
     text = HEAD.format(condition="(header.a == 3)", yes="on", no="other")

@@ -122,12 +122,12 @@ SL_INLINED bool template_eth(struct sl_stack_box *box, struct sl_waiting *waitin
 {
     SL_UNUSED sl_bytes unit = {at, captured, length};
     SL_UNUSED struct sl_slots *const slots = &waiting->slots;
-    SL_UNUSED uint64_t mark_0 = 0, mark_1 = 0, mark_end = 0, word_12 = 0;
+    SL_UNUSED uint64_t mark_0 = 0, mark_1 = 0, mark_end = 0, word_12_2 = 0;
     SL_UNUSED sl_bytes payload = {0};
     mark_0 = 0;   /* descriptions.py:33 */
     if (SL_LIKELY(mark_0 + 14 <= unit.captured)   /* descriptions.py:26 */) {
-        word_12 = sl_load_le(unit.at + mark_0 + 12, 2);
-        if (word_12 == 1544) {
+        word_12_2 = sl_load_le(unit.at + mark_0 + 12, 2);
+        if (word_12_2 == 1544) {
             mark_1 = mark_0 + 14;
             mark_end = mark_1;   /* descriptions.py:33 */
             payload = sl_bytes_behind(unit, mark_end);

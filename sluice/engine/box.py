@@ -427,6 +427,8 @@ class Box:
             self._finished = True
             with noted(self._interrupted):
                 self._finish(self._box)
+            # what functions in C printed stands before what is said of the run, also where nobody watches
+            ctypes.CDLL(None).fflush(None)
             self._close_output()
             self._raise()
             for function in self.python:

@@ -119,12 +119,10 @@ def _goes_on(block: Block) -> tuple[str, ...]:
 
 
 def _adds_to_slots(way: list[Block]) -> bool:
-    """Whether a slot is set to what follows from slots, so that it could not be set a second time."""
-    for block in way:
-        for i in block.body:
-            if any(reg.space == "slot" for reg in i.written()) and any(r.space == "slot" for r in i.read_registers()):
-                return True
-    return False
+    """Whether a slot that is read is also set, perhaps to what follows from it, so that it cannot be set again."""
+    instructions = [instruction for block in way for instruction in block.instructions]
+    read = {reg.name for instruction in instructions for reg in instruction.read_registers() if reg.space == "slot"}
+    return any(reg.name in read for instruction in instructions for reg in instruction.written())
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from functools import cache
@@ -273,5 +274,6 @@ def test_c_is_told_the_reason_in_words(tmp_path: Path) -> None:
     function = tmp_path / "reasons.c"
     function.write_text('#include "sluice.h"\n' + "\n".join(lines) + "\n")
     command = [sys.executable, "-m", "sluice", "run", "examples/first/hello.py", "-r", EXAMPLE, "-f", function]
-    told_by_c = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    told_by_c = subprocess.run(command, cwd=ROOT, env=buffered, capture_output=True, text=True, check=True).stdout
     assert told_by_c.startswith("hello version\nhello header too short\n")

@@ -147,10 +147,16 @@ def test_a_register_that_is_set_twice_is_no_field(other: str):
     assert not any("word" in reg.name for reg in made.registers().values())
 
 
-def test_slots_that_are_added_to():
+@pytest.mark.parametrize(
+    "adding",
+    [
+        "  slot.tags:u32 = Assign((slot.tags + 1))\n",
+        "  local.tags:u32 = Assign((slot.tags + 1))\n  slot.tags:u32 = Assign(local.tags)\n",
+    ],
+)
+def test_slots_that_are_added_to(adding: str):
     """Such a way could not be begun anew, as it would add a second time."""
-    text = HEAD.format(condition="(header.a == 3)", yes="on", no="other")
-    text = text.replace("on:\n", "on:\n  slot.tags:u32 = Assign((slot.tags + 1))\n")
+    text = HEAD.format(condition="(header.a == 3)", yes="on", no="other").replace("on:\n", "on:\n" + adding)
     assert template.template_of("g", parse_graph(text)) is None
 
 

@@ -51,10 +51,10 @@ def sluice(
     return Case(trace, SLUICE, function, warm, stack, passes)
 
 
-def prefaulted(trace: str) -> Case:
+def prefaulted(trace: str, function: str = "assemble", warm: bool = False) -> Case:
     """The same with memory taken before the clock starts, as that of the bound is; and smaller limits, which no
     trace reaches."""
-    return replace(sluice(trace), prefault=True)
+    return replace(sluice(trace, function, warm), prefault=True)
 
 
 def without(name: str) -> str:
@@ -72,6 +72,7 @@ def main(traces: Iterable[str] = MAIN, functions: Iterable[str] = ("none", "asse
         for case in (
             *(Case(trace, peer.name, function, warm) for peer in PEERS if function in peer.functions),
             sluice(trace, function, warm),
+            *([prefaulted(trace, function, warm)] if function != "search" else []),
         )
     ]
 

@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any
 
 from bench import functions
-from bench.cases import PLAIN_GTP, SLUICE, Case
+from bench.cases import MAIN, PLAIN_GTP, SLUICE, Case
 from bench.programs import HERE, HYPERSCAN, PEERS, MissingError, build, has_header
 from sluice.cli.bench import figures
 from sluice.cli.common import passes_of
@@ -48,7 +48,9 @@ KEPT = (
 TURNS = 5
 """How often each case of a team runs in a round."""
 
-PREFAULTED: dict[str, Any] = {"prefault": True, "max_instances": 1_100_000, "memory": 1 << 29}
+PREFAULTED: dict[str, Any] = {"prefault": True, "memory": 1 << 29}
+PREFAULTED_MOST = 1_100_000
+"""Instances of each table then; for plain traffic as many as others have room for."""
 """Bounds of a box all of whose memory is taken at the start: every table without a bound of its own has so much."""
 
 
@@ -176,11 +178,17 @@ class Runner:
             return [f"{HERE / 'search.c'}:{PATTERNS}"]
         return functions.wanted(name, self._folder) or [name]
 
+    def _settings(self, case: Case) -> Settings:
+        if not case.prefault:
+            return Settings()
+        most = self.connections[case.trace] if case.trace in MAIN else PREFAULTED_MOST
+        return Settings(**PREFAULTED, max_instances=most)
+
     def _sluice(self, team: list[Case]) -> list[dict[str, Any]]:
         candidates = [
             Candidate(
                 self._stacks[case.stack, case.function, case.passes],
-                Settings(**PREFAULTED) if case.prefault else Settings(),
+                self._settings(case),
                 find_functions(self._functions(case.function)).options,
             )
             for case in team

@@ -23,7 +23,9 @@ svg { background: #fff; font: 12px ui-monospace, 'DejaVu Sans Mono', Menlo, Cons
 def bars(results: Results, function: str, warm: bool) -> str:
     """Nanoseconds a packet of every program on the main traces; thin lines show the span of the rounds."""
     groups: list[tuple[str, list[tuple[str, float, float, float]]]] = []
-    for ours in (case for case in cases.main(functions=(function,)) if case.program == SLUICE and case.warm == warm):
+    for ours in cases.main(functions=(function,)):
+        if ours.program != SLUICE or ours.prefault or ours.warm != warm:
+            continue
         rows: list[tuple[str, float, float, float]] = []
         for name in (*(peer.name for peer in PEERS), SLUICE):
             case = ours if name == SLUICE else replace(ours, program=name, stack="", passes="")

@@ -46,9 +46,10 @@ def heat(case: Case) -> str:
 
 def main(results: Results) -> str:
     """Sluice beside the others."""
-    ours = [case for case in results.rounds if case.program == SLUICE and case in cases.main()]
+    ours = [case for case in results.rounds if case.program == SLUICE and not case.prefault and case in cases.main()]
     names = [peer.name for peer in PEERS]
     head = ["trace", "function", "packets in memory", *names, SLUICE, "Sluice : bound", "libnids : Sluice"]
+    head += ["Sluice, `--prefault`", "that : bound"]
     rows: list[list[str]] = []
     for case in sorted(ours, key=cases.main().index):
         others = {name: replace(case, program=name, stack="", passes="") for name in names}
@@ -59,6 +60,8 @@ def main(results: Results) -> str:
                 cell(results, case),
                 times(results.ratio(case, others["bound"])),
                 times(results.ratio(others["libnids"], case)),
+                cell(results, replace(case, prefault=True)),
+                times(results.ratio(replace(case, prefault=True), others["bound"])),
             ]
         )
     return table(head, rows, 3)

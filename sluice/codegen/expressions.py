@@ -194,6 +194,9 @@ def _serial(expression: Binary) -> tuple[str, int]:
     if operator in ("+", "-"):
         inner = f"{_left(expression.left, expression.right, 9)} {operator} {inside(expression.right, 10)}"
         return f"({inner}) & {number((1 << serial) - 1)}", 5
+    if operator in ("<=", ">=") and max(width(expression.left), width(expression.right)) <= serial:
+        lesser, greater = (left, right) if operator == "<=" else (right, left)
+        return f"sl_serial_at_most({lesser}, {greater}, {serial})", _ATOM
     same = f"{_compared(expression.left)} == {_compared(expression.right)}"
     match operator:
         case "<":

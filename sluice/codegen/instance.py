@@ -173,9 +173,11 @@ def begin_instance(w: LayerWriter, stored_instance: bool) -> list[str]:
     table = w.table
     assert table is not None
     own = dict(w.layer.instance.fields) if w.layer.instance is not None else {}
-    out: list[str] = []
+    # all that is 0 at once: a connection's fields one by one are thirty stores
+    out = [f"memset((uint8_t *)inst + {table.fields_begin}, 0, {table.fields_size});"] if table.fields else []
     for reg, init in table.fields:
-        out.append(f"{place(reg)} = {number(own.get(reg, init))};")
+        if value := own.get(reg, init):
+            out.append(f"{place(reg)} = {number(value)};")
     for side in range(table.sides):
         out.append(f"sl_sequence_reset(&inst->sequence[{side}], &rules_{w.word});")
         if table.messages:

@@ -86,6 +86,16 @@ class Table:
         return f"table_{identifier(self.name)}"
 
     @property
+    def fields_begin(self) -> str:
+        """Where the fields of an instance begin, which lie together."""
+        return f"offsetof({self.struct}, number) + sizeof(uint64_t)"
+
+    @property
+    def fields_size(self) -> str:
+        """How many bytes they have."""
+        return f"offsetof({self.struct}, swapped) - ({self.fields_begin})"
+
+    @property
     def busy(self) -> bool:
         """Whether a packet may meet an instance that it came through already (tunnels within themselves)."""
         return any(reg.name == "inst.busy" for reg, _ in self.fields)

@@ -51,6 +51,7 @@ def lifetime(table: Table) -> list[str]:
         f"        if (instance && sl_expired(&box->base, instance){busy})",
         f"            end_other_{word}(box, instance, SL_END_TIMEOUT);",
         "    }",
+        f"    sl_sweep_ahead(&box->base, &{at}, box->sweep_{word});",
         "}",
         "",
         "/* Of the next live instances the one that would time out first makes room; the search goes on behind it. */",

@@ -133,12 +133,18 @@ def process(names: StackNames) -> list[str]:
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
         *looking("    sl_ahead_burst(&base->ahead, frames, count);"),
+        *_timers_begin(names),
         "    for (size_t first = 0; first < count; first += SL_GROUP) {",
         "        size_t group = sl_min(SL_GROUP, count - first);",
         "        const struct sl_frame *frame = &frames[first];",
+        "        uint64_t bytes = 0;",
         *looking("        sl_ahead_group(&base->ahead, group, count - first - group);"),
-        "        for (size_t i = 0; i < group; i++)",
+        "        for (size_t i = 0; i < group; i++) {",
+        "            bytes += frame[i].length;",
         "            arrive(box, &frame[i], (uint32_t)i);",
+        "        }",
+        "        " + names.counters.add("box", "packets", "group"),
+        "        " + names.counters.add("box", "bytes", "bytes"),
         "        for (size_t i = 0; i < group; i++) {",
         *looking("            sl_ahead_packet(&base->ahead, &frame[group], i);"),
         "            process_packet(box, &frame[i], (uint32_t)i);",
@@ -197,12 +203,7 @@ def _unused(parameters: str) -> str:
 def _process_packet(names: StackNames) -> list[str]:
     """The second loop's body."""
     timers: list[str] = []
-    first: list[str] = []
     if names.functions.timers:
-        first = [
-            f"    if (SL_UNLIKELY(!box->base.counters[{names.counters.index('box', 'packets')}]))   /* the first one */",
-            f"        sl_timers_begin(&box->base, frame->time, {len(names.functions.timers)});",
-        ]
         timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
     return [
         "",
@@ -211,7 +212,6 @@ def _process_packet(names: StackNames) -> list[str]:
         "{",
         "    struct sl_waiting *waiting = &box->waiting[packet];",
         "    box->base.time = frame->time;",
-        *first,
         "    box->base.now = sl_max(box->base.now, frame->time);",
         "    box->base.number = frame->number;",
         *timers,
@@ -221,12 +221,20 @@ def _process_packet(names: StackNames) -> list[str]:
         "    box->base.depth = waiting->depth;",
         "    memcpy(box->base.path, waiting->path, sizeof waiting->path);",
         "    box->slots = &waiting->slots;",
-        "    " + names.counters.add("box", "packets"),
-        "    " + names.counters.add("box", "bytes", "frame->length"),
         "    waiting->layer(box, waiting->at, waiting->captured, waiting->length);",
         *(["    sl_batch_flush(&box->base.batch);"] if names.functions.demanded else []),
         *(["    sl_output_packet(&box->base, frame);"] if names.functions.inline else []),
         "}",
+    ]
+
+
+def _timers_begin(names: StackNames) -> list[str]:
+    """Before the first packet: from its time on the timers of the box count."""
+    if not names.functions.timers:
+        return []
+    return [
+        f"    if (SL_UNLIKELY(count && !base->counters[{names.counters.index('box', 'packets')}]))   /* the first one */",
+        f"        sl_timers_begin(base, frames->time, {len(names.functions.timers)});",
     ]
 
 

@@ -88,6 +88,7 @@ class LayerWriter:
         self.may_be_fresh = any(isinstance(i, ir.FreshInst) for i in layer.main.instructions())
         self.may_be_fresh |= self.table is not None and self.table.busy
         self.controls_stream = self.table is not None and controls_stream(self.table, names.functions, layer)
+        self.is_last = _is_last([layer, *(self.table.layers if self.table is not None else ())])
         self._line = ""
 
     def prototypes(self) -> list[str]:
@@ -123,7 +124,9 @@ class LayerWriter:
         return f"static void layer_{self.word}(struct sl_stack_box *box, {given})"
 
     def _stateless_head(self) -> str:
-        return f"static void stateless_{self.word}({WAITING}, {UNIT}, unsigned depth)"
+        # behind a template it is for the few packets that are otherwise, and stays out of its way
+        kind = "static" if self.layer.template is None else "SL_COLD"
+        return f"{kind} void stateless_{self.word}({WAITING}, {UNIT}, unsigned depth)"
 
     def _template_head(self) -> str:
         # inlined: what is known of the packet below is known above
@@ -134,7 +137,9 @@ class LayerWriter:
         given = (
             f"SL_UNUSED struct sl_stack_box *box, SL_UNUSED struct sl_slots *slots, {UNIT}, SL_UNUSED unsigned depth"
         )
-        return f"SL_UNUSED static void ahead_{self.word}({given})"
+        # nearly every packet's look-up is foreseen where templates end
+        kind = "SL_INLINED" if self.layer.name in waits_of_templates(self.names.program) else "SL_UNUSED static"
+        return f"{kind} void ahead_{self.word}({given})"
 
     def _dispatch_head(self) -> str:
         given = f"SL_UNUSED struct sl_slots *slots, SL_UNUSED uint64_t secret, {UNIT}, SL_UNUSED unsigned depth"
@@ -204,7 +209,8 @@ class LayerWriter:
         if kind in ("main", "lost") and SIDE in graph.parameters:
             out.append("    SL_UNUSED uint64_t side = stream.side;")
         if kind == "main":
-            out.append(f"    box->base.path[box->base.depth++] = {self.index};")
+            if not self.is_last:
+                out.append(f"    box->base.path[box->base.depth++] = {self.index};")
             out.append("    " + self.count("packets"))
             out.append("    " + self.count("bytes", "unit.length"))
         if kind == "stateless":
@@ -314,7 +320,8 @@ class LayerWriter:
                 left = [*self._left(outcome, terminator), path, *on]
                 return [*left, "return true;" if self.kind == "template" else "return;"]
             case ir.End(outcome):
-                return [self.count(outcome) + self._note(terminator), "box->base.depth--;", "return;"]
+                leave = [] if self.is_last else ["box->base.depth--;"]
+                return [self.count(outcome) + self._note(terminator), *leave, "return;"]
             case ir.Dispatch(key, reverse):
                 return [f"return {' + '.join(_hashed(half) for half in (key, reverse) if half) or 0};"]
             case ir.NextDispatch(name, sdu):
@@ -328,6 +335,20 @@ class LayerWriter:
                 return ["return;"] if self.kind in ("end", "ahead") else [f"return {emit(result)};"]
             case _:
                 return []
+
+
+def waits_of_templates(program: Program) -> set[str]:
+    """The layers without layers above for which packets wait that templates brought there."""
+    graphs = [layer.template for layer in program.layers.values() if layer.template is not None]
+    led = {i.layer for graph in graphs for i in graph.instructions() if isinstance(i, ir.NextStateless)}
+    return {name for name in led if program.layers[name].stateless is None and not program.layers[name].above}
+
+
+def _is_last(layers: list[LayerProgram]) -> bool:
+    """Whether nobody asks by which way a packet comes through any of these layers, or how deep it is there."""
+    asking = (ir.Way, ir.TooDeep)
+    asks = any(isinstance(i, asking) for layer in layers for graph in layer.graphs() for i in graph.instructions())
+    return not asks and not any(layer.above for layer in layers)
 
 
 def go_on(layer: LayerProgram, unit: str, depth: str) -> str:

@@ -23,6 +23,7 @@ from sluice.passes import (
     forwarding,
     lifting,
     lookahead,
+    padding,
     prediction,
     sinking,
     tails,
@@ -68,6 +69,8 @@ PASSES = (
     Pass("template", template.run),
     # The same as of `fission`; with loads near to where they are needed, an ahead graph has only those of keys.
     Pass("lookahead", lookahead.run),
+    # Last: `lookahead` goes past lists, whatever is in them, and would follow only the way that this one adds.
+    Pass("padding", padding.run),
 )
 
 

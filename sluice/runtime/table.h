@@ -250,11 +250,11 @@ static inline unsigned sl_bucket_count(const struct sl_bucket *bucket) {
     return (unsigned)__builtin_ctz(none | 1u << SL_BUCKET_ENTRIES);
 }
 
-/* Adds an entry to the chain of a home bucket. Only the home bucket and the first behind it can have room:
- * the others are full, so that this and the removal take the same time for a chain of any length. */
-static inline void sl_bucket_add(struct sl_table *table, struct sl_bucket *home, uint32_t hash, uint32_t place) {
+/* Adds an entry behind a home bucket that has a link, or no room. Only the home bucket and the first behind it can have
+ * room: the others are full, so that this and the removal take the same time for a chain of any length. */
+SL_COLD void sl_bucket_add_behind(struct sl_table *table, struct sl_bucket *home, uint32_t hash, uint32_t place) {
     struct sl_bucket *bucket = home, *first = sl_bucket_next(table, home);
-    unsigned n = first ? sl_bucket_count(bucket = first) : sl_bucket_count(home);
+    unsigned n = first ? sl_bucket_count(bucket = first) : SL_BUCKET_ENTRIES;
     if (n == SL_BUCKET_ENTRIES || bucket->place[n] == SL_BUCKET_LINK) {
         uint32_t number = table->spill_used;
         if (table->spill_free) {
@@ -281,19 +281,26 @@ static inline void sl_bucket_add(struct sl_table *table, struct sl_bucket *home,
     bucket->place[n] = place;
 }
 
+/* Adds an entry to the chain of a home bucket. */
+static inline void sl_bucket_add(struct sl_table *table, struct sl_bucket *home, uint32_t hash, uint32_t place) {
+    unsigned n = sl_bucket_count(home);
+    if (SL_LIKELY(n < SL_BUCKET_ENTRIES && home->place[n] == 0)) {
+        home->hash[n] = hash;
+        home->place[n] = place;
+    } else {
+        sl_bucket_add_behind(table, home, hash, place);
+    }
+}
+
 static inline void sl_table_free_spill(struct sl_table *table, uint32_t number) {
     table->spill[number].hash[0] = table->spill_free;
     table->spill_free = number + 1;
 }
 
-/* Adds one home bucket: the next one in turn is split by one more bit of the hash. */
-SL_COLD void sl_table_grow(struct sl_table *table) {
-    struct sl_bucket *old = &table->home[table->buckets - (table->mask + 1) / 2];
-    sl_table_reach(table->home, table->home_bytes, sizeof *table->home, table->buckets);
+/* Splits a chain of several buckets: its entries are added anew, one by one. */
+SL_COLD void sl_table_split_chain(struct sl_table *table, struct sl_bucket *old) {
     struct sl_bucket entries = *old;
     *old = (struct sl_bucket){{0}, {0}};
-    if (++table->buckets > table->mask)
-        table->mask = 2 * table->mask + 1;
     for (;;) {
         unsigned n = sl_bucket_count(&entries);
         struct sl_bucket *next = sl_bucket_next(table, &entries);
@@ -306,6 +313,31 @@ SL_COLD void sl_table_grow(struct sl_table *table) {
         if (!next)
             return;
         entries = rest;
+    }
+}
+
+/* Adds one home bucket: the next one in turn is split by one more bit of the hash. */
+SL_COLD void sl_table_grow(struct sl_table *table) {
+    uint32_t half = (table->mask + 1) / 2;
+    struct sl_bucket *old = &table->home[table->buckets - half], *added = old + half;
+    sl_table_reach(table->home, table->home_bytes, sizeof *table->home, table->buckets);
+    if (++table->buckets > table->mask)
+        table->mask = 2 * table->mask + 1;
+    if (__builtin_expect(sl_bucket_next(table, old) != NULL, 0)) {
+        sl_table_split_chain(table, old);
+        return;
+    }
+    /* How many entries either has is known here. To count them in the buckets, with a load as wide as half of one, would
+     * have to wait for each of the narrow stores right before it: that took 390 cycles of a split, and a packet in twelve
+     * begins a connection. */
+    const struct sl_bucket entries = *old;
+    struct sl_bucket *const to[2] = {old, added};
+    unsigned n[2] = {0, 0}, all = sl_bucket_count(old);
+    *old = (struct sl_bucket){{0}, {0}};
+    for (unsigned i = 0; i < all; i++) {
+        unsigned moved = (entries.hash[i] & half) != 0, at = n[moved]++;
+        to[moved]->hash[at] = entries.hash[i];
+        to[moved]->place[at] = entries.place[i];
     }
 }
 

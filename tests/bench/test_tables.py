@@ -36,6 +36,7 @@ def results() -> Results:
         OURS: rounds(40, 60, 50, delivered_bytes=100, flows=2),
         BOUND: rounds(10, 30, 25, delivered_bytes=100),
         LIBNIDS: rounds(100, 120, 110, delivered_bytes=90),
+        prefaulted("http1k"): rounds(10, 30, 20, delivered_bytes=100),
         sluice("http1k", passes="none"): rounds(80, 90, 100, delivered_bytes=100),
     }
     found.generated = [
@@ -51,12 +52,14 @@ def rows(text: str) -> list[list[str]]:
 
 def test_medians_spans_and_ratios_within_rounds(results: Results) -> None:
     head, _, *found = rows(tables.main(results))
-    assert head[3:] == ["bound", "libnids", "ndpi", "gopacket", "sluice", "Sluice : bound", "libnids : Sluice"]
+    assert head[3:10] == ["bound", "libnids", "ndpi", "gopacket", "sluice", "Sluice : bound", "libnids : Sluice"]
+    assert head[10:] == ["Sluice, `--prefault`", "that : bound"]
     assert found == [
         [
             *("`http1k`", "`assemble`", "cold"),
             *("25.0 <sub>10.0-30.0</sub>", "110.0 <sub>100.0-120.0</sub>", "-", "-", "50.0 <sub>40.0-60.0</sub>"),
             *("2.00", "2.20"),  # of 4, 2, 2 and of 2.5, 2, 2.2
+            *("20.0 <sub>10.0-30.0</sub>", "1.00"),
         ]
     ]
 

@@ -31,7 +31,7 @@ from sluice.passes import pipeline
 from sluice.passes.pipeline import PASSES, Pass, UnknownPassError, run
 from sluice.stacks.find import find_stack
 
-LARGER = ("dispatch", "lifting", "prediction", "forwarding", "fission", "sinking", "lookahead")
+LARGER = ("dispatch", "lifting", "prediction", "forwarding", "fission", "sinking", "lookahead", "padding")
 """Passes that may write a block more than once, or a graph of their own."""
 
 
@@ -165,7 +165,7 @@ def test_unknown_name(program: Program):
     assert str(caught.value) == (
         "unknown pass 'constant': do you mean 'constants'? "
         "Known are dispatch, constants, dead_code, lifting, prediction, forwarding, tails, fission, "
-        "sinking, template, lookahead (or 'all', 'none')"
+        "sinking, template, lookahead, padding (or 'all', 'none')"
     )
     with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are dispatch, constants, .* \(or"):
         run(program, "x")

@@ -39,7 +39,7 @@ static const struct sl_layer_info layers[] = {
 /* --- functions of the layers --- */
 
 SL_UNUSED static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
-static void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
+SL_COLD void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
 SL_INLINED bool template_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
 SL_UNUSED static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 
@@ -78,7 +78,7 @@ SL_UNUSED static void record_arp_seen(const struct sl_event *event,
 
 /* --- layer eth (parser eth) --- */
 
-static void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+SL_COLD void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
 {
     SL_UNUSED sl_bytes unit = {at, captured, length};
     SL_UNUSED struct sl_slots *const slots = &waiting->slots;
@@ -188,7 +188,6 @@ static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
     SL_UNUSED struct sl_slots *const slots = box->slots;
     SL_UNUSED uint64_t header_hardware_length = 0, header_operation = 0, header_protocol_length = 0, mark_0 = 0, mark_1 = 0, mark_2 = 0;
     SL_UNUSED sl_bytes header_sender = {0};
-    box->base.path[box->base.depth++] = 1;
     box->base.counters[10]++;                  /* arp: packets */
     box->base.counters[11] += unit.length;     /* arp: bytes */
     mark_0 = 0;   /* descriptions.py:59 */
@@ -209,7 +208,6 @@ static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
                     }
                 }
                 box->base.counters[14]++;                  /* arp: ended */   /* descriptions.py:59 */
-                box->base.depth--;
                 return;
             } else if (mark_2 <= unit.length && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.length - mark_2) {
                 goto end_cut_header;
@@ -221,11 +219,9 @@ static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
         goto end_cut_header;
     }
     box->base.counters[13]++;                  /* arp: malformed:header too short */
-    box->base.depth--;
     return;
 end_cut_header:;
     box->base.counters[12]++;                  /* arp: cut:header */
-    box->base.depth--;
     return;
 }
 
@@ -283,8 +279,6 @@ static inline void process_packet(struct sl_stack_box *box, const struct sl_fram
     box->base.depth = waiting->depth;
     memcpy(box->base.path, waiting->path, sizeof waiting->path);
     box->slots = &waiting->slots;
-    box->base.counters[0]++;                   /* box: packets */
-    box->base.counters[1] += frame->length;    /* box: bytes */
     waiting->layer(box, waiting->at, waiting->captured, waiting->length);
 }
 
@@ -294,8 +288,13 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
     for (size_t first = 0; first < count; first += SL_GROUP) {
         size_t group = sl_min(SL_GROUP, count - first);
         const struct sl_frame *frame = &frames[first];
-        for (size_t i = 0; i < group; i++)
+        uint64_t bytes = 0;
+        for (size_t i = 0; i < group; i++) {
+            bytes += frame[i].length;
             arrive(box, &frame[i], (uint32_t)i);
+        }
+        box->base.counters[0] += group;            /* box: packets */
+        box->base.counters[1] += bytes;            /* box: bytes */
         for (size_t i = 0; i < group; i++) {
             process_packet(box, &frame[i], (uint32_t)i);
         }

@@ -1,0 +1,386 @@
+"""Padded lists: a list of options that looks as most do is known by one compare, and gone through at once.
+
+Options are padded to whole words, and whoever sends the same one with every packet puts the padding in front of it, so
+that its value lies at a word (of TCP's timestamps two NOPs and ten bytes: RFC 7323, appendix A). So for a list
+(`AnyUntil`) that ends where the header says, in steps of so many bytes, this pass writes one layout down: the longest
+option of fixed length, filled up in front with options of one byte. A packet whose list is as long, and has the bytes
+that this layout leaves no choice of, goes the way that these bytes mean; every other one begins the list as before.
+
+That way is found by going through the list's own blocks with these bytes in hand, and nothing else: where they do not
+decide a branch, or anything is done but to look at the packet, the list stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import gcd
+
+from sluice.ir.copy import with_operands, with_targets
+from sluice.ir.expression import Binary, Const, Expr, Reg, is_bit, registers, rewrite
+from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.instruction import Assign, Branch, Check, Goto, Instruction, Load, LoadBytes, Mark
+from sluice.ir.simplify import simplify, simplify_node
+from sluice.passes import dead_code
+from sluice.passes.blocks import PURE, each_graph, fresh_names
+from sluice.passes.constants import Facts, decide, evaluate, step
+from sluice.passes.words import compares
+
+LONGEST = 64
+"""Bytes of a list that are looked at: as many as a length in words of four bits tells."""
+
+STEPS = 512
+"""Blocks that a way through a list may have."""
+
+
+def run(program: Program) -> Program:
+    """The program with a way of its own for lists that are padded as most are."""
+    return each_graph(program, _change)
+
+
+def _change(layer: LayerProgram, graph: Graph) -> bool:
+    if graph.name != layer.main.name:
+        return False
+    changed = False
+    for name in list(graph.blocks):
+        found = _list(graph, name)
+        if found is not None and (way := _padded(layer, graph, found)) is not None:
+            _write(graph, found, way)
+            changed = True
+    if changed:
+        dead_code.change(layer, graph)
+    return changed
+
+
+# --- lists --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _List:
+    """A list.
+
+    head: the block that asks whether there is more; item, done: where it goes on; entry: the one block from which it is
+    begun; inside: the blocks of its loop. here: the mark that goes through it; start: the one where it begins, which is
+    at byte `begin` of the unit. end: the expression that says where it ends. lengths: how many bytes it may have, and
+    the field that tells it so, with its value then.
+    """
+
+    head: str
+    item: str
+    done: str
+    entry: str
+    inside: set[str]
+    here: Reg
+    start: Reg
+    begin: int
+    end: Expr
+    lengths: dict[int, tuple[Reg, int]]
+
+    def facts(self, length: int) -> Facts:
+        """What is known where a list of so many bytes begins."""
+        facts = Facts()
+        facts.set(self.here, Const(self.begin))
+        if isinstance(self.end, Reg):
+            facts.set(self.end, Const(self.begin + length))
+        if length in self.lengths:
+            source, value = self.lengths[length]
+            facts.set(source, Const(value))
+        return facts
+
+
+def _list(graph: Graph, head: str) -> _List | None:
+    """The list whose loop begins at a block; None where none does, or its end is not told by one field alone."""
+    last = graph.blocks[head].instructions[0]
+    if not isinstance(last, Branch):
+        return None
+    for here, end in _bounds(last.condition):
+        loop = _loop(graph, head)
+        outside = [name for name in graph.predecessors()[head] if name not in loop]
+        if last.yes not in loop or last.no in loop or len(outside) != 1:
+            return None
+        once = _set_once(graph)
+        start = _start(graph, outside[0], here)
+        begin = _position(once, start) if start is not None else None
+        if start is None or begin is None:
+            return None
+        lengths = _lengths(once, end, begin)
+        if lengths:
+            return _List(head, last.yes, last.no, outside[0], loop, here, start, begin, end, lengths)
+    return None
+
+
+def _bounds(condition: Expr) -> Iterator[tuple[Reg, Expr]]:
+    """The marks that a condition wants to lie before something, each with that."""
+    match condition:
+        case Binary("<", Reg() as here, end, 0) if here.space == "mark":
+            yield here, end
+        case Binary("&", left, right) if is_bit(left) and is_bit(right):
+            yield from _bounds(right)
+            yield from _bounds(left)
+        case _:
+            pass
+
+
+def _loop(graph: Graph, head: str) -> set[str]:
+    """The blocks from which ways lead back to a block that leads to them."""
+    predecessors = graph.predecessors()
+
+    def reached(lead: Iterator[str], follow: dict[str, list[str]] | None) -> set[str]:
+        seen: set[str] = set()
+        waiting = list(lead)
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting += follow[name] if follow is not None else graph.blocks[name].terminator.targets()
+        return seen
+
+    return reached(iter([head]), None) & reached(iter(predecessors[head]), predecessors)
+
+
+def _set_once(graph: Graph) -> dict[str, Instruction]:
+    """The registers that one instruction alone sets, with that."""
+    found: dict[str, Instruction] = {}
+    more: set[str] = set()
+    for instruction in graph.instructions():
+        for reg in instruction.written():
+            if reg.name in found:
+                more.add(reg.name)
+            found[reg.name] = instruction
+    return {name: instruction for name, instruction in found.items() if name not in more}
+
+
+def _start(graph: Graph, block: str, here: Reg) -> Reg | None:
+    """The mark that `here` is set to on the only way to the end of a block."""
+    predecessors = graph.predecessors()
+    for _ in range(len(graph.blocks)):
+        for instruction in reversed(graph.blocks[block].body):
+            if here in instruction.written():
+                match instruction:
+                    case Mark(_, base, Const(0)):
+                        return base
+                    case _:
+                        return None
+        if len(predecessors[block]) != 1:
+            return None
+        (block,) = predecessors[block]
+    return None
+
+
+def _position(once: dict[str, Instruction], mark: Reg) -> int | None:
+    """Where in the unit a mark lies, in bytes, if that is always the same."""
+    match once.get(mark.name):
+        case Assign(_, Const(value)):
+            return value
+        case Mark(_, base, Const(offset)):
+            below = _position(once, base)
+            return None if below is None else below + offset
+        case _:
+            return None
+
+
+def _lengths(once: dict[str, Instruction], end: Expr, begin: int) -> dict[int, tuple[Reg, int]]:
+    """By each length that a list may have the field that tells it so, with its value."""
+    if isinstance(end, Reg):
+        made = once.get(end.name)
+        if not isinstance(made, Assign):
+            return {}
+        end = made.value
+    if len(set(registers(end))) != 1:
+        return {}
+    source = registers(end)[0]
+    if source.bits > 8 or not isinstance(once.get(source.name), Load):
+        return {}
+    found: dict[int, tuple[Reg, int]] = {}
+    for value in range(1 << source.bits):
+        told = rewrite(end, lambda node, value=value: Const(value) if node == source else simplify_node(node))
+        if not isinstance(told, Const) or told.value - begin in found:
+            return {}
+        if 0 <= told.value - begin < LONGEST:
+            found[told.value - begin] = source, value
+    return found
+
+
+# --- the way through one ------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Way:
+    """What comes of a list with some bytes.
+
+    known: these bytes, by their place in the list; instructions: what is done for it, with marks told from its
+    beginning; size: the bytes that were passed.
+    """
+
+    known: dict[int, int]
+    instructions: list[Instruction] = field(default_factory=lambda: [])
+    size: int = 0
+
+
+def _padded(layer: LayerProgram, graph: Graph, found: _List) -> _Way | None:
+    """The way through the longest option of fixed length, with padding in front."""
+    sizes: dict[int, int] = {}
+    for first in _firsts(graph, found):
+        way = _Walk(layer, graph, found, LONGEST, {0: first}).item()
+        if way is not None and way.size:
+            sizes[first] = way.size
+    word = gcd(*found.lengths)
+    pads = [first for first, size in sizes.items() if size == 1 and first]  # bytes of 0 fill up behind
+    for first, size in sorted(sizes.items(), key=lambda item: -item[1]):
+        missing = -size % word if word else 0
+        if size == 1 or size + missing not in found.lengths or (missing and not pads):
+            continue
+        known = {**dict.fromkeys(range(missing), pads[0] if pads else 0), missing: first}
+        way = _Walk(layer, graph, found, size + missing, known).all()
+        if way is not None:
+            return way
+    return None
+
+
+def _firsts(graph: Graph, found: _List) -> list[int]:
+    """What the first byte of an option is compared with."""
+    blocks = [graph.blocks[name] for name in graph.blocks if name in found.inside]
+    kinds = {
+        i.target
+        for block in blocks
+        for i in block.instructions
+        if isinstance(i, Load) and (i.mark, i.at, i.bits) == (found.here, 0, 8)
+    }
+    values: dict[int, None] = {}
+    for block in blocks:
+        match block.terminator:
+            case Branch(Binary("==", Reg() as kind, Const(value))) if kind in kinds:
+                values[value] = None
+            case _:
+                pass
+    return list(values)
+
+
+class _Walk:
+    """Goes through a list of so many bytes of which some are known."""
+
+    def __init__(self, layer: LayerProgram, graph: Graph, found: _List, length: int, known: dict[int, int]) -> None:
+        self.layer = layer
+        self.graph = graph
+        self.list = found
+        self.length = length
+        self.facts = found.facts(length)
+        self.way = _Way(dict(known))
+        self.read: dict[str, int] = {}  # registers that hold a byte of the list, with its place
+
+    def item(self) -> _Way | None:
+        """What the first option comes to."""
+        return self._go(self.list.item, self.list.head)
+
+    def all(self) -> _Way | None:
+        """What all of the list comes to, if its options fill it."""
+        way = self._go(self.list.head, self.list.done)
+        if way is None or way.size != self.length:
+            return None
+        way.instructions = [self._settled(instruction) for instruction in way.instructions]
+        return way
+
+    def _go(self, name: str, to: str) -> _Way | None:
+        for _ in range(STEPS):
+            block = self.graph.blocks[name]
+            if not all(self._pass(instruction) for instruction in block.body):
+                return None
+            following = self._decide(block)
+            if following is None or following not in self.list.inside | {to}:
+                return None
+            if following == to:
+                end = self._place(self.list.here)
+                self.way.size = -1 if end is None else end
+                return self.way
+            name = following
+        return None
+
+    def _place(self, mark: Reg) -> int | None:
+        """Where a mark lies, from the beginning of the list."""
+        value = self.facts.look_up(mark)
+        return value.value - self.list.begin if isinstance(value, Const) else None
+
+    def _pass(self, instruction: Instruction) -> bool:
+        """Note what an instruction does; whether it is one that may be done ahead of the others."""
+        if not isinstance(instruction, PURE):
+            return False
+        instruction = evaluate(self.layer, instruction, self.facts)
+        match instruction:
+            case Load(target, mark, at, bits):
+                place = self._place(mark)
+                if place is None:
+                    return False
+                told = with_operands(instruction, mark=self.list.start, at=8 * place + at)
+                value = self._value(told)
+                if bits == 8 and told.at % 8 == 0 and value is None:
+                    self.read[target.name] = told.at // 8
+                if value is not None:
+                    told = Assign(target, Const(value), where=instruction.where)
+            case LoadBytes(_, mark, at, Const()):
+                place = self._place(mark)
+                if place is None:
+                    return False
+                told = with_operands(instruction, mark=self.list.start, at=place + at)
+            case Mark(target):
+                step(self.layer, instruction, self.facts)
+                place = self._place(target)
+                if place is None:
+                    return False
+                self.way.instructions.append(Mark(target, self.list.start, Const(place), where=instruction.where))
+                return True
+            case Assign():
+                told = instruction
+            case _:
+                return False
+        self.way.instructions.append(told)
+        step(self.layer, told, self.facts)
+        return True
+
+    def _value(self, load: Load) -> int | None:
+        """What a load from the beginning of the list reads, if its bytes are known."""
+        first, behind = load.at // 8, (load.at + load.bits + 7) // 8
+        if not all(place in self.way.known for place in range(first, behind)):
+            return None
+        order = "little" if load.order == "little" else "big"
+        number = int.from_bytes(bytes(self.way.known[place] for place in range(first, behind)), order)
+        return number >> (8 * behind - load.at - load.bits) & ((1 << load.bits) - 1)
+
+    def _decide(self, block: Block) -> str | None:
+        """Where a block goes on; a byte that is not known yet may become one that it asks for."""
+        last = decide(evaluate(self.layer, block.terminator, self.facts))  # pyright: ignore[reportArgumentType]
+        match last:
+            case Goto(target):
+                return target
+            case Check(mark, Const(size), yes):
+                place = self._place(mark)
+                return yes if place is not None and place + size <= self.length else None
+            case Branch(Binary("==", Reg() as byte, Const(value)), yes) if byte.name in self.read and value < 256:
+                self.way.known[self.read.pop(byte.name)] = value
+                self.facts.set(byte, Const(value))
+                return yes
+            case _:
+                return None
+
+    def _settled(self, instruction: Instruction) -> Instruction:
+        """A load of bytes that became known behind it."""
+        if isinstance(instruction, Load) and (value := self._value(instruction)) is not None:
+            return Assign(instruction.target, Const(value), where=instruction.where)
+        return instruction
+
+
+def _write(graph: Graph, found: _List, way: _Way) -> None:
+    """Let a list that is as `way` wants it go that way."""
+    wanted = {found.begin + place: (255, value) for place, value in way.known.items()}
+    asked = graph.blocks[found.head].terminator
+    words = compares(wanted, found.begin + way.size, found.start, found.begin, asked)
+    more = fresh_names(graph)[found.head]
+    name, *names = [next(more) for _ in range(len(words) + 3)]
+    entry = graph.blocks[found.entry]
+    entry.instructions[-1] = with_targets(entry.terminator, lambda to: name if to == found.head else to)
+    as_long = Binary("==", found.end, Const(found.begin + way.size))
+    graph.blocks[name] = Block(name, [Branch(as_long, names[0], found.head, where=asked.where)])
+    check = Check(found.start, Const(way.size), names[1], found.head, found.head, where=asked.where)
+    graph.blocks[names[0]] = Block(names[0], [check])
+    for here, behind, (load, holds) in zip(names[1:], names[2:], words, strict=False):
+        graph.blocks[here] = Block(here, [load, Branch(simplify(holds), behind, found.head, where=asked.where)])
+    graph.blocks[names[-1]] = Block(names[-1], [*way.instructions, Goto(found.done, where=asked.where)])

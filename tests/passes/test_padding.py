@@ -1,0 +1,112 @@
+"""Pass `padding`: lists that are as most are, see tests/golden/passes/padding.txt; and lists that are otherwise."""
+
+import pytest
+from golden_passes import Case, cases, check, program_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.engine.box import compile_stack
+from sluice.ir.build import Hook, build
+from sluice.ir.expression import Binary, Const
+from sluice.ir.graph import Graph
+from sluice.ir.instruction import Branch
+from sluice.ir.text import parse_graph
+from sluice.passes import padding
+from sluice.passes.pipeline import run
+from sluice.stacks.find import find_stack
+from tests.differential.both import Compared, Packet, assert_same, compared
+from tests.support.packets import TCP, eth, ip4, tcp
+
+GOLDEN = cases("padding.txt")
+STREAMS = frozenset({Hook("tcp", "data")})
+TIMESTAMPS = bytes([1, 1, 8, 10, 0, 0, 1, 2, 0, 0, 3, 4])
+"""As RFC 7323, appendix A, has them."""
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case.name)
+def test_golden(case: Case):
+    check(case, "padding.txt", padding.run)
+
+
+def compared_words(graph: Graph) -> list[int]:
+    """What words of a list are compared with."""
+    found: list[int] = []
+    for instruction in graph.instructions():
+        match instruction:
+            case Branch(Binary("==", word, Const(value))) if "word" in str(word):
+                found.append(value)
+            case _:
+                pass
+    return found
+
+
+@pytest.mark.parametrize("passes", ["padding", "all"])
+def test_the_options_of_most_segments(passes: str):
+    """Two NOPs, then kind and length of timestamps: one word."""
+    program = run(build(find_stack("tcp_ip"), STREAMS), passes)
+    for name in ("tcp_over_ipv4", "tcp_over_ipv6"):
+        assert compared_words(program.layers[name].main) == [int.from_bytes(TIMESTAMPS[:4], "little")]
+
+
+def test_only_main_graphs():
+    """An ahead graph goes past a list whatever is in it: the pass would have it look at lists for nothing."""
+    program = run(build(find_stack("tcp_ip"), STREAMS))
+    for layer in program.layers.values():
+        assert layer.ahead is None or not compared_words(layer.ahead)
+
+
+def test_padding_of_zeros_stands_behind():
+    """A byte of 0 fills up what is left behind an option, so that it is none to expect in front."""
+    (case, *_) = GOLDEN
+    text = case.before.replace("Branch((local.kind == 1)) yes: byte, no: not byte", "Goto() to: not byte")
+    graph = padding.run(program_of(parse_graph(text))).layers["g"].main
+    assert compared_words(graph) == []
+
+
+# --- packets ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made() -> Compared:
+    stack = find_stack("tcp_ip")
+    return compared(compile_stack(stack, python=STREAMS), stack)
+
+
+def segment(number: int, time: int, options: bytes, cut: int = 0) -> Packet:
+    """A segment with options as they are, the last `cut` bytes of the frame not captured."""
+    whole = tcp(1000 + number, 80, 1, flags="A", payload=options + b"some bytes")
+    header = bytearray(whole)
+    header[12] = (5 + len(options) // 4) << 4
+    frame = eth(ip4(bytes(header), TCP))
+    return Packet(frame[: len(frame) - cut], time, length=len(frame))
+
+
+LISTS = [
+    TIMESTAMPS,
+    TIMESTAMPS[2:] + bytes([1, 1]),  # padding behind
+    TIMESTAMPS[2:] + bytes(2),
+    bytes([1, 1, 8, 11]) + TIMESTAMPS[4:],  # another length
+    bytes([1, 0, 8, 10]) + TIMESTAMPS[4:],
+    bytes([1, 1, 9, 10]) + TIMESTAMPS[4:],
+    TIMESTAMPS[:8],  # no room for all of it
+    TIMESTAMPS + bytes([1, 1, 4, 2]),
+    bytes(4) + TIMESTAMPS,
+    b"",
+]
+
+
+@pytest.mark.parametrize("options", LISTS)
+@pytest.mark.parametrize("cut", [0, 10, 11, 15, 21, 22, 23])
+def test_lists_that_differ(made: Compared, options: bytes, cut: int):
+    """In one thing from most: what becomes of them, also of broken and of cut ones, is the same as without passes."""
+    assert_same(made, [segment(n, n, options if n % 2 else TIMESTAMPS, cut if n % 2 else 0) for n in range(6)])
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 11), st.integers(0, 255), st.integers(0, 30)), max_size=8))
+def test_any_byte_of_a_list(made: Compared, changes: list[tuple[int, int, int]]):
+    trace: list[Packet] = []
+    for number, (at, value, cut) in enumerate(changes):
+        options = TIMESTAMPS[:at] + bytes([value]) + TIMESTAMPS[at + 1 :]
+        trace.append(segment(number, number, options, cut))
+    assert_same(made, trace)

@@ -180,7 +180,11 @@ static inline struct sl_node *sl_ordered_find(const struct sl_ordered *ordered, 
     struct sl_node *node = ordered->last;
     if (ordered->root) {
         const struct sl_index *leaf = sl_index_leaf(ordered->root, position);
-        node = leaf->entries[sl_index_find(leaf, position)].node;
+        unsigned place = sl_index_find(leaf, position);
+        node = leaf->entries[place].node;
+        __builtin_prefetch(node);
+        if (place + 1 < leaf->count)
+            __builtin_prefetch(leaf->entries[place + 1].node);   /* whoever adds one asks for that, too */
     }
     while (node && sl_position_before(position, node->position))
         node = node->previous;   /* with an index once at most: the first of its leaf lies behind */

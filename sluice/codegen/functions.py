@@ -57,6 +57,12 @@ class Timer:
         return is_named(self.layer, layer)
 
 
+_ASKS_WAY = re.compile(
+    r'\b(?:path|depth|sl_way)\b|^\s*#\s*include\s*"(?!(?:sluice|ends|rows|digest)\.h")', re.MULTILINE
+)
+"""The way of a packet in C: box->path, box->depth, sl_way; or files of the function's own, which may have them."""
+
+
 @dataclass(frozen=True)
 class CFunction:
     """A function in C: its name, its text, where the text stands, what it hooks, and what else it declares.
@@ -119,6 +125,11 @@ class Functions:
     def kept(self) -> frozenset[tuple[str, int]]:
         """Delivered bytes that functions want to see again, by layer; 0 where they look at those that are there."""
         return frozenset(kept for function in self.c for kept in function.kept)
+
+    @property
+    def asks_way(self) -> bool:
+        """Whether a function may ask which layers the packet is in: it has the words, or files that may have them."""
+        return any(_ASKS_WAY.search(function.text) for function in self.c)
 
     @property
     def timers(self) -> list[Timer]:

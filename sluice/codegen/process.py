@@ -10,8 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluice.codegen.names import identifier, member, storage
-from sluice.codegen.writer import PASSED_MOST, UNIT, WAITING, StackNames, go_on_as_most
-from sluice.ir.graph import GATHERED, LayerProgram, Program
+from sluice.codegen.writer import (
+    PASSED_MOST,
+    UNIT,
+    WAITING,
+    StackNames,
+    go_on_as_most,
+    is_last,
+    otherwise_head,
+)
+from sluice.ir.graph import GATHERED, Graph, LayerProgram, Program
 from sluice.ir.instruction import LookAhead, NextStateless
 
 FRAME = "frame->at, frame->captured, frame->length"
@@ -76,13 +84,17 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
     word = identifier(layer.name)
     out: list[str] = []
     enter = f"layer_{word}"
-    if layer.frame is not None:
+    if layer.frame is not None or not is_last(layer, names):
         enter = f"enter_{word}"
+        of_messages = f"layer_{word}(box, (sl_bytes){{at, captured, length}}, (struct sl_stream){{0}});"
         out += [
             "",
             f"static void {enter}(struct sl_stack_box *box, {UNIT})",
             "{",
-            f"    layer_{word}(box, (sl_bytes){{at, captured, length}}, (struct sl_stream){{0}});",
+            "    const struct sl_waiting *waiting = &box->waiting[box->base.ahead.packet];",
+            "    box->base.depth = waiting->depth;",
+            "    memcpy(box->base.path, waiting->path, sizeof waiting->path);",
+            f"    {of_messages if layer.frame is not None else f'layer_{word}(box, at, captured, length);'}",
             "}",
         ]
     out += [
@@ -102,20 +114,8 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
 
 def _fills_slots(program: Program, layer: LayerProgram) -> bool:
     """Whether the ahead graph of a layer, or one that it leads to, fills slots."""
-    seen: set[str] = set()
-    to_see = [layer.name]
-    while to_see:
-        name = to_see.pop()
-        graph = program.layers[name].ahead
-        if name in seen or graph is None:
-            continue
-        seen.add(name)
-        for instruction in graph.instructions():
-            if isinstance(instruction, LookAhead):
-                to_see.append(instruction.layer)
-            if any(reg.space == "slot" for reg in instruction.written()):
-                return True
-    return False
+    graphs = _foreseen(program, [layer.name])
+    return any(reg.space == "slot" for graph in graphs for i in graph.instructions() for reg in i.written())
 
 
 def process(names: StackNames) -> list[str]:
@@ -156,6 +156,8 @@ def process(names: StackNames) -> list[str]:
 
 def _arrive(names: StackNames) -> list[str]:
     """The first loop's body."""
+    late = _begins_late(names.program)
+    unknown = f"wait_for(waiting, unknown_link_type, {FRAME}, 0);"
 
     def enter(layer: LayerProgram) -> str:
         return go_on_as_most(layer, FRAME, "0")
@@ -171,16 +173,67 @@ def _arrive(names: StackNames) -> list[str]:
         "    " + names.counters.add("box", "unknown link type"),
         "}",
         "",
+        "/* A packet whose layers have said nothing yet. */",
+        "static inline void begin_waiting(struct sl_waiting *waiting)",
+        "{",
+        "    waiting->layer = ended;",
+        *(f"    {text}" for text in _empty(names.program)),
+        "}",
+        *_otherwise(names),
+        "",
         "/* The first half of a packet's way, before the packets of its group before it are processed. */",
         "static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)",
         "{",
         "    struct sl_waiting *waiting = &box->waiting[packet];",
         "    box->base.ahead.packet = packet;",
-        "    waiting->layer = ended;",
-        *(f"    {text}" for text in _empty(names.program)),
-        *("    " + line for line in _by_link_type(names, enter, f"wait_for(waiting, unknown_link_type, {FRAME}, 0);")),
+        *([] if late else ["    begin_waiting(waiting);"]),
+        *("    " + line for line in _by_link_type(names, enter, unknown, "begin_waiting(waiting);" if late else "")),
         "}",
     ]
+
+
+def _otherwise(names: StackNames) -> list[str]:
+    """Packets that are otherwise than templates: they begin, if they have not yet."""
+    out: list[str] = []
+    for layer in names.program.layers.values():
+        if layer.template is not None:
+            word = identifier(layer.name)
+            out += ["", otherwise_head(word), "{"]
+            out += ["    begin_waiting(waiting);"] if _begins_late(names.program) else []
+            out += [f"    stateless_{word}(box, waiting, at, captured, length, depth);", "}"]
+    return out
+
+
+def _begins_late(program: Program) -> bool:
+    """Whether a packet that templates bring to where it waits need not begin: what it waits for is said there, and no
+    slot that would be empty is looked at on its way, or filled.
+    """
+    graphs = [layer.template for layer in program.layers.values() if layer.template is not None]
+    if not graphs or any(slot.name.startswith(GATHERED) for slot in program.slots):
+        return False
+    used = {reg for graph in graphs for i in graph.instructions() for reg in (*i.written(), *i.read_registers())}
+    led = [i.layer for graph in graphs for i in graph.instructions() if isinstance(i, NextStateless)]
+    for name in led:
+        layer = program.layers[name]
+        if layer.template is None and layer.stateless is not None:
+            return False
+    for graph in _foreseen(program, [name for name in led if program.layers[name].template is None]):
+        used |= {reg for i in graph.instructions() for reg in i.read_registers()}
+    return not any(reg.space == "slot" and reg.is_bytes for reg in used)
+
+
+def _foreseen(program: Program, names: list[str]) -> list[Graph]:
+    """The ahead graphs of layers, and of those that they lead to."""
+    seen: dict[str, Graph] = {}
+    to_see = list(names)
+    while to_see:
+        name = to_see.pop()
+        graph = program.layers[name].ahead
+        if name in seen or graph is None:
+            continue
+        seen[name] = graph
+        to_see += [i.layer for i in graph.instructions() if isinstance(i, LookAhead)]
+    return list(seen.values())
 
 
 def _empty(program: Program) -> list[str]:
@@ -218,8 +271,6 @@ def _process_packet(names: StackNames) -> list[str]:
         "    box->base.frame = frame;",
         "    box->base.scratch.used = 0;",
         "    box->base.ahead.packet = packet;",
-        "    box->base.depth = waiting->depth;",
-        "    memcpy(box->base.path, waiting->path, sizeof waiting->path);",
         "    box->slots = &waiting->slots;",
         "    waiting->layer(box, waiting->at, waiting->captured, waiting->length);",
         *(["    sl_batch_flush(&box->base.batch);"] if names.functions.demanded else []),
@@ -266,20 +317,23 @@ def worker(names: StackNames) -> list[str]:
     ]
 
 
-def _by_link_type(names: StackNames, enter: Callable[[LayerProgram], str], default: str) -> list[str]:
+def _by_link_type(
+    names: StackNames, enter: Callable[[LayerProgram], str], default: str, others_first: str = ""
+) -> list[str]:
     """Statements that `enter` the stack: the first link type, which is what most captures have, is asked for first.
 
-    `default`: for link types that the stack does not know.
+    `default`: for link types that the stack does not know; `others_first`: what is done before for all but the first.
     """
     ways = [(link_type, enter(names.program.layers[name])) for link_type, name in names.program.roots]
     cases = [(link_type, way) for link_type, way in ways if link_type is not None]
     default = next((way for link_type, way in ways if link_type is None), default)
+    before = [others_first] if others_first else []
     if not cases:
-        return [default]
+        return [*before, default]
     (first, way), *others = cases
     out = [f"if (SL_LIKELY(frame->link_type == {first})) {{", f"    {way}"]
     if others:
-        out += ["} else {", "    switch (frame->link_type) {"]
+        out += ["} else {", *("    " + line for line in before), "    switch (frame->link_type) {"]
         out += [f"    case {link_type}: {way} break;" for link_type, way in others]
         return [*out, f"    default: {default}", "    }", "}"]
-    return [*out, "} else {", f"    {default}", "}"]
+    return [*out, "} else {", *("    " + line for line in before), f"    {default}", "}"]

@@ -88,7 +88,7 @@ class LayerWriter:
         self.may_be_fresh = any(isinstance(i, ir.FreshInst) for i in layer.main.instructions())
         self.may_be_fresh |= self.table is not None and self.table.busy
         self.controls_stream = self.table is not None and controls_stream(self.table, names.functions, layer)
-        self.is_last = _is_last([layer, *(self.table.layers if self.table is not None else ())])
+        self.is_last = is_last(layer, names)
         self._line = ""
 
     def prototypes(self) -> list[str]:
@@ -99,6 +99,7 @@ class LayerWriter:
             out.append(self._stateless_head() + ";")
         if self.layer.template is not None:
             out.append(self._template_head() + ";")
+            out.append(f"{otherwise_head(self.word)};")
         if self.layer.ahead is not None:
             out.append(self._ahead_head() + ";")
         if self.layer.dispatch is not None:
@@ -337,6 +338,11 @@ class LayerWriter:
                 return []
 
 
+def otherwise_head(word: str) -> str:
+    """Head of the function by which a packet goes on that is otherwise than a layer's template."""
+    return f"SL_COLD void otherwise_{word}({WAITING}, {UNIT}, unsigned depth)"
+
+
 def waits_of_templates(program: Program) -> set[str]:
     """The layers without layers above for which packets wait that templates brought there."""
     graphs = [layer.template for layer in program.layers.values() if layer.template is not None]
@@ -344,11 +350,16 @@ def waits_of_templates(program: Program) -> set[str]:
     return {name for name in led if program.layers[name].stateless is None and not program.layers[name].above}
 
 
-def _is_last(layers: list[LayerProgram]) -> bool:
-    """Whether nobody asks by which way a packet comes through any of these layers, or how deep it is there."""
+def is_last(layer: LayerProgram, names: StackNames) -> bool:
+    """Whether nobody asks by which way a packet comes through a layer, or another one of its table, or how deep it is."""
+    if names.functions.asks_way:
+        return False
+    layers = [layer]
+    if layer.instance is not None:
+        layers += names.tables[layer.instance.table].layers
     asking = (ir.Way, ir.TooDeep)
-    asks = any(isinstance(i, asking) for layer in layers for graph in layer.graphs() for i in graph.instructions())
-    return not asks and not any(layer.above for layer in layers)
+    asks = any(isinstance(i, asking) for item in layers for graph in item.graphs() for i in graph.instructions())
+    return not asks and not any(item.above for item in layers)
 
 
 def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
@@ -362,7 +373,8 @@ def go_on_as_most(layer: LayerProgram, unit: str, depth: str) -> str:
     on = go_on(layer, unit, depth)
     if layer.template is None:
         return on
-    return f"if (!SL_LIKELY(template_{identifier(layer.name)}(box, waiting, {unit}, {depth}))) {on}"
+    word = identifier(layer.name)
+    return f"if (!SL_LIKELY(template_{word}(box, waiting, {unit}, {depth}))) otherwise_{word}(box, waiting, {unit}, {depth});"
 
 
 def _hashed(half: tuple[Expr, ...]) -> str:

@@ -147,7 +147,7 @@ struct sl_box {
     uint64_t *timeouts;          /* nanoseconds, SL_NEVER for none */
     const struct sl_layer_info *layers;
     uint32_t layer_count;
-    uint32_t depth;              /* layers that the packet is in now */
+    uint32_t depth;              /* layers that the packet is in now; the last one only where somebody may ask */
     uint8_t path[SL_DEPTH_MOST]; /* their indexes */
     struct sl_batch batch;
     struct sl_report reports[SL_REPORTS_MOST];

@@ -41,6 +41,7 @@ static const struct sl_layer_info layers[] = {
 SL_UNUSED static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 SL_COLD void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
 SL_INLINED bool template_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
+SL_COLD void otherwise_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
 SL_UNUSED static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 
 /* An arriving packet waits for a layer. */
@@ -53,9 +54,17 @@ static inline void wait_for(struct sl_waiting *waiting, sl_layer *layer, const u
     waiting->depth = depth;
 }
 
+static void enter_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
+{
+    const struct sl_waiting *waiting = &box->waiting[box->base.ahead.packet];
+    box->base.depth = waiting->depth;
+    memcpy(box->base.path, waiting->path, sizeof waiting->path);
+    layer_eth(box, at, captured, length);
+}
+
 static void wait_eth(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
 {
-    wait_for(waiting, layer_eth, at, captured, length, depth);
+    wait_for(waiting, enter_eth, at, captured, length, depth);
 }
 
 static void wait_arp(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
@@ -253,15 +262,27 @@ SL_COLD void unknown_link_type(struct sl_stack_box *box, SL_UNUSED const uint8_t
     box->base.counters[2]++;                   /* box: unknown link type */
 }
 
+/* A packet whose layers have said nothing yet. */
+static inline void begin_waiting(struct sl_waiting *waiting)
+{
+    waiting->layer = ended;
+}
+
+SL_COLD void otherwise_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+{
+    begin_waiting(waiting);
+    stateless_eth(box, waiting, at, captured, length, depth);
+}
+
 /* The first half of a packet's way, before the packets of its group before it are processed. */
 static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)
 {
     struct sl_waiting *waiting = &box->waiting[packet];
     box->base.ahead.packet = packet;
-    waiting->layer = ended;
     if (SL_LIKELY(frame->link_type == 1)) {
-        if (!SL_LIKELY(template_eth(box, waiting, frame->at, frame->captured, frame->length, 0))) stateless_eth(box, waiting, frame->at, frame->captured, frame->length, 0);
+        if (!SL_LIKELY(template_eth(box, waiting, frame->at, frame->captured, frame->length, 0))) otherwise_eth(box, waiting, frame->at, frame->captured, frame->length, 0);
     } else {
+        begin_waiting(waiting);
         wait_for(waiting, unknown_link_type, frame->at, frame->captured, frame->length, 0);
     }
 }
@@ -276,8 +297,6 @@ static inline void process_packet(struct sl_stack_box *box, const struct sl_fram
     box->base.frame = frame;
     box->base.scratch.used = 0;
     box->base.ahead.packet = packet;
-    box->base.depth = waiting->depth;
-    memcpy(box->base.path, waiting->path, sizeof waiting->path);
     box->slots = &waiting->slots;
     waiting->layer(box, waiting->at, waiting->captured, waiting->length);
 }

@@ -23,6 +23,7 @@ from sluice.ir.build import Hook, build
 from sluice.ir.graph import Program
 from sluice.lang.stack import Stack
 from sluice.passes.pipeline import run as run_passes
+from sluice.passes.pipeline import uncollected
 
 _DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
@@ -171,11 +172,12 @@ def compile_stack(
     made = recall(cache_folder(), stack.name, found) if found is not None else None
     warned = False
     if made is None:
-        with noted_warnings() as given:
-            program = run_passes(build(stack, hooked.hooks(), options, hooked.kept), passes)
-        warned = bool(given)
-        check(program)
-        made = Made(outline(program), generate(program, hooked))
+        with uncollected():
+            with noted_warnings() as given:
+                program = run_passes(build(stack, hooked.hooks(), options, hooked.kept), passes)
+            warned = bool(given)
+            check(program)
+            made = Made(outline(program), generate(program, hooked))
     else:
         check(made.program)
         found = None

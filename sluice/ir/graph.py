@@ -28,9 +28,7 @@ class Block:
 
     @property
     def terminator(self) -> Terminator:
-        last = self.instructions[-1]
-        assert isinstance(last, Terminator)
-        return last
+        return self.instructions[-1]  # pyright: ignore[reportReturnType]  # asked for so often that a check shows
 
     @property
     def body(self) -> list[Instruction]:
@@ -56,15 +54,16 @@ class Graph:
 
     def order(self) -> list[str]:
         """Reachable blocks in reverse post-order: a block before those that follow it, but for loops."""
+        blocks = self.blocks
         seen = {self.entry}
         post: list[str] = []
-        stack = [(self.entry, iter(self.blocks[self.entry].terminator.targets()))]
+        stack = [(self.entry, iter(blocks[self.entry].terminator.targets()))]
         while stack:
             name, targets = stack[-1]
             for target in targets:
                 if target not in seen:
                     seen.add(target)
-                    stack.append((target, iter(self.blocks[target].terminator.targets())))
+                    stack.append((target, iter(blocks[target].terminator.targets())))
                     break
             else:
                 post.append(name)

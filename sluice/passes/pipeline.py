@@ -88,7 +88,7 @@ def run(
     given, wanted = program, select(passes)
     for item in wanted:
         try:
-            with _uncollected():
+            with uncollected():
                 program = item.run(program)
         except Exception as error:
             if verify:
@@ -106,9 +106,9 @@ def run(
 
 
 @contextmanager
-def _uncollected() -> Generator[None]:
-    """Without the search for circles of objects: passes make many objects and no circles, and it is an eighth of the
-    time.
+def uncollected() -> Generator[None]:
+    """Without the search for circles of objects: to compile a stack makes many objects and no circles, and it is an
+    eighth of the time.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -56,11 +56,6 @@ static inline unsigned sl_pool_class(size_t bytes) {
     return bytes <= SL_POOL_LEAST ? 0 : 58 - (unsigned)__builtin_clzll((uint64_t)bytes - 1);
 }
 
-static inline void *sl_pool_map(size_t bytes) {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
-}
-
 /* An empty pool of at most `budget` bytes. 0, or -1 when the address space cannot be had (then the pool is
  * one that refuses everything, and may be closed). */
 SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
@@ -68,8 +63,8 @@ SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
     budget &= ~(uint64_t)(SL_POOL_LEAST - 1);
     if (budget == 0)
         return 0;
-    uint8_t *memory = sl_pool_map(budget);
-    uint8_t *starts = sl_pool_map(budget / SL_POOL_LEAST);
+    uint8_t *memory = sl_map(budget);
+    uint8_t *starts = sl_map(budget / SL_POOL_LEAST);
     if (!memory || !starts) {
         if (memory)
             munmap(memory, budget);

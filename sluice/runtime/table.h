@@ -112,13 +112,9 @@ SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigne
     table->spill_bytes = ((size_t)max_instances / 7 + 2) * sizeof(struct sl_bucket);
     for (int i = 0; i < 4; i++)
         table->secret[i] = sl_splitmix(&seed);
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void *instances = mmap(NULL, table->instance_bytes * max_instances, PROT_READ | PROT_WRITE, flags, -1, 0);
-    void *home = mmap(NULL, table->home_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-    void *spill = mmap(NULL, table->spill_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-    table->instances = instances == MAP_FAILED ? NULL : instances;
-    table->home = home == MAP_FAILED ? NULL : home;
-    table->spill = spill == MAP_FAILED ? NULL : spill;
+    table->instances = sl_map(table->instance_bytes * max_instances);
+    table->home = sl_map(table->home_bytes);
+    table->spill = sl_map(table->spill_bytes);
     if (!table->instances || !table->home || !table->spill) {
         sl_table_close(table);
         return -1;

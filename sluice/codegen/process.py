@@ -209,7 +209,10 @@ def _begins_late(program: Program) -> bool:
     slot that would be empty is looked at on its way, or filled.
     """
     graphs = [layer.template for layer in program.layers.values() if layer.template is not None]
-    if not graphs or any(slot.name.startswith(GATHERED) for slot in program.slots):
+    asked_first = sorted(program.roots, key=lambda root: root[0] is None)[0][1] if program.roots else None
+    if asked_first is None or program.layers[asked_first].template is None:
+        return False
+    if any(slot.name.startswith(GATHERED) for slot in program.slots):
         return False
     used = {reg for graph in graphs for i in graph.instructions() for reg in (*i.written(), *i.read_registers())}
     led = [i.layer for graph in graphs for i in graph.instructions() if isinstance(i, NextStateless)]

@@ -49,9 +49,9 @@ TURNS = 5
 """How often each case of a team runs in a round."""
 
 PREFAULTED: dict[str, Any] = {"prefault": True, "memory": 1 << 29}
+"""Bounds of a box all of whose memory is taken at the start: every table without a bound of its own has so much."""
 PREFAULTED_MOST = 1_100_000
 """Instances of each table then; for plain traffic as many as others have room for."""
-"""Bounds of a box all of whose memory is taken at the start: every table without a bound of its own has so much."""
 
 
 @dataclass

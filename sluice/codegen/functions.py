@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sluice.codegen.declared import Counters, read_counters, read_parameters
 from sluice.codegen.hooks import (
@@ -57,10 +58,21 @@ class Timer:
         return is_named(self.layer, layer)
 
 
-_ASKS_WAY = re.compile(
-    r'\b(?:path|depth|sl_way)\b|^\s*#\s*include\s*"(?!(?:sluice|ends|rows|digest)\.h")', re.MULTILINE
+_ASKS_WAY = re.compile(r"(?:->|\.)\s*(?:path|depth)\b|\bsl_way\b")
+"""The way of a packet in C: box->path, box->depth, sl_way."""
+
+_INCLUDED = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)", re.MULTILINE)
+_KNOWN_HEADERS = frozenset(
+    [path.name for path in (Path(__file__).parent.parent / "runtime").glob("*.h")]
+    + [f"{name}.h" for name in "assert ctype errno inttypes limits math stdalign stdbool stddef stdint".split()]
+    + [f"{name}.h" for name in "stdio stdlib string time unistd arpa/inet netinet/in".split()]
 )
-"""The way of a packet in C: box->path, box->depth, sl_way; or files of the function's own, which may have them."""
+"""Headers in which nobody asks for the way of a packet; others are not looked into."""
+
+
+def _may_ask_way(text: str) -> bool:
+    """Whether the text of a function may ask which layers the packet is in."""
+    return bool(_ASKS_WAY.search(text)) or not _KNOWN_HEADERS.issuperset(_INCLUDED.findall(text))
 
 
 @dataclass(frozen=True)
@@ -129,7 +141,7 @@ class Functions:
     @property
     def asks_way(self) -> bool:
         """Whether a function may ask which layers the packet is in: it has the words, or files that may have them."""
-        return any(_ASKS_WAY.search(function.text) for function in self.c)
+        return any(_may_ask_way(function.text) for function in self.c)
 
     @property
     def timers(self) -> list[Timer]:

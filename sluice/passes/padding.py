@@ -181,10 +181,12 @@ def _position(once: dict[str, Instruction], mark: Reg) -> int | None:
 
 def _lengths(once: dict[str, Instruction], end: Expr, begin: int) -> dict[int, tuple[Reg, int]]:
     """By each length that a list may have the field that tells it so, with its value."""
+    mask = (1 << 64) - 1
     if isinstance(end, Reg):
         made = once.get(end.name)
         if not isinstance(made, Assign):
             return {}
+        mask = (1 << end.bits) - 1
         end = made.value
     if len(set(registers(end))) != 1:
         return {}
@@ -194,10 +196,11 @@ def _lengths(once: dict[str, Instruction], end: Expr, begin: int) -> dict[int, t
     found: dict[int, tuple[Reg, int]] = {}
     for value in range(1 << source.bits):
         told = rewrite(end, lambda node, value=value: Const(value) if node == source else simplify_node(node))
-        if not isinstance(told, Const) or told.value - begin in found:
+        length = (told.value & mask) - begin if isinstance(told, Const) else None
+        if length is None or length in found:
             return {}
-        if 0 <= told.value - begin < LONGEST:
-            found[told.value - begin] = source, value
+        if 0 <= length < LONGEST:
+            found[length] = source, value
     return found
 
 
@@ -304,6 +307,8 @@ class _Walk:
         """Note what an instruction does; whether it is one that may be done ahead of the others."""
         if not isinstance(instruction, PURE):
             return False
+        for reg in instruction.written():
+            self.read.pop(reg.name, None)
         instruction = evaluate(self.layer, instruction, self.facts)
         match instruction:
             case Load(target, mark, at, bits):
@@ -355,7 +360,8 @@ class _Walk:
                 place = self._place(mark)
                 return yes if place is not None and place + size <= self.length else None
             case Branch(Binary("==", Reg() as byte, Const(value)), yes) if byte.name in self.read and value < 256:
-                self.way.known[self.read.pop(byte.name)] = value
+                if self.way.known.setdefault(self.read.pop(byte.name), value) != value:
+                    return None
                 self.facts.set(byte, Const(value))
                 return yes
             case _:

@@ -303,8 +303,8 @@ static inline bool sl_expired(const struct sl_box *box, const struct sl_instance
     return instance->deadline <= box->now && instance->deadline != SL_NEVER;
 }
 
-/* What a table's sweep will want, asked for in the steps before: its next step's instances that have expired, whole, with
- * the line of the index that each leaves; and of the step behind that, where each instance begins. Among many connections
+/* What a table's sweep will want, asked for in the steps before: its next step's instances that have expired, with the
+ * line of the index that each leaves; and of the step behind that, where each instance begins. Among many connections
  * each is a miss, and the sweep would wait for one after the other: a tenth of the time with 20,000 open at once. */
 SL_PREFETCH void sl_sweep_ahead(const struct sl_box *box, const struct sl_table *table, uint32_t slot) {
     for (uint32_t i = 0; i < sl_min(2 * SL_SWEEP_STEP, table->high_water); i++, slot++) {
@@ -315,7 +315,7 @@ SL_PREFETCH void sl_sweep_ahead(const struct sl_box *box, const struct sl_table 
             __builtin_prefetch(instance, 1);
         } else if (sl_expired(box, instance)) {
             __builtin_prefetch(sl_table_home(table, instance->hash), 1);
-            for (size_t at = 64; at < table->instance_bytes; at += 64)
+            for (size_t at = 64; at < sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES); at += 64)
                 __builtin_prefetch((const char *)instance + at, 1);
         }
     }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
     SL_HUGE_FROM = 1 << 18,   /* bytes in use from which on the rest may lie in huge pages */
@@ -16,7 +17,7 @@ enum {
  * cannot be had. It lies so that a huge page begins at SL_HUGE_FROM: a small page costs a packet 1 to 2 us, which is a
  * tenth of the time of what it is needed for, and up to 512 more of them would come first. */
 static inline void *sl_map(size_t bytes) {
-    const size_t page = SL_HUGE_PAGE, small = 4096;
+    const size_t page = SL_HUGE_PAGE, small = (size_t)sysconf(_SC_PAGESIZE);
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     size_t more = bytes > SL_HUGE_FROM ? page : 0;
     if (bytes > SIZE_MAX - page - small)

@@ -502,7 +502,7 @@ SL_COLD bool sl_sequence_give_up(struct sl_sequence *seq, const struct sl_sequen
     sl_sequence_pass(seq, length);
     seq->next = seq->delivered;
     sl_sequence_advance(seq, rules, pool);
-    if (held->ahead)   /* where the next hole ends, if that is given up, too: a limit that is reached stays so */
+    if (held->ahead)   /* behind it the next hole ends: while a limit is reached every packet gives one up */
         __builtin_prefetch(held->ahead->node.next);
     sl_sequence_unhold(seq, pool);
     return true;

@@ -50,7 +50,12 @@ def test_functions_that_ask(tmp_path: Path, says: str, asks: bool):
     assert noted(str(tmp_path / "asks.c"))["tcp_over_ipv4"] == asks
 
 
-def test_what_a_function_includes_may_ask(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("header", "asks"), [('"own.h"', True), ("<own.h>", True), ("<string.h>", False), ('"in_order.h"', False)]
+)
+def test_what_a_function_includes_may_ask(tmp_path: Path, header: str, asks: bool):
+    """It is not looked into, unless it is one of the C library's or of the runtime's."""
     (tmp_path / "own.h").write_text("\n")
-    (tmp_path / "asks.c").write_text(FUNCTION.replace('"sluice.h"', '"sluice.h"\n#include "own.h"') % "(void)event;")
-    assert noted(str(tmp_path / "asks.c"))["tcp_over_ipv4"]
+    text = FUNCTION.replace('"sluice.h"', f'"sluice.h"\n#include {header}') % "(void)event;"
+    (tmp_path / "asks.c").write_text(text)
+    assert noted(str(tmp_path / "asks.c"))["tcp_over_ipv4"] == asks

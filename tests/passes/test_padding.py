@@ -63,6 +63,30 @@ def test_padding_of_zeros_stands_behind():
     assert compared_words(graph) == []
 
 
+def changed(old: str, new: str) -> list[int]:
+    """What words are compared with in the first case, with something else in it."""
+    text = GOLDEN[0].before
+    assert old in text
+    return compared_words(padding.run(program_of(parse_graph(text.replace(old, new)))).layers["g"].main)
+
+
+def test_a_byte_that_would_have_to_be_two_things():
+    asks = "  Branch((header.length == 10)) yes: {}, no: broken\n"
+    before = "  header.again:u8 = Load(mark.2, 8, 8, 'big')\n"
+    again = "again:\n  Branch((header.again == 9)) yes: stamped, no: broken\n"
+    assert changed(asks.format("stamped"), before + asks.format("again") + again) == []
+
+
+def test_a_register_that_no_longer_holds_the_byte():
+    more = "  header.length:u8 = Assign((header.length + 1))\n  Branch((header.length == 10))"
+    assert changed("  Branch((header.length == 10))", more) == []
+
+
+def test_an_end_that_more_than_one_value_tells():
+    """In the 32 bits of its register."""
+    assert changed("Assign((header.words << 2))", "Assign(((header.words << 30) + 16))") == []
+
+
 # --- packets ------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from sluice.codegen.declared import Counters, read_counters, read_parameters
@@ -138,7 +139,7 @@ class Functions:
         """Delivered bytes that functions want to see again, by layer; 0 where they look at those that are there."""
         return frozenset(kept for function in self.c for kept in function.kept)
 
-    @property
+    @cached_property
     def asks_way(self) -> bool:
         """Whether a function may ask which layers the packet is in: it has the words, or files that may have them."""
         return any(_may_ask_way(function.text) for function in self.c)

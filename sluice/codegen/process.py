@@ -16,7 +16,7 @@ from sluice.codegen.writer import (
     WAITING,
     StackNames,
     go_on_as_most,
-    is_last,
+    is_unnoted,
     otherwise_head,
 )
 from sluice.ir.graph import GATHERED, Graph, LayerProgram, Program
@@ -84,7 +84,7 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
     word = identifier(layer.name)
     out: list[str] = []
     enter = f"layer_{word}"
-    if layer.frame is not None or not is_last(layer, names):
+    if layer.frame is not None or not is_unnoted(layer, names):
         enter = f"enter_{word}"
         of_messages = f"layer_{word}(box, (sl_bytes){{at, captured, length}}, (struct sl_stream){{0}});"
         out += [
@@ -179,7 +179,7 @@ def _arrive(names: StackNames) -> list[str]:
         "    waiting->layer = ended;",
         *(f"    {text}" for text in _empty(names.program)),
         "}",
-        *_otherwise(names),
+        *_otherwise(names, late),
         "",
         "/* The first half of a packet's way, before the packets of its group before it are processed. */",
         "static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)",
@@ -192,14 +192,14 @@ def _arrive(names: StackNames) -> list[str]:
     ]
 
 
-def _otherwise(names: StackNames) -> list[str]:
+def _otherwise(names: StackNames, late: bool) -> list[str]:
     """Packets that are otherwise than templates: they begin, if they have not yet."""
     out: list[str] = []
     for layer in names.program.layers.values():
         if layer.template is not None:
             word = identifier(layer.name)
             out += ["", otherwise_head(word), "{"]
-            out += ["    begin_waiting(waiting);"] if _begins_late(names.program) else []
+            out += ["    begin_waiting(waiting);"] if late else []
             out += [f"    stateless_{word}(box, waiting, at, captured, length, depth);", "}"]
     return out
 

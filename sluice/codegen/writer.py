@@ -88,7 +88,7 @@ class LayerWriter:
         self.may_be_fresh = any(isinstance(i, ir.FreshInst) for i in layer.main.instructions())
         self.may_be_fresh |= self.table is not None and self.table.busy
         self.controls_stream = self.table is not None and controls_stream(self.table, names.functions, layer)
-        self.is_last = is_last(layer, names)
+        self.is_unnoted = is_unnoted(layer, names)
         self._line = ""
 
     def prototypes(self) -> list[str]:
@@ -210,7 +210,7 @@ class LayerWriter:
         if kind in ("main", "lost") and SIDE in graph.parameters:
             out.append("    SL_UNUSED uint64_t side = stream.side;")
         if kind == "main":
-            if not self.is_last:
+            if not self.is_unnoted:
                 out.append(f"    box->base.path[box->base.depth++] = {self.index};")
             out.append("    " + self.count("packets"))
             out.append("    " + self.count("bytes", "unit.length"))
@@ -321,7 +321,7 @@ class LayerWriter:
                 left = [*self._left(outcome, terminator), path, *on]
                 return [*left, "return true;" if self.kind == "template" else "return;"]
             case ir.End(outcome):
-                leave = [] if self.is_last else ["box->base.depth--;"]
+                leave = [] if self.is_unnoted else ["box->base.depth--;"]
                 return [self.count(outcome) + self._note(terminator), *leave, "return;"]
             case ir.Dispatch(key, reverse):
                 return [f"return {' + '.join(_hashed(half) for half in (key, reverse) if half) or 0};"]
@@ -350,7 +350,7 @@ def waits_of_templates(program: Program) -> set[str]:
     return {name for name in led if program.layers[name].stateless is None and not program.layers[name].above}
 
 
-def is_last(layer: LayerProgram, names: StackNames) -> bool:
+def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
     """Whether nobody asks by which way a packet comes through a layer, or another one of its table, or how deep it is."""
     if names.functions.asks_way:
         return False

@@ -84,6 +84,41 @@ def behind(graph: Graph, start: str) -> set[str]:
     return seen
 
 
+def loops(graph: Graph) -> dict[str, frozenset[str]]:
+    """For every block in a loop all blocks of that: the strongly connected components (Tarjan 1972)."""
+    found: dict[str, frozenset[str]] = {}
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    open_blocks: list[str] = []
+    steps: list[tuple[str, Iterator[str]]] = []
+
+    def enter(name: str) -> None:
+        number[name] = low[name] = len(number)
+        open_blocks.append(name)
+        steps.append((name, iter(graph.blocks[name].terminator.targets())))
+
+    enter(graph.entry)
+    while steps:
+        name, targets = steps[-1]
+        for target in targets:
+            if target not in number:
+                enter(target)
+                break
+            if target in open_blocks:
+                low[name] = min(low[name], number[target])
+        else:
+            steps.pop()
+            if steps:
+                low[steps[-1][0]] = min(low[steps[-1][0]], low[name])
+            if low[name] == number[name]:
+                at = open_blocks.index(name)
+                members = frozenset(open_blocks[at:])
+                del open_blocks[at:]
+                if len(members) > 1 or name in graph.blocks[name].terminator.targets():
+                    found.update(dict.fromkeys(members, members))
+    return found
+
+
 def twin(graph: Graph, start: str) -> str:
     """Write a block and all behind it a second time; the name of the block's twin."""
     names = fresh_names(graph)

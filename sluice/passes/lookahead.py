@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from sluice.ir.copy import with_expressions
 from sluice.ir.expression import MASK, ZERO, Const, Expr, Slice
@@ -36,7 +36,7 @@ from sluice.ir.instruction import (
     Terminator,
 )
 from sluice.passes import constants, dead_code, tails
-from sluice.passes.blocks import PURE, drop_slots
+from sluice.passes.blocks import PURE, drop_slots, loops
 
 Names = frozenset[str]
 """Names of registers."""
@@ -220,38 +220,3 @@ def _to_its_end(expression: Expr) -> Expr:
 
 def _is_field(name: str) -> bool:
     return name.startswith(("perm.", "inst."))
-
-
-def loops(graph: Graph) -> dict[str, frozenset[str]]:
-    """For every block in a loop all blocks of that: the strongly connected components (Tarjan 1972)."""
-    found: dict[str, frozenset[str]] = {}
-    number: dict[str, int] = {}
-    low: dict[str, int] = {}
-    open_blocks: list[str] = []
-    steps: list[tuple[str, Iterator[str]]] = []
-
-    def enter(name: str) -> None:
-        number[name] = low[name] = len(number)
-        open_blocks.append(name)
-        steps.append((name, iter(graph.blocks[name].terminator.targets())))
-
-    enter(graph.entry)
-    while steps:
-        name, targets = steps[-1]
-        for target in targets:
-            if target not in number:
-                enter(target)
-                break
-            if target in open_blocks:
-                low[name] = min(low[name], number[target])
-        else:
-            steps.pop()
-            if steps:
-                low[steps[-1][0]] = min(low[steps[-1][0]], low[name])
-            if low[name] == number[name]:
-                at = open_blocks.index(name)
-                members = frozenset(open_blocks[at:])
-                del open_blocks[at:]
-                if len(members) > 1 or name in graph.blocks[name].terminator.targets():
-                    found.update(dict.fromkeys(members, members))
-    return found

@@ -22,7 +22,7 @@ from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Branch, Check, Goto, Instruction, Load, LoadBytes, Mark
 from sluice.ir.simplify import simplify, simplify_node
 from sluice.passes import dead_code
-from sluice.passes.blocks import PURE, each_graph, fresh_names
+from sluice.passes.blocks import PURE, each_graph, fresh_names, loops
 from sluice.passes.constants import Facts, decide, evaluate, step
 from sluice.passes.words import compares
 
@@ -69,7 +69,7 @@ class _List:
     item: str
     done: str
     entry: str
-    inside: set[str]
+    inside: frozenset[str]
     here: Reg
     start: Reg
     begin: int
@@ -91,15 +91,17 @@ class _List:
 def _list(graph: Graph, head: str) -> _List | None:
     """The list whose loop begins at a block; None where none does, or its end is not told by one field alone."""
     last = graph.blocks[head].instructions[0]
-    if not isinstance(last, Branch):
+    bounds = list(_bounds(last.condition)) if isinstance(last, Branch) else []
+    if not isinstance(last, Branch) or not bounds:
         return None
-    for here, end in _bounds(last.condition):
-        loop = _loop(graph, head)
-        outside = [name for name in graph.predecessors()[head] if name not in loop]
-        if last.yes not in loop or last.no in loop or len(outside) != 1:
-            return None
-        once = _set_once(graph)
-        start = _start(graph, outside[0], here)
+    loop = loops(graph).get(head, frozenset())
+    predecessors = graph.predecessors()
+    outside = [name for name in predecessors[head] if name not in loop]
+    if last.yes not in loop or last.no in loop or len(outside) != 1:
+        return None
+    once = _set_once(graph)
+    for here, end in bounds:
+        start = _start(graph, predecessors, outside[0], here)
         begin = _position(once, start) if start is not None else None
         if start is None or begin is None:
             return None
@@ -121,23 +123,6 @@ def _bounds(condition: Expr) -> Iterator[tuple[Reg, Expr]]:
             pass
 
 
-def _loop(graph: Graph, head: str) -> set[str]:
-    """The blocks from which ways lead back to a block that leads to them."""
-    predecessors = graph.predecessors()
-
-    def reached(lead: Iterator[str], follow: dict[str, list[str]] | None) -> set[str]:
-        seen: set[str] = set()
-        waiting = list(lead)
-        while waiting:
-            name = waiting.pop()
-            if name not in seen:
-                seen.add(name)
-                waiting += follow[name] if follow is not None else graph.blocks[name].terminator.targets()
-        return seen
-
-    return reached(iter([head]), None) & reached(iter(predecessors[head]), predecessors)
-
-
 def _set_once(graph: Graph) -> dict[str, Instruction]:
     """The registers that one instruction alone sets, with that."""
     found: dict[str, Instruction] = {}
@@ -150,9 +135,8 @@ def _set_once(graph: Graph) -> dict[str, Instruction]:
     return {name: instruction for name, instruction in found.items() if name not in more}
 
 
-def _start(graph: Graph, block: str, here: Reg) -> Reg | None:
+def _start(graph: Graph, predecessors: dict[str, list[str]], block: str, here: Reg) -> Reg | None:
     """The mark that `here` is set to on the only way to the end of a block."""
-    predecessors = graph.predecessors()
     for _ in range(len(graph.blocks)):
         for instruction in reversed(graph.blocks[block].body):
             if here in instruction.written():

@@ -12,7 +12,7 @@ from sluice.ir.instruction import Branch, Count, Goto, LookAhead, NextLayer, Pre
 from sluice.ir.verify import VerifyError, verify
 from sluice.lang import AnyUntil, Bit, Connectionless, Pred, Stack, layout
 from sluice.passes import lookahead
-from sluice.passes.lookahead import loops
+from sluice.passes.blocks import loops
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
 from tests.support.run import run as run_packets

@@ -6,7 +6,7 @@ from golden_passes import Case, cases, check
 from sluice.ir.build import Hook, build
 from sluice.ir.instruction import Load, Lookup
 from sluice.passes import sinking
-from sluice.passes.lookahead import loops
+from sluice.passes.blocks import loops
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
 

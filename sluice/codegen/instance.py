@@ -63,7 +63,10 @@ def prefetch(w: LayerWriter, i: ir.Prefetch) -> list[str]:
     assert table is not None
     at = f"&box->{table.variable}"
     out = [f"uint64_t key[{table.words}];", *keyed(w, i)]
-    out.append(f"sl_ahead_want(&box->base.ahead, {at}, sl_table_hash({at}, key, {table.words}));")
+    if w.layer.turn is not None and w.kind != "ahead":
+        out.append(f"sl_ahead_want_other(&box->base.ahead, {at}, key, {table.words}, box->{table.wanted});")
+    else:
+        out.append(f"sl_ahead_want(&box->base.ahead, {at}, sl_table_hash({at}, key, {table.words}));")
     return ["{", *("    " + line for line in out), "}"]
 
 
@@ -80,8 +83,11 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
         f"inst = ({table.struct} *)sl_table_find(&{at}, key, {table.words}, hash);",
     ]
     if table.foreseen:
+        foreseen = (
+            f"inst = ({table.struct} *)sl_table_find_foreseen(&{at}, box->base.ahead.packet, key, {table.words});"
+        )
         out += [
-            f"inst = ({table.struct} *)sl_table_find_foreseen(&{at}, box->base.ahead.packet, key, {table.words});",
+            *(_latest_first(w, foreseen) if w.kind == "turn" else [foreseen]),
             "if (SL_LIKELY(inst)) {",
             "    hash = inst->head.hash;",
             "} else {",
@@ -90,8 +96,21 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
         ]
     else:
         out += find
+    if w.kind == "turn":
+        out.append(f"box->{table.latest} = (struct sl_instance *)inst;")
     out += looked_up(i, "inst ? flip ^ inst->swapped : 0" if table.oriented else "0")
     return ["{", *("    " + line for line in out), "}"]
+
+
+def _latest_first(w: LayerWriter, foreseen: str) -> list[str]:
+    """Statements that try the instance of the packet before: where that is the one it was not asked for again."""
+    assert w.table is not None
+    latest = f"box->{w.table.latest}"
+    return [
+        f"inst = ({w.table.struct} *)sl_table_confirm({latest}, key, {w.table.words});",
+        "if (SL_UNLIKELY(!inst))",
+        f"    {foreseen}",
+    ]
 
 
 def looked_up(i: ir.Lookup | ir.FindAlias, side: str) -> list[str]:
@@ -165,6 +184,8 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
         out += ["} else {", *("    " + line for line in unstored(w)), "}"]
     else:
         out += [f"{variable(i.made)} = 1;", *stored]
+    if w.kind == "turn":
+        out.append(f"box->{table.latest} = (struct sl_instance *)inst;")
     out.append(f"inst->swapped = {'flip' if table.oriented else '0'};")
     return out + begin_instance(w, stored_instance=True)
 

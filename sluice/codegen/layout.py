@@ -68,9 +68,24 @@ class Table:
 
     @property
     def foreseen(self) -> bool:
-        """Whether an ahead graph looks for its instances."""
-        ahead = [layer.ahead for layer in self.layers if layer.ahead is not None]
-        return any(isinstance(instruction, Prefetch) for graph in ahead for instruction in graph.instructions())
+        """Whether a graph that runs before the packet's turn looks for its instances."""
+        graphs = [graph for layer in self.layers for graph in (layer.ahead, layer.stateless) if graph is not None]
+        return any(isinstance(instruction, Prefetch) for graph in graphs for instruction in graph.instructions())
+
+    @property
+    def deferred(self) -> bool:
+        """Whether packets come by its instances in their turn, having passed their layer before."""
+        return any(layer.turn is not None for layer in self.layers)
+
+    @property
+    def wanted(self) -> str:
+        """The member of the box with the key that was asked for last."""
+        return f"wanted_{identifier(self.name)}"
+
+    @property
+    def latest(self) -> str:
+        """The member of the box with the instance that the last packet came by."""
+        return f"latest_{identifier(self.name)}"
 
     @property
     def words(self) -> int:

@@ -197,6 +197,9 @@ def _box(names: StackNames) -> list[str]:
         word = identifier(table.name)
         out.append(f"    struct sl_table {table.variable};")
         out.append(f"    uint32_t lookups_{word}, sweep_{word}, evict_{word};")
+        if table.deferred:
+            out.append(f"    struct sl_instance *{table.latest};   /* that the last packet came by */")
+            out.append(f"    uint64_t {table.wanted}[{table.words}];   /* the key that was asked for last */")
     out += [f"    struct sl_aliases {identifier(name)};" for name in alias_tables(names.program)]
     for function in names.functions.c:
         if function.worker:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sluice.codegen.control import controls_stream
-from sluice.codegen.expressions import emit, handed, inside
+from sluice.codegen.expressions import emit, handed, inside, stored
 from sluice.codegen.functions import Functions
 from sluice.codegen.layout import Table
-from sluice.codegen.names import identifier, variable
+from sluice.codegen.names import C_WORDS, identifier, variable
 from sluice.codegen.structure import Structure
 from sluice.ir import instruction as ir
-from sluice.ir.expression import ZERO, Binary, Const, Expr, is_bytes
+from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, is_bytes
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.scope import SIDE
 
@@ -100,6 +100,8 @@ class LayerWriter:
         if self.layer.template is not None:
             out.append(self._template_head() + ";")
             out.append(f"{otherwise_head(self.word)};")
+        if self.layer.turn is not None:
+            out.append(self._turn_head() + ";")
         if self.layer.ahead is not None:
             out.append(self._ahead_head() + ";")
         if self.layer.dispatch is not None:
@@ -133,6 +135,9 @@ class LayerWriter:
         # inlined: what is known of the packet below is known above
         given = f"{WAITING}, {UNIT}, unsigned depth"
         return f"SL_INLINED bool template_{self.word}({given})"
+
+    def _turn_head(self) -> str:
+        return f"static void turn_{self.word}(struct sl_stack_box *box, {UNIT})"
 
     def _ahead_head(self) -> str:
         given = (
@@ -179,6 +184,8 @@ class LayerWriter:
             out += self._function(self.layer.stateless, self._stateless_head(), "stateless")
         if self.layer.template is not None:
             out += self._function(self.layer.template, self._template_head(), "template")
+        if self.layer.turn is not None:
+            out += self._function(self.layer.turn, self._turn_head(), "turn")
         if self.layer.ahead is not None:
             out += self._function(self.layer.ahead, self._ahead_head(), "ahead")
         if self.layer.dispatch is not None:
@@ -192,16 +199,20 @@ class LayerWriter:
         labels: dict[str, str] = {}
 
         def label(name: str) -> str:
-            return labels.setdefault(
-                name,
-                identifier(name) if identifier(name) not in labels.values() else f"{identifier(name)}_{len(labels)}",
-            )
+            if name not in labels:
+                word = identifier(name)
+                taken = word in C_WORDS or word in labels.values()
+                labels[name] = f"{word}_{len(labels)}" if taken else word
+            return labels[name]
 
         lines = Structure(graph, self._block, self._ways, self._finish, label).lines()
         out = ["", head, "{"]
-        if UNIT in head:
+        if kind == "turn":
+            out.append("    const struct sl_waiting *waiting = &box->waiting[box->base.ahead.packet];")
+            out += [f"    const uint64_t {variable(reg)} = {self._carried(reg)};" for reg in graph.parameters]
+        elif UNIT in head:
             out.append("    SL_UNUSED sl_bytes unit = {at, captured, length};")
-        if kind not in ("ahead", "dispatch"):
+        if kind not in ("turn", "ahead", "dispatch"):
             slots = "&waiting->slots" if kind in ("stateless", "template") else "box->slots"
             out.append(f"    SL_UNUSED struct sl_slots *const slots = {slots};")
         out += ["    " + text for text in self._locals(graph)]
@@ -237,7 +248,7 @@ class LayerWriter:
             f"SL_UNUSED sl_bytes {', '.join(f'{name} = {{0}}' for name in chunk)};"
             for chunk in _chunks(sorted(slices), 4)
         ]
-        if self.table is not None and self.kind == "main":
+        if self.table is not None and self.kind in ("main", "turn"):
             out.append(f"{self.table.struct} *inst = NULL;")
             out.append(f"uint64_t key[{self.table.words}];")
             out.append("uint32_t hash;")
@@ -309,6 +320,21 @@ class LayerWriter:
         """A packet waits for the main graph of the layer."""
         return [f"wait_{self.word}(box, waiting, at, captured, length, depth);", "return;"]
 
+    def _defer(self, terminator: ir.NextDeferring, on: list[str]) -> list[str]:
+        """A packet goes on, and in its turn passes the turn graph first. (What it carries is as it is before it goes on.)"""
+        assert self.layer.turn is not None
+        carried = zip(self.layer.turn.parameters, terminator.carried, strict=True)
+        return [
+            *(f"{self._carried(reg)} = {stored(value, reg.bits)};" for reg, value in carried),
+            *on,
+            "waiting->then = waiting->layer;",
+            f"waiting->layer = turn_{self.word};",
+        ]
+
+    def _carried(self, reg: Reg) -> str:
+        """Where a packet keeps what it carries to its turn in the layer."""
+        return f"waiting->carried.{self.word}.{variable(reg)}"
+
     def _finish(self, terminator: ir.Terminator) -> list[str]:
         match terminator:
             case ir.End(outcome) if self.kind == "stateless":
@@ -318,6 +344,8 @@ class LayerWriter:
                 path = f"waiting->path[depth] = {self.index};"
                 enter = go_on_as_most if self.kind == "template" else go_on
                 on = handed(sdu, lambda sdu: enter(layer, sdu, "depth + 1"))
+                if isinstance(terminator, ir.NextDeferring):
+                    on = self._defer(terminator, on)
                 left = [*self._left(outcome, terminator), path, *on]
                 return [*left, "return true;" if self.kind == "template" else "return;"]
             case ir.End(outcome):
@@ -332,6 +360,8 @@ class LayerWriter:
                 return self._wait()
             case ir.Return() if self.kind == "template":
                 return ["return false;"]
+            case ir.Return() if self.kind == "turn":
+                return ["waiting->then(box, at, captured, length);", "return;"]
             case ir.Return(result):
                 return ["return;"] if self.kind in ("end", "ahead") else [f"return {emit(result)};"]
             case _:

@@ -186,7 +186,7 @@ CUT_BYTES = ("bytes:of packets", "bytes:lost")
 made none. With the bytes of the messages (`bytes`) they conserve.
 """
 
-GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "stateless", "template", "ahead", "dispatch")
+GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "stateless", "template", "turn", "ahead", "dispatch")
 
 
 @dataclass
@@ -208,6 +208,7 @@ class LayerProgram:
     lost: Graph | None = None
     stateless: Graph | None = None
     template: Graph | None = None
+    turn: Graph | None = None
     ahead: Graph | None = None
     dispatch: Graph | None = None
     resyncs: bool = False
@@ -224,7 +225,8 @@ class LayerProgram:
     def graphs(self) -> Iterator[Graph]:
         """Its main graph; where it has instances, those that drain and end them; where it takes messages, the one
         that tells how long the next is and the one that tells that bytes make none; the stateless one and its
-        template, the one that looks ahead and the one that tells for which worker a packet is, if any.
+        template, what those leave to the packet's turn, the one that looks ahead and the one that tells for which
+        worker a packet is, if any.
         """
         yield from (graph for _, graph in self.graphs_by_kind())
 

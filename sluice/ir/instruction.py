@@ -285,7 +285,7 @@ class Lookup(Instruction):
 
 @effects(reads=(R.TABLE,), writes=(R.CACHE,))
 class Prefetch(Instruction):
-    """Ask for the memory that a Lookup of `key` and `reverse` will want. Only in ahead graphs."""
+    """Ask for the memory that a Lookup of `key` and `reverse` will want. Only before the packet's turn."""
 
     key: tuple[Expr, ...] = read()
     reverse: tuple[Expr, ...] = read()
@@ -771,6 +771,15 @@ class NextStateless(Terminator):
     outcome: str
     layer: str
     sdu: Expr = read()
+
+
+@effects(reads=(R.CONTEXT,), writes=(R.COUNTERS, R.CONTEXT, R.CACHE))
+class NextDeferring(NextStateless):
+    """A NextStateless of a packet that in its turn first passes the turn graph of this layer, whose parameters are
+    `carried`. Only in stateless graphs.
+    """
+
+    carried: tuple[Expr, ...] = read()
 
 
 @effects()

@@ -15,6 +15,7 @@ back for but to be counted: what the layer above will do has not even begun.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from sluice.ir.dataflow import leaves_trace
 from sluice.ir.expression import ZERO
@@ -27,32 +28,42 @@ def run(program: Program) -> Program:
     """The program with stateless graphs in the layers from which packets go on so."""
     if any(layer.stateless is not None for layer in program.layers.values()):
         return program
+    return spread(program, [name for _, name in program.roots])
+
+
+def spread(program: Program, names: Iterable[str]) -> Program:
+    """The program with stateless graphs also in layers of these names, and in those to which packets go on so."""
     found: dict[str, LayerProgram] = {}
     seen: set[str] = set()
-    waiting = [name for _, name in program.roots]
+    waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name in seen:
+        layer = program.layers[name]
+        if name in seen or layer.stateless is not None:
             continue
         seen.add(name)
-        layer = program.layers[name]
-        graph = _Stateless(layer).graph() if layer.frame is None else None
+        graph = Stateless(layer, layer.main).graph() if layer.frame is None else None
         if graph is not None:
             found[name] = dataclasses.replace(layer, stateless=graph)
-            waiting += [i.layer for i in graph.instructions() if isinstance(i, NextStateless)]
+            waiting += leads_to(graph)
     if not found:
         return program
     layers = {name: found.get(name, layer) for name, layer in program.layers.items()}
     return dataclasses.replace(program, layers=layers)
 
 
-class _Stateless:
-    """Makes the stateless graph of a layer."""
+def leads_to(graph: Graph) -> list[str]:
+    """The layers to which packets go on from a stateless graph."""
+    return [i.layer for i in graph.instructions() if isinstance(i, NextStateless)]
 
-    def __init__(self, layer: LayerProgram) -> None:
+
+class Stateless:
+    """Makes the stateless graph of a layer from a main graph."""
+
+    def __init__(self, layer: LayerProgram, main: Graph) -> None:
         self.layer = layer
-        self.main = layer.main
-        self.safe = set(self.main.blocks)
+        self.main = main
+        self.safe = set(main.blocks)
         """Blocks from whose beginning all ways are stateless to their end."""
         while unsafe := {name for name in self.safe if not self._is_safe(name, 0)}:
             self.safe -= unsafe
@@ -70,7 +81,15 @@ class _Stateless:
         constants.change(self.layer, graph)
         dead_code.change(self.layer, graph)
         tails.change(self.layer, graph)
-        return graph if any(isinstance(i, NextStateless) for i in graph.instructions()) else None
+        return graph if leads_to(graph) else None
+
+    def may_do(self, name: str, instruction: Instruction) -> bool:
+        """Whether an instruction of a block may be done before the packet's turn."""
+        return is_stateless(instruction)
+
+    def lead_on(self, name: str, outcome: str, instruction: NextLayer) -> list[Instruction]:
+        """How a packet goes on to the layer above from a block."""
+        return [NextStateless(outcome, instruction.layer, instruction.sdu, where=instruction.where)]
 
     def _keep(self, name: str) -> list[Instruction]:
         """What of a block stays, up to where it is not stateless any more, or leads to the layer above."""
@@ -78,8 +97,8 @@ class _Stateless:
         for at, instruction in enumerate(self.main.blocks[name].instructions):
             outcome = self._outcome(name, at) if type(instruction) is NextLayer else None
             if isinstance(instruction, NextLayer) and outcome is not None:
-                return [*kept, NextStateless(outcome, instruction.layer, instruction.sdu, where=instruction.where)]
-            if not _is_stateless(instruction) or (leaves_trace(instruction) and not self._is_safe(name, at)):
+                return [*kept, *self.lead_on(name, outcome, instruction)]
+            if not self.may_do(name, instruction) or (leaves_trace(instruction) and not self._is_safe(name, at)):
                 return [*kept, Return(ZERO, where=instruction.where)]
             kept.append(instruction)
         return kept
@@ -90,7 +109,7 @@ class _Stateless:
         for place, instruction in enumerate(block.instructions[at:], at):
             if type(instruction) is NextLayer:
                 return self._outcome(name, place) is not None
-            if not _is_stateless(instruction):
+            if not self.may_do(name, instruction):
                 return False
         return self.safe.issuperset(block.terminator.targets())
 
@@ -105,7 +124,7 @@ class _Stateless:
         while True:
             for instruction in body:
                 known = constants.evaluate(self.layer, instruction, facts)
-                if known.WRITES or not _is_stateless(known) or _reads_slot(known):
+                if known.WRITES or not is_stateless(known) or _reads_slot(known):
                     return None
                 constants.step(self.layer, known, facts)
             last = constants.evaluate(self.layer, block.terminator, facts)
@@ -120,7 +139,7 @@ class _Stateless:
                     return None
 
 
-def _is_stateless(instruction: Instruction) -> bool:
+def is_stateless(instruction: Instruction) -> bool:
     """Whether an instruction reads nothing but the packet, and writes nothing but counters."""
     if not (instruction.READS <= {Resource.PACKET} and instruction.WRITES <= {Resource.COUNTERS}):
         return False

@@ -18,6 +18,7 @@ from sluice.ir.verify import verify as verify_program
 from sluice.passes import (
     constants,
     dead_code,
+    deferral,
     dispatch,
     fission,
     forwarding,
@@ -63,6 +64,8 @@ PASSES = (
     Pass("tails", tails.run),
     # It takes from main graphs what it makes graphs of its own of: the way of most packets is short by now.
     Pass("fission", fission.run),
+    # It takes packets on from where that one leaves them waiting.
+    Pass("deferral", deferral.run),
     # Behind `tails`, which would not see that two ways are alike when other loads have come to them.
     Pass("sinking", sinking.run),
     # It takes a way from the stateless graph, where loads are behind the branches that most packets do not take.

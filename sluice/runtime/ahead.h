@@ -41,6 +41,19 @@ SL_PREFETCH void sl_ahead_want(struct sl_ahead *ahead, struct sl_table *table, u
         ahead->wanted[ahead->count++] = (struct sl_wanted){table, home, hash, ahead->packet};
 }
 
+/* The current packet will be looked up by this key, as nearly all before it and behind it: of a tunnel most packets belong
+ * to one conversation. Only another key than was asked for last, of which `wanted` is a copy, is hashed and asked for. */
+SL_PREFETCH void sl_ahead_want_other(struct sl_ahead *ahead, struct sl_table *table, const uint64_t *key, unsigned key_words,
+                                     uint64_t *wanted) {
+    uint64_t unlike = 0;
+    for (unsigned i = 0; i < key_words; i++)
+        unlike |= wanted[i] ^ key[i];
+    if (unlike == 0)
+        return;
+    memcpy(wanted, key, 8 * (size_t)key_words);
+    sl_ahead_want(ahead, table, sl_table_hash(table, key, key_words));
+}
+
 /* Asks for where a packet begins. */
 SL_PREFETCH void sl_ahead_header(const struct sl_frame *frame) {
     for (size_t at = 0; at < SL_HEADER_BYTES; at += 64)

@@ -203,14 +203,18 @@ static inline struct sl_instance *sl_table_find(const struct sl_table *table, co
     return NULL;
 }
 
-/* sl_table_find for a packet of a group, if its instance is the one that was foreseen; NULL says nothing. It need not
- * hash the key: whatever became of the slot since, a live instance with this key is the one. */
-static inline struct sl_instance *sl_table_find_foreseen(const struct sl_table *table, unsigned packet,
-                                                         const uint64_t *key, unsigned key_words) {
-    struct sl_instance *instance = table->foreseen[packet];
+/* An instance that was found or foreseen before, if it is live and has this key; NULL otherwise, or for NULL. It need not hash
+ * the key: whatever became of the slot since, a live instance with this key is the one. */
+static inline struct sl_instance *sl_table_confirm(struct sl_instance *instance, const uint64_t *key, unsigned key_words) {
     if (!instance || instance->slot == SL_SLOT_FREE)
         return NULL;
     return sl_instance_has(instance, key, key_words) ? instance : NULL;
+}
+
+/* sl_table_find for a packet of a group, if its instance is the one that was foreseen; NULL says nothing. */
+static inline struct sl_instance *sl_table_find_foreseen(const struct sl_table *table, unsigned packet,
+                                                         const uint64_t *key, unsigned key_words) {
+    return sl_table_confirm(table->foreseen[packet], key, key_words);
 }
 
 /* Foresees the look-up of a packet of a group by its hash, when the line of its home bucket has arrived: asks for the

@@ -80,3 +80,25 @@ def test_the_same_data_in_two_layers() -> None:
 def test_every_layer_without_an_event_of_the_users() -> None:
     text = "SLUICE_ON(any, packet) { sl_report(event->box, event->layer->name, data->length); }\n"
     assert heard(stack_of(a=layout_of("told", "x")), text)["a"] == 2  # behind the header
+
+
+def test_a_conditional_that_several_ways_lead_to() -> None:
+    """Its block, which the IR calls "do", is a label of another name in C."""
+
+    class head(layout):
+        who = Bit(8)
+        odd = Bit(8)
+
+    class kept(layout):
+        n = Bit(8)
+
+    parser = Connectionless("p")
+    parser.header = head
+    parser.perm = kept
+    parser.selector = [parser.header.who]
+    parser.creates = parser.header.who != 0
+    parser.prep = Assign(parser.perm.n, parser.perm.n + 1) + (If(parser.header.odd > 7) >> Assign(parser.perm.n, 3))
+    stack = Stack("labels")
+    stack.p = parser
+    source = compile_stack(stack).generated.source
+    assert "goto do_" in source

@@ -349,6 +349,71 @@ def add_machine(rnd: random.Random, p: Any, sequenced: bool) -> None:
         p.event_relation += p.event.end >> p.event.over
 
 
+def bookkeeper(rnd: random.Random, name: str) -> Any:
+    """A parser that keeps book of its packets, now and then of more than can wait for their turn."""
+    p: Any = (ConnectionOriented if rnd.random() < 0.6 else Connectionless)(name)
+    p.header = head
+    if rnd.random() < 0.4:
+        p.header += If(p.header.flag_c == 1) >> odd
+    if rnd.random() < 0.4:
+        p.require(p.header.kind != 31, "kind")
+    p.temp, p.perm = scratch, kept
+    selector = [p.header.one, p.header.kind & 1], [p.header.other, p.header.kind & 1]
+    p.selector = selector if p.oriented else [p.header.one & rnd.choice([1, 7, 255])]
+    p.offer(who=p.header.one, how=p.perm.n if rnd.random() < 0.1 else p.header.kind, where=p.header.other)
+    p.prep = Assign(p.temp.x, expression(rnd, p, False))
+    if rnd.random() < 0.7:
+        p.prep += Assign(p.perm.n, p.perm.n + 1)
+    if rnd.random() < 0.5:
+        p.prep += If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True))
+    if p.oriented and rnd.random() < 0.3:
+        p.prep += If(p.created & p.header.flag_a) >> swap_sides()
+    if rnd.random() < 0.1:
+        p.require(condition(rnd, p, True), "chance")
+    if rnd.random() < 0.2:
+        p.creates = condition(rnd, p, header=True)
+    if rnd.random() < 0.7:
+        p.timeout = rnd.choice([0.5, 2.0, 30.0])
+    if rnd.random() < 0.3:
+        p.max_instances = rnd.randrange(1, 20)
+    if rnd.random() < 0.5:
+        p.sdu = p.payload[: p.temp.x & 15]
+    if rnd.random() < 0.3:
+        states = [PSMState(start=True), PSMState(accept=rnd.random() < 0.7), PSMState(closed=True)]
+        p.psm = PSM(*states)
+        for number in range(rnd.randrange(1, 4)):
+            source, target = rnd.choice([s for s in states if not s.accept]), rnd.choice(states)
+            setattr(p.psm, f"t{number}", (source >> target) + Pred(condition(rnd, p, True)))
+            if rnd.random() < 0.3:
+                getattr(p.psm, f"t{number}").timeout = rnd.choice([0.1, 5.0])
+    return p
+
+
+def tunnel(rnd: random.Random) -> Stack:
+    """A layer that keeps book, a few that keep nothing around it, and one above."""
+    made = Stack("tunnel", depth=rnd.choice([4, 6]))
+    names = ["b", "between", "c"] if rnd.random() < 0.8 else ["b", "c"]
+    if rnd.random() < 0.5:
+        names.insert(0, "a")
+    for name in names:
+        match name:
+            case "b":
+                p = bookkeeper(rnd, name)
+            case "c":
+                p = parser(rnd, name, rnd.random() < 0.5)
+            case _:
+                p = Connectionless(name)
+                p.header = head
+                p.offer(who=p.header.one, how=p.header.kind, where=p.header.other)
+        setattr(made, name, p)
+    for lower, upper in itertools.pairwise(names):
+        below = getattr(made, lower)
+        made += (below >> getattr(made, upper)) + Pred((below.header.kind & 7) != 7 if rnd.random() < 0.7 else 1)
+    if "a" in names and rnd.random() < 0.1:
+        made += (made.c >> made.b) + Pred(made.c.header.flag_c == 1)
+    return made
+
+
 def has_stream(p: Any) -> bool:
     """Whether messages above it are cut from a stream."""
     return p.sequence is not None and not p.sequence.units

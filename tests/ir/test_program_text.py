@@ -132,6 +132,7 @@ FULL = Program(
             lost=graph("l", SIDE),
             stateless=graph("s", SIDE),
             template=graph("t", SIDE),
+            turn=graph("o", SIDE),
             ahead=graph("a", SIDE),
             dispatch=graph("w", SIDE),
             resyncs=True,

@@ -36,6 +36,7 @@ def program_of(
     lower: str = "",
     stateless: str = "",
     template: str = "",
+    turn: str = "",
     ahead: str = "",
     dispatch: str = "",
 ) -> Program:
@@ -49,6 +50,7 @@ def program_of(
         parse_graph(end) if end else None,
         stateless=parse_graph(stateless) if stateless else None,
         template=parse_graph(template) if template else None,
+        turn=parse_graph(turn) if turn else None,
         ahead=parse_graph(ahead) if ahead else None,
         dispatch=parse_graph(dispatch) if dispatch else None,
         instance=instance,
@@ -62,6 +64,7 @@ def program_of(
 
 
 HEAD = "graph g (local.unit:bytes) uses (header.a:u16, perm.n:u16, inst.state:u8, slot.x:u16, slot.y:u16)\nentry:\n"
+TURN = "graph g (local.carried:u16) uses (slot.x:u16)\nentry:\n"
 NONE = "graph g ()\nentry:\n  End('ended')\n"
 CHECKED = """graph g (local.unit:bytes)
 entry:
@@ -101,6 +104,7 @@ class Bad:
     rules: Rules | None = SEQUENCE
     stateless: str = ""
     template: str = ""
+    turn: str = ""
     ahead: str = ""
     dispatch: str = ""
 
@@ -362,6 +366,34 @@ BAD = {
         "Count in the template graph, before the packet's turn",
         template=HEAD + "  Count('x')\n  NextStateless('passed', 'g', local.unit)\n",
     ),
+    "a turn that is not there": Bad(
+        "structure",
+        "the layer has no turn graph",
+        stateless=HEAD + "  NextDeferring('passed', 'g', local.unit, [])\n",
+    ),
+    "less than the turn takes": Bad(
+        "structure",
+        "carries numbers of [] bits, the turn graph takes [16]",
+        stateless=HEAD + "  NextDeferring('passed', 'g', local.unit, [])\n",
+        turn=TURN + "  Return(0)\n",
+    ),
+    "more bits than the turn takes": Bad(
+        "structure",
+        "carries numbers of [17] bits, the turn graph takes [16]",
+        stateless=HEAD + "  NextDeferring('passed', 'g', local.unit, [65536])\n",
+        turn=TURN + "  Return(0)\n",
+    ),
+    "the packet of another layer": Bad(
+        "traces",
+        "Payload in the turn graph, when others have the packet",
+        turn=TURN + "  mark.0:u32 = Assign(0)\n  local.p:bytes = Payload(mark.0)\n  Return(0)\n",
+    ),
+    "slots of another layer": Bad(
+        "traces",
+        "Assign in the turn graph, when others have the packet",
+        turn=TURN + "  slot.x:u16 = Assign(1)\n  Return(0)\n",
+    ),
+    "ended in its turn": Bad("structure", "End in the turn graph, it belongs in main", turn=TURN + END),
     # native modules
     "unknown module": Bad("native", "no native module 'n'", _calls("n", "f", "7, local.unit", 1)),
     "unknown function": Bad("native", "has no function 'g'", _calls("m", "g", "7, local.unit", 1)),
@@ -384,6 +416,7 @@ def test_refused(bad: Bad):
         bad.rules,
         stateless=bad.stateless,
         template=bad.template,
+        turn=bad.turn,
         ahead=bad.ahead,
         dispatch=bad.dispatch,
     )

@@ -164,7 +164,7 @@ def test_unknown_name(program: Program):
         run(program, ["dead_code", "constant"])
     assert str(caught.value) == (
         "unknown pass 'constant': do you mean 'constants'? "
-        "Known are dispatch, constants, dead_code, lifting, prediction, forwarding, tails, fission, "
+        "Known are dispatch, constants, dead_code, lifting, prediction, forwarding, tails, fission, deferral, "
         "sinking, template, lookahead, padding (or 'all', 'none')"
     )
     with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are dispatch, constants, .* \(or"):

@@ -48,12 +48,12 @@ def test_golden(tcp_ip: Program):
     [
         ("tcp_ip", {"eth": "ipv4", "ipv4": "tcp_over_ipv4"}),
         ("everything", {"eth": "ipv4", "ipv4": "tcp_over_ipv4"}),
-        ("gtp", {"eth": "ipv4", "ipv4": "udp"}),
+        ("gtp", {"eth": "ipv4", "ipv4": "udp", "udp": "gtp", "gtp": "inner", "inner": "tcp"}),
         (PLAIN_GTP, {"eth": "ipv4", "ipv4": "udp", "udp": "gtp", "gtp": "inner", "inner": "tcp"}),
     ],
 )
 def test_the_way_of_most_packets(stack: str, ways: dict[str, str]):
-    """To what a description names first, up to the first layer with instances."""
+    """To what a description names first, up to the first layer with instances for which packets wait."""
     assert templates(run(build(find_stack(stack), STREAMS))) == ways
 
 

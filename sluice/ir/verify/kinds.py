@@ -47,6 +47,7 @@ BYTES = {
     ("CutMessages", "sdu"),
     ("LookAhead", "sdu"),
     ("NextStateless", "sdu"),
+    ("NextDeferring", "sdu"),
     ("NextDispatch", "sdu"),
 }
 EITHER = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sluice.ir.expression import width
 from sluice.ir.graph import Block
 from sluice.ir.instruction import (
     CloseMessages,
@@ -14,6 +15,7 @@ from sluice.ir.instruction import (
     Instruction,
     LookAhead,
     LoseMessages,
+    NextDeferring,
     NextDispatch,
     NextLayer,
     NextMessages,
@@ -22,7 +24,7 @@ from sluice.ir.instruction import (
     Return,
     Terminator,
 )
-from sluice.ir.verify.subject import AHEAD, DISPATCH, DRAIN, END, FRAME, LOST, MAIN, STATELESS, TEMPLATE, Subject
+from sluice.ir.verify.subject import AHEAD, DISPATCH, DRAIN, END, FRAME, LOST, MAIN, STATELESS, TEMPLATE, TURN, Subject
 
 RULE = "structure"
 
@@ -30,16 +32,17 @@ RULE = "structure"
 # while it drains, would not come back.
 PLACES: dict[type[Instruction], tuple[str, ...]] = {
     End: (MAIN, STATELESS),
-    Return: (DRAIN, END, FRAME, LOST, STATELESS, TEMPLATE, AHEAD, DISPATCH),
+    Return: (DRAIN, END, FRAME, LOST, STATELESS, TEMPLATE, TURN, AHEAD, DISPATCH),
     DestroyInst: (END,),
-    EndInst: (MAIN,),
+    EndInst: (MAIN, TURN),
     Drain: (MAIN, END),
     NextLayer: (MAIN, DRAIN),
     LoseMessages: (MAIN, DRAIN),
     CloseMessages: (END,),
-    Prefetch: (AHEAD,),
+    Prefetch: (STATELESS, TEMPLATE, AHEAD),
     LookAhead: (AHEAD,),
     NextStateless: (STATELESS, TEMPLATE),
+    NextDeferring: (STATELESS, TEMPLATE),
     Dispatch: (DISPATCH,),
     NextDispatch: (DISPATCH,),
 }
@@ -77,6 +80,8 @@ def _check_block(subject: Subject, block: Block) -> None:
             )
         if isinstance(instruction, (NextLayer, CloseMessages, LookAhead, NextStateless, NextDispatch)):
             _check_layer(subject, block, instruction)
+        if isinstance(instruction, NextDeferring):
+            _check_turn(subject, block, instruction)
 
 
 def _check_layer(
@@ -91,3 +96,13 @@ def _check_layer(
         subject.fail(RULE, f"layer '{instruction.layer}' has no dispatch graph", block, instruction)
     if isinstance(instruction, (NextMessages, CutMessages, CloseMessages)) and layer.frame is None:
         subject.fail(RULE, f"layer '{instruction.layer}' does not take messages", block, instruction)
+
+
+def _check_turn(subject: Subject, block: Block, instruction: NextDeferring) -> None:
+    """What is carried to the packet's turn is what the turn graph takes."""
+    turn = subject.layer.turn
+    if turn is None:
+        subject.fail(RULE, "the layer has no turn graph", block, instruction)
+    wanted, given = [reg.bits for reg in turn.parameters], [width(value) for value in instruction.carried]
+    if len(wanted) != len(given) or any(most < bits for most, bits in zip(wanted, given, strict=True)):
+        subject.fail(RULE, f"carries numbers of {given} bits, the turn graph takes {wanted}", block, instruction)

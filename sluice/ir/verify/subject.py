@@ -12,7 +12,7 @@ from sluice.ir.instruction import Instruction, NextLayer
 from sluice.ir.text import print_instruction
 from sluice.lang.where import NOWHERE, Where
 
-MAIN, DRAIN, END, FRAME, LOST, STATELESS, TEMPLATE, AHEAD, DISPATCH = GRAPH_KINDS
+MAIN, DRAIN, END, FRAME, LOST, STATELESS, TEMPLATE, TURN, AHEAD, DISPATCH = GRAPH_KINDS
 
 
 class VerifyError(Exception):

@@ -1,17 +1,19 @@
-"""Ahead, dispatch and template graphs leave only slots; a stateless one counters, too, and that where it leads on."""
+"""Ahead, dispatch and template graphs leave only slots; a stateless one counters, too, and that where it leads on. In a
+turn graph the packet is the unit of another layer.
+"""
 
 from __future__ import annotations
 
-from sluice.ir.dataflow import leaves_trace
+from sluice.ir.dataflow import leaves_trace, looks_at_unit
 from sluice.ir.instruction import NextStateless, Resource, Return
-from sluice.ir.verify.subject import AHEAD, DISPATCH, STATELESS, TEMPLATE, Subject
+from sluice.ir.verify.subject import AHEAD, DISPATCH, STATELESS, TEMPLATE, TURN, Subject
 
 RULE = "traces"
 
 MAY_WRITE = {
     AHEAD: {Resource.CACHE, Resource.CONTEXT},
     DISPATCH: {Resource.CONTEXT},
-    TEMPLATE: {Resource.CONTEXT},
+    TEMPLATE: {Resource.CACHE, Resource.CONTEXT},
     STATELESS: {Resource.CACHE, Resource.CONTEXT, Resource.COUNTERS},
 }
 
@@ -20,6 +22,8 @@ def check(subject: Subject) -> None:
     """Instructions write only what may be written before the packet's turn. Behind a trace comes no Return: the main
     graph, which begins anew then, would leave it again.
     """
+    if subject.kind == TURN:
+        _check_turn(subject)
     allowed = MAY_WRITE.get(subject.kind)
     if allowed is None:
         return
@@ -43,3 +47,12 @@ def check(subject: Subject) -> None:
         if isinstance(block.terminator, Return):
             subject.fail(RULE, "returns behind a trace", block, block.terminator)
         waiting += block.terminator.targets()
+
+
+def _check_turn(subject: Subject) -> None:
+    for block in subject.graph.blocks.values():
+        for instruction in block.instructions:
+            of_packet = any(reg.space == "slot" for reg in (*instruction.read_registers(), *instruction.written()))
+            if looks_at_unit(instruction) or of_packet:
+                name = instruction.__class__.__name__
+                subject.fail(RULE, f"{name} in the turn graph, when others have the packet", block, instruction)

@@ -67,7 +67,7 @@ static void wait_eth(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *wait
     wait_for(waiting, enter_eth, at, captured, length, depth);
 }
 
-static void wait_arp(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+SL_INLINED void wait_arp(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
 {
     wait_for(waiting, layer_arp, at, captured, length, depth);
 }

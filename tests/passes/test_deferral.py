@@ -1,0 +1,164 @@
+"""Pass `deferral`: what packets owe a layer that keeps book, see tests/golden/passes/deferral.txt."""
+
+# pyright: reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import os
+import warnings
+from functools import lru_cache
+from typing import Any
+
+import pytest
+from golden_passes import check_graphs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sluice.engine.box import Settings, compile_stack
+from sluice.ir.build import Hook, build
+from sluice.ir.graph import Program
+from sluice.ir.instruction import NextDeferring
+from sluice.lang import DescriptionWarning, Stack
+from sluice.passes import deferral
+from sluice.passes.pipeline import PASSES, run
+from sluice.stacks.find import find_stack
+from tests.differential.both import Compared, Packet, assert_same, compared, everything
+from tests.differential.choices import Choices, Chosen, chosen
+from tests.differential.stacks import tunnel
+from tests.differential.traffic import Seeded, drawn, seeded
+from tests.support.packets import UDP, eth, ip4, tcp, udp
+
+STREAMS = frozenset({Hook("tcp", "data"), Hook("tcp", "end")})
+STACKS = int(os.environ.get("SLUICE_STACKS", "32"))
+
+
+@pytest.fixture(scope="module")
+def gtp() -> Program:
+    return run(build(find_stack("gtp"), STREAMS))
+
+
+def turns(program: Program) -> set[str]:
+    """The layers that packets owe a turn."""
+    return {name for name, layer in program.layers.items() if layer.turn is not None}
+
+
+def test_golden(gtp: Program):
+    """The way of a datagram to GTP and, for its turn, the look-up of its conversation."""
+    check_graphs("deferral.txt", [gtp.layers["udp"].stateless, gtp.layers["udp"].turn])
+
+
+def test_packets_pass_the_outer_udp_before_their_turn(gtp: Program):
+    assert turns(gtp) == {"udp"}
+    assert {name for name, layer in gtp.layers.items() if layer.stateless is not None} == {
+        *("eth", "ipv4", "udp", "gtp", "inner")
+    }
+
+
+def test_others_wait(gtp: Program):
+    """A datagram that does not go to GTP only ends in its turn, so it begins the layer anew then."""
+    graph = gtp.layers["udp"].stateless
+    assert graph is not None
+    (led,) = [i for i in graph.instructions() if isinstance(i, NextDeferring)]
+    assert led.layer == "gtp"
+
+
+def test_who_hears_of_conversations_hears_it_in_the_packets_turn():
+    """An event of the layer, or of another one of its table, sees the packet: none passes it before."""
+    assert turns(run(build(find_stack("gtp"), STREAMS | {Hook("udp", "end")}))) == set()
+
+
+def test_a_tunnel_within_itself_waits():
+    """Each of its layers may end instances that others of the packet's way came by."""
+    assert turns(run(build(find_stack("everything"), STREAMS))) == set()
+
+
+def test_without_stateless_graphs_before_it_there_is_none():
+    assert turns(run(build(find_stack("gtp"), STREAMS), ["deferral"])) == set()
+
+
+def test_twice_is_once(gtp: Program):
+    assert deferral.run(gtp) is gtp
+
+
+# --- packets ------------------------------------------------------------------------------------------------
+
+
+def compiled(stack: Stack, hooks: frozenset[Hook] = STREAMS, passes: str | list[str] = "all") -> Compared:
+    return compared(compile_stack(stack, python=hooks, passes=passes), stack)
+
+
+@pytest.fixture(scope="module")
+def library() -> Compared:
+    return compiled(find_stack("gtp"))
+
+
+def tunnelled(node: int, inner: bytes, dport: int = 2152) -> bytes:
+    """A T-PDU (3GPP TS 29.281, 5.1) from one of many nodes."""
+    t_pdu = bytes([0x30, 255]) + len(inner).to_bytes(2, "big") + node.to_bytes(4, "big") + inner
+    return eth(ip4(udp(2152, dport, t_pdu), UDP, src=bytes([10, 0, node >> 8, node & 255]), dst=b"\x0a\x01\0\1"))
+
+
+def connection(number: int) -> list[bytes]:
+    """The inner packets of a connection: its SYN, and some bytes in order."""
+    packets = [ip4(tcp(1000 + number, 80, 99, "S"))]
+    return packets + [ip4(tcp(1000 + number, 80, 100 + 4 * k, "A", b"data", 1)) for k in range(4)]
+
+
+SETTINGS = {
+    "plain": Settings(memory=1 << 22, max_instances=1 << 10, seed=1),
+    "few conversations": Settings(memory=1 << 22, max_instances=3, seed=1),
+    "soon over": Settings(memory=1 << 22, max_instances=1 << 10, idle=0.05, seed=1),
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_conversations_of_many_tunnels(library: Compared, kind: str):
+    """From one node, from many in turn, in trains; other ports, cut and malformed ones between them: conversations
+    begin, time out and are evicted in the same order as connections in them do.
+    """
+    packets: list[bytes] = []
+    for number in range(40):
+        node = number // 20 * (number % 7)
+        for k, inner in enumerate(connection(number)):
+            packets.append(tunnelled(node if k < 3 else number, inner))
+        packets += [tunnelled(node, b"", 53), tunnelled(node, b"\x45")[: 40 + number], eth(ip4(b"\0" * 7, UDP))]
+    assert_same(library, [Packet(data, number * 7_000_000) for number, data in enumerate(packets)], SETTINGS[kind])
+
+
+@lru_cache(maxsize=64)
+def made(what: Chosen, way: str) -> Compared:
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLUICE_CFLAGS", "-O0")
+        warnings.simplefilter("ignore", DescriptionWarning)
+        stack = tunnel(Choices(what))
+        heard = frozenset(Hook("c", hook.event) for hook in everything(stack))
+        return compiled(stack, heard, "all" if way == "all" else [item.name for item in PASSES if item.name != way])
+
+
+BOXES: dict[str, Settings] = {**SETTINGS, "no timeouts": Settings(memory=1 << 22, timeouts=False, seed=1)}
+traffic = st.lists(st.tuples(st.sampled_from(list(BOXES)), drawn() | seeded), min_size=5, max_size=5)
+
+
+@pytest.mark.parametrize("way", ["all", "tails", "lookahead"])
+@settings(
+    max_examples=max(1, STACKS // 3),
+    deadline=None,
+    derandomize="SLUICE_STACKS" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(what=chosen, tried=traffic)
+def test_random_layers_that_keep_book(way: str, what: Chosen, tried: list[tuple[str, list[Packet] | Seeded]]):
+    """With all passes, and without one: who hears of the layer above hears the same, of the same instances."""
+    library = made(what, way)
+    for kind, packets in tried:
+        assert_same(library, packets.packets() if isinstance(packets, Seeded) else packets, BOXES[kind])
+
+
+def test_random_layers_have_turns():
+    """So that the test before this one tells something."""
+    found = 0
+    for seed in range(60):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DescriptionWarning)
+            stack: Any = tunnel(Choices(Chosen(seed, 700)))
+            found += bool(turns(run(build(stack, frozenset({Hook("c", "packet")})))))
+    assert found > 10

@@ -137,6 +137,9 @@ def _open(names: StackNames) -> list[str]:
             most = f"(uint32_t)sl_min({most}, {table.most})"
         out.append(f"    if (sl_table_open(&box->{table.variable}, {size}, {most}, options->seed))")
         out.append("        goto fail;")
+        if table.foreseen and table.sides:
+            out.append(f"    box->{table.variable}.sequences_at = offsetof({table.struct}, sequence);")
+            out.append(f"    box->{table.variable}.sequence_count = {table.sides};")
     for index, module in enumerate(names.program.natives):
         text = f'options->native_options ? options->native_options[{index}] : "", {max(len(names.tables), 1)}'
         out.append(f"    if (sl_natives_open(&box->native_{module.name}, &box->base, &{module.name}, options, {text}))")

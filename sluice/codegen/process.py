@@ -141,6 +141,9 @@ def process(names: StackNames) -> list[str]:
     """The function that processes a burst of packets, and those that it is made of."""
     ahead = any(layer.ahead is not None or layer.turn is not None for layer in names.program.layers.values())
 
+    holds = any(table.foreseen and table.sides for table in names.tables.values())
+    much = "base->pool.used >= SL_HELD_MUCH" if holds else "false"
+
     def looking(line: str) -> list[str]:
         return [line] if ahead else []
 
@@ -165,7 +168,7 @@ def process(names: StackNames) -> list[str]:
         "        " + names.counters.add("box", "packets", "group"),
         "        " + names.counters.add("box", "bytes", "bytes"),
         "        for (size_t i = 0; i < group; i++) {",
-        *looking("            sl_ahead_packet(&base->ahead, &frame[group], i);"),
+        *looking(f"            sl_ahead_packet(&base->ahead, &frame[group], i, {much});"),
         "            process_packet(box, &frame[i], (uint32_t)i);",
         "        }",
         "    }",

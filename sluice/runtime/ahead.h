@@ -9,6 +9,7 @@
 #define SL_AHEAD_H
 
 #include "packet.h"
+#include "sequence_state.h"
 #include "table.h"
 
 enum {
@@ -17,6 +18,9 @@ enum {
     SL_HEADER_BYTES = 192,    /* of a packet that are asked for: two lines without a tunnel, with one often three */
     SL_INSTANCE_LINES = 4,    /* of an instance */
     SL_INSTANCE_LEAD = 6,     /* packets of a group that are processed before the one whose instance is asked for */
+    SL_HELD_LEAD = 4,         /* the same for what its sequences hold, */
+    SL_INDEX_LEAD = 2,        /* and for what that leads to */
+    SL_HELD_MUCH = 1 << 20,   /* bytes of the pool that are in use, from which on these are asked for */
 };
 
 struct sl_wanted {
@@ -29,7 +33,8 @@ struct sl_ahead {
     uint32_t packet;   /* the current one's place in its group */
     uint32_t coming;   /* packets of the next burst, whose frames lie behind this one's */
     uint32_t headers;  /* packets of the next group whose headers this one asks for */
-    uint32_t foreseen, count;   /* of what is wanted: whose instances have been asked for; all */
+    uint32_t foreseen, held, led, count;   /* of what is wanted: whose instances have been asked for; what they hold; what
+                                              that leads to; all */
     struct sl_wanted wanted[SL_WANTED_MOST];
 };
 
@@ -71,20 +76,53 @@ SL_PREFETCH void sl_ahead_burst(struct sl_ahead *ahead, const struct sl_frame *f
 /* Begins a group of `count` packets, with `rest` more in the burst: nothing is wanted yet. */
 SL_PREFETCH void sl_ahead_group(struct sl_ahead *ahead, size_t count, size_t rest) {
     ahead->headers = (uint32_t)sl_min(count, rest ? rest : ahead->coming);
-    ahead->foreseen = ahead->count = 0;
+    ahead->foreseen = ahead->held = ahead->led = ahead->count = 0;
     if (!rest)
         ahead->coming = 0;
 }
 
+/* The sequences of a packet's instance, if it was foreseen and has any: `count` of them. */
+static inline const struct sl_sequence *sl_ahead_sequences(const struct sl_wanted *wanted, uint32_t *count) {
+    const struct sl_table *table = wanted->table;
+    const struct sl_instance *instance = table->foreseen[wanted->packet];
+    *count = instance ? table->sequence_count : 0;
+    return (const void *)((const char *)instance + table->sequences_at);
+}
+
+/* While much is held: asks for what instances of packets that come soon hold, once they have come, and then for what leads
+ * to one of its pieces. Of a packet that is out of order these would be waited for one after the other. */
+SL_COLD void sl_ahead_held(struct sl_ahead *ahead, size_t i) {
+    uint32_t count;
+    for (; ahead->held < ahead->foreseen && ahead->wanted[ahead->held].packet <= i + SL_HELD_LEAD; ahead->held++) {
+        const struct sl_sequence *seq = sl_ahead_sequences(&ahead->wanted[ahead->held], &count);
+        for (uint32_t k = 0; k < count; k++)
+            for (size_t at = 0; seq[k].held && at < sizeof *seq[k].held; at += 64)
+                __builtin_prefetch((const char *)seq[k].held + at);
+    }
+    for (; ahead->led < ahead->held && ahead->wanted[ahead->led].packet <= i + SL_INDEX_LEAD; ahead->led++) {
+        const struct sl_sequence *seq = sl_ahead_sequences(&ahead->wanted[ahead->led], &count);
+        for (uint32_t k = 0; k < count; k++) {
+            if (!seq[k].held)
+                continue;
+            __builtin_prefetch(seq[k].held->ahead);
+            if (seq[k].held->pieces.root)
+                sl_index_prefetch(seq[k].held->pieces.root);
+        }
+    }
+}
+
 /* Before packet `i` of a group is processed: asks for what is wanted for one that comes soon, and for the headers of one of
- * the next group. An instance is asked for late, so that one that began in this very group is found, too. */
-SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *next_group, size_t i) {
+ * the next group. An instance is asked for late, so that one that began in this very group is found, too. `held_much`:
+ * what instances hold is more than stays at hand by itself. */
+SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *next_group, size_t i, bool held_much) {
     for (; ahead->foreseen < ahead->count; ahead->foreseen++) {
         const struct sl_wanted *wanted = &ahead->wanted[ahead->foreseen];
         if (wanted->packet > i + SL_INSTANCE_LEAD)
             break;
         sl_table_foresee(wanted->table, wanted->packet, wanted->home, wanted->hash, SL_INSTANCE_LINES);
     }
+    if (__builtin_expect(held_much, 0))
+        sl_ahead_held(ahead, i);
     if (i < ahead->headers)
         sl_ahead_header(&next_group[i]);
 }

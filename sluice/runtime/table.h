@@ -58,6 +58,8 @@ struct sl_table {
     uint32_t spill_free;        /* 1 + an overflow bucket free again (linked by hash[0]), or 0 */
     unsigned key_words;
     size_t home_bytes, spill_bytes;
+    uint32_t sequences_at;      /* where in an instance its sequences begin, if it has any */
+    uint32_t sequence_count;
     struct sl_instance *foreseen[SL_GROUP];   /* by packet of a group: the instance that it probably belongs to, or NULL */
 };
 

@@ -1,0 +1,107 @@
+/* ahead.h: what is asked for leaves no trace but how far it has come, and looks at nothing that is gone. */
+#include "../../sluice/runtime/ahead.h"
+#include "../../sluice/runtime/sequence.h"
+
+#include "check.h"
+
+struct kept {
+    struct sl_instance head;
+    uint64_t key[1];
+    struct sl_sequence sequence[2];
+};
+
+static const struct sl_sequence_rules rules = {.width = 32, .buffer_data = true, .limit_bytes = 1 << 16,
+                                               .limit_pieces = 100, .limit_records = 1};
+
+static struct kept *begin(struct sl_table *table, uint64_t key) {
+    struct kept *kept = (struct kept *)(void *)sl_table_create(table, &key, 1, sl_table_hash(table, &key, 1));
+    CHECK(kept);
+    for (unsigned side = 0; side < 2; side++) {
+        sl_sequence_reset(&kept->sequence[side], &rules);
+        sl_sequence_begin(&kept->sequence[side], &rules, NULL, 0, false);
+    }
+    return kept;
+}
+
+/* Bytes far ahead, one by one. */
+static void hold(struct kept *kept, struct sl_pool *pool, unsigned pieces) {
+    struct sl_fresh fresh = {.present = false};
+    for (uint64_t k = 0; k < pieces; k++)
+        CHECK(sl_sequence_insert(&kept->sequence[1], &rules, pool, &fresh, 10 + 2 * k, (sl_bytes){(const uint8_t *)"x", 1, 1}, 1));
+}
+
+static void test_held(void) {
+    CASE("of packets that come soon what their instances hold is asked for, then what leads to one of its pieces");
+    struct sl_table table;
+    struct sl_pool pool;
+    CHECK(sl_table_open(&table, sizeof(struct kept), 1, 8, 7) == 0 && sl_pool_open(&pool, 1 << 20) == 0);
+    table.sequences_at = offsetof(struct kept, sequence);
+    table.sequence_count = 2;
+    struct kept *made[4];
+    for (uint64_t key = 0; key < 4; key++)
+        made[key] = begin(&table, key);
+    hold(made[0], &pool, 2);     /* a list without an index */
+    hold(made[1], &pool, 90);    /* with one */
+    hold(made[3], &pool, 20);
+    struct sl_ahead ahead = {.foreseen = 0};
+    struct sl_frame frames[SL_GROUP] = {{.at = NULL}};
+    sl_ahead_group(&ahead, 10, 0);
+    for (uint32_t packet = 0; packet < 10; packet++) {
+        uint64_t key = packet % 5;   /* of 4 there is none */
+        ahead.packet = packet;
+        sl_ahead_want(&ahead, &table, sl_table_hash(&table, &key, 1));
+    }
+    for (size_t i = 0; i < 10; i++) {
+        sl_ahead_packet(&ahead, frames, i, i >= 2);
+        CHECK_EQUAL(ahead.foreseen, sl_min(10, i + 1 + SL_INSTANCE_LEAD));
+        CHECK_EQUAL(ahead.held, i < 2 ? 0 : sl_min(10, i + 1 + SL_HELD_LEAD));
+        CHECK_EQUAL(ahead.led, i < 2 ? 0 : sl_min(10, i + 1 + SL_INDEX_LEAD));
+        if (i == 3) {   /* one ends that was foreseen, with all that it held */
+            for (unsigned side = 0; side < 2; side++)
+                sl_sequence_clear(&made[3]->sequence[side], &rules, &pool);
+            sl_table_remove(&table, &made[3]->head);
+        }
+    }
+    CHECK(!table.foreseen[4] && table.foreseen[6] == &made[1]->head);
+    for (unsigned k = 0; k < 3; k++)
+        for (unsigned side = 0; side < 2; side++)
+            sl_sequence_clear(&made[k]->sequence[side], &rules, &pool);
+    CHECK_EQUAL(pool.used, 0);
+    sl_pool_close(&pool);
+    sl_table_close(&table);
+}
+
+static void test_other(void) {
+    CASE("a key is asked for where it is another than the one before");
+    struct sl_table table;
+    CHECK(sl_table_open(&table, sizeof(struct kept), 2, 8, 7) == 0);
+    struct sl_ahead ahead = {.foreseen = 0};
+    uint64_t wanted[2] = {0, 0};
+    const uint64_t keys[][2] = {{1, 2}, {1, 2}, {1, 3}, {2, 3}, {2, 3}, {1, 2}};
+    const uint32_t asked[] = {1, 1, 2, 3, 3, 4};
+    sl_ahead_group(&ahead, 6, 0);
+    for (ahead.packet = 0; ahead.packet < 6; ahead.packet++) {
+        sl_ahead_want_other(&ahead, &table, keys[ahead.packet], 2, wanted);
+        CHECK_EQUAL(ahead.count, asked[ahead.packet]);
+        CHECK(memcmp(wanted, keys[ahead.packet], sizeof wanted) == 0);
+    }
+    CHECK_EQUAL(ahead.wanted[3].packet, 5);
+    CHECK_EQUAL(ahead.wanted[3].hash, sl_table_hash(&table, keys[5], 2));
+    sl_table_close(&table);
+
+    CASE("an instance is confirmed while it is live and has the key");
+    CHECK(sl_table_open(&table, sizeof(struct kept), 1, 8, 7) == 0);
+    const uint64_t key = 5, other = 6;
+    struct sl_instance *instance = sl_table_create(&table, &key, 1, 9);
+    CHECK(!sl_table_confirm(NULL, &key, 1) && !sl_table_confirm(instance, &other, 1));
+    CHECK(sl_table_confirm(instance, &key, 1) == instance);
+    sl_table_remove(&table, instance);
+    CHECK(!sl_table_confirm(instance, &key, 1));
+    sl_table_close(&table);
+}
+
+int main(void) {
+    test_held();
+    test_other();
+    return 0;
+}

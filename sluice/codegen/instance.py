@@ -177,6 +177,8 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
         "inst->number = ++box->base.created;",
         w.count("instances"),
     ]
+    if w.kind == "turn":
+        stored.append(f"box->{table.latest} = (struct sl_instance *)inst;")
     if table.busy:  # every instance may be in use by the packets that this one came out of
         out.append(f"{variable(i.made)} = inst != NULL;")
         out.append("if (SL_LIKELY(inst)) {")
@@ -184,8 +186,6 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
         out += ["} else {", *("    " + line for line in unstored(w)), "}"]
     else:
         out += [f"{variable(i.made)} = 1;", *stored]
-    if w.kind == "turn":
-        out.append(f"box->{table.latest} = (struct sl_instance *)inst;")
     out.append(f"inst->swapped = {'flip' if table.oriented else '0'};")
     return out + begin_instance(w, stored_instance=True)
 

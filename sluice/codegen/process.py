@@ -1,7 +1,8 @@
 """How packets enter a stack: the two loops over a group, and what they keep of a packet in between.
 
 The first loop takes every packet through its stateless layers (pass `fission`), as far as there are such; there it
-waits. The second goes on with each of them in order. Between them lies the memory's time: `lookahead` asks for what
+waits. The second goes on with each of them in order, first with what it owes a layer that it has passed (pass
+`deferral`). Between them lies the memory's time: `lookahead` asks for what
 the second will want.
 """
 
@@ -64,8 +65,9 @@ def _owed(names: StackNames) -> list[str]:
         out.append("        struct {")
         for reg in sorted(parameters, key=lambda reg: -storage(reg.bits)):
             out.append(f"            uint{8 * storage(reg.bits)}_t {variable(reg)};")
-        out.append(f"        }} {identifier(layer.name)};")
-    return [*out, "    } carried;"]
+        out.append(f"        }} of_{identifier(layer.name)};")
+    out.append("    } carried;")
+    return [*out, "    uint32_t turn_depth;"] if names.functions.asks_way else out
 
 
 def waiting(names: StackNames) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any, TypeVar
 
 from sluice.codegen.control import controls_stream
@@ -197,12 +198,14 @@ class LayerWriter:
         self.kind = kind
         self._line = ""
         labels: dict[str, str] = {}
+        taken: set[str] = set(C_WORDS)
 
         def label(name: str) -> str:
             if name not in labels:
                 word = identifier(name)
-                taken = word in C_WORDS or word in labels.values()
-                labels[name] = f"{word}_{len(labels)}" if taken else word
+                words = chain([word], (f"{word}_{number}" for number in count(2)))
+                labels[name] = next(word for word in words if word not in taken)
+                taken.add(labels[name])
             return labels[name]
 
         lines = Structure(graph, self._block, self._ways, self._finish, label).lines()
@@ -210,6 +213,9 @@ class LayerWriter:
         if kind == "turn":
             out.append("    const struct sl_waiting *waiting = &box->waiting[box->base.ahead.packet];")
             out += [f"    const uint64_t {variable(reg)} = {self._carried(reg)};" for reg in graph.parameters]
+            if self.names.functions.asks_way:  # as of functions that look where an instance ends
+                out.append("    box->base.depth = waiting->turn_depth;")
+                out.append("    memcpy(box->base.path, waiting->path, sizeof waiting->path);")
         elif UNIT in head:
             out.append("    SL_UNUSED sl_bytes unit = {at, captured, length};")
         if kind not in ("turn", "ahead", "dispatch"):
@@ -321,19 +327,20 @@ class LayerWriter:
         return [f"wait_{self.word}(box, waiting, at, captured, length, depth);", "return;"]
 
     def _defer(self, terminator: ir.NextDeferring, on: list[str]) -> list[str]:
-        """A packet goes on, and in its turn passes the turn graph first. (What it carries is as it is before it goes on.)"""
+        """A packet goes on, and passes the turn graph first in its turn. What it carries is as it is before it goes on."""
         assert self.layer.turn is not None
         carried = zip(self.layer.turn.parameters, terminator.carried, strict=True)
         return [
             *(f"{self._carried(reg)} = {stored(value, reg.bits)};" for reg, value in carried),
             *on,
+            *(["waiting->turn_depth = depth + 1;"] if self.names.functions.asks_way else []),
             "waiting->then = waiting->layer;",
             f"waiting->layer = turn_{self.word};",
         ]
 
     def _carried(self, reg: Reg) -> str:
         """Where a packet keeps what it carries to its turn in the layer."""
-        return f"waiting->carried.{self.word}.{variable(reg)}"
+        return f"waiting->carried.of_{self.word}.{variable(reg)}"
 
     def _finish(self, terminator: ir.Terminator) -> list[str]:
         match terminator:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TypeVar
 
 from sluice.ir.graph import Block, Graph
-from sluice.ir.instruction import Instruction, Payload, Resource
+from sluice.ir.instruction import Instruction, Resource
 
 F = TypeVar("F")
 
@@ -87,11 +87,6 @@ def hidden_writes(kind: type[Instruction]) -> tuple[str, ...]:
 def leaves_trace(instruction: Instruction) -> bool:
     """Whether it leaves anything behind its graph: an effect, or a slot for the layers above."""
     return instruction.has_effect() or any(reg.space == "slot" for reg in instruction.written())
-
-
-def looks_at_unit(instruction: Instruction) -> bool:
-    """Whether what it does depends on the bytes that the layer has in hand, or on how many these are."""
-    return Resource.PACKET in instruction.READS or isinstance(instruction, Payload)
 
 
 def immediate_dominators(graph: Graph, order: list[str]) -> dict[str, str]:

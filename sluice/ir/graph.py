@@ -294,6 +294,18 @@ class Program:
         return next((module for module in self.natives if module.name == name), None)
 
 
+def layers_above(layers: dict[str, LayerProgram], name: str) -> set[str]:
+    """A layer and all to which its packets may come, itself again only in a tunnel within itself."""
+    seen = {name}
+    waiting = [name]
+    while waiting:
+        for above in layers[waiting.pop()].above:
+            if above not in seen:
+                seen.add(above)
+                waiting.append(above)
+    return seen
+
+
 def alias_tables(program: Program) -> dict[str, tuple[KeyPart, ...]]:
     """The tables of further keys of a program, by name: what their keys are made of."""
     layouts = [layer.instance for layer in program.layers.values() if layer.instance is not None]

@@ -6,7 +6,8 @@ packet's turn; and all that is above, in a tunnel a second stack, is left to the
 the state of such a layer and the rest of its main graph are independent of each other the graph is parted, into two
 slices (Weiser, "Program Slicing", 1981). One is what the packet's way depends on, without any state, and packets go on
 by it before their turn. The other one, the layer's turn graph, is what they owe it: the look-up and all that comes of
-it, from the numbers that they carry along; in its turn a packet passes that, and then the layer that it waits for.
+it, from the numbers that they carry along (not bytes, as an address of IPv6 is); in its turn a packet passes that, and
+then the layer that it waits for.
 
 Nothing is gained where the layers above keep something as well: a packet would pass the one to wait for the other.
 
@@ -21,9 +22,9 @@ import dataclasses
 from collections.abc import Iterator
 
 from sluice.ir.copy import copy_graph, with_expressions
-from sluice.ir.dataflow import forward, leaves_trace, looks_at_unit
+from sluice.ir.dataflow import forward, leaves_trace
 from sluice.ir.expression import ZERO, Expr, Reg, rewrite
-from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.graph import Block, Graph, LayerProgram, Program, layers_above
 from sluice.ir.instruction import (
     Assign,
     Branch,
@@ -37,16 +38,16 @@ from sluice.ir.instruction import (
     NextDeferring,
     NextLayer,
     Prefetch,
-    RecallKey,
     Resource,
     Return,
     SwapSides,
     Touch,
 )
+from sluice.ir.verify.traces import IN_TURN
 from sluice.passes import constants, dead_code, fission, tails
 from sluice.passes.blocks import behind, remove_unreachable
 
-OF_INSTANCES = (Lookup, EndInst, CreateInst, Touch, SwapSides, RecallKey)
+OF_INSTANCES = (Lookup, EndInst, CreateInst, Touch, SwapSides)
 """What a layer that keeps book does with instances, besides changing their fields."""
 
 
@@ -64,7 +65,7 @@ def run(program: Program) -> Program:
         if parted is None or graph is None:
             continue
         spread = fission.spread(program, fission.leads_to(graph))
-        if spread is program:
+        if all(spread.layers[above].stateless is None for above in fission.leads_to(graph)):
             continue
         layer = dataclasses.replace(layer, stateless=graph, turn=parted.turn)
         program = dataclasses.replace(spread, layers={**spread.layers, name: layer})
@@ -84,11 +85,11 @@ def _is_independent(program: Program, layer: LayerProgram) -> bool:
     own = layer.instance
     if own is None or layer.rules is not None or layer.frame is not None:
         return False
-    above = _reached(program, layer.name)
+    above = _reached(program, layer)
     if any(other.turn is not None for other in map(program.layers.__getitem__, above)):
         return False
     for other in program.layers.values():
-        if other.turn is not None and layer.name in _reached(program, other.name):
+        if other.turn is not None and layer.name in _reached(program, other):
             return False
         if other.instance is not None and other.instance.table == own.table:
             if other.name in above or (other.end is not None and not all(map(_is_quiet, other.end.instructions()))):
@@ -96,16 +97,9 @@ def _is_independent(program: Program, layer: LayerProgram) -> bool:
     return True
 
 
-def _reached(program: Program, name: str) -> set[str]:
+def _reached(program: Program, layer: LayerProgram) -> set[str]:
     """The layers above a layer, itself only in a tunnel within itself."""
-    seen: set[str] = set()
-    waiting = [name]
-    while waiting:
-        for above in program.layers[waiting.pop()].above:
-            if above not in seen:
-                seen.add(above)
-                waiting.append(above)
-    return seen
+    return {name for above in layer.above for name in layers_above(program.layers, above)}
 
 
 def _is_quiet(instruction: Instruction) -> bool:
@@ -155,14 +149,17 @@ class _Parted:
 
     def _is_bookkeeping(self) -> bool:
         """Whether all state is of instances, behind the look-up and before layers above, who are told nothing of it."""
+        before = {self.early.entry, *_until(self.early, self.early.entry, self.turn.entry)}
         for name, block in self.early.blocks.items():
             above = False
             for instruction in block.instructions:
                 if type(instruction) is NextLayer:
                     above = True
+                    if name in self.behind & before:
+                        return False  # a way by the look-up, and one past it
                 elif _is_state(instruction):
                     told = any(reg.space == "slot" for reg in instruction.written())
-                    if told or above or name not in self.behind:
+                    if told or above or name in before:
                         return False
                 elif not fission.is_stateless(instruction):
                     return False
@@ -189,7 +186,7 @@ class _Parted:
         dead_code.change(self.layer, self.turn)
         tails.change(self.layer, self.turn)
         dead_code.change(self.layer, self.turn)
-        if any(map(looks_at_unit, self.turn.instructions())):
+        if not all(isinstance(instruction, IN_TURN) for instruction in self.turn.instructions()):
             return False
         needed = self._needed()
         written = {

@@ -1,8 +1,9 @@
 /* Memory that packets will want, asked for before they are processed, of a group of them at a time, so that their misses
  * overlap (group prefetching: Chen et al., ICDE 2004).
  *
- * Three steps that each wait for nothing: the headers of the next group; the bucket of every look-up that the ahead graphs
- * of the stack foresee; the instance that the bucket, which has come by then, probably names. Each step asks for little
+ * Steps that each wait for nothing: the headers of the next group; the bucket of every look-up that the stack foresees; the
+ * instance that the bucket, which has come by then, probably names; and while much is held, what the instance holds, and what
+ * leads to that. Each step asks for little
  * at each packet, and never for all of a group at once: that fills the buffers for misses, of which a core has some
  * twenty, and the core waits there, for memory that nobody needs yet. */
 #ifndef SL_AHEAD_H
@@ -46,8 +47,9 @@ SL_PREFETCH void sl_ahead_want(struct sl_ahead *ahead, struct sl_table *table, u
         ahead->wanted[ahead->count++] = (struct sl_wanted){table, home, hash, ahead->packet};
 }
 
-/* The current packet will be looked up by this key, as nearly all before it and behind it: of a tunnel most packets belong
- * to one conversation. Only another key than was asked for last, of which `wanted` is a copy, is hashed and asked for. */
+/* The current packet will be looked up by this key, as nearly all before it and behind it: of a tunnel most packets
+ * belong to one conversation. Only another key than was asked for last, of which `wanted` is a copy, is hashed and asked
+ * for. */
 SL_PREFETCH void sl_ahead_want_other(struct sl_ahead *ahead, struct sl_table *table, const uint64_t *key, unsigned key_words,
                                      uint64_t *wanted) {
     uint64_t unlike = 0;
@@ -86,7 +88,7 @@ static inline const struct sl_sequence *sl_ahead_sequences(const struct sl_wante
     const struct sl_table *table = wanted->table;
     const struct sl_instance *instance = table->foreseen[wanted->packet];
     *count = instance ? table->sequence_count : 0;
-    return (const void *)((const char *)instance + table->sequences_at);
+    return instance ? (const void *)((const char *)instance + table->sequences_at) : NULL;
 }
 
 /* While much is held: asks for what instances of packets that come soon hold, once they have come, and then for what leads

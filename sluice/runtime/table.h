@@ -205,8 +205,8 @@ static inline struct sl_instance *sl_table_find(const struct sl_table *table, co
     return NULL;
 }
 
-/* An instance that was found or foreseen before, if it is live and has this key; NULL otherwise, or for NULL. It need not hash
- * the key: whatever became of the slot since, a live instance with this key is the one. */
+/* An instance that was found or foreseen before, if it is live and has this key; NULL otherwise, or for NULL. It need not
+ * hash the key: whatever became of the slot since, a live instance with this key is the one. */
 static inline struct sl_instance *sl_table_confirm(struct sl_instance *instance, const uint64_t *key, unsigned key_words) {
     if (!instance || instance->slot == SL_SLOT_FREE)
         return NULL;

@@ -409,6 +409,10 @@ def tunnel(rnd: random.Random) -> Stack:
     for lower, upper in itertools.pairwise(names):
         below = getattr(made, lower)
         made += (below >> getattr(made, upper)) + Pred((below.header.kind & 7) != 7 if rnd.random() < 0.7 else 1)
+    if "a" in names and rnd.random() < 0.3:  # of one parser, so that instances of both lie in one table
+        made.d = made.b.prototype
+        made += (made.a >> made.d) + Pred((made.a.header.kind & 7) == 7)
+        made += (made.d >> getattr(made, names[names.index("b") + 1])) + Pred(1)
     if "a" in names and rnd.random() < 0.1:
         made += (made.c >> made.b) + Pred(made.c.header.flag_c == 1)
     return made

@@ -393,6 +393,15 @@ BAD = {
         "Assign in the turn graph, when others have the packet",
         turn=TURN + "  slot.x:u16 = Assign(1)\n  Return(0)\n",
     ),
+    "counted twice": Bad(
+        "traces", "Count in the turn graph, when others have the packet", turn=TURN + "  Count('x')\n  Return(0)\n"
+    ),
+    "a debt to itself": Bad(
+        "structure",
+        "a packet that goes on to 'g' owes that a turn, too",
+        stateless=HEAD + "  NextDeferring('passed', 'g', local.unit, [7])\n",
+        turn=TURN + "  Return(0)\n",
+    ),
     "ended in its turn": Bad("structure", "End in the turn graph, it belongs in main", turn=TURN + END),
     # native modules
     "unknown module": Bad("native", "no native module 'n'", _calls("n", "f", "7, local.unit", 1)),

@@ -13,13 +13,19 @@ from golden_passes import check_graphs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.engine.box import Settings, compile_stack
+from sluice.codegen.functions import read_c_function
+from sluice.engine.box import Box, Settings, compile_stack
 from sluice.ir.build import Hook, build
 from sluice.ir.graph import Program
 from sluice.ir.instruction import NextDeferring
-from sluice.lang import DescriptionWarning, Stack
+from sluice.lang import DescriptionWarning, Pred, Stack
 from sluice.passes import deferral
 from sluice.passes.pipeline import PASSES, run
+from sluice.protocols.ethernet import ethernet_parser
+from sluice.protocols.gtp import gtp_parser
+from sluice.protocols.ipv4 import ipv4_parser
+from sluice.protocols.tcp import tcp_parser
+from sluice.protocols.udp import udp_parser
 from sluice.stacks.find import find_stack
 from tests.differential.both import Compared, Packet, assert_same, compared, everything
 from tests.differential.choices import Choices, Chosen, chosen
@@ -124,6 +130,51 @@ def test_conversations_of_many_tunnels(library: Compared, kind: str):
     assert_same(library, [Packet(data, number * 7_000_000) for number, data in enumerate(packets)], SETTINGS[kind])
 
 
+DESTROYS = """#include "sluice.h"
+SLUICE_COUNTER(gone, "instances")
+SLUICE_COUNTER(deep, "layers that the packets were in that they went with")
+struct own { char any; };
+SLUICE_STATE(struct own)
+SLUICE_ON(any, data) { (void)event; (void)data; }
+SLUICE_DESTROY
+{
+    (void)state;
+    SLUICE_COUNTER_OF(box, gone)++;
+    SLUICE_COUNTER_OF(box, deep) += box->depth;
+}
+"""
+
+
+def test_what_is_kept_of_a_conversation_is_given_up_on_the_way_of_its_packet():
+    """A function hears of no event of the conversation, and yet of what it kept for it, which asks for the way."""
+    packets = [tunnelled(number % 5, connection(number % 3)[number % 4]) for number in range(60)]
+    stack, told = find_stack("gtp"), read_c_function("destroys", DESTROYS, "destroys.c")
+    found: list[dict[str, int]] = []
+    for passes in ("all", "none"):
+        compiled = compile_stack(stack, (told,), passes=passes)
+        assert turns(compiled.program) == ({"udp"} if passes == "all" else set())
+        with Box(compiled, SETTINGS["few conversations"], function_options=[""]) as box:
+            box.burst([(data, number * 10**9, 1, None) for number, data in enumerate(packets)])
+            box.finish()
+            found.append(box.reports())
+    assert found[0] == found[1]
+    assert found[0]["gone"] > 20
+
+
+def test_a_layer_whose_name_is_a_word_of_c():
+    """What packets carry to its turn is named by it."""
+    stack: Any = Stack("words", depth=16)
+    stack.eth, stack.ipv4, stack.short = ethernet_parser(), ipv4_parser(), udp_parser()
+    stack.gtp, stack.inner, stack.tcp = gtp_parser(), ipv4_parser(), tcp_parser()
+    stack += (stack.eth >> stack.ipv4) + Pred(stack.eth.header.type == 0x0800)
+    stack += (stack.ipv4 >> stack.short) + Pred(stack.ipv4.header.protocol == 17)
+    stack += (stack.short >> stack.gtp) + Pred(stack.short.header.dport == 2152)
+    stack += (stack.gtp >> stack.inner) + Pred(stack.gtp.header.MT == 255)
+    stack += (stack.inner >> stack.tcp) + Pred(stack.inner.header.protocol == 6)
+    made = compile_stack(stack)
+    assert turns(made.program) == {"short"}
+
+
 @lru_cache(maxsize=64)
 def made(what: Chosen, way: str) -> Compared:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
@@ -138,9 +189,9 @@ BOXES: dict[str, Settings] = {**SETTINGS, "no timeouts": Settings(memory=1 << 22
 traffic = st.lists(st.tuples(st.sampled_from(list(BOXES)), drawn() | seeded), min_size=5, max_size=5)
 
 
-@pytest.mark.parametrize("way", ["all", "tails", "lookahead"])
+@pytest.mark.parametrize("way", ["all", "tails", "lookahead", "template"])
 @settings(
-    max_examples=max(1, STACKS // 3),
+    max_examples=max(1, STACKS // 4),
     deadline=None,
     derandomize="SLUICE_STACKS" not in os.environ,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.ir.expression import width
-from sluice.ir.graph import Block
+from sluice.ir.graph import Block, layers_above
 from sluice.ir.instruction import (
     CloseMessages,
     CutMessages,
@@ -100,9 +100,12 @@ def _check_layer(
 
 def _check_turn(subject: Subject, block: Block, instruction: NextDeferring) -> None:
     """What is carried to the packet's turn is what the turn graph takes."""
-    turn = subject.layer.turn
+    turn, layers = subject.layer.turn, subject.whole.program.layers
     if turn is None:
         subject.fail(RULE, "the layer has no turn graph", block, instruction)
     wanted, given = [reg.bits for reg in turn.parameters], [width(value) for value in instruction.carried]
     if len(wanted) != len(given) or any(most < bits for most, bits in zip(wanted, given, strict=True)):
         subject.fail(RULE, f"carries numbers of {given} bits, the turn graph takes {wanted}", block, instruction)
+    for name in layers_above(layers, instruction.layer):
+        if layers[name].turn is not None:
+            subject.fail(RULE, f"a packet that goes on to '{name}' owes that a turn, too", block, instruction)

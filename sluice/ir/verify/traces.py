@@ -1,11 +1,24 @@
-"""Ahead, dispatch and template graphs leave only slots; a stateless one counters, too, and that where it leads on. In a
-turn graph the packet is the unit of another layer.
+"""Ahead, dispatch and template graphs leave only slots (and what they asked the memory for); a stateless one counters,
+too, and that where it leads on. A turn graph is about instances alone, as others have the packet.
 """
 
 from __future__ import annotations
 
-from sluice.ir.dataflow import leaves_trace, looks_at_unit
-from sluice.ir.instruction import NextStateless, Resource, Return
+from sluice.ir.dataflow import leaves_trace
+from sluice.ir.instruction import (
+    Assign,
+    Branch,
+    CreateInst,
+    EndInst,
+    Goto,
+    Lookup,
+    Mark,
+    NextStateless,
+    Resource,
+    Return,
+    SwapSides,
+    Touch,
+)
 from sluice.ir.verify.subject import AHEAD, DISPATCH, STATELESS, TEMPLATE, TURN, Subject
 
 RULE = "traces"
@@ -16,6 +29,8 @@ MAY_WRITE = {
     TEMPLATE: {Resource.CACHE, Resource.CONTEXT},
     STATELESS: {Resource.CACHE, Resource.CONTEXT, Resource.COUNTERS},
 }
+IN_TURN = (Assign, Mark, Lookup, CreateInst, EndInst, Touch, SwapSides, Branch, Goto, Return)
+"""Instructions of turn graphs."""
 
 
 def check(subject: Subject) -> None:
@@ -53,6 +68,6 @@ def _check_turn(subject: Subject) -> None:
     for block in subject.graph.blocks.values():
         for instruction in block.instructions:
             of_packet = any(reg.space == "slot" for reg in (*instruction.read_registers(), *instruction.written()))
-            if looks_at_unit(instruction) or of_packet:
+            if not isinstance(instruction, IN_TURN) or of_packet:
                 name = instruction.__class__.__name__
                 subject.fail(RULE, f"{name} in the turn graph, when others have the packet", block, instruction)

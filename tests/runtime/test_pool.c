@@ -61,6 +61,11 @@ static void test_bytes(void) {
             CHECK(!sl_serial_less(a, (a + half) & mask, width));
             CHECK(!sl_serial_less((a + half) & mask, a, width));
             CHECK(!sl_serial_less(a, (a + half + 1) & mask, width));
+            for (uint64_t step = 0; step < 3; step++) {
+                uint64_t near = (a + step) & mask, far = (a + half - 1 + step) & mask;
+                CHECK(sl_serial_at_most(a, near, width) == (near == a || sl_serial_less(a, near, width)));
+                CHECK(sl_serial_at_most(a, far, width) == (far == a || sl_serial_less(a, far, width)));
+            }
         }
     }
     CHECK(!sl_serial_less(0, 1, 1) && !sl_serial_less(1, 0, 1));
@@ -129,6 +134,21 @@ static void test_budget(void) {
         CHECK(sl_pool_take(&pool, SL_POOL_MOST) != NULL);
     CHECK(pool.used == pool.budget && pool.reserved == pool.budget && pool.refused == 0);
     sl_pool_close(&pool);
+}
+
+static void test_pages(void) {
+    CASE("large memory lies so that a huge page begins where it is large enough for one");
+    const size_t sizes[] = {1, 4096, SL_HUGE_FROM, SL_HUGE_FROM + 1, SL_HUGE_PAGE, 5 * (size_t)SL_HUGE_PAGE + 12345};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint8_t *at = sl_map(sizes[i]);
+        CHECK(at && (sizes[i] <= SL_HUGE_FROM || ((uintptr_t)at + SL_HUGE_FROM) % SL_HUGE_PAGE == 0));
+        CHECK(at[0] == 0 && at[sizes[i] - 1] == 0);
+        at[0] = at[sizes[i] - 1] = 1;
+        sl_huge_rest(at, sizes[i]);
+        CHECK(sl_prefault(at, sizes[i]) == 0 && at[sizes[i] - 1]);
+        CHECK(munmap(at, sizes[i]) == 0);
+    }
+    CHECK(!sl_map(SIZE_MAX));
 }
 
 static void test_random(void) {
@@ -215,6 +235,7 @@ int main(void) {
     test_bytes();
     test_budget();
     test_prefault();
+    test_pages();
     test_random();
     test_scratch();
     return 0;

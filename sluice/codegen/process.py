@@ -2,8 +2,7 @@
 
 The first loop takes every packet through its stateless layers (pass `fission`), as far as there are such; there it
 waits. The second goes on with each of them in order, first with what it owes a layer that it has passed (pass
-`deferral`). Between them lies the memory's time: `lookahead` asks for what
-the second will want.
+`deferral`). Between them lies the memory's time: `lookahead` asks for what the second will want.
 """
 
 from __future__ import annotations

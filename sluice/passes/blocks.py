@@ -72,13 +72,13 @@ def is_copy(name: str) -> bool:
     return " #" in name
 
 
-def behind(graph: Graph, start: str) -> set[str]:
-    """The blocks that ways from a block lead to, itself only if one leads back."""
+def behind(graph: Graph, start: str, end: str = "") -> set[str]:
+    """The blocks that ways from a block lead to, itself only if one leads back. With `end`, on ways up to that."""
     seen: set[str] = set()
     waiting = [start]
     while waiting:
         for target in graph.blocks[waiting.pop()].terminator.targets():
-            if target not in seen:
+            if target not in seen and target != end:
                 seen.add(target)
                 waiting.append(target)
     return seen

@@ -149,7 +149,7 @@ class _Parted:
 
     def _is_bookkeeping(self) -> bool:
         """Whether all state is of instances, behind the look-up and before layers above, who are told nothing of it."""
-        before = {self.early.entry, *_until(self.early, self.early.entry, self.turn.entry)}
+        before = {self.early.entry, *behind(self.early, self.early.entry, self.turn.entry)}
         for name, block in self.early.blocks.items():
             above = False
             for instruction in block.instructions:
@@ -171,9 +171,6 @@ class _Parted:
         for name in names:
             yield from self.early.blocks[name].instructions
 
-    def _body(self, name: str) -> list[Instruction]:
-        return self.early.blocks[name].body
-
     # --- what the state does ---
 
     def _late(self) -> bool:
@@ -189,9 +186,7 @@ class _Parted:
         if not all(isinstance(instruction, IN_TURN) for instruction in self.turn.instructions()):
             return False
         needed = self._needed()
-        written = {
-            reg.name for name in self.behind for i in self.early.blocks[name].instructions for reg in i.written()
-        }
+        written = {reg.name for i in self._instructions(self.behind) for reg in i.written()}
         if any(reg.is_bytes or reg.name in written for reg in needed):
             return False
         self.carried = tuple(sorted(needed, key=lambda reg: reg.name))
@@ -252,7 +247,7 @@ class _Parted:
                     meeting = self._meeting(name)
                     if meeting is None:
                         return False
-                    between = self._instructions(_until(self.early, name, meeting))
+                    between = self._instructions(behind(self.early, name, meeting))
                     untold |= {reg.name for i in between for reg in i.written()}
                     last = Goto(meeting, where=last.where)
                 block.instructions = [*kept, last]
@@ -262,10 +257,9 @@ class _Parted:
 
     def _meeting(self, name: str) -> str | None:
         """The first block that all ways from a block come to, none of which leaves anything but state before it."""
-        for candidate in self.early.order():
-            if candidate == name or candidate not in behind(self.early, name):
-                continue
-            between = _until(self.early, name, candidate)
+        ways = behind(self.early, name) - {name}
+        for candidate in filter(ways.__contains__, self.early.order()):
+            between = behind(self.early, name, candidate)
             ends = any(not self.early.blocks[other].terminator.targets() for other in between)
             if not ends and name not in between:
                 return candidate if all(_is_state(i) or _is_pure(i) for i in self._instructions(between)) else None
@@ -282,18 +276,6 @@ def _reads(instruction: Instruction, names: set[str]) -> bool:
 
 def _is_pure(instruction: Instruction) -> bool:
     return fission.is_stateless(instruction) and not leaves_trace(instruction)
-
-
-def _until(graph: Graph, name: str, end: str) -> set[str]:
-    """The blocks on ways from a block to another one, without both."""
-    seen: set[str] = set()
-    waiting = list(graph.blocks[name].terminator.targets())
-    while waiting:
-        other = waiting.pop()
-        if other != end and other not in seen:
-            seen.add(other)
-            waiting += graph.blocks[other].terminator.targets()
-    return seen
 
 
 def _carried(reg: Reg) -> Reg:

@@ -2,10 +2,9 @@
  * overlap (group prefetching: Chen et al., ICDE 2004).
  *
  * Steps that each wait for nothing: the headers of the next group; the bucket of every look-up that the stack foresees; the
- * instance that the bucket, which has come by then, probably names; and while much is held, what the instance holds, and what
- * leads to that. Each step asks for little
- * at each packet, and never for all of a group at once: that fills the buffers for misses, of which a core has some
- * twenty, and the core waits there, for memory that nobody needs yet. */
+ * instance that the bucket, which has come by then, probably names; and while much is held, what the instance holds, and
+ * what that leads to. Each step asks for little at each packet, and never for all of a group at once: that fills the buffers
+ * for misses, of which a core has some twenty, and the core waits there, for memory that nobody needs yet. */
 #ifndef SL_AHEAD_H
 #define SL_AHEAD_H
 
@@ -52,10 +51,7 @@ SL_PREFETCH void sl_ahead_want(struct sl_ahead *ahead, struct sl_table *table, u
  * for. */
 SL_PREFETCH void sl_ahead_want_other(struct sl_ahead *ahead, struct sl_table *table, const uint64_t *key, unsigned key_words,
                                      uint64_t *wanted) {
-    uint64_t unlike = 0;
-    for (unsigned i = 0; i < key_words; i++)
-        unlike |= wanted[i] ^ key[i];
-    if (unlike == 0)
+    if (sl_key_same(wanted, key, key_words))
         return;
     memcpy(wanted, key, 8 * (size_t)key_words);
     sl_ahead_want(ahead, table, sl_table_hash(table, key, key_words));

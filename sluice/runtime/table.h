@@ -156,12 +156,17 @@ static inline struct sl_instance *sl_table_slot(const struct sl_table *table, ui
 
 static inline uint64_t *sl_instance_key(struct sl_instance *instance) { return (uint64_t *)(void *)(instance + 1); }
 
-/* Is this its key? All words are compared, without a branch between them; key_words is a literal at the call. */
-static inline bool sl_instance_has(struct sl_instance *instance, const uint64_t *key, unsigned key_words) {
+/* Are two keys the same? All words are compared, without a branch between them; key_words is a literal at the call. */
+static inline bool sl_key_same(const uint64_t *key, const uint64_t *other, unsigned key_words) {
     uint64_t unlike = 0;
     for (unsigned i = 0; i < key_words; i++)
-        unlike |= sl_instance_key(instance)[i] ^ key[i];
+        unlike |= key[i] ^ other[i];
     return unlike == 0;
+}
+
+/* Is this its key? */
+static inline bool sl_instance_has(struct sl_instance *instance, const uint64_t *key, unsigned key_words) {
+    return sl_key_same(sl_instance_key(instance), key, key_words);
 }
 
 /* Bit i: word i of half a bucket equals this number. */

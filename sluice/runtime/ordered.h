@@ -30,17 +30,21 @@ enum {
     SL_INDEX_HEIGHT = 12,  /* a part is full again after 15 more entries: each level takes 15 times as many nodes as came before */
 };
 
+/* An entry of a part of the index. An address is below 2^48, as all are that a kernel gives to who asks for no other (also
+ * where the processor could do more: x86-64's fifth level, arm64's 52 bits). In the rest of its word there is room for what
+ * a node covers, so that one which comes where no other is needs not look at its neighbours: of many connections each of
+ * these would be waited for. */
+struct sl_index_entry {
+    uint64_t position;
+    uint64_t at : 48;       /* the node, or the part */
+    uint64_t length : 16;   /* of a node: what it covers from its position on, or 0 where only the node knows */
+};
+
 /* A part of the index. Of a leaf, the entries are nodes and their positions; of another, parts, where none of an entry's
  * nodes lies before its position, nor behind the next one's. The first position of these means nothing: what is before
  * the second entry is in the first. */
 struct sl_index {
-    struct sl_index_entry {
-        uint64_t position;
-        union {
-            struct sl_node *node;
-            struct sl_index *part;
-        };
-    } entries[SL_INDEX_MOST];
+    struct sl_index_entry entries[SL_INDEX_MOST];
     uint32_t count;    /* never 0 */
     uint32_t height;   /* above the leaves */
 };
@@ -57,6 +61,19 @@ struct sl_ordered {
 static inline bool sl_position_before(uint64_t a, uint64_t b) { return (int64_t)(a - b) < 0; }
 
 /* --- the index --- */
+
+static inline struct sl_index_entry sl_index_entry(uint64_t position, const void *at, uint64_t length) {
+    return (struct sl_index_entry){
+        .position = position, .at = (uintptr_t)at & ((UINT64_C(1) << 48) - 1), .length = length <= UINT16_MAX ? (uint16_t)length : 0};
+}
+
+static inline struct sl_node *sl_entry_node(const struct sl_index_entry *entry) {
+    return (struct sl_node *)(uintptr_t)entry->at;
+}
+
+static inline struct sl_index *sl_entry_part(const struct sl_index_entry *entry) {
+    return (struct sl_index *)(uintptr_t)entry->at;
+}
 
 /* The last entry that does not lie behind `position`, or else the first. Its branches go wrong half of the time; without any
  * a segment far ahead takes a tenth longer, as each step then waits for what the one before it has loaded. */
@@ -78,7 +95,7 @@ SL_PREFETCH void sl_index_prefetch(const struct sl_index *index) {
 static inline struct sl_index *sl_index_leaf(struct sl_index *index, uint64_t position) {
     sl_index_prefetch(index);
     while (index->height) {
-        index = index->entries[sl_index_find(index, position)].part;
+        index = sl_entry_part(&index->entries[sl_index_find(index, position)]);
         sl_index_prefetch(index);
     }
     return index;
@@ -92,14 +109,14 @@ static inline void sl_index_insert(struct sl_index *index, unsigned place, struc
 
 /* Parts a full entry of `index`, which is not full, in two. False: no memory. */
 SL_COLD bool sl_index_split(struct sl_index *index, unsigned place, struct sl_pool *pool) {
-    struct sl_index *left = index->entries[place].part, *right = sl_pool_take(pool, sizeof *right);
+    struct sl_index *left = sl_entry_part(&index->entries[place]), *right = sl_pool_take(pool, sizeof *right);
     if (!right)
         return false;
     left->count = (SL_INDEX_MOST + 1) / 2;
     right->count = SL_INDEX_MOST - left->count;
     right->height = left->height;
     memcpy(right->entries, &left->entries[left->count], right->count * sizeof right->entries[0]);
-    sl_index_insert(index, place + 1, (struct sl_index_entry){.position = right->entries[0].position, .part = right});
+    sl_index_insert(index, place + 1, sl_index_entry(right->entries[0].position, right, 0));
     return true;
 }
 
@@ -112,11 +129,11 @@ SL_COLD bool sl_index_grow(struct sl_ordered *ordered, struct sl_pool *pool) {
     root->height = 0;
     if (!ordered->root) {
         for (struct sl_node *node = ordered->first; node; node = node->next)
-            root->entries[root->count++] = (struct sl_index_entry){.position = node->position, .node = node};
+            root->entries[root->count++] = sl_index_entry(node->position, node, 0);
     } else {
         root->count = 1;
         root->height = ordered->root->height + 1;
-        root->entries[0] = (struct sl_index_entry){.position = 0, .part = ordered->root};
+        root->entries[0] = sl_index_entry(0, ordered->root, 0);
         if (!sl_index_split(root, 0, pool)) {
             sl_pool_give(pool, root, sizeof *root);
             return false;
@@ -127,23 +144,23 @@ SL_COLD bool sl_index_grow(struct sl_ordered *ordered, struct sl_pool *pool) {
 }
 
 /* Puts a node behind those that do not lie behind it. False, without it there: no memory. */
-SL_COLD bool sl_index_add(struct sl_ordered *ordered, struct sl_pool *pool, struct sl_node *node) {
+SL_COLD bool sl_index_add(struct sl_ordered *ordered, struct sl_pool *pool, struct sl_node *node, uint64_t length) {
     const uint64_t position = node->position;
     if ((!ordered->root || ordered->root->count == SL_INDEX_MOST) && !sl_index_grow(ordered, pool))
         return false;
     struct sl_index *index = ordered->root;
     while (index->height) {
         unsigned place = sl_index_find(index, position);
-        if (index->entries[place].part->count == SL_INDEX_MOST) {
+        if (sl_entry_part(&index->entries[place])->count == SL_INDEX_MOST) {
             if (!sl_index_split(index, place, pool))
                 return false;
             place = sl_index_find(index, position);
         }
-        index = index->entries[place].part;
+        index = sl_entry_part(&index->entries[place]);
     }
     unsigned place = sl_index_find(index, position);
     place += !sl_position_before(position, index->entries[place].position);
-    sl_index_insert(index, place, (struct sl_index_entry){.position = position, .node = node});
+    sl_index_insert(index, place, sl_index_entry(position, node, length));
     return true;
 }
 
@@ -152,7 +169,7 @@ SL_COLD void sl_index_remove(struct sl_ordered *ordered, struct sl_pool *pool, c
     struct { struct sl_index *index; unsigned place; } way[SL_INDEX_HEIGHT];
     struct sl_index *index = ordered->root;
     unsigned depth = 0, place;
-    for (;; index = index->entries[place].part) {
+    for (;; index = sl_entry_part(&index->entries[place])) {
         place = node->previous ? sl_index_find(index, node->position) : 0;
         way[depth].index = index;
         way[depth++].place = place;
@@ -171,7 +188,7 @@ SL_COLD void sl_index_remove(struct sl_ordered *ordered, struct sl_pool *pool, c
             ordered->root = NULL;
     } while (depth);
     while ((index = ordered->root) && index->height && index->count == 1) {
-        ordered->root = index->entries[0].part;
+        ordered->root = sl_entry_part(&index->entries[0]);
         sl_pool_give(pool, index, sizeof *index);
     }
 }
@@ -184,21 +201,21 @@ static inline struct sl_node *sl_ordered_find(const struct sl_ordered *ordered, 
     if (ordered->root) {
         const struct sl_index *leaf = sl_index_leaf(ordered->root, position);
         unsigned place = sl_index_find(leaf, position);
-        node = leaf->entries[place].node;
+        node = sl_entry_node(&leaf->entries[place]);
         __builtin_prefetch(node);
         if (place + 1 < leaf->count)
-            __builtin_prefetch(leaf->entries[place + 1].node);   /* whoever adds one asks for that, too */
+            __builtin_prefetch(sl_entry_node(&leaf->entries[place + 1]));   /* whoever adds one asks for that, too */
     }
     while (node && sl_position_before(position, node->position))
         node = node->previous;   /* with an index once at most: the first of its leaf lies behind */
     return node;
 }
 
-/* Puts a node in front of `behind` (NULL: at the end), behind all that have its position. False, with nothing done: no
- * memory. */
-static inline bool sl_ordered_add(struct sl_ordered *ordered, struct sl_pool *pool, struct sl_node *node,
+/* Puts a node in front of `behind` (NULL: at the end), behind all that have its position. `length`: what it covers, or 0.
+ * False, with nothing done: no memory. */
+static inline bool sl_ordered_add(struct sl_ordered *ordered, struct sl_pool *pool, struct sl_node *node, uint64_t length,
                                   struct sl_node *behind) {
-    if ((ordered->root || ordered->count >= SL_INDEX_FROM) && !sl_index_add(ordered, pool, node))
+    if ((ordered->root || ordered->count >= SL_INDEX_FROM) && !sl_index_add(ordered, pool, node, length))
         return false;
     ordered->count++;
     node->next = behind;
@@ -206,6 +223,52 @@ static inline bool sl_ordered_add(struct sl_ordered *ordered, struct sl_pool *po
     *(node->previous ? &node->previous->next : &ordered->first) = node;
     *(behind ? &behind->previous : &ordered->last) = node;
     return true;
+}
+
+/* A place between two nodes that is known without a look at them: behind entry `place` of a leaf, and in front of the next
+ * one. */
+struct sl_hole {
+    struct sl_index *leaf;
+    unsigned place;
+};
+
+/* Where [low, high) lies between two nodes and touches neither, if the index says so by itself; else leaf is NULL, which
+ * says nothing. Asks for both nodes: whoever puts one between them will write to them. */
+static inline struct sl_hole sl_ordered_hole(const struct sl_ordered *ordered, uint64_t low, uint64_t high) {
+    if (!ordered->root)
+        return (struct sl_hole){NULL, 0};
+    struct sl_index *leaf = sl_index_leaf(ordered->root, low);
+    unsigned place = sl_index_find(leaf, low);
+    const struct sl_index_entry *before = &leaf->entries[place], *behind = before + 1;
+    if (place + 1 >= leaf->count || !before->length || !sl_position_before(before->position + before->length, low) ||
+        !sl_position_before(high, behind->position))
+        return (struct sl_hole){NULL, 0};
+    __builtin_prefetch(sl_entry_node(before), 1);
+    __builtin_prefetch(sl_entry_node(behind), 1);
+    return (struct sl_hole){leaf, place};
+}
+
+/* Is there room for one more node in a hole's leaf? If not, sl_ordered_add makes some. */
+static inline bool sl_hole_has_room(struct sl_hole hole) { return hole.leaf->count < SL_INDEX_MOST; }
+
+/* Puts a node of this length into a hole that has room. Its neighbours are written, and not waited for. */
+static inline void sl_ordered_add_in_hole(struct sl_ordered *ordered, struct sl_node *node, uint64_t length,
+                                          struct sl_hole hole) {
+    node->previous = sl_entry_node(&hole.leaf->entries[hole.place]);
+    node->next = sl_entry_node(&hole.leaf->entries[hole.place + 1]);
+    sl_index_insert(hole.leaf, hole.place + 1, sl_index_entry(node->position, node, length));
+    ordered->count++;
+    node->previous->next = node;
+    node->next->previous = node;
+}
+
+/* The node, the only one of its position, covers another length than it was added with. */
+static inline void sl_ordered_resize(struct sl_ordered *ordered, const struct sl_node *node, uint64_t length) {
+    if (ordered->root) {
+        struct sl_index *leaf = sl_index_leaf(ordered->root, node->position);
+        struct sl_index_entry *entry = &leaf->entries[sl_index_find(leaf, node->position)];
+        *entry = sl_index_entry(node->position, node, length);
+    }
 }
 
 /* Takes a node out that is the first of all, or the only one of its position. */
@@ -221,7 +284,8 @@ static inline void sl_ordered_remove(struct sl_ordered *ordered, struct sl_pool 
 static inline void sl_ordered_replace(struct sl_ordered *ordered, struct sl_node *old, struct sl_node *node) {
     if (ordered->root) {
         struct sl_index *leaf = sl_index_leaf(ordered->root, old->position);
-        leaf->entries[sl_index_find(leaf, old->position)].node = node;
+        struct sl_index_entry *entry = &leaf->entries[sl_index_find(leaf, old->position)];
+        *entry = sl_index_entry(old->position, node, entry->length);
     }
     *(old->previous ? &old->previous->next : &ordered->first) = node;
     *(old->next ? &old->next->previous : &ordered->last) = node;

@@ -131,6 +131,8 @@ SL_COLD bool sl_sequence_overlap_more(const struct sl_sequence *seq, const struc
         if (!seq->held || end <= 0)
             return false;
         at = at < 0 ? 0 : at;
+        if (sl_pieces_hole(seq->held, seq->delivered + (uint64_t)at, seq->delivered + (uint64_t)end).leaf)
+            return false;
         struct sl_piece *piece = sl_pieces_reach(seq->held, seq->delivered + (uint64_t)at);
         while (piece && piece->kind != SL_PIECE_DATA)
             piece = sl_piece_next(piece);
@@ -299,6 +301,9 @@ SL_COLD bool sl_sequence_insert_any(struct sl_sequence *seq, const struct sl_seq
     }
     if (!sl_sequence_hold(seq, pool))
         return false;
+    if (is_ahead && cut == end && units <= SL_PIECE_MOST &&
+        sl_pieces_add_apart(seq->held, pool, position, units, rules->buffer_data ? data.at : NULL))
+        return complete;
     if (from != cut)
         complete &= sl_sequence_fill(seq, rules, pool, SL_PIECE_DATA, position, from, cut,
                                      rules->buffer_data ? data.at : NULL);

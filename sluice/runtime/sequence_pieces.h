@@ -95,20 +95,38 @@ static inline struct sl_piece *sl_pieces_reach(struct sl_held *held, uint64_t po
     return sl_pieces_remember(held, piece, sl_piece_from(piece));
 }
 
+/* A block for a piece with room for `room` bytes; NULL when there is no memory. Its bytes, and where it belongs, are left
+ * to the caller. */
+static inline struct sl_piece *sl_piece_take(struct sl_pool *pool, uint8_t kind, uint64_t position, uint64_t length,
+                                             size_t room) {
+    size_t size = sl_max(offsetof(struct sl_piece, bytes) + room, sizeof(struct sl_piece));
+    struct sl_piece *piece = sl_pool_take(pool, size);
+    if (piece) {
+        piece->node.position = position;
+        piece->node.size = (uint32_t)size;
+        piece->length = length;
+        piece->kind = kind;
+    }
+    return piece;
+}
+
+/* Gives a piece that was taken and has no bytes yet those of `bytes`, unless that is NULL, and counts it. */
+static inline void sl_piece_fill(struct sl_held *held, struct sl_piece *piece, const uint8_t *bytes) {
+    if (bytes)
+        memcpy(piece->bytes, bytes, (size_t)piece->length);
+    if (piece->kind == SL_PIECE_DATA)
+        held->bytes += piece->length;
+}
+
 /* A new piece with room for `room` bytes in front of `behind` (NULL: at the end). NULL when there is no memory. Its
  * bytes, and `ahead`, are left to the caller. */
 static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct sl_pool *pool, struct sl_piece *behind,
                                                    uint8_t kind, uint64_t position, uint64_t length, size_t room) {
-    size_t size = sl_max(offsetof(struct sl_piece, bytes) + room, sizeof(struct sl_piece));
-    struct sl_piece *piece = sl_pool_take(pool, size);
+    struct sl_piece *piece = sl_piece_take(pool, kind, position, length, room);
     if (!piece)
         return NULL;
-    piece->node.position = position;
-    piece->node.size = (uint32_t)size;
-    piece->length = length;
-    piece->kind = kind;
-    if (!sl_ordered_add(&held->pieces, pool, &piece->node, behind ? &behind->node : NULL)) {
-        sl_pool_give(pool, piece, size);
+    if (!sl_ordered_add(&held->pieces, pool, &piece->node, length, behind ? &behind->node : NULL)) {
+        sl_pool_give(pool, piece, piece->node.size);
         return NULL;
     }
     return sl_pieces_remember(held, piece, sl_piece_from(piece));
@@ -119,13 +137,37 @@ static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct 
 static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_pool *pool, struct sl_piece *behind,
                                              uint8_t kind, uint64_t position, uint64_t length, const uint8_t *bytes) {
     struct sl_piece *piece = sl_pieces_add_block(held, pool, behind, kind, position, length, bytes ? (size_t)length : 0);
-    if (!piece)
-        return NULL;
-    if (bytes)
-        memcpy(piece->bytes, bytes, (size_t)length);
-    if (kind == SL_PIECE_DATA)
-        held->bytes += length;
+    if (piece)
+        sl_piece_fill(held, piece, bytes);
     return piece;
+}
+
+/* Where [low, high) lies between two pieces and touches neither, if that is known without a look at any; see
+ * sl_ordered_hole. */
+static inline struct sl_hole sl_pieces_hole(const struct sl_held *held, uint64_t low, uint64_t high) {
+    if (low - held->hint_from < held->hint_to - held->hint_from)
+        return (struct sl_hole){NULL, 0};   /* the piece behind it is at hand */
+    return sl_ordered_hole(&held->pieces, low, high);
+}
+
+/* A new DATA piece of at most SL_PIECE_MOST bytes where sl_pieces_hole says that it touches none. False, with nothing done,
+ * where it does not, or there is no memory. */
+SL_COLD bool sl_pieces_add_apart(struct sl_held *held, struct sl_pool *pool, uint64_t position, uint64_t length,
+                                 const uint8_t *bytes) {
+    struct sl_hole hole = sl_pieces_hole(held, position, position + length);
+    if (!hole.leaf || !sl_hole_has_room(hole))
+        return false;
+    struct sl_piece *piece = sl_piece_take(pool, SL_PIECE_DATA, position, length, bytes ? (size_t)length : 0);
+    if (!piece)
+        return false;
+    const struct sl_index_entry *before = &hole.leaf->entries[hole.place];
+    uint64_t from = before->position + before->length;
+    sl_ordered_add_in_hole(&held->pieces, &piece->node, length, hole);
+    if (held->ahead == sl_piece_next(piece))
+        held->ahead = piece;
+    sl_piece_fill(held, piece, bytes);
+    sl_pieces_remember(held, piece, from);
+    return true;
 }
 
 static inline void sl_pieces_remove(struct sl_held *held, struct sl_pool *pool, struct sl_piece *piece) {
@@ -161,6 +203,7 @@ static inline struct sl_piece *sl_pieces_join(struct sl_held *held, struct sl_po
     joined->length += behind->length;
     held->bytes += behind->kind == SL_PIECE_DATA ? behind->length : 0;   /* which its removal takes away */
     sl_pieces_remove(held, pool, behind);
+    sl_ordered_resize(&held->pieces, &joined->node, joined->length);
     return sl_pieces_remember(held, joined, joined->node.position);
 }
 
@@ -183,7 +226,7 @@ static inline bool sl_records_add(struct sl_held *held, struct sl_pool *pool, ui
         struct sl_node *before = sl_ordered_find(&held->records, position);
         behind = before ? before->next : held->records.first;
     }
-    if (!sl_ordered_add(&held->records, pool, &record->node, behind)) {
+    if (!sl_ordered_add(&held->records, pool, &record->node, 0, behind)) {
         sl_pool_give(pool, record, record->node.size);
         return false;
     }

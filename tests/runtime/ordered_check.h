@@ -14,10 +14,10 @@ static inline struct sl_node *index_check(const struct sl_index *index, struct s
         const uint64_t *from = i ? &index->entries[i].position : low;
         const uint64_t *to = i + 1 < index->count ? &index->entries[i + 1].position : high;
         if (index->height) {
-            CHECK(index->entries[i].part->height == index->height - 1);
-            at = index_check(index->entries[i].part, at, from, to, count);
+            CHECK(sl_entry_part(&index->entries[i])->height == index->height - 1);
+            at = index_check(sl_entry_part(&index->entries[i]), at, from, to, count);
         } else {
-            CHECK(at == index->entries[i].node && at->position == index->entries[i].position);
+            CHECK(at == sl_entry_node(&index->entries[i]) && at->position == index->entries[i].position);
             CHECK(!low || !sl_position_before(at->position, *low));
             CHECK(!high || !sl_position_before(*high, at->position));
             at = at->next;

@@ -12,7 +12,7 @@ static struct sl_pool pool;
 static bool add(struct sl_ordered *ordered, struct sl_node *node, uint64_t position) {
     node->position = position;
     struct sl_node *before = sl_ordered_find(ordered, position);
-    return sl_ordered_add(ordered, &pool, node, before ? before->next : ordered->first);
+    return sl_ordered_add(ordered, &pool, node, 0, before ? before->next : ordered->first);
 }
 
 static void test_orders_of_arrival(void) {
@@ -102,6 +102,70 @@ static void test_against_array(bool few) {
     CHECK(pool.used == 0);
 }
 
+/* Nodes of some length each, none on another one, over the end of 64 bits: whatever is said of a hole is so, and of those
+ * that there are most are known. */
+static void test_holes(void) {
+    enum { MOST = 2000, WIDE = 40000, LONGEST = 12 };
+    CASE("holes that the index knows: there, between these two nodes, touching neither");
+    struct choices choices = {.seed = 3};
+    static struct sl_node nodes[MOST];
+    static uint32_t owner[WIDE + 1];   /* 1 + the node that covers it */
+    static unsigned lengths[MOST];
+    struct sl_ordered ordered = {0};
+    const uint64_t origin = UINT64_MAX - WIDE / 2;
+    unsigned count = 0, apart = 0, known = 0, added = 0;
+    while (count < MOST) {
+        unsigned length = 1 + choose(&choices, LONGEST), low = 1 + choose(&choices, WIDE - LONGEST - 1), high = low + length;
+        unsigned before = low - 1, behind = high;
+        while (before && !owner[before])
+            before--;
+        while (behind < WIDE && !owner[behind])
+            behind++;
+        bool is_free = !owner[low] && behind >= high && (behind == WIDE || !before || owner[behind] != owner[before]);
+        for (unsigned at = low; at < high; at++)
+            is_free &= !owner[at];
+        bool is_apart = is_free && !owner[low - 1] && !owner[high] && owner[before] && owner[behind];
+        struct sl_hole hole = sl_ordered_hole(&ordered, origin + low, origin + high);
+        apart += is_apart && ordered.root;
+        if (hole.leaf) {
+            CHECK(is_apart);
+            CHECK(sl_entry_node(&hole.leaf->entries[hole.place]) == &nodes[owner[before] - 1]);
+            CHECK(sl_entry_node(&hole.leaf->entries[hole.place + 1]) == &nodes[owner[behind] - 1]);
+            known++;
+        }
+        if (!is_free)
+            continue;
+        struct sl_node *node = &nodes[count];
+        node->position = origin + low;
+        lengths[count] = length;
+        if (hole.leaf && sl_hole_has_room(hole) && choose(&choices, 4)) {
+            sl_ordered_add_in_hole(&ordered, node, length, hole);
+            added++;
+        } else {
+            struct sl_node *previous = sl_ordered_find(&ordered, node->position);
+            /* as what covers more than an entry can say, now and then */
+            uint64_t told = choose(&choices, 8) ? length : UINT16_MAX + length;
+            CHECK(sl_ordered_add(&ordered, &pool, node, told, previous ? previous->next : ordered.first));
+        }
+        for (unsigned at = low; at < high; at++)
+            owner[at] = count + 1;
+        count++;
+        if (choose(&choices, 3) == 0) {   /* one covers less from now on */
+            unsigned other = choose(&choices, count), end = (unsigned)(nodes[other].position - origin) + lengths[other];
+            if (lengths[other] > 1) {
+                lengths[other]--;
+                owner[end - 1] = 0;
+                sl_ordered_resize(&ordered, &nodes[other], lengths[other]);
+            }
+        }
+        ordered_check(&ordered, count);
+    }
+    CHECK(apart > 1000 && known * 10 > apart * 7 && added > 500);
+    while (ordered.first)
+        sl_ordered_remove(&ordered, &pool, ordered.first);
+    CHECK(pool.used == 0);
+}
+
 static void test_memory(void) {
     CASE("what nodes take besides their own is foreseen");
     static struct sl_node nodes[NODES];
@@ -126,6 +190,7 @@ int main(void) {
     test_against_array(false);
     CASE("against an array, of few positions");
     test_against_array(true);
+    test_holes();
     test_memory();
     sl_pool_close(&pool);
     return 0;

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluice.codegen.names import identifier, member, storage, variable
+from sluice.codegen.reach import header_bytes
 from sluice.codegen.writer import (
     PASSED_MOST,
     UNIT,
@@ -144,6 +145,7 @@ def process(names: StackNames) -> list[str]:
 
     holds = any(table.foreseen and table.sides for table in names.tables.values())
     much = "base->pool.used >= SL_HELD_MUCH" if holds else "false"
+    header = header_bytes(names.program)
 
     def looking(line: str) -> list[str]:
         return [line] if ahead else []
@@ -155,7 +157,7 @@ def process(names: StackNames) -> list[str]:
         f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
-        *looking("    sl_ahead_burst(&base->ahead, frames, count);"),
+        *looking(f"    sl_ahead_burst(&base->ahead, frames, count, {header});"),
         *_timers_begin(names),
         "    for (size_t first = 0; first < count; first += SL_GROUP) {",
         "        size_t group = sl_min(SL_GROUP, count - first);",
@@ -169,7 +171,7 @@ def process(names: StackNames) -> list[str]:
         "        " + names.counters.add("box", "packets", "group"),
         "        " + names.counters.add("box", "bytes", "bytes"),
         "        for (size_t i = 0; i < group; i++) {",
-        *looking(f"            sl_ahead_packet(&base->ahead, &frame[group], i, {much});"),
+        *looking(f"            sl_ahead_packet(&base->ahead, &frame[group], i, {header}, {much});"),
         "            process_packet(box, &frame[i], (uint32_t)i);",
         "        }",
         "    }",

@@ -15,7 +15,6 @@
 enum {
     SL_AHEAD_DEPTH = 8,   /* layers that are followed; a packet may have more */
     SL_WANTED_MOST = 4 * SL_GROUP,
-    SL_HEADER_BYTES = 192,    /* of a packet that are asked for: two lines without a tunnel, with one often three */
     SL_INSTANCE_LINES = 4,    /* of an instance */
     SL_INSTANCE_LEAD = 6,     /* packets of a group that are processed before the one whose instance is asked for */
     SL_HELD_LEAD = 4,         /* the same for what its sequences hold, */
@@ -57,16 +56,18 @@ SL_PREFETCH void sl_ahead_want_other(struct sl_ahead *ahead, struct sl_table *ta
     sl_ahead_want(ahead, table, sl_table_hash(table, key, key_words));
 }
 
-/* Asks for where a packet begins. */
-SL_PREFETCH void sl_ahead_header(const struct sl_frame *frame) {
-    for (size_t at = 0; at < SL_HEADER_BYTES; at += 64)
-        __builtin_prefetch((const void *)((uintptr_t)frame->at + at));   /* perhaps behind its end, or of none */
+/* Asks for the first `bytes` of a packet (perhaps behind its end, or of none), and for no line more. */
+SL_PREFETCH void sl_ahead_header(const struct sl_frame *frame, unsigned bytes) {
+    for (unsigned at = 0; at + 1 < bytes; at += 64)
+        __builtin_prefetch((const void *)((uintptr_t)frame->at + at));
+    __builtin_prefetch((const void *)((uintptr_t)frame->at + bytes - 1));
 }
 
-/* Begins a burst of `count` packets: asks for the headers of its first group, as far as the burst before has not. */
-SL_PREFETCH void sl_ahead_burst(struct sl_ahead *ahead, const struct sl_frame *frames, size_t count) {
+/* Begins a burst of `count` packets: asks for the headers of its first group, as far as the burst before has not. `header`:
+ * bytes that the stack's layers read of most packets. */
+SL_PREFETCH void sl_ahead_burst(struct sl_ahead *ahead, const struct sl_frame *frames, size_t count, unsigned header) {
     for (size_t i = ahead->headers; i < sl_min(SL_GROUP, count); i++)
-        sl_ahead_header(&frames[i]);
+        sl_ahead_header(&frames[i], header);
     if (!count)
         ahead->coming = 0;   /* it would be taken for what is behind another burst */
 }
@@ -110,9 +111,10 @@ SL_COLD void sl_ahead_held(struct sl_ahead *ahead, size_t i) {
 }
 
 /* Before packet `i` of a group is processed: asks for what is wanted for one that comes soon, and for the headers of one of
- * the next group. An instance is asked for late, so that one that began in this very group is found, too. `held_much`:
- * what instances hold is more than stays at hand by itself. */
-SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *next_group, size_t i, bool held_much) {
+ * the next group, `header` bytes. An instance is asked for late, so that one that began in this very group is found, too.
+ * `held_much`: what instances hold is more than stays at hand by itself. */
+SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *next_group, size_t i, unsigned header,
+                                 bool held_much) {
     for (; ahead->foreseen < ahead->count; ahead->foreseen++) {
         const struct sl_wanted *wanted = &ahead->wanted[ahead->foreseen];
         if (wanted->packet > i + SL_INSTANCE_LEAD)
@@ -122,7 +124,7 @@ SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *
     if (__builtin_expect(held_much, 0))
         sl_ahead_held(ahead, i);
     if (i < ahead->headers)
-        sl_ahead_header(&next_group[i]);
+        sl_ahead_header(&next_group[i], header);
 }
 
 #endif

@@ -52,7 +52,7 @@ static void test_held(void) {
         sl_ahead_want(&ahead, &table, sl_table_hash(&table, &key, 1));
     }
     for (size_t i = 0; i < 10; i++) {
-        sl_ahead_packet(&ahead, frames, i, i >= 2);
+        sl_ahead_packet(&ahead, frames, i, 58, i >= 2);
         CHECK_EQUAL(ahead.foreseen, sl_min(10, i + 1 + SL_INSTANCE_LEAD));
         CHECK_EQUAL(ahead.held, i < 2 ? 0 : sl_min(10, i + 1 + SL_HELD_LEAD));
         CHECK_EQUAL(ahead.led, i < 2 ? 0 : sl_min(10, i + 1 + SL_INDEX_LEAD));

@@ -1,0 +1,58 @@
+"""How far into a packet most packets are read, so that so much of the next ones is asked for, and no more.
+
+A line of a packet that nobody reads takes one of the buffers for misses from what is waited for: `http32k` with packets
+cold took a tenth longer where three lines were asked for of which two are read.
+"""
+
+from __future__ import annotations
+
+from sluice.ir.expression import Const, Expr, Reg
+from sluice.ir.graph import Graph, Program
+from sluice.ir.instruction import Assign, Check, Goto, Mark, NextStateless
+
+UNKNOWN = 192
+"""Bytes of a packet that no template foresees; with a tunnel headers often have so many."""
+
+LIST = 4
+"""Bytes behind the last header: by the first word of a list of options most lists are known (pass `padding`)."""
+
+
+def header_bytes(program: Program) -> int:
+    """The bytes of most packets that are read: the headers of the layers that templates lead through, and of the one
+    behind them.
+    """
+    if not program.roots or program.layers[program.roots[0][1]].template is None:
+        return UNKNOWN
+    size, name, seen = 0, program.roots[0][1], set[str]()
+    while (graph := program.layers[name].template) is not None and name not in seen:
+        seen.add(name)
+        size += _header(graph)
+        name = next(i.layer for i in graph.instructions() if isinstance(i, NextStateless))
+    return size + _header(program.layers[name].main) + LIST
+
+
+def _header(graph: Graph) -> int:
+    """The bytes of a unit that are certainly asked for on the way from the entry, up to the first branch."""
+    constants: dict[Reg, int] = {}
+
+    def value(expr: Expr) -> int | None:
+        return expr.value if isinstance(expr, Const) else constants.get(expr) if isinstance(expr, Reg) else None
+
+    size, label = 0, graph.entry
+    while True:
+        block = graph.blocks[label]
+        for instruction in block.instructions:
+            match instruction:
+                case Assign(target, expr) if (known := value(expr)) is not None:
+                    constants[target] = known
+                case Mark(target, base, offset) if (at := value(base)) is not None and (n := value(offset)) is not None:
+                    constants[target] = at + n
+                case _:
+                    pass
+        match block.terminator:
+            case Check(mark, n, yes) if (at := value(mark)) is not None and (more := value(n)) is not None:
+                size, label = max(size, at + more), yes
+            case Goto(to):
+                label = to
+            case _:
+                return size

@@ -49,6 +49,26 @@ static void test_slots(void) {
     CHECK(sl_table_open(&table, sizeof(struct test_instance), 2, UINT32_MAX, 7) == -1);
 }
 
+static void test_patterns(void) {
+    CASE("connections of 256 clients from many ports each to one server fall on buckets as by chance");
+    enum { BUCKETS = 1 << 14, EACH = 3, KEYS = BUCKETS * EACH };
+    static uint32_t found[BUCKETS];
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct sl_table table;
+        CHECK(sl_table_open(&table, 64, 2, 4, seed) == 0);
+        memset(found, 0, sizeof found);
+        for (uint64_t i = 0; i < KEYS; i++) {
+            uint64_t key[2] = {0x0a000000 + i % 256 + ((1024 + i / 256) << 32), 0x0a090001 + (UINT64_C(80) << 32)};
+            found[sl_table_hash(&table, key, 2) % BUCKETS]++;
+        }
+        uint64_t unlike = 0;   /* of a Poisson distribution the variance is the mean */
+        for (unsigned i = 0; i < BUCKETS; i++)
+            unlike += (uint64_t)(((int64_t)found[i] - EACH) * ((int64_t)found[i] - EACH));
+        CHECK(unlike < KEYS * 11 / 10);
+        sl_table_close(&table);
+    }
+}
+
 static void test_hash(void) {
     CASE("the hash depends on the seed, and on each word");
     struct sl_table a, b;
@@ -131,6 +151,7 @@ static void test_million(void) {
 int main(void) {
     test_slots();
     test_hash();
+    test_patterns();
     test_foreseen();
     test_million();
     CASE("against a naive table: 1,000,000 steps");

@@ -347,12 +347,9 @@ static inline uint64_t sl_checksum_part(sl_bytes data) {
 
 /* Sorts the halves of a key: whether the first one is the higher. `key` receives both. */
 static inline bool sl_key_pair(uint64_t *key, const uint64_t *one, const uint64_t *other, unsigned words) {
-    bool higher = false;
-    for (unsigned i = 0; i < words; i++)
-        if (one[i] != other[i]) {
-            higher = one[i] > other[i];
-            break;
-        }
+    bool higher = one[words - 1] > other[words - 1];
+    for (unsigned i = words - 1; i-- > 0;)
+        higher = one[i] != other[i] ? one[i] > other[i] : higher;
     memcpy(key, higher ? other : one, 8 * words);
     memcpy(key + words, higher ? one : other, 8 * words);
     return higher;

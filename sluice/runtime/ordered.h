@@ -248,18 +248,20 @@ static inline struct sl_hole sl_ordered_hole(const struct sl_ordered *ordered, u
     return (struct sl_hole){leaf, place};
 }
 
-/* Is there room for one more node in a hole's leaf? If not, sl_ordered_add makes some. */
-static inline bool sl_hole_has_room(struct sl_hole hole) { return hole.leaf->count < SL_INDEX_MOST; }
-
-/* Puts a node of this length into a hole that has room. Its neighbours are written, and not waited for. */
-static inline void sl_ordered_add_in_hole(struct sl_ordered *ordered, struct sl_node *node, uint64_t length,
-                                          struct sl_hole hole) {
+/* Puts a node of this length into a hole. Its neighbours are written, and not waited for. False, with nothing done: no
+ * memory. */
+static inline bool sl_ordered_add_in_hole(struct sl_ordered *ordered, struct sl_pool *pool, struct sl_node *node,
+                                          uint64_t length, struct sl_hole hole) {
     node->previous = sl_entry_node(&hole.leaf->entries[hole.place]);
     node->next = sl_entry_node(&hole.leaf->entries[hole.place + 1]);
-    sl_index_insert(hole.leaf, hole.place + 1, sl_index_entry(node->position, node, length));
+    if (hole.leaf->count < SL_INDEX_MOST)
+        sl_index_insert(hole.leaf, hole.place + 1, sl_index_entry(node->position, node, length));
+    else if (!sl_index_add(ordered, pool, node, length))
+        return false;
     ordered->count++;
     node->previous->next = node;
     node->next->previous = node;
+    return true;
 }
 
 /* The node, the only one of its position, covers another length than it was added with. */

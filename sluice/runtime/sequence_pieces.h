@@ -125,10 +125,14 @@ static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct 
     struct sl_piece *piece = sl_piece_take(pool, kind, position, length, room);
     if (!piece)
         return NULL;
+    bool indexed = held->pieces.root;
     if (!sl_ordered_add(&held->pieces, pool, &piece->node, length, behind ? &behind->node : NULL)) {
         sl_pool_give(pool, piece, piece->node.size);
         return NULL;
     }
+    if (!indexed && held->pieces.root)   /* the first pieces, which an index was made of */
+        for (const struct sl_piece *each = sl_piece_first(held); each; each = sl_piece_next(each))
+            sl_ordered_resize(&held->pieces, &each->node, each->length);
     return sl_pieces_remember(held, piece, sl_piece_from(piece));
 }
 
@@ -155,14 +159,17 @@ static inline struct sl_hole sl_pieces_hole(const struct sl_held *held, uint64_t
 SL_COLD bool sl_pieces_add_apart(struct sl_held *held, struct sl_pool *pool, uint64_t position, uint64_t length,
                                  const uint8_t *bytes) {
     struct sl_hole hole = sl_pieces_hole(held, position, position + length);
-    if (!hole.leaf || !sl_hole_has_room(hole))
+    if (!hole.leaf)
         return false;
     struct sl_piece *piece = sl_piece_take(pool, SL_PIECE_DATA, position, length, bytes ? (size_t)length : 0);
     if (!piece)
         return false;
     const struct sl_index_entry *before = &hole.leaf->entries[hole.place];
     uint64_t from = before->position + before->length;
-    sl_ordered_add_in_hole(&held->pieces, &piece->node, length, hole);
+    if (!sl_ordered_add_in_hole(&held->pieces, pool, &piece->node, length, hole)) {
+        sl_pool_give(pool, piece, piece->node.size);
+        return false;
+    }
     if (held->ahead == sl_piece_next(piece))
         held->ahead = piece;
     sl_piece_fill(held, piece, bytes);

@@ -113,7 +113,7 @@ static void test_holes(void) {
     static unsigned lengths[MOST];
     struct sl_ordered ordered = {0};
     const uint64_t origin = UINT64_MAX - WIDE / 2;
-    unsigned count = 0, apart = 0, known = 0, added = 0;
+    unsigned count = 0, apart = 0, known = 0, added = 0, full = 0;
     while (count < MOST) {
         unsigned length = 1 + choose(&choices, LONGEST), low = 1 + choose(&choices, WIDE - LONGEST - 1), high = low + length;
         unsigned before = low - 1, behind = high;
@@ -138,8 +138,9 @@ static void test_holes(void) {
         struct sl_node *node = &nodes[count];
         node->position = origin + low;
         lengths[count] = length;
-        if (hole.leaf && sl_hole_has_room(hole) && choose(&choices, 4)) {
-            sl_ordered_add_in_hole(&ordered, node, length, hole);
+        if (hole.leaf && choose(&choices, 4)) {
+            full += hole.leaf->count == SL_INDEX_MOST;
+            CHECK(sl_ordered_add_in_hole(&ordered, &pool, node, length, hole));
             added++;
         } else {
             struct sl_node *previous = sl_ordered_find(&ordered, node->position);
@@ -160,7 +161,7 @@ static void test_holes(void) {
         }
         ordered_check(&ordered, count);
     }
-    CHECK(apart > 1000 && known * 10 > apart * 7 && added > 500);
+    CHECK(apart > 1000 && known * 10 > apart * 7 && added > 500 && full > 10);
     while (ordered.first)
         sl_ordered_remove(&ordered, &pool, ordered.first);
     CHECK(pool.used == 0);

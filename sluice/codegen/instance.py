@@ -8,7 +8,7 @@ from sluice.codegen.functions import destructors, function_states, is_watched
 from sluice.codegen.layout import KeyWord, key_words
 from sluice.codegen.names import identifier, variable
 from sluice.codegen.timers import timers_of
-from sluice.codegen.writer import LayerWriter, writes
+from sluice.codegen.writer import IN_HAND, LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import ZERO, Expr, is_bytes
 from sluice.ir.graph import alias_tables
@@ -123,8 +123,11 @@ def looked_up(i: ir.Lookup | ir.FindAlias, side: str) -> list[str]:
 
 
 @writes(ir.Way)
-def way(_: LayerWriter, i: ir.Way) -> list[str]:
-    return [f"{variable(i.target)} = sl_way(&box->base);"]
+def way(w: LayerWriter, i: ir.Way) -> list[str]:
+    if w.kind != "ahead":
+        return [f"{variable(i.target)} = sl_way(&box->base);"]
+    # The last of these layers is this one, as the packet will say itself when it is there.
+    return [f"{IN_HAND}.path[depth] = {w.index};", f"{variable(i.target)} = sl_way_of({IN_HAND}.path, depth + 1);"]
 
 
 @writes(ir.FindAlias)

@@ -73,6 +73,7 @@ def lifetime(table: Table) -> list[str]:
         "    }",
         "    if (victim) {",
         f"        box->evict_{word} = behind;",
+        f"        sl_evict_ahead(&{at}, behind);",
         f"        end_other_{word}(box, victim, SL_END_EVICTED);",
         "    }",
         "}",

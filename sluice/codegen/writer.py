@@ -76,6 +76,9 @@ PASSED_MOST = 8
 WAITING = "struct sl_stack_box *box, struct sl_waiting *waiting"
 """What is handed on with an arriving packet."""
 
+IN_HAND = "box->waiting[box->base.ahead.packet]"
+"""What is kept of the packet in hand, where nobody was given it."""
+
 
 class LayerWriter:
     """Writes the functions of one layer."""
@@ -397,6 +400,12 @@ def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
     asking = (ir.Way, ir.TooDeep)
     asks = any(isinstance(i, asking) for item in layers for graph in item.graphs() for i in graph.instructions())
     return not asks and not any(item.above for item in layers)
+
+
+def asks_way_ahead(program: Program) -> bool:
+    """Whether a key that is foreseen asks by which way a packet came."""
+    graphs = [layer.ahead for layer in program.layers.values() if layer.ahead is not None]
+    return any(isinstance(i, ir.Way) for graph in graphs for i in graph.instructions())
 
 
 def go_on(layer: LayerProgram, unit: str, depth: str) -> str:

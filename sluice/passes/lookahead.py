@@ -34,6 +34,7 @@ from sluice.ir.instruction import (
     Prefetch,
     Return,
     Terminator,
+    Way,
 )
 from sluice.passes import constants, dead_code, tails
 from sluice.passes.blocks import PURE, drop_slots, loops
@@ -137,7 +138,7 @@ class _Ahead:
         for instruction in self.main.blocks[name].body:
             written = {reg.name for reg in instruction.written()}
             readable = self._readable(instruction, now)
-            if isinstance(instruction, PURE) and readable and not any(map(_is_field, written)):
+            if isinstance(instruction, (*PURE, Way)) and readable and not any(map(_is_field, written)):
                 kept.append(with_expressions(instruction, _to_its_end))
                 now |= written
                 continue

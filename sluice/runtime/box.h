@@ -163,12 +163,15 @@ struct sl_box {
 };
 
 /* Stands for the layers that the packet is in now: the FNV-1a hash of their indexes. */
-static inline uint32_t sl_way(const struct sl_box *box) {
+static inline uint32_t sl_way_of(const uint8_t *path, uint32_t depth) {
     uint32_t way = 2166136261u;
-    for (uint32_t i = 0; i < box->depth; i++)
-        way = (way ^ box->path[i]) * 16777619u;
+    for (uint32_t i = 0; i < depth; i++)
+        way = (way ^ path[i]) * 16777619u;
     return way;
 }
+
+/* The way of the packet in hand. */
+static inline uint32_t sl_way(const struct sl_box *box) { return sl_way_of(box->path, box->depth); }
 
 /* --- events --- */
 
@@ -317,6 +320,37 @@ SL_PREFETCH void sl_sweep_ahead(const struct sl_box *box, const struct sl_table 
             __builtin_prefetch(sl_table_home(table, instance->hash), 1);
             for (size_t at = 64; at < sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES); at += 64)
                 __builtin_prefetch((const char *)instance + at, 1);
+        }
+    }
+}
+
+/* What the next evictions will want, asked for in those before: while a table is full they go from slot to slot. Of the
+ * third one from `slot` on where its fields are, of the second what its sequences hold, of the first the pieces and records
+ * that have to be given back, and its line of the index. */
+SL_PREFETCH void sl_evict_ahead(const struct sl_table *table, uint32_t slot) {
+    for (unsigned step = 0; step < 3; step++, slot++) {
+        if (slot >= table->high_water)
+            slot = 0;
+        const struct sl_instance *instance = sl_table_slot(table, slot);
+        if (step == 2) {
+            for (size_t at = 64; at < sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES); at += 64)
+                __builtin_prefetch((const char *)instance + at, 1);
+            continue;
+        }
+        if (step == 0)
+            __builtin_prefetch(sl_table_home(table, instance->hash), 1);
+        const struct sl_sequence *seq = (const void *)((const char *)instance + table->sequences_at);
+        for (uint32_t k = 0; k < table->sequence_count; k++) {
+            const struct sl_held *held = seq[k].held;
+            if (!held)
+                continue;
+            if (step == 1) {
+                for (size_t at = 0; at < sizeof *held; at += 64)
+                    __builtin_prefetch((const char *)held + at, 1);
+            } else {
+                __builtin_prefetch(held->pieces.first, 1);
+                __builtin_prefetch(held->records.first, 1);
+            }
         }
     }
 }

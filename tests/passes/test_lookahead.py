@@ -30,9 +30,9 @@ def test_golden(tcp_ip: Program):
     check_graphs("lookahead.txt", graphs)
 
 
-def test_every_look_up_of_a_packet_in_one_piece_is_foreseen(tcp_ip: Program):
+def test_every_look_up_is_foreseen_also_of_fragments(tcp_ip: Program):
     for layer in tcp_ip.layers.values():
-        if layer.ahead is not None and layer.layer in ("tcp", "udp"):
+        if layer.ahead is not None and layer.layer in ("tcp", "udp", "ipv4", "frag"):
             assert any(isinstance(i, Prefetch) for i in layer.ahead.instructions()), layer.name
 
 
@@ -62,7 +62,7 @@ def test_through_a_tunnel_to_the_second_table():
         found.add(name)
         waiting += [i.layer for i in graph.instructions() if isinstance(i, LookAhead)]
         tables |= {gtp.layers[name].layer for i in graph.instructions() if isinstance(i, Prefetch)}
-    assert tables == {"udp", "tcp"}
+    assert tables == {"udp", "tcp", "ipv4", "inner"}  # the last two of fragments
 
 
 def test_it_leaves_no_trace(tcp_ip: Program):

@@ -6,7 +6,7 @@ from sluice.codegen.expressions import emit, handed, operand
 from sluice.codegen.functions import callback_name, event_struct
 from sluice.codegen.names import boolean, identifier, storage, variable
 from sluice.codegen.telling import Teller
-from sluice.codegen.writer import IN_HAND, LayerWriter, asks_way_ahead, writes
+from sluice.codegen.writer import IN_HAND, LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr
 
@@ -65,7 +65,7 @@ def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
 @writes(ir.LookAhead)
 def look_ahead(w: LayerWriter, i: ir.LookAhead) -> list[str]:
     ahead = handed(i.sdu, lambda sdu: f"ahead_{identifier(i.layer)}(box, slots, {sdu}, depth + 1);")
-    if asks_way_ahead(w.names.program):  # what it says there is said anew in the packet's turn
+    if w.names.way_is_foreseen:  # what it says there is said anew in the packet's turn
         ahead.insert(0, f"{IN_HAND}.path[depth] = {w.index};")
     return ["if (depth < SL_AHEAD_DEPTH) {", *("    " + line for line in ahead), "}"]
 

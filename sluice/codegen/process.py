@@ -48,10 +48,11 @@ def context(names: StackNames) -> list[str]:
         "    const uint8_t *at;",
         "    uint32_t captured, length;",
         "    uint32_t depth;",
-        f"    uint8_t path[{PASSED_MOST}];",
+        f"    uint8_t path[{PASSED_MOST + 1}];   /* the last is of one that is only looked at ahead */",
         "    struct sl_slots slots;",
         *_owed(names),
         "};",
+        f'_Static_assert(SL_AHEAD_DEPTH <= {PASSED_MOST}, "layers that are looked at ahead have a place in path");',
     ]
 
 

@@ -11,7 +11,7 @@ from sluice.ir.graph import Graph, Program
 from sluice.ir.instruction import Assign, Check, Goto, Mark, NextStateless
 
 UNKNOWN = 192
-"""Bytes of a packet that no template foresees; with a tunnel headers often have so many."""
+"""Bytes of a packet that no template foresees; with a tunnel headers often have so many. More are never asked for."""
 
 LIST = 4
 """Bytes behind the last header: by the first word of a list of options most lists are known (pass `padding`)."""
@@ -28,31 +28,40 @@ def header_bytes(program: Program) -> int:
         seen.add(name)
         size += _header(graph)
         name = next(i.layer for i in graph.instructions() if isinstance(i, NextStateless))
-    return size + _header(program.layers[name].main) + LIST
+    return min(size + _header(program.layers[name].main) + LIST, UNKNOWN)
 
 
 def _header(graph: Graph) -> int:
-    """The bytes of a unit that are certainly asked for on the way from the entry, up to the first branch."""
+    """The bytes of a unit that are read on every way through a graph: by length checks up to the first branch, or to where
+    a loop begins anew.
+    """
     constants: dict[Reg, int] = {}
 
     def value(expr: Expr) -> int | None:
         return expr.value if isinstance(expr, Const) else constants.get(expr) if isinstance(expr, Reg) else None
 
-    size, label = 0, graph.entry
-    while True:
+    size, label, seen = 0, graph.entry, set[str]()
+    while label not in seen:
+        seen.add(label)
         block = graph.blocks[label]
         for instruction in block.instructions:
+            known: int | None = None
             match instruction:
-                case Assign(target, expr) if (known := value(expr)) is not None:
-                    constants[target] = known
-                case Mark(target, base, offset) if (at := value(base)) is not None and (n := value(offset)) is not None:
-                    constants[target] = at + n
+                case Assign(_, expr):
+                    known = value(expr)
+                case Mark(_, base, offset) if (at := value(base)) is not None and (n := value(offset)) is not None:
+                    known = at + n
                 case _:
                     pass
+            for reg in instruction.written():
+                constants.pop(reg, None)
+                if known is not None:
+                    constants[reg] = known
         match block.terminator:
             case Check(mark, n, yes) if (at := value(mark)) is not None and (more := value(n)) is not None:
                 size, label = max(size, at + more), yes
             case Goto(to):
                 label = to
             case _:
-                return size
+                break
+    return size

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, count
 from typing import Any, TypeVar
 
@@ -63,6 +64,12 @@ class StackNames:
     def prefix(self) -> str:
         """What the names of the stack's own functions begin with."""
         return identifier(self.program.name)
+
+    @cached_property
+    def way_is_foreseen(self) -> bool:
+        """Whether a key that is foreseen asks by which way a packet came."""
+        graphs = [layer.ahead for layer in self.program.layers.values() if layer.ahead is not None]
+        return any(isinstance(i, ir.Way) for graph in graphs for i in graph.instructions())
 
 
 UNIT = "const uint8_t *at, uint32_t captured, uint32_t length"
@@ -400,12 +407,6 @@ def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
     asking = (ir.Way, ir.TooDeep)
     asks = any(isinstance(i, asking) for item in layers for graph in item.graphs() for i in graph.instructions())
     return not asks and not any(item.above for item in layers)
-
-
-def asks_way_ahead(program: Program) -> bool:
-    """Whether a key that is foreseen asks by which way a packet came."""
-    graphs = [layer.ahead for layer in program.layers.values() if layer.ahead is not None]
-    return any(isinstance(i, ir.Way) for graph in graphs for i in graph.instructions())
 
 
 def go_on(layer: LayerProgram, unit: str, depth: str) -> str:

@@ -15,7 +15,6 @@
 enum {
     SL_AHEAD_DEPTH = 8,   /* layers that are followed; a packet may have more */
     SL_WANTED_MOST = 4 * SL_GROUP,
-    SL_INSTANCE_LINES = 4,    /* of an instance */
     SL_INSTANCE_LEAD = 6,     /* packets of a group that are processed before the one whose instance is asked for */
     SL_HELD_LEAD = 4,         /* the same for what its sequences hold, */
     SL_INDEX_LEAD = 2,        /* and for what that leads to */
@@ -56,7 +55,7 @@ SL_PREFETCH void sl_ahead_want_other(struct sl_ahead *ahead, struct sl_table *ta
     sl_ahead_want(ahead, table, sl_table_hash(table, key, key_words));
 }
 
-/* Asks for the first `bytes` of a packet (perhaps behind its end, or of none), and for no line more. */
+/* Asks for the first `bytes` (at least 1) of a packet (perhaps behind its end, or of none), and for no line more. */
 SL_PREFETCH void sl_ahead_header(const struct sl_frame *frame, unsigned bytes) {
     for (unsigned at = 0; at + 1 < bytes; at += 64)
         __builtin_prefetch((const void *)((uintptr_t)frame->at + at));

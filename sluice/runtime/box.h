@@ -324,9 +324,10 @@ SL_PREFETCH void sl_sweep_ahead(const struct sl_box *box, const struct sl_table 
     }
 }
 
-/* What the next evictions will want, asked for in those before: while a table is full they go from slot to slot. Of the
- * third one from `slot` on where its fields are, of the second what its sequences hold, of the first the pieces and records
- * that have to be given back, and its line of the index. */
+/* What the next evictions will want, asked for in those before, as long as they go from slot to slot, which they do while
+ * a table stays full of what began in that order. Of the third one from `slot` on where its fields are (the first line the
+ * search for a victim has read), of the second what its sequences hold, of the first the pieces and records that have to be
+ * given back, and its line of the index. */
 SL_PREFETCH void sl_evict_ahead(const struct sl_table *table, uint32_t slot) {
     for (unsigned step = 0; step < 3; step++, slot++) {
         if (slot >= table->high_water)
@@ -379,7 +380,7 @@ static inline uint64_t sl_checksum_part(sl_bytes data) {
     return sl_internet_checksum(data.at, data.captured, 0);
 }
 
-/* Sorts the halves of a key: whether the first one is the higher. `key` receives both. */
+/* Sorts the halves of a key, of at least one word each: whether the first one is the higher. `key` receives both. */
 static inline bool sl_key_pair(uint64_t *key, const uint64_t *one, const uint64_t *other, unsigned words) {
     bool higher = one[words - 1] > other[words - 1];
     for (unsigned i = words - 1; i-- > 0;)

@@ -30,14 +30,13 @@ enum {
     SL_INDEX_HEIGHT = 12,  /* a part is full again after 15 more entries: each level takes 15 times as many nodes as came before */
 };
 
-/* An entry of a part of the index. An address is below 2^48, as all are that a kernel gives to who asks for no other (also
- * where the processor could do more: x86-64's fifth level, arm64's 52 bits). In the rest of its word there is room for what
- * a node covers, so that one which comes where no other is needs not look at its neighbours: of many connections each of
- * these would be waited for. */
+/* An entry of a part of the index. A pool's addresses have 48 bits. In the rest of the word there is room for what a node
+ * covers, so that one which comes where no other is needs not look at its neighbours: of many connections each of these
+ * would be waited for. */
 struct sl_index_entry {
     uint64_t position;
-    uint64_t at : 48;       /* the node, or the part */
-    uint64_t length : 16;   /* of a node: what it covers from its position on, or 0 where only the node knows */
+    uint64_t at : SL_ADDRESS_BITS;            /* the node, or the part */
+    uint64_t length : 64 - SL_ADDRESS_BITS;   /* of a node: what it covers from its position on, or 0 where only the node knows */
 };
 
 /* A part of the index. Of a leaf, the entries are nodes and their positions; of another, parts, where none of an entry's
@@ -64,7 +63,7 @@ static inline bool sl_position_before(uint64_t a, uint64_t b) { return (int64_t)
 
 static inline struct sl_index_entry sl_index_entry(uint64_t position, const void *at, uint64_t length) {
     return (struct sl_index_entry){
-        .position = position, .at = (uintptr_t)at & ((UINT64_C(1) << 48) - 1), .length = length <= UINT16_MAX ? (uint16_t)length : 0};
+        .position = position, .at = (uintptr_t)at & ((UINT64_C(1) << SL_ADDRESS_BITS) - 1), .length = length <= UINT16_MAX ? (uint16_t)length : 0};
 }
 
 static inline struct sl_node *sl_entry_node(const struct sl_index_entry *entry) {
@@ -248,7 +247,7 @@ static inline struct sl_hole sl_ordered_hole(const struct sl_ordered *ordered, u
     return (struct sl_hole){leaf, place};
 }
 
-/* Puts a node of this length into a hole. Its neighbours are written, and not waited for. False, with nothing done: no
+/* Puts a node of this length into a hole. Its neighbours are written, and not waited for. False, without it there: no
  * memory. */
 static inline bool sl_ordered_add_in_hole(struct sl_ordered *ordered, struct sl_pool *pool, struct sl_node *node,
                                           uint64_t length, struct sl_hole hole) {

@@ -32,6 +32,8 @@ enum {
     SL_POOL_LEAST = 64,
     SL_POOL_MOST = 131072,
     SL_POOL_CLASSES = 12,   /* 64 << 11 == 131072 */
+    SL_ADDRESS_BITS = 48,   /* of all blocks' addresses: no kernel that is known gives others to who does not ask for them,
+                               also where the processor could (x86-64's fifth level, arm64's 52 bits) */
 };
 
 /* The first bytes of a free block. */
@@ -56,7 +58,7 @@ static inline unsigned sl_pool_class(size_t bytes) {
     return bytes <= SL_POOL_LEAST ? 0 : 58 - (unsigned)__builtin_clzll((uint64_t)bytes - 1);
 }
 
-/* An empty pool of at most `budget` bytes. 0, or -1 when the address space cannot be had (then the pool is
+/* An empty pool of at most `budget` bytes. 0, or -1 when the address space cannot be had, or lies too high (then the pool is
  * one that refuses everything, and may be closed). */
 SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
     *pool = (struct sl_pool){0};
@@ -65,7 +67,7 @@ SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
         return 0;
     uint8_t *memory = sl_map(budget);
     uint8_t *starts = sl_map(budget / SL_POOL_LEAST);
-    if (!memory || !starts) {
+    if (!memory || !starts || ((uint64_t)(uintptr_t)memory + budget) >> SL_ADDRESS_BITS) {
         if (memory)
             munmap(memory, budget);
         if (starts)

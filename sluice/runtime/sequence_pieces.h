@@ -149,8 +149,11 @@ static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_poo
 /* Where [low, high) lies between two pieces and touches neither, if that is known without a look at any; see
  * sl_ordered_hole. */
 static inline struct sl_hole sl_pieces_hole(const struct sl_held *held, uint64_t low, uint64_t high) {
-    if (low - held->hint_from < held->hint_to - held->hint_from)
+    const bool hinted = held->hint_to != held->hint_from;
+    if (hinted && low - held->hint_from < held->hint_to - held->hint_from)
         return (struct sl_hole){NULL, 0};   /* the piece behind it is at hand */
+    if (hinted && held->hint == sl_piece_last(held) && !sl_position_before(low, held->hint_to))
+        return (struct sl_hole){NULL, 0};   /* behind the last one there is no hole */
     return sl_ordered_hole(&held->pieces, low, high);
 }
 

@@ -30,6 +30,7 @@ enum {
     SL_BUCKET_ENTRIES = 8,
     SL_BUCKET_LOAD = 3,      /* instances for each home bucket before one more is added: 21 bytes an instance */
     SL_BUCKETS_LEAST = 16,   /* a power of two */
+    SL_INSTANCE_LINES = 4,   /* of an instance that are asked for */
     SL_FRESH_LEAD = 4,       /* instances that begin before the one whose memory, used for the first time, is asked for */
     SL_GROUP = 32,           /* packets that are looked at together: more than a core has misses in flight */
 };
@@ -142,8 +143,8 @@ static inline uint32_t sl_table_hash(const struct sl_table *table, const uint64_
         h = sl_fold(key[i] ^ table->secret[1], key[i + 1] ^ h);
     if (i < key_words)
         h = sl_fold(key[i] ^ table->secret[1], h ^ table->secret[2]);
-    /* Keys with a pattern leave one in a product; of a product with a secret odd number the upper half has none (multiply-
-     * shift: Dietzfelbinger et al., J. Algorithms 25, 1997). */
+    /* Keys with a pattern leave one in a product. Another one, with a secret odd number, of which the upper half is taken,
+     * is universal (multiply-shift: Dietzfelbinger et al., J. Algorithms 25, 1997). */
     return (uint32_t)(h * table->secret[3] >> 32);
 }
 
@@ -337,9 +338,9 @@ SL_COLD void sl_table_grow(struct sl_table *table) {
         sl_table_split_chain(table, old);
         return;
     }
-    /* Buckets are split one behind the other: asks for the ones after the next. */
-    __builtin_prefetch(old + 2, 1);
-    __builtin_prefetch(added + 2, 1);
+    /* Buckets are split one behind the other: asks for the ones after the next, perhaps behind the last. */
+    __builtin_prefetch((const void *)((uintptr_t)old + 2 * sizeof *old), 1);
+    __builtin_prefetch((const void *)((uintptr_t)added + 2 * sizeof *added), 1);
     /* How many entries either has is known here. To count them in the buckets, with a load as wide as half of one, would
      * have to wait for each of the narrow stores right before it: that took 390 cycles of a split, and a packet in twelve
      * begins a connection. */
@@ -375,8 +376,9 @@ SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64
         sl_table_reach(table->instances, table->instance_bytes * table->max_instances, table->instance_bytes, slot);
         instance = sl_table_slot(table, slot);
         /* Foreseen is only the next slot, and connections often begin several at once. */
-        for (size_t at = 0; at < table->instance_bytes; at += 64)
-            __builtin_prefetch((const char *)instance + SL_FRESH_LEAD * table->instance_bytes + at, 1);
+        uintptr_t fresh = (uintptr_t)instance + SL_FRESH_LEAD * table->instance_bytes;   /* perhaps behind the last */
+        for (size_t at = 0; at < sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES); at += 64)
+            __builtin_prefetch((const void *)(fresh + at), 1);
     } else {
         return NULL;
     }

@@ -1,6 +1,8 @@
 """A look-up whose key has the way of a packet is foreseen as it will be: what it asks for is what is there already."""
 
 import ctypes
+from functools import reduce
+from operator import truediv
 from pathlib import Path
 
 import pytest
@@ -23,12 +25,18 @@ def fragments(below: Packet) -> list[bytes]:
     ]
 
 
+def tags(count: int) -> Packet:
+    return reduce(truediv, [Dot1Q()] * count)
+
+
 @pytest.mark.parametrize(
     "below",
     [
         pytest.param(Ether(dst="02:00:00:00:00:01"), id="over Ethernet"),
         pytest.param(Ether(dst="02:00:00:00:00:01") / Dot1Q(vlan=3), id="in a VLAN"),
         pytest.param(Ether(dst="02:00:00:00:00:01") / IP(src="192.0.2.3", dst="192.0.2.4"), id="in a tunnel"),
+        pytest.param(Ether(dst="02:00:00:00:00:01") / tags(6), id="as deep as packets pass early"),
+        pytest.param(Ether(dst="02:00:00:00:00:01") / tags(7), id="as deep as is looked ahead"),
     ],
 )
 def test_the_second_fragment_is_foreseen_with_the_first(

@@ -139,7 +139,18 @@ static void test_holes(void) {
         node->position = origin + low;
         lengths[count] = length;
         if (hole.leaf && choose(&choices, 4)) {
-            full += hole.leaf->count == SL_INDEX_MOST;
+            if (hole.leaf->count == SL_INDEX_MOST) {
+                uint32_t nonempty = pool.nonempty;
+                uint64_t budget = pool.budget;
+                pool.nonempty = 0;
+                pool.budget = pool.reserved;
+                CHECK(!sl_ordered_add_in_hole(&ordered, &pool, node, length, hole));   /* no memory to split it */
+                pool.nonempty = nonempty;
+                pool.budget = budget;
+                ordered_check(&ordered, count);
+                hole = sl_ordered_hole(&ordered, origin + low, origin + high);
+                full++;
+            }
             CHECK(sl_ordered_add_in_hole(&ordered, &pool, node, length, hole));
             added++;
         } else {

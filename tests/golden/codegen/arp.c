@@ -19,9 +19,10 @@ struct sl_waiting {
     const uint8_t *at;
     uint32_t captured, length;
     uint32_t depth;
-    uint8_t path[8];
+    uint8_t path[9];   /* the last is of one that is only looked at ahead */
     struct sl_slots slots;
 };
+_Static_assert(SL_AHEAD_DEPTH <= 8, "layers that are looked at ahead have a place in path");
 
 struct sl_stack_box {
     struct sl_box base;

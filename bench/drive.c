@@ -1,8 +1,9 @@
 /* Runs a compiled stack over a capture as `sluice bench` does, without Python around it, for tools that watch a process:
  * drive LIBRARY STACK CAPTURE
  *
- * The stack has no functions that need options, and the hash seed 1, so that every run takes the same way. Prints how many
- * packets there were and the bytes that were delivered. */
+ * The stack has no functions that need options, and the hash seed 1, so that every run takes the same way. Says on standard
+ * error where its `process` lies, before it is called. Prints how many packets there were and the bytes that were
+ * delivered. */
 #define _GNU_SOURCE
 
 #include "run.h"
@@ -48,6 +49,7 @@ int main(int argc, char **argv)
         .options = &options,
         .results = &spent,
     };
+    fprintf(stderr, "process %p\n", symbol(library, argv[2], "process"));
     struct sl_bench result = {0};
     if (bench(&stack, 1, argv[3], false, 1, &result)) {
         fprintf(stderr, "drive: %s\n", result.message);

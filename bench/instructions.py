@@ -94,12 +94,18 @@ def trace(case: Counted, folder: Path) -> Path:
     return out
 
 
-def count(case: Counted, folder: Path) -> float:
-    """Instructions a packet."""
+def driver(folder: Path) -> Path:
+    """The program that runs a compiled stack without Python around it."""
     drive = folder / "drive"
     if not drive.exists():
         includes = (f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}")
         subprocess.run([*compiler(), "-O2", *includes, str(HERE / "drive.c"), "-o", str(drive), "-ldl"], check=True)
+    return drive
+
+
+def count(case: Counted, folder: Path) -> float:
+    """Instructions a packet."""
+    drive = driver(folder)
     compiled = library(case, folder)
     name = compiled.generated.name
     words = [

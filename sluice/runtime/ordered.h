@@ -36,7 +36,7 @@ enum {
 struct sl_index_entry {
     uint64_t position;
     uint64_t at : SL_ADDRESS_BITS;            /* the node, or the part */
-    uint64_t length : 64 - SL_ADDRESS_BITS;   /* of a node: what it covers from its position on, or 0 where only the node knows */
+    uint64_t length : 64 - SL_ADDRESS_BITS;   /* of a node: what it covers from its position on; 0: only the node knows */
 };
 
 /* A part of the index. Of a leaf, the entries are nodes and their positions; of another, parts, where none of an entry's
@@ -63,7 +63,10 @@ static inline bool sl_position_before(uint64_t a, uint64_t b) { return (int64_t)
 
 static inline struct sl_index_entry sl_index_entry(uint64_t position, const void *at, uint64_t length) {
     return (struct sl_index_entry){
-        .position = position, .at = (uintptr_t)at & ((UINT64_C(1) << SL_ADDRESS_BITS) - 1), .length = length <= UINT16_MAX ? (uint16_t)length : 0};
+        .position = position,
+        .at = (uintptr_t)at & ((UINT64_C(1) << SL_ADDRESS_BITS) - 1),
+        .length = length <= UINT16_MAX ? (uint16_t)length : 0,
+    };
 }
 
 static inline struct sl_node *sl_entry_node(const struct sl_index_entry *entry) {

@@ -3,16 +3,26 @@
 import ctypes
 from functools import reduce
 from operator import truediv
-from pathlib import Path
 
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, Raw
 
-from sluice.engine.box import Box, Frame, Settings, compile_stack
+from sluice.engine.box import Box, CompiledStack, Frame, Settings, compile_stack
 from sluice.stacks.find import find_stack
 from tests.codegen.test_ahead import RECORD
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> CompiledStack:
+    """A stack that records what it asks memory for."""
+    folder = tmp_path_factory.mktemp("recording")
+    (folder / "record.h").write_text(RECORD)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLUICE_CFLAGS", f"-O0 -include {folder / 'record.h'}")
+        patch.setenv("SLUICE_CACHE", str(folder))
+        return compile_stack(find_stack("tcp_ip"))
 
 
 def fragments(below: Packet) -> list[bytes]:
@@ -39,13 +49,8 @@ def tags(count: int) -> Packet:
         pytest.param(Ether(dst="02:00:00:00:00:01") / tags(7), id="as deep as is looked ahead"),
     ],
 )
-def test_the_second_fragment_is_foreseen_with_the_first(
-    below: Packet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "record.h").write_text(RECORD)
-    monkeypatch.setenv("SLUICE_CFLAGS", f"-O0 -include {tmp_path / 'record.h'}")
-    monkeypatch.setenv("SLUICE_CACHE", str(tmp_path))
-    box = Box(compile_stack(find_stack("tcp_ip")), Settings())
+def test_the_second_fragment_is_foreseen_with_the_first(below: Packet, recording: CompiledStack) -> None:
+    box = Box(recording, Settings())
     library, handle = box._library, box._box  # pyright: ignore[reportPrivateUsage]
     asked: list[set[int]] = []
     for number, packet in enumerate(fragments(below), 1):

@@ -92,16 +92,16 @@ static void count(int8_t *counter, bool up, int least, int most)
 /* Is the branch foreseen? Learns how it went. */
 static bool foresees(uint32_t at, bool taken)
 {
-    struct counter *each[TABLES], *longest = NULL, *second = NULL;
+    struct counter *longest = NULL, *second = NULL;
     unsigned from = 0;   /* the tables with longer histories */
     for (unsigned i = TABLES; i-- > 0 && !second;) {
-        each[i] = &counters[i][place(at, i, history.index[i], INDEX_BITS)];
-        if (each[i]->tag != tag(at, i))
+        struct counter *here = &counters[i][place(at, i, history.index[i], INDEX_BITS)];
+        if (here->tag != tag(at, i))
             continue;
         if (longest) {
-            second = each[i];
+            second = here;
         } else {
-            longest = each[i];
+            longest = here;
             from = i + 1;
         }
     }

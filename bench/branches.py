@@ -1,6 +1,6 @@
 """Branches that a processor does not foresee, by a model: `.venv/bin/python bench/branches.py CAPTURE [--packets N]`.
 
-Where packets are at hand, what is left beside instructions are branches that go wrong, each some 17 cycles. The
+Where packets are at hand, what is left beside instructions are branches that go wrong, each some 19 cycles. The
 processor's counters would tell them, and a virtual machine has none. So all instructions of a run (valgrind's lackey)
 go through a model of a predictor (branches.c). Prints how many go wrong a packet, and where most of them are.
 """

@@ -318,8 +318,7 @@ SL_PREFETCH void sl_sweep_ahead(const struct sl_box *box, const struct sl_table 
             __builtin_prefetch(instance, 1);
         } else if (sl_expired(box, instance)) {
             __builtin_prefetch(sl_table_home(table, instance->hash), 1);
-            for (size_t at = 64; at < sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES); at += 64)
-                __builtin_prefetch((const char *)instance + at, 1);
+            sl_instance_prefetch(table, (uintptr_t)instance, 64);
         }
     }
 }
@@ -334,8 +333,7 @@ SL_PREFETCH void sl_evict_ahead(const struct sl_table *table, uint32_t slot) {
             slot = 0;
         const struct sl_instance *instance = sl_table_slot(table, slot);
         if (step == 2) {
-            for (size_t at = 64; at < sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES); at += 64)
-                __builtin_prefetch((const char *)instance + at, 1);
+            sl_instance_prefetch(table, (uintptr_t)instance, 64);
             continue;
         }
         if (step == 0)

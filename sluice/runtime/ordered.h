@@ -103,6 +103,12 @@ static inline struct sl_index *sl_index_leaf(struct sl_index *index, uint64_t po
     return index;
 }
 
+/* The entry of a node that is the only one of its position. */
+static inline struct sl_index_entry *sl_index_of(struct sl_index *root, uint64_t position) {
+    struct sl_index *leaf = sl_index_leaf(root, position);
+    return &leaf->entries[sl_index_find(leaf, position)];
+}
+
 static inline void sl_index_insert(struct sl_index *index, unsigned place, struct sl_index_entry entry) {
     struct sl_index_entry *at = &index->entries[place];
     memmove(at + 1, at, (index->count++ - place) * sizeof *at);
@@ -268,11 +274,8 @@ static inline bool sl_ordered_add_in_hole(struct sl_ordered *ordered, struct sl_
 
 /* The node, the only one of its position, covers another length than it was added with. */
 static inline void sl_ordered_resize(struct sl_ordered *ordered, const struct sl_node *node, uint64_t length) {
-    if (ordered->root) {
-        struct sl_index *leaf = sl_index_leaf(ordered->root, node->position);
-        struct sl_index_entry *entry = &leaf->entries[sl_index_find(leaf, node->position)];
-        *entry = sl_index_entry(node->position, node, length);
-    }
+    if (ordered->root)
+        *sl_index_of(ordered->root, node->position) = sl_index_entry(node->position, node, length);
 }
 
 /* Takes a node out that is the first of all, or the only one of its position. */
@@ -287,8 +290,7 @@ static inline void sl_ordered_remove(struct sl_ordered *ordered, struct sl_pool 
 /* Puts a node in the place of another one, the only one of their position. */
 static inline void sl_ordered_replace(struct sl_ordered *ordered, struct sl_node *old, struct sl_node *node) {
     if (ordered->root) {
-        struct sl_index *leaf = sl_index_leaf(ordered->root, old->position);
-        struct sl_index_entry *entry = &leaf->entries[sl_index_find(leaf, old->position)];
+        struct sl_index_entry *entry = sl_index_of(ordered->root, old->position);
         *entry = sl_index_entry(old->position, node, entry->length);
     }
     *(old->previous ? &old->previous->next : &ordered->first) = node;

@@ -360,6 +360,12 @@ static inline uint64_t sl_key_word(sl_bytes part, uint32_t offset, unsigned n) {
     return part.captured >= offset + n ? sl_load_be(part.at + offset, n) : 0;
 }
 
+/* Asks for the lines of an instance, from byte `from` on, as many as are ever asked for. There need be none. */
+SL_PREFETCH void sl_instance_prefetch(const struct sl_table *table, uintptr_t instance, size_t from) {
+    for (size_t at = from; at < sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES); at += 64)
+        __builtin_prefetch((const void *)(instance + at), 1);
+}
+
 /* A new instance with this key, which no live instance has: deadline SL_NEVER, hash, slot and key written,
  * the rest as the slot's last user left it (zero when there was none). NULL when max_instances are live.
  * Its slot is the one freed last; when none is free, the first that was never used. */
@@ -376,9 +382,7 @@ SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64
         sl_table_reach(table->instances, table->instance_bytes * table->max_instances, table->instance_bytes, slot);
         instance = sl_table_slot(table, slot);
         /* Foreseen is only the next slot, and connections often begin several at once. */
-        uintptr_t fresh = (uintptr_t)instance + SL_FRESH_LEAD * table->instance_bytes;   /* perhaps behind the last */
-        for (size_t at = 0; at < sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES); at += 64)
-            __builtin_prefetch((const void *)(fresh + at), 1);
+        sl_instance_prefetch(table, (uintptr_t)instance + SL_FRESH_LEAD * table->instance_bytes, 0);
     } else {
         return NULL;
     }

@@ -179,8 +179,7 @@ static inline void sequence_check(const struct sl_sequence *seq) {
             hint = true;
         }
         if (held->pieces.root) {
-            const struct sl_index *leaf = sl_index_leaf(held->pieces.root, piece->node.position);
-            const struct sl_index_entry *entry = &leaf->entries[sl_index_find(leaf, piece->node.position)];
+            const struct sl_index_entry *entry = sl_index_of(held->pieces.root, piece->node.position);
             CHECK(sl_entry_node(entry) == &piece->node && entry->length == (piece->length <= UINT16_MAX ? piece->length : 0));
         }
         at = piece->node.position + piece->length;

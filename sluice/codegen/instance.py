@@ -86,14 +86,16 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
         foreseen = (
             f"inst = ({table.struct} *)sl_table_find_foreseen(&{at}, box->base.ahead.packet, key, {table.words});"
         )
+        out += _latest_first(w, foreseen) if w.kind == "turn" else [foreseen]
         out += [
-            *(_latest_first(w, foreseen) if w.kind == "turn" else [foreseen]),
-            "if (SL_LIKELY(inst)) {",
-            "    hash = inst->head.hash;",
-            "} else {",
-            *("    " + line for line in find),
-            "}",
+            "if (SL_UNLIKELY(!inst))",
+            f"    inst = ({table.struct} *)sl_table_confirm({at}.newest, key, {table.words});",
         ]
+        if w.hashes_late:
+            out.append("if (SL_UNLIKELY(!inst)) {")
+        else:
+            out += ["if (SL_LIKELY(inst)) {", "    hash = inst->head.hash;", "} else {"]
+        out += [*("    " + line for line in find), "}"]
     else:
         out += find
     if w.kind == "turn":
@@ -167,7 +169,9 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
     table = w.table
     assert table is not None
     at, word = f"box->{table.variable}", identifier(table.name)
-    make = f"({table.struct} *)sl_table_create(&{at}, key, {table.words}, hash)"
+    # A copy, so that the key itself has no address, and stays in registers for the many packets that create nothing.
+    key = ", ".join(f"key[{word}]" for word in range(table.words))
+    make = f"({table.struct} *)sl_table_create(&{at}, (const uint64_t[]){{{key}}}, {table.words}, hash)"
     if table.busy:  # what an end delivered may have begun an instance with this key
         make = f"sl_table_find(&{at}, key, {table.words}, hash) ? NULL : {make}"
     out = [
@@ -253,7 +257,7 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
     assert reasons == list(range(first, first + len(reasons)))
     remove = [
         *destructors(table, w.names.functions),
-        f"box->base.counters[{first} + reason]++;",
+        f"box->counters[{first} + reason]++;",
         f"sl_table_remove(&box->{table.variable}, &inst->head);",
     ]
     if not w.may_be_fresh:
@@ -265,9 +269,12 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
 def end_inst(w: LayerWriter, i: ir.EndInst) -> list[str]:
     assert w.table is not None
     why = f"{i.reason});   /* {END_REASONS[i.reason]} */"
+    end = f"end_{w.word}(box, inst, fresh, (sl_bytes){{0}}, {why}"
     if w.table.shared:  # another layer may have used it last
-        return [f"end_instance_{identifier(w.table.name)}(box, inst, fresh, {why}", "inst = NULL;"]
-    return [f"end_{w.word}(box, inst, fresh, (sl_bytes){{0}}, {why}", "inst = NULL;"]
+        end = f"end_instance_{identifier(w.table.name)}(box, inst, fresh, {why}"
+    # What may take its place has its key.
+    again = ["hash = inst->head.hash;"] if w.kind in ("main", "turn") and w.hashes_late else []
+    return [*again, end, "inst = NULL;"]
 
 
 @writes(ir.RecallKey)
@@ -292,7 +299,7 @@ def recall(w: LayerWriter, i: ir.RecallKey) -> list[str]:
 def touch(w: LayerWriter, i: ir.Touch) -> list[str]:
     base = w.names.timeouts[w.layer.name]
     index = f"{base} + {emit(i.timeout)}" if i.timeout != ZERO else str(base)
-    return [f"inst->head.deadline = sl_deadline(&box->base, {index});"]
+    return [f"inst->head.deadline = sl_deadline(&box->base, box->timeouts[{index}]);"]
 
 
 @writes(ir.SwapSides)

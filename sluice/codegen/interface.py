@@ -110,7 +110,6 @@ def interface(names: StackNames) -> list[str]:
 
 def _open(names: StackNames) -> list[str]:
     functions = names.functions.c
-    numbers = f"{len(names.counters.names)}, {len(names.seconds)}, {len(functions)}"
     out = [
         "",
         f"struct sl_box *{names.prefix}_open(const struct sl_options *options)",
@@ -121,7 +120,9 @@ def _open(names: StackNames) -> list[str]:
         "    box->slots = &box->waiting[0].slots;",
         "    box->base.layers = layers;",
         f"    box->base.layer_count = {len(names.program.layers)};",
-        f"    if (sl_box_open(&box->base, options, {numbers})) {{",
+        "    box->base.counters = box->counters;",
+        "    box->base.timeouts = box->timeouts;",
+        f"    if (sl_box_open(&box->base, options, {len(functions)})) {{",
         "        free(box);",
         "        return NULL;",
         "    }",
@@ -130,7 +131,7 @@ def _open(names: StackNames) -> list[str]:
     general = set(names.timeouts.values())
     for index, seconds in enumerate(names.seconds):
         text = f"options->idle > 0 ? options->idle : {seconds!r}" if index in general else f"{seconds!r}"
-        out.append(f"    box->base.timeouts[{index}] = sl_timeout(options, {text});")
+        out.append(f"    box->timeouts[{index}] = sl_timeout(options, {text});")
     for table in names.tables.values():
         size, most = f"sizeof({table.struct}), {table.words}", "options->max_instances"
         if table.most:

@@ -2,7 +2,8 @@
 
 The first loop takes every packet through its stateless layers (pass `fission`), as far as there are such; there it
 waits. The second goes on with each of them in order, first with what it owes a layer that it has passed (pass
-`deferral`). Between them lies the memory's time: `lookahead` asks for what the second will want.
+`deferral`), and without leaving the layer where most wait (`series_of`). Between them lies the memory's time:
+`lookahead` asks for what the second will want.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from sluice.codegen.writer import (
     StackNames,
     go_on_as_most,
     is_unnoted,
+    main_head,
     otherwise_head,
+    series_of,
     waits_of_templates,
 )
 from sluice.ir.graph import GATHERED, Graph, LayerProgram, Program
@@ -30,7 +33,8 @@ FRAME = "frame->at, frame->captured, frame->length"
 def context(names: StackNames) -> list[str]:
     """The types of what is kept of a packet: what its layers left, and where it waits."""
     out = ["", "/* What layers leave for those above. */", "struct sl_slots {"]
-    for slot in sorted(names.program.slots, key=lambda reg: reg.name):
+    # Numbers first: most packets fill few of them and no bytes, and are in one line with what is kept beside them.
+    for slot in sorted(names.program.slots, key=lambda reg: (reg.is_bytes, -reg.bits, reg.name)):
         kind = "sl_bytes" if slot.is_bytes else f"uint{8 * storage(slot.bits)}_t"
         out.append(f"    {kind} {member(slot)};")
     if not names.program.slots:
@@ -142,29 +146,21 @@ def _fills_slots(program: Program, layer: LayerProgram) -> bool:
 
 def process(names: StackNames) -> list[str]:
     """The function that processes a burst of packets, and those that it is made of."""
-    ahead = any(layer.ahead is not None or layer.turn is not None for layer in names.program.layers.values())
-
-    holds = any(table.foreseen and table.sides for table in names.tables.values())
-    much = "base->pool.used >= SL_HELD_MUCH" if holds else "false"
-    header = header_bytes(names.program)
-
-    def looking(line: str) -> list[str]:
-        return [line] if ahead else []
-
     return [
         *_arrive(names),
-        *_process_packet(names),
+        *_turn(names),
+        *_series(names),
         "",
         f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
-        *looking(f"    sl_ahead_burst(&base->ahead, frames, count, {header});"),
+        *_looking(names, f"    sl_ahead_burst(&base->ahead, frames, count, {header_bytes(names.program)});"),
         *_timers_begin(names),
         "    for (size_t first = 0; first < count; first += SL_GROUP) {",
         "        size_t group = sl_min(SL_GROUP, count - first);",
         "        const struct sl_frame *frame = &frames[first];",
         "        uint64_t bytes = 0;",
-        *looking("        sl_ahead_group(&base->ahead, group, count - first - group);"),
+        *_looking(names, "        sl_ahead_group(&base->ahead, group, count - first - group);"),
         "        for (size_t i = 0; i < group; i++) {",
         "            bytes += frame[i].length;",
         "            arrive(box, &frame[i], (uint32_t)i);",
@@ -172,10 +168,66 @@ def process(names: StackNames) -> list[str]:
         "        " + names.counters.add("box", "packets", "group"),
         "        " + names.counters.add("box", "bytes", "bytes"),
         "        for (size_t i = 0; i < group; i++) {",
-        *looking(f"            sl_ahead_packet(&base->ahead, &frame[group], i, {header}, {much});"),
-        "            process_packet(box, &frame[i], (uint32_t)i);",
+        "            begin_turn(box, frame, i, group);",
+        "            struct sl_waiting *waiting = &box->waiting[i];",
+        *_go_on(names),
+        "            end_turn(box, &frame[i]);",
         "        }",
         "    }",
+        "}",
+    ]
+
+
+def _looking(names: StackNames, line: str) -> list[str]:
+    """A line of a stack that looks ahead."""
+    ahead = any(layer.ahead is not None or layer.turn is not None for layer in names.program.layers.values())
+    return [line] if ahead else []
+
+
+def _go_on(names: StackNames) -> list[str]:
+    """Statements by which a packet in its turn, and perhaps some behind it, go on."""
+    unit = "waiting->at, waiting->captured, waiting->length"
+    alone = f"waiting->layer(box, {unit});"
+    layer = series_of(names)
+    if layer is None:
+        return ["            " + alone]
+    word = identifier(layer.name)
+    return [
+        f"            if (SL_LIKELY(waiting->layer == layer_{word}))",
+        f"                i = series_{word}(box, {unit}, frame, i, group);",
+        "            else",
+        "                " + alone,
+    ]
+
+
+def _series(names: StackNames) -> list[str]:
+    """The functions of the layer where most packets wait."""
+    layer = series_of(names)
+    if layer is None:
+        return []
+    word = identifier(layer.name)
+    return [
+        "",
+        "/* Packet `i` of a group in its turn, and all behind it that wait for the same layer, up to the first one that does",
+        " * not; the last one's place. What a call costs is paid once for all of them. */",
+        f"static size_t series_{word}(struct sl_stack_box *box, {UNIT}, const struct sl_frame *frames, size_t i, size_t group)",
+        "{",
+        "    for (;;) {",
+        f"        main_{word}(box, at, captured, length);",
+        f"        if (i + 1 >= group || SL_UNLIKELY(box->waiting[i + 1].layer != layer_{word}))",
+        "            return i;",
+        "        end_turn(box, &frames[i++]);",
+        "        begin_turn(box, frames, i, group);",
+        "        const struct sl_waiting *waiting = &box->waiting[i];",
+        "        at = waiting->at;",
+        "        captured = waiting->captured;",
+        "        length = waiting->length;",
+        "    }",
+        "}",
+        "",
+        f"{main_head(layer)}",
+        "{",
+        f"    (void)series_{word}(box, at, captured, length, NULL, 0, 0);   /* the packet in hand alone */",
         "}",
     ]
 
@@ -282,26 +334,34 @@ def _unused(parameters: str) -> str:
     return ", ".join(f"SL_UNUSED {parameter}" for parameter in parameters.split(", "))
 
 
-def _process_packet(names: StackNames) -> list[str]:
-    """The second loop's body."""
+def _turn(names: StackNames) -> list[str]:
+    """What surrounds the second half of a packet's way."""
     timers: list[str] = []
     if names.functions.timers:
         timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
+    holds = any(table.foreseen and table.sides for table in names.tables.values())
+    much = "box->base.pool.used >= SL_HELD_MUCH" if holds else "false"
+    header = header_bytes(names.program)
     return [
         "",
-        "/* The second half, in order. */",
-        "static inline void process_packet(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)",
+        "/* The second half of the way of packet `i` of a group, in order, begins. */",
+        "SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group)",
         "{",
-        "    struct sl_waiting *waiting = &box->waiting[packet];",
+        "    const struct sl_frame *frame = &frames[i];",
+        *_looking(names, f"    sl_ahead_packet(&box->base.ahead, &frames[group], i, {header}, {much});"),
         "    box->base.time = frame->time;",
         "    box->base.now = sl_max(box->base.now, frame->time);",
         "    box->base.number = frame->number;",
         *timers,
         "    box->base.frame = frame;",
         "    box->base.scratch.used = 0;",
-        "    box->base.ahead.packet = packet;",
-        "    box->slots = &waiting->slots;",
-        "    waiting->layer(box, waiting->at, waiting->captured, waiting->length);",
+        "    box->base.ahead.packet = (uint32_t)i;",
+        "    box->slots = &box->waiting[i].slots;",
+        "}",
+        "",
+        "/* And ends. */",
+        "static inline void end_turn(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const struct sl_frame *frame)",
+        "{",
         *(["    sl_batch_flush(&box->base.batch);"] if names.functions.demanded else []),
         *(["    sl_output_packet(&box->base, frame);"] if names.functions.inline else []),
         "}",

@@ -37,7 +37,7 @@ class Counters:
 
     def add(self, layer: str, name: str, amount: str = "") -> str:
         """The statement that counts."""
-        at = f"box->base.counters[{self.index(layer, name)}]"
+        at = f"box->counters[{self.index(layer, name)}]"
         text = f"{at} += {amount};" if amount else f"{at}++;"
         said = f"{layer}: {name}".replace("*/", "* /")
         return f"{text:<42} /* {said} */"
@@ -98,14 +98,21 @@ class LayerWriter:
         self.index = list(names.program.layers).index(layer.name)
         self.may_be_fresh = any(isinstance(i, ir.FreshInst) for i in layer.main.instructions())
         self.may_be_fresh |= self.table is not None and self.table.busy
+        # Whether an instance that ends before the packet has another one has its key, and is one of the table: neither
+        # found by an alias nor fresh. Then its hash need not be kept for each packet that finds one.
+        by_alias = any(isinstance(i, ir.FindAlias) for graph in layer.graphs() for i in graph.instructions())
+        self.hashes_late = not by_alias and not self.may_be_fresh
         self.controls_stream = self.table is not None and controls_stream(self.table, names.functions, layer)
         self.is_unnoted = is_unnoted(layer, names)
+        self.in_series = series_of(names) is layer
         self._line = ""
 
     def prototypes(self) -> list[str]:
         """Declarations of the layer's functions."""
         # unused: where passes found that no packet comes to it
-        out = [f"SL_UNUSED {self._main_head()};"]
+        out = [f"SL_UNUSED {main_head(self.layer)};"]
+        if self.in_series:
+            out.append(self._main_head() + ";")
         if self.layer.stateless is not None:
             out.append(self._stateless_head() + ";")
         if self.layer.template is not None:
@@ -131,11 +138,9 @@ class LayerWriter:
         return out
 
     def _main_head(self) -> str:
-        if self.layer.frame is not None:
-            given = "sl_bytes unit, SL_UNUSED struct sl_stream stream"
-        else:
-            given = UNIT
-        return f"static void layer_{self.word}(struct sl_stack_box *box, {given})"
+        if self.in_series:
+            return f"SL_INLINED void main_{self.word}(struct sl_stack_box *box, {UNIT})"
+        return main_head(self.layer)
 
     def _stateless_head(self) -> str:
         # behind a template it is for the few packets that are otherwise, and stays out of its way
@@ -395,6 +400,21 @@ def waits_of_templates(program: Program) -> set[str]:
     graphs = [layer.template for layer in program.layers.values() if layer.template is not None]
     led = {i.layer for graph in graphs for i in graph.instructions() if isinstance(i, ir.NextStateless)}
     return {name for name in led if program.layers[name].stateless is None and not program.layers[name].above}
+
+
+def series_of(names: StackNames) -> LayerProgram | None:
+    """The layer, if it is one, where nearly all packets wait: several in a row pass its main graph in one call."""
+    layers = [names.program.layers[name] for name in sorted(waits_of_templates(names.program))]
+    if len(layers) != 1 or layers[0].frame is not None or not is_unnoted(layers[0], names):
+        return None
+    deferring = any(layer.turn is not None for layer in names.program.layers.values())
+    return None if deferring else layers[0]
+
+
+def main_head(layer: LayerProgram) -> str:
+    """Head of the function by which a packet passes the main graph of a layer."""
+    given = UNIT if layer.frame is None else "sl_bytes unit, SL_UNUSED struct sl_stream stream"
+    return f"static void layer_{identifier(layer.name)}(struct sl_stack_box *box, {given})"
 
 
 def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:

@@ -143,7 +143,7 @@ struct sl_box {
     struct sl_pool pool;
     struct sl_scratch scratch;
     struct sl_ahead ahead;
-    uint64_t *counters;
+    uint64_t *counters;          /* both lie in the stack's own box, where generated code finds them without this */
     uint64_t *timeouts;          /* nanoseconds, SL_NEVER for none */
     const struct sl_layer_info *layers;
     uint32_t layer_count;
@@ -291,8 +291,8 @@ static inline void sl_report(struct sl_box *box, const char *name, uint64_t valu
 
 /* --- used by generated code --- */
 
-static inline uint64_t sl_deadline(const struct sl_box *box, uint32_t timeout) {
-    uint64_t after = box->timeouts[timeout];
+/* When it will be `after` nanoseconds later than now; SL_NEVER for SL_NEVER. */
+static inline uint64_t sl_deadline(const struct sl_box *box, uint64_t after) {
     return after > SL_NEVER - box->now ? SL_NEVER : box->now + after;
 }
 
@@ -474,8 +474,6 @@ SL_COLD void sl_box_close(struct sl_box *box) {
     free(box->timers.entry);
     free(box->output.bytes);
     free(box->output.sent);
-    free(box->counters);
-    free(box->timeouts);
     for (uint32_t i = 0; box->texts && i < box->function_count; i++)
         free(box->texts[i]);
     free(box->texts);
@@ -484,12 +482,10 @@ SL_COLD void sl_box_close(struct sl_box *box) {
     free(box->workers);
 }
 
-/* Memory of a box; 0, or -1 when there is not enough (then it is closed already). */
-SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, uint32_t counters, uint32_t timeouts,
-                        uint32_t functions) {
+/* Memory of a box, whose counters and timeouts the stack has; 0, or -1 when there is not enough (then it is closed
+ * already). */
+SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, uint32_t functions) {
     box->max_instances = options->max_instances;
-    box->counters = calloc(counters + 1, sizeof *box->counters);
-    box->timeouts = calloc(timeouts + 1, sizeof *box->timeouts);
     box->workers = calloc(functions + 1, sizeof *box->workers);
     box->function_count = functions;
     box->parameters = calloc(functions + 1, sizeof *box->parameters);
@@ -503,8 +499,7 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->output.user = options->forward_user;
     box->scratch.size = (size_t)1 << 28;
     box->scratch.at = sl_map(box->scratch.size);
-    if (!box->counters || !box->timeouts || !box->workers || !box->parameters || !box->texts ||
-        !box->function_counters || !box->scratch.at ||
+    if (!box->workers || !box->parameters || !box->texts || !box->function_counters || !box->scratch.at ||
         (options->deliver && !box->batch.at) || sl_pool_open(&box->pool, options->memory) ||
         (options->prefault && sl_pool_prefault(&box->pool))) {
         sl_box_close(box);

@@ -62,6 +62,9 @@ struct sl_table {
     size_t home_bytes, spill_bytes;
     uint32_t sequences_at;      /* where in an instance its sequences begin, if it has any */
     uint32_t sequence_count;
+    /* The one created last. On a loopback, or a fast network, an answer and what follows are right behind the packet that
+     * began it, and were foreseen before there was an instance: they find it here without being hashed again. */
+    struct sl_instance *newest;
     struct sl_instance *foreseen[SL_GROUP];   /* by packet of a group: the instance that it probably belongs to, or NULL */
 };
 
@@ -386,6 +389,7 @@ SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64
     } else {
         return NULL;
     }
+    table->newest = instance;
     instance->deadline = SL_NEVER;
     instance->hash = hash;
     instance->slot = slot;

@@ -95,8 +95,15 @@ static void test_other(void) {
     struct sl_instance *instance = sl_table_create(&table, &key, 1, 9);
     CHECK(!sl_table_confirm(NULL, &key, 1) && !sl_table_confirm(instance, &other, 1));
     CHECK(sl_table_confirm(instance, &key, 1) == instance);
+    CHECK(table.newest == instance);
     sl_table_remove(&table, instance);
     CHECK(!sl_table_confirm(instance, &key, 1));
+
+    CASE("the newest instance is the last that was created");
+    CHECK(!sl_table_confirm(table.newest, &key, 1));
+    sl_table_create(&table, &key, 1, 9);
+    instance = sl_table_create(&table, &other, 1, 9);
+    CHECK(table.newest == instance && sl_table_confirm(table.newest, &other, 1) == instance);
     sl_table_close(&table);
 }
 

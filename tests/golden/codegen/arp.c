@@ -28,6 +28,8 @@ struct sl_stack_box {
     struct sl_box base;
     struct sl_slots *slots;          /* of the packet in hand */
     struct sl_waiting waiting[SL_GROUP];
+    uint64_t counters[15];
+    uint64_t timeouts[2];
 };
 
 /* --- what functions may ask of layers --- */
@@ -44,6 +46,7 @@ SL_COLD void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting,
 SL_INLINED bool template_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
 SL_COLD void otherwise_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth);
 SL_UNUSED static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
+SL_INLINED void main_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 
 /* An arriving packet waits for a layer. */
 static inline void wait_for(struct sl_waiting *waiting, sl_layer *layer, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
@@ -105,26 +108,26 @@ SL_COLD void stateless_eth(struct sl_stack_box *box, struct sl_waiting *waiting,
         payload = sl_bytes_behind(unit, mark_end);
         header_type = sl_load_be(unit.at + mark_0 + 12, 2);   /* descriptions.py:29 */
         if (header_type == 2054   /* descriptions.py:67 */) {
-            box->base.counters[4]++;                   /* eth: packets */
-            box->base.counters[5] += unit.length;      /* eth: bytes */
-            box->base.counters[9]++;                   /* eth: passed */
+            box->counters[4]++;                        /* eth: packets */
+            box->counters[5] += unit.length;           /* eth: bytes */
+            box->counters[9]++;                        /* eth: passed */
             waiting->path[depth] = 0;
             wait_arp(box, waiting, payload.at, payload.captured, payload.length, depth + 1);
             return;
         }
-        box->base.counters[4]++;                   /* eth: packets */
-        box->base.counters[5] += unit.length;      /* eth: bytes */
-        box->base.counters[6]++;                   /* eth: ended */   /* descriptions.py:33 */
+        box->counters[4]++;                        /* eth: packets */
+        box->counters[5] += unit.length;           /* eth: bytes */
+        box->counters[6]++;                        /* eth: ended */   /* descriptions.py:33 */
         return;
     } else if (mark_0 + 14 <= unit.length) {
-        box->base.counters[4]++;                   /* eth: packets */
-        box->base.counters[5] += unit.length;      /* eth: bytes */
-        box->base.counters[7]++;                   /* eth: cut:header */
+        box->counters[4]++;                        /* eth: packets */
+        box->counters[5] += unit.length;           /* eth: bytes */
+        box->counters[7]++;                        /* eth: cut:header */
         return;
     }
-    box->base.counters[4]++;                   /* eth: packets */
-    box->base.counters[5] += unit.length;      /* eth: bytes */
-    box->base.counters[8]++;                   /* eth: malformed:header too short */
+    box->counters[4]++;                        /* eth: packets */
+    box->counters[5] += unit.length;           /* eth: bytes */
+    box->counters[8]++;                        /* eth: malformed:header too short */
     return;
 }
 
@@ -141,9 +144,9 @@ SL_INLINED bool template_eth(struct sl_stack_box *box, struct sl_waiting *waitin
             mark_1 = mark_0 + 14;
             mark_end = mark_1;   /* descriptions.py:33 */
             payload = sl_bytes_behind(unit, mark_end);
-            box->base.counters[4]++;                   /* eth: packets */
-            box->base.counters[5] += unit.length;      /* eth: bytes */
-            box->base.counters[9]++;                   /* eth: passed */   /* descriptions.py:67 */
+            box->counters[4]++;                        /* eth: packets */
+            box->counters[5] += unit.length;           /* eth: bytes */
+            box->counters[9]++;                        /* eth: passed */   /* descriptions.py:67 */
             waiting->path[depth] = 0;
             wait_arp(box, waiting, payload.at, payload.captured, payload.length, depth + 1);
             return true;
@@ -159,8 +162,8 @@ static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
     SL_UNUSED uint64_t header_type = 0, mark_0 = 0, mark_1 = 0, mark_end = 0;
     SL_UNUSED sl_bytes payload = {0};
     box->base.path[box->base.depth++] = 0;
-    box->base.counters[4]++;                   /* eth: packets */
-    box->base.counters[5] += unit.length;      /* eth: bytes */
+    box->counters[4]++;                        /* eth: packets */
+    box->counters[5] += unit.length;           /* eth: bytes */
     mark_0 = 0;   /* descriptions.py:33 */
     if (SL_LIKELY(mark_0 + 14 <= unit.captured)   /* descriptions.py:26 */) {
         mark_1 = mark_0 + 14;
@@ -171,35 +174,35 @@ static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
             if (SL_LIKELY(box->base.depth < 32)) {
                 layer_arp(box, payload.at, payload.captured, payload.length);
             } else {
-                box->base.counters[3]++;                   /* box: too deep */
+                box->counters[3]++;                        /* box: too deep */
             }
-            box->base.counters[9]++;                   /* eth: passed */   /* descriptions.py:33 */
+            box->counters[9]++;                        /* eth: passed */   /* descriptions.py:33 */
             box->base.depth--;
             return;
         }
-        box->base.counters[6]++;                   /* eth: ended */
+        box->counters[6]++;                        /* eth: ended */
         box->base.depth--;
         return;
     } else if (mark_0 + 14 <= unit.length) {
-        box->base.counters[7]++;                   /* eth: cut:header */
+        box->counters[7]++;                        /* eth: cut:header */
         box->base.depth--;
         return;
     }
-    box->base.counters[8]++;                   /* eth: malformed:header too short */
+    box->counters[8]++;                        /* eth: malformed:header too short */
     box->base.depth--;
     return;
 }
 
 /* --- layer arp (parser arp) --- */
 
-static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
+SL_INLINED void main_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
 {
     SL_UNUSED sl_bytes unit = {at, captured, length};
     SL_UNUSED struct sl_slots *const slots = box->slots;
     SL_UNUSED uint64_t header_hardware_length = 0, header_operation = 0, header_protocol_length = 0, mark_0 = 0, mark_1 = 0, mark_2 = 0;
     SL_UNUSED sl_bytes header_sender = {0};
-    box->base.counters[10]++;                  /* arp: packets */
-    box->base.counters[11] += unit.length;     /* arp: bytes */
+    box->counters[10]++;                       /* arp: packets */
+    box->counters[11] += unit.length;          /* arp: bytes */
     mark_0 = 0;   /* descriptions.py:59 */
     if (SL_LIKELY(mark_0 + 8 <= unit.captured)   /* descriptions.py:41 */) {
         mark_1 = mark_0 + 8;
@@ -217,7 +220,7 @@ static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
                         record_arp_seen(&event, &data);
                     }
                 }
-                box->base.counters[14]++;                  /* arp: ended */   /* descriptions.py:59 */
+                box->counters[14]++;                       /* arp: ended */   /* descriptions.py:59 */
                 return;
             } else if (mark_2 <= unit.length && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.length - mark_2) {
                 goto end_cut_header;
@@ -228,10 +231,10 @@ static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
     } else if (mark_0 + 8 <= unit.length) {
         goto end_cut_header;
     }
-    box->base.counters[13]++;                  /* arp: malformed:header too short */
+    box->counters[13]++;                       /* arp: malformed:header too short */
     return;
 end_cut_header:;
-    box->base.counters[12]++;                  /* arp: cut:header */
+    box->counters[12]++;                       /* arp: cut:header */
     return;
 }
 
@@ -245,12 +248,14 @@ struct sl_box *arp_open(const struct sl_options *options)
     box->slots = &box->waiting[0].slots;
     box->base.layers = layers;
     box->base.layer_count = 2;
-    if (sl_box_open(&box->base, options, 15, 2, 0)) {
+    box->base.counters = box->counters;
+    box->base.timeouts = box->timeouts;
+    if (sl_box_open(&box->base, options, 0)) {
         free(box);
         return NULL;
     }
-    box->base.timeouts[0] = sl_timeout(options, options->idle > 0 ? options->idle : 0.0);
-    box->base.timeouts[1] = sl_timeout(options, options->idle > 0 ? options->idle : 0.0);
+    box->timeouts[0] = sl_timeout(options, options->idle > 0 ? options->idle : 0.0);
+    box->timeouts[1] = sl_timeout(options, options->idle > 0 ? options->idle : 0.0);
     return &box->base;
 }
 
@@ -260,7 +265,7 @@ static void ended(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const uint8_t *a
 
 SL_COLD void unknown_link_type(struct sl_stack_box *box, SL_UNUSED const uint8_t *at, SL_UNUSED uint32_t captured, SL_UNUSED uint32_t length)
 {
-    box->base.counters[2]++;                   /* box: unknown link type */
+    box->counters[2]++;                        /* box: unknown link type */
 }
 
 /* A packet whose layers have said nothing yet. */
@@ -288,18 +293,44 @@ static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame
     }
 }
 
-/* The second half, in order. */
-static inline void process_packet(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)
+/* The second half of the way of packet `i` of a group, in order, begins. */
+SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group)
 {
-    struct sl_waiting *waiting = &box->waiting[packet];
+    const struct sl_frame *frame = &frames[i];
     box->base.time = frame->time;
     box->base.now = sl_max(box->base.now, frame->time);
     box->base.number = frame->number;
     box->base.frame = frame;
     box->base.scratch.used = 0;
-    box->base.ahead.packet = packet;
-    box->slots = &waiting->slots;
-    waiting->layer(box, waiting->at, waiting->captured, waiting->length);
+    box->base.ahead.packet = (uint32_t)i;
+    box->slots = &box->waiting[i].slots;
+}
+
+/* And ends. */
+static inline void end_turn(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const struct sl_frame *frame)
+{
+}
+
+/* Packet `i` of a group in its turn, and all behind it that wait for the same layer, up to the first one that does
+ * not; the last one's place. What a call costs is paid once for all of them. */
+static size_t series_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length, const struct sl_frame *frames, size_t i, size_t group)
+{
+    for (;;) {
+        main_arp(box, at, captured, length);
+        if (i + 1 >= group || SL_UNLIKELY(box->waiting[i + 1].layer != layer_arp))
+            return i;
+        end_turn(box, &frames[i++]);
+        begin_turn(box, frames, i, group);
+        const struct sl_waiting *waiting = &box->waiting[i];
+        at = waiting->at;
+        captured = waiting->captured;
+        length = waiting->length;
+    }
+}
+
+static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
+{
+    (void)series_arp(box, at, captured, length, NULL, 0, 0);   /* the packet in hand alone */
 }
 
 void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t count)
@@ -313,10 +344,16 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
             bytes += frame[i].length;
             arrive(box, &frame[i], (uint32_t)i);
         }
-        box->base.counters[0] += group;            /* box: packets */
-        box->base.counters[1] += bytes;            /* box: bytes */
+        box->counters[0] += group;                 /* box: packets */
+        box->counters[1] += bytes;                 /* box: bytes */
         for (size_t i = 0; i < group; i++) {
-            process_packet(box, &frame[i], (uint32_t)i);
+            begin_turn(box, frame, i, group);
+            struct sl_waiting *waiting = &box->waiting[i];
+            if (SL_LIKELY(waiting->layer == layer_arp))
+                i = series_arp(box, waiting->at, waiting->captured, waiting->length, frame, i, group);
+            else
+                waiting->layer(box, waiting->at, waiting->captured, waiting->length);
+            end_turn(box, &frame[i]);
         }
     }
 }

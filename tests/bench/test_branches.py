@@ -109,4 +109,4 @@ def test_of_a_stack() -> None:
     found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     assert 0.05 < sum(one["wrong"] for one in found) < 3
     assert all(one["wrong"] <= one["executed"] and one["taken"] <= one["executed"] for one in found)
-    assert any(one["function"].startswith("layer_tcp") and one["line"].startswith("tcp_ip") for one in found)
+    assert any(one["function"].startswith("series_tcp") and one["line"].startswith("tcp_ip") for one in found)

@@ -62,18 +62,21 @@ class Timer:
 _ASKS_WAY = re.compile(r"(?:->|\.)\s*(?:path|depth)\b|\bsl_way\b")
 """The way of a packet in C: box->path, box->depth, sl_way."""
 
+_ASKS_PACKET = re.compile(r"(?:->|\.)\s*(?:frame|time|number)\b")
+"""The packet in hand in C: box->frame, box->time, box->number."""
+
 _INCLUDED = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)", re.MULTILINE)
 _KNOWN_HEADERS = frozenset(
     [path.name for path in (Path(__file__).parent.parent / "runtime").glob("*.h")]
     + [f"{name}.h" for name in "assert ctype errno inttypes limits math stdalign stdbool stddef stdint".split()]
     + [f"{name}.h" for name in "stdio stdlib string time unistd arpa/inet netinet/in".split()]
 )
-"""Headers in which nobody asks for the way of a packet; others are not looked into."""
+"""Headers in which nobody asks what a packet is or by which way it came; others are not looked into."""
 
 
-def _may_ask_way(text: str) -> bool:
-    """Whether the text of a function may ask which layers the packet is in."""
-    return bool(_ASKS_WAY.search(text)) or not _KNOWN_HEADERS.issuperset(_INCLUDED.findall(text))
+def _may_ask(text: str, words: re.Pattern[str]) -> bool:
+    """Whether the text of a function may have these words, or files that it includes."""
+    return bool(words.search(text)) or not _KNOWN_HEADERS.issuperset(_INCLUDED.findall(text))
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,15 @@ class Functions:
     @cached_property
     def asks_way(self) -> bool:
         """Whether a function may ask which layers the packet is in: it has the words, or files that may have them."""
-        return any(_may_ask_way(function.text) for function in self.c)
+        return any(_may_ask(function.text, _ASKS_WAY) for function in self.c)
+
+    @cached_property
+    def asks_packet(self) -> bool:
+        """Whether somebody may ask which packet is in hand, and when it came: so do records for Python, and what leaves the
+        box.
+        """
+        asks = any(_may_ask(function.text, _ASKS_PACKET) for function in self.c)
+        return asks or self.inline or bool(self.python or self.many or self.demanded)
 
     @property
     def timers(self) -> list[Timer]:

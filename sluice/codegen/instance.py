@@ -61,6 +61,7 @@ def keyed(w: LayerWriter, i: ir.Lookup | ir.Prefetch) -> list[str]:
 def prefetch(w: LayerWriter, i: ir.Prefetch) -> list[str]:
     table = w.table
     assert table is not None
+    assert w.kind in ("stateless", "template", "ahead"), "what is wanted is known before the turns of a group begin"
     at = f"&box->{table.variable}"
     out = [f"uint64_t key[{table.words}];", *keyed(w, i)]
     if w.layer.turn is not None and w.kind != "ahead":
@@ -76,7 +77,7 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
     assert table is not None
     at = f"box->{table.variable}"
     out = keyed(w, i)
-    out.append(f"if (SL_UNLIKELY(++box->lookups_{identifier(table.name)} % SL_SWEEP_EVERY == 0))")
+    out.append(f"if (SL_UNLIKELY(--box->lookups_{identifier(table.name)} == 0))")
     out.append(f"    sweep_{identifier(table.name)}(box);")
     find = [
         f"hash = sl_table_hash(&{at}, key, {table.words});",
@@ -248,7 +249,7 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
         if w.layer.rules is not None and w.layer.rules.buffer_data:
             wanted = f"if (inst->control.buffer_data[{side}])"
             out += [wanted] if w.controls_stream else []
-            out.append(w.count("bytes:discarded", f"sl_sequence_bytes({sequence}, &fresh[{side}])"))
+            out.append(w.count("bytes:discarded", f"sl_sequence_bytes({sequence}, &{w.fresh}[{side}])"))
         out.append(f"sl_sequence_clear({sequence}, &rules_{w.word}, &box->base.pool);")
     if table.messages:
         out += [f"sl_messages_drop(&inst->messages[{side}], &box->base.pool);" for side in range(table.sides)]
@@ -269,9 +270,9 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
 def end_inst(w: LayerWriter, i: ir.EndInst) -> list[str]:
     assert w.table is not None
     why = f"{i.reason});   /* {END_REASONS[i.reason]} */"
-    end = f"end_{w.word}(box, inst, fresh, (sl_bytes){{0}}, {why}"
+    end = f"end_{w.word}(box, inst, {w.fresh}, (sl_bytes){{0}}, {why}"
     if w.table.shared:  # another layer may have used it last
-        end = f"end_instance_{identifier(w.table.name)}(box, inst, fresh, {why}"
+        end = f"end_instance_{identifier(w.table.name)}(box, inst, {w.fresh}, {why}"
     # What may take its place has its key.
     again = ["hash = inst->head.hash;"] if w.kind in ("main", "turn") and w.hashes_late else []
     return [*again, end, "inst = NULL;"]

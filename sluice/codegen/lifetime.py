@@ -44,6 +44,7 @@ def lifetime(table: Table) -> list[str]:
         "",
         f"SL_COLD void sweep_{word}(struct sl_stack_box *box)",
         "{",
+        f"    box->lookups_{word} = SL_SWEEP_EVERY;",
         f"    for (unsigned i = 0; i < SL_SWEEP_STEP && {at}.high_water; i++) {{",
         f"        if (box->sweep_{word} >= {at}.high_water)",
         f"            box->sweep_{word} = 0;",

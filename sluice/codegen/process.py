@@ -8,8 +8,9 @@ waits. The second goes on with each of them in order, first with what it owes a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from sluice.codegen.most import asked_first, counted_at_once
 from sluice.codegen.names import identifier, member, storage, variable
 from sluice.codegen.reach import header_bytes
 from sluice.codegen.writer import (
@@ -18,6 +19,7 @@ from sluice.codegen.writer import (
     WAITING,
     StackNames,
     go_on_as_most,
+    is_quiet,
     is_unnoted,
     main_head,
     otherwise_head,
@@ -88,13 +90,19 @@ def waiting(names: StackNames) -> list[str]:
     ]
     out = [
         "",
-        "/* An arriving packet waits for a layer. */",
-        f"static inline void wait_for(struct sl_waiting *waiting, sl_layer *layer, {UNIT}, unsigned depth)",
+        "/* An arriving packet waits for a layer, and nobody asks behind how many others. */",
+        f"static inline void wait_quietly(struct sl_waiting *waiting, sl_layer *layer, {UNIT})",
         "{",
         "    waiting->layer = layer;",
         "    waiting->at = at;",
         "    waiting->captured = captured;",
         "    waiting->length = length;",
+        "}",
+        "",
+        "/* An arriving packet waits for a layer. */",
+        f"static inline void wait_for(struct sl_waiting *waiting, sl_layer *layer, {UNIT}, unsigned depth)",
+        "{",
+        "    wait_quietly(waiting, layer, at, captured, length);",
         "    waiting->depth = depth;",
         "}",
     ]
@@ -125,10 +133,11 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
     kind = "SL_INLINED" if layer.name in waits_of_templates(names.program) and not turns else "static"
     out += [
         "",
-        f"{kind} void wait_{word}({'SL_UNUSED ' if layer.ahead is None else ''}{WAITING}, {UNIT}, unsigned depth)",
+        f"{kind} void wait_{word}({'SL_UNUSED ' if layer.ahead is None else ''}{WAITING}, {UNIT}, SL_UNUSED unsigned depth)",
         "{",
     ]
-    out.append(f"    wait_for(waiting, {enter}, at, captured, length, depth);")
+    wait = f"wait_for(waiting, {enter}, at, captured, length, depth);"
+    out.append(f"    {f'wait_quietly(waiting, {enter}, at, captured, length);' if is_quiet(layer, names) else wait}")
     if layer.ahead is not None:
         slots = "&waiting->slots"
         if _fills_slots(names.program, layer):  # what is foreseen of layers above is not yet so for those below them
@@ -146,6 +155,8 @@ def _fills_slots(program: Program, layer: LayerProgram) -> bool:
 
 def process(names: StackNames) -> list[str]:
     """The function that processes a burst of packets, and those that it is made of."""
+    holds = any(table.foreseen and table.sides for table in names.tables.values())
+    much = "box->base.pool.used >= SL_HELD_MUCH" if holds else "false"
     return [
         *_arrive(names),
         *_turn(names),
@@ -161,12 +172,16 @@ def process(names: StackNames) -> list[str]:
         "        const struct sl_frame *frame = &frames[first];",
         "        uint64_t bytes = 0;",
         *_looking(names, "        sl_ahead_group(&base->ahead, group, count - first - group);"),
+        *_begin_counting(names),
         "        for (size_t i = 0; i < group; i++) {",
         "            bytes += frame[i].length;",
         "            arrive(box, &frame[i], (uint32_t)i);",
         "        }",
         "        " + names.counters.add("box", "packets", "group"),
         "        " + names.counters.add("box", "bytes", "bytes"),
+        *_count_at_once(names),
+        *_looking(names, f"        sl_ahead_turns(&base->ahead, {much});"),
+        *(["        box->waiting[group].layer = NULL;"] if series_of(names) is not None else []),
         "        for (size_t i = 0; i < group; i++) {",
         "            begin_turn(box, frame, i, group);",
         "            struct sl_waiting *waiting = &box->waiting[i];",
@@ -176,6 +191,26 @@ def process(names: StackNames) -> list[str]:
         "    }",
         "}",
     ]
+
+
+def _begin_counting(names: StackNames) -> list[str]:
+    """Before a group arrives: no packet went otherwise than the templates."""
+    if not counted_at_once(names.program):
+        return []
+    return ["        memset(box->otherwise, 0, sizeof box->otherwise);", "        box->otherwise_bytes = 0;"]
+
+
+def _count_at_once(names: StackNames) -> list[str]:
+    """Statements that count the packets of a group which templates led on."""
+    out: list[str] = []
+    for at, layer in enumerate(counted_at_once(names.program)):
+        assert layer.template is not None
+        outcome = next(i.outcome for i in layer.template.instructions() if isinstance(i, NextStateless))
+        out.append(f"{'passed -=' if at else 'size_t passed = group -'} box->otherwise[{at}];")
+        out.append(names.counters.add(layer.name, "packets", "passed"))
+        out += [] if at else [names.counters.add(layer.name, "bytes", "bytes - box->otherwise_bytes")]
+        out.append(names.counters.add(layer.name, outcome, "passed"))
+    return ["        " + line for line in out]
 
 
 def _looking(names: StackNames, line: str) -> list[str]:
@@ -214,7 +249,7 @@ def _series(names: StackNames) -> list[str]:
         "{",
         "    for (;;) {",
         f"        main_{word}(box, at, captured, length);",
-        f"        if (i + 1 >= group || SL_UNLIKELY(box->waiting[i + 1].layer != layer_{word}))",
+        f"        if (SL_UNLIKELY(box->waiting[i + 1].layer != layer_{word}))   /* of none, behind the last of the group */",
         "            return i;",
         "        end_turn(box, &frames[i++]);",
         "        begin_turn(box, frames, i, group);",
@@ -227,7 +262,7 @@ def _series(names: StackNames) -> list[str]:
         "",
         f"{main_head(layer)}",
         "{",
-        f"    (void)series_{word}(box, at, captured, length, NULL, 0, 0);   /* the packet in hand alone */",
+        f"    (void)series_{word}(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the packet in hand alone */",
         "}",
     ]
 
@@ -236,6 +271,7 @@ def _arrive(names: StackNames) -> list[str]:
     """The first loop's body."""
     late = _begins_late(names.program)
     unknown = f"wait_for(waiting, unknown_link_type, {FRAME}, 0);"
+    others = (["begin_waiting(waiting);"] if late else []) + _otherwise_first("frame->length", names.program)
 
     def enter(layer: LayerProgram) -> str:
         return go_on_as_most(layer, FRAME, "0")
@@ -265,7 +301,7 @@ def _arrive(names: StackNames) -> list[str]:
         "    struct sl_waiting *waiting = &box->waiting[packet];",
         "    box->base.ahead.packet = packet;",
         *([] if late else ["    begin_waiting(waiting);"]),
-        *("    " + line for line in _by_link_type(names, enter, unknown, "begin_waiting(waiting);" if late else "")),
+        *("    " + line for line in _by_link_type(names, enter, unknown, others)),
         "}",
     ]
 
@@ -273,13 +309,27 @@ def _arrive(names: StackNames) -> list[str]:
 def _otherwise(names: StackNames, late: bool) -> list[str]:
     """Packets that are otherwise than templates: they begin, if they have not yet."""
     out: list[str] = []
-    for layer in names.program.layers.values():
+    program = names.program
+    for layer in program.layers.values():
         if layer.template is not None:
             word = identifier(layer.name)
             out += ["", otherwise_head(word), "{"]
+            if layer in (at_once := counted_at_once(program)):
+                first = layer is at_once[0]
+                counted = (
+                    _otherwise_first("length", program) if first else [f"box->otherwise[{at_once.index(layer)}]++;"]
+                )
+                out += ["    " + line for line in counted]
             out += ["    begin_waiting(waiting);"] if late else []
             out += [f"    stateless_{word}(box, waiting, at, captured, length, depth);", "}"]
     return out
+
+
+def _otherwise_first(length: str, program: Program) -> list[str]:
+    """Statements that count a packet of so many bytes which did not go by the first template."""
+    if not counted_at_once(program):
+        return []
+    return ["box->otherwise[0]++;", f"box->otherwise_bytes += {length};"]
 
 
 def _begins_late(program: Program) -> bool:
@@ -287,8 +337,8 @@ def _begins_late(program: Program) -> bool:
     slot that would be empty is looked at on its way, or filled.
     """
     graphs = [layer.template for layer in program.layers.values() if layer.template is not None]
-    asked_first = sorted(program.roots, key=lambda root: root[0] is None)[0][1] if program.roots else None
-    if asked_first is None or program.layers[asked_first].template is None:
+    first = asked_first(program)
+    if first is None or program.layers[first].template is None:
         return False
     if any(slot.name.startswith(GATHERED) for slot in program.slots):
         return False
@@ -339,21 +389,19 @@ def _turn(names: StackNames) -> list[str]:
     timers: list[str] = []
     if names.functions.timers:
         timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
-    holds = any(table.foreseen and table.sides for table in names.tables.values())
-    much = "box->base.pool.used >= SL_HELD_MUCH" if holds else "false"
     header = header_bytes(names.program)
+    asks = names.functions.asks_packet or bool(names.program.natives)
     return [
         "",
         "/* The second half of the way of packet `i` of a group, in order, begins. */",
         "SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group)",
         "{",
         "    const struct sl_frame *frame = &frames[i];",
-        *_looking(names, f"    sl_ahead_packet(&box->base.ahead, &frames[group], i, {header}, {much});"),
-        "    box->base.time = frame->time;",
+        *_looking(names, f"    sl_ahead_packet(&box->base.ahead, &frames[group], i, {header});"),
         "    box->base.now = sl_max(box->base.now, frame->time);",
-        "    box->base.number = frame->number;",
+        *(["    box->base.time = frame->time;", "    box->base.number = frame->number;"] if asks else []),
         *timers,
-        "    box->base.frame = frame;",
+        *(["    box->base.frame = frame;"] if asks else []),
         "    box->base.scratch.used = 0;",
         "    box->base.ahead.packet = (uint32_t)i;",
         "    box->slots = &box->waiting[i].slots;",
@@ -407,7 +455,7 @@ def worker(names: StackNames) -> list[str]:
 
 
 def _by_link_type(
-    names: StackNames, enter: Callable[[LayerProgram], str], default: str, others_first: str = ""
+    names: StackNames, enter: Callable[[LayerProgram], str], default: str, others_first: Sequence[str] = ()
 ) -> list[str]:
     """Statements that `enter` the stack: the first link type, which is what most captures have, is asked for first.
 
@@ -416,13 +464,12 @@ def _by_link_type(
     ways = [(link_type, enter(names.program.layers[name])) for link_type, name in names.program.roots]
     cases = [(link_type, way) for link_type, way in ways if link_type is not None]
     default = next((way for link_type, way in ways if link_type is None), default)
-    before = [others_first] if others_first else []
     if not cases:
-        return [*before, default]
+        return [default]
     (first, way), *others = cases
     out = [f"if (SL_LIKELY(frame->link_type == {first})) {{", f"    {way}"]
     if others:
-        out += ["} else {", *("    " + line for line in before), "    switch (frame->link_type) {"]
+        out += ["} else {", *("    " + line for line in others_first), "    switch (frame->link_type) {"]
         out += [f"    case {link_type}: {way} break;" for link_type, way in others]
         return [*out, f"    default: {default}", "    }", "}"]
-    return [*out, "} else {", *("    " + line for line in before), f"    {default}", "}"]
+    return [*out, "} else {", *("    " + line for line in others_first), f"    {default}", "}"]

@@ -6,9 +6,10 @@ cold took a tenth longer where three lines were asked for of which two are read.
 
 from __future__ import annotations
 
+from sluice.codegen.most import led_to, templates
 from sluice.ir.expression import Const, Expr, Reg
 from sluice.ir.graph import Graph, Program
-from sluice.ir.instruction import Assign, Check, Goto, Mark, NextStateless
+from sluice.ir.instruction import Assign, Check, Goto, Mark
 
 UNKNOWN = 192
 """Bytes of a packet that no template foresees; with a tunnel headers often have so many. More are never asked for."""
@@ -21,14 +22,11 @@ def header_bytes(program: Program) -> int:
     """The bytes of most packets that are read: the headers of the layers that templates lead through, and of the one
     behind them.
     """
-    if not program.roots or program.layers[program.roots[0][1]].template is None:
+    led = templates(program)
+    if not led:
         return UNKNOWN
-    size, name, seen = 0, program.roots[0][1], set[str]()
-    while (graph := program.layers[name].template) is not None and name not in seen:
-        seen.add(name)
-        size += _header(graph)
-        name = next(i.layer for i in graph.instructions() if isinstance(i, NextStateless))
-    return min(size + _header(program.layers[name].main) + LIST, UNKNOWN)
+    headers = [layer.template for layer in led] + [program.layers[led_to(led[-1])].main]
+    return min(sum(_header(graph) for graph in headers if graph is not None) + LIST, UNKNOWN)
 
 
 def _header(graph: Graph) -> int:

@@ -7,16 +7,19 @@ from sluice.codegen.expressions import emit
 from sluice.codegen.names import variable
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
-from sluice.ir.expression import Expr
+from sluice.ir.expression import Const, Expr
 from sluice.ir.graph import given_up_name
 
 
 def sequence_of(w: LayerWriter, side: Expr) -> str:
-    return f"&inst->sequence[{side_of(w, side)}]"
+    assert w.table is not None
+    if w.table.sides == 1 or isinstance(side, Const):
+        return f"&inst->sequence[{side_of(w, side)}]"
+    return f"sl_sequence_of(inst->sequence, {emit(side)})"
 
 
 def fresh_of(w: LayerWriter, side: Expr) -> str:
-    return f"&fresh[{side_of(w, side)}]"
+    return f"&{w.fresh}[{side_of(w, side)}]"
 
 
 def rules_of(w: LayerWriter, side: Expr | None = None) -> str:
@@ -83,8 +86,7 @@ def want(w: LayerWriter, side: Expr) -> list[str]:
 
 @writes(ir.InOrder)
 def in_order(w: LayerWriter, i: ir.InOrder) -> list[str]:
-    seq = sequence_of(w, i.side)[1:]
-    return [f"{variable(i.target)} = !{seq}.based || !sl_position_before({seq}.next, {emit(i.position)});"]
+    return [f"{variable(i.target)} = sl_sequence_in_order({sequence_of(w, i.side)}, {emit(i.position)});"]
 
 
 @writes(ir.OverlapSeq)
@@ -271,7 +273,7 @@ def settle(w: LayerWriter, i: ir.SettleSeq) -> list[str]:
 
 @writes(ir.Drain)
 def drain(w: LayerWriter, i: ir.Drain) -> list[str]:
-    arguments = f"box, inst, fresh, (sl_bytes){{0}}, {emit(i.side)}, {emit(i.cause)}, {i.all}"
+    arguments = f"box, inst, {w.fresh}, (sl_bytes){{0}}, {emit(i.side)}, {emit(i.cause)}, {i.all}"
     out = [f"{variable(i.progress)} = drain_{w.word}({arguments});"]
     if w.layer.drain is not None and any(isinstance(item, ir.NextLayer) for item in w.layer.drain.instructions()):
         # what it passes on leaves values of other packets in the slots

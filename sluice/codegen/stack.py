@@ -14,6 +14,7 @@ from sluice.codegen.interface import header, interface, weak_functions
 from sluice.codegen.layer import Counters, LayerWriter, StackNames, layer_text
 from sluice.codegen.layout import struct_text, tables
 from sluice.codegen.lifetime import lifetime
+from sluice.codegen.most import counted_at_once
 from sluice.codegen.names import boolean, identifier
 from sluice.codegen.process import context, waiting
 from sluice.codegen.records import records
@@ -188,13 +189,25 @@ def _policy(rules: Rules) -> str:
     return f"SL_POLICY_{rules.policy.upper()}{'_FRAGMENTS' if own else ''}"
 
 
+def _otherwise(names: StackNames) -> list[str]:
+    """What is kept of a group of which templates count at once."""
+    count = len(counted_at_once(names.program))
+    if not count:
+        return []
+    return [
+        f"    uint32_t otherwise[{count}];       /* packets of the group that went otherwise than each template */",
+        "    uint64_t otherwise_bytes;      /* of those that went otherwise than the first */",
+    ]
+
+
 def _box(names: StackNames) -> list[str]:
     out = [
         "",
         "struct sl_stack_box {",
         "    struct sl_box base;",
         "    struct sl_slots *slots;          /* of the packet in hand */",
-        "    struct sl_waiting waiting[SL_GROUP];",
+        "    struct sl_waiting waiting[SL_GROUP + 1];   /* the last waits for nothing */",
+        *_otherwise(names),
         # within reach of the box's own address, and of no pointer that a store might have changed
         f"    uint64_t counters[{len(names.counters.names)}];",
         f"    uint64_t timeouts[{max(1, len(names.seconds))}];",
@@ -202,7 +215,8 @@ def _box(names: StackNames) -> list[str]:
     for table in names.tables.values():
         word = identifier(table.name)
         out.append(f"    struct sl_table {table.variable};")
-        out.append(f"    uint32_t lookups_{word}, sweep_{word}, evict_{word};")
+        out.append(f"    uint32_t lookups_{word};   /* until the next step of its sweep */")
+        out.append(f"    uint32_t sweep_{word}, evict_{word};")
         if table.deferred:
             out.append(f"    struct sl_instance *{table.latest};   /* that the last packet came by */")
             out.append(f"    uint64_t {table.wanted}[{table.words}];   /* the key that was asked for last */")

@@ -5,7 +5,7 @@ A module that writes instructions registers each by `writes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, count
@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 from sluice.codegen.control import controls_stream
 from sluice.codegen.expressions import emit, handed, inside, stored
 from sluice.codegen.functions import Functions
+from sluice.codegen.late import begun_late, behind
 from sluice.codegen.layout import Table
+from sluice.codegen.most import counted_at_once, is_passed_unnoted, templates
 from sluice.codegen.names import C_WORDS, identifier, variable
 from sluice.codegen.structure import Structure
 from sluice.ir import instruction as ir
@@ -85,6 +87,12 @@ WAITING = "struct sl_stack_box *box, struct sl_waiting *waiting"
 
 IN_HAND = "box->waiting[box->base.ahead.packet]"
 """What is kept of the packet in hand, where nobody was given it."""
+
+
+_GIVES_FRESH = (ir.InsertNext, ir.InsertSeq)
+"""Instructions that put the packet's own bytes into a sequence."""
+_TAKES_FRESH = (ir.WaitingSeq, ir.Assemble, ir.SettleSeq, ir.Drain, ir.EndInst, ir.DestroyInst)
+"""Instructions that ask for them; before the first was put there, for none."""
 
 
 class LayerWriter:
@@ -212,6 +220,7 @@ class LayerWriter:
     def _function(self, graph: Graph, head: str, kind: str) -> list[str]:
         self.kind = kind
         self._line = ""
+        self._place_fresh(graph)
         labels: dict[str, str] = {}
         taken: set[str] = set(C_WORDS)
 
@@ -279,23 +288,40 @@ class LayerWriter:
                 out.append(f"{self.table.struct} fresh_instance;")
             if self.table.sides:
                 out.append("struct sl_fresh fresh[2];")
-                out.append("fresh[0].present = fresh[1].present = false;")
-                # Nobody reads these of what is not present, which gcc does not see in longer functions.
-                out.append("fresh[0].position = fresh[1].position = 0;")
-                if self.layer.rules is not None and self.layer.rules.units:
-                    out.append("fresh[0].data.captured = fresh[1].data.captured = 0;")
             else:
                 out.append("SL_UNUSED struct sl_fresh *const fresh = NULL;")
         return out
 
+    def _place_fresh(self, graph: Graph) -> None:
+        """Finds where `fresh` begins, and from where on it may have any bytes."""
+        self._fresh: dict[str, int] = {}
+        self._fresh_given: dict[str, int] | None = None
+        if self.kind not in ("main", "turn") or self.table is None or not self.table.sides:
+            return
+        self._fresh_given = behind(graph, _first(graph, _GIVES_FRESH, dict.fromkeys(graph.blocks, 0)))
+        self._fresh = begun_late(graph, _first(graph, (*_GIVES_FRESH, *_TAKES_FRESH), self._fresh_given))
+
+    def _fresh_begins(self) -> list[str]:
+        """Statements before the first that may put the packet's bytes into a sequence, or ask for what was put there."""
+        # Nobody reads positions of what is not present, which gcc does not see in longer functions.
+        out = ["fresh[0].present = fresh[1].present = false;", "fresh[0].position = fresh[1].position = 0;"]
+        if self.layer.rules is not None and self.layer.rules.units:
+            out.append("fresh[0].data.captured = fresh[1].data.captured = 0;")
+        return out
+
     def _block(self, block: Block) -> list[str]:
         out: list[str] = []
-        for instruction in block.body:
+        begins = self._fresh.get(block.name)
+        for at, instruction in enumerate(block.body):
+            out += self._fresh_begins() if at == begins else []
+            given = self._fresh_given is None or self._fresh_given.get(block.name, at + 1) <= at
+            given = given or isinstance(instruction, _GIVES_FRESH)
+            self.fresh = "fresh" if given else "(struct sl_fresh[2]){{.present = false}, {.present = false}}"
             lines = WRITERS[type(instruction)](self, instruction)
             if lines:
                 lines[0] += self._note(instruction)
             out += lines
-        return out
+        return out + (self._fresh_begins() if begins == len(block.body) else [])
 
     def _note(self, instruction: ir.Instruction) -> str:
         """The line of the description, where it differs from that of the statement before."""
@@ -337,6 +363,23 @@ class LayerWriter:
         """A packet has passed the layer by its stateless graph."""
         return [self.count("packets"), self.count("bytes", "unit.length"), self.count(outcome) + self._note(terminator)]
 
+    def _lead(self, terminator: ir.NextStateless, layer: LayerProgram) -> list[str]:
+        """A template leads a packet on to `layer`."""
+        program = self.names.program
+        left = self._left(terminator.outcome, terminator)
+        if self.layer in (at_once := counted_at_once(program)):
+            left = [] if self.layer is at_once[0] else [self.count("bytes", "unit.length") + self._note(terminator)]
+        path, otherwise = [f"waiting->path[depth] = {self.index};"], list[str]()
+        if is_passed_unnoted(program):
+            below = [item.name for item in templates(program)]
+            below = below[: below.index(self.layer.name) + 1]
+            noted = [f"waiting->path[{at}] = {list(program.layers).index(name)};" for at, name in enumerate(below)]
+            path, otherwise = ([], noted) if layer.template is not None or is_quiet(layer, self.names) else (noted, [])
+        on = handed(terminator.sdu, lambda sdu: go_on_as_most(layer, sdu, "depth + 1", otherwise))
+        if isinstance(terminator, ir.NextDeferring):
+            on = self._defer(terminator, on)
+        return [*left, *path, *on]
+
     def _wait(self) -> list[str]:
         """A packet waits for the main graph of the layer."""
         return [f"wait_{self.word}(box, waiting, at, captured, length, depth);", "return;"]
@@ -363,13 +406,13 @@ class LayerWriter:
                 return [*self._left(outcome, terminator), "return;"]
             case ir.NextStateless(outcome, name, sdu):
                 layer = self.names.program.layers[name]
+                if self.kind == "template":
+                    return [*self._lead(terminator, layer), "return true;"]
                 path = f"waiting->path[depth] = {self.index};"
-                enter = go_on_as_most if self.kind == "template" else go_on
-                on = handed(sdu, lambda sdu: enter(layer, sdu, "depth + 1"))
+                on = handed(sdu, lambda sdu: go_on(layer, sdu, "depth + 1"))
                 if isinstance(terminator, ir.NextDeferring):
                     on = self._defer(terminator, on)
-                left = [*self._left(outcome, terminator), path, *on]
-                return [*left, "return true;" if self.kind == "template" else "return;"]
+                return [*self._left(outcome, terminator), path, *on, "return;"]
             case ir.End(outcome):
                 leave = [] if self.is_unnoted else ["box->base.depth--;"]
                 return [self.count(outcome) + self._note(terminator), *leave, "return;"]
@@ -429,19 +472,27 @@ def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
     return not asks and not any(item.above for item in layers)
 
 
+def is_quiet(layer: LayerProgram, names: StackNames) -> bool:
+    """Whether nobody asks either by which way a packet came while it waits for a layer."""
+    asks = layer.ahead is not None and any(isinstance(i, (ir.Way, ir.LookAhead)) for i in layer.ahead.instructions())
+    return not asks and layer.frame is None and is_unnoted(layer, names)
+
+
 def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
     """The statement by which an arriving packet goes on to a layer, as far as that is stateless."""
     way = "wait" if layer.stateless is None else "stateless"
     return f"{way}_{identifier(layer.name)}(box, waiting, {unit}, {depth});"
 
 
-def go_on_as_most(layer: LayerProgram, unit: str, depth: str) -> str:
-    """The same, first by the layer's template."""
-    on = go_on(layer, unit, depth)
+def go_on_as_most(layer: LayerProgram, unit: str, depth: str, otherwise: Sequence[str] = ()) -> str:
+    """The same, first by the layer's template; `otherwise`: what is done before where that is not the packet's way."""
     if layer.template is None:
-        return on
-    word = identifier(layer.name)
-    return f"if (!SL_LIKELY(template_{word}(box, waiting, {unit}, {depth}))) otherwise_{word}(box, waiting, {unit}, {depth});"
+        return go_on(layer, unit, depth)
+    given = f"{identifier(layer.name)}(box, waiting, {unit}, {depth})"
+    else_on = f"otherwise_{given};"
+    return (
+        f"if (!SL_LIKELY(template_{given})) {'{ ' + ' '.join([*otherwise, else_on]) + ' }' if otherwise else else_on}"
+    )
 
 
 def _hashed(half: tuple[Expr, ...]) -> str:
@@ -464,6 +515,17 @@ def messages_heads(word: str) -> list[str]:
 def packet_head(word: str) -> str:
     """Head of the function that cuts a packet into messages for a layer."""
     return f"SL_UNUSED static void cut_{word}(struct sl_stack_box *box, struct sl_stream stream, sl_bytes sdu)"
+
+
+def _first(graph: Graph, kinds: tuple[type[ir.Instruction], ...], given: Mapping[str, int]) -> dict[str, int]:
+    """By block the first instruction of these kinds, from the one on that `given` says for it."""
+    found: dict[str, int] = {}
+    for name, start in given.items():
+        for at, instruction in enumerate(graph.blocks[name].instructions):
+            if isinstance(instruction, _GIVES_FRESH) or (at >= start and isinstance(instruction, kinds)):
+                found[name] = at
+                break
+    return found
 
 
 _Writer = TypeVar("_Writer", bound=Callable[..., list[str]])

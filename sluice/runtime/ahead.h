@@ -31,9 +31,11 @@ struct sl_ahead {
     uint32_t packet;   /* the current one's place in its group */
     uint32_t coming;   /* packets of the next burst, whose frames lie behind this one's */
     uint32_t headers;  /* packets of the next group whose headers this one asks for */
-    uint32_t foreseen, held, led, count;   /* of what is wanted: whose instances have been asked for; what they hold; what
-                                              that leads to; all */
-    struct sl_wanted wanted[SL_WANTED_MOST];
+    bool held_much;    /* what instances hold is more than stays at hand by itself */
+    uint32_t count;    /* of what is wanted */
+    const struct sl_wanted *foreseen, *held, *led;   /* the first whose instance was not asked for yet; nor what that
+                                                        holds; nor what this leads to */
+    struct sl_wanted wanted[SL_WANTED_MOST + 1];     /* by packet; behind the last one is one for no packet */
 };
 
 /* The current packet will be looked up by this hash. */
@@ -71,12 +73,20 @@ SL_PREFETCH void sl_ahead_burst(struct sl_ahead *ahead, const struct sl_frame *f
         ahead->coming = 0;   /* it would be taken for what is behind another burst */
 }
 
-/* Begins a group of `count` packets, with `rest` more in the burst: nothing is wanted yet. */
+/* Begins a group of `count` packets, with `rest` more in the burst: nothing is wanted yet. Their turns begin with
+ * sl_ahead_turns. */
 SL_PREFETCH void sl_ahead_group(struct sl_ahead *ahead, size_t count, size_t rest) {
     ahead->headers = (uint32_t)sl_min(count, rest ? rest : ahead->coming);
-    ahead->foreseen = ahead->held = ahead->led = ahead->count = 0;
+    ahead->count = 0;
     if (!rest)
         ahead->coming = 0;
+}
+
+/* All packets of the group wait for their turns: no more is wanted. `held_much`: see struct sl_ahead. */
+static inline void sl_ahead_turns(struct sl_ahead *ahead, bool held_much) {
+    ahead->wanted[ahead->count].packet = UINT32_MAX;
+    ahead->foreseen = ahead->held = ahead->led = ahead->wanted;
+    ahead->held_much = held_much;
 }
 
 /* The sequences of a packet's instance, if it was foreseen and has any: `count` of them. */
@@ -91,14 +101,14 @@ static inline const struct sl_sequence *sl_ahead_sequences(const struct sl_wante
  * to one of its pieces. Of a packet that is out of order these would be waited for one after the other. */
 SL_COLD void sl_ahead_held(struct sl_ahead *ahead, size_t i) {
     uint32_t count;
-    for (; ahead->held < ahead->foreseen && ahead->wanted[ahead->held].packet <= i + SL_HELD_LEAD; ahead->held++) {
-        const struct sl_sequence *seq = sl_ahead_sequences(&ahead->wanted[ahead->held], &count);
+    for (; ahead->held < ahead->foreseen && ahead->held->packet <= i + SL_HELD_LEAD; ahead->held++) {
+        const struct sl_sequence *seq = sl_ahead_sequences(ahead->held, &count);
         for (uint32_t k = 0; k < count; k++)
             for (size_t at = 0; seq[k].held && at < sizeof *seq[k].held; at += 64)
                 __builtin_prefetch((const char *)seq[k].held + at);
     }
-    for (; ahead->led < ahead->held && ahead->wanted[ahead->led].packet <= i + SL_INDEX_LEAD; ahead->led++) {
-        const struct sl_sequence *seq = sl_ahead_sequences(&ahead->wanted[ahead->led], &count);
+    for (; ahead->led < ahead->held && ahead->led->packet <= i + SL_INDEX_LEAD; ahead->led++) {
+        const struct sl_sequence *seq = sl_ahead_sequences(ahead->led, &count);
         for (uint32_t k = 0; k < count; k++) {
             if (!seq[k].held)
                 continue;
@@ -110,17 +120,17 @@ SL_COLD void sl_ahead_held(struct sl_ahead *ahead, size_t i) {
 }
 
 /* Before packet `i` of a group is processed: asks for what is wanted for one that comes soon, and for the headers of one of
- * the next group, `header` bytes. An instance is asked for late, so that one that began in this very group is found, too.
- * `held_much`: what instances hold is more than stays at hand by itself. */
-SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *next_group, size_t i, unsigned header,
-                                 bool held_much) {
-    for (; ahead->foreseen < ahead->count; ahead->foreseen++) {
-        const struct sl_wanted *wanted = &ahead->wanted[ahead->foreseen];
-        if (wanted->packet > i + SL_INSTANCE_LEAD)
-            break;
-        sl_table_foresee(wanted->table, wanted->packet, wanted->home, wanted->hash, SL_INSTANCE_LINES);
+ * the next group, `header` bytes. An instance is asked for late, so that one that began in this very group is found, too. */
+SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *next_group, size_t i, unsigned header) {
+    const struct sl_wanted *wanted = ahead->foreseen;
+    if (wanted->packet <= i + SL_INSTANCE_LEAD) {
+        do {
+            sl_table_foresee(wanted->table, wanted->packet, wanted->home, wanted->hash, SL_INSTANCE_LINES);
+            wanted++;
+        } while (wanted->packet <= i + SL_INSTANCE_LEAD);
+        ahead->foreseen = wanted;
     }
-    if (__builtin_expect(held_much, 0))
+    if (__builtin_expect(ahead->held_much, 0))
         sl_ahead_held(ahead, i);
     if (i < ahead->headers)
         sl_ahead_header(&next_group[i], header);

@@ -133,6 +133,7 @@ struct sl_output {
 
 struct sl_box {
     uint64_t now;                /* the largest packet time seen so far, in nanoseconds */
+    /* These are only kept where a function, or what is made for one, may ask (Functions.asks_packet): */
     uint64_t time;               /* of the packet being processed, nanoseconds */
     uint64_t number;             /* of the packet being processed, from 1 */
     const struct sl_frame *frame;   /* the packet being processed; NULL when none is, as at the end of input */

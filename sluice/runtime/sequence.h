@@ -62,6 +62,11 @@ static inline bool sl_sequence_in_window(const struct sl_sequence_rules *rules, 
     return size != 0 && (((meta - low) & mask) < size || ((low - meta) & mask) < sl_max(length, 1));
 }
 
+/* Has everything before this position come? */
+static inline bool sl_sequence_in_order(const struct sl_sequence *seq, uint64_t position) {
+    return !seq->based || !sl_position_before(seq->next, position);
+}
+
 /* Do undelivered contiguous bytes exist? */
 static inline bool sl_sequence_waiting(const struct sl_sequence *seq, const struct sl_fresh *fresh) {
     (void)fresh;

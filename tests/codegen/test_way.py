@@ -1,4 +1,4 @@
-"""The way of a packet through its layers: noted in the last one only where somebody may ask."""
+"""The way of a packet through its layers, and which packet it is: noted only where somebody may ask."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from sluice.codegen.functions import Functions
 from sluice.codegen.stack import generate
 from sluice.engine.functions import find_functions
-from sluice.ir.build import build
+from sluice.ir.build import Hook, build
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
 
@@ -59,3 +59,35 @@ def test_what_a_function_includes_may_ask(tmp_path: Path, header: str, asks: boo
     text = FUNCTION.replace('"sluice.h"', f'"sluice.h"\n#include {header}') % "(void)event;"
     (tmp_path / "asks.c").write_text(text)
     assert noted(str(tmp_path / "asks.c"))["tcp_over_ipv4"] == asks
+
+
+def keeps_packet(functions: Functions, stack: str = "tcp_ip") -> bool:
+    """Whether a box notes which packet is in hand."""
+    text = generate(run(build(find_stack(stack), functions.hooks())), functions).source
+    turn = text[text.index("void begin_turn(") :]
+    noted = [f"box->base.{word} = frame" in turn[: turn.index("\n}")] for word in ("time", "number", "frame")]
+    assert len(set(noted)) == 1
+    return noted[0]
+
+
+@pytest.mark.parametrize(
+    ("says", "asks"),
+    [
+        ("(void)event->side;", False),
+        ("(void)event->box->time;", True),
+        ("(void)event->box->number;", True),
+        ("struct sl_box *box = event->box; (void)box -> frame;", True),
+        ("(void)event;\n#include <own.h>", True),
+    ],
+)
+def test_functions_that_ask_for_the_packet(tmp_path: Path, says: str, asks: bool):
+    (tmp_path / "asks.c").write_text(FUNCTION % says)
+    assert keeps_packet(Functions(tuple(find_functions([str(tmp_path / "asks.c")]).c))) == asks
+
+
+def test_others_that_ask_for_the_packet():
+    """Functions in Python have it with each event, and native modules with each call."""
+    assert not keeps_packet(Functions())
+    assert keeps_packet(Functions(python=frozenset({Hook("tcp", "data")})))
+    assert keeps_packet(Functions(many=frozenset({Hook("tcp", "data")})))
+    assert keeps_packet(Functions(), "quic")

@@ -43,7 +43,7 @@ static void test_held(void) {
     hold(made[0], &pool, 2);     /* a list without an index */
     hold(made[1], &pool, 90);    /* with one */
     hold(made[3], &pool, 20);
-    struct sl_ahead ahead = {.foreseen = 0};
+    struct sl_ahead ahead = {.count = 0};
     struct sl_frame frames[SL_GROUP] = {{.at = NULL}};
     sl_ahead_group(&ahead, 10, 0);
     for (uint32_t packet = 0; packet < 10; packet++) {
@@ -51,11 +51,13 @@ static void test_held(void) {
         ahead.packet = packet;
         sl_ahead_want(&ahead, &table, sl_table_hash(&table, &key, 1));
     }
+    sl_ahead_turns(&ahead, false);
     for (size_t i = 0; i < 10; i++) {
-        sl_ahead_packet(&ahead, frames, i, 58, i >= 2);
-        CHECK_EQUAL(ahead.foreseen, sl_min(10, i + 1 + SL_INSTANCE_LEAD));
-        CHECK_EQUAL(ahead.held, i < 2 ? 0 : sl_min(10, i + 1 + SL_HELD_LEAD));
-        CHECK_EQUAL(ahead.led, i < 2 ? 0 : sl_min(10, i + 1 + SL_INDEX_LEAD));
+        ahead.held_much = i >= 2;
+        sl_ahead_packet(&ahead, frames, i, 58);
+        CHECK_EQUAL((size_t)(ahead.foreseen - ahead.wanted), sl_min(10, i + 1 + SL_INSTANCE_LEAD));
+        CHECK_EQUAL((size_t)(ahead.held - ahead.wanted), i < 2 ? 0 : sl_min(10, i + 1 + SL_HELD_LEAD));
+        CHECK_EQUAL((size_t)(ahead.led - ahead.wanted), i < 2 ? 0 : sl_min(10, i + 1 + SL_INDEX_LEAD));
         if (i == 3) {   /* one ends that was foreseen, with all that it held */
             for (unsigned side = 0; side < 2; side++)
                 sl_sequence_clear(&made[3]->sequence[side], &rules, &pool);
@@ -75,7 +77,7 @@ static void test_other(void) {
     CASE("a key is asked for where it is another than the one before");
     struct sl_table table;
     CHECK(sl_table_open(&table, sizeof(struct kept), 2, 8, 7) == 0);
-    struct sl_ahead ahead = {.foreseen = 0};
+    struct sl_ahead ahead = {.count = 0};
     uint64_t wanted[2] = {0, 0};
     const uint64_t keys[][2] = {{1, 2}, {1, 2}, {1, 3}, {2, 3}, {2, 3}, {1, 2}};
     const uint32_t asked[] = {1, 1, 2, 3, 3, 4};

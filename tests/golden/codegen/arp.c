@@ -27,7 +27,9 @@ _Static_assert(SL_AHEAD_DEPTH <= 8, "layers that are looked at ahead have a plac
 struct sl_stack_box {
     struct sl_box base;
     struct sl_slots *slots;          /* of the packet in hand */
-    struct sl_waiting waiting[SL_GROUP];
+    struct sl_waiting waiting[SL_GROUP + 1];   /* the last waits for nothing */
+    uint32_t otherwise[1];       /* packets of the group that went otherwise than each template */
+    uint64_t otherwise_bytes;      /* of those that went otherwise than the first */
     uint64_t counters[15];
     uint64_t timeouts[2];
 };
@@ -48,13 +50,19 @@ SL_COLD void otherwise_eth(struct sl_stack_box *box, struct sl_waiting *waiting,
 SL_UNUSED static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 SL_INLINED void main_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 
-/* An arriving packet waits for a layer. */
-static inline void wait_for(struct sl_waiting *waiting, sl_layer *layer, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+/* An arriving packet waits for a layer, and nobody asks behind how many others. */
+static inline void wait_quietly(struct sl_waiting *waiting, sl_layer *layer, const uint8_t *at, uint32_t captured, uint32_t length)
 {
     waiting->layer = layer;
     waiting->at = at;
     waiting->captured = captured;
     waiting->length = length;
+}
+
+/* An arriving packet waits for a layer. */
+static inline void wait_for(struct sl_waiting *waiting, sl_layer *layer, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+{
+    wait_quietly(waiting, layer, at, captured, length);
     waiting->depth = depth;
 }
 
@@ -66,14 +74,14 @@ static void enter_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
     layer_eth(box, at, captured, length);
 }
 
-static void wait_eth(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+static void wait_eth(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, SL_UNUSED unsigned depth)
 {
     wait_for(waiting, enter_eth, at, captured, length, depth);
 }
 
-SL_INLINED void wait_arp(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+SL_INLINED void wait_arp(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, SL_UNUSED unsigned depth)
 {
-    wait_for(waiting, layer_arp, at, captured, length, depth);
+    wait_quietly(waiting, layer_arp, at, captured, length);
 }
 
 /* --- events for functions in Python --- */
@@ -144,10 +152,6 @@ SL_INLINED bool template_eth(struct sl_stack_box *box, struct sl_waiting *waitin
             mark_1 = mark_0 + 14;
             mark_end = mark_1;   /* descriptions.py:33 */
             payload = sl_bytes_behind(unit, mark_end);
-            box->counters[4]++;                        /* eth: packets */
-            box->counters[5] += unit.length;           /* eth: bytes */
-            box->counters[9]++;                        /* eth: passed */   /* descriptions.py:67 */
-            waiting->path[depth] = 0;
             wait_arp(box, waiting, payload.at, payload.captured, payload.length, depth + 1);
             return true;
         }
@@ -276,6 +280,8 @@ static inline void begin_waiting(struct sl_waiting *waiting)
 
 SL_COLD void otherwise_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
 {
+    box->otherwise[0]++;
+    box->otherwise_bytes += length;
     begin_waiting(waiting);
     stateless_eth(box, waiting, at, captured, length, depth);
 }
@@ -289,6 +295,8 @@ static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame
         if (!SL_LIKELY(template_eth(box, waiting, frame->at, frame->captured, frame->length, 0))) otherwise_eth(box, waiting, frame->at, frame->captured, frame->length, 0);
     } else {
         begin_waiting(waiting);
+        box->otherwise[0]++;
+        box->otherwise_bytes += frame->length;
         wait_for(waiting, unknown_link_type, frame->at, frame->captured, frame->length, 0);
     }
 }
@@ -297,8 +305,8 @@ static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame
 SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group)
 {
     const struct sl_frame *frame = &frames[i];
-    box->base.time = frame->time;
     box->base.now = sl_max(box->base.now, frame->time);
+    box->base.time = frame->time;
     box->base.number = frame->number;
     box->base.frame = frame;
     box->base.scratch.used = 0;
@@ -317,7 +325,7 @@ static size_t series_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t c
 {
     for (;;) {
         main_arp(box, at, captured, length);
-        if (i + 1 >= group || SL_UNLIKELY(box->waiting[i + 1].layer != layer_arp))
+        if (SL_UNLIKELY(box->waiting[i + 1].layer != layer_arp))   /* of none, behind the last of the group */
             return i;
         end_turn(box, &frames[i++]);
         begin_turn(box, frames, i, group);
@@ -330,7 +338,7 @@ static size_t series_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t c
 
 static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
 {
-    (void)series_arp(box, at, captured, length, NULL, 0, 0);   /* the packet in hand alone */
+    (void)series_arp(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the packet in hand alone */
 }
 
 void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t count)
@@ -340,12 +348,19 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
         size_t group = sl_min(SL_GROUP, count - first);
         const struct sl_frame *frame = &frames[first];
         uint64_t bytes = 0;
+        memset(box->otherwise, 0, sizeof box->otherwise);
+        box->otherwise_bytes = 0;
         for (size_t i = 0; i < group; i++) {
             bytes += frame[i].length;
             arrive(box, &frame[i], (uint32_t)i);
         }
         box->counters[0] += group;                 /* box: packets */
         box->counters[1] += bytes;                 /* box: bytes */
+        size_t passed = group - box->otherwise[0];
+        box->counters[4] += passed;                /* eth: packets */
+        box->counters[5] += bytes - box->otherwise_bytes; /* eth: bytes */
+        box->counters[9] += passed;                /* eth: passed */
+        box->waiting[group].layer = NULL;
         for (size_t i = 0; i < group; i++) {
             begin_turn(box, frame, i, group);
             struct sl_waiting *waiting = &box->waiting[i];

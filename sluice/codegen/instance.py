@@ -67,7 +67,8 @@ def prefetch(w: LayerWriter, i: ir.Prefetch) -> list[str]:
     if w.layer.turn is not None and w.kind != "ahead":
         out.append(f"sl_ahead_want_other(&box->base.ahead, {at}, key, {table.words}, box->{table.wanted});")
     else:
-        out.append(f"sl_ahead_want(&box->base.ahead, {at}, sl_table_hash({at}, key, {table.words}));")
+        want = "sl_ahead_want_each" if w.kind == "ahead" and w.in_series else "sl_ahead_want"
+        out.append(f"{want}(&box->base.ahead, {at}, sl_table_hash({at}, key, {table.words}));")
     return ["{", *("    " + line for line in out), "}"]
 
 

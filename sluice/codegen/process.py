@@ -24,6 +24,7 @@ from sluice.codegen.writer import (
     main_head,
     otherwise_head,
     series_of,
+    table_of_each,
     waits_of_templates,
 )
 from sluice.ir.graph import GATHERED, Graph, LayerProgram, Program
@@ -155,8 +156,6 @@ def _fills_slots(program: Program, layer: LayerProgram) -> bool:
 
 def process(names: StackNames) -> list[str]:
     """The function that processes a burst of packets, and those that it is made of."""
-    holds = any(table.foreseen and table.sides for table in names.tables.values())
-    much = "box->base.pool.used >= SL_HELD_MUCH" if holds else "false"
     return [
         *_arrive(names),
         *_turn(names),
@@ -180,8 +179,7 @@ def process(names: StackNames) -> list[str]:
         "        " + names.counters.add("box", "packets", "group"),
         "        " + names.counters.add("box", "bytes", "bytes"),
         *_count_at_once(names),
-        *_looking(names, f"        sl_ahead_turns(&base->ahead, {much});"),
-        *(["        box->waiting[group].layer = NULL;"] if series_of(names) is not None else []),
+        *_turns(names),
         "        for (size_t i = 0; i < group; i++) {",
         "            begin_turn(box, frame, i, group);",
         "            struct sl_waiting *waiting = &box->waiting[i];",
@@ -271,7 +269,7 @@ def _arrive(names: StackNames) -> list[str]:
     """The first loop's body."""
     late = _begins_late(names.program)
     unknown = f"wait_for(waiting, unknown_link_type, {FRAME}, 0);"
-    others = (["begin_waiting(waiting);"] if late else []) + _otherwise_first("frame->length", names.program)
+    others = (["begin_waiting(box, waiting);"] if late else []) + _otherwise_first("frame->length", names.program)
 
     def enter(layer: LayerProgram) -> str:
         return go_on_as_most(layer, FRAME, "0")
@@ -288,9 +286,10 @@ def _arrive(names: StackNames) -> list[str]:
         "}",
         "",
         "/* A packet whose layers have said nothing yet. */",
-        "static inline void begin_waiting(struct sl_waiting *waiting)",
+        "static inline void begin_waiting(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting)",
         "{",
         "    waiting->layer = ended;",
+        *(["    sl_ahead_want_none(&box->base.ahead);"] if table_of_each(names) is not None else []),
         *(f"    {text}" for text in _empty(names.program)),
         "}",
         *_otherwise(names, late),
@@ -300,7 +299,7 @@ def _arrive(names: StackNames) -> list[str]:
         "{",
         "    struct sl_waiting *waiting = &box->waiting[packet];",
         "    box->base.ahead.packet = packet;",
-        *([] if late else ["    begin_waiting(waiting);"]),
+        *([] if late else ["    begin_waiting(box, waiting);"]),
         *("    " + line for line in _by_link_type(names, enter, unknown, others)),
         "}",
     ]
@@ -320,7 +319,7 @@ def _otherwise(names: StackNames, late: bool) -> list[str]:
                     _otherwise_first("length", program) if first else [f"box->otherwise[{at_once.index(layer)}]++;"]
                 )
                 out += ["    " + line for line in counted]
-            out += ["    begin_waiting(waiting);"] if late else []
+            out += ["    begin_waiting(box, waiting);"] if late else []
             out += [f"    stateless_{word}(box, waiting, at, captured, length, depth);", "}"]
     return out
 
@@ -389,7 +388,6 @@ def _turn(names: StackNames) -> list[str]:
     timers: list[str] = []
     if names.functions.timers:
         timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
-    header = header_bytes(names.program)
     asks = names.functions.asks_packet or bool(names.program.natives)
     return [
         "",
@@ -397,7 +395,7 @@ def _turn(names: StackNames) -> list[str]:
         "SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group)",
         "{",
         "    const struct sl_frame *frame = &frames[i];",
-        *_looking(names, f"    sl_ahead_packet(&box->base.ahead, &frames[group], i, {header});"),
+        *_ask_ahead(names),
         "    box->base.now = sl_max(box->base.now, frame->time);",
         *(["    box->base.time = frame->time;", "    box->base.number = frame->number;"] if asks else []),
         *timers,
@@ -414,6 +412,36 @@ def _turn(names: StackNames) -> list[str]:
         *(["    sl_output_packet(&box->base, frame);"] if names.functions.inline else []),
         "}",
     ]
+
+
+def _ask_ahead(names: StackNames) -> list[str]:
+    """Statements that ask for what packets behind this one will want."""
+    ask = f"sl_ahead_packet(&box->base.ahead, &frames[group], i, {header_bytes(names.program)});"
+    table = table_of_each(names)
+    if table is None:
+        return _looking(names, "    " + ask)
+    held = (
+        f"if (SL_UNLIKELY(box->base.ahead.held_much)) sl_ahead_held_each(&box->base.ahead, &box->{table.variable}, i);"
+    )
+    size = f"sizeof({table.struct})"
+    return [
+        f"    sl_ahead_each(&box->base.ahead, &box->{table.variable}, i + SL_INSTANCE_LEAD, {size});",
+        "    if (i < box->base.ahead.others) {",
+        f"        {ask}",
+        *([f"        {held}"] if table.sides else []),
+        "    }",
+    ]
+
+
+def _turns(names: StackNames) -> list[str]:
+    """Statements between the two loops over a group."""
+    holds = any(table.foreseen and table.sides for table in names.tables.values())
+    much = "box->base.pool.used >= SL_HELD_MUCH" if holds else "false"
+    out = _looking(names, f"        sl_ahead_turns(&base->ahead, {much});")
+    if (table := table_of_each(names)) is not None:
+        given = f"&base->ahead, &box->{table.variable}, group, sizeof({table.struct})"
+        out.append(f"        sl_ahead_each_begin({given});")
+    return out + (["        box->waiting[group].layer = NULL;"] if series_of(names) is not None else [])
 
 
 def _timers_begin(names: StackNames) -> list[str]:

@@ -454,6 +454,15 @@ def series_of(names: StackNames) -> LayerProgram | None:
     return None if deferring else layers[0]
 
 
+def table_of_each(names: StackNames) -> Table | None:
+    """The table in which nearly every packet is looked up, if that is foreseen: that of the layer where they wait."""
+    layer = series_of(names)
+    if layer is None or layer.instance is None or layer.ahead is None:
+        return None
+    foreseen = any(isinstance(i, ir.Prefetch) for i in layer.ahead.instructions())
+    return names.tables[layer.instance.table] if foreseen else None
+
+
 def main_head(layer: LayerProgram) -> str:
     """Head of the function by which a packet passes the main graph of a layer."""
     given = UNIT if layer.frame is None else "sl_bytes unit, SL_UNUSED struct sl_stream stream"

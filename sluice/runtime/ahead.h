@@ -21,6 +21,12 @@ enum {
     SL_HELD_MUCH = 1 << 20,   /* bytes of the pool that are in use, from which on these are asked for */
 };
 
+/* A look-up, by hash, and the bucket where it begins. */
+struct sl_each {
+    const struct sl_bucket *home;   /* NULL: none */
+    uint32_t hash;
+};
+
 struct sl_wanted {
     struct sl_table *table;
     const struct sl_bucket *home;   /* where it was when it was asked for: a table that grows splits it, and moves none */
@@ -32,10 +38,14 @@ struct sl_ahead {
     uint32_t coming;   /* packets of the next burst, whose frames lie behind this one's */
     uint32_t headers;  /* packets of the next group whose headers this one asks for */
     bool held_much;    /* what instances hold is more than stays at hand by itself */
+    uint32_t others;   /* packets of the group before whose turns there is more to ask for than what `each` wants */
     uint32_t count;    /* of what is wanted */
     const struct sl_wanted *foreseen, *held, *led;   /* the first whose instance was not asked for yet; nor what that
                                                         holds; nor what this leads to */
     struct sl_wanted wanted[SL_WANTED_MOST + 1];     /* by packet; behind the last one is one for no packet */
+    /* By packet, the look-up in the table where nearly every packet has one, if a stack has such a table: it needs no list.
+     * Behind the last packet there is none. */
+    struct sl_each each[SL_GROUP + SL_INSTANCE_LEAD];
 };
 
 /* The current packet will be looked up by this hash. */
@@ -45,6 +55,16 @@ SL_PREFETCH void sl_ahead_want(struct sl_ahead *ahead, struct sl_table *table, u
     if (ahead->count < SL_WANTED_MOST)
         ahead->wanted[ahead->count++] = (struct sl_wanted){table, home, hash, ahead->packet};
 }
+
+/* The same in the table where nearly every packet is looked up. */
+SL_PREFETCH void sl_ahead_want_each(struct sl_ahead *ahead, const struct sl_table *table, uint32_t hash) {
+    const struct sl_bucket *home = sl_table_home(table, hash);
+    __builtin_prefetch(home);
+    ahead->each[ahead->packet] = (struct sl_each){home, hash};
+}
+
+/* The current packet may not be looked up there. */
+static inline void sl_ahead_want_none(struct sl_ahead *ahead) { ahead->each[ahead->packet].home = NULL; }
 
 /* The current packet will be looked up by this key, as nearly all before it and behind it: of a tunnel most packets
  * belong to one conversation. Only another key than was asked for last, of which `wanted` is a copy, is hashed and asked
@@ -87,36 +107,68 @@ static inline void sl_ahead_turns(struct sl_ahead *ahead, bool held_much) {
     ahead->wanted[ahead->count].packet = UINT32_MAX;
     ahead->foreseen = ahead->held = ahead->led = ahead->wanted;
     ahead->held_much = held_much;
+    ahead->others = held_much || ahead->count ? SL_GROUP : ahead->headers;
+}
+
+/* Asks for the instance that a packet wants of the table of `each`, whose instances have this many bytes, a literal. */
+SL_PREFETCH void sl_ahead_each(struct sl_ahead *ahead, struct sl_table *table, size_t packet, size_t instance_bytes) {
+    const struct sl_each *each = &ahead->each[packet];
+    if (SL_LIKELY(each->home))
+        sl_table_foresee(table, (unsigned)packet, each->home, each->hash, instance_bytes, SL_INSTANCE_LINES);
+}
+
+/* Begins the turns of a group of `count` packets in that table. */
+SL_PREFETCH void sl_ahead_each_begin(struct sl_ahead *ahead, struct sl_table *table, size_t count, size_t instance_bytes) {
+    for (size_t i = count; i < count + SL_INSTANCE_LEAD; i++)
+        ahead->each[i].home = NULL;
+    for (size_t i = 0; i < SL_INSTANCE_LEAD; i++)
+        sl_ahead_each(ahead, table, i, instance_bytes);
 }
 
 /* The sequences of a packet's instance, if it was foreseen and has any: `count` of them. */
-static inline const struct sl_sequence *sl_ahead_sequences(const struct sl_wanted *wanted, uint32_t *count) {
-    const struct sl_table *table = wanted->table;
-    const struct sl_instance *instance = table->foreseen[wanted->packet];
+static inline const struct sl_sequence *sl_ahead_sequences(const struct sl_table *table, size_t packet, uint32_t *count) {
+    const struct sl_instance *instance = table->foreseen[packet];
     *count = instance ? table->sequence_count : 0;
     return instance ? (const void *)((const char *)instance + table->sequences_at) : NULL;
 }
 
-/* While much is held: asks for what instances of packets that come soon hold, once they have come, and then for what leads
- * to one of its pieces. Of a packet that is out of order these would be waited for one after the other. */
-SL_COLD void sl_ahead_held(struct sl_ahead *ahead, size_t i) {
+/* Asks for what the instance of a packet holds, once it has come. */
+static inline void sl_ahead_hold(const struct sl_table *table, size_t packet) {
     uint32_t count;
-    for (; ahead->held < ahead->foreseen && ahead->held->packet <= i + SL_HELD_LEAD; ahead->held++) {
-        const struct sl_sequence *seq = sl_ahead_sequences(ahead->held, &count);
-        for (uint32_t k = 0; k < count; k++)
-            for (size_t at = 0; seq[k].held && at < sizeof *seq[k].held; at += 64)
-                __builtin_prefetch((const char *)seq[k].held + at);
+    const struct sl_sequence *seq = sl_ahead_sequences(table, packet, &count);
+    for (uint32_t k = 0; k < count; k++)
+        for (size_t at = 0; seq[k].held && at < sizeof *seq[k].held; at += 64)
+            __builtin_prefetch((const char *)seq[k].held + at);
+}
+
+/* And then for what leads to one of its pieces. Of a packet that is out of order these would be waited for one after the
+ * other. */
+static inline void sl_ahead_lead(const struct sl_table *table, size_t packet) {
+    uint32_t count;
+    const struct sl_sequence *seq = sl_ahead_sequences(table, packet, &count);
+    for (uint32_t k = 0; k < count; k++) {
+        if (!seq[k].held)
+            continue;
+        __builtin_prefetch(seq[k].held->ahead);
+        if (seq[k].held->pieces.root)
+            sl_index_prefetch(seq[k].held->pieces.root);
     }
-    for (; ahead->led < ahead->held && ahead->led->packet <= i + SL_INDEX_LEAD; ahead->led++) {
-        const struct sl_sequence *seq = sl_ahead_sequences(ahead->led, &count);
-        for (uint32_t k = 0; k < count; k++) {
-            if (!seq[k].held)
-                continue;
-            __builtin_prefetch(seq[k].held->ahead);
-            if (seq[k].held->pieces.root)
-                sl_index_prefetch(seq[k].held->pieces.root);
-        }
-    }
+}
+
+/* While much is held: what instances of packets that come soon hold. */
+SL_COLD void sl_ahead_held(struct sl_ahead *ahead, size_t i) {
+    for (; ahead->held < ahead->foreseen && ahead->held->packet <= i + SL_HELD_LEAD; ahead->held++)
+        sl_ahead_hold(ahead->held->table, ahead->held->packet);
+    for (; ahead->led < ahead->held && ahead->led->packet <= i + SL_INDEX_LEAD; ahead->led++)
+        sl_ahead_lead(ahead->led->table, ahead->led->packet);
+}
+
+/* The same for the table of `each`. */
+SL_COLD void sl_ahead_held_each(const struct sl_ahead *ahead, const struct sl_table *table, size_t i) {
+    for (size_t packet = i ? i + SL_HELD_LEAD : 0; packet <= i + SL_HELD_LEAD && ahead->each[packet].home; packet++)
+        sl_ahead_hold(table, packet);
+    for (size_t packet = i ? i + SL_INDEX_LEAD : 0; packet <= i + SL_INDEX_LEAD && ahead->each[packet].home; packet++)
+        sl_ahead_lead(table, packet);
 }
 
 /* Before packet `i` of a group is processed: asks for what is wanted for one that comes soon, and for the headers of one of
@@ -125,7 +177,8 @@ SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *
     const struct sl_wanted *wanted = ahead->foreseen;
     if (wanted->packet <= i + SL_INSTANCE_LEAD) {
         do {
-            sl_table_foresee(wanted->table, wanted->packet, wanted->home, wanted->hash, SL_INSTANCE_LINES);
+            sl_table_foresee(wanted->table, wanted->packet, wanted->home, wanted->hash, wanted->table->instance_bytes,
+                             SL_INSTANCE_LINES);
             wanted++;
         } while (wanted->packet <= i + SL_INSTANCE_LEAD);
         ahead->foreseen = wanted;

@@ -73,6 +73,52 @@ static void test_held(void) {
     sl_table_close(&table);
 }
 
+static void test_each(void) {
+    CASE("in the table of most packets each one's look-up is foreseen, but of those that have none, or are no more of the group");
+    struct sl_table table;
+    struct sl_pool pool;
+    CHECK(sl_table_open(&table, sizeof(struct kept), 1, 8, 7) == 0 && sl_pool_open(&pool, 1 << 20) == 0);
+    table.sequences_at = offsetof(struct kept, sequence);
+    table.sequence_count = 2;
+    struct kept *made[4];
+    for (uint64_t key = 0; key < 4; key++)
+        made[key] = begin(&table, key);
+    hold(made[0], &pool, 2);
+    hold(made[1], &pool, 90);
+    struct sl_ahead ahead = {.count = 0};
+    struct sl_frame frames[SL_GROUP] = {{.at = NULL}};
+    for (unsigned group = 0; group < 2; group++) {   /* the second is shorter */
+        const size_t count = group ? 9 : SL_GROUP;
+        memset(table.foreseen, 0, sizeof table.foreseen);
+        sl_ahead_group(&ahead, count, 0);
+        for (ahead.packet = 0; ahead.packet < count; ahead.packet++) {
+            uint64_t key = (ahead.packet + group) % 5;   /* of 4 there is none */
+            if (ahead.packet % 7 == 6)
+                sl_ahead_want_none(&ahead);
+            else
+                sl_ahead_want_each(&ahead, &table, sl_table_hash(&table, &key, 1));
+        }
+        sl_ahead_turns(&ahead, group);
+        CHECK_EQUAL(ahead.others, group ? SL_GROUP : 0);
+        sl_ahead_each_begin(&ahead, &table, count, sizeof(struct kept));
+        for (size_t i = 0; i < count; i++) {
+            sl_ahead_each(&ahead, &table, i + SL_INSTANCE_LEAD, sizeof(struct kept));
+            for (size_t packet = 0; packet < SL_GROUP; packet++) {
+                uint64_t key = (packet + group) % 5;
+                bool asked = packet < count && packet <= i + SL_INSTANCE_LEAD && packet % 7 != 6 && key != 4;
+                CHECK(table.foreseen[packet] == (asked ? &made[key]->head : NULL));
+            }
+            sl_ahead_packet(&ahead, frames, i, 58);
+            sl_ahead_held_each(&ahead, &table, i);
+        }
+    }
+    for (unsigned k = 0; k < 2; k++)
+        for (unsigned side = 0; side < 2; side++)
+            sl_sequence_clear(&made[k]->sequence[side], &rules, &pool);
+    sl_pool_close(&pool);
+    sl_table_close(&table);
+}
+
 static void test_other(void) {
     CASE("a key is asked for where it is another than the one before");
     struct sl_table table;
@@ -111,6 +157,7 @@ static void test_other(void) {
 
 int main(void) {
     test_held();
+    test_each();
     test_other();
     return 0;
 }

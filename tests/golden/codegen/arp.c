@@ -273,7 +273,7 @@ SL_COLD void unknown_link_type(struct sl_stack_box *box, SL_UNUSED const uint8_t
 }
 
 /* A packet whose layers have said nothing yet. */
-static inline void begin_waiting(struct sl_waiting *waiting)
+static inline void begin_waiting(SL_UNUSED struct sl_stack_box *box, struct sl_waiting *waiting)
 {
     waiting->layer = ended;
 }
@@ -282,7 +282,7 @@ SL_COLD void otherwise_eth(struct sl_stack_box *box, struct sl_waiting *waiting,
 {
     box->otherwise[0]++;
     box->otherwise_bytes += length;
-    begin_waiting(waiting);
+    begin_waiting(box, waiting);
     stateless_eth(box, waiting, at, captured, length, depth);
 }
 
@@ -294,7 +294,7 @@ static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame
     if (SL_LIKELY(frame->link_type == 1)) {
         if (!SL_LIKELY(template_eth(box, waiting, frame->at, frame->captured, frame->length, 0))) otherwise_eth(box, waiting, frame->at, frame->captured, frame->length, 0);
     } else {
-        begin_waiting(waiting);
+        begin_waiting(box, waiting);
         box->otherwise[0]++;
         box->otherwise_bytes += frame->length;
         wait_for(waiting, unknown_link_type, frame->at, frame->captured, frame->length, 0);

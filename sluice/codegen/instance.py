@@ -102,7 +102,7 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
         out += find
     if w.kind == "turn":
         out.append(f"box->{table.latest} = (struct sl_instance *)inst;")
-    out += looked_up(i, "inst ? flip ^ inst->swapped : 0" if table.oriented else "0")
+    out += looked_up(i, "inst ? (uint64_t)flip ^ inst->swapped : 0" if table.oriented else "0")
     return ["{", *("    " + line for line in out), "}"]
 
 
@@ -173,7 +173,7 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
     at, word = f"box->{table.variable}", identifier(table.name)
     # A copy, so that the key itself has no address, and stays in registers for the many packets that create nothing.
     key = ", ".join(f"key[{word}]" for word in range(table.words))
-    make = f"({table.struct} *)sl_table_create(&{at}, (const uint64_t[]){{{key}}}, {table.words}, hash)"
+    make = f"create_{word}(box, (const uint64_t[]){{{key}}}, hash)"
     if table.busy:  # what an end delivered may have begun an instance with this key
         make = f"sl_table_find(&{at}, key, {table.words}, hash) ? NULL : {make}"
     out = [

@@ -1,4 +1,4 @@
-"""How instances of a table end when no packet of theirs does it: sweep, eviction, end of input."""
+"""How instances of a table begin, and how they end when no packet of theirs does it: sweep, eviction, end of input."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from sluice.codegen.names import identifier
 
 
 def lifetime(table: Table) -> list[str]:
-    """The functions of a table that end an instance, sweep and evict."""
+    """The functions of a table that begin an instance, end one, sweep and evict."""
     word, struct = identifier(table.name), table.struct
-    out = ["", "/* Ends an instance by the layer that used it last. */"]
+    out = [
+        "",
+        f"SL_COLD {struct} *create_{word}(struct sl_stack_box *box, const uint64_t *key, uint32_t hash)",
+        "{",
+        f"    return ({struct} *)sl_table_begin(&box->{table.variable}, key, {table.words}, hash);",
+        "}",
+        "",
+        "/* Ends an instance by the layer that used it last. */",
+    ]
     out.append(
         f"static void end_instance_{word}(struct sl_stack_box *box, {struct} *inst, struct sl_fresh *fresh, uint64_t reason)"
     )

@@ -26,10 +26,10 @@ def header_bytes(program: Program) -> int:
     if not led:
         return UNKNOWN
     headers = [layer.template for layer in led] + [program.layers[led_to(led[-1])].main]
-    return min(sum(_header(graph) for graph in headers if graph is not None) + LIST, UNKNOWN)
+    return min(sum(header_of(graph) for graph in headers if graph is not None) + LIST, UNKNOWN)
 
 
-def _header(graph: Graph) -> int:
+def header_of(graph: Graph) -> int:
     """The bytes of a unit that are read on every way through a graph: by length checks up to the first branch, or to where
     a loop begins anew.
     """

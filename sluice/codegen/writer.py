@@ -16,8 +16,9 @@ from sluice.codegen.expressions import emit, handed, inside, stored
 from sluice.codegen.functions import Functions
 from sluice.codegen.late import begun_late, behind
 from sluice.codegen.layout import Table
-from sluice.codegen.most import counted_at_once, is_passed_unnoted, templates
+from sluice.codegen.most import counted_at_once, is_passed_unnoted, led_to, templates
 from sluice.codegen.names import C_WORDS, identifier, variable
+from sluice.codegen.reach import header_of
 from sluice.codegen.structure import Structure
 from sluice.ir import instruction as ir
 from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, is_bytes
@@ -93,6 +94,8 @@ _GIVES_FRESH = (ir.InsertNext, ir.InsertSeq)
 """Instructions that put the packet's own bytes into a sequence."""
 _TAKES_FRESH = (ir.WaitingSeq, ir.Assemble, ir.SettleSeq, ir.Drain, ir.EndInst, ir.DestroyInst)
 """Instructions that ask for them; before the first was put there, for none."""
+_FRESH_BEGINS = "fresh[0] = fresh[1] = (struct sl_fresh){.present = false};"
+_NO_FRESH = "(struct sl_fresh[2]){{.present = false}, {.present = false}}"
 
 
 class LayerWriter:
@@ -220,6 +223,7 @@ class LayerWriter:
     def _function(self, graph: Graph, head: str, kind: str) -> list[str]:
         self.kind = kind
         self._line = ""
+        self._more = self._header_behind() if kind == "template" else 0
         self._place_fresh(graph)
         labels: dict[str, str] = {}
         taken: set[str] = set(C_WORDS)
@@ -301,27 +305,19 @@ class LayerWriter:
         self._fresh_given = behind(graph, _first(graph, _GIVES_FRESH, dict.fromkeys(graph.blocks, 0)))
         self._fresh = begun_late(graph, _first(graph, (*_GIVES_FRESH, *_TAKES_FRESH), self._fresh_given))
 
-    def _fresh_begins(self) -> list[str]:
-        """Statements before the first that may put the packet's bytes into a sequence, or ask for what was put there."""
-        # Nobody reads positions of what is not present, which gcc does not see in longer functions.
-        out = ["fresh[0].present = fresh[1].present = false;", "fresh[0].position = fresh[1].position = 0;"]
-        if self.layer.rules is not None and self.layer.rules.units:
-            out.append("fresh[0].data.captured = fresh[1].data.captured = 0;")
-        return out
-
     def _block(self, block: Block) -> list[str]:
         out: list[str] = []
         begins = self._fresh.get(block.name)
         for at, instruction in enumerate(block.body):
-            out += self._fresh_begins() if at == begins else []
+            out += [_FRESH_BEGINS] if at == begins else []
             given = self._fresh_given is None or self._fresh_given.get(block.name, at + 1) <= at
             given = given or isinstance(instruction, _GIVES_FRESH)
-            self.fresh = "fresh" if given else "(struct sl_fresh[2]){{.present = false}, {.present = false}}"
+            self.fresh = "fresh" if given else _NO_FRESH
             lines = WRITERS[type(instruction)](self, instruction)
             if lines:
                 lines[0] += self._note(instruction)
             out += lines
-        return out + (self._fresh_begins() if begins == len(block.body) else [])
+        return out + ([_FRESH_BEGINS] if begins == len(block.body) else [])
 
     def _note(self, instruction: ir.Instruction) -> str:
         """The line of the description, where it differs from that of the statement before."""
@@ -341,6 +337,9 @@ class LayerWriter:
                 return [(None, to)]
             case ir.Branch(condition, yes, no):
                 return [(emit(condition) + note, yes), (None, no)]
+            case ir.Check(mark, Const(size), yes, cut, short) if cut == short and self._more:
+                there, self._more = Const(size + self._more), 0
+                return [(f"SL_LIKELY({self._fits(mark, there, 'captured')})" + note, yes), (None, short)]
             case ir.Check(mark, size, yes, cut, short) if cut == short:
                 return [(f"SL_LIKELY({self._fits(mark, size, 'captured')})" + note, yes), (None, short)]
             case ir.Check(mark, size, yes, cut, short):
@@ -362,6 +361,13 @@ class LayerWriter:
     def _left(self, outcome: str, terminator: ir.Terminator) -> list[str]:
         """A packet has passed the layer by its stateless graph."""
         return [self.count("packets"), self.count("bytes", "unit.length"), self.count(outcome) + self._note(terminator)]
+
+    def _header_behind(self) -> int:
+        """The bytes of the header that the next template reads: they are asked for together with the first of this one, and
+        the C compiler sees that they are there. Packets without them go otherwise, as they would.
+        """
+        behind = self.names.program.layers[led_to(self.layer)].template
+        return header_of(behind) if behind is not None else 0
 
     def _lead(self, terminator: ir.NextStateless, layer: LayerProgram) -> list[str]:
         """A template leads a packet on to `layer`."""

@@ -499,7 +499,7 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->output.forward = options->forward;
     box->output.user = options->forward_user;
     box->scratch.size = (size_t)1 << 28;
-    box->scratch.at = sl_map(box->scratch.size);
+    box->scratch.at = sl_map(box->scratch.size, box->scratch.size);
     if (!box->workers || !box->parameters || !box->texts || !box->function_counters || !box->scratch.at ||
         (options->deliver && !box->batch.at) || sl_pool_open(&box->pool, options->memory) ||
         (options->prefault && sl_pool_prefault(&box->pool))) {

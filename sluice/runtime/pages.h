@@ -8,18 +8,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-    SL_HUGE_FROM = 1 << 18,   /* bytes in use from which on the rest may lie in huge pages */
-    SL_HUGE_PAGE = 2 << 20,
-};
+enum { SL_HUGE_PAGE = 2 << 20 };
 
 /* Address space of so many bytes, read as 0, that the machine gives memory for when it is first touched; NULL when it
- * cannot be had. It lies so that a huge page begins at SL_HUGE_FROM: a small page costs a packet 1 to 2 us, which is a
- * tenth of the time of what it is needed for, and up to 512 more of them would come first. */
-static inline void *sl_map(size_t bytes) {
+ * cannot be had. It lies so that a huge page begins at `from`, the bytes in use from which on the rest may lie in huge
+ * pages: a small page costs a packet 1 to 2 us, which is a tenth of the time of what it is needed for, and up to 512 more of
+ * them would come first. */
+static inline void *sl_map(size_t bytes, size_t from) {
     const size_t page = SL_HUGE_PAGE, small = (size_t)sysconf(_SC_PAGESIZE);
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    size_t more = bytes > SL_HUGE_FROM ? page : 0;
+    size_t more = bytes > from ? page : 0;
     if (bytes > SIZE_MAX - page - small)
         return NULL;
     bytes = (bytes + small - 1) & ~(small - 1);
@@ -27,7 +25,7 @@ static inline void *sl_map(size_t bytes) {
     if (at == MAP_FAILED)
         return NULL;
     if (more) {
-        size_t before = (page - ((uintptr_t)at + SL_HUGE_FROM) % page) % page;
+        size_t before = (page - ((uintptr_t)at + from) % page) % page;
         if (before)
             munmap(at, before);
         at += before;
@@ -36,12 +34,12 @@ static inline void *sl_map(size_t bytes) {
     return at;
 }
 
-/* The first SL_HUGE_FROM bytes of a mapping are in use: more will be. Of huge pages the processor remembers where more
+/* The first `from` bytes of a mapping are in use: more will be. Of huge pages the processor remembers where more
  * lies, and the kernel gives them in fewer steps; small memory would be made larger by one. Where there are none, small
  * pages do. */
-static inline void sl_huge_rest(void *memory, size_t bytes) {
+static inline void sl_huge_rest(void *memory, size_t bytes, size_t from) {
     const uintptr_t page = SL_HUGE_PAGE;
-    uintptr_t begin = ((uintptr_t)memory + SL_HUGE_FROM + page - 1) & ~(page - 1), end = (uintptr_t)memory + bytes;
+    uintptr_t begin = ((uintptr_t)memory + from + page - 1) & ~(page - 1), end = (uintptr_t)memory + bytes;
     if (begin < end)
         (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }

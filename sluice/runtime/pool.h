@@ -32,6 +32,7 @@ enum {
     SL_POOL_LEAST = 64,
     SL_POOL_MOST = 131072,
     SL_POOL_CLASSES = 12,   /* 64 << 11 == 131072 */
+    SL_POOL_HUGE_FROM = 2 * SL_POOL_MOST,   /* bytes cut from the budget, from which on the rest may lie in huge pages */
     SL_ADDRESS_BITS = 48,   /* of all blocks' addresses: no kernel that is known gives others to who does not ask for them,
                                also where the processor could (x86-64's fifth level, arm64's 52 bits) */
 };
@@ -65,8 +66,8 @@ SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
     budget &= ~(uint64_t)(SL_POOL_LEAST - 1);
     if (budget == 0)
         return 0;
-    uint8_t *memory = sl_map(budget);
-    uint8_t *starts = sl_map(budget / SL_POOL_LEAST);
+    uint8_t *memory = sl_map(budget, SL_POOL_HUGE_FROM);
+    uint8_t *starts = sl_map(budget / SL_POOL_LEAST, SL_POOL_HUGE_FROM);
     if (!memory || !starts || ((uint64_t)(uintptr_t)memory + budget) >> SL_ADDRESS_BITS) {
         if (memory)
             munmap(memory, budget);
@@ -123,8 +124,8 @@ static inline bool sl_pool_extend(struct sl_pool *pool) {
     uint64_t left = sl_min(pool->budget - pool->reserved, SL_POOL_MOST);
     if (left == 0)
         return false;
-    if (pool->reserved == SL_HUGE_FROM)
-        sl_huge_rest(pool->memory, pool->budget);
+    if (pool->reserved == SL_POOL_HUGE_FROM)
+        sl_huge_rest(pool->memory, pool->budget, SL_POOL_HUGE_FROM);
     SL_POISON(pool->memory + pool->reserved, left);
     /* The largest first: each block then lies at a multiple of its own size, as buddies must. */
     for (unsigned class = SL_POOL_CLASSES; class-- > 0;)

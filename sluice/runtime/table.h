@@ -10,7 +10,9 @@
 #include "bytes.h"
 #include "pages.h"
 
-#ifdef __SSE2__
+#if defined __AVX512VL__
+#include <immintrin.h>
+#elif defined __SSE2__
 #include <emmintrin.h>
 #endif
 
@@ -32,6 +34,10 @@ enum {
     SL_BUCKETS_LEAST = 16,   /* a power of two */
     SL_INSTANCE_LINES = 4,   /* of an instance that are asked for */
     SL_FRESH_LEAD = 4,       /* instances that begin before the one whose memory, used for the first time, is asked for */
+    /* Bytes of instances, or of the index, in use from which on the rest may lie in huge pages: of some hundred connections
+     * on, of which there will be more. A huge page is as dear as 140 small ones; 64 of them were 1 ns of each packet of
+     * short connections. */
+    SL_TABLE_HUGE_FROM = 1 << 16,
     SL_GROUP = 32,           /* packets that are looked at together: more than a core has misses in flight */
 };
 #define SL_SLOT_FREE UINT32_MAX
@@ -49,12 +55,13 @@ struct sl_table {
     struct sl_bucket *home;     /* buckets that a hash leads to */
     struct sl_bucket *spill;    /* overflow buckets */
     uint32_t buckets;           /* home buckets in use: 2^level + those already split at this level */
-    uint32_t mask;              /* 2^(level+1) - 1 */
+    uint32_t mask, low_mask;    /* 2^(level+1) - 1, and 2^level - 1 */
     uint64_t secret[4];         /* from the seed; the last is odd */
 
     uint32_t live;              /* instances */
     uint32_t high_water;        /* slots ever used */
     uint32_t max_instances;
+    uint32_t many;              /* slots, from which on the rest may lie in huge pages */
     uint32_t free_slot;         /* 1 + the slot freed last, or 0 */
     uint32_t spill_used;        /* overflow buckets ever used */
     uint32_t spill_free;        /* 1 + an overflow bucket free again (linked by hash[0]), or 0 */
@@ -83,12 +90,6 @@ static inline uint64_t sl_splitmix(uint64_t *seed) {
     return z ^ z >> 31;
 }
 
-/* Before place `index` of an array is used for the first time, the places before it having been used. */
-static inline void sl_table_reach(void *array, size_t array_bytes, size_t place_bytes, uint32_t index) {
-    if (__builtin_expect(index == SL_HUGE_FROM / place_bytes, 0))
-        sl_huge_rest(array, array_bytes);
-}
-
 SL_COLD void sl_table_close(struct sl_table *table) {
     if (table->instances)
         munmap(table->instances, table->instance_bytes * table->max_instances);
@@ -110,9 +111,11 @@ SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigne
         return -1;
     table->instance_bytes = (instance_bytes + 7) & ~(size_t)7;
     table->max_instances = max_instances;
+    table->many = (uint32_t)(SL_TABLE_HUGE_FROM / table->instance_bytes);
     table->key_words = key_words;
     table->buckets = SL_BUCKETS_LEAST;
     table->mask = 2 * SL_BUCKETS_LEAST - 1;
+    table->low_mask = SL_BUCKETS_LEAST - 1;
     /* An overflow bucket is only added where seven entries stand before it, and all but the first behind a
      * home bucket are full: a seventh of the instances is the most that there can be. */
     table->home_bytes = ((size_t)max_instances / SL_BUCKET_LOAD + SL_BUCKETS_LEAST + 1) * sizeof(struct sl_bucket);
@@ -120,9 +123,9 @@ SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigne
     for (int i = 0; i < 4; i++)
         table->secret[i] = sl_splitmix(&seed);
     table->secret[3] |= 1;
-    table->instances = sl_map(table->instance_bytes * max_instances);
-    table->home = sl_map(table->home_bytes);
-    table->spill = sl_map(table->spill_bytes);
+    table->instances = sl_map(table->instance_bytes * max_instances, SL_TABLE_HUGE_FROM);
+    table->home = sl_map(table->home_bytes, SL_TABLE_HUGE_FROM);
+    table->spill = sl_map(table->spill_bytes, SL_TABLE_HUGE_FROM);
     if (!table->instances || !table->home || !table->spill) {
         sl_table_close(table);
         return -1;
@@ -153,8 +156,8 @@ static inline uint32_t sl_table_hash(const struct sl_table *table, const uint64_
 
 static inline struct sl_bucket *sl_table_home(const struct sl_table *table, uint32_t hash) {
     /* Which half a hash falls in no predictor knows: without a branch. */
-    uint32_t i = hash & table->mask, beyond = -(uint32_t)(i >= table->buckets);
-    return &table->home[i & ~(beyond & (table->mask + 1) >> 1)];
+    uint32_t i = hash & table->mask, split = -(uint32_t)(i < table->buckets);
+    return &table->home[i & (split | table->low_mask)];
 }
 
 static inline struct sl_instance *sl_table_slot(const struct sl_table *table, uint32_t slot) {
@@ -178,7 +181,10 @@ static inline bool sl_instance_has(struct sl_instance *instance, const uint64_t 
 
 /* Bit i: word i of half a bucket equals this number. */
 static inline unsigned sl_bucket_words(const uint32_t *words, uint32_t wanted) {
-#ifdef __SSE2__
+#if defined __AVX512VL__
+    const __m256i *eight = (const __m256i *)(const void *)words;
+    return _mm256_cmpeq_epi32_mask(_mm256_load_si256(eight), _mm256_set1_epi32((int)wanted));
+#elif defined __SSE2__
     const __m128i each = _mm_set1_epi32((int)wanted);
     const __m128i *four = (const __m128i *)(const void *)words;
     __m128i low = _mm_cmpeq_epi32(_mm_load_si128(four), each), high = _mm_cmpeq_epi32(_mm_load_si128(four + 1), each);
@@ -332,11 +338,14 @@ SL_COLD void sl_table_split_chain(struct sl_table *table, struct sl_bucket *old)
 
 /* Adds one home bucket: the next one in turn is split by one more bit of the hash. */
 SL_COLD void sl_table_grow(struct sl_table *table) {
-    uint32_t half = (table->mask + 1) / 2;
+    uint32_t half = table->low_mask + 1;
     struct sl_bucket *old = &table->home[table->buckets - half], *added = old + half;
-    sl_table_reach(table->home, table->home_bytes, sizeof *table->home, table->buckets);
-    if (++table->buckets > table->mask)
+    if (__builtin_expect(table->buckets == SL_TABLE_HUGE_FROM / sizeof *table->home, 0))
+        sl_huge_rest(table->home, table->home_bytes, SL_TABLE_HUGE_FROM);
+    if (++table->buckets > table->mask) {
+        table->low_mask = table->mask;
         table->mask = 2 * table->mask + 1;
+    }
     if (__builtin_expect(sl_bucket_next(table, old) != NULL, 0)) {
         sl_table_split_chain(table, old);
         return;
@@ -371,9 +380,9 @@ SL_PREFETCH void sl_instance_prefetch(const struct sl_table *table, uintptr_t in
 
 /* A new instance with this key, which no live instance has: deadline SL_NEVER, hash, slot and key written,
  * the rest as the slot's last user left it (zero when there was none). NULL when max_instances are live.
- * Its slot is the one freed last; when none is free, the first that was never used. */
-SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64_t *key, unsigned key_words,
-                                            uint32_t hash) {
+ * Its slot is the one freed last; when none is free, the first that was never used. key_words is a literal. */
+SL_INLINED struct sl_instance *sl_table_begin(struct sl_table *table, const uint64_t *key, unsigned key_words,
+                                              uint32_t hash) {
     uint32_t slot;
     struct sl_instance *instance;
     if (table->free_slot) {
@@ -382,10 +391,13 @@ SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64
         table->free_slot = instance->hash;
     } else if (table->high_water < table->max_instances) {
         slot = table->high_water++;
-        sl_table_reach(table->instances, table->instance_bytes * table->max_instances, table->instance_bytes, slot);
+        if (__builtin_expect(slot == table->many, 0))
+            sl_huge_rest(table->instances, table->instance_bytes * table->max_instances, SL_TABLE_HUGE_FROM);
         instance = sl_table_slot(table, slot);
         /* Foreseen is only the next slot, and connections often begin several at once. */
-        sl_instance_prefetch(table, (uintptr_t)instance + SL_FRESH_LEAD * table->instance_bytes, 0);
+        const char *coming = (const char *)instance + SL_FRESH_LEAD * table->instance_bytes;
+        for (unsigned line = 0; line < SL_INSTANCE_LINES; line++)
+            __builtin_prefetch(coming + 64 * line, 1);
     } else {
         return NULL;
     }
@@ -398,6 +410,12 @@ SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64
     if (++table->live > (uint64_t)table->buckets * SL_BUCKET_LOAD)
         sl_table_grow(table);
     return instance;
+}
+
+/* The same where key_words need not be known when this is compiled. */
+SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64_t *key, unsigned key_words,
+                                            uint32_t hash) {
+    return sl_table_begin(table, key, key_words, hash);
 }
 
 /* Ends a live instance; its slot is the next to be used again. Nothing shrinks. */

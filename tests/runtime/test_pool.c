@@ -138,17 +138,18 @@ static void test_budget(void) {
 
 static void test_pages(void) {
     CASE("large memory lies so that a huge page begins where it is large enough for one");
-    const size_t sizes[] = {1, 4096, SL_HUGE_FROM, SL_HUGE_FROM + 1, SL_HUGE_PAGE, 5 * (size_t)SL_HUGE_PAGE + 12345};
+    enum { FROM = 1 << 16 };
+    const size_t sizes[] = {1, 4096, FROM, FROM + 1, SL_HUGE_PAGE, 5 * (size_t)SL_HUGE_PAGE + 12345};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        uint8_t *at = sl_map(sizes[i]);
-        CHECK(at && (sizes[i] <= SL_HUGE_FROM || ((uintptr_t)at + SL_HUGE_FROM) % SL_HUGE_PAGE == 0));
+        uint8_t *at = sl_map(sizes[i], FROM);
+        CHECK(at && (sizes[i] <= FROM || ((uintptr_t)at + FROM) % SL_HUGE_PAGE == 0));
         CHECK(at[0] == 0 && at[sizes[i] - 1] == 0);
         at[0] = at[sizes[i] - 1] = 1;
-        sl_huge_rest(at, sizes[i]);
+        sl_huge_rest(at, sizes[i], FROM);
         CHECK(sl_prefault(at, sizes[i]) == 0 && at[sizes[i] - 1]);
         CHECK(munmap(at, sizes[i]) == 0);
     }
-    CHECK(!sl_map(SIZE_MAX));
+    CHECK(!sl_map(SIZE_MAX, FROM));
 }
 
 static void test_random(void) {

@@ -6,7 +6,7 @@ from sluice.codegen.control import is_controlled
 from sluice.codegen.expressions import emit, number, operand, place, stored
 from sluice.codegen.functions import destructors, function_states, is_watched
 from sluice.codegen.layout import KeyWord, key_words
-from sluice.codegen.names import identifier, variable
+from sluice.codegen.names import boolean, identifier, variable
 from sluice.codegen.timers import timers_of
 from sluice.codegen.writer import IN_HAND, LayerWriter, writes
 from sluice.ir import instruction as ir
@@ -85,13 +85,12 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
         f"inst = ({table.struct} *)sl_table_find(&{at}, key, {table.words}, hash);",
     ]
     if table.foreseen:
-        foreseen = (
-            f"inst = ({table.struct} *)sl_table_find_foreseen(&{at}, box->base.ahead.packet, key, {table.words});"
-        )
+        confirmed = f"key, {table.words}, {boolean(table.spare)}"
+        foreseen = f"inst = ({table.struct} *)sl_table_find_foreseen(&{at}, box->base.ahead.packet, {confirmed});"
         out += _latest_first(w, foreseen) if w.kind == "turn" else [foreseen]
         out += [
             "if (SL_UNLIKELY(!inst))",
-            f"    inst = ({table.struct} *)sl_table_confirm({at}.newest, key, {table.words});",
+            f"    inst = ({table.struct} *)sl_table_confirm({at}.newest, {confirmed});",
         ]
         if w.hashes_late:
             out.append("if (SL_UNLIKELY(!inst)) {")
@@ -111,7 +110,7 @@ def _latest_first(w: LayerWriter, foreseen: str) -> list[str]:
     assert w.table is not None
     latest = f"box->{w.table.latest}"
     return [
-        f"inst = ({w.table.struct} *)sl_table_confirm({latest}, key, {w.table.words});",
+        f"inst = ({w.table.struct} *)sl_table_confirm({latest}, key, {w.table.words}, {boolean(w.table.spare)});",
         "if (SL_UNLIKELY(!inst))",
         f"    {foreseen}",
     ]

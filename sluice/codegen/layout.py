@@ -67,6 +67,12 @@ class Table:
         return any(isinstance(instruction, kinds) for graph in graphs for instruction in graph.instructions())
 
     @property
+    def spare(self) -> bool:
+        """Whether the first word of a key has bits that no key uses."""
+        first = [placed.part.bits for placed in self.parts if placed.word == 0]
+        return bool(first) and sum(first) < 64
+
+    @property
     def foreseen(self) -> bool:
         """Whether a graph that runs before the packet's turn looks for its instances."""
         graphs = [graph for layer in self.layers for graph in (layer.ahead, layer.stateless) if graph is not None]

@@ -1,5 +1,8 @@
 """Control flow as C: a graph of blocks becomes nested ifs where that is what it is, and goto where it is not.
 
+Questions that ask one number for one constant after the other become a switch: of a chain of compares a processor foresees
+each by itself.
+
 A block with one predecessor is written where its predecessor leads to it; one where several paths meet is written
 behind the block that dominates it, under a label (after Ramsey, Beyond Relooper, ICFP 2022, with goto for break).
 """
@@ -13,6 +16,9 @@ from sluice.ir.dataflow import immediate_dominators
 from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import Terminator
 
+CASES = 5
+"""Questions about one number that are worth a switch."""
+
 
 @dataclass
 class Line:
@@ -22,9 +28,20 @@ class Line:
     text: str
 
 
+@dataclass
+class _Switch:
+    """Questions about one number: the blocks that ask one after the other, where each constant leads, and all others."""
+
+    subject: str
+    cases: dict[str, str]
+    default: str
+    heads: list[str]
+
+
 class Structure:
     """Writes one graph. `body` gives the C of an instruction, `branch` those of a terminator: (condition, target)
-    pairs, the last with None for its condition.
+    pairs, the last with None for its condition. `case`: of a terminator that only asks whether a number is a constant, the
+    C of both; else None.
     """
 
     def __init__(
@@ -34,12 +51,14 @@ class Structure:
         branch: Callable[[Terminator], list[tuple[str | None, str]]],
         finish: Callable[[Terminator], list[str]],
         label: Callable[[str], str],
+        case: Callable[[Terminator], tuple[str, str] | None],
     ) -> None:
         self.graph = graph
         self.body = body
         self.branch = branch
         self.finish = finish
         self.label = label
+        self.case = case
         self.order = graph.order()
         self.number = {name: index for index, name in enumerate(self.order)}
         before = graph.predecessors()
@@ -68,13 +87,50 @@ class Structure:
             out.append(Line(0, "@" + name))
         block = self.graph.blocks[name]
         out += [Line(level, text) for text in self.body(block)]
-        children = self.children[name]
+        switch = self._switched(name)
+        # What the blocks of a chain dominate stands behind the switch: what the last one does first, as behind nested ifs.
+        heads = switch.heads if switch is not None else [name]
+        children = [child for head in reversed(heads) for child in self.children[head]]
         inner = children[0] if children else follow
-        out += self._terminator(block.terminator, inner, level)
+        if switch is not None:
+            out += self._switch(switch, inner, level)
+        else:
+            out += self._terminator(block.terminator, inner, level)
         for index, child in enumerate(children):
             after = children[index + 1] if index + 1 < len(children) else follow
             out += self._tree(child, after, level)
         return out
+
+    def _switched(self, name: str) -> _Switch | None:
+        """The switch that a block begins, if it begins one."""
+        first = self.case(self.graph.blocks[name].terminator)
+        if first is None:
+            return None
+        heads: list[str] = []
+        cases: dict[str, str] = {}
+        while (asked := self.case(self.graph.blocks[name].terminator)) is not None and asked[0] == first[0]:
+            heads.append(name)
+            yes, name = self.graph.blocks[name].terminator.targets()
+            cases.setdefault(asked[1], yes)
+            if name in self.merges or self.graph.blocks[name].body:
+                break
+        return _Switch(first[0], cases, name, heads) if len(cases) >= CASES else None
+
+    def _switch(self, switch: _Switch, follow: str | None, level: int) -> list[Line]:
+        out = [Line(level, f"switch ({switch.subject}) {{")]
+        for label, target in [
+            *((f"case {value}", to) for value, to in switch.cases.items()),
+            ("default", switch.default),
+        ]:
+            inner = self._to(target, follow, level + 1)
+            leaves = bool(inner) and _leaves(inner)
+            out += [
+                Line(level, f"{label}: {{"),
+                *inner,
+                *([] if leaves else [Line(level + 1, "break;")]),
+                Line(level, "}"),
+            ]
+        return [*out, Line(level, "}")]
 
     def _to(self, target: str, follow: str | None, level: int) -> list[Line]:
         if target not in self.merges:

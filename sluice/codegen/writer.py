@@ -236,7 +236,7 @@ class LayerWriter:
                 taken.add(labels[name])
             return labels[name]
 
-        lines = Structure(graph, self._block, self._ways, self._finish, label).lines()
+        lines = Structure(graph, self._block, self._ways, self._finish, label, _case).lines()
         out = ["", head, "{"]
         if kind == "turn":
             out.append("    const struct sl_waiting *waiting = &box->waiting[box->base.ahead.packet];")
@@ -437,6 +437,15 @@ class LayerWriter:
                 return ["return;"] if self.kind in ("end", "ahead") else [f"return {emit(result)};"]
             case _:
                 return []
+
+
+def _case(terminator: ir.Terminator) -> tuple[str, str] | None:
+    """What a terminator that asks for a single constant asks, and for which."""
+    match terminator:
+        case ir.Branch(Binary("==", Reg() as asked, Const(value)), _, _) if not asked.is_bytes:
+            return emit(asked), emit(Const(value))
+        case _:
+            return None
 
 
 def otherwise_head(word: str) -> str:

@@ -307,20 +307,40 @@ static inline bool sl_expired(const struct sl_box *box, const struct sl_instance
     return instance->deadline <= box->now && instance->deadline != SL_NEVER;
 }
 
+/* The next of a table's instances whose time is over, of `*left` slots from `*cursor` on, which go round; NULL: none. What is
+ * free has no deadline. */
+static inline struct sl_instance *sl_sweep_next(const struct sl_box *box, const struct sl_table *table, uint32_t *cursor,
+                                                uint32_t *left) {
+    while (*left) {
+        --*left;
+        if (*cursor >= table->high_water)
+            *cursor = 0;
+        struct sl_instance *instance = sl_table_slot(table, (*cursor)++);
+        if (__builtin_expect(sl_expired(box, instance), 0))
+            return instance;
+    }
+    return NULL;
+}
+
 /* What a table's sweep will want, asked for in the steps before: its next step's instances that have expired, with the
  * line of the index that each leaves; and of the step behind that, where each instance begins. Among many connections
  * each is a miss, and the sweep would wait for one after the other: a tenth of the time with 20,000 open at once. */
 SL_PREFETCH void sl_sweep_ahead(const struct sl_box *box, const struct sl_table *table, uint32_t slot) {
-    for (uint32_t i = 0; i < sl_min(2 * SL_SWEEP_STEP, table->high_water); i++, slot++) {
-        if (slot >= table->high_water)
+    const uint32_t high = table->high_water;
+    uint32_t soon = (uint32_t)sl_min(SL_SWEEP_STEP, high), later = (uint32_t)sl_min(2 * SL_SWEEP_STEP, high) - soon;
+    for (; soon; soon--, slot++) {
+        if (slot >= high)
             slot = 0;
         const struct sl_instance *instance = sl_table_slot(table, slot);
-        if (i >= SL_SWEEP_STEP) {
-            __builtin_prefetch(instance, 1);
-        } else if (sl_expired(box, instance)) {
+        if (__builtin_expect(sl_expired(box, instance), 0)) {
             __builtin_prefetch(sl_table_home(table, instance->hash), 1);
             sl_instance_prefetch(table, (uintptr_t)instance, 64);
         }
+    }
+    for (; later; later--, slot++) {
+        if (slot >= high)
+            slot = 0;
+        __builtin_prefetch(sl_table_slot(table, slot), 1);
     }
 }
 

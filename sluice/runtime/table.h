@@ -21,7 +21,8 @@
 #define SL_TABLE_MOST 0xfffffff0u   /* instances; above it slot numbers have other meanings */
 
 /* What every generated instance begins with; uint64_t key[key_words] follows directly. A slot that is free
- * has slot == SL_SLOT_FREE, deadline == SL_NEVER, and in hash 1 + the free slot below it on the stack (or 0). */
+ * has slot == SL_SLOT_FREE, deadline == SL_NEVER, the first word of its key all ones, and in hash 1 + the free slot below it
+ * on the stack (or 0). */
 struct sl_instance {
     uint64_t deadline;   /* in nanoseconds of packet time, or SL_NEVER */
     uint32_t hash;
@@ -224,17 +225,19 @@ static inline struct sl_instance *sl_table_find(const struct sl_table *table, co
 }
 
 /* An instance that was found or foreseen before, if it is live and has this key; NULL otherwise, or for NULL. It need not
- * hash the key: whatever became of the slot since, a live instance with this key is the one. */
-static inline struct sl_instance *sl_table_confirm(struct sl_instance *instance, const uint64_t *key, unsigned key_words) {
-    if (!instance || instance->slot == SL_SLOT_FREE)
+ * hash the key: whatever became of the slot since, a live instance with this key is the one. `spare`, a literal: not all
+ * bits of a key's first word are used, so that no key is that of a free slot. */
+static inline struct sl_instance *sl_table_confirm(struct sl_instance *instance, const uint64_t *key, unsigned key_words,
+                                                   bool spare) {
+    if (!instance || (!spare && instance->slot == SL_SLOT_FREE))
         return NULL;
     return sl_instance_has(instance, key, key_words) ? instance : NULL;
 }
 
 /* sl_table_find for a packet of a group, if its instance is the one that was foreseen; NULL says nothing. */
-static inline struct sl_instance *sl_table_find_foreseen(const struct sl_table *table, unsigned packet,
-                                                         const uint64_t *key, unsigned key_words) {
-    return sl_table_confirm(table->foreseen[packet], key, key_words);
+static inline struct sl_instance *sl_table_find_foreseen(const struct sl_table *table, unsigned packet, const uint64_t *key,
+                                                         unsigned key_words, bool spare) {
+    return sl_table_confirm(table->foreseen[packet], key, key_words, spare);
 }
 
 /* Foresees the look-up of a packet of a group by its hash, when the line of its home bucket has arrived: asks for the
@@ -441,6 +444,7 @@ SL_COLD void sl_table_remove(struct sl_table *table, struct sl_instance *instanc
     instance->hash = table->free_slot;
     table->free_slot = instance->slot + 1;
     instance->slot = SL_SLOT_FREE;
+    sl_instance_key(instance)[0] = UINT64_MAX;   /* see sl_table_confirm */
     table->live--;
 }
 

@@ -141,17 +141,17 @@ static void test_other(void) {
     CHECK(sl_table_open(&table, sizeof(struct kept), 1, 8, 7) == 0);
     const uint64_t key = 5, other = 6;
     struct sl_instance *instance = sl_table_create(&table, &key, 1, 9);
-    CHECK(!sl_table_confirm(NULL, &key, 1) && !sl_table_confirm(instance, &other, 1));
-    CHECK(sl_table_confirm(instance, &key, 1) == instance);
+    CHECK(!sl_table_confirm(NULL, &key, 1, false) && !sl_table_confirm(instance, &other, 1, false));
+    CHECK(sl_table_confirm(instance, &key, 1, false) == instance);
     CHECK(table.newest == instance);
     sl_table_remove(&table, instance);
-    CHECK(!sl_table_confirm(instance, &key, 1));
+    CHECK(!sl_table_confirm(instance, &key, 1, false));
 
     CASE("the newest instance is the last that was created");
-    CHECK(!sl_table_confirm(table.newest, &key, 1));
+    CHECK(!sl_table_confirm(table.newest, &key, 1, false));
     sl_table_create(&table, &key, 1, 9);
     instance = sl_table_create(&table, &other, 1, 9);
-    CHECK(table.newest == instance && sl_table_confirm(table.newest, &other, 1) == instance);
+    CHECK(table.newest == instance && sl_table_confirm(table.newest, &other, 1, false) == instance);
     sl_table_close(&table);
 }
 

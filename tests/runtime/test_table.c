@@ -94,7 +94,8 @@ static void test_hash(void) {
 static struct sl_instance *foresee(struct sl_table *table, unsigned packet, const uint64_t *key) {
     uint32_t hash = sl_table_hash(table, key, 2);
     sl_table_foresee(table, packet, sl_table_home(table, hash), hash, table->instance_bytes, 2);
-    return sl_table_find_foreseen(table, packet, key, 2);
+    CHECK(sl_table_find_foreseen(table, packet, key, 2, true) == sl_table_find_foreseen(table, packet, key, 2, false));
+    return sl_table_find_foreseen(table, packet, key, 2, true);
 }
 
 static void test_foreseen(void) {
@@ -104,19 +105,19 @@ static void test_foreseen(void) {
     const uint64_t zero[2] = {0, 0}, one[2] = {1, 1}, two[2] = {2, 2};
     CHECK(!foresee(&table, 0, zero) && !foresee(&table, 0, one));   /* also not a slot that was never used */
     struct sl_instance *made = sl_table_create(&table, one, 2, sl_table_hash(&table, one, 2));
-    CHECK(!sl_table_find_foreseen(&table, 0, one, 2));              /* made since */
+    CHECK(!sl_table_find_foreseen(&table, 0, one, 2, true));              /* made since */
     CHECK(foresee(&table, 3, one) == made);
-    CHECK(!sl_table_find_foreseen(&table, 3, two, 2) && !sl_table_find_foreseen(&table, 4, one, 2));
+    CHECK(!sl_table_find_foreseen(&table, 3, two, 2, true) && !sl_table_find_foreseen(&table, 4, one, 2, true));
     sl_table_remove(&table, made);
-    CHECK(!sl_table_find_foreseen(&table, 3, one, 2));              /* ended since, its key still there */
+    CHECK(!sl_table_find_foreseen(&table, 3, one, 2, true));              /* ended since, its key still there */
     CHECK(sl_table_create(&table, two, 2, sl_table_hash(&table, two, 2)) == made);
-    CHECK(!sl_table_find_foreseen(&table, 3, one, 2) && sl_table_find_foreseen(&table, 3, two, 2) == made);
+    CHECK(!sl_table_find_foreseen(&table, 3, one, 2, true) && sl_table_find_foreseen(&table, 3, two, 2, true) == made);
     CHECK(!foresee(&table, 3, one));                                /* a look-up that finds nothing is forgotten */
     for (uint64_t i = 3; i < 100; i++) {                            /* splits and overflows in between */
         uint64_t key[2] = {i, i};
         CHECK(foresee(&table, i % SL_GROUP, two) == made);
         sl_table_create(&table, key, 2, sl_table_hash(&table, key, 2));
-        CHECK(sl_table_find_foreseen(&table, i % SL_GROUP, two, 2) == made);
+        CHECK(sl_table_find_foreseen(&table, i % SL_GROUP, two, 2, true) == made);
     }
     sl_table_close(&table);
 }

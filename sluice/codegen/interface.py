@@ -10,7 +10,7 @@ from sluice.codegen.layout import key_words
 from sluice.codegen.names import CPP_WORDS, c_string, data_member, identifier, storage
 from sluice.codegen.process import process, worker
 from sluice.codegen.timers import box_timers
-from sluice.codegen.writer import StackNames
+from sluice.codegen.writer import StackNames, table_of_each
 from sluice.ir.graph import EventShape, Program, alias_tables
 
 
@@ -150,6 +150,8 @@ def _open(names: StackNames) -> list[str]:
         words = f"{key_words(parts)[1]}, options->max_instances"
         out.append(f"    if (sl_aliases_open(&box->{identifier(name)}, {words}, options->seed))")
         out.append("        goto fail;")
+    if (most := table_of_each(names)) is not None:
+        out.append(f"    sl_table_ready(&box->{most.variable});")
     asked = [f"sl_table_prefault(&box->{table.variable})" for table in names.tables.values()]
     asked += [f"sl_table_prefault(&box->{identifier(name)}.table)" for name in alias_tables(names.program)]
     asked += [f"sl_table_prefault(&box->native_{module.name}.contexts)" for module in names.program.natives]

@@ -7,17 +7,23 @@ from collections.abc import Mapping
 from sluice.ir.dataflow import backward
 from sluice.ir.graph import Graph
 
+BEFORE = ""
+"""In place of a block: before the graph."""
+
 
 def begun_late(graph: Graph, first: Mapping[str, int]) -> dict[str, int]:
     """By block the number of the instruction before which something has to begin. `first`: by block that of the first one
     that needs it.
 
     On every way it begins once before the first one that needs it, and not where none comes (as pass `sinking` moves loads
-    down). The number of instructions, without the terminator, is the end of a block.
+    down). The number of instructions, without the terminator, is the end of a block. Where ways lead back to the entry of
+    the graph it begins BEFORE.
     """
     order = graph.order()
     wanted = backward(graph, False, lambda name, later: later or name in first, lambda one, other: one or other)
     before = graph.predecessors()
+    if before[graph.entry] and wanted[graph.entry]:
+        return {BEFORE: 0}
     # Not begun yet at the start of a block, or at its end. Starts from everything, as a loop leads back to itself.
     entering = dict.fromkeys(order, True)
     leaving = dict.fromkeys(order, True)

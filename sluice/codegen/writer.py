@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sluice.codegen.control import controls_stream
 from sluice.codegen.expressions import emit, handed, inside, stored
 from sluice.codegen.functions import Functions
-from sluice.codegen.late import begun_late, behind
+from sluice.codegen.late import BEFORE, begun_late, behind
 from sluice.codegen.layout import Table
 from sluice.codegen.most import counted_at_once, is_passed_unnoted, led_to, templates
 from sluice.codegen.names import C_WORDS, identifier, variable
@@ -292,6 +292,7 @@ class LayerWriter:
                 out.append(f"{self.table.struct} fresh_instance;")
             if self.table.sides:
                 out.append("struct sl_fresh fresh[2];")
+                out += [_FRESH_BEGINS] if BEFORE in self._fresh else []
             else:
                 out.append("SL_UNUSED struct sl_fresh *const fresh = NULL;")
         return out

@@ -7,7 +7,8 @@ option of fixed length, filled up in front with options of one byte. A packet wh
 that this layout leaves no choice of, goes the way that these bytes mean; every other one begins the list as before.
 
 That way is found by going through the list's own blocks with these bytes in hand, and nothing else: where they do not
-decide a branch, or anything is done but to look at the packet, the list stays as it is.
+decide a branch, or anything is done but to look at the packet, the list stays as it is. Behind the list the way goes on
+by itself as far as its length decides everything: that the list is on the wire, and where the payload begins.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from math import gcd
 from sluice.ir.copy import with_operands, with_targets
 from sluice.ir.expression import Binary, Const, Expr, Reg, is_bit, registers, rewrite
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
-from sluice.ir.instruction import Assign, Branch, Check, Goto, Instruction, Load, LoadBytes, Mark
+from sluice.ir.instruction import Assign, Branch, Check, CheckWire, Goto, Instruction, Load, LoadBytes, Mark
 from sluice.ir.simplify import simplify, simplify_node
 from sluice.passes import dead_code
 from sluice.passes.blocks import PURE, each_graph, fresh_names, loops
@@ -45,6 +46,7 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
     for name in list(graph.blocks):
         found = _list(graph, name)
         if found is not None and (way := _padded(layer, graph, found)) is not None:
+            _go_on(layer, graph, found, way)
             _write(graph, found, way)
             changed = True
     if changed:
@@ -196,12 +198,15 @@ class _Way:
     """What comes of a list with some bytes.
 
     known: these bytes, by their place in the list; instructions: what is done for it, with marks told from its
-    beginning; size: the bytes that were passed.
+    beginning; size: the bytes that were passed; facts: what is known at its end; to: the block where it joins the
+    others.
     """
 
     known: dict[int, int]
     instructions: list[Instruction] = field(default_factory=lambda: [])
     size: int = 0
+    facts: Facts = field(default_factory=Facts)
+    to: str = ""
 
 
 def _padded(layer: LayerProgram, graph: Graph, found: _List) -> _Way | None:
@@ -265,6 +270,8 @@ class _Walk:
         if way is None or way.size != self.length:
             return None
         way.instructions = [self._settled(instruction) for instruction in way.instructions]
+        way.facts = self.facts
+        way.to = self.list.done
         return way
 
     def _go(self, name: str, to: str) -> _Way | None:
@@ -358,6 +365,31 @@ class _Walk:
         return instruction
 
 
+def _go_on(layer: LayerProgram, graph: Graph, found: _List, way: _Way) -> None:
+    """Take what stands behind a list along, as far as the list's length decides it."""
+    checked = found.begin + way.size  # bytes of the unit that are there
+    for _ in range(STEPS):
+        block = graph.blocks[way.to]
+        if not all(isinstance(i, PURE) and not set(i.written()) & {found.start} for i in block.body):
+            return
+        facts = way.facts.copy()
+        body: list[Instruction] = []
+        for instruction in block.body:
+            body.append(evaluate(layer, instruction, facts))
+            step(layer, body[-1], facts)
+        match decide(evaluate(layer, block.terminator, facts)):  # pyright: ignore[reportArgumentType]
+            case Goto(to):
+                pass
+            case Check(mark, Const(size), to) | CheckWire(mark, Const(size), to):
+                place = Const(found.begin) if mark == found.start else facts.look_up(mark)
+                if not isinstance(place, Const) or place.value + size > checked:
+                    return
+            case _:
+                return
+        way.instructions += body
+        way.facts, way.to = facts, to
+
+
 def _write(graph: Graph, found: _List, way: _Way) -> None:
     """Let a list that is as `way` wants it go that way."""
     wanted = {found.begin + place: (255, value) for place, value in way.known.items()}
@@ -373,4 +405,4 @@ def _write(graph: Graph, found: _List, way: _Way) -> None:
     graph.blocks[names[0]] = Block(names[0], [check])
     for here, behind, (load, holds) in zip(names[1:], names[2:], words, strict=False):
         graph.blocks[here] = Block(here, [load, Branch(simplify(holds), behind, found.head, where=asked.where)])
-    graph.blocks[names[-1]] = Block(names[-1], [*way.instructions, Goto(found.done, where=asked.where)])
+    graph.blocks[names[-1]] = Block(names[-1], [*way.instructions, Goto(way.to, where=asked.where)])

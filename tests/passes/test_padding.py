@@ -87,6 +87,33 @@ def test_an_end_that_more_than_one_value_tells():
     assert changed("Assign((header.words << 2))", "Assign(((header.words << 30) + 16))") == []
 
 
+def joins(old: str, new: str) -> str:
+    """Where the way through a list of known bytes joins the others, in the second case, with something else in it."""
+    text = GOLDEN[1].before
+    assert old in text
+    main = padding.run(program_of(parse_graph(text.replace(old, new)))).layers["g"].main
+    ways = [block.terminator for block in main.blocks.values() if "local.word" in str(block.terminator)]
+    assert len(ways) == 1 and isinstance(ways[0], Branch)
+    (to,) = main.blocks[ways[0].yes].terminator.targets()
+    return to
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "to"),
+    [
+        pytest.param("'ended'", "'over'", "told", id="all of it"),
+        pytest.param(
+            "(local.end - 4)) yes: on", "(local.end - 3)) yes: on", "done", id="a byte more than was looked at"
+        ),
+        pytest.param("CheckWire(mark.1,", "CheckWire(mark.2,", "done", id="from the end of the list on"),
+        pytest.param("Branch((header.words >= 2))", "Branch((header.value >= 2))", "on the wire", id="a value decides"),
+        pytest.param("  mark.end:u32 =", "  Count('told')\n  mark.end:u32 =", "on the wire", id="an effect"),
+    ],
+)
+def test_what_stands_behind_a_list_goes_along_as_far_as_its_length_decides_it(old: str, new: str, to: str):
+    assert joins(old, new) == to
+
+
 # --- packets ------------------------------------------------------------------------------------------------
 
 

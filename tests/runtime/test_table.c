@@ -149,7 +149,26 @@ static void test_million(void) {
     sl_table_close(&table);
 }
 
+static void test_ready(void) {
+    CASE("the first instances may have their memory at the start, and more come when it is used up");
+    const uint32_t most[] = {1, 3, 100000};
+    for (unsigned i = 0; i < sizeof most / sizeof *most; i++) {
+        struct sl_table table;
+        CHECK(sl_table_open(&table, 176, 2, most[i], 1) == 0);
+        sl_table_ready(&table);
+        for (uint32_t slot = 0; slot < most[i]; slot++) {   /* beyond the first huge page */
+            const uint64_t key[2] = {slot, 1};
+            struct sl_instance *made = sl_table_create(&table, key, 2, sl_table_hash(&table, key, 2));
+            CHECK(made && made->slot == slot && ((const uint64_t *)(const void *)made)[21] == 0);
+            memset(made + 2, 0xff, 176 - 2 * sizeof *made);
+        }
+        table_check(&table);
+        sl_table_close(&table);
+    }
+}
+
 int main(void) {
+    test_ready();
     test_slots();
     test_hash();
     test_patterns();

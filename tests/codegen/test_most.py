@@ -1,0 +1,68 @@
+"""The way of most packets (sluice.codegen.most): what is counted once for a group, and what nobody notes."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from sluice.codegen.functions import Functions
+from sluice.codegen.most import asked_first, counted_at_once, is_passed_unnoted, templates
+from sluice.codegen.stack import generate
+from sluice.ir.build import build
+from sluice.ir.graph import LayerProgram
+from sluice.passes.pipeline import run
+from sluice.stacks.find import find_stack
+
+
+def names(layers: list[LayerProgram]) -> list[str]:
+    return [layer.name for layer in layers]
+
+
+def test_the_layers_that_templates_lead_through() -> None:
+    program = run(build(find_stack("tcp_ip")))
+    assert asked_first(program) == "eth"
+    assert names(templates(program)) == names(counted_at_once(program)) == ["eth", "ipv4"]
+    assert is_passed_unnoted(program)
+
+
+@pytest.mark.parametrize(
+    ("roots", "at_once"),
+    [
+        pytest.param([(1, "eth"), (228, "ipv4")], ["eth"], id="another link type leads right to the second"),
+        pytest.param([(1, "eth"), (7, "eth")], [], id="another one leads to the first"),
+        pytest.param([(None, "eth"), (228, "ipv4")], [], id="the first is asked for last"),
+        pytest.param([(None, "eth")], ["eth", "ipv4"], id="any link type leads there"),
+    ],
+)
+def test_packets_that_come_from_elsewhere_are_counted_one_by_one(
+    roots: list[tuple[int | None, str]], at_once: list[str]
+) -> None:
+    program = replace(run(build(find_stack("tcp_ip"))), roots=tuple(roots))
+    assert names(counted_at_once(program)) == at_once
+    assert is_passed_unnoted(program) == (at_once == ["eth", "ipv4"])
+
+
+def test_without_templates_there_are_none() -> None:
+    program = build(find_stack("tcp_ip"))
+    assert templates(program) == counted_at_once(program) == []
+
+
+def test_a_layer_that_is_owed_a_turn_may_ask_for_the_way() -> None:
+    program = run(build(find_stack("gtp")))
+    assert len(templates(program)) > 2 and not is_passed_unnoted(program)
+
+
+def test_nothing_is_counted_or_noted_on_the_way_itself() -> None:
+    text = generate(run(build(find_stack("tcp_ip"))), Functions()).source
+    bodies = dict(re.findall(r"^SL_INLINED bool template_(\w+)\([^;]*?\)\n\{(.*?)^\}", text, re.MULTILINE | re.DOTALL))
+    assert "counters" not in bodies["eth"] and "path[" not in bodies["ipv4"]
+    assert re.findall(r"counters\[\d+\] .*", bodies["ipv4"])[0].startswith("counters[11] += unit.length;")
+    assert "{ waiting->path[0] = 0; otherwise_ipv4(" in bodies["eth"]
+
+
+@pytest.mark.parametrize(("stack", "tables"), [("tcp_ip", ["tcp_32_16"]), ("gtp", [])])
+def test_the_table_of_most_packets_is_ready(stack: str, tables: list[str]) -> None:
+    """Where a layer is owed a turn, packets wait for that one first."""
+    text = generate(run(build(find_stack(stack))), Functions()).source
+    assert re.findall(r"sl_table_ready\(&box->table_(\w+)\)", text) == tables
+    assert re.findall(r"sl_ahead_want_each\(&box->base.ahead, &box->table_(\w+),", text) == tables

@@ -2,15 +2,21 @@
 group of packets instead of for each.
 
 Nearly all packets of a group pass these layers in the same way, so that how many did is known from those that did not,
-which are few: nothing is counted on the way itself but the bytes, where a layer gets other ones than the one below. And by
-which layers a packet came is written where somebody will ask: where it goes on otherwise, and where it waits for a layer
-whose way is noted. Together that is 11 of some 400 instructions of a segment of TCP over IPv4.
+which are few: nothing is counted on the way itself but the bytes, behind a layer that cuts some off. And by which layers a
+packet came is written where somebody will ask: where it goes on otherwise, and where it waits for a layer whose way is
+noted. Together that is 13 of some 400 instructions of a segment of TCP over IPv4.
 """
 
 from __future__ import annotations
 
+from sluice.ir.expression import Const, Expr
 from sluice.ir.graph import LayerProgram, Program
-from sluice.ir.instruction import NextStateless
+from sluice.ir.instruction import Assign, Mark, NextStateless, Payload
+
+
+def knows_bytes(program: Program, at: int) -> bool:
+    """Whether of layer `at` of those that are counted at once the bytes are known from those of the first."""
+    return all(begins_at(layer) is not None for layer in counted_at_once(program)[:at])
 
 
 def templates(program: Program) -> list[LayerProgram]:
@@ -46,6 +52,26 @@ def counted_at_once(program: Program) -> list[LayerProgram]:
             break
         out.append(layer)
     return out
+
+
+def begins_at(layer: LayerProgram) -> int | None:
+    """At which byte of its unit begins what a template leads on with, if that is always the same and all to the end."""
+    assert layer.template is not None
+    known: dict[Expr, int] = {}
+    found: dict[Expr, int] = {}
+    for instruction in layer.template.instructions():
+        match instruction:
+            case Assign(target, Const(value)):
+                known[target] = value
+            case Mark(target, base, Const(offset)) if base in known:
+                known[target] = known[base] + offset
+            case Payload(target, mark) if mark in known:
+                found[target] = known[mark]
+            case NextStateless(_, _, sdu):
+                return found.get(sdu)
+            case _:
+                pass
+    return None
 
 
 def is_passed_unnoted(program: Program) -> bool:

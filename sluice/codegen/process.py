@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sluice.codegen.most import asked_first, counted_at_once
+from sluice.codegen.most import asked_first, begins_at, counted_at_once, knows_bytes
 from sluice.codegen.names import identifier, member, storage, variable
 from sluice.codegen.reach import header_bytes
 from sluice.codegen.writer import (
@@ -193,21 +193,25 @@ def process(names: StackNames) -> list[str]:
 
 def _begin_counting(names: StackNames) -> list[str]:
     """Before a group arrives: no packet went otherwise than the templates."""
-    if not counted_at_once(names.program):
-        return []
-    return ["        memset(box->otherwise, 0, sizeof box->otherwise);", "        box->otherwise_bytes = 0;"]
+    return ["        memset(box->otherwise, 0, sizeof box->otherwise);"] if counted_at_once(names.program) else []
 
 
 def _count_at_once(names: StackNames) -> list[str]:
     """Statements that count the packets of a group which templates led on."""
     out: list[str] = []
+    offset: int | None = None
     for at, layer in enumerate(counted_at_once(names.program)):
         assert layer.template is not None
+        known = knows_bytes(names.program, at)
         outcome = next(i.outcome for i in layer.template.instructions() if isinstance(i, NextStateless))
-        out.append(f"{'passed -=' if at else 'size_t passed = group -'} box->otherwise[{at}];")
+        if known:
+            began = f" + {offset} * passed" if at else ""
+            out.append(f"bytes -= box->otherwise[{at}].bytes{began};")
+        out.append(f"{'passed -=' if at else 'size_t passed = group -'} box->otherwise[{at}].packets;")
         out.append(names.counters.add(layer.name, "packets", "passed"))
-        out += [] if at else [names.counters.add(layer.name, "bytes", "bytes - box->otherwise_bytes")]
+        out += [names.counters.add(layer.name, "bytes", "bytes")] if known else []
         out.append(names.counters.add(layer.name, outcome, "passed"))
+        offset = begins_at(layer)
     return ["        " + line for line in out]
 
 
@@ -245,10 +249,13 @@ def _series(names: StackNames) -> list[str]:
         " * not; the last one's place. What a call costs is paid once for all of them. */",
         f"static size_t series_{word}(struct sl_stack_box *box, {UNIT}, const struct sl_frame *frames, size_t i, size_t group)",
         "{",
+        "    const size_t first = i;",
         "    for (;;) {",
         f"        main_{word}(box, at, captured, length);",
-        f"        if (SL_UNLIKELY(box->waiting[i + 1].layer != layer_{word}))   /* of none, behind the last of the group */",
+        f"        if (SL_UNLIKELY(box->waiting[i + 1].layer != layer_{word})) {{   /* of none, behind the last of the group */",
+        "            " + names.counters.add(layer.name, "packets", "i + 1 - first"),
         "            return i;",
+        "        }",
         "        end_turn(box, &frames[i++]);",
         "        begin_turn(box, frames, i, group);",
         "        const struct sl_waiting *waiting = &box->waiting[i];",
@@ -269,7 +276,9 @@ def _arrive(names: StackNames) -> list[str]:
     """The first loop's body."""
     late = _begins_late(names.program)
     unknown = f"wait_for(waiting, unknown_link_type, {FRAME}, 0);"
-    others = (["begin_waiting(box, waiting);"] if late else []) + _otherwise_first("frame->length", names.program)
+    others = (["begin_waiting(box, waiting);"] if late else []) + _count_otherwise(
+        names.program, asked_first(names.program), "frame->length"
+    )
 
     def enter(layer: LayerProgram) -> str:
         return go_on_as_most(layer, FRAME, "0")
@@ -313,22 +322,19 @@ def _otherwise(names: StackNames, late: bool) -> list[str]:
         if layer.template is not None:
             word = identifier(layer.name)
             out += ["", otherwise_head(word), "{"]
-            if layer in (at_once := counted_at_once(program)):
-                first = layer is at_once[0]
-                counted = (
-                    _otherwise_first("length", program) if first else [f"box->otherwise[{at_once.index(layer)}]++;"]
-                )
-                out += ["    " + line for line in counted]
+            out += ["    " + line for line in _count_otherwise(program, layer.name, "length")]
             out += ["    begin_waiting(box, waiting);"] if late else []
             out += [f"    stateless_{word}(box, waiting, at, captured, length, depth);", "}"]
     return out
 
 
-def _otherwise_first(length: str, program: Program) -> list[str]:
-    """Statements that count a packet of so many bytes which did not go by the first template."""
-    if not counted_at_once(program):
+def _count_otherwise(program: Program, layer: str | None, length: str) -> list[str]:
+    """Statements that count a packet of so many bytes which did not go by a layer's template."""
+    at_once = [item.name for item in counted_at_once(program)]
+    if layer not in at_once:
         return []
-    return ["box->otherwise[0]++;", f"box->otherwise_bytes += {length};"]
+    at = f"box->otherwise[{at_once.index(layer)}]"
+    return [f"{at}.packets++;", f"{at}.bytes += {length};"]
 
 
 def _begins_late(program: Program) -> bool:

@@ -192,12 +192,8 @@ def _policy(rules: Rules) -> str:
 def _otherwise(names: StackNames) -> list[str]:
     """What is kept of a group of which templates count at once."""
     count = len(counted_at_once(names.program))
-    if not count:
-        return []
-    return [
-        f"    uint32_t otherwise[{count}];       /* packets of the group that went otherwise than each template */",
-        "    uint64_t otherwise_bytes;      /* of those that went otherwise than the first */",
-    ]
+    what = f"    struct {{ uint64_t packets, bytes; }} otherwise[{count}];   /* packets of the group, than each template */"
+    return [what] if count else []
 
 
 def _box(names: StackNames) -> list[str]:

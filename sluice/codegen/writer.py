@@ -16,7 +16,7 @@ from sluice.codegen.expressions import emit, handed, inside, stored
 from sluice.codegen.functions import Functions
 from sluice.codegen.late import BEFORE, begun_late, behind
 from sluice.codegen.layout import Table
-from sluice.codegen.most import counted_at_once, is_passed_unnoted, led_to, templates
+from sluice.codegen.most import counted_at_once, is_passed_unnoted, knows_bytes, led_to, templates
 from sluice.codegen.names import C_WORDS, identifier, variable
 from sluice.codegen.reach import header_of
 from sluice.codegen.structure import Structure
@@ -257,7 +257,8 @@ class LayerWriter:
         if kind == "main":
             if not self.is_unnoted:
                 out.append(f"    box->base.path[box->base.depth++] = {self.index};")
-            out.append("    " + self.count("packets"))
+            packets = self.count("packets")
+            out += [] if self.in_series else ["    " + packets]  # of a row of packets they are counted at its end
             out.append("    " + self.count("bytes", "unit.length"))
         if kind == "stateless":
             wait = ["        " + text for text in self._wait()]
@@ -375,7 +376,8 @@ class LayerWriter:
         program = self.names.program
         left = self._left(terminator.outcome, terminator)
         if self.layer in (at_once := counted_at_once(program)):
-            left = [] if self.layer is at_once[0] else [self.count("bytes", "unit.length") + self._note(terminator)]
+            bytes_too = knows_bytes(program, at_once.index(self.layer))
+            left = [] if bytes_too else [self.count("bytes", "unit.length") + self._note(terminator)]
         path, otherwise = [f"waiting->path[depth] = {self.index};"], list[str]()
         if is_passed_unnoted(program):
             below = [item.name for item in templates(program)]

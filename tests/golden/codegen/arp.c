@@ -28,8 +28,7 @@ struct sl_stack_box {
     struct sl_box base;
     struct sl_slots *slots;          /* of the packet in hand */
     struct sl_waiting waiting[SL_GROUP + 1];   /* the last waits for nothing */
-    uint32_t otherwise[1];       /* packets of the group that went otherwise than each template */
-    uint64_t otherwise_bytes;      /* of those that went otherwise than the first */
+    struct { uint64_t packets, bytes; } otherwise[1];   /* packets of the group, than each template */
     uint64_t counters[15];
     uint64_t timeouts[2];
 };
@@ -205,7 +204,6 @@ SL_INLINED void main_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t c
     SL_UNUSED struct sl_slots *const slots = box->slots;
     SL_UNUSED uint64_t header_hardware_length = 0, header_operation = 0, header_protocol_length = 0, mark_0 = 0, mark_1 = 0, mark_2 = 0;
     SL_UNUSED sl_bytes header_sender = {0};
-    box->counters[10]++;                       /* arp: packets */
     box->counters[11] += unit.length;          /* arp: bytes */
     mark_0 = 0;   /* descriptions.py:59 */
     if (SL_LIKELY(mark_0 + 8 <= unit.captured)   /* descriptions.py:41 */) {
@@ -280,8 +278,8 @@ static inline void begin_waiting(SL_UNUSED struct sl_stack_box *box, struct sl_w
 
 SL_COLD void otherwise_eth(struct sl_stack_box *box, struct sl_waiting *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
 {
-    box->otherwise[0]++;
-    box->otherwise_bytes += length;
+    box->otherwise[0].packets++;
+    box->otherwise[0].bytes += length;
     begin_waiting(box, waiting);
     stateless_eth(box, waiting, at, captured, length, depth);
 }
@@ -295,8 +293,8 @@ static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame
         if (!SL_LIKELY(template_eth(box, waiting, frame->at, frame->captured, frame->length, 0))) otherwise_eth(box, waiting, frame->at, frame->captured, frame->length, 0);
     } else {
         begin_waiting(box, waiting);
-        box->otherwise[0]++;
-        box->otherwise_bytes += frame->length;
+        box->otherwise[0].packets++;
+        box->otherwise[0].bytes += frame->length;
         wait_for(waiting, unknown_link_type, frame->at, frame->captured, frame->length, 0);
     }
 }
@@ -323,10 +321,13 @@ static inline void end_turn(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const 
  * not; the last one's place. What a call costs is paid once for all of them. */
 static size_t series_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length, const struct sl_frame *frames, size_t i, size_t group)
 {
+    const size_t first = i;
     for (;;) {
         main_arp(box, at, captured, length);
-        if (SL_UNLIKELY(box->waiting[i + 1].layer != layer_arp))   /* of none, behind the last of the group */
+        if (SL_UNLIKELY(box->waiting[i + 1].layer != layer_arp)) {   /* of none, behind the last of the group */
+            box->counters[10] += i + 1 - first;        /* arp: packets */
             return i;
+        }
         end_turn(box, &frames[i++]);
         begin_turn(box, frames, i, group);
         const struct sl_waiting *waiting = &box->waiting[i];
@@ -349,16 +350,16 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
         const struct sl_frame *frame = &frames[first];
         uint64_t bytes = 0;
         memset(box->otherwise, 0, sizeof box->otherwise);
-        box->otherwise_bytes = 0;
         for (size_t i = 0; i < group; i++) {
             bytes += frame[i].length;
             arrive(box, &frame[i], (uint32_t)i);
         }
         box->counters[0] += group;                 /* box: packets */
         box->counters[1] += bytes;                 /* box: bytes */
-        size_t passed = group - box->otherwise[0];
+        bytes -= box->otherwise[0].bytes;
+        size_t passed = group - box->otherwise[0].packets;
         box->counters[4] += passed;                /* eth: packets */
-        box->counters[5] += bytes - box->otherwise_bytes; /* eth: bytes */
+        box->counters[5] += bytes;                 /* eth: bytes */
         box->counters[9] += passed;                /* eth: passed */
         box->waiting[group].layer = NULL;
         for (size_t i = 0; i < group; i++) {

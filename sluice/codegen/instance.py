@@ -8,7 +8,7 @@ from sluice.codegen.functions import destructors, function_states, is_watched
 from sluice.codegen.layout import KeyWord, key_words
 from sluice.codegen.names import boolean, identifier, variable
 from sluice.codegen.timers import timers_of
-from sluice.codegen.writer import IN_HAND, LayerWriter, writes
+from sluice.codegen.writer import IN_HAND, LayerWriter, table_of_each, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import ZERO, Expr, is_bytes
 from sluice.ir.graph import alias_tables
@@ -67,7 +67,7 @@ def prefetch(w: LayerWriter, i: ir.Prefetch) -> list[str]:
     if w.layer.turn is not None and w.kind != "ahead":
         out.append(f"sl_ahead_want_other(&box->base.ahead, {at}, key, {table.words}, box->{table.wanted});")
     else:
-        want = "sl_ahead_want_each" if w.kind == "ahead" and w.in_series else "sl_ahead_want"
+        want = "sl_ahead_want_each" if table is table_of_each(w.names) else "sl_ahead_want"
         out.append(f"{want}(&box->base.ahead, {at}, sl_table_hash({at}, key, {table.words}));")
     return ["{", *("    " + line for line in out), "}"]
 

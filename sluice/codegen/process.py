@@ -18,9 +18,9 @@ from sluice.codegen.writer import (
     UNIT,
     WAITING,
     StackNames,
+    enter_of,
     go_on_as_most,
     is_quiet,
-    is_unnoted,
     main_head,
     otherwise_head,
     series_of,
@@ -106,6 +106,13 @@ def waiting(names: StackNames) -> list[str]:
         "    wait_quietly(waiting, layer, at, captured, length);",
         "    waiting->depth = depth;",
         "}",
+        "",
+        "/* By which way a packet came, before it enters a layer in its turn where somebody may ask. */",
+        "static inline void note_way(struct sl_stack_box *box, const struct sl_waiting *waiting)",
+        "{",
+        "    box->base.depth = waiting->depth;",
+        "    memcpy(box->base.path, waiting->path, sizeof waiting->path);",
+        "}",
     ]
     for name in dict.fromkeys(roots + led):
         out += _wait(names, layers[name])
@@ -115,17 +122,14 @@ def waiting(names: StackNames) -> list[str]:
 def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
     word = identifier(layer.name)
     out: list[str] = []
-    enter = f"layer_{word}"
-    if layer.frame is not None or not is_unnoted(layer, names):
-        enter = f"enter_{word}"
+    enter = enter_of(layer, names)
+    if enter == f"enter_{word}":
         of_messages = f"layer_{word}(box, (sl_bytes){{at, captured, length}}, (struct sl_stream){{0}});"
         out += [
             "",
             f"static void {enter}(struct sl_stack_box *box, {UNIT})",
             "{",
-            "    const struct sl_waiting *waiting = &box->waiting[box->base.ahead.packet];",
-            "    box->base.depth = waiting->depth;",
-            "    memcpy(box->base.path, waiting->path, sizeof waiting->path);",
+            "    note_way(box, &box->waiting[box->base.ahead.packet]);",
             f"    {of_messages if layer.frame is not None else f'layer_{word}(box, at, captured, length);'}",
             "}",
         ]
@@ -228,12 +232,15 @@ def _go_on(names: StackNames) -> list[str]:
     layer = series_of(names)
     if layer is None:
         return ["            " + alone]
-    word = identifier(layer.name)
+    word, enter = identifier(layer.name), enter_of(layer, names)
+    noted = ["                note_way(box, waiting);"] if enter != f"layer_{word}" else []
     return [
-        f"            if (SL_LIKELY(waiting->layer == layer_{word}))",
+        f"            if (SL_LIKELY(waiting->layer == {enter})) {{",
+        *noted,
         f"                i = series_{word}(box, {unit}, frame, i, group);",
-        "            else",
+        "            } else {",
         "                " + alone,
+        "            }",
     ]
 
 
@@ -242,7 +249,7 @@ def _series(names: StackNames) -> list[str]:
     layer = series_of(names)
     if layer is None:
         return []
-    word = identifier(layer.name)
+    word, enter = identifier(layer.name), enter_of(layer, names)
     return [
         "",
         "/* Packet `i` of a group in its turn, and all behind it that wait for the same layer, up to the first one that does",
@@ -252,13 +259,14 @@ def _series(names: StackNames) -> list[str]:
         "    const size_t first = i;",
         "    for (;;) {",
         f"        main_{word}(box, at, captured, length);",
-        f"        if (SL_UNLIKELY(box->waiting[i + 1].layer != layer_{word})) {{   /* of none, behind the last of the group */",
+        f"        if (SL_UNLIKELY(box->waiting[i + 1].layer != {enter})) {{   /* of none, behind the last of the group */",
         "            " + names.counters.add(layer.name, "packets", "i + 1 - first"),
         "            return i;",
         "        }",
         "        end_turn(box, &frames[i++]);",
         "        begin_turn(box, frames, i, group);",
         "        const struct sl_waiting *waiting = &box->waiting[i];",
+        *(["        note_way(box, waiting);"] if enter != f"layer_{word}" else []),
         "        at = waiting->at;",
         "        captured = waiting->captured;",
         "        length = waiting->length;",

@@ -463,18 +463,32 @@ def waits_of_templates(program: Program) -> set[str]:
     return {name for name in led if program.layers[name].stateless is None and not program.layers[name].above}
 
 
+def wait_of_most(program: Program) -> LayerProgram | None:
+    """The layer for which packets wait that the templates led there."""
+    led = templates(program)
+    return program.layers[led_to(led[-1])] if led else None
+
+
 def series_of(names: StackNames) -> LayerProgram | None:
-    """The layer, if it is one, where nearly all packets wait: several in a row pass its main graph in one call."""
-    layers = [names.program.layers[name] for name in sorted(waits_of_templates(names.program))]
-    if len(layers) != 1 or layers[0].frame is not None or not is_unnoted(layers[0], names):
+    """The layer where nearly all packets wait, if several in a row may pass its main graph in one call: they do nothing else
+    in their turn, as what is owed to a layer below.
+    """
+    layer = wait_of_most(names.program)
+    if layer is None or layer.stateless is not None or layer.frame is not None:
         return None
-    deferring = any(layer.turn is not None for layer in names.program.layers.values())
-    return None if deferring else layers[0]
+    owed = any(item.turn is not None for item in [*templates(names.program), layer])
+    return None if owed else layer
+
+
+def enter_of(layer: LayerProgram, names: StackNames) -> str:
+    """The function by which a packet in its turn enters the layer where it waited."""
+    noted = layer.frame is not None or not is_unnoted(layer, names)
+    return f"{'enter' if noted else 'layer'}_{identifier(layer.name)}"
 
 
 def table_of_each(names: StackNames) -> Table | None:
     """The table in which nearly every packet is looked up, if that is foreseen: that of the layer where they wait."""
-    layer = series_of(names)
+    layer = wait_of_most(names.program)
     if layer is None or layer.instance is None or layer.ahead is None:
         return None
     foreseen = any(isinstance(i, ir.Prefetch) for i in layer.ahead.instructions())

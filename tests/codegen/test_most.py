@@ -68,9 +68,24 @@ def test_nothing_is_counted_or_noted_on_the_way_itself() -> None:
     assert "{ waiting->path[0] = 0; otherwise_ipv4(" in bodies["eth"]
 
 
-@pytest.mark.parametrize(("stack", "tables"), [("tcp_ip", ["tcp_32_16"]), ("gtp", [])])
-def test_the_table_of_most_packets_is_ready(stack: str, tables: list[str]) -> None:
-    """Where a layer is owed a turn, packets wait for that one first."""
+@pytest.mark.parametrize("stack", ["tcp_ip", "gtp", "everything"])
+def test_the_table_of_most_packets(stack: str) -> None:
+    """That of TCP over IPv4, also in a tunnel and below other layers: it is ready, with a place for each packet."""
     text = generate(run(build(find_stack(stack))), Functions()).source
-    assert re.findall(r"sl_table_ready\(&box->table_(\w+)\)", text) == tables
-    assert re.findall(r"sl_ahead_want_each\(&box->base.ahead, &box->table_(\w+),", text) == tables
+    assert re.findall(r"sl_table_ready\(&box->table_(\w+)\)", text) == ["tcp_32_16"]
+    assert set(re.findall(r"sl_ahead_want_each\(&box->base.ahead, &box->table_(\w+),", text)) == {"tcp_32_16"}
+    assert "sl_ahead_want(&box->base.ahead, &box->table_tcp_32_16," not in text
+
+
+@pytest.mark.parametrize(
+    ("stack", "enter"),
+    [
+        pytest.param("tcp_ip", "layer_tcp_over_ipv4", id="nobody asks by which way they came"),
+        pytest.param("everything", "enter_tcp_over_ipv4", id="layers above may ask"),
+        pytest.param("gtp", "", id="the tunnel's UDP is owed a turn"),
+    ],
+)
+def test_packets_that_pass_a_layer_in_a_row(stack: str, enter: str) -> None:
+    text = generate(run(build(find_stack(stack))), Functions()).source
+    assert re.findall(r"waiting->layer == (\w+)", text) == ([enter] if enter else [])
+    assert ("note_way(box, waiting);" in text) == enter.startswith("enter")

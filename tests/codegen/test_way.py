@@ -25,8 +25,10 @@ def noted(function: str) -> dict[str, bool]:
     """By layer of tcp_ip whether it notes that a packet is in it."""
     functions = Functions(tuple(find_functions([function]).c))
     text = generate(run(build(find_stack("tcp_ip"), functions.hooks())), functions).source
-    bodies = re.findall(r"^static void layer_(\w+)\([^;]*?\)\n\{(.*?)^\}", text, re.MULTILINE | re.DOTALL)
-    return {name: "box->base.path[box->base.depth++]" in body for name, body in bodies}
+    heads = r"^(?:static void layer|SL_INLINED void main)_(\w+)\([^;]*?\)"
+    bodies = re.findall(heads + r"\n\{(.*?)^\}", text, re.MULTILINE | re.DOTALL)
+    noting = {name for name, body in bodies if "box->base.path[box->base.depth++]" in body}
+    return {name: name in noting for name, _ in bodies}
 
 
 def test_layers_without_layers_above():

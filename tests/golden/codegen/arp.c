@@ -65,11 +65,16 @@ static inline void wait_for(struct sl_waiting *waiting, sl_layer *layer, const u
     waiting->depth = depth;
 }
 
-static void enter_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
+/* By which way a packet came, before it enters a layer in its turn where somebody may ask. */
+static inline void note_way(struct sl_stack_box *box, const struct sl_waiting *waiting)
 {
-    const struct sl_waiting *waiting = &box->waiting[box->base.ahead.packet];
     box->base.depth = waiting->depth;
     memcpy(box->base.path, waiting->path, sizeof waiting->path);
+}
+
+static void enter_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
+{
+    note_way(box, &box->waiting[box->base.ahead.packet]);
     layer_eth(box, at, captured, length);
 }
 
@@ -365,10 +370,11 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
         for (size_t i = 0; i < group; i++) {
             begin_turn(box, frame, i, group);
             struct sl_waiting *waiting = &box->waiting[i];
-            if (SL_LIKELY(waiting->layer == layer_arp))
+            if (SL_LIKELY(waiting->layer == layer_arp)) {
                 i = series_arp(box, waiting->at, waiting->captured, waiting->length, frame, i, group);
-            else
+            } else {
                 waiting->layer(box, waiting->at, waiting->captured, waiting->length);
+            }
             end_turn(box, &frame[i]);
         }
     }

@@ -9,14 +9,8 @@ noted. Together that is 13 of some 400 instructions of a segment of TCP over IPv
 
 from __future__ import annotations
 
-from sluice.ir.expression import Const, Expr
 from sluice.ir.graph import LayerProgram, Program
-from sluice.ir.instruction import Assign, Mark, NextStateless, Payload
-
-
-def knows_bytes(program: Program, at: int) -> bool:
-    """Whether of layer `at` of those that are counted at once the bytes are known from those of the first."""
-    return all(begins_at(layer) is not None for layer in counted_at_once(program)[:at])
+from sluice.ir.instruction import NextStateless
 
 
 def templates(program: Program) -> list[LayerProgram]:
@@ -25,14 +19,20 @@ def templates(program: Program) -> list[LayerProgram]:
     name = program.roots[0][1] if program.roots else None
     while name is not None and (layer := program.layers[name]).template is not None and layer not in out:
         out.append(layer)
-        name = led_to(layer)
+        name = lead(layer).layer
     return out
 
 
-def led_to(layer: LayerProgram) -> str:
-    """The layer to which a template leads."""
+def lead(layer: LayerProgram) -> NextStateless:
+    """How a template leads on."""
     assert layer.template is not None
-    return next(i.layer for i in layer.template.instructions() if isinstance(i, NextStateless))
+    return next(i for i in layer.template.instructions() if isinstance(i, NextStateless))
+
+
+def wait_of_most(program: Program) -> LayerProgram | None:
+    """The layer to which the last template leads: there packets wait, unless it has a stateless graph itself."""
+    led = templates(program)
+    return program.layers[lead(led[-1]).layer] if led else None
 
 
 def asked_first(program: Program) -> str | None:
@@ -52,26 +52,6 @@ def counted_at_once(program: Program) -> list[LayerProgram]:
             break
         out.append(layer)
     return out
-
-
-def begins_at(layer: LayerProgram) -> int | None:
-    """At which byte of its unit begins what a template leads on with, if that is always the same and all to the end."""
-    assert layer.template is not None
-    known: dict[Expr, int] = {}
-    found: dict[Expr, int] = {}
-    for instruction in layer.template.instructions():
-        match instruction:
-            case Assign(target, Const(value)):
-                known[target] = value
-            case Mark(target, base, Const(offset)) if base in known:
-                known[target] = known[base] + offset
-            case Payload(target, mark) if mark in known:
-                found[target] = known[mark]
-            case NextStateless(_, _, sdu):
-                return found.get(sdu)
-            case _:
-                pass
-    return None
 
 
 def is_passed_unnoted(program: Program) -> bool:

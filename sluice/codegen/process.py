@@ -10,22 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sluice.codegen.most import asked_first, begins_at, counted_at_once, knows_bytes
+from sluice.codegen.most import asked_first, counted_at_once, lead, templates, wait_of_most
 from sluice.codegen.names import identifier, member, storage, variable
-from sluice.codegen.reach import header_bytes
+from sluice.codegen.reach import begins_at, header_bytes, knows_bytes
 from sluice.codegen.writer import (
     PASSED_MOST,
     UNIT,
     WAITING,
     StackNames,
+    ends_templates,
     enter_of,
     go_on_as_most,
+    is_entered_noted,
     is_quiet,
     main_head,
     otherwise_head,
     series_of,
     table_of_each,
-    waits_of_templates,
 )
 from sluice.ir.graph import GATHERED, Graph, LayerProgram, Program
 from sluice.ir.instruction import LookAhead, NextStateless
@@ -123,7 +124,7 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
     word = identifier(layer.name)
     out: list[str] = []
     enter = enter_of(layer, names)
-    if enter == f"enter_{word}":
+    if is_entered_noted(layer, names):
         of_messages = f"layer_{word}(box, (sl_bytes){{at, captured, length}}, (struct sl_stream){{0}});"
         out += [
             "",
@@ -135,7 +136,7 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
         ]
     # Where templates end nearly every packet waits. (Behind a turn the loop is long enough: inlined it takes 5% more.)
     turns = any(item.turn is not None for item in names.program.layers.values())
-    kind = "SL_INLINED" if layer.name in waits_of_templates(names.program) and not turns else "static"
+    kind = "SL_INLINED" if ends_templates(layer, names.program) and not turns else "static"
     out += [
         "",
         f"{kind} void wait_{word}({'SL_UNUSED ' if layer.ahead is None else ''}{WAITING}, {UNIT}, SL_UNUSED unsigned depth)",
@@ -205,16 +206,14 @@ def _count_at_once(names: StackNames) -> list[str]:
     out: list[str] = []
     offset: int | None = None
     for at, layer in enumerate(counted_at_once(names.program)):
-        assert layer.template is not None
         known = knows_bytes(names.program, at)
-        outcome = next(i.outcome for i in layer.template.instructions() if isinstance(i, NextStateless))
         if known:
             began = f" + {offset} * passed" if at else ""
             out.append(f"bytes -= box->otherwise[{at}].bytes{began};")
         out.append(f"{'passed -=' if at else 'size_t passed = group -'} box->otherwise[{at}].packets;")
         out.append(names.counters.add(layer.name, "packets", "passed"))
         out += [names.counters.add(layer.name, "bytes", "bytes")] if known else []
-        out.append(names.counters.add(layer.name, outcome, "passed"))
+        out.append(names.counters.add(layer.name, lead(layer).outcome, "passed"))
         offset = begins_at(layer)
     return ["        " + line for line in out]
 
@@ -233,7 +232,7 @@ def _go_on(names: StackNames) -> list[str]:
     if layer is None:
         return ["            " + alone]
     word, enter = identifier(layer.name), enter_of(layer, names)
-    noted = ["                note_way(box, waiting);"] if enter != f"layer_{word}" else []
+    noted = ["                note_way(box, waiting);"] if is_entered_noted(layer, names) else []
     return [
         f"            if (SL_LIKELY(waiting->layer == {enter})) {{",
         *noted,
@@ -266,7 +265,7 @@ def _series(names: StackNames) -> list[str]:
         "        end_turn(box, &frames[i++]);",
         "        begin_turn(box, frames, i, group);",
         "        const struct sl_waiting *waiting = &box->waiting[i];",
-        *(["        note_way(box, waiting);"] if enter != f"layer_{word}" else []),
+        *(["        note_way(box, waiting);"] if is_entered_noted(layer, names) else []),
         "        at = waiting->at;",
         "        captured = waiting->captured;",
         "        length = waiting->length;",
@@ -349,19 +348,14 @@ def _begins_late(program: Program) -> bool:
     """Whether a packet that templates bring to where it waits need not begin: what it waits for is said there, and no
     slot that would be empty is looked at on its way, or filled.
     """
-    graphs = [layer.template for layer in program.layers.values() if layer.template is not None]
-    first = asked_first(program)
-    if first is None or program.layers[first].template is None:
+    first, behind = asked_first(program), wait_of_most(program)
+    if first is None or program.layers[first].template is None or behind is None or behind.stateless is not None:
         return False
     if any(slot.name.startswith(GATHERED) for slot in program.slots):
         return False
+    graphs = [layer.template for layer in templates(program) if layer.template is not None]
     used = {reg for graph in graphs for i in graph.instructions() for reg in (*i.written(), *i.read_registers())}
-    led = [i.layer for graph in graphs for i in graph.instructions() if isinstance(i, NextStateless)]
-    for name in led:
-        layer = program.layers[name]
-        if layer.template is None and layer.stateless is not None:
-            return False
-    for graph in _foreseen(program, [name for name in led if program.layers[name].template is None]):
+    for graph in _foreseen(program, [behind.name]):
         used |= {reg for i in graph.instructions() for reg in i.read_registers()}
     return not any(reg.space == "slot" and reg.is_bytes for reg in used)
 

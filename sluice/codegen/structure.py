@@ -117,19 +117,13 @@ class Structure:
         return _Switch(first[0], cases, name, heads) if len(cases) >= CASES else None
 
     def _switch(self, switch: _Switch, follow: str | None, level: int) -> list[Line]:
+        ways = [(f"case {value}", target) for value, target in switch.cases.items()]
         out = [Line(level, f"switch ({switch.subject}) {{")]
-        for label, target in [
-            *((f"case {value}", to) for value, to in switch.cases.items()),
-            ("default", switch.default),
-        ]:
+        for label, target in [*ways, ("default", switch.default)]:
             inner = self._to(target, follow, level + 1)
-            leaves = bool(inner) and _leaves(inner)
-            out += [
-                Line(level, f"{label}: {{"),
-                *inner,
-                *([] if leaves else [Line(level + 1, "break;")]),
-                Line(level, "}"),
-            ]
+            if not inner or not _leaves(inner):
+                inner.append(Line(level + 1, "break;"))
+            out += [Line(level, f"{label}: {{"), *inner, Line(level, "}")]
         return [*out, Line(level, "}")]
 
     def _to(self, target: str, follow: str | None, level: int) -> list[Line]:

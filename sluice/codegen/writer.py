@@ -16,9 +16,9 @@ from sluice.codegen.expressions import emit, handed, inside, stored
 from sluice.codegen.functions import Functions
 from sluice.codegen.late import BEFORE, begun_late, behind
 from sluice.codegen.layout import Table
-from sluice.codegen.most import counted_at_once, is_passed_unnoted, knows_bytes, led_to, templates
+from sluice.codegen.most import counted_at_once, is_passed_unnoted, lead, templates, wait_of_most
 from sluice.codegen.names import C_WORDS, identifier, variable
-from sluice.codegen.reach import header_of
+from sluice.codegen.reach import header_of, knows_bytes
 from sluice.codegen.structure import Structure
 from sluice.ir import instruction as ir
 from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, is_bytes
@@ -171,7 +171,7 @@ class LayerWriter:
             f"SL_UNUSED struct sl_stack_box *box, SL_UNUSED struct sl_slots *slots, {UNIT}, SL_UNUSED unsigned depth"
         )
         # nearly every packet's look-up is foreseen where templates end
-        kind = "SL_INLINED" if self.layer.name in waits_of_templates(self.names.program) else "SL_UNUSED static"
+        kind = "SL_INLINED" if ends_templates(self.layer, self.names.program) else "SL_UNUSED static"
         return f"{kind} void ahead_{self.word}({given})"
 
     def _dispatch_head(self) -> str:
@@ -257,8 +257,8 @@ class LayerWriter:
         if kind == "main":
             if not self.is_unnoted:
                 out.append(f"    box->base.path[box->base.depth++] = {self.index};")
-            packets = self.count("packets")
-            out += [] if self.in_series else ["    " + packets]  # of a row of packets they are counted at its end
+            packets = "    " + self.count("packets")  # numbered here also where a row of packets counts them at its end
+            out += [] if self.in_series else [packets]
             out.append("    " + self.count("bytes", "unit.length"))
         if kind == "stateless":
             wait = ["        " + text for text in self._wait()]
@@ -339,10 +339,9 @@ class LayerWriter:
                 return [(None, to)]
             case ir.Branch(condition, yes, no):
                 return [(emit(condition) + note, yes), (None, no)]
-            case ir.Check(mark, Const(size), yes, cut, short) if cut == short and self._more:
-                there, self._more = Const(size + self._more), 0
-                return [(f"SL_LIKELY({self._fits(mark, there, 'captured')})" + note, yes), (None, short)]
             case ir.Check(mark, size, yes, cut, short) if cut == short:
+                if self._more and isinstance(size, Const):
+                    size, self._more = Const(size.value + self._more), 0
                 return [(f"SL_LIKELY({self._fits(mark, size, 'captured')})" + note, yes), (None, short)]
             case ir.Check(mark, size, yes, cut, short):
                 there, wire = self._fits(mark, size, "captured"), self._fits(mark, size, "length")
@@ -368,7 +367,7 @@ class LayerWriter:
         """The bytes of the header that the next template reads: they are asked for together with the first of this one, and
         the C compiler sees that they are there. Packets without them go otherwise, as they would.
         """
-        behind = self.names.program.layers[led_to(self.layer)].template
+        behind = self.names.program.layers[lead(self.layer).layer].template
         return header_of(behind) if behind is not None else 0
 
     def _lead(self, terminator: ir.NextStateless, layer: LayerProgram) -> list[str]:
@@ -456,17 +455,9 @@ def otherwise_head(word: str) -> str:
     return f"SL_COLD void otherwise_{word}({WAITING}, {UNIT}, unsigned depth)"
 
 
-def waits_of_templates(program: Program) -> set[str]:
-    """The layers without layers above for which packets wait that templates brought there."""
-    graphs = [layer.template for layer in program.layers.values() if layer.template is not None]
-    led = {i.layer for graph in graphs for i in graph.instructions() if isinstance(i, ir.NextStateless)}
-    return {name for name in led if program.layers[name].stateless is None and not program.layers[name].above}
-
-
-def wait_of_most(program: Program) -> LayerProgram | None:
-    """The layer for which packets wait that the templates led there."""
-    led = templates(program)
-    return program.layers[led_to(led[-1])] if led else None
+def ends_templates(layer: LayerProgram, program: Program) -> bool:
+    """Whether it is the layer, without layers above, for which packets wait that templates brought there."""
+    return layer is wait_of_most(program) and layer.stateless is None and not layer.above
 
 
 def series_of(names: StackNames) -> LayerProgram | None:
@@ -480,10 +471,14 @@ def series_of(names: StackNames) -> LayerProgram | None:
     return None if owed else layer
 
 
+def is_entered_noted(layer: LayerProgram, names: StackNames) -> bool:
+    """Whether the way of a packet is noted before it enters the layer in its turn."""
+    return layer.frame is not None or not is_unnoted(layer, names)
+
+
 def enter_of(layer: LayerProgram, names: StackNames) -> str:
     """The function by which a packet in its turn enters the layer where it waited."""
-    noted = layer.frame is not None or not is_unnoted(layer, names)
-    return f"{'enter' if noted else 'layer'}_{identifier(layer.name)}"
+    return f"{'enter' if is_entered_noted(layer, names) else 'layer'}_{identifier(layer.name)}"
 
 
 def table_of_each(names: StackNames) -> Table | None:
@@ -516,7 +511,7 @@ def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
 def is_quiet(layer: LayerProgram, names: StackNames) -> bool:
     """Whether nobody asks either by which way a packet came while it waits for a layer."""
     asks = layer.ahead is not None and any(isinstance(i, (ir.Way, ir.LookAhead)) for i in layer.ahead.instructions())
-    return not asks and layer.frame is None and is_unnoted(layer, names)
+    return not asks and not is_entered_noted(layer, names)
 
 
 def go_on(layer: LayerProgram, unit: str, depth: str) -> str:

@@ -370,7 +370,7 @@ def _go_on(layer: LayerProgram, graph: Graph, found: _List, way: _Way) -> None:
     checked = found.begin + way.size  # bytes of the unit that are there
     for _ in range(STEPS):
         block = graph.blocks[way.to]
-        if not all(isinstance(i, PURE) and not set(i.written()) & {found.start} for i in block.body):
+        if not all(isinstance(i, PURE) and found.start not in i.written() for i in block.body):
             return
         facts = way.facts.copy()
         body: list[Instruction] = []

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from sluice.codegen.functions import Functions
-from sluice.codegen.most import asked_first, begins_at, counted_at_once, is_passed_unnoted, knows_bytes, templates
+from sluice.codegen.most import asked_first, counted_at_once, is_passed_unnoted, templates
+from sluice.codegen.reach import begins_at, knows_bytes
 from sluice.codegen.stack import generate
 from sluice.ir.build import build
 from sluice.ir.graph import LayerProgram

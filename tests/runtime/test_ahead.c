@@ -30,16 +30,21 @@ static void hold(struct kept *kept, struct sl_pool *pool, unsigned pieces) {
         CHECK(sl_sequence_insert(&kept->sequence[1], &rules, pool, &fresh, 10 + 2 * k, (sl_bytes){(const uint8_t *)"x", 1, 1}, 1));
 }
 
+/* A table with four instances, of the keys 0 to 3. */
+static void open_four(struct sl_table *table, struct sl_pool *pool, struct kept *made[4]) {
+    CHECK(sl_table_open(table, sizeof(struct kept), 1, 8, 7) == 0 && sl_pool_open(pool, 1 << 20) == 0);
+    table->sequences_at = offsetof(struct kept, sequence);
+    table->sequence_count = 2;
+    for (uint64_t key = 0; key < 4; key++)
+        made[key] = begin(table, key);
+}
+
 static void test_held(void) {
     CASE("of packets that come soon what their instances hold is asked for, then what leads to one of its pieces");
     struct sl_table table;
     struct sl_pool pool;
-    CHECK(sl_table_open(&table, sizeof(struct kept), 1, 8, 7) == 0 && sl_pool_open(&pool, 1 << 20) == 0);
-    table.sequences_at = offsetof(struct kept, sequence);
-    table.sequence_count = 2;
     struct kept *made[4];
-    for (uint64_t key = 0; key < 4; key++)
-        made[key] = begin(&table, key);
+    open_four(&table, &pool, made);
     hold(made[0], &pool, 2);     /* a list without an index */
     hold(made[1], &pool, 90);    /* with one */
     hold(made[3], &pool, 20);
@@ -77,12 +82,8 @@ static void test_each(void) {
     CASE("in the table of most packets each one's look-up is foreseen, but of those that have none, or are no more of the group");
     struct sl_table table;
     struct sl_pool pool;
-    CHECK(sl_table_open(&table, sizeof(struct kept), 1, 8, 7) == 0 && sl_pool_open(&pool, 1 << 20) == 0);
-    table.sequences_at = offsetof(struct kept, sequence);
-    table.sequence_count = 2;
     struct kept *made[4];
-    for (uint64_t key = 0; key < 4; key++)
-        made[key] = begin(&table, key);
+    open_four(&table, &pool, made);
     hold(made[0], &pool, 2);
     hold(made[1], &pool, 90);
     struct sl_ahead ahead = {.count = 0};

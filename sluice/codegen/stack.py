@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sluice.codegen.arrive import context, waiting
 from sluice.codegen.columns import columns
 from sluice.codegen.control import check_controls, is_controlled
 from sluice.codegen.declared import counter_struct, parameter_struct
@@ -16,7 +17,6 @@ from sluice.codegen.layout import struct_text, tables
 from sluice.codegen.lifetime import lifetime
 from sluice.codegen.most import counted_at_once
 from sluice.codegen.names import boolean, identifier
-from sluice.codegen.process import context, waiting
 from sluice.codegen.records import records
 from sluice.codegen.timers import timer_fields, timer_numbers, timers
 from sluice.codegen.watching import find_instance, watch

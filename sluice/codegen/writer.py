@@ -5,7 +5,7 @@ A module that writes instructions registers each by `writes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, count
@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from sluice.codegen.control import controls_stream
 from sluice.codegen.expressions import emit, handed, inside, stored
+from sluice.codegen.fresh import GIVEN, Fresh
 from sluice.codegen.functions import Functions
-from sluice.codegen.late import BEFORE, begun_late, behind
 from sluice.codegen.layout import Table
 from sluice.codegen.most import counted_at_once, is_passed_unnoted, lead, templates, wait_of_most
 from sluice.codegen.names import C_WORDS, identifier, variable
@@ -88,14 +88,6 @@ WAITING = "struct sl_stack_box *box, struct sl_waiting *waiting"
 
 IN_HAND = "box->waiting[box->base.ahead.packet]"
 """What is kept of the packet in hand, where nobody was given it."""
-
-
-_GIVES_FRESH = (ir.InsertNext, ir.InsertSeq)
-"""Instructions that put the packet's own bytes into a sequence."""
-_TAKES_FRESH = (ir.WaitingSeq, ir.Assemble, ir.SettleSeq, ir.Drain, ir.EndInst, ir.DestroyInst)
-"""Instructions that ask for them; before the first was put there, for none."""
-_FRESH_BEGINS = "fresh[0] = fresh[1] = (struct sl_fresh){.present = false};"
-_NO_FRESH = "(struct sl_fresh[2]){{.present = false}, {.present = false}}"
 
 
 class LayerWriter:
@@ -224,7 +216,9 @@ class LayerWriter:
         self.kind = kind
         self._line = ""
         self._more = self._header_behind() if kind == "template" else 0
-        self._place_fresh(graph)
+        has_own = kind in ("main", "turn") and self.table is not None and bool(self.table.sides)
+        self._fresh = Fresh(graph) if has_own else None
+        self.fresh = GIVEN
         labels: dict[str, str] = {}
         taken: set[str] = set(C_WORDS)
 
@@ -293,33 +287,22 @@ class LayerWriter:
                 out.append(f"{self.table.struct} fresh_instance;")
             if self.table.sides:
                 out.append("struct sl_fresh fresh[2];")
-                out += [_FRESH_BEGINS] if BEFORE in self._fresh else []
+                out += self._fresh.at_once() if self._fresh is not None else []
             else:
                 out.append("SL_UNUSED struct sl_fresh *const fresh = NULL;")
         return out
 
-    def _place_fresh(self, graph: Graph) -> None:
-        """Finds where `fresh` begins, and from where on it may have any bytes."""
-        self._fresh: dict[str, int] = {}
-        self._fresh_given: dict[str, int] | None = None
-        if self.kind not in ("main", "turn") or self.table is None or not self.table.sides:
-            return
-        self._fresh_given = behind(graph, _first(graph, _GIVES_FRESH, dict.fromkeys(graph.blocks, 0)))
-        self._fresh = begun_late(graph, _first(graph, (*_GIVES_FRESH, *_TAKES_FRESH), self._fresh_given))
-
     def _block(self, block: Block) -> list[str]:
         out: list[str] = []
-        begins = self._fresh.get(block.name)
         for at, instruction in enumerate(block.body):
-            out += [_FRESH_BEGINS] if at == begins else []
-            given = self._fresh_given is None or self._fresh_given.get(block.name, at + 1) <= at
-            given = given or isinstance(instruction, _GIVES_FRESH)
-            self.fresh = "fresh" if given else _NO_FRESH
+            if self._fresh is not None:
+                out += self._fresh.begins(block, at)
+                self.fresh = self._fresh.handed(block, at)
             lines = WRITERS[type(instruction)](self, instruction)
             if lines:
                 lines[0] += self._note(instruction)
             out += lines
-        return out + ([_FRESH_BEGINS] if begins == len(block.body) else [])
+        return out + (self._fresh.begins(block, len(block.body)) if self._fresh is not None else [])
 
     def _note(self, instruction: ir.Instruction) -> str:
         """The line of the description, where it differs from that of the statement before."""
@@ -551,17 +534,6 @@ def messages_heads(word: str) -> list[str]:
 def packet_head(word: str) -> str:
     """Head of the function that cuts a packet into messages for a layer."""
     return f"SL_UNUSED static void cut_{word}(struct sl_stack_box *box, struct sl_stream stream, sl_bytes sdu)"
-
-
-def _first(graph: Graph, kinds: tuple[type[ir.Instruction], ...], given: Mapping[str, int]) -> dict[str, int]:
-    """By block the first instruction of these kinds, from the one on that `given` says for it."""
-    found: dict[str, int] = {}
-    for name, start in given.items():
-        for at, instruction in enumerate(graph.blocks[name].instructions):
-            if isinstance(instruction, _GIVES_FRESH) or (at >= start and isinstance(instruction, kinds)):
-                found[name] = at
-                break
-    return found
 
 
 _Writer = TypeVar("_Writer", bound=Callable[..., list[str]])

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 from sluice.codegen.most import asked_first, counted_at_once, templates, wait_of_most
 from sluice.codegen.names import identifier, member, storage, variable
-from sluice.codegen.writer import (
+from sluice.codegen.stack_names import StackNames
+from sluice.codegen.waits import (
     PASSED_MOST,
     UNIT,
     WAITING,
-    StackNames,
     ends_templates,
     enter_of,
     go_on_as_most,

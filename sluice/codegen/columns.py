@@ -5,8 +5,8 @@ from __future__ import annotations
 from sluice.codegen.functions import event_struct
 from sluice.codegen.names import identifier
 from sluice.codegen.records import field_member
+from sluice.codegen.stack_names import StackNames
 from sluice.codegen.telling import Teller
-from sluice.codegen.writer import StackNames
 from sluice.ir.graph import EventShape, LayerProgram
 
 

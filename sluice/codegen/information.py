@@ -6,8 +6,8 @@ from sluice.codegen.control import is_controlled
 from sluice.codegen.functions import function_states, is_watched
 from sluice.codegen.layout import Table, is_packed
 from sluice.codegen.names import boolean, c_string, identifier, member, storage
+from sluice.codegen.stack_names import StackNames
 from sluice.codegen.timers import timer_offsets
-from sluice.codegen.writer import StackNames
 from sluice.ir.expression import Reg
 
 

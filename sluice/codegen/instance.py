@@ -8,7 +8,8 @@ from sluice.codegen.functions import destructors, function_states, is_watched
 from sluice.codegen.layout import KeyWord, key_words
 from sluice.codegen.names import boolean, identifier, variable
 from sluice.codegen.timers import timers_of
-from sluice.codegen.writer import IN_HAND, LayerWriter, table_of_each, writes
+from sluice.codegen.waits import IN_HAND, table_of_each
+from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import ZERO, Expr, is_bytes
 from sluice.ir.graph import alias_tables

@@ -9,8 +9,9 @@ from sluice.codegen.functions import callback_functions, destructors, event_stru
 from sluice.codegen.layout import key_words
 from sluice.codegen.names import CPP_WORDS, c_string, data_member, identifier, storage
 from sluice.codegen.process import process, worker
+from sluice.codegen.stack_names import StackNames
 from sluice.codegen.timers import box_timers
-from sluice.codegen.writer import StackNames, table_of_each
+from sluice.codegen.waits import table_of_each
 from sluice.ir.graph import EventShape, Program, alias_tables
 
 

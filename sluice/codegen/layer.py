@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sluice.codegen import header, instance, outside, sequence
 from sluice.codegen.messages import messages_functions
-from sluice.codegen.writer import Counters, LayerWriter, StackNames
+from sluice.codegen.stack_names import Counters, StackNames
+from sluice.codegen.writer import LayerWriter
 
 INSTRUCTIONS = (header, instance, sequence, outside)
 """Modules that write instructions: importing them registers what they write."""

@@ -6,7 +6,8 @@ from sluice.codegen.expressions import emit, handed, operand
 from sluice.codegen.functions import callback_name, event_struct
 from sluice.codegen.names import boolean, identifier, storage, variable
 from sluice.codegen.telling import Teller
-from sluice.codegen.writer import IN_HAND, LayerWriter, writes
+from sluice.codegen.waits import IN_HAND
+from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr
 

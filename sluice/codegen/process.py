@@ -11,7 +11,8 @@ from sluice.codegen.arrive import FRAME, arrive, by_link_type
 from sluice.codegen.most import counted_at_once, lead
 from sluice.codegen.names import identifier, member
 from sluice.codegen.reach import begins_at, header_bytes, knows_bytes
-from sluice.codegen.writer import UNIT, StackNames, enter_of, is_entered_noted, main_head, series_of, table_of_each
+from sluice.codegen.stack_names import StackNames
+from sluice.codegen.waits import UNIT, enter_of, is_entered_noted, main_head, series_of, table_of_each
 from sluice.ir.graph import LayerProgram
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.codegen.functions import Functions, Timer
 from sluice.codegen.layout import Table
-from sluice.codegen.writer import StackNames
+from sluice.codegen.stack_names import StackNames
 
 
 def timers_of(table: Table, functions: Functions) -> list[Timer]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.codegen.writer import StackNames
+from sluice.codegen.stack_names import StackNames
 
 
 def find_instance(names: StackNames) -> list[str]:

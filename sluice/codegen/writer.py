@@ -5,89 +5,35 @@ A module that writes instructions registers each by `writes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable
 from itertools import chain, count
 from typing import Any, TypeVar
 
 from sluice.codegen.control import controls_stream
 from sluice.codegen.expressions import emit, handed, inside, stored
 from sluice.codegen.fresh import GIVEN, Fresh
-from sluice.codegen.functions import Functions
-from sluice.codegen.layout import Table
-from sluice.codegen.most import counted_at_once, is_passed_unnoted, lead, templates, wait_of_most
+from sluice.codegen.most import counted_at_once, is_passed_unnoted, lead, templates
 from sluice.codegen.names import C_WORDS, identifier, variable
 from sluice.codegen.reach import header_of, knows_bytes
+from sluice.codegen.stack_names import StackNames
 from sluice.codegen.structure import Structure
+from sluice.codegen.waits import (
+    PASSED_MOST,
+    UNIT,
+    WAITING,
+    ends_templates,
+    go_on,
+    go_on_as_most,
+    is_quiet,
+    is_unnoted,
+    main_head,
+    otherwise_head,
+    series_of,
+)
 from sluice.ir import instruction as ir
 from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, is_bytes
-from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.graph import Block, Graph, LayerProgram
 from sluice.ir.scope import SIDE
-
-
-@dataclass
-class Counters:
-    """All counters of a program, numbered in the order of first use."""
-
-    names: list[tuple[str, str]] = field(default_factory=lambda: [])
-
-    def index(self, layer: str, name: str) -> int:
-        """Number of a counter; a new one when it is not known yet."""
-        if (layer, name) not in self.names:
-            self.names.append((layer, name))
-        return self.names.index((layer, name))
-
-    def add(self, layer: str, name: str, amount: str = "") -> str:
-        """The statement that counts."""
-        at = f"box->counters[{self.index(layer, name)}]"
-        text = f"{at} += {amount};" if amount else f"{at}++;"
-        said = f"{layer}: {name}".replace("*/", "* /")
-        return f"{text:<42} /* {said} */"
-
-
-@dataclass
-class StackNames:
-    """What each part of the file needs to know of the rest.
-
-    seconds: every timeout; timeouts: by layer, the number of the first of its own, which is its general one.
-    """
-
-    program: Program
-    functions: Functions
-    tables: dict[str, Table]
-    counters: Counters
-    events: list[tuple[str, str]]
-    columns: list[tuple[str, str]]
-    seconds: list[float]
-    timeouts: dict[str, int]
-    weak: bool
-
-    @property
-    def prefix(self) -> str:
-        """What the names of the stack's own functions begin with."""
-        return identifier(self.program.name)
-
-    @cached_property
-    def way_is_foreseen(self) -> bool:
-        """Whether a key that is foreseen asks by which way a packet came."""
-        graphs = [layer.ahead for layer in self.program.layers.values() if layer.ahead is not None]
-        return any(isinstance(i, ir.Way) for graph in graphs for i in graph.instructions())
-
-
-UNIT = "const uint8_t *at, uint32_t captured, uint32_t length"
-"""How a layer gets its unit: a struct of more than a pointer would be packed and taken apart at every call."""
-
-
-PASSED_MOST = 8
-"""Layers that a packet may pass by their stateless graphs; with more it waits for the next one's main graph."""
-
-
-WAITING = "struct sl_stack_box *box, struct sl_waiting *waiting"
-"""What is handed on with an arriving packet."""
-
-IN_HAND = "box->waiting[box->base.ahead.packet]"
-"""What is kept of the packet in hand, where nobody was given it."""
 
 
 class LayerWriter:
@@ -431,87 +377,6 @@ def _case(terminator: ir.Terminator) -> tuple[str, str] | None:
             return emit(asked), emit(Const(value))
         case _:
             return None
-
-
-def otherwise_head(word: str) -> str:
-    """Head of the function by which a packet goes on that is otherwise than a layer's template."""
-    return f"SL_COLD void otherwise_{word}({WAITING}, {UNIT}, unsigned depth)"
-
-
-def ends_templates(layer: LayerProgram, program: Program) -> bool:
-    """Whether it is the layer, without layers above, for which packets wait that templates brought there."""
-    return layer is wait_of_most(program) and layer.stateless is None and not layer.above
-
-
-def series_of(names: StackNames) -> LayerProgram | None:
-    """The layer where nearly all packets wait, if several in a row may pass its main graph in one call: they do nothing else
-    in their turn, as what is owed to a layer below.
-    """
-    layer = wait_of_most(names.program)
-    if layer is None or layer.stateless is not None or layer.frame is not None:
-        return None
-    owed = any(item.turn is not None for item in [*templates(names.program), layer])
-    return None if owed else layer
-
-
-def is_entered_noted(layer: LayerProgram, names: StackNames) -> bool:
-    """Whether the way of a packet is noted before it enters the layer in its turn."""
-    return layer.frame is not None or not is_unnoted(layer, names)
-
-
-def enter_of(layer: LayerProgram, names: StackNames) -> str:
-    """The function by which a packet in its turn enters the layer where it waited."""
-    return f"{'enter' if is_entered_noted(layer, names) else 'layer'}_{identifier(layer.name)}"
-
-
-def table_of_each(names: StackNames) -> Table | None:
-    """The table in which nearly every packet is looked up, if that is foreseen: that of the layer where they wait."""
-    layer = wait_of_most(names.program)
-    if layer is None or layer.instance is None or layer.ahead is None:
-        return None
-    foreseen = any(isinstance(i, ir.Prefetch) for i in layer.ahead.instructions())
-    return names.tables[layer.instance.table] if foreseen else None
-
-
-def main_head(layer: LayerProgram) -> str:
-    """Head of the function by which a packet passes the main graph of a layer."""
-    given = UNIT if layer.frame is None else "sl_bytes unit, SL_UNUSED struct sl_stream stream"
-    return f"static void layer_{identifier(layer.name)}(struct sl_stack_box *box, {given})"
-
-
-def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
-    """Whether nobody asks by which way a packet comes through a layer, or another one of its table, or how deep it is."""
-    if names.functions.asks_way:
-        return False
-    layers = [layer]
-    if layer.instance is not None:
-        layers += names.tables[layer.instance.table].layers
-    asking = (ir.Way, ir.TooDeep)
-    asks = any(isinstance(i, asking) for item in layers for graph in item.graphs() for i in graph.instructions())
-    return not asks and not any(item.above for item in layers)
-
-
-def is_quiet(layer: LayerProgram, names: StackNames) -> bool:
-    """Whether nobody asks either by which way a packet came while it waits for a layer."""
-    asks = layer.ahead is not None and any(isinstance(i, (ir.Way, ir.LookAhead)) for i in layer.ahead.instructions())
-    return not asks and not is_entered_noted(layer, names)
-
-
-def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
-    """The statement by which an arriving packet goes on to a layer, as far as that is stateless."""
-    way = "wait" if layer.stateless is None else "stateless"
-    return f"{way}_{identifier(layer.name)}(box, waiting, {unit}, {depth});"
-
-
-def go_on_as_most(layer: LayerProgram, unit: str, depth: str, otherwise: Sequence[str] = ()) -> str:
-    """The same, first by the layer's template; `otherwise`: what is done before where that is not the packet's way."""
-    if layer.template is None:
-        return go_on(layer, unit, depth)
-    given = f"{identifier(layer.name)}(box, waiting, {unit}, {depth})"
-    else_on = f"otherwise_{given};"
-    return (
-        f"if (!SL_LIKELY(template_{given})) {'{ ' + ' '.join([*otherwise, else_on]) + ' }' if otherwise else else_on}"
-    )
 
 
 def _hashed(half: tuple[Expr, ...]) -> str:

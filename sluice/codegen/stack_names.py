@@ -1,0 +1,61 @@
+"""What each part of the generated file needs to know of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sluice.codegen.functions import Functions
+from sluice.codegen.layout import Table
+from sluice.codegen.names import identifier
+from sluice.ir import instruction as ir
+from sluice.ir.graph import Program
+
+
+@dataclass
+class Counters:
+    """All counters of a program, numbered in the order of first use."""
+
+    names: list[tuple[str, str]] = field(default_factory=lambda: [])
+
+    def index(self, layer: str, name: str) -> int:
+        """Number of a counter; a new one when it is not known yet."""
+        if (layer, name) not in self.names:
+            self.names.append((layer, name))
+        return self.names.index((layer, name))
+
+    def add(self, layer: str, name: str, amount: str = "") -> str:
+        """The statement that counts."""
+        at = f"box->counters[{self.index(layer, name)}]"
+        text = f"{at} += {amount};" if amount else f"{at}++;"
+        said = f"{layer}: {name}".replace("*/", "* /")
+        return f"{text:<42} /* {said} */"
+
+
+@dataclass
+class StackNames:
+    """What each part of the file needs to know of the rest.
+
+    seconds: every timeout; timeouts: by layer, the number of the first of its own, which is its general one.
+    """
+
+    program: Program
+    functions: Functions
+    tables: dict[str, Table]
+    counters: Counters
+    events: list[tuple[str, str]]
+    columns: list[tuple[str, str]]
+    seconds: list[float]
+    timeouts: dict[str, int]
+    weak: bool
+
+    @property
+    def prefix(self) -> str:
+        """What the names of the stack's own functions begin with."""
+        return identifier(self.program.name)
+
+    @cached_property
+    def way_is_foreseen(self) -> bool:
+        """Whether a key that is foreseen asks by which way a packet came."""
+        graphs = [layer.ahead for layer in self.program.layers.values() if layer.ahead is not None]
+        return any(isinstance(i, ir.Way) for graph in graphs for i in graph.instructions())

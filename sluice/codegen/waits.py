@@ -1,0 +1,105 @@
+"""Where packets wait for their turn, how they go on there, and what somebody asks of those that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sluice.codegen.layout import Table
+from sluice.codegen.most import templates, wait_of_most
+from sluice.codegen.names import identifier
+from sluice.codegen.stack_names import StackNames
+from sluice.ir import instruction as ir
+from sluice.ir.graph import LayerProgram, Program
+
+UNIT = "const uint8_t *at, uint32_t captured, uint32_t length"
+"""How a layer gets its unit: a struct of more than a pointer would be packed and taken apart at every call."""
+
+PASSED_MOST = 8
+"""Layers that a packet may pass by their stateless graphs; with more it waits for the next one's main graph."""
+
+WAITING = "struct sl_stack_box *box, struct sl_waiting *waiting"
+"""What is handed on with an arriving packet."""
+
+IN_HAND = "box->waiting[box->base.ahead.packet]"
+"""What is kept of the packet in hand, where nobody was given it."""
+
+
+def otherwise_head(word: str) -> str:
+    """Head of the function by which a packet goes on that is otherwise than a layer's template."""
+    return f"SL_COLD void otherwise_{word}({WAITING}, {UNIT}, unsigned depth)"
+
+
+def ends_templates(layer: LayerProgram, program: Program) -> bool:
+    """Whether it is the layer, without layers above, for which packets wait that templates brought there."""
+    return layer is wait_of_most(program) and layer.stateless is None and not layer.above
+
+
+def series_of(names: StackNames) -> LayerProgram | None:
+    """The layer where nearly all packets wait, if several in a row may pass its main graph in one call: they do nothing else
+    in their turn, as what is owed to a layer below.
+    """
+    layer = wait_of_most(names.program)
+    if layer is None or layer.stateless is not None or layer.frame is not None:
+        return None
+    owed = any(item.turn is not None for item in [*templates(names.program), layer])
+    return None if owed else layer
+
+
+def is_entered_noted(layer: LayerProgram, names: StackNames) -> bool:
+    """Whether the way of a packet is noted before it enters the layer in its turn."""
+    return layer.frame is not None or not is_unnoted(layer, names)
+
+
+def enter_of(layer: LayerProgram, names: StackNames) -> str:
+    """The function by which a packet in its turn enters the layer where it waited."""
+    return f"{'enter' if is_entered_noted(layer, names) else 'layer'}_{identifier(layer.name)}"
+
+
+def table_of_each(names: StackNames) -> Table | None:
+    """The table in which nearly every packet is looked up, if that is foreseen: that of the layer where they wait."""
+    layer = wait_of_most(names.program)
+    if layer is None or layer.instance is None or layer.ahead is None:
+        return None
+    foreseen = any(isinstance(i, ir.Prefetch) for i in layer.ahead.instructions())
+    return names.tables[layer.instance.table] if foreseen else None
+
+
+def main_head(layer: LayerProgram) -> str:
+    """Head of the function by which a packet passes the main graph of a layer."""
+    given = UNIT if layer.frame is None else "sl_bytes unit, SL_UNUSED struct sl_stream stream"
+    return f"static void layer_{identifier(layer.name)}(struct sl_stack_box *box, {given})"
+
+
+def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
+    """Whether nobody asks by which way a packet comes through a layer, or another one of its table, or how deep it is."""
+    if names.functions.asks_way:
+        return False
+    layers = [layer]
+    if layer.instance is not None:
+        layers += names.tables[layer.instance.table].layers
+    asking = (ir.Way, ir.TooDeep)
+    asks = any(isinstance(i, asking) for item in layers for graph in item.graphs() for i in graph.instructions())
+    return not asks and not any(item.above for item in layers)
+
+
+def is_quiet(layer: LayerProgram, names: StackNames) -> bool:
+    """Whether nobody asks either by which way a packet came while it waits for a layer."""
+    asks = layer.ahead is not None and any(isinstance(i, (ir.Way, ir.LookAhead)) for i in layer.ahead.instructions())
+    return not asks and not is_entered_noted(layer, names)
+
+
+def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
+    """The statement by which an arriving packet goes on to a layer, as far as that is stateless."""
+    way = "wait" if layer.stateless is None else "stateless"
+    return f"{way}_{identifier(layer.name)}(box, waiting, {unit}, {depth});"
+
+
+def go_on_as_most(layer: LayerProgram, unit: str, depth: str, otherwise: Sequence[str] = ()) -> str:
+    """The same, first by the layer's template; `otherwise`: what is done before where that is not the packet's way."""
+    if layer.template is None:
+        return go_on(layer, unit, depth)
+    given = f"{identifier(layer.name)}(box, waiting, {unit}, {depth})"
+    else_on = f"otherwise_{given};"
+    return (
+        f"if (!SL_LIKELY(template_{given})) {'{ ' + ' '.join([*otherwise, else_on]) + ' }' if otherwise else else_on}"
+    )

@@ -114,7 +114,7 @@ static inline void sl_ahead_turns(struct sl_ahead *ahead, bool held_much) {
 SL_PREFETCH void sl_ahead_each(struct sl_ahead *ahead, struct sl_table *table, size_t packet, size_t instance_bytes) {
     const struct sl_each *each = &ahead->each[packet];
     if (SL_LIKELY(each->home))
-        sl_table_foresee(table, (unsigned)packet, each->home, each->hash, instance_bytes, SL_INSTANCE_LINES);
+        sl_table_foresee(table, (unsigned)packet, each->home, each->hash, instance_bytes);
 }
 
 /* Begins the turns of a group of `count` packets in that table. */
@@ -177,8 +177,7 @@ SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *
     const struct sl_wanted *wanted = ahead->foreseen;
     if (wanted->packet <= i + SL_INSTANCE_LEAD) {
         do {
-            sl_table_foresee(wanted->table, wanted->packet, wanted->home, wanted->hash, wanted->table->instance_bytes,
-                             SL_INSTANCE_LINES);
+            sl_table_foresee(wanted->table, wanted->packet, wanted->home, wanted->hash, wanted->table->instance_bytes);
             wanted++;
         } while (wanted->packet <= i + SL_INSTANCE_LEAD);
         ahead->foreseen = wanted;

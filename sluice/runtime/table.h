@@ -249,11 +249,21 @@ static inline struct sl_instance *sl_table_find_foreseen(const struct sl_table *
     return sl_table_confirm(table->foreseen[packet], key, key_words, spare);
 }
 
+/* Asks for the lines where an instance of so many bytes lies, from byte `from` on, as many as are ever asked for. There need
+ * be none. No line more: whose it is does without one less (`http1k_mix20k` warm 0.985 where the next instance's was asked
+ * for, too). */
+SL_PREFETCH void sl_instance_prefetch(uintptr_t instance, size_t instance_bytes, size_t from) {
+    size_t end = sl_min(instance_bytes, 64 * SL_INSTANCE_LINES);
+    for (size_t at = from; at + 1 < end; at += 64)
+        __builtin_prefetch((const void *)(instance + at), 1);
+    __builtin_prefetch((const void *)(instance + end - 1), 1);
+}
+
 /* Foresees the look-up of a packet of a group by its hash, when the line of its home bucket has arrived: asks for the
- * `lines` cache lines at the beginning of the instance that the hash probably belongs to, or of the one that would be
- * created. `instance_bytes` is the table's own; as a literal it saves a multiplication. */
+ * instance that the hash probably belongs to, or of the one that would be created. `instance_bytes` is the table's own; as
+ * a literal it saves a multiplication. */
 SL_PREFETCH void sl_table_foresee(struct sl_table *table, unsigned packet, const struct sl_bucket *home, uint32_t hash,
-                                  size_t instance_bytes, unsigned lines) {
+                                  size_t instance_bytes) {
     unsigned found = sl_bucket_match(home, hash);
     uint32_t slot;
     if (SL_LIKELY(found))
@@ -264,8 +274,7 @@ SL_PREFETCH void sl_table_foresee(struct sl_table *table, unsigned packet, const
         return;   /* the link, whose other half happens to equal the hash; or the table is full */
     struct sl_instance *instance = (struct sl_instance *)(void *)(table->instances + slot * instance_bytes);
     table->foreseen[packet] = found ? instance : NULL;
-    for (unsigned line = 0; line < lines; line++)
-        __builtin_prefetch((const char *)instance + 64 * line, 1);
+    sl_instance_prefetch((uintptr_t)instance, instance_bytes, 0);
 }
 
 /* The live instance in this slot, or NULL. Any number is allowed. */
@@ -384,12 +393,6 @@ static inline uint64_t sl_key_word(sl_bytes part, uint32_t offset, unsigned n) {
     return part.captured >= offset + n ? sl_load_be(part.at + offset, n) : 0;
 }
 
-/* Asks for the lines of an instance, from byte `from` on, as many as are ever asked for. There need be none. */
-SL_PREFETCH void sl_instance_prefetch(const struct sl_table *table, uintptr_t instance, size_t from) {
-    for (size_t at = from; at < sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES); at += 64)
-        __builtin_prefetch((const void *)(instance + at), 1);
-}
-
 /* A new instance with this key, which no live instance has: deadline SL_NEVER, hash, slot and key written,
  * the rest as the slot's last user left it (zero when there was none). NULL when max_instances are live.
  * Its slot is the one freed last; when none is free, the first that was never used. key_words is a literal. */
@@ -407,9 +410,8 @@ SL_INLINED struct sl_instance *sl_table_begin(struct sl_table *table, const uint
             sl_huge_rest(table->instances, table->instance_bytes * table->max_instances, SL_TABLE_HUGE_FROM);
         instance = sl_table_slot(table, slot);
         /* Foreseen is only the next slot, and connections often begin several at once. */
-        const char *coming = (const char *)instance + SL_FRESH_LEAD * table->instance_bytes;
-        for (unsigned line = 0; line < SL_INSTANCE_LINES; line++)
-            __builtin_prefetch(coming + 64 * line, 1);
+        size_t coming = SL_FRESH_LEAD * table->instance_bytes;
+        sl_instance_prefetch((uintptr_t)instance + coming, table->instance_bytes, 0);
     } else {
         return NULL;
     }

@@ -66,7 +66,7 @@ static inline void table_drive(struct choices *choices, uint64_t steps, unsigned
         unsigned packet = choose(choices, 4);   /* foreseen some steps ago, with whatever key, and what became of it */
         struct sl_instance *foreseen = sl_table_find_foreseen(&table, packet, key, 2, choose(choices, 2));
         CHECK(!foreseen || foreseen == &found->head);
-        sl_table_foresee(&table, packet, sl_table_home(&table, hash), hash, table.instance_bytes, 4);
+        sl_table_foresee(&table, packet, sl_table_home(&table, hash), hash, table.instance_bytes);
         int slot = model.slot_of[number];
         CHECK((found != NULL) == (slot != MODEL_NONE));
         if (found) {

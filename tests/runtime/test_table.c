@@ -93,7 +93,7 @@ static void test_hash(void) {
 
 static struct sl_instance *foresee(struct sl_table *table, unsigned packet, const uint64_t *key) {
     uint32_t hash = sl_table_hash(table, key, 2);
-    sl_table_foresee(table, packet, sl_table_home(table, hash), hash, table->instance_bytes, 2);
+    sl_table_foresee(table, packet, sl_table_home(table, hash), hash, table->instance_bytes);
     CHECK(sl_table_find_foreseen(table, packet, key, 2, true) == sl_table_find_foreseen(table, packet, key, 2, false));
     return sl_table_find_foreseen(table, packet, key, 2, true);
 }

@@ -10,22 +10,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from sluice.codegen.stack import Generated
-from sluice.engine.cache import LIBRARY, WORK, CacheError, cache_folder, kept, trim
+from sluice.engine.cache import LIBRARY, OBJECT, WORK, CacheError, cache_folder, kept, trim
 from sluice.engine.processor import processor
 from sluice.ir.graph import NativeModule
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 RUNTIME_SOURCES = (RUNTIME / "run.c", RUNTIME / "io" / "capture.c", RUNTIME / "io" / "writer.c")
 WARNINGS = ("-Wall", "-Wextra")
-NARROW = "-fno-tree-slp-vectorize"
-"""Neighbouring fields are written and read one by one, as the code says: a wide store that narrow loads wait for, or
-the other way round, costs more than it saves (2% of a packet's time).
-"""
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 """The compiler of the `ziglang` wheel."""
 
@@ -87,7 +84,7 @@ def _version(command: tuple[str, ...]) -> str:
 def flags() -> tuple[str, ...]:
     """Compiler options; $SLUICE_CFLAGS adds to them (sanitizers, for instance)."""
     extra = tuple(shlex.split(os.environ.get("SLUICE_CFLAGS", "")))
-    return ("-std=gnu11", "-O2", NARROW, "-march=native", "-g1", "-fPIC", "-shared", *WARNINGS, *extra)
+    return ("-std=gnu11", "-O2", "-march=native", "-g1", "-fPIC", *WARNINGS, *extra)
 
 
 @dataclass(frozen=True)
@@ -99,16 +96,24 @@ class Compiled:
     messages: str
 
 
+def _runtime(command: tuple[str, ...]) -> str:
+    """A digest of what is compiled into every stack, and of how."""
+    digest = hashlib.sha256()
+    for text in (_version(command), processor(), *command, *flags()):
+        digest.update(text.encode() + b"\0")
+    for path in sorted(RUNTIME.rglob("*.[ch]")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:32]
+
+
 def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
-    for text in (generated.header, generated.source, _version(command), processor(), *command, *flags()):
+    for text in (_runtime(command), generated.header, generated.source):
         digest.update(text.encode() + b"\0")
     for module in generated.natives:
         digest.update(" ".join(module.libraries).encode() + b"\0")
     for path in native_files(generated.natives):
         digest.update(path.read_bytes() + b"\0")
-    for path in sorted(RUNTIME.rglob("*.[ch]")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:32]
 
 
@@ -128,7 +133,7 @@ def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
     path = place(compiler())
     kept(path)
     try:
-        made = _compile(generated, compiler(), path)
+        made = _compile(generated, compiler(), path, fresh)
     except OSError as error:
         raise CacheError(
             f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder in which compiled stacks can "
@@ -138,37 +143,48 @@ def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
     return made
 
 
-def _compile(generated: Generated, command: tuple[str, ...], path: Path) -> Compiled:
-    """Compile into the library `path`, which is there as a whole or not at all."""
+def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: bool) -> Compiled:
+    """Compile into the library `path`, which is there as a whole or not at all.
+
+    All sources at once, as far as there are processors: the stack's own takes longest. What the runtime's own come to
+    is the same for every stack, and kept beside the libraries.
+    """
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=WORK) as work:
         Path(work, f"{generated.name}.h").write_text(generated.header)
         source = Path(work, f"{generated.name}.c")
         source.write_text(generated.source)
-        made = Path(work, path.name)
-        includes = [f"-I{work}", f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}"]
         begin = time.perf_counter()
-        done = subprocess.run(
-            [
-                *command,
-                *flags(),
-                *includes,
-                str(source),
-                *map(str, RUNTIME_SOURCES),
-                *(module.path for module in generated.natives),
-                "-o",
-                str(made),
-                *(f"-l{library}" for module in generated.natives for library in module.libraries),
-                "-ldl",
-                "-lm",
-            ],
-            capture_output=True,
-            text=True,
-        )
+        digest = _runtime(command)
+        places = {each: path.parent / f"{each.stem}-{digest}{OBJECT}" for each in RUNTIME_SOURCES}
+        missing = [each for each, place in places.items() if not kept(place) or fresh]
+        objects = {
+            each: Path(work, f"{i}{OBJECT}")
+            for i, each in enumerate([source, *(Path(module.path) for module in generated.natives), *missing])
+        }
+        run = [*command, *flags(), f"-I{work}", f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}"]
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            steps = [
+                pool.submit(_call, generated, [*run, "-c", str(each), "-o", str(made)])
+                for each, made in objects.items()
+            ]
+        messages = "".join(step.result() for step in steps)
+        for each in missing:
+            objects.pop(each).replace(places[each])
+        made = Path(work, path.name)
+        libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
+        linked = [*map(str, objects.values()), *map(str, places.values())]
+        messages += _call(generated, [*run, "-shared", *linked, "-o", str(made), *libraries, "-ldl", "-lm"])
         seconds = time.perf_counter() - begin
-        if done.returncode:
-            raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}{_libraries(generated)}")
         made.replace(path)
-    return Compiled(path, seconds, done.stderr)
+    return Compiled(path, seconds, messages)
+
+
+def _call(generated: Generated, command: list[str]) -> str:
+    """Run the C compiler on something of a stack; what it said. Raises CompilerError."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}{_libraries(generated)}")
+    return done.stderr
 
 
 def native_files(modules: tuple[NativeModule, ...]) -> list[Path]:

@@ -62,12 +62,12 @@ def library(folder: Path, name: str, age: int, size: int = 1000) -> Path:
 
 
 def test_what_was_not_used_for_the_longest_goes_first(tmp_path: Path) -> None:
-    for age in range(5):
-        library(tmp_path, f"{age}.so", age)
+    for age, kind in enumerate([".so", ".o", ".stack", ".so", ".o", ".stack"]):
+        library(tmp_path, f"{age}{kind}", age)
     trim(tmp_path, 3000)
-    assert {path.name for path in tmp_path.glob("*.so")} == {"0.so", "1.so", "2.so"}
+    assert {path.name for path in tmp_path.glob("[0-9]*")} == {"0.so", "1.o", "2.stack"}
     trim(tmp_path, 3000)
-    assert len(list(tmp_path.glob("*.so"))) == 3
+    assert len(list(tmp_path.glob("[0-9]*"))) == 3
 
 
 def test_what_is_in_use_stays_here_and_in_other_processes(tmp_path: Path) -> None:

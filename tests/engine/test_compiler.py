@@ -48,6 +48,26 @@ def test_another_processor_has_libraries_of_its_own(monkeypatch: pytest.MonkeyPa
     assert second.seconds > 0 and second.path != first.path
 
 
+def test_what_the_runtime_comes_to_is_kept_for_all_stacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SLUICE_CACHE", str(tmp_path))
+    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
+
+    hello, other = ROOT / "examples" / "first" / "hello.py", tmp_path / "other.py"
+    other.write_text("\n" + hello.read_text())
+
+    def compile_it(stack: Path, fresh: bool = False) -> dict[str, int]:
+        assert compile_library(generate(build(find_stack(str(stack))), Functions()), fresh).seconds > 0
+        return {path.name: path.stat().st_ino for path in tmp_path.glob("*.o")}
+
+    first = compile_it(hello)
+    assert sorted(name.split("-")[0] for name in first) == ["capture", "run", "writer"]
+    assert compile_it(other) == first
+    again = compile_it(hello, fresh=True)
+    assert again.keys() == first.keys() and again != first
+    monkeypatch.setenv("SLUICE_CFLAGS", "-O1")
+    assert compile_it(hello).keys() > again.keys()
+
+
 def test_a_folder_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     command = [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", "examples/first/capture.pcap"]

@@ -112,7 +112,7 @@ def test_retry(version: int) -> None:
 def test_keys_header_protection_and_packet_numbers(library: str, status: int, tmp_path: Path) -> None:
     """And, where there is no libcrypto, that nothing is opened and the reason is told."""
     program = tmp_path / "vectors"
-    options = [flag for flag in flags() if flag not in ("-shared", "-fPIC")]
+    options = [flag for flag in flags() if flag != "-fPIC"]
     includes = [f"-I{RUNTIME}", f"-I{PROTOCOLS}", *filter(None, [library])]
     source = Path(__file__).with_name("vectors.c")
     subprocess.run([*compiler(), *options, *includes, str(source), "-o", str(program), "-ldl"], check=True)

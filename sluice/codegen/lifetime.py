@@ -13,7 +13,7 @@ def lifetime(table: Table) -> list[str]:
         "",
         f"SL_COLD {struct} *create_{word}(struct sl_stack_box *box, const uint64_t *key, uint32_t hash)",
         "{",
-        f"    return ({struct} *)sl_table_begin(&box->{table.variable}, key, {table.words}, hash);",
+        f"    return ({struct} *)sl_table_begin(&box->{table.variable}, key, {table.words}, hash, sizeof({struct}));",
         "}",
         "",
         "/* Ends an instance by the layer that used it last. */",

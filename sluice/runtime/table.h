@@ -170,8 +170,13 @@ static inline struct sl_bucket *sl_table_home(const struct sl_table *table, uint
     return &table->home[i & (split | table->low_mask)];
 }
 
+/* Where the instance of a slot lies. `instance_bytes` is the table's own; as a literal it saves a multiplication. */
+static inline struct sl_instance *sl_table_place(const struct sl_table *table, uint32_t slot, size_t instance_bytes) {
+    return (struct sl_instance *)(void *)(table->instances + slot * instance_bytes);
+}
+
 static inline struct sl_instance *sl_table_slot(const struct sl_table *table, uint32_t slot) {
-    return (struct sl_instance *)(void *)(table->instances + (size_t)slot * table->instance_bytes);
+    return sl_table_place(table, slot, table->instance_bytes);
 }
 
 static inline uint64_t *sl_instance_key(struct sl_instance *instance) { return (uint64_t *)(void *)(instance + 1); }
@@ -260,8 +265,7 @@ SL_PREFETCH void sl_instance_prefetch(uintptr_t instance, size_t instance_bytes,
 }
 
 /* Foresees the look-up of a packet of a group by its hash, when the line of its home bucket has arrived: asks for the
- * instance that the hash probably belongs to, or of the one that would be created. `instance_bytes` is the table's own; as
- * a literal it saves a multiplication. */
+ * instance that the hash probably belongs to, or of the one that would be created. See sl_table_place. */
 SL_PREFETCH void sl_table_foresee(struct sl_table *table, unsigned packet, const struct sl_bucket *home, uint32_t hash,
                                   size_t instance_bytes) {
     unsigned found = sl_bucket_match(home, hash);
@@ -272,7 +276,7 @@ SL_PREFETCH void sl_table_foresee(struct sl_table *table, unsigned packet, const
         slot = table->free_slot ? table->free_slot - 1 : table->high_water;
     if (slot >= table->max_instances)
         return;   /* the link, whose other half happens to equal the hash; or the table is full */
-    struct sl_instance *instance = (struct sl_instance *)(void *)(table->instances + slot * instance_bytes);
+    struct sl_instance *instance = sl_table_place(table, slot, instance_bytes);
     table->foreseen[packet] = found ? instance : NULL;
     sl_instance_prefetch((uintptr_t)instance, instance_bytes, 0);
 }
@@ -395,23 +399,24 @@ static inline uint64_t sl_key_word(sl_bytes part, uint32_t offset, unsigned n) {
 
 /* A new instance with this key, which no live instance has: deadline SL_NEVER, hash, slot and key written,
  * the rest as the slot's last user left it (zero when there was none). NULL when max_instances are live.
- * Its slot is the one freed last; when none is free, the first that was never used. key_words is a literal. */
+ * Its slot is the one freed last; when none is free, the first that was never used. key_words and instance_bytes, the
+ * table's own, are literals. */
 SL_INLINED struct sl_instance *sl_table_begin(struct sl_table *table, const uint64_t *key, unsigned key_words,
-                                              uint32_t hash) {
+                                              uint32_t hash, size_t instance_bytes) {
     uint32_t slot;
     struct sl_instance *instance;
     if (table->free_slot) {
         slot = table->free_slot - 1;
-        instance = sl_table_slot(table, slot);
+        instance = sl_table_place(table, slot, instance_bytes);
         table->free_slot = instance->hash;
     } else if (table->high_water < table->max_instances) {
         slot = table->high_water++;
         if (__builtin_expect(slot == table->many, 0))
-            sl_huge_rest(table->instances, table->instance_bytes * table->max_instances, SL_TABLE_HUGE_FROM);
-        instance = sl_table_slot(table, slot);
+            sl_huge_rest(table->instances, instance_bytes * table->max_instances, SL_TABLE_HUGE_FROM);
+        instance = sl_table_place(table, slot, instance_bytes);
         /* Foreseen is only the next slot, and connections often begin several at once. */
-        size_t coming = SL_FRESH_LEAD * table->instance_bytes;
-        sl_instance_prefetch((uintptr_t)instance + coming, table->instance_bytes, 0);
+        size_t coming = SL_FRESH_LEAD * instance_bytes;
+        sl_instance_prefetch((uintptr_t)instance + coming, instance_bytes, 0);
     } else {
         return NULL;
     }
@@ -426,10 +431,10 @@ SL_INLINED struct sl_instance *sl_table_begin(struct sl_table *table, const uint
     return instance;
 }
 
-/* The same where key_words need not be known when this is compiled. */
+/* The same where neither need be known when this is compiled. */
 SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64_t *key, unsigned key_words,
                                             uint32_t hash) {
-    return sl_table_begin(table, key, key_words, hash);
+    return sl_table_begin(table, key, key_words, hash, table->instance_bytes);
 }
 
 /* Ends a live instance; its slot is the next to be used again. Nothing shrinks. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sluice.codegen.control import stream_wanted
 from sluice.codegen.expressions import emit
 from sluice.codegen.names import variable
+from sluice.codegen.waits import asks_behind
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Const, Expr
@@ -172,8 +173,13 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
     if w.layer.rules is None or not w.layer.rules.buffer_data:
         return [f"if (SL_UNLIKELY(!{insert}({arguments})))", "    " + w.count("no memory")]
     units = emit(i.units)
+    ask = [
+        f"if (sl_position_before(({sequence_of(w, i.side)})->next, {emit(i.position)}))",
+        "    ask_behind(box, &inst->head);",
+    ]
     bytes_in = f"{units} ? {data}.captured : 0" if w.layer.rules.units else f"sl_min({data}.captured, {units})"
     out = [
+        *(ask if asks_behind(w.layer, w.names) else []),
         f"uint64_t bytes = {bytes_in}, here = sl_sequence_bytes({sequence});",
         w.count("bytes:in", "bytes"),
         f"if (SL_LIKELY({insert}({arguments}))) {{",

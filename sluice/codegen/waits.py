@@ -64,6 +64,12 @@ def table_of_each(names: StackNames) -> Table | None:
     return names.tables[layer.instance.table] if foreseen else None
 
 
+def asks_behind(layer: LayerProgram, names: StackNames) -> bool:
+    """Whether a packet that a layer holds asks for the one behind it: where nearly all packets wait, and bytes are held."""
+    held = layer.rules is not None and layer.rules.buffer_data
+    return held and layer is wait_of_most(names.program) and table_of_each(names) is not None
+
+
 def main_head(layer: LayerProgram) -> str:
     """Head of the function by which a packet passes the main graph of a layer."""
     given = UNIT if layer.frame is None else "sl_bytes unit, SL_UNUSED struct sl_stream stream"

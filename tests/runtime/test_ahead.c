@@ -111,6 +111,12 @@ static void test_each(void) {
             }
             sl_ahead_packet(&ahead, frames, i, 58);
             sl_ahead_held_each(&ahead, &table, i);
+            ahead.packet = (uint32_t)i;
+            for (unsigned k = 0; k < 4; k++) {   /* one that holds it asks for the packet behind, if that is its own */
+                bool its = i + 1 < count && (i + 1) % 7 != 6 && (i + 1 + group) % 5 == k;
+                const uint8_t bytes[100] = {0};
+                CHECK(sl_ahead_behind(&ahead, &table, &made[k]->head, bytes, (uint32_t)(i % 3 * 50)) == its);
+            }
         }
     }
     for (unsigned k = 0; k < 2; k++)

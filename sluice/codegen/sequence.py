@@ -174,7 +174,7 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
         return [f"if (SL_UNLIKELY(!{insert}({arguments})))", "    " + w.count("no memory")]
     units = emit(i.units)
     ask = [
-        f"if (sl_position_before(({sequence_of(w, i.side)})->next, {emit(i.position)}))",
+        f"if ({data}.captured > SL_LINE && sl_position_before(({sequence_of(w, i.side)})->next, {emit(i.position)}))",
         "    ask_behind(box, &inst->head);",
     ]
     bytes_in = f"{units} ? {data}.captured : 0" if w.layer.rules.units else f"sl_min({data}.captured, {units})"

@@ -18,6 +18,7 @@ enum {
     SL_INSTANCE_LEAD = 6,     /* packets of a group that are processed before the one whose instance is asked for */
     SL_HELD_LEAD = 4,         /* the same for what its sequences hold, */
     SL_INDEX_LEAD = 2,        /* and for what that leads to */
+    SL_LINE = 64,             /* bytes; a packet that is held asks for the one behind it if it has more than that */
     SL_HELD_MUCH = 1 << 20,   /* bytes of the pool that are in use, from which on these are asked for */
 };
 
@@ -180,7 +181,7 @@ SL_COLD bool sl_ahead_behind(const struct sl_ahead *ahead, const struct sl_table
     uint32_t behind = ahead->packet + 1;
     if (!ahead->each[behind].home || table->foreseen[behind] != instance)
         return false;
-    for (uint32_t line = 64; line < captured; line += 64)
+    for (uint32_t line = SL_LINE; line < captured; line += SL_LINE)
         __builtin_prefetch(at + line);
     return true;
 }

@@ -10,11 +10,9 @@ from sluice.codegen.most import asked_first, counted_at_once, templates, wait_of
 from sluice.codegen.names import identifier, member, storage, variable
 from sluice.codegen.stack_names import StackNames
 from sluice.codegen.waits import (
-    IN_HAND,
     PASSED_MOST,
     UNIT,
     WAITING,
-    asks_behind,
     ends_templates,
     enter_of,
     go_on_as_most,
@@ -112,24 +110,7 @@ def waiting(names: StackNames) -> list[str]:
     ]
     for name in dict.fromkeys(roots + led):
         out += _wait(names, layers[name])
-    return out + _ask_behind(names)
-
-
-def _ask_behind(names: StackNames) -> list[str]:
-    layer, table = wait_of_most(names.program), table_of_each(names)
-    if layer is None or table is None or not asks_behind(layer, names):
-        return []
-    given = f"&box->base.ahead, &box->{table.variable}, inst, behind->at, behind->captured"
-    return [
-        "",
-        "/* The packet in hand is held, and the one behind it is asked for if it probably will be. */",
-        "SL_COLD void ask_behind(struct sl_stack_box *box, const struct sl_instance *inst)",
-        "{",
-        f"    const struct sl_waiting *behind = &{IN_HAND} + 1;",
-        f"    if (behind->layer == {enter_of(layer, names)})",
-        f"        (void)sl_ahead_behind({given});",
-        "}",
-    ]
+    return out
 
 
 def _wait(names: StackNames, layer: LayerProgram) -> list[str]:

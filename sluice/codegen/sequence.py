@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.codegen.control import stream_wanted
 from sluice.codegen.expressions import emit
 from sluice.codegen.names import variable
-from sluice.codegen.waits import asks_behind
+from sluice.codegen.waits import IN_HAND, asks_behind
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Const, Expr
@@ -173,13 +173,9 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
     if w.layer.rules is None or not w.layer.rules.buffer_data:
         return [f"if (SL_UNLIKELY(!{insert}({arguments})))", "    " + w.count("no memory")]
     units = emit(i.units)
-    ask = [
-        f"if ({data}.captured > SL_LINE && sl_position_before(({sequence_of(w, i.side)})->next, {emit(i.position)}))",
-        "    ask_behind(box, &inst->head);",
-    ]
     bytes_in = f"{units} ? {data}.captured : 0" if w.layer.rules.units else f"sl_min({data}.captured, {units})"
     out = [
-        *(ask if asks_behind(w.layer, w.names) else []),
+        *(_ask_behind(w, i) if asks_behind(w.layer, w.names) else []),
         f"uint64_t bytes = {bytes_in}, here = sl_sequence_bytes({sequence});",
         w.count("bytes:in", "bytes"),
         f"if (SL_LIKELY({insert}({arguments}))) {{",
@@ -201,6 +197,18 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
             "}",
         ]
     return ["{", *("    " + line for line in out), "}"]
+
+
+def _ask_behind(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
+    """Bytes that will be held ask for the packet behind them."""
+    assert w.table is not None
+    given = f"&box->base.ahead, &box->{w.table.variable}, &inst->head, behind->at, behind->captured"
+    return [
+        f"if ({emit(i.data)}.captured > SL_BEHIND_FROM && sl_position_before(({sequence_of(w, i.side)})->next, {emit(i.position)})) {{",
+        f"    const struct sl_waiting *behind = &{IN_HAND} + 1;",
+        f"    (void)sl_ahead_behind({given});",
+        "}",
+    ]
 
 
 @writes(ir.CutSeq)

@@ -82,7 +82,7 @@ def _version(command: tuple[str, ...]) -> str:
 
 
 def flags() -> tuple[str, ...]:
-    """Compiler options; $SLUICE_CFLAGS adds to them (sanitizers, for instance)."""
+    """Compiler options, of compiling and of linking; $SLUICE_CFLAGS adds to them (sanitizers, for instance)."""
     extra = tuple(shlex.split(os.environ.get("SLUICE_CFLAGS", "")))
     return ("-std=gnu11", "-O2", "-march=native", "-g1", "-fPIC", *WARNINGS, *extra)
 

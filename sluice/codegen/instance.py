@@ -79,7 +79,7 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
     assert table is not None
     at = f"box->{table.variable}"
     out = keyed(w, i)
-    out.append(f"if (SL_UNLIKELY(--box->lookups_{identifier(table.name)} == 0))")
+    out.append(f"if (SL_UNLIKELY(--box->sweep_{identifier(table.name)}.lookups == 0))")
     out.append(f"    sweep_{identifier(table.name)}(box);")
     find = [
         f"hash = sl_table_hash(&{at}, key, {table.words});",

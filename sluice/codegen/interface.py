@@ -139,7 +139,11 @@ def _open(names: StackNames) -> list[str]:
             most = f"(uint32_t)sl_min({most}, {table.most})"
         out.append(f"    if (sl_table_open(&box->{table.variable}, {size}, {most}, options->seed))")
         out.append("        goto fail;")
-        out.append(f"    box->lookups_{identifier(table.name)} = SL_SWEEP_EVERY;")
+        sweep = f"box->sweep_{identifier(table.name)}"
+        out.append(f"    {sweep} = sl_sweep_new();")
+        for layer in table.layers:
+            timeouts = f"box->timeouts + {names.timeouts[layer.name]}, {len(layer.timeouts)}"
+            out.append(f"    sl_sweep_layer(&{sweep}, {timeouts});")
         if table.foreseen and table.sides:
             out.append(f"    box->{table.variable}.sequences_at = offsetof({table.struct}, sequence);")
             out.append(f"    box->{table.variable}.sequence_count = {table.sides};")

@@ -66,6 +66,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         '#include "tuning.h"',
         f'#include "{names.prefix}.h"',
         '#include "dispatch.h"',
+        '#include "sweep.h"',
         '#include "sluice.h"',
         *(['#include "columns.h"'] if functions.many else []),
         *(['#include "sequence_units.h"'] if counts_units else []),
@@ -212,8 +213,8 @@ def _box(names: StackNames) -> list[str]:
     for table in names.tables.values():
         word = identifier(table.name)
         out.append(f"    struct sl_table {table.variable};")
-        out.append(f"    uint32_t lookups_{word};   /* until the next step of its sweep */")
-        out.append(f"    uint32_t sweep_{word}, evict_{word};")
+        out.append(f"    struct sl_sweep sweep_{word};")
+        out.append(f"    uint32_t evict_{word};")
         if table.deferred:
             out.append(f"    struct sl_instance *{table.latest};   /* that the last packet came by */")
             out.append(f"    uint64_t {table.wanted}[{table.words}];   /* the key that was asked for last */")

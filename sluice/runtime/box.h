@@ -20,8 +20,6 @@
 #define SL_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 enum {
-    SL_SWEEP_EVERY = 32,     /* look-ups of a table between two steps of its sweep */
-    SL_SWEEP_STEP = 8,       /* slots that a step of the sweep, or an eviction, looks at */
     SL_DEPTH_MOST = 256,     /* layers that one packet may pass */
     SL_SLOT_FRESH = 0xfffffffe,   /* sl_instance.slot of an instance that is never stored */
 };
@@ -139,6 +137,7 @@ struct sl_box {
     const struct sl_frame *frame;   /* the packet being processed; NULL when none is, as at the end of input */
     uint64_t registered;         /* a bit for each handler on demand that is registered for all instances */
     uint32_t max_instances;      /* of each table */
+    bool gives_back;             /* functions end instances by their deadline (sl_give_back) */
     uint64_t created;            /* instances stored so far; each gets the next number */
     uint64_t seed;               /* of hashes, so that no sender chooses which keys fall together */
     struct sl_pool pool;
@@ -307,72 +306,11 @@ static inline bool sl_expired(const struct sl_box *box, const struct sl_instance
     return instance->deadline <= box->now && instance->deadline != SL_NEVER;
 }
 
-/* The next of a table's instances whose time is over, of `*left` slots from `*cursor` on, which go round; NULL: none. What is
- * free has no deadline. */
-static inline struct sl_instance *sl_sweep_next(const struct sl_box *box, const struct sl_table *table, uint32_t *cursor,
-                                                uint32_t *left) {
-    while (*left) {
-        --*left;
-        if (*cursor >= table->high_water)
-            *cursor = 0;
-        struct sl_instance *instance = sl_table_slot(table, (*cursor)++);
-        if (__builtin_expect(sl_expired(box, instance), 0))
-            return instance;
-    }
-    return NULL;
-}
-
-/* What a table's sweep will want, asked for in the steps before: its next step's instances that have expired, with the
- * line of the index that each leaves; and of the step behind that, where each instance begins. Among many connections
- * each is a miss, and the sweep would wait for one after the other: a tenth of the time with 20,000 open at once. */
-SL_PREFETCH void sl_sweep_ahead(const struct sl_box *box, const struct sl_table *table, uint32_t slot) {
-    const uint32_t high = table->high_water;
-    uint32_t soon = (uint32_t)sl_min(SL_SWEEP_STEP, high), later = (uint32_t)sl_min(2 * SL_SWEEP_STEP, high) - soon;
-    for (; soon; soon--, slot++) {
-        if (slot >= high)
-            slot = 0;
-        const struct sl_instance *instance = sl_table_slot(table, slot);
-        if (__builtin_expect(sl_expired(box, instance), 0)) {
-            __builtin_prefetch(sl_table_home(table, instance->hash), 1);
-            sl_instance_prefetch((uintptr_t)instance, table->instance_bytes, 64);
-        }
-    }
-    for (; later; later--, slot++) {
-        if (slot >= high)
-            slot = 0;
-        __builtin_prefetch(sl_table_slot(table, slot), 1);
-    }
-}
-
-/* What the next evictions will want, asked for in those before, as long as they go from slot to slot, which they do while
- * a table stays full of what began in that order. Of the third one from `slot` on where its fields are (the first line the
- * search for a victim has read), of the second what its sequences hold, of the first the pieces and records that have to be
- * given back, and its line of the index. */
-SL_PREFETCH void sl_evict_ahead(const struct sl_table *table, uint32_t slot) {
-    for (unsigned step = 0; step < 3; step++, slot++) {
-        if (slot >= table->high_water)
-            slot = 0;
-        const struct sl_instance *instance = sl_table_slot(table, slot);
-        if (step == 2) {
-            sl_instance_prefetch((uintptr_t)instance, table->instance_bytes, 64);
-            continue;
-        }
-        if (step == 0)
-            __builtin_prefetch(sl_table_home(table, instance->hash), 1);
-        const struct sl_sequence *seq = (const void *)((const char *)instance + table->sequences_at);
-        for (uint32_t k = 0; k < table->sequence_count; k++) {
-            const struct sl_held *held = seq[k].held;
-            if (!held)
-                continue;
-            if (step == 1) {
-                for (size_t at = 0; at < sizeof *held; at += 64)
-                    __builtin_prefetch((const char *)held + at, 1);
-            } else {
-                __builtin_prefetch(held->pieces.first, 1);
-                __builtin_prefetch(held->records.first, 1);
-            }
-        }
-    }
+/* A function has no more use for an instance: its time is over. Sweeps that rest would not find it (sweep.h), and do not rest
+ * any more. */
+static inline void sl_give_back(struct sl_box *box, struct sl_instance *instance) {
+    instance->deadline = box->now;
+    box->gives_back = true;
 }
 
 /* The first `size` bytes of a part of a key, as they were in the packet. They last as long as the scratch. */

@@ -112,7 +112,7 @@ void mos_flow_end(struct mos_flow *flow, event_t why)
     leave_queue(flow);
     if (flow->place) {
         *flow->place = NULL;
-        flow->instance->deadline = context->box->now;   /* the stack may have it back */
+        sl_give_back(context->box, flow->instance);
     }
     flow->place = NULL;
     flow->end[0].state = flow->end[1].state = MOS_CLOSED;
@@ -420,7 +420,7 @@ void mos_segment(struct mos_context *context, struct mos_flow **place, struct sl
     else
         mos_stray(context);
     if (!*place)
-        instance->deadline = context->box->now;   /* nothing to remember: the stack may have it back */
+        sl_give_back(context->box, instance);   /* nothing to remember */
 }
 
 void mos_ip_packet(struct mos_context *context, sl_bytes unit)

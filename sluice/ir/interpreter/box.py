@@ -140,7 +140,7 @@ class Box:
         frame.use(instance)
         if instance is None:
             return False, False, 0
-        return True, self._expired(instance), int(flip != instance.swapped)
+        return True, instance.expired(self.now), int(flip != instance.swapped)
 
     def find_alias(self, layer: LayerState, frame: Frame, aliases: Aliases, key: Key) -> tuple[bool, bool, int]:
         """The same for an instance by a further key of its own."""
@@ -151,7 +151,7 @@ class Box:
             frame.use(None)
             return False, False, 0
         frame.use(instance)
-        return True, self._expired(instance), side
+        return True, instance.expired(self.now), side
 
     def create(self, layer: LayerState, frame: Frame, key: Key, reverse: Key) -> bool:
         """A new instance. It is not stored when the table is full of instances that are in use below, or when what an
@@ -242,14 +242,10 @@ class Box:
         lifetime = layer.lifetimes[timeout]
         instance.deadline = min(self.now + lifetime, NEVER) if lifetime else NEVER
 
-    def _expired(self, instance: Instance) -> bool:
-        """Whether its time is over; NEVER does not come, not even when packets say that it has."""
-        return instance.deadline <= self.now and instance.deadline != NEVER
-
     def _sweep(self, layer: LayerState, table: Table, depth: int) -> None:
         for _ in range(SWEEP_SLOTS):
-            instance = table.examine()
-            if instance is not None and self._expired(instance):
+            instance = table.examine(self.now)
+            if instance is not None:
                 self.end_other(layer, instance, TIMEOUT, depth)
 
     def close(self) -> None:
@@ -268,7 +264,7 @@ class Box:
                 while slot < len(table.slots):
                     instance = table.slots[slot]
                     if instance is not None:
-                        reason = TIMEOUT if self._expired(instance) else EOF
+                        reason = TIMEOUT if instance.expired(self.now) else EOF
                         self.end_other(users[name], instance, reason, depth)
                     slot += 1
 

@@ -51,6 +51,8 @@ class Interpreter:
                     inits.setdefault(register.name, init)
             seconds = [idle, *layer.timeouts[1:]] if idle is not None else list(layer.timeouts)
             lifetimes = [int(item * 1e9) if timeouts else 0 for item in seconds]
+            if table is not None:
+                table.shortest = min([table.shortest, *filter(None, lifetimes)])
             state = LayerState(layer, _counters(layer), table, lifetimes, Code("nothing yet"))
             self._box.layers[layer.name] = state
             self._box.homes[layer.home] = state

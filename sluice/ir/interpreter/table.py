@@ -50,6 +50,10 @@ class Instance:
         """Whether its end has begun, or a packet that came through it is in the layers above."""
         return self.ending or bool(self.fields.get("inst.busy"))
 
+    def expired(self, now: int) -> bool:
+        """Whether its time is over; NEVER does not come, not even when packets say that it has."""
+        return self.deadline <= now and self.deadline != NEVER
+
     @property
     def stored(self) -> bool:
         """Whether it is, or was, in a table."""
@@ -57,16 +61,23 @@ class Instance:
 
 
 class Table:
-    """Instances by key, each in a slot that it keeps."""
+    """Instances by key, each in a slot that it keeps.
+
+    shortest: the shortest timeout of the layers that use the table, in nanoseconds; NEVER where none has any. rests: no
+    instance expires before this time, and the sweep looks at none.
+    """
 
     def __init__(self, max_instances: int) -> None:
         self.max_instances = max_instances
+        self.shortest = NEVER
         self.slots: list[Instance | None] = []
         self.free: list[int] = []
         self.index: dict[Key, Instance] = {}
         self.live = 0
         self.lookups = 0
         self.sweep_cursor = 0
+        self.soonest = 0
+        self.rests = 0
         self.evict_cursor = 0
 
     def find(self, key: Key) -> Instance | None:
@@ -101,14 +112,25 @@ class Table:
         self.lookups += 1
         return self.lookups % SWEEP_EVERY == 0
 
-    def examine(self) -> Instance | None:
-        """The instance in the next slot of the sweep, when there is one that is not in use."""
-        if not self.slots:
+    def examine(self, now: int) -> Instance | None:
+        """The instance in the next slot of the sweep, when there is one whose time is over and that is not in use.
+
+        All slots are a round. The next round begins when something can have expired: an instance that this one has
+        passed, at its deadline; one that has got a deadline since, not before the shortest timeout from its beginning.
+        """
+        if not self.slots or now < self.rests:
             return None
-        slot = self.sweep_cursor % len(self.slots)
-        self.sweep_cursor = slot + 1
-        instance = self.slots[slot]
-        return None if instance is None or instance.in_use else instance
+        if self.sweep_cursor >= len(self.slots):
+            self.sweep_cursor = 0
+            self.rests, self.soonest = self.soonest, min(now + self.shortest, NEVER)
+            if now < self.rests:
+                return None
+        instance = self.slots[self.sweep_cursor]
+        self.sweep_cursor += 1
+        if instance is None:
+            return None
+        self.soonest = min(self.soonest, instance.deadline)
+        return instance if instance.expired(now) and not instance.in_use else None
 
     def victim(self) -> Instance | None:
         """Of the next live instances that are not in use, the one with the earliest deadline, the first

@@ -2,6 +2,7 @@
 #include "tuning.h"
 #include "arp.h"
 #include "dispatch.h"
+#include "sweep.h"
 #include "sluice.h"
 
 /* --- instances --- */

@@ -10,11 +10,11 @@ def instance(key: int, deadline: int = NEVER) -> Instance:
     return made
 
 
-def filled(count: int, max_instances: int = 100) -> Table:
+def filled(count: int, max_instances: int = 100, deadline: int = NEVER) -> Table:
     """A table with keys 0, 1, 2 ... in slots of the same numbers."""
     table = Table(max_instances)
     for key in range(count):
-        assert table.add(instance(key))
+        assert table.add(instance(key, deadline))
     return table
 
 
@@ -71,20 +71,51 @@ def test_the_sweep_is_due_with_every_32nd_lookup() -> None:
 
 
 def test_the_sweep_goes_round() -> None:
-    table = filled(3)
+    table = filled(3, deadline=5)
     end(table, 1)
-    seen = [table.examine() for _ in range(5)]
+    seen = [table.examine(7) for _ in range(5)]
     assert [item.key[0] if item else None for item in seen] == [0, None, 2, 0, None]
-    assert Table(1).examine() is None
+    assert Table(1).examine(7) is None
+
+
+def test_the_sweep_finds_what_is_over_and_not_in_use() -> None:
+    table = filled(3, deadline=5)
+    found = table.find((1,))
+    assert found is not None
+    found.fields["inst.busy"] = 1
+    assert [table.examine(4) for _ in range(3)] == [None, None, None]
+    seen = [table.examine(5) for _ in range(3)]
+    assert [item.key[0] if item else None for item in seen] == [0, None, 2]
 
 
 def test_the_sweep_goes_on_in_slots_that_are_new() -> None:
     table = filled(2)
     for _ in range(2):
-        table.examine()
-    table.add(instance(2))
-    found = table.examine()
+        table.examine(0)
+    table.add(instance(2, deadline=0))
+    found = table.examine(0)
     assert found is not None and found.key == (2,)
+
+
+def test_the_sweep_rests_until_something_can_expire() -> None:
+    table = filled(3, deadline=50)
+    table.shortest = 100
+    for _ in range(2 * 3):  # the first round knows nothing of what began before it
+        assert table.examine(7) is None
+    assert table.examine(7) is None and table.rests == 50
+    cursor = table.sweep_cursor
+    assert table.examine(49) is None and table.sweep_cursor == cursor
+    found = table.find((2,))
+    assert found is not None
+    found.deadline = 50 + 100  # it lives on
+    seen = [table.examine(50) for _ in range(3)]
+    assert [item.key[0] if item else None for item in seen] == [0, 1, None]
+    for key in (0, 1):
+        end(table, key)
+    assert table.examine(50) is None and table.rests == 50  # two were found: there may be more
+    for _ in range(2):
+        table.examine(50)
+    assert table.examine(50) is None and table.rests == 50 + 100
 
 
 def test_the_earliest_of_the_next_8_is_evicted() -> None:

@@ -186,6 +186,8 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
         "inst->number = ++box->base.created;",
         w.count("instances"),
     ]
+    if table.messages:
+        stored.append("inst->messages = NULL;")
     if w.kind == "turn":
         stored.append(f"box->{table.latest} = (struct sl_instance *)inst;")
     if table.busy:  # every instance may be in use by the packets that this one came out of
@@ -210,8 +212,6 @@ def begin_instance(w: LayerWriter, stored_instance: bool) -> list[str]:
             out.append(f"{place(reg)} = {number(value)};")
     for side in range(table.sides):
         out.append(f"sl_sequence_reset(&inst->sequence[{side}], &rules_{w.word});")
-        if table.messages:
-            out.append(f"sl_messages_reset(&inst->messages[{side}]);")
     if is_controlled(table, w.names.functions):
         rules = f"sl_control_begin(&inst->control, &rules_{w.word});"
         out.append(rules if w.controls_stream else "inst->control = (struct sl_control){0};")
@@ -236,8 +236,11 @@ def unstored(w: LayerWriter) -> list[str]:
         "inst = &fresh_instance;",
         "inst->head.slot = SL_SLOT_FRESH;",
         "inst->head.deadline = SL_NEVER;",
+        "inst->number = 0;",
     ]
-    return [*out, "inst->number = 0;"]
+    if w.table is not None and w.table.messages:
+        out.append("inst->messages = memset(fresh_messages, 0, sizeof fresh_messages);")
+    return out
 
 
 @writes(ir.DestroyInst)
@@ -253,7 +256,8 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
             out.append(w.count("bytes:discarded", f"sl_sequence_bytes({sequence}, &{w.fresh}[{side}])"))
         out.append(f"sl_sequence_clear({sequence}, &rules_{w.word}, &box->base.pool);")
     if table.messages:
-        out += [f"sl_messages_drop(&inst->messages[{side}], &box->base.pool);" for side in range(table.sides)]
+        drop = [f"    sl_messages_drop(&inst->messages[{side}], &box->base.pool);" for side in range(table.sides)]
+        out += ["if (inst->messages) {", *drop, "}"]
     reasons = [w.names.counters.index(w.layer.name, f"ended:{reason}") for reason in END_REASONS]
     first = reasons[0]
     assert reasons == list(range(first, first + len(reasons)))

@@ -139,6 +139,9 @@ def _open(names: StackNames) -> list[str]:
             most = f"(uint32_t)sl_min({most}, {table.most})"
         out.append(f"    if (sl_table_open(&box->{table.variable}, {size}, {most}, options->seed))")
         out.append("        goto fail;")
+        if table.messages:
+            out.append(f"    if (sl_messages_open(&box->{table.kept_messages}, {most}, {table.sides}))")
+            out.append("        goto fail;")
         sweep = f"box->sweep_{identifier(table.name)}"
         out.append(f"    {sweep} = sl_sweep_new();")
         for layer in table.layers:
@@ -158,6 +161,8 @@ def _open(names: StackNames) -> list[str]:
     if (most := table_of_each(names)) is not None:
         out.append(f"    sl_table_ready(&box->{most.variable});")
     asked = [f"sl_table_prefault(&box->{table.variable})" for table in names.tables.values()]
+    messages = [table.kept_messages for table in names.tables.values() if table.messages]
+    asked += [f"sl_prefault(box->{array}.at, box->{array}.bytes)" for array in messages]
     asked += [f"sl_table_prefault(&box->{identifier(name)}.table)" for name in alias_tables(names.program)]
     asked += [f"sl_table_prefault(&box->native_{module.name}.contexts)" for module in names.program.natives]
     for call in asked:
@@ -235,6 +240,7 @@ def _close(names: StackNames) -> list[str]:
         *_give_up(names),
         *(f"    sl_natives_close(&box->native_{module.name}, &base->pool);" for module in names.program.natives),
         *(f"    sl_table_close(&box->{table.variable});" for table in names.tables.values()),
+        *(f"    sl_messages_close(&box->{table.kept_messages});" for table in names.tables.values() if table.messages),
         *(f"    sl_table_close(&box->{identifier(name)}.table);" for name in alias_tables(names.program)),
         "    sl_box_close(base);",
         "    free(box);",

@@ -67,6 +67,11 @@ class Table:
         return any(isinstance(instruction, kinds) for graph in graphs for instruction in graph.instructions())
 
     @property
+    def kept_messages(self) -> str:
+        """The member of the box with what streams of its instances have brought of messages, by slot."""
+        return f"messages_{identifier(self.name)}"
+
+    @property
     def spare(self) -> bool:
         """Whether the first word of a key has bits that no key uses."""
         first = [placed.part.bits for placed in self.parts if placed.word == 0]
@@ -195,7 +200,7 @@ def struct_text(table: Table, states: list[str], watched: bool, controlled: bool
     if table.sides:
         out.append(f"    struct sl_sequence sequence[{table.sides}];")
         if table.messages:
-            out.append(f"    struct sl_messages messages[{table.sides}];")
+            out.append("    struct sl_messages *messages;   /* of each side; NULL until one has brought any */")
     if watched:
         out.append("    struct sl_watch watch;")
     if controlled:

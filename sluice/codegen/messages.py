@@ -100,7 +100,7 @@ def _of_streams(w: LayerWriter) -> list[str]:
         "/* The stream of one side ends. */",
         close_head,
         "{",
-        f"    if (sl_messages_close(messages, &box->base.pool, {w.index}))",
+        f"    if (sl_messages_end(messages, &box->base.pool, {w.index}))",
         f"        lost_{word}(box, (sl_bytes){{0}}, stream, messages->begin, messages->seen - messages->begin,",
         "            messages->cause);",
         "}",

@@ -73,10 +73,11 @@ def look_ahead(w: LayerWriter, i: ir.LookAhead) -> list[str]:
 
 @writes(ir.NextMessages)
 def next_messages(w: LayerWriter, i: ir.NextMessages) -> list[str]:
-    messages, offset, sdu = messages_of(w, i.side), emit(i.offset), emit(i.sdu)
-    cut = f"messages_{identifier(i.layer)}(box, {stream_of(w, i.side)}, {messages}, {offset}, {sdu});"
-    gap = f"sl_messages_gap({messages}, &box->base.pool, {offset} + {sdu}.length);"
-    return unless_deep(w, [cut, f"if (SL_UNLIKELY({sdu}.captured < {sdu}.length))", "    " + gap], [gap])
+    offset, sdu = emit(i.offset), emit(i.sdu)
+    cut = f"messages_{identifier(i.layer)}(box, {stream_of(w, i.side)}, messages, {offset}, {sdu});"
+    gap = f"sl_messages_gap(messages, &box->base.pool, {offset} + {sdu}.length);"
+    out = unless_deep(w, [cut, f"if (SL_UNLIKELY({sdu}.captured < {sdu}.length))", "    " + gap], [gap])
+    return _with_messages(w, i.side, out)
 
 
 @writes(ir.CutMessages)
@@ -99,12 +100,13 @@ def unless_deep(w: LayerWriter, on: list[str], otherwise: list[str]) -> list[str
 
 @writes(ir.LoseMessages)
 def lose_messages(w: LayerWriter, i: ir.LoseMessages) -> list[str]:
-    return [f"sl_messages_gap({messages_of(w, i.side)}, &box->base.pool, {emit(i.end)});"]
+    return _with_messages(w, i.side, [f"sl_messages_gap(messages, &box->base.pool, {emit(i.end)});"])
 
 
 @writes(ir.CloseMessages)
 def close_messages(w: LayerWriter, i: ir.CloseMessages) -> list[str]:
-    return [f"close_{identifier(i.layer)}(box, {stream_of(w, i.side)}, {messages_of(w, i.side)});"]
+    close = f"close_{identifier(i.layer)}(box, {stream_of(w, i.side)}, &inst->messages[{_side(w, i.side)}]);"
+    return ["if (inst->messages)", "    " + close]
 
 
 def stream_of(w: LayerWriter, side: Expr) -> str:
@@ -114,9 +116,23 @@ def stream_of(w: LayerWriter, side: Expr) -> str:
     return f"(struct sl_stream){{&layers[{w.index}], {instance_pointer(w)}, (uint32_t){operand(side)}}}"
 
 
-def messages_of(w: LayerWriter, side: Expr) -> str:
+def _with_messages(w: LayerWriter, side: Expr, statements: list[str]) -> list[str]:
+    """Statements that know as `messages` what a side's stream has brought of one."""
     assert w.table is not None
-    return f"&inst->messages[{emit(side) if w.table.sides > 1 else '0'}]"
+    sides = w.table.sides
+    own = f"&box->{w.table.kept_messages}.at[{sides} * inst->head.slot]"  # of a fresh instance they have begun already
+    begun = f"sl_messages_begin(&inst->messages, {own}, {sides})"
+    return [
+        "{",
+        f"    struct sl_messages *messages = &{begun}[{_side(w, side)}];",
+        *("    " + line for line in statements),
+        "}",
+    ]
+
+
+def _side(w: LayerWriter, side: Expr) -> str:
+    assert w.table is not None
+    return emit(side) if w.table.sides > 1 else "0"
 
 
 @writes(ir.CallNative)

@@ -215,6 +215,8 @@ def _box(names: StackNames) -> list[str]:
         out.append(f"    struct sl_table {table.variable};")
         out.append(f"    struct sl_sweep sweep_{word};")
         out.append(f"    uint32_t evict_{word};")
+        if table.messages:
+            out.append(f"    struct sl_messages_array {table.kept_messages};")
         if table.deferred:
             out.append(f"    struct sl_instance *{table.latest};   /* that the last packet came by */")
             out.append(f"    uint64_t {table.wanted}[{table.words}];   /* the key that was asked for last */")

@@ -231,6 +231,8 @@ class LayerWriter:
                 out.append("bool flip;")
             if self.may_be_fresh:
                 out.append(f"{self.table.struct} fresh_instance;")
+                if self.table.messages:
+                    out.append(f"struct sl_messages fresh_messages[{self.table.sides}];")
             if self.table.sides:
                 out.append("struct sl_fresh fresh[2];")
                 out += self._fresh.at_once() if self._fresh is not None else []

@@ -1,7 +1,12 @@
 /* What a side's stream has brought of a message that is not whole yet.
  *
- * Generated code cuts streams and packets into messages; of packets nothing is kept. Of a stream, here is what it keeps from one delivery to the next. A message whose
- * length is known is only appended to until it is whole, so that a long one costs no more than its bytes. */
+ * Generated code cuts streams and packets into messages; of packets nothing is kept. Of a stream, here is what it keeps
+ * from one delivery to the next. A message whose length is known is only appended to until it is whole, so that a long one
+ * costs no more than its bytes.
+ *
+ * It lies apart from the instance, which has a pointer to it: most connections of a stack that knows such layers carry
+ * none of theirs, and would have two lines more that nobody reads. By slot of the table, not from the pool, so that it is
+ * there also when others have used up what may be held. */
 #ifndef SL_MESSAGES_H
 #define SL_MESSAGES_H
 
@@ -46,8 +51,31 @@ struct sl_messages {
     uint8_t cause;    /* of the loss, while state is LOST */
 };
 
-/* Nothing kept, at the beginning of a stream, in memory with any content. */
-static inline void sl_messages_reset(struct sl_messages *messages) { *messages = (struct sl_messages){0}; }
+/* Of all instances of a table; address space until it is used. */
+struct sl_messages_array {
+    struct sl_messages *at;   /* of each slot one for each side */
+    size_t bytes;
+};
+
+/* 0, or -1 when the address space cannot be had; then nothing needs to be closed. */
+static inline int sl_messages_open(struct sl_messages_array *array, uint32_t max_instances, unsigned sides) {
+    array->bytes = (size_t)max_instances * sides * sizeof *array->at;
+    array->at = sl_map(array->bytes, array->bytes);
+    return array->at ? 0 : -1;
+}
+
+static inline void sl_messages_close(struct sl_messages_array *array) {
+    if (array->at)
+        munmap(array->at, array->bytes);
+    *array = (struct sl_messages_array){0};
+}
+
+/* What an instance's sides keep, for the first time at `place`. */
+static inline struct sl_messages *sl_messages_begin(struct sl_messages **messages, struct sl_messages *place, unsigned sides) {
+    if (!*messages)
+        *messages = memset(place, 0, sides * sizeof *place);
+    return *messages;
+}
 
 /* Forgets what is kept and gives its memory back; the state stays. */
 static inline void sl_messages_drop(struct sl_messages *messages, struct sl_pool *pool) {
@@ -74,7 +102,7 @@ static inline void sl_messages_gap(struct sl_messages *messages, struct sl_pool 
 
 /* The stream ends: whether the layer with index `taker` took messages last and has a loss to hear of, which is that of
  * the part of a message that it was left with, or one before. Nothing more is understood afterwards. */
-static inline bool sl_messages_close(struct sl_messages *messages, struct sl_pool *pool, uint32_t taker) {
+static inline bool sl_messages_end(struct sl_messages *messages, struct sl_pool *pool, uint32_t taker) {
     if (messages->taker != taker + 1)
         return false;
     if (messages->state == SL_MESSAGES_FOUND && messages->used)

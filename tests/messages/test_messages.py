@@ -14,6 +14,7 @@ from sluice.lang import (
     Bit,
     Callback,
     Connectionless,
+    If,
     Length,
     Pred,
     Sequence,
@@ -41,10 +42,11 @@ class got(layout):
     body = Bit(999)
 
 
-def describe(resync: bool = True, limit: int = 300, held: int = 1 << 16) -> Stack:
+def describe(resync: bool = True, limit: int = 300, held: int = 1 << 16, alone: int | None = None) -> Stack:
+    """alone: of packets with this key each is a stream of its own."""
     s: Any = Connectionless("stream")
     s.header = stream_hdr
-    s.selector = [s.header.key]
+    s.selector = [s.header.key] if alone is None else If(s.header.key != alone) >> [s.header.key]
     s.seq = Sequence(meta=s.header.number, data=s.payload, zero_based=False, limit=held)
     s.event.asm = Assemble()
     m: Any = Connectionless("message")
@@ -170,3 +172,10 @@ def test_streams_do_not_mix(resyncing: Compared) -> None:
         segment(30, other[30:], 2),
     ]
     assert bodies(resyncing, packets) == ([b"a" * 50, b"b" * 50], [])
+
+
+def test_a_packet_that_is_a_stream_of_its_own() -> None:
+    """What it brings lies with the packet, not with the instances of the table."""
+    made = compiled(describe(alone=0))
+    packets = [segment(0, STREAM + message(b"cut")[:-1], key=0), segment(0, STREAM[:5]), segment(0, STREAM, key=0)]
+    assert bodies(made, packets) == ([*WANTED, b"", *WANTED], [STREAM_LOSSES.index("close")] * 2)

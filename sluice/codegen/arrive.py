@@ -17,9 +17,12 @@ from sluice.codegen.waits import (
     enter_of,
     go_on_as_most,
     is_entered_noted,
+    is_led_one_way,
     is_quiet,
+    most_of,
     otherwise_head,
     table_of_each,
+    way_of_most,
 )
 from sluice.ir.graph import GATHERED, Graph, LayerProgram, Program
 from sluice.ir.instruction import LookAhead, NextStateless
@@ -127,22 +130,43 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
             f"    {of_messages if layer.frame is not None else f'layer_{word}(box, at, captured, length);'}",
             "}",
         ]
+    if is_led_one_way(layer, names):
+        way = way_of_most(names)
+        out += [
+            "",
+            "/* By which way a packet came that templates led to where it waits, and that it has entered that layer. */",
+            "static inline void note_way_of_most(struct sl_stack_box *box)",
+            "{",
+            f"    box->base.depth = {len(way)};",
+            *(f"    box->base.path[{at}] = {index};" for at, index in enumerate(way)),
+            "}",
+            "",
+            f"static void {most_of(layer)}(struct sl_stack_box *box, {UNIT});",
+        ]
+    out += _wait_function(names, layer, f"wait_{word}", enter, not is_quiet(layer, names))
+    if is_led_one_way(layer, names):
+        out += _wait_function(names, layer, f"wait_{most_of(layer)}", most_of(layer), noted=False)
+    return out
+
+
+def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str, noted: bool) -> list[str]:
+    """The function by which a packet waits until it enters a layer by `enter`."""
     # Where templates end nearly every packet waits. (Behind a turn the loop is long enough: inlined it takes 5% more.)
     turns = any(item.turn is not None for item in names.program.layers.values())
-    kind = "SL_INLINED" if ends_templates(layer, names.program) and not turns else "static"
-    out += [
+    most = ends_templates(layer, names.program) or enter == most_of(layer)
+    out = [
         "",
-        f"{kind} void wait_{word}({'SL_UNUSED ' if layer.ahead is None else ''}{WAITING}, {UNIT}, SL_UNUSED unsigned depth)",
+        f"{'SL_INLINED' if most and not turns else 'static'} void {name}("
+        f"{'SL_UNUSED ' if layer.ahead is None else ''}{WAITING}, {UNIT}, SL_UNUSED unsigned depth)",
         "{",
+        f"    {'wait_for' if noted else 'wait_quietly'}(waiting, {enter}, at, captured, length{', depth' if noted else ''});",
     ]
-    wait = f"wait_for(waiting, {enter}, at, captured, length, depth);"
-    out.append(f"    {f'wait_quietly(waiting, {enter}, at, captured, length);' if is_quiet(layer, names) else wait}")
     if layer.ahead is not None:
         slots = "&waiting->slots"
         if _fills_slots(names.program, layer):  # what is foreseen of layers above is not yet so for those below them
             out.append("    struct sl_slots foreseen = waiting->slots;")
             slots = "&foreseen"
-        out.append(f"    ahead_{word}(box, {slots}, at, captured, length, depth);")
+        out.append(f"    ahead_{identifier(layer.name)}(box, {slots}, at, captured, length, depth);")
     return [*out, "}"]
 
 

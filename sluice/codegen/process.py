@@ -12,7 +12,17 @@ from sluice.codegen.most import counted_at_once, lead
 from sluice.codegen.names import identifier, member
 from sluice.codegen.reach import begins_at, header_bytes, knows_bytes
 from sluice.codegen.stack_names import StackNames
-from sluice.codegen.waits import UNIT, enter_of, is_entered_noted, main_head, series_of, table_of_each
+from sluice.codegen.waits import (
+    UNIT,
+    asks_packet,
+    enter_of,
+    is_entered_noted,
+    is_led_one_way,
+    main_head,
+    most_of,
+    series_of,
+    table_of_each,
+)
 from sluice.ir.graph import LayerProgram
 
 
@@ -43,7 +53,7 @@ def process(names: StackNames) -> list[str]:
         *_count_at_once(names),
         *_turns(names),
         "        for (size_t i = 0; i < group; i++) {",
-        "            begin_turn(box, frame, i, group);",
+        "            begin_turn(box, frame, i, group, true);",
         "            struct sl_waiting *waiting = &box->waiting[i];",
         *_go_on(names),
         "            end_turn(box, &frame[i]);",
@@ -88,11 +98,14 @@ def _go_on(names: StackNames) -> list[str]:
     layer = series_of(names)
     if layer is None:
         return ["            " + alone]
-    word, enter = identifier(layer.name), enter_of(layer, names)
-    noted = ["                note_way(box, waiting);"] if is_entered_noted(layer, names) else []
+    word = identifier(layer.name)
+    if is_led_one_way(layer, names):
+        enter, noted = most_of(layer), ["note_way_of_most(box);"]
+    else:
+        enter, noted = enter_of(layer, names), ["note_way(box, waiting);"] if is_entered_noted(layer, names) else []
     return [
         f"            if (SL_LIKELY(waiting->layer == {enter})) {{",
-        *noted,
+        *("                " + line for line in noted),
         f"                i = series_{word}(box, {unit}, frame, i, group);",
         "            } else {",
         "                " + alone,
@@ -105,8 +118,12 @@ def _series(names: StackNames) -> list[str]:
     layer = series_of(names)
     if layer is None:
         return []
-    word, enter = identifier(layer.name), enter_of(layer, names)
-    return [
+    word, one_way = identifier(layer.name), is_led_one_way(layer, names)
+    enter = most_of(layer) if one_way else enter_of(layer, names)
+    asked = "true" if asks_packet(layer, names) else "false"
+    alone = f"(void)series_{word}(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the packet in hand alone */"
+    index = list(names.program.layers).index(layer.name)
+    out = [
         "",
         "/* Packet `i` of a group in its turn, and all behind it that wait for the same layer, up to the first one that does",
         " * not; the last one's place. What a call costs is paid once for all of them. */",
@@ -120,20 +137,32 @@ def _series(names: StackNames) -> list[str]:
         "            return i;",
         "        }",
         "        end_turn(box, &frames[i++]);",
-        "        begin_turn(box, frames, i, group);",
+        f"        begin_turn(box, frames, i, group, {asked});",
         "        const struct sl_waiting *waiting = &box->waiting[i];",
-        *(["        note_way(box, waiting);"] if is_entered_noted(layer, names) else []),
+        *(["        note_way(box, waiting);"] if is_entered_noted(layer, names) and not one_way else []),
         "        at = waiting->at;",
         "        captured = waiting->captured;",
         "        length = waiting->length;",
         "    }",
         "}",
         "",
-        f"{main_head(layer)}",
+        main_head(layer),
         "{",
-        f"    (void)series_{word}(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the packet in hand alone */",
+        *([f"    box->base.path[box->base.depth++] = {index};"] if one_way else []),
+        "    " + alone,
+        *(["    box->base.depth--;"] if one_way else []),
         "}",
     ]
+    if one_way:
+        out += [
+            "",
+            f"static void {enter}(struct sl_stack_box *box, {UNIT})",
+            "{",
+            "    note_way_of_most(box);",
+            "    " + alone,
+            "}",
+        ]
+    return out
 
 
 def _turn(names: StackNames) -> list[str]:
@@ -142,17 +171,19 @@ def _turn(names: StackNames) -> list[str]:
     if names.functions.timers:
         timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
     asks = names.functions.asks_packet or bool(names.program.natives)
+    time = "box->base.time = frame->time; box->base.number = frame->number;"
     return [
         "",
         "/* The second half of the way of packet `i` of a group, in order, begins. */",
-        "SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group)",
+        "SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group,",
+        "                           SL_UNUSED bool asked)   /* which packet it is */",
         "{",
         "    const struct sl_frame *frame = &frames[i];",
         *_ask_ahead(names),
         "    box->base.now = sl_max(box->base.now, frame->time);",
-        *(["    box->base.time = frame->time;", "    box->base.number = frame->number;"] if asks else []),
+        *([f"    if (asked) {{ {time} }}"] if asks else []),
         *timers,
-        *(["    box->base.frame = frame;"] if asks else []),
+        *(["    if (asked)", "        box->base.frame = frame;"] if asks else []),
         "    box->base.scratch.used = 0;",
         "    box->base.ahead.packet = (uint32_t)i;",
         "    box->slots = &box->waiting[i].slots;",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sluice.codegen.layout import Table
-from sluice.codegen.most import templates, wait_of_most
+from sluice.codegen.most import is_passed_unnoted, templates, wait_of_most
 from sluice.codegen.names import identifier
 from sluice.codegen.stack_names import StackNames
 from sluice.ir import instruction as ir
-from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.graph import LayerProgram, Program, layers_above
 
 UNIT = "const uint8_t *at, uint32_t captured, uint32_t length"
 """How a layer gets its unit: a struct of more than a pointer would be packed and taken apart at every call."""
@@ -48,6 +48,27 @@ def series_of(names: StackNames) -> LayerProgram | None:
 def is_entered_noted(layer: LayerProgram, names: StackNames) -> bool:
     """Whether the way of a packet is noted before it enters the layer in its turn."""
     return layer.frame is not None or not is_unnoted(layer, names)
+
+
+def is_led_one_way(layer: LayerProgram, names: StackNames) -> bool:
+    """Whether somebody may ask, in a layer that several packets pass in a row, by which way they came, and of those that
+    templates led there it is always the same: it is noted for all of a row at once.
+    """
+    if series_of(names) is not layer or is_unnoted(layer, names) or names.functions.asks_way:
+        return False
+    return is_passed_unnoted(names.program) and not _is_way_foreseen(layer)
+
+
+def way_of_most(names: StackNames) -> list[int]:
+    """The layers by which packets come that templates led, the one where they wait included, by their index."""
+    behind = wait_of_most(names.program)
+    led = [*templates(names.program), *([behind] if behind is not None else [])]
+    return [list(names.program.layers).index(layer.name) for layer in led]
+
+
+def most_of(layer: LayerProgram) -> str:
+    """The function by which packets enter the layer in their turn that templates led there, where they are told apart."""
+    return f"most_{identifier(layer.name)}"
 
 
 def enter_of(layer: LayerProgram, names: StackNames) -> str:
@@ -90,8 +111,25 @@ def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
 
 def is_quiet(layer: LayerProgram, names: StackNames) -> bool:
     """Whether nobody asks either by which way a packet came while it waits for a layer."""
-    asks = layer.ahead is not None and any(isinstance(i, (ir.Way, ir.LookAhead)) for i in layer.ahead.instructions())
-    return not asks and not is_entered_noted(layer, names)
+    return not _is_way_foreseen(layer) and not is_entered_noted(layer, names)
+
+
+def _is_way_foreseen(layer: LayerProgram) -> bool:
+    """Whether what is looked at ahead for a layer asks by which way a packet came."""
+    return layer.ahead is not None and any(isinstance(i, (ir.Way, ir.LookAhead)) for i in layer.ahead.instructions())
+
+
+def asks_packet(layer: LayerProgram, names: StackNames) -> bool:
+    """Whether somebody may ask which packet is in hand while it is in a layer, or in one above, or while one of their
+    instances ends: a function, or a module in C.
+    """
+    layers = names.program.layers
+    reached = layers_above(layers, layer.name) | {layer.name}
+    tables = {item.instance.table for name in reached if (item := layers[name]).instance is not None}
+    sharing = {item.name for table in tables for item in names.tables[table].layers}
+    reached |= sharing.union(*(layers_above(layers, name) for name in sharing))
+    graphs = [graph for name in reached for graph in layers[name].graphs()]
+    return names.functions.asks_packet or any(isinstance(i, ir.CallNative) for g in graphs for i in g.instructions())
 
 
 def go_on(layer: LayerProgram, unit: str, depth: str) -> str:

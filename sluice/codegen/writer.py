@@ -24,9 +24,11 @@ from sluice.codegen.waits import (
     ends_templates,
     go_on,
     go_on_as_most,
+    is_led_one_way,
     is_quiet,
     is_unnoted,
     main_head,
+    most_of,
     otherwise_head,
     series_of,
 )
@@ -54,6 +56,8 @@ class LayerWriter:
         self.controls_stream = self.table is not None and controls_stream(self.table, names.functions, layer)
         self.is_unnoted = is_unnoted(layer, names)
         self.in_series = series_of(names) is layer
+        # Whoever calls its main graph notes that the packet is in the layer.
+        self.is_noted_outside = self.is_unnoted or is_led_one_way(layer, names)
         self._line = ""
 
     def prototypes(self) -> list[str]:
@@ -195,7 +199,7 @@ class LayerWriter:
         if kind in ("main", "lost") and SIDE in graph.parameters:
             out.append("    SL_UNUSED uint64_t side = stream.side;")
         if kind == "main":
-            if not self.is_unnoted:
+            if not self.is_noted_outside:
                 out.append(f"    box->base.path[box->base.depth++] = {self.index};")
             packets = "    " + self.count("packets")  # numbered here also where a row of packets counts them at its end
             out += [] if self.in_series else [packets]
@@ -313,8 +317,12 @@ class LayerWriter:
             below = [item.name for item in templates(program)]
             below = below[: below.index(self.layer.name) + 1]
             noted = [f"waiting->path[{at}] = {list(program.layers).index(name)};" for at, name in enumerate(below)]
-            path, otherwise = ([], noted) if layer.template is not None or is_quiet(layer, self.names) else (noted, [])
-        on = handed(terminator.sdu, lambda sdu: go_on_as_most(layer, sdu, "depth + 1", otherwise))
+            late = layer.template is not None or is_quiet(layer, self.names) or is_led_one_way(layer, self.names)
+            path, otherwise = ([], noted) if late else (noted, [])
+        if is_led_one_way(layer, self.names):
+            on = handed(terminator.sdu, lambda sdu: f"wait_{most_of(layer)}(box, waiting, {sdu}, depth + 1);")
+        else:
+            on = handed(terminator.sdu, lambda sdu: go_on_as_most(layer, sdu, "depth + 1", otherwise))
         if isinstance(terminator, ir.NextDeferring):
             on = self._defer(terminator, on)
         return [*left, *path, *on]
@@ -353,7 +361,7 @@ class LayerWriter:
                     on = self._defer(terminator, on)
                 return [*self._left(outcome, terminator), path, *on, "return;"]
             case ir.End(outcome):
-                leave = [] if self.is_unnoted else ["box->base.depth--;"]
+                leave = [] if self.is_noted_outside else ["box->base.depth--;"]
                 return [self.count(outcome) + self._note(terminator), *leave, "return;"]
             case ir.Dispatch(key, reverse):
                 return [f"return {' + '.join(_hashed(half) for half in (key, reverse) if half) or 0};"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.codegen.functions import Functions
+from sluice.codegen.functions import Functions, read_c_function
 from sluice.codegen.most import asked_first, counted_at_once, is_passed_unnoted, templates
 from sluice.codegen.reach import begins_at, knows_bytes
 from sluice.codegen.stack import generate
@@ -78,15 +78,45 @@ def test_the_table_of_most_packets(stack: str) -> None:
     assert "sl_ahead_want(&box->base.ahead, &box->table_tcp_32_16," not in text
 
 
+ASKS_WAY = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_way(event->box); }", "asks.c"),))
+
+
 @pytest.mark.parametrize(
-    ("stack", "enter"),
+    ("stack", "functions", "enter", "noted"),
     [
-        pytest.param("tcp_ip", "layer_tcp_over_ipv4", id="nobody asks by which way they came"),
-        pytest.param("everything", "enter_tcp_over_ipv4", id="layers above may ask"),
-        pytest.param("gtp", "", id="the tunnel's UDP is owed a turn"),
+        pytest.param("tcp_ip", Functions(), "layer_tcp_over_ipv4", [], id="nobody asks by which way they came"),
+        pytest.param("tcp_ip", ASKS_WAY, "enter_tcp_over_ipv4", ["note_way(box, waiting);"] * 2, id="a function asks"),
+        pytest.param(
+            "everything", Functions(), "most_tcp_over_ipv4", ["note_way_of_most(box);"] * 2, id="layers above may ask"
+        ),
+        pytest.param("gtp", Functions(), "", [], id="the tunnel's UDP is owed a turn"),
     ],
 )
-def test_packets_that_pass_a_layer_in_a_row(stack: str, enter: str) -> None:
-    text = generate(run(build(find_stack(stack))), Functions()).source
+def test_packets_that_pass_a_layer_in_a_row(stack: str, functions: Functions, enter: str, noted: list[str]) -> None:
+    text = generate(run(build(find_stack(stack), functions.hooks())), functions).source
     assert re.findall(r"waiting->layer == (\w+)", text) == ([enter] if enter else [])
-    assert ("note_way(box, waiting);" in text) == enter.startswith("enter")
+    assert re.findall(r"^ +(note_way(?:\(box, waiting|_of_most\(box)\);)", text, re.MULTILINE) == noted
+
+
+def test_the_way_of_most_is_noted_with_the_layer_that_they_enter() -> None:
+    program = run(build(find_stack("everything")))
+    layers = list(program.layers)
+    way = [layers.index(name) for name in ("eth", "ipv4", "tcp_over_ipv4")]
+    text = generate(program, Functions()).source
+    noted = re.search(r"void note_way_of_most\(.*?\)\n\{(.*?)\n\}", text, re.DOTALL)
+    assert noted is not None
+    assert (
+        noted[1].split()
+        == " ".join(
+            ["box->base.depth = 3;", *(f"box->base.path[{at}] = {index};" for at, index in enumerate(way))]
+        ).split()
+    )
+
+
+def test_which_packet_it_is_is_only_kept_for_those_that_may_ask() -> None:
+    """Modules in C are called above UDP: packets that pass TCP in a row are not told to them."""
+    text = generate(run(build(find_stack("everything"))), Functions()).source
+    assert re.findall(r"begin_turn\(.*(true|false)\);", text) == ["false", "true"]
+    asks = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { event->box->time; }", "asks.c"),))
+    text = generate(run(build(find_stack("everything"), asks.hooks())), asks).source
+    assert re.findall(r"begin_turn\(.*(true|false)\);", text) == ["true", "true"]

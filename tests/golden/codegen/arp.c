@@ -307,13 +307,14 @@ static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame
 }
 
 /* The second half of the way of packet `i` of a group, in order, begins. */
-SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group)
+SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group,
+                           SL_UNUSED bool asked)   /* which packet it is */
 {
     const struct sl_frame *frame = &frames[i];
     box->base.now = sl_max(box->base.now, frame->time);
-    box->base.time = frame->time;
-    box->base.number = frame->number;
-    box->base.frame = frame;
+    if (asked) { box->base.time = frame->time; box->base.number = frame->number; }
+    if (asked)
+        box->base.frame = frame;
     box->base.scratch.used = 0;
     box->base.ahead.packet = (uint32_t)i;
     box->slots = &box->waiting[i].slots;
@@ -336,7 +337,7 @@ static size_t series_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t c
             return i;
         }
         end_turn(box, &frames[i++]);
-        begin_turn(box, frames, i, group);
+        begin_turn(box, frames, i, group, true);
         const struct sl_waiting *waiting = &box->waiting[i];
         at = waiting->at;
         captured = waiting->captured;
@@ -370,7 +371,7 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
         box->counters[9] += passed;                /* eth: passed */
         box->waiting[group].layer = NULL;
         for (size_t i = 0; i < group; i++) {
-            begin_turn(box, frame, i, group);
+            begin_turn(box, frame, i, group, true);
             struct sl_waiting *waiting = &box->waiting[i];
             if (SL_LIKELY(waiting->layer == layer_arp)) {
                 i = series_arp(box, waiting->at, waiting->captured, waiting->length, frame, i, group);

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.engine.box import compile_stack
+from sluice.engine.box import Settings, compile_stack
 from sluice.ir.build import Hook
+from sluice.lang import Pred, Stack
+from sluice.protocols.dns import dns_parser, dns_question_parser, dns_stream_parser
+from sluice.protocols.ethernet import ethernet_parser
+from sluice.protocols.ipv4 import ipv4_parser
+from sluice.protocols.tcp import tcp_parser
+from sluice.protocols.vlan import vlan_parser
 from sluice.stacks.find import find_stack
-from tests.differential.both import Compared, Packet, assert_same, compared
+from tests.differential.both import Compared, Packet, assert_same, compared, run_compiled
 from tests.support.packets import TCP, UDP, eth, ip4, ip6, tcp, udp
 
 STREAMS = frozenset({Hook("tcp", "data")})
@@ -53,3 +59,45 @@ def test_each_among_most(made: Compared):
         others = [Packet(MOST, time, length=len(MOST)) for time in range(40)]
         others[7] = others[35] = Packet(data, 7, kind, length=len(data) + 3)
         assert_same(made, others)
+
+
+def dns_over_tcp() -> Stack:
+    """Questions, each a layer above the one before, as deep as the stack's depth goes."""
+    s = Stack("dns_over_tcp", depth=8)
+    s.eth, s.vlan, s.ipv4, s.tcp = ethernet_parser(), vlan_parser(), ipv4_parser(), tcp_parser()
+    s.dns_stream, s.dns, s.question = dns_stream_parser(), dns_parser(), dns_question_parser()
+    typed = s.eth | s.vlan
+    s += (typed >> s.ipv4) + Pred(typed.offers.ethertype == 0x0800)
+    s += (typed >> s.vlan) + Pred(typed.offers.ethertype == 0x8100)
+    s += (s.ipv4 >> s.tcp) + Pred(s.ipv4.offers.protocol == 6)
+    s += (s.tcp >> s.dns_stream) + Pred(1)
+    s += (s.dns_stream >> s.dns) + Pred(1)
+    s += (s.dns >> s.question) + Pred(s.dns.header.questions != 0)
+    s += (s.question >> s.question) + Pred(s.question.temp.questions != 0)
+    return s
+
+
+def test_how_deep_a_packet_is_where_that_is_noted_once_for_many() -> None:
+    stack = dns_over_tcp()
+    made = compared(compile_stack(stack, python=frozenset({Hook("*", "message"), Hook("*", "asked")})), stack)
+    assert "note_way_of_most" in made.generated.source
+
+    def segment(port: int, number: int, questions: int, *tags: int) -> bytes:
+        question = b"\x01a\0" + struct.pack(">HH", 1, 1)
+        message = struct.pack(">6H", 9, 0x0100, questions, 0, 0, 0) + questions * question
+        return eth(ip4(tcp(port, 53, number, "A", struct.pack(">H", len(message)) + message), TCP), *tags)
+
+    packets = [Packet(segment(port, 1, questions), port) for port, questions in enumerate([1, 4, 7, 2, 0, 5, 3] * 5, 1)]
+    for at in (3, 17, 18, 30):  # a VLAN tag more, and a layer of questions less
+        packets[at] = Packet(segment(1000 + at, 1, 5, 5), packets[at].time)
+    assert_same(made, packets)
+    events, counters = run_compiled(made, packets, Settings(seed=1))
+    asked: list[int] = []
+    for _, name, *_ in events:
+        if name == "message":
+            asked.append(0)
+        else:
+            asked[-1] += 1
+    # Ethernet, IPv4, TCP and two layers of the message leave three of eight for questions, a VLAN tag two.
+    assert asked[:7] == [1, 3, 3, 2, 0, 3, 3] and asked[17:20] == [2, 2, 3]
+    assert counters["box"]["too deep"] > 0

@@ -113,7 +113,8 @@ class LayerWriter:
             f"SL_UNUSED struct sl_stack_box *box, SL_UNUSED struct sl_slots *slots, {UNIT}, SL_UNUSED unsigned depth"
         )
         # nearly every packet's look-up is foreseen where templates end
-        kind = "SL_INLINED" if ends_templates(self.layer, self.names.program) else "SL_UNUSED static"
+        ends = ends_templates(self.layer, self.names.program) or is_led_one_way(self.layer, self.names)
+        kind = "SL_INLINED" if ends else "SL_UNUSED static"
         return f"{kind} void ahead_{self.word}({given})"
 
     def _dispatch_head(self) -> str:

@@ -15,11 +15,12 @@ from sluice.codegen.stack_names import StackNames
 from sluice.codegen.waits import (
     UNIT,
     asks_packet,
-    enter_of,
     is_entered_noted,
     is_led_one_way,
     main_head,
     most_of,
+    owed_in_series,
+    row_of,
     series_of,
     table_of_each,
 )
@@ -98,15 +99,14 @@ def _go_on(names: StackNames) -> list[str]:
     layer = series_of(names)
     if layer is None:
         return ["            " + alone]
-    word = identifier(layer.name)
     if is_led_one_way(layer, names):
-        enter, noted = most_of(layer), ["note_way_of_most(box);"]
+        noted = ["note_way_of_most(box);"]
     else:
-        enter, noted = enter_of(layer, names), ["note_way(box, waiting);"] if is_entered_noted(layer, names) else []
+        noted = ["note_way(box, waiting);"] if is_entered_noted(layer, names) else []
     return [
-        f"            if (SL_LIKELY(waiting->layer == {enter})) {{",
+        f"            if (SL_LIKELY({row_of(names, 'waiting')})) {{",
         *("                " + line for line in noted),
-        f"                i = series_{word}(box, {unit}, frame, i, group);",
+        f"                i = series_{identifier(layer.name)}(box, {unit}, frame, i, group);",
         "            } else {",
         "                " + alone,
         "            }",
@@ -119,8 +119,9 @@ def _series(names: StackNames) -> list[str]:
     if layer is None:
         return []
     word, one_way = identifier(layer.name), is_led_one_way(layer, names)
-    enter = most_of(layer) if one_way else enter_of(layer, names)
-    asked = "true" if asks_packet(layer, names) else "false"
+    owed = owed_in_series(names)
+    asked = any(asks_packet(item, names) for item in (layer, owed) if item is not None)
+    turn = [f"owed_{identifier(owed.name)}(box);"] if owed is not None else []
     alone = f"(void)series_{word}(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the packet in hand alone */"
     index = list(names.program.layers).index(layer.name)
     out = [
@@ -131,14 +132,15 @@ def _series(names: StackNames) -> list[str]:
         "{",
         "    const size_t first = i;",
         "    for (;;) {",
+        *(f"        if (SL_LIKELY(frames))   /* else it had its turn */\n            {text}" for text in turn),
         f"        main_{word}(box, at, captured, length);",
-        f"        if (SL_UNLIKELY(box->waiting[i + 1].layer != {enter})) {{   /* of none, behind the last of the group */",
+        "        const struct sl_waiting *waiting = &box->waiting[i + 1];   /* for nothing, behind the last of the group */",
+        f"        if (SL_UNLIKELY(!({row_of(names, 'waiting')}))) {{",
         "            " + names.counters.add(layer.name, "packets", "i + 1 - first"),
         "            return i;",
         "        }",
         "        end_turn(box, &frames[i++]);",
-        f"        begin_turn(box, frames, i, group, {asked});",
-        "        const struct sl_waiting *waiting = &box->waiting[i];",
+        f"        begin_turn(box, frames, i, group, {str(asked).lower()});",
         *(["        note_way(box, waiting);"] if is_entered_noted(layer, names) and not one_way else []),
         "        at = waiting->at;",
         "        captured = waiting->captured;",
@@ -156,7 +158,7 @@ def _series(names: StackNames) -> list[str]:
     if one_way:
         out += [
             "",
-            f"static void {enter}(struct sl_stack_box *box, {UNIT})",
+            f"static void {most_of(layer)}(struct sl_stack_box *box, {UNIT})",
             "{",
             "    note_way_of_most(box);",
             "    " + alone,

@@ -36,13 +36,33 @@ def ends_templates(layer: LayerProgram, program: Program) -> bool:
 
 def series_of(names: StackNames) -> LayerProgram | None:
     """The layer where nearly all packets wait, if several in a row may pass its main graph in one call: they do nothing else
-    in their turn, as what is owed to a layer below.
+    in their turn but what all of them owe one layer below, and nobody asks for their way.
     """
     layer = wait_of_most(names.program)
     if layer is None or layer.stateless is not None or layer.frame is not None:
         return None
-    owed = any(item.turn is not None for item in [*templates(names.program), layer])
-    return None if owed else layer
+    owed = [item for item in [*templates(names.program), layer] if item.turn is not None]
+    if owed and (len(owed) > 1 or owed[0] is layer or not is_unnoted(layer, names)):
+        return None
+    return layer
+
+
+def owed_in_series(names: StackNames) -> LayerProgram | None:
+    """The layer to which packets that pass another one in a row owe their turn before."""
+    if series_of(names) is None:
+        return None
+    return next((layer for layer in templates(names.program) if layer.turn is not None), None)
+
+
+def row_of(names: StackNames, waiting: str) -> str:
+    """The condition under which a packet that waits goes in a row with others."""
+    layer, owed = series_of(names), owed_in_series(names)
+    assert layer is not None
+    if owed is not None:
+        owing = f"{waiting}->layer == turn_{identifier(owed.name)}"
+        return f"{owing} && {waiting}->then == {enter_of(layer, names)}"
+    enter = most_of(layer) if is_led_one_way(layer, names) else enter_of(layer, names)
+    return f"{waiting}->layer == {enter}"
 
 
 def is_entered_noted(layer: LayerProgram, names: StackNames) -> bool:

@@ -18,6 +18,7 @@ from sluice.codegen.reach import header_of, knows_bytes
 from sluice.codegen.stack_names import StackNames
 from sluice.codegen.structure import Structure
 from sluice.codegen.waits import (
+    IN_HAND,
     PASSED_MOST,
     UNIT,
     WAITING,
@@ -30,6 +31,7 @@ from sluice.codegen.waits import (
     main_head,
     most_of,
     otherwise_head,
+    owed_in_series,
     series_of,
 )
 from sluice.ir import instruction as ir
@@ -56,6 +58,7 @@ class LayerWriter:
         self.controls_stream = self.table is not None and controls_stream(self.table, names.functions, layer)
         self.is_unnoted = is_unnoted(layer, names)
         self.in_series = series_of(names) is layer
+        self.is_owed_in_series = owed_in_series(names) is layer
         # Whoever calls its main graph notes that the packet is in the layer.
         self.is_noted_outside = self.is_unnoted or is_led_one_way(layer, names)
         self._line = ""
@@ -73,6 +76,7 @@ class LayerWriter:
             out.append(f"{otherwise_head(self.word)};")
         if self.layer.turn is not None:
             out.append(self._turn_head() + ";")
+            out += [self._owed_head() + ";"] if self.is_owed_in_series else []
         if self.layer.ahead is not None:
             out.append(self._ahead_head() + ";")
         if self.layer.dispatch is not None:
@@ -107,6 +111,24 @@ class LayerWriter:
 
     def _turn_head(self) -> str:
         return f"static void turn_{self.word}(struct sl_stack_box *box, {UNIT})"
+
+    def _owed_head(self) -> str:
+        return f"SL_INLINED void owed_{self.word}(struct sl_stack_box *box)"
+
+    def _turn(self) -> list[str]:
+        """What a packet owes the layer, and then goes on: those that do both in a row do so by other functions."""
+        assert self.layer.turn is not None
+        if not self.is_owed_in_series:
+            return self._function(self.layer.turn, self._turn_head(), "turn")
+        return [
+            *self._function(self.layer.turn, self._owed_head(), "turn"),
+            "",
+            self._turn_head(),
+            "{",
+            f"    owed_{self.word}(box);",
+            f"    {IN_HAND}.then(box, at, captured, length);",
+            "}",
+        ]
 
     def _ahead_head(self) -> str:
         given = (
@@ -155,7 +177,7 @@ class LayerWriter:
         if self.layer.template is not None:
             out += self._function(self.layer.template, self._template_head(), "template")
         if self.layer.turn is not None:
-            out += self._function(self.layer.turn, self._turn_head(), "turn")
+            out += self._turn()
         if self.layer.ahead is not None:
             out += self._function(self.layer.ahead, self._ahead_head(), "ahead")
         if self.layer.dispatch is not None:
@@ -373,6 +395,8 @@ class LayerWriter:
                 return self._wait()
             case ir.Return() if self.kind == "template":
                 return ["return false;"]
+            case ir.Return() if self.kind == "turn" and self.is_owed_in_series:
+                return ["return;"]
             case ir.Return() if self.kind == "turn":
                 return ["waiting->then(box, at, captured, length);", "return;"]
             case ir.Return(result):

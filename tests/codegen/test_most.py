@@ -89,12 +89,14 @@ ASKS_WAY = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_way(e
         pytest.param(
             "everything", Functions(), "most_tcp_over_ipv4", ["note_way_of_most(box);"] * 2, id="layers above may ask"
         ),
-        pytest.param("gtp", Functions(), "", [], id="the tunnel's UDP is owed a turn"),
+        pytest.param("gtp", Functions(), "turn_udp", [], id="the tunnel's UDP is owed a turn"),
+        pytest.param("gtp", ASKS_WAY, "", [], id="a turn, and a function that asks"),
     ],
 )
 def test_packets_that_pass_a_layer_in_a_row(stack: str, functions: Functions, enter: str, noted: list[str]) -> None:
     text = generate(run(build(find_stack(stack), functions.hooks())), functions).source
-    assert re.findall(r"waiting->layer == (\w+)", text) == ([enter] if enter else [])
+    assert re.findall(r"waiting->layer == (\w+)", text) == [enter] * (2 if enter else 0)
+    assert ("owed_udp(box);" in text) == (enter == "turn_udp")
     assert re.findall(r"^ +(note_way(?:\(box, waiting|_of_most\(box)\);)", text, re.MULTILINE) == noted
 
 

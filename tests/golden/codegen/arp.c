@@ -332,13 +332,13 @@ static size_t series_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t c
     const size_t first = i;
     for (;;) {
         main_arp(box, at, captured, length);
-        if (SL_UNLIKELY(box->waiting[i + 1].layer != layer_arp)) {   /* of none, behind the last of the group */
+        const struct sl_waiting *waiting = &box->waiting[i + 1];   /* for nothing, behind the last of the group */
+        if (SL_UNLIKELY(!(waiting->layer == layer_arp))) {
             box->counters[10] += i + 1 - first;        /* arp: packets */
             return i;
         }
         end_turn(box, &frames[i++]);
         begin_turn(box, frames, i, group, true);
-        const struct sl_waiting *waiting = &box->waiting[i];
         at = waiting->at;
         captured = waiting->captured;
         length = waiting->length;

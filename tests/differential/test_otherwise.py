@@ -101,3 +101,30 @@ def test_how_deep_a_packet_is_where_that_is_noted_once_for_many() -> None:
     # Ethernet, IPv4, TCP and two layers of the message leave three of eight for questions, a VLAN tag two.
     assert asked[:7] == [1, 3, 3, 2, 0, 3, 3] and asked[17:20] == [2, 2, 3]
     assert counters["box"]["too deep"] > 0
+
+
+def tunnelled(data: bytes, port: int = 1) -> bytes:
+    """GTP-U around a datagram, from one of the nodes."""
+    return eth(ip4(udp(port, 2152, struct.pack(">BBHI", 0x30, 255, len(data), 7) + data), UDP))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 5), max_size=80))
+def test_packets_that_owe_a_layer_below_their_turn(chosen: list[int]) -> None:
+    """Those that go in a row owe it before each of them; who comes by another way, or alone, owes nothing, or once."""
+    stack = find_stack("gtp")
+    made = compared(compile_stack(stack, python=STREAMS), stack)
+    assert "owed_udp(box);" in made.generated.source
+    kinds = [
+        tunnelled(ip4(SEGMENT, TCP)),
+        tunnelled(ip4(SEGMENT, TCP), port=2),
+        MOST,
+        tunnelled(ip4(udp(53, 53, b"query"), UDP)),
+        tunnelled(ip4(SEGMENT, TCP))[:-60],
+        tunnelled(ip4(SEGMENT, TCP))[:20] + b"\x20\x00" + tunnelled(ip4(SEGMENT, TCP))[22:],
+    ]
+    packets = [Packet(kinds[kind], time) for time, kind in enumerate(chosen)]
+    assert_same(made, packets)
+    row = [Packet(kinds[0], 0)] * 40
+    _, counters = run_compiled(made, row, Settings(seed=1))
+    assert counters["udp"]["instances"] == 1 and counters["tcp"]["packets"] == 40

@@ -105,26 +105,42 @@ def test_how_deep_a_packet_is_where_that_is_noted_once_for_many() -> None:
 
 def tunnelled(data: bytes, port: int = 1) -> bytes:
     """GTP-U around a datagram, from one of the nodes."""
-    return eth(ip4(udp(port, 2152, struct.pack(">BBHI", 0x30, 255, len(data), 7) + data), UDP))
+    return eth(ip4(tunnel(data, port), UDP))
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(0, 5), max_size=80))
-def test_packets_that_owe_a_layer_below_their_turn(chosen: list[int]) -> None:
-    """Those that go in a row owe it before each of them; who comes by another way, or alone, owes nothing, or once."""
+def tunnel(data: bytes, port: int) -> bytes:
+    return udp(port, 2152, struct.pack(">BBHI", 0x30, 255, len(data), 7) + data)
+
+
+OWING = [
+    tunnelled(ip4(SEGMENT, TCP)),
+    tunnelled(ip4(SEGMENT, TCP), port=2),
+    MOST,
+    tunnelled(ip4(udp(53, 53, b"query"), UDP)),
+    tunnelled(ip4(SEGMENT, TCP))[:-60],
+    eth(ip4(tunnel(ip4(SEGMENT, TCP), 1)[:16], UDP, more=True)),
+    eth(ip4(tunnel(ip4(SEGMENT, TCP), 1)[16:], UDP, offset=16)),
+]
+
+
+@pytest.fixture(scope="module")
+def tunnels() -> Compared:
     stack = find_stack("gtp")
-    made = compared(compile_stack(stack, python=STREAMS), stack)
-    assert "owed_udp(box);" in made.generated.source
-    kinds = [
-        tunnelled(ip4(SEGMENT, TCP)),
-        tunnelled(ip4(SEGMENT, TCP), port=2),
-        MOST,
-        tunnelled(ip4(udp(53, 53, b"query"), UDP)),
-        tunnelled(ip4(SEGMENT, TCP))[:-60],
-        tunnelled(ip4(SEGMENT, TCP))[:20] + b"\x20\x00" + tunnelled(ip4(SEGMENT, TCP))[22:],
-    ]
-    packets = [Packet(kinds[kind], time) for time, kind in enumerate(chosen)]
-    assert_same(made, packets)
-    row = [Packet(kinds[0], 0)] * 40
-    _, counters = run_compiled(made, row, Settings(seed=1))
+    return compared(compile_stack(stack, python=STREAMS), stack)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 6), max_size=80))
+def test_packets_that_owe_a_layer_below_their_turn(tunnels: Compared, chosen: list[int]) -> None:
+    assert_same(tunnels, [Packet(OWING[kind], time) for time, kind in enumerate(chosen)])
+
+
+def test_who_goes_in_a_row_and_who_alone(tunnels: Compared) -> None:
+    """Before each packet of a row the layer below has its turn; before one whose fragments came it had it."""
+    assert "owed_udp(box);" in tunnels.generated.source
+    row = [Packet(OWING[0], 0)] * 40
+    _, counters = run_compiled(tunnels, row, Settings(seed=1))
     assert counters["udp"]["instances"] == 1 and counters["tcp"]["packets"] == 40
+    alone = [*row, *(Packet(kind, 1) for kind in OWING[-2:]), *row]
+    assert_same(tunnels, alone)
+    assert run_compiled(tunnels, alone, Settings(seed=1))[1]["tcp"]["packets"] == 81

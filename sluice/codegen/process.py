@@ -99,18 +99,24 @@ def _go_on(names: StackNames) -> list[str]:
     layer = series_of(names)
     if layer is None:
         return ["            " + alone]
-    if is_led_one_way(layer, names):
-        noted = ["note_way_of_most(box);"]
-    else:
-        noted = ["note_way(box, waiting);"] if is_entered_noted(layer, names) else []
+    before = ["note_way_of_most(box);"] if is_led_one_way(layer, names) else _before_each(layer, names)
     return [
         f"            if (SL_LIKELY({row_of(names, 'waiting')})) {{",
-        *("                " + line for line in noted),
+        *("                " + line for line in before),
         f"                i = series_{identifier(layer.name)}(box, {unit}, frame, i, group);",
         "            } else {",
         "                " + alone,
         "            }",
     ]
+
+
+def _before_each(layer: LayerProgram, names: StackNames) -> list[str]:
+    """Statements before each packet of a row passes the main graph."""
+    owed = owed_in_series(names)
+    if owed is not None:
+        return [f"owed_{identifier(owed.name)}(box);"]
+    noted = is_entered_noted(layer, names) and not is_led_one_way(layer, names)
+    return ["note_way(box, waiting);"] if noted else []
 
 
 def _series(names: StackNames) -> list[str]:
@@ -121,7 +127,6 @@ def _series(names: StackNames) -> list[str]:
     word, one_way = identifier(layer.name), is_led_one_way(layer, names)
     owed = owed_in_series(names)
     asked = any(asks_packet(item, names) for item in (layer, owed) if item is not None)
-    turn = [f"owed_{identifier(owed.name)}(box);"] if owed is not None else []
     alone = f"(void)series_{word}(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the packet in hand alone */"
     index = list(names.program.layers).index(layer.name)
     out = [
@@ -132,7 +137,6 @@ def _series(names: StackNames) -> list[str]:
         "{",
         "    const size_t first = i;",
         "    for (;;) {",
-        *(f"        if (SL_LIKELY(frames))   /* else it had its turn */\n            {text}" for text in turn),
         f"        main_{word}(box, at, captured, length);",
         "        const struct sl_waiting *waiting = &box->waiting[i + 1];   /* for nothing, behind the last of the group */",
         f"        if (SL_UNLIKELY(!({row_of(names, 'waiting')}))) {{",
@@ -141,7 +145,7 @@ def _series(names: StackNames) -> list[str]:
         "        }",
         "        end_turn(box, &frames[i++]);",
         f"        begin_turn(box, frames, i, group, {str(asked).lower()});",
-        *(["        note_way(box, waiting);"] if is_entered_noted(layer, names) and not one_way else []),
+        *("        " + line for line in _before_each(layer, names)),
         "        at = waiting->at;",
         "        captured = waiting->captured;",
         "        length = waiting->length;",

@@ -47,7 +47,8 @@ static inline uint32_t sl_sweep_step(const struct sl_box *box, const struct sl_t
  * deadline. */
 static inline struct sl_instance *sl_sweep_next(const struct sl_box *box, const struct sl_table *table,
                                                 struct sl_sweep *sweep, uint32_t *left) {
-    for (; *left; --*left) {
+    while (*left) {
+        --*left;
         if (sweep->slot >= table->high_water) {
             sweep->slot = 0;
             sweep->rests = sweep->soonest;
@@ -59,10 +60,8 @@ static inline struct sl_instance *sl_sweep_next(const struct sl_box *box, const 
         }
         struct sl_instance *instance = sl_table_slot(table, sweep->slot++);
         sweep->soonest = sl_min(sweep->soonest, instance->deadline);
-        if (__builtin_expect(sl_expired(box, instance), 0)) {
-            --*left;
+        if (__builtin_expect(sl_expired(box, instance), 0))
             return instance;
-        }
     }
     return NULL;
 }

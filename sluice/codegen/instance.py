@@ -6,6 +6,7 @@ from sluice.codegen.control import is_controlled
 from sluice.codegen.expressions import emit, number, operand, place, stored
 from sluice.codegen.functions import destructors, function_states, is_watched
 from sluice.codegen.layout import KeyWord, key_words
+from sluice.codegen.lifetime import leave
 from sluice.codegen.names import boolean, identifier, variable
 from sluice.codegen.timers import timers_of
 from sluice.codegen.waits import IN_HAND, table_of_each
@@ -180,8 +181,11 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
         f"inst = {make};",
         f"if (SL_UNLIKELY(!inst && {at}.live >= {at}.max_instances)) {{",
         f"    evict_{word}(box);",
+        f"    inst = {make};",
+        "}",
     ]
-    out += [f"    inst = {make};", "}"]
+    if w.takes_place:
+        out = ["inst->head.deadline = SL_NEVER;   /* the place, and the key, of the one that ended */"]
     stored = [
         "inst->number = ++box->base.created;",
         w.count("instances"),
@@ -261,14 +265,15 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
     reasons = [w.names.counters.index(w.layer.name, f"ended:{reason}") for reason in END_REASONS]
     first = reasons[0]
     assert reasons == list(range(first, first + len(reasons)))
-    remove = [
-        *destructors(table, w.names.functions),
-        f"box->counters[{first} + reason]++;",
-        f"sl_table_remove(&box->{table.variable}, &inst->head);",
-    ]
+    stored = [*destructors(table, w.names.functions), f"box->counters[{first} + reason]++;"]
+    return out + _if_stored(w, stored)
+
+
+def _if_stored(w: LayerWriter, statements: list[str]) -> list[str]:
+    """Statements for an instance that is one of the table."""
     if not w.may_be_fresh:
-        return out + remove
-    return [*out, "if (inst->head.slot != SL_SLOT_FRESH) {", *("    " + line for line in remove), "}"]
+        return statements
+    return ["if (inst->head.slot != SL_SLOT_FRESH) {", *("    " + line for line in statements), "}"]
 
 
 @writes(ir.EndInst)
@@ -278,9 +283,11 @@ def end_inst(w: LayerWriter, i: ir.EndInst) -> list[str]:
     end = f"end_{w.word}(box, inst, {w.fresh}, (sl_bytes){{0}}, {why}"
     if w.table.shared:  # another layer may have used it last
         end = f"end_instance_{identifier(w.table.name)}(box, inst, {w.fresh}, {why}"
+    if w.takes_place:
+        return [end]
     # What may take its place has its key.
     again = ["hash = inst->head.hash;"] if w.kind in ("main", "turn") and w.hashes_late else []
-    return [*again, end, "inst = NULL;"]
+    return [*again, end, *_if_stored(w, [leave(w.table)]), "inst = NULL;"]
 
 
 @writes(ir.RecallKey)

@@ -6,6 +6,13 @@ from sluice.codegen.layout import Table
 from sluice.codegen.names import identifier
 
 
+def leave(table: Table) -> str:
+    """The statement behind an end graph by which its instance leaves the table. It is no part of the graph, as one with the
+    same key may take the place at once, and need not be taken out of the index and put in again.
+    """
+    return f"sl_table_remove(&box->{table.variable}, &inst->head);"
+
+
 def lifetime(table: Table) -> list[str]:
     """The functions of a table that begin an instance, end one, sweep and evict."""
     word, struct = identifier(table.name), table.struct
@@ -16,7 +23,7 @@ def lifetime(table: Table) -> list[str]:
         f"    return ({struct} *)sl_table_begin(&box->{table.variable}, key, {table.words}, hash, sizeof({struct}));",
         "}",
         "",
-        "/* Ends an instance by the layer that used it last. */",
+        "/* What an instance's end comes to for the layer that used it last; the instance is still in the table. */",
     ]
     out.append(
         f"static void end_instance_{word}(struct sl_stack_box *box, {struct} *inst, struct sl_fresh *fresh, uint64_t reason)"
@@ -45,7 +52,9 @@ def lifetime(table: Table) -> list[str]:
         "    memset(&others, 0, sizeof others);",
         "    box->slots = &others;",
         "    box->base.frame = NULL;   /* so that nobody takes the packet in hand for one of its own */",
-        f"    end_instance_{word}(box, ({struct} *)instance, none, reason);",
+        f"    {struct} *inst = ({struct} *)instance;",
+        f"    end_instance_{word}(box, inst, none, reason);",
+        f"    {leave(table)}",
         "    box->slots = own;",
         "    box->base.frame = frame;",
         "}",

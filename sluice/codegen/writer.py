@@ -61,6 +61,7 @@ class LayerWriter:
         self.is_owed_in_series = owed_in_series(names) is layer
         # Whoever calls its main graph notes that the packet is in the layer.
         self.is_noted_outside = self.is_unnoted or is_led_one_way(layer, names)
+        self.takes_place = False  # whether the instruction ends an instance, or begins the one that takes its place
         self._line = ""
 
     def prototypes(self) -> list[str]:
@@ -273,6 +274,7 @@ class LayerWriter:
             if self._fresh is not None:
                 out += self._fresh.begins(block, at)
                 self.fresh = self._fresh.handed(block, at)
+            self.takes_place = self.hashes_late and _takes_place(block.body, at)
             lines = WRITERS[type(instruction)](self, instruction)
             if lines:
                 lines[0] += self._note(instruction)
@@ -454,3 +456,9 @@ def writes(kind: type[ir.Instruction]) -> Callable[[_Writer], _Writer]:
 
 def _chunks(items: list[str], size: int) -> list[list[str]]:
     return [items[at : at + size] for at in range(0, len(items), size)]
+
+
+def _takes_place(body: list[ir.Instruction], at: int) -> bool:
+    """Whether an instruction of a block ends an instance where another one begins at once, or begins that."""
+    pair = body[at : at + 2] if isinstance(body[at], ir.EndInst) else body[max(at - 1, 0) : at + 1]
+    return [type(instruction) for instruction in pair] == [ir.EndInst, ir.CreateInst]

@@ -1,6 +1,6 @@
 /* The instances of one layer, found by key: linear hashing (Litwin 1980) over an array that never moves.
  *
- * The index grows by one bucket at a time as instances are created, so no packet waits for a rehash. A
+ * The index grows by a few buckets at a time as instances are created, so no packet waits for a rehash. A
  * bucket is one cache line of eight entries; the full hash stands in the entry, so that a split never
  * touches an instance and a look-up touches one only to compare its key. A full bucket turns its last entry
  * into a link to an overflow bucket. The hash is keyed, but nothing here depends on its quality except time. */
@@ -31,8 +31,9 @@ struct sl_instance {
 
 enum {
     SL_BUCKET_ENTRIES = 8,
-    SL_BUCKET_LOAD = 3,      /* instances for each home bucket before one more is added: 21 bytes an instance */
+    SL_BUCKET_LOAD = 3,      /* instances for each home bucket before more are added: 21 bytes an instance */
     SL_BUCKETS_LEAST = 16,   /* a power of two */
+    SL_BUCKETS_STEP = 8,     /* home buckets that are added at once; divides that */
     SL_INSTANCE_LINES = 4,   /* of an instance that are asked for */
     SL_FRESH_LEAD = 4,       /* instances that begin before the one whose memory, used for the first time, is asked for */
     /* Bytes of instances, or of the index, in use from which on the rest may lie in huge pages: of some hundred connections
@@ -119,7 +120,7 @@ SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigne
     table->low_mask = SL_BUCKETS_LEAST - 1;
     /* An overflow bucket is only added where seven entries stand before it, and all but the first behind a
      * home bucket are full: a seventh of the instances is the most that there can be. */
-    table->home_bytes = ((size_t)max_instances / SL_BUCKET_LOAD + SL_BUCKETS_LEAST + 1) * sizeof(struct sl_bucket);
+    table->home_bytes = ((size_t)max_instances / SL_BUCKET_LOAD + SL_BUCKETS_LEAST + SL_BUCKETS_STEP) * sizeof(struct sl_bucket);
     table->spill_bytes = ((size_t)max_instances / 7 + 2) * sizeof(struct sl_bucket);
     for (int i = 0; i < 4; i++)
         table->secret[i] = sl_splitmix(&seed);
@@ -362,11 +363,9 @@ SL_COLD void sl_table_split_chain(struct sl_table *table, struct sl_bucket *old)
 }
 
 /* Adds one home bucket: the next one in turn is split by one more bit of the hash. */
-SL_COLD void sl_table_grow(struct sl_table *table) {
+static inline void sl_table_split(struct sl_table *table) {
     uint32_t half = table->low_mask + 1;
     struct sl_bucket *old = &table->home[table->buckets - half], *added = old + half;
-    if (__builtin_expect(table->buckets == SL_TABLE_HUGE_FROM / sizeof *table->home, 0))
-        sl_huge_rest(table->home, table->home_bytes, SL_TABLE_HUGE_FROM);
     if (++table->buckets > table->mask) {
         table->low_mask = table->mask;
         table->mask = 2 * table->mask + 1;
@@ -378,18 +377,28 @@ SL_COLD void sl_table_grow(struct sl_table *table) {
     /* Buckets are split one behind the other: asks for the ones after the next, perhaps behind the last. */
     __builtin_prefetch((const void *)((uintptr_t)old + 2 * sizeof *old), 1);
     __builtin_prefetch((const void *)((uintptr_t)added + 2 * sizeof *added), 1);
-    /* How many entries either has is known here. To count them in the buckets, with a load as wide as half of one, would
+    /* How many entries either has got is known here. To count them in the buckets, with a load as wide as half of one, would
      * have to wait for each of the narrow stores right before it: that took 390 cycles of a split, and a packet in twelve
-     * begins a connection. */
+     * begins a connection. Nor does it depend on how many there are, which no branch foresees: what is empty is copied, too,
+     * behind the entries. */
     const struct sl_bucket entries = *old;
     struct sl_bucket *const to[2] = {old, added};
-    unsigned n[2] = {0, 0}, all = sl_bucket_count(old);
+    unsigned n[2] = {0, 0};
     *old = (struct sl_bucket){{0}, {0}};
-    for (unsigned i = 0; i < all; i++) {
-        unsigned moved = (entries.hash[i] & half) != 0, at = n[moved]++;
+    for (unsigned i = 0; i < SL_BUCKET_ENTRIES; i++) {
+        unsigned moved = (entries.hash[i] & half) != 0, at = n[moved];
         to[moved]->hash[at] = entries.hash[i];
         to[moved]->place[at] = entries.place[i];
+        n[moved] += entries.place[i] != 0;
     }
+}
+
+/* Adds some home buckets: one at a time would be a branch that goes wrong at every third connection. */
+SL_COLD void sl_table_grow(struct sl_table *table) {
+    if (__builtin_expect(table->buckets == SL_TABLE_HUGE_FROM / sizeof *table->home, 0))
+        sl_huge_rest(table->home, table->home_bytes, SL_TABLE_HUGE_FROM);
+    for (unsigned i = 0; i < SL_BUCKETS_STEP; i++)
+        sl_table_split(table);
 }
 
 /* `n` bytes of a key, from `offset` on; 0 where they are not there (no packet gave them). */

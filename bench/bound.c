@@ -66,6 +66,7 @@ static void *huge(size_t size)
 
 enum { FIN = 1, SYN = 2, RST = 4, ACK = 16 };
 enum { ETHERNET = 14, IPV4 = 20, TCP = 20 };
+enum { APART = 512 };   /* bytes from one packet to the next */
 
 struct segment {
     struct ends ends;
@@ -214,11 +215,23 @@ static inline __attribute__((always_inline)) void sweep(const struct sl_frame *f
 {
     struct segment segments[SL_BURST];
     size_t found = 0;
+    const size_t last = ETHERNET + IPV4 + TCP - 1;
+    /* Packets that lie apart come from memory each by itself: into the second level first, which has more buffers. */
+    const bool apart = count && (uintptr_t)frames[count - 1].at - (uintptr_t)frames[0].at > APART * (count - 1);
+    for (size_t i = 0; apart && i < count; i++) {
+        __builtin_prefetch(frames[i].at);
+        __builtin_prefetch(frames[i].at + last);
+    }
     for (size_t i = 0; i < count; i++) {
         if (i < ahead) {
             const uint8_t *next = frames[count + i].at;
-            __builtin_prefetch(next);
-            __builtin_prefetch(next + ETHERNET + IPV4 + TCP - 1);
+            if (apart) {
+                __builtin_prefetch(next, 0, 2);
+                __builtin_prefetch(next + last, 0, 2);
+            } else {
+                __builtin_prefetch(next);
+                __builtin_prefetch(next + last);
+            }
         }
         if (!parse(&segments[found], &frames[i]))
             continue;

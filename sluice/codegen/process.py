@@ -29,6 +29,7 @@ from sluice.ir.graph import LayerProgram
 
 def process(names: StackNames) -> list[str]:
     """The function that processes a burst of packets, and those that it is made of."""
+    header = header_bytes(names.program)
     return [
         *arrive(names),
         *_turn(names),
@@ -37,13 +38,13 @@ def process(names: StackNames) -> list[str]:
         f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
-        *_looking(names, f"    sl_ahead_burst(&base->ahead, frames, count, {header_bytes(names.program)});"),
+        *_looking(names, f"    sl_ahead_burst(&base->ahead, frames, count, {header});"),
         *_timers_begin(names),
         "    for (size_t first = 0; first < count; first += SL_GROUP) {",
         "        size_t group = sl_min(SL_GROUP, count - first);",
         "        const struct sl_frame *frame = &frames[first];",
         "        uint64_t bytes = 0;",
-        *_looking(names, "        sl_ahead_group(&base->ahead, group, count - first - group);"),
+        *_looking(names, f"        sl_ahead_group(&base->ahead, frame, group, count - first - group, {header});"),
         *_begin_counting(names),
         "        for (size_t i = 0; i < group; i++) {",
         "            bytes += frame[i].length;",

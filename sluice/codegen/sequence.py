@@ -200,13 +200,14 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
 
 
 def _ask_behind(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
-    """Bytes that will be held ask for the packet behind them."""
+    """Bytes that will be held ask for those of the packets behind them."""
     assert w.table is not None
-    given = f"&box->base.ahead, &box->{w.table.variable}, &inst->head, behind->at, behind->captured"
+    given = f"&box->base.ahead, &box->{w.table.variable}, &inst->head"
     return [
         f"if ({emit(i.data)}.captured > SL_BEHIND_FROM && sl_position_before(({sequence_of(w, i.side)})->next, {emit(i.position)})) {{",
-        f"    const struct sl_waiting *behind = &{IN_HAND} + 1;",
-        f"    (void)sl_ahead_behind({given});",
+        f"    const struct sl_waiting *here = &{IN_HAND};",
+        f"    if (sl_ahead_behind({given}, 1, here[1].at, here[1].captured))",
+        f"        (void)sl_ahead_behind({given}, 2, here[2].at, here[2].captured);",
         "}",
     ]
 

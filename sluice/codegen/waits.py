@@ -106,7 +106,7 @@ def table_of_each(names: StackNames) -> Table | None:
 
 
 def asks_behind(layer: LayerProgram, names: StackNames) -> bool:
-    """Whether a packet that a layer holds asks for the one behind it: where nearly all packets wait, and bytes are held."""
+    """Whether a packet that a layer holds asks for those behind it: where nearly all packets wait, and bytes are held."""
     held = layer.rules is not None and layer.rules.buffer_data
     return held and layer is wait_of_most(names.program) and table_of_each(names) is not None
 

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 #define SL_UNUSED __attribute__((unused))
-#define SL_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 enum {
     SL_DEPTH_MOST = 256,     /* layers that one packet may pass */

@@ -16,12 +16,21 @@
 #endif
 
 #define SL_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define SL_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 /* What a packet seldom needs stays out of the callers' instruction cache. */
 #define SL_COLD static __attribute__((noinline, unused))
 /* What is a few instructions of every packet's way is inlined, however long the function already is. */
 #define SL_INLINED static inline __attribute__((always_inline))
 /* gcc takes a function that only prefetches for one without effects, and drops its calls unless they are inlined first. */
 #define SL_PREFETCH SL_INLINED
+
+/* Asks for the line of an address, where there may be nothing: into the first-level cache, or only the second; a literal. */
+SL_PREFETCH void sl_prefetch(uintptr_t at, bool near) {
+    if (near)
+        __builtin_prefetch((const void *)at);
+    else
+        __builtin_prefetch((const void *)at, 0, 2);
+}
 
 static inline uint64_t sl_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t sl_max(uint64_t a, uint64_t b) { return a > b ? a : b; }

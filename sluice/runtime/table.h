@@ -40,6 +40,7 @@ enum {
      * on, of which there will be more. A huge page is as dear as 140 small ones; 64 of them were 1 ns of each packet of
      * short connections. */
     SL_TABLE_HUGE_FROM = 1 << 16,
+    SL_TABLE_NEAR = 1 << 25,   /* bytes of live instances, from which on one comes from memory, and not from a cache */
     SL_GROUP = 32,           /* packets that are looked at together: more than a core has misses in flight */
 };
 #define SL_SLOT_FREE UINT32_MAX
@@ -65,6 +66,7 @@ struct sl_table {
     uint32_t max_instances;
     uint32_t many;              /* slots, from which on the rest may lie in huge pages */
     uint32_t free_slot;         /* 1 + the slot freed last, or 0 */
+    bool far;                   /* what is looked up comes from memory, and not from a cache */
     uint32_t spill_used;        /* overflow buckets ever used */
     uint32_t spill_free;        /* 1 + an overflow bucket free again (linked by hash[0]), or 0 */
     unsigned key_words;
@@ -171,6 +173,14 @@ static inline struct sl_bucket *sl_table_home(const struct sl_table *table, uint
     return &table->home[i & (split | table->low_mask)];
 }
 
+/* Asks for a home bucket. */
+SL_PREFETCH void sl_table_prefetch_home(const struct sl_table *table, const struct sl_bucket *home) {
+    if (SL_LIKELY(!table->far))
+        sl_prefetch((uintptr_t)home, true);
+    else
+        sl_prefetch((uintptr_t)home, false);
+}
+
 /* Where the instance of a slot lies. `instance_bytes` is the table's own; as a literal it saves a multiplication. */
 static inline struct sl_instance *sl_table_place(const struct sl_table *table, uint32_t slot, size_t instance_bytes) {
     return (struct sl_instance *)(void *)(table->instances + slot * instance_bytes);
@@ -265,6 +275,19 @@ SL_PREFETCH void sl_instance_prefetch(uintptr_t instance, size_t instance_bytes,
     __builtin_prefetch((const void *)(instance + end - 1), 1);
 }
 
+/* Foresees that a packet of a group belongs to the instance in a slot that comes from memory; or to none, and would create
+ * that one. See sl_table_foresee. */
+SL_COLD void sl_table_foresee_far(struct sl_table *table, unsigned packet, uint32_t slot, bool none) {
+    if (slot >= table->max_instances)
+        return;
+    struct sl_instance *instance = sl_table_slot(table, slot);
+    table->foreseen[packet] = none ? NULL : instance;
+    size_t end = sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES);
+    for (size_t at = 0; at + 1 < end; at += 64)
+        sl_prefetch((uintptr_t)instance + at, false);
+    sl_prefetch((uintptr_t)instance + end - 1, false);
+}
+
 /* Foresees the look-up of a packet of a group by its hash, when the line of its home bucket has arrived: asks for the
  * instance that the hash probably belongs to, or of the one that would be created. See sl_table_place. */
 SL_PREFETCH void sl_table_foresee(struct sl_table *table, unsigned packet, const struct sl_bucket *home, uint32_t hash,
@@ -275,6 +298,10 @@ SL_PREFETCH void sl_table_foresee(struct sl_table *table, unsigned packet, const
         slot = home->place[__builtin_ctz(found)] - 1;
     else
         slot = table->free_slot ? table->free_slot - 1 : table->high_water;
+    if (SL_UNLIKELY(table->far)) {
+        sl_table_foresee_far(table, packet, slot, !found);
+        return;
+    }
     if (slot >= table->max_instances)
         return;   /* the link, whose other half happens to equal the hash; or the table is full */
     struct sl_instance *instance = sl_table_place(table, slot, instance_bytes);
@@ -393,12 +420,18 @@ static inline void sl_table_split(struct sl_table *table) {
     }
 }
 
+/* Have the live instances more bytes than a processor's caches? */
+static inline bool sl_table_is_far(const struct sl_table *table) {
+    return table->live * (uint64_t)table->instance_bytes > SL_TABLE_NEAR;
+}
+
 /* Adds some home buckets: one at a time would be a branch that goes wrong at every third connection. */
 SL_COLD void sl_table_grow(struct sl_table *table) {
     if (__builtin_expect(table->buckets == SL_TABLE_HUGE_FROM / sizeof *table->home, 0))
         sl_huge_rest(table->home, table->home_bytes, SL_TABLE_HUGE_FROM);
     for (unsigned i = 0; i < SL_BUCKETS_STEP; i++)
         sl_table_split(table);
+    table->far = sl_table_is_far(table);
 }
 
 /* `n` bytes of a key, from `offset` on; 0 where they are not there (no packet gave them). */
@@ -471,6 +504,7 @@ SL_COLD void sl_table_remove(struct sl_table *table, struct sl_instance *instanc
     instance->slot = SL_SLOT_FREE;
     sl_instance_key(instance)[0] = UINT64_MAX;   /* see sl_table_confirm */
     table->live--;
+    table->far = table->far && sl_table_is_far(table);
 }
 
 #endif

@@ -50,7 +50,7 @@ static void test_held(void) {
     hold(made[3], &pool, 20);
     struct sl_ahead ahead = {.count = 0};
     struct sl_frame frames[SL_GROUP] = {{.at = NULL}};
-    sl_ahead_group(&ahead, 10, 0);
+    sl_ahead_group(&ahead, frames, 10, 0, 58);
     for (uint32_t packet = 0; packet < 10; packet++) {
         uint64_t key = packet % 5;   /* of 4 there is none */
         ahead.packet = packet;
@@ -91,7 +91,7 @@ static void test_each(void) {
     for (unsigned group = 0; group < 2; group++) {   /* the second is shorter */
         const size_t count = group ? 9 : SL_GROUP;
         memset(table.foreseen, 0, sizeof table.foreseen);
-        sl_ahead_group(&ahead, count, 0);
+        sl_ahead_group(&ahead, frames, count, 0, 58);
         for (ahead.packet = 0; ahead.packet < count; ahead.packet++) {
             uint64_t key = (ahead.packet + group) % 5;   /* of 4 there is none */
             if (ahead.packet % 7 == 6)
@@ -112,11 +112,13 @@ static void test_each(void) {
             sl_ahead_packet(&ahead, frames, i, 58);
             sl_ahead_held_each(&ahead, &table, i);
             ahead.packet = (uint32_t)i;
-            for (unsigned k = 0; k < 4; k++) {   /* one that holds it asks for the packet behind, if that is its own */
-                bool its = i + 1 < count && (i + 1) % 7 != 6 && (i + 1 + group) % 5 == k;
-                const uint8_t bytes[100] = {0};
-                CHECK(sl_ahead_behind(&ahead, &table, &made[k]->head, bytes, (uint32_t)(i % 3 * 50)) == its);
-            }
+            for (unsigned k = 0; k < 4; k++)   /* one that holds it asks for the packets behind, if they are its own */
+                for (uint32_t behind = 1; behind <= 2; behind++) {
+                    size_t other = i + behind;
+                    bool its = other < count && other % 7 != 6 && (other + group) % 5 == k;
+                    const uint8_t bytes[100] = {0};
+                    CHECK(sl_ahead_behind(&ahead, &table, &made[k]->head, behind, bytes, (uint32_t)(i % 3 * 50)) == its);
+                }
         }
     }
     for (unsigned k = 0; k < 2; k++)
@@ -134,7 +136,7 @@ static void test_other(void) {
     uint64_t wanted[2] = {0, 0};
     const uint64_t keys[][2] = {{1, 2}, {1, 2}, {1, 3}, {2, 3}, {2, 3}, {1, 2}};
     const uint32_t asked[] = {1, 1, 2, 3, 3, 4};
-    sl_ahead_group(&ahead, 6, 0);
+    sl_ahead_group(&ahead, NULL, 6, 0, 58);
     for (ahead.packet = 0; ahead.packet < 6; ahead.packet++) {
         sl_ahead_want_other(&ahead, &table, keys[ahead.packet], 2, wanted);
         CHECK_EQUAL(ahead.count, asked[ahead.packet]);

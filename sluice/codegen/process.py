@@ -217,7 +217,9 @@ def _ask_ahead(names: StackNames) -> list[str]:
     size = f"sizeof({table.struct})"
     return [
         f"    sl_ahead_each(&box->base.ahead, &box->{table.variable}, i + SL_INSTANCE_LEAD, {size});",
-        "    if (i < box->base.ahead.others) {",
+        "    if (SL_LIKELY(i < box->base.ahead.plain)) {",
+        f"        sl_ahead_bytes(frames[group + i].at, 0, {header_bytes(names.program)}, true);",
+        "    } else if (i < box->base.ahead.others) {",
         f"        {ask}",
         *([f"        {held}"] if table.sides else []),
         "    }",

@@ -45,6 +45,7 @@ struct sl_ahead {
     uint32_t headers;  /* packets of the next group whose headers this one asks for */
     bool held_much;    /* what instances hold is more than stays at hand by itself */
     bool apart;        /* packets lie so far apart that the processor does not foresee one from those before */
+    uint32_t plain;    /* the first packets of this group at which the header of one of the next is all that is asked for */
     uint32_t others;   /* packets of the group before whose turns there is more to ask for than what `each` wants */
     uint32_t count;    /* of what is wanted */
     const struct sl_wanted *foreseen, *held, *led;   /* the first whose instance was not asked for yet; nor what that
@@ -129,6 +130,7 @@ static inline void sl_ahead_turns(struct sl_ahead *ahead, bool held_much) {
     ahead->foreseen = ahead->held = ahead->led = ahead->wanted;
     ahead->held_much = held_much;
     ahead->others = held_much || ahead->count ? SL_GROUP : ahead->headers;
+    ahead->plain = held_much || ahead->count || ahead->apart ? 0 : ahead->headers;
 }
 
 /* Asks for the instance that a packet wants of the table of `each`, whose instances have this many bytes, a literal. */
@@ -204,8 +206,9 @@ SL_COLD bool sl_ahead_behind(const struct sl_ahead *ahead, const struct sl_table
     return true;
 }
 
-/* Before packet `i` of a group is processed: asks for what is wanted for one that comes soon, and for the headers of one of
- * the next group, `header` bytes. An instance is asked for late, so that one that began in this very group is found, too. */
+/* Before packet `i` of a group is processed, where that is not one of the plain ones: asks for what is wanted for one that
+ * comes soon, and for the headers of one of the next group, `header` bytes. An instance is asked for late, so that one that
+ * began in this very group is found, too. */
 SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *next_group, size_t i, unsigned header) {
     const struct sl_wanted *wanted = ahead->foreseen;
     if (wanted->packet <= i + SL_INSTANCE_LEAD) {

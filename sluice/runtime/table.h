@@ -66,7 +66,7 @@ struct sl_table {
     uint32_t max_instances;
     uint32_t many;              /* slots, from which on the rest may lie in huge pages */
     uint32_t free_slot;         /* 1 + the slot freed last, or 0 */
-    bool far;                   /* what is looked up comes from memory, and not from a cache */
+    uint32_t near;              /* max_instances while a processor's caches have all that is looked up, and 0 else */
     uint32_t spill_used;        /* overflow buckets ever used */
     uint32_t spill_free;        /* 1 + an overflow bucket free again (linked by hash[0]), or 0 */
     unsigned key_words;
@@ -115,6 +115,7 @@ SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigne
         return -1;
     table->instance_bytes = (instance_bytes + 7) & ~(size_t)7;
     table->max_instances = max_instances;
+    table->near = max_instances;
     table->many = (uint32_t)(SL_TABLE_HUGE_FROM / table->instance_bytes);
     table->key_words = key_words;
     table->buckets = SL_BUCKETS_LEAST;
@@ -175,7 +176,7 @@ static inline struct sl_bucket *sl_table_home(const struct sl_table *table, uint
 
 /* Asks for a home bucket. */
 SL_PREFETCH void sl_table_prefetch_home(const struct sl_table *table, const struct sl_bucket *home) {
-    if (SL_LIKELY(!table->far))
+    if (SL_LIKELY(table->near))
         sl_prefetch((uintptr_t)home, true);
     else
         sl_prefetch((uintptr_t)home, false);
@@ -279,7 +280,7 @@ SL_PREFETCH void sl_instance_prefetch(uintptr_t instance, size_t instance_bytes,
  * that one. See sl_table_foresee. */
 SL_COLD void sl_table_foresee_far(struct sl_table *table, unsigned packet, uint32_t slot, bool none) {
     if (slot >= table->max_instances)
-        return;
+        return;   /* the link, whose other half happens to equal the hash; or the table is full */
     struct sl_instance *instance = sl_table_slot(table, slot);
     table->foreseen[packet] = none ? NULL : instance;
     size_t end = sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES);
@@ -298,12 +299,10 @@ SL_PREFETCH void sl_table_foresee(struct sl_table *table, unsigned packet, const
         slot = home->place[__builtin_ctz(found)] - 1;
     else
         slot = table->free_slot ? table->free_slot - 1 : table->high_water;
-    if (SL_UNLIKELY(table->far)) {
+    if (SL_UNLIKELY(slot >= table->near)) {
         sl_table_foresee_far(table, packet, slot, !found);
         return;
     }
-    if (slot >= table->max_instances)
-        return;   /* the link, whose other half happens to equal the hash; or the table is full */
     struct sl_instance *instance = sl_table_place(table, slot, instance_bytes);
     table->foreseen[packet] = found ? instance : NULL;
     sl_instance_prefetch((uintptr_t)instance, instance_bytes, 0);
@@ -420,9 +419,10 @@ static inline void sl_table_split(struct sl_table *table) {
     }
 }
 
-/* Have the live instances more bytes than a processor's caches? */
-static inline bool sl_table_is_far(const struct sl_table *table) {
-    return table->live * (uint64_t)table->instance_bytes > SL_TABLE_NEAR;
+/* There are more live instances, or fewer, than before. */
+static inline void sl_table_weigh(struct sl_table *table) {
+    bool near = table->live * (uint64_t)table->instance_bytes <= SL_TABLE_NEAR;
+    table->near = near ? table->max_instances : 0;
 }
 
 /* Adds some home buckets: one at a time would be a branch that goes wrong at every third connection. */
@@ -431,7 +431,7 @@ SL_COLD void sl_table_grow(struct sl_table *table) {
         sl_huge_rest(table->home, table->home_bytes, SL_TABLE_HUGE_FROM);
     for (unsigned i = 0; i < SL_BUCKETS_STEP; i++)
         sl_table_split(table);
-    table->far = sl_table_is_far(table);
+    sl_table_weigh(table);
 }
 
 /* `n` bytes of a key, from `offset` on; 0 where they are not there (no packet gave them). */
@@ -504,7 +504,7 @@ SL_COLD void sl_table_remove(struct sl_table *table, struct sl_instance *instanc
     instance->slot = SL_SLOT_FREE;
     sl_instance_key(instance)[0] = UINT64_MAX;   /* see sl_table_confirm */
     table->live--;
-    table->far = table->far && sl_table_is_far(table);
+    sl_table_weigh(table);
 }
 
 #endif

@@ -1,15 +1,15 @@
 """What a box asks memory for before it needs it: each packet's header once, and not those of all packets together."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sluice.engine.box import Box, Frame, Settings, compile_stack
+from sluice.engine.box import Box, CompiledStack, Frame, Settings, compile_stack
 from sluice.lang import Connectionless, Stack, UInt, layout
+from sluice.stacks.find import find_stack
 
 RECORD = """
 __attribute__((weak)) const void *asked[1 << 14];
@@ -21,16 +21,12 @@ __attribute__((weak)) unsigned asked_count;
 """
 PACKETS = 200
 BEHIND = 64  # packets that no burst has
-LENGTH = 4
 ROOM = 256  # from one packet to the next, more than is asked for of one
 APART = 1024  # so much that none is foreseen by the processor from those before
 
 
-@pytest.fixture
-def packets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> "Packets":
-    (tmp_path / "record.h").write_text(RECORD)
-    monkeypatch.setenv("SLUICE_CFLAGS", f"-O0 -include {tmp_path / 'record.h'}")
-    monkeypatch.setenv("SLUICE_CACHE", str(tmp_path))
+def counting() -> Stack:
+    """One layer, which most packets wait for without a template."""
 
     class head(layout):
         number = UInt(32)
@@ -41,23 +37,56 @@ def packets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.Fix
     counted.timeout = 60
     stack = Stack("counting")
     stack.counted = counted
-    return Packets(Box(compile_stack(stack), Settings()), getattr(request, "param", ROOM))
+    return stack
+
+
+def numbered(number: int) -> bytes:
+    return number.to_bytes(4, "big")
+
+
+def segment(number: int) -> bytes:
+    """A TCP segment, without options, of a connection of its own."""
+    ip = b"\x45\0\0\x28\0\0\0\0\x40\x06\0\0" + number.to_bytes(4, "big") + b"\x0a\0\0\1"
+    tcp = b"\x04\0\0\x50" + bytes(8) + b"\x50\x10\xff\xff" + bytes(4)
+    return bytes(12) + b"\x08\0" + ip + tcp
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, CompiledStack]]:
+    """Stacks that note what they ask for, by their name."""
+    folder = tmp_path_factory.mktemp("recording")
+    (folder / "record.h").write_text(RECORD)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLUICE_CFLAGS", f"-O0 -include {folder / 'record.h'}")
+        patch.setenv("SLUICE_CACHE", str(folder))
+        yield {stack.name: compile_stack(stack) for stack in (counting(), find_stack("tcp_ip"))}
+
+
+@pytest.fixture(params=["counting", "tcp_ip"])
+def packets(recording: dict[str, CompiledStack], request: pytest.FixtureRequest) -> "Packets":
+    name, room = request.param if isinstance(request.param, tuple) else (request.param, ROOM)
+    layer, packet = ("counted", numbered) if name == "counting" else ("tcp_over_ipv4", segment)
+    return Packets(name, layer, Box(recording[name], Settings()), packet, room)
 
 
 class Packets:
     """Packets of an instance each, that lie one behind the other; and the box that gets them."""
 
-    def __init__(self, box: Box, room: int) -> None:
+    def __init__(self, stack: str, layer: str, box: Box, packet: Callable[[int], bytes], room: int) -> None:
+        self.layer = layer
         self.box = box
         self.room = room
         self.far: list[int] = []  # of what it asked for, the packets that came no nearer than the second-level cache
         self.bytes = ctypes.create_string_buffer((PACKETS + BEHIND) * room)
         self.frames = (Frame * (PACKETS + BEHIND))()
         self.begin = ctypes.addressof(self.bytes)
+        ctypes.c_uint.in_dll(box._library, "asked_count").value = 0  # pyright: ignore[reportPrivateUsage]
+        self._process = getattr(box._library, f"{stack}_process")  # pyright: ignore[reportPrivateUsage]
         for i, frame in enumerate(self.frames):
-            self.bytes[i * room + LENGTH - 1] = i % 256
+            data = packet(i)
+            ctypes.memmove(self.begin + i * room, data, len(data))
             frame.at = ctypes.cast(self.begin + i * room, ctypes.c_char_p)
-            frame.captured = frame.length = LENGTH
+            frame.captured = frame.length = len(data)
             frame.time, frame.link_type, frame.number = i, 1, i + 1
 
     def process(self, bursts: Sequence[int], told: Sequence[int] = ()) -> list[int | None]:
@@ -71,7 +100,7 @@ class Packets:
             if i < len(told):
                 library.sl_box_coming(handle, told[i])
             frames = ctypes.byref(self.frames, first * ctypes.sizeof(Frame))
-            library.counting_process(handle, frames, ctypes.c_size_t(count))
+            self._process(handle, frames, ctypes.c_size_t(count))
         count = ctypes.c_uint.in_dll(library, "asked_count").value
         found: list[int | None] = []
         places = (ctypes.c_void_p * count).in_dll(library, "asked")
@@ -95,7 +124,7 @@ def test_each_header_is_asked_for_once(packets: Packets, bursts: list[int], tell
     assert sum(bursts) == PACKETS
     asked = packets.process(bursts, [*bursts[1:], 0] if tell else [])
     assert [number for number in asked if number is not None] == list(range(PACKETS))
-    assert packets.box.counters()["counted"]["instances"] == PACKETS
+    assert packets.box.counters()[packets.layer]["instances"] == PACKETS
 
 
 @pytest.mark.parametrize(("bursts", "told"), [([8, 192], [8]), ([8, 0, 192], [0, 8])])
@@ -114,7 +143,7 @@ def test_those_of_the_next_group_one_at_a_packet(packets: Packets, bursts: list[
     assert max(asked.index(number) for number in range(32)) < min(places)
 
 
-@pytest.mark.parametrize("packets", [APART], indirect=True)
+@pytest.mark.parametrize("packets", [("counting", APART), ("tcp_ip", APART)], indirect=True)
 def test_those_that_lie_apart_come_to_the_second_level_and_nearer_with_their_group(packets: Packets) -> None:
     asked = packets.process([32, 64, 8, 96], [64, 8, 96, 0])
     assert packets.far == [number for number in asked if number is not None] == list(range(PACKETS))

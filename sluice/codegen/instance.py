@@ -94,7 +94,7 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
             "if (SL_UNLIKELY(!inst))",
             f"    inst = ({table.struct} *)sl_table_confirm({at}.newest, {confirmed});",
         ]
-        if w.hashes_late:
+        if w.same_key:
             out.append("if (SL_UNLIKELY(!inst)) {")
         else:
             out += ["if (SL_LIKELY(inst)) {", "    hash = inst->head.hash;", "} else {"]
@@ -184,7 +184,8 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
         f"    inst = {make};",
         "}",
     ]
-    if w.takes_place:
+    if w.in_place:
+        assert not table.busy
         out = ["inst->head.deadline = SL_NEVER;   /* the place, and the key, of the one that ended */"]
     stored = [
         "inst->number = ++box->base.created;",
@@ -265,6 +266,7 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
     reasons = [w.names.counters.index(w.layer.name, f"ended:{reason}") for reason in END_REASONS]
     first = reasons[0]
     assert reasons == list(range(first, first + len(reasons)))
+    # It leaves the table behind the end graph: whoever calls that sees to it (`leave`).
     stored = [*destructors(table, w.names.functions), f"box->counters[{first} + reason]++;"]
     return out + _if_stored(w, stored)
 
@@ -283,10 +285,10 @@ def end_inst(w: LayerWriter, i: ir.EndInst) -> list[str]:
     end = f"end_{w.word}(box, inst, {w.fresh}, (sl_bytes){{0}}, {why}"
     if w.table.shared:  # another layer may have used it last
         end = f"end_instance_{identifier(w.table.name)}(box, inst, {w.fresh}, {why}"
-    if w.takes_place:
+    if w.in_place:
         return [end]
     # What may take its place has its key.
-    again = ["hash = inst->head.hash;"] if w.kind in ("main", "turn") and w.hashes_late else []
+    again = ["hash = inst->head.hash;"] if w.kind in ("main", "turn") and w.same_key else []
     return [*again, end, *_if_stored(w, [leave(w.table)]), "inst = NULL;"]
 
 

@@ -54,14 +54,14 @@ class LayerWriter:
         # Whether an instance that ends before the packet has another one has its key, and is one of the table: neither
         # found by an alias nor fresh. Then its hash need not be kept for each packet that finds one.
         by_alias = any(isinstance(i, ir.FindAlias) for graph in layer.graphs() for i in graph.instructions())
-        self.hashes_late = not by_alias and not self.may_be_fresh
+        self.same_key = not by_alias and not self.may_be_fresh
         self.controls_stream = self.table is not None and controls_stream(self.table, names.functions, layer)
         self.is_unnoted = is_unnoted(layer, names)
         self.in_series = series_of(names) is layer
         self.is_owed_in_series = owed_in_series(names) is layer
         # Whoever calls its main graph notes that the packet is in the layer.
         self.is_noted_outside = self.is_unnoted or is_led_one_way(layer, names)
-        self.takes_place = False  # whether the instruction ends an instance, or begins the one that takes its place
+        self.in_place = False  # whether the instruction ends an instance, or begins the one that takes its place
         self._line = ""
 
     def prototypes(self) -> list[str]:
@@ -274,7 +274,7 @@ class LayerWriter:
             if self._fresh is not None:
                 out += self._fresh.begins(block, at)
                 self.fresh = self._fresh.handed(block, at)
-            self.takes_place = self.hashes_late and _takes_place(block.body, at)
+            self.in_place = self.same_key and _begins_in_place(block.body, at)
             lines = WRITERS[type(instruction)](self, instruction)
             if lines:
                 lines[0] += self._note(instruction)
@@ -458,7 +458,7 @@ def _chunks(items: list[str], size: int) -> list[list[str]]:
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
-def _takes_place(body: list[ir.Instruction], at: int) -> bool:
+def _begins_in_place(body: list[ir.Instruction], at: int) -> bool:
     """Whether an instruction of a block ends an instance where another one begins at once, or begins that."""
     pair = body[at : at + 2] if isinstance(body[at], ir.EndInst) else body[max(at - 1, 0) : at + 1]
     return [type(instruction) for instruction in pair] == [ir.EndInst, ir.CreateInst]

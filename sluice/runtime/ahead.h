@@ -7,8 +7,8 @@
  * for misses, of which a core has some twenty, and the core waits there, for memory that nobody needs yet.
  *
  * Those are the first-level cache's. What comes from memory, and not from another cache, is asked for into the second level,
- * which has its own, and more of them. Where that is decided (struct sl_ahead's `apart`, a table's `near`) it is 0.88 of the
- * time of packets, and 0.78 with a million connections; what a cache has is better asked for into the first. */
+ * which has its own, and more of them: 0.88 of the time of packets that lie apart (`apart`), and 0.77 with a million
+ * connections (a table's `near`). What a cache has is better asked for into the first. */
 #ifndef SL_AHEAD_H
 #define SL_AHEAD_H
 
@@ -22,7 +22,7 @@ enum {
     SL_INSTANCE_LEAD = 6,     /* packets of a group that are processed before the one whose instance is asked for */
     SL_HELD_LEAD = 4,         /* the same for what its sequences hold, */
     SL_INDEX_LEAD = 2,        /* and for what that leads to */
-    SL_BEHIND_FROM = 64,      /* bytes of a packet that is held, from more of which on the one behind it is asked for */
+    SL_BEHIND_FROM = 64,      /* bytes of a packet that is held, from more of which on those behind it are asked for */
     SL_HELD_MUCH = 1 << 20,   /* bytes of the pool that are in use, from which on these are asked for */
     SL_APART = 512,           /* bytes from one packet to the next, from more of which on each comes from memory by itself */
 };
@@ -44,7 +44,7 @@ struct sl_ahead {
     uint32_t coming;   /* packets of the next burst, whose frames lie behind this one's */
     uint32_t headers;  /* packets of the next group whose headers this one asks for */
     bool held_much;    /* what instances hold is more than stays at hand by itself */
-    bool apart;        /* packets lie so far apart that the processor does not foresee one from those before */
+    bool apart;        /* packets lie so far apart, or in no order, that the processor foresees none from those before */
     uint32_t plain;    /* the first packets of this group at which the header of one of the next is all that is asked for */
     uint32_t others;   /* packets of the group before whose turns there is more to ask for than what `each` wants */
     uint32_t count;    /* of what is wanted */
@@ -85,8 +85,8 @@ SL_PREFETCH void sl_ahead_want_other(struct sl_ahead *ahead, struct sl_table *ta
     sl_ahead_want(ahead, table, sl_table_hash(table, key, key_words));
 }
 
-/* Asks for bytes of a packet, from one (perhaps behind its end, or of none) up to another, and for no line more. `near`, a
- * literal: into the first-level cache. */
+/* Asks for bytes of a packet, from one (perhaps behind its end, or of none) up to another, and for no line more. `near`: see
+ * sl_prefetch; a literal. */
 SL_PREFETCH void sl_ahead_bytes(const uint8_t *at, uint32_t from, uint32_t to, bool near) {
     for (; from + 1 < to; from += 64)
         sl_prefetch((uintptr_t)at + from, near);
@@ -94,20 +94,17 @@ SL_PREFETCH void sl_ahead_bytes(const uint8_t *at, uint32_t from, uint32_t to, b
 }
 
 /* Asks for the first `bytes` (at least 1) of a packet. */
-SL_PREFETCH void sl_ahead_header(const struct sl_ahead *ahead, const struct sl_frame *frame, unsigned bytes) {
-    if (ahead->apart)
-        sl_ahead_bytes(frame->at, 0, bytes, false);
-    else
-        sl_ahead_bytes(frame->at, 0, bytes, true);
+SL_PREFETCH void sl_ahead_header(const struct sl_frame *frame, unsigned bytes, bool near) {
+    sl_ahead_bytes(frame->at, 0, bytes, near);
 }
 
 /* Begins a burst of `count` packets: asks for the headers of its first group, as far as the burst before has not. `header`:
  * bytes that the stack's layers read of most packets. */
 SL_PREFETCH void sl_ahead_burst(struct sl_ahead *ahead, const struct sl_frame *frames, size_t count, unsigned header) {
-    if (count > 1)   /* else as before */
-        ahead->apart = (uintptr_t)frames[count - 1].at - (uintptr_t)frames[0].at > SL_APART * (count - 1);
     for (size_t i = ahead->headers; i < sl_min(SL_GROUP, count); i++)
-        sl_ahead_header(ahead, &frames[i], header);
+        sl_ahead_header(&frames[i], header, true);
+    if (count > 1)   /* else as before; backwards, as where a ring ends, is apart */
+        ahead->apart = (uintptr_t)frames[count - 1].at - (uintptr_t)frames[0].at > SL_APART * (count - 1);
     if (!count)
         ahead->coming = 0;   /* it would be taken for what is behind another burst */
 }
@@ -116,12 +113,13 @@ SL_PREFETCH void sl_ahead_burst(struct sl_ahead *ahead, const struct sl_frame *f
  * sl_ahead_turns. */
 SL_PREFETCH void sl_ahead_group(struct sl_ahead *ahead, const struct sl_frame *frames, size_t count, size_t rest,
                                 unsigned header) {
+    const bool apart = ahead->apart;
+    for (size_t i = 0; apart && i < sl_min(count, ahead->headers); i++)   /* those that have come to the second level */
+        sl_ahead_header(&frames[i], header, true);
     ahead->headers = (uint32_t)sl_min(count, rest ? rest : ahead->coming);
     ahead->count = 0;
     if (!rest)
         ahead->coming = 0;
-    for (size_t i = 0; ahead->apart && i < count; i++)   /* from the second level, where they are by now */
-        sl_ahead_bytes(frames[i].at, 0, header, true);
 }
 
 /* All packets of the group wait for their turns: no more is wanted. `held_much`: see struct sl_ahead. */
@@ -196,7 +194,7 @@ SL_COLD void sl_ahead_held_each(const struct sl_ahead *ahead, const struct sl_ta
 
 /* The packet in hand is held by an instance, and the one that lies `behind` it in its group (1 or 2), with `captured` bytes at
  * `at`, probably will be if it is of the same: asks for all of it behind its headers. Who copies it would wait for each line
- * (`http32k_loss5` cold 0.87 for two packets, 0.89 for one; warm 1.02). Whether it is of the same. */
+ * (`http32k_loss5` cold 0.88 for two packets, 0.90 for one; warm 1.02). Whether it is of the same. */
 SL_COLD bool sl_ahead_behind(const struct sl_ahead *ahead, const struct sl_table *table, const struct sl_instance *instance,
                              uint32_t behind, const uint8_t *at, uint32_t captured) {
     uint32_t packet = ahead->packet + behind;
@@ -220,8 +218,12 @@ SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *
     }
     if (__builtin_expect(ahead->held_much, 0))
         sl_ahead_held(ahead, i);
-    if (i < ahead->headers)
-        sl_ahead_header(ahead, &next_group[i], header);
+    if (i < ahead->headers) {
+        if (ahead->apart)
+            sl_ahead_header(&next_group[i], header, false);
+        else
+            sl_ahead_header(&next_group[i], header, true);
+    }
 }
 
 #endif

@@ -24,12 +24,20 @@
 /* gcc takes a function that only prefetches for one without effects, and drops its calls unless they are inlined first. */
 #define SL_PREFETCH SL_INLINED
 
-/* Asks for the line of an address, where there may be nothing: into the first-level cache, or only the second; a literal. */
+/* Asks for the line of an address, where there may be nothing: `near`, into the first-level cache, or only the second. */
 SL_PREFETCH void sl_prefetch(uintptr_t at, bool near) {
     if (near)
         __builtin_prefetch((const void *)at);
     else
         __builtin_prefetch((const void *)at, 0, 2);
+}
+
+/* The same for a line that will be written. */
+SL_PREFETCH void sl_prefetch_written(uintptr_t at, bool near) {
+    if (near)
+        __builtin_prefetch((const void *)at, 1);
+    else
+        sl_prefetch(at, false);   /* gcc has no instruction that asks for it there to be written */
 }
 
 static inline uint64_t sl_min(uint64_t a, uint64_t b) { return a < b ? a : b; }

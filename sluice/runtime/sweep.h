@@ -78,7 +78,7 @@ SL_PREFETCH void sl_sweep_ahead(const struct sl_box *box, const struct sl_table 
         const struct sl_instance *instance = sl_table_slot(table, slot);
         if (__builtin_expect(sl_expired(box, instance), 0)) {
             __builtin_prefetch(sl_table_home(table, instance->hash), 1);
-            sl_instance_prefetch((uintptr_t)instance, table->instance_bytes, 64);
+            sl_instance_prefetch((uintptr_t)instance, table->instance_bytes, 64, true);
         }
     }
     for (; later; later--, slot++) {
@@ -98,7 +98,7 @@ SL_PREFETCH void sl_evict_ahead(const struct sl_table *table, uint32_t slot) {
             slot = 0;
         const struct sl_instance *instance = sl_table_slot(table, slot);
         if (step == 2) {
-            sl_instance_prefetch((uintptr_t)instance, table->instance_bytes, 64);
+            sl_instance_prefetch((uintptr_t)instance, table->instance_bytes, 64, true);
             continue;
         }
         if (step == 0)

@@ -33,14 +33,14 @@ enum {
     SL_BUCKET_ENTRIES = 8,
     SL_BUCKET_LOAD = 3,      /* instances for each home bucket before more are added: 21 bytes an instance */
     SL_BUCKETS_LEAST = 16,   /* a power of two */
-    SL_BUCKETS_STEP = 8,     /* home buckets that are added at once; divides that */
+    SL_BUCKETS_STEP = 8,     /* home buckets that are added at once */
     SL_INSTANCE_LINES = 4,   /* of an instance that are asked for */
     SL_FRESH_LEAD = 4,       /* instances that begin before the one whose memory, used for the first time, is asked for */
     /* Bytes of instances, or of the index, in use from which on the rest may lie in huge pages: of some hundred connections
      * on, of which there will be more. A huge page is as dear as 140 small ones; 64 of them were 1 ns of each packet of
      * short connections. */
     SL_TABLE_HUGE_FROM = 1 << 16,
-    SL_TABLE_NEAR = 1 << 25,   /* bytes of live instances, from which on one comes from memory, and not from a cache */
+    SL_TABLE_NEAR = 1 << 25,   /* bytes of live instances, with more than which one comes from memory, and not from a cache */
     SL_GROUP = 32,           /* packets that are looked at together: more than a core has misses in flight */
 };
 #define SL_SLOT_FREE UINT32_MAX
@@ -66,14 +66,14 @@ struct sl_table {
     uint32_t max_instances;
     uint32_t many;              /* slots, from which on the rest may lie in huge pages */
     uint32_t free_slot;         /* 1 + the slot freed last, or 0 */
-    uint32_t near;              /* max_instances while a processor's caches have all that is looked up, and 0 else */
+    uint32_t near;              /* max_instances while a processor's caches can have all live instances, and 0 else */
     uint32_t spill_used;        /* overflow buckets ever used */
     uint32_t spill_free;        /* 1 + an overflow bucket free again (linked by hash[0]), or 0 */
     unsigned key_words;
     size_t home_bytes, spill_bytes;
     uint32_t sequences_at;      /* where in an instance its sequences begin, if it has any */
     uint32_t sequence_count;
-    /* The one created last. On a loopback, or a fast network, an answer and what follows are right behind the packet that
+    /* The one that came into the index last. On a loopback, or a fast network, an answer and what follows are right behind the packet that
      * began it, and were foreseen before there was an instance: they find it here without being hashed again. */
     struct sl_instance *newest;
     struct sl_instance *foreseen[SL_GROUP];   /* by packet of a group: the instance that it probably belongs to, or NULL */
@@ -176,10 +176,7 @@ static inline struct sl_bucket *sl_table_home(const struct sl_table *table, uint
 
 /* Asks for a home bucket. */
 SL_PREFETCH void sl_table_prefetch_home(const struct sl_table *table, const struct sl_bucket *home) {
-    if (SL_LIKELY(table->near))
-        sl_prefetch((uintptr_t)home, true);
-    else
-        sl_prefetch((uintptr_t)home, false);
+    sl_prefetch((uintptr_t)home, SL_LIKELY(table->near));
 }
 
 /* Where the instance of a slot lies. `instance_bytes` is the table's own; as a literal it saves a multiplication. */
@@ -266,14 +263,14 @@ static inline struct sl_instance *sl_table_find_foreseen(const struct sl_table *
     return sl_table_confirm(table->foreseen[packet], key, key_words, spare);
 }
 
-/* Asks for the lines where an instance of so many bytes lies, from byte `from` on, as many as are ever asked for. There need
- * be none. No line more: whose it is does without one less (`http1k_mix20k` warm 0.985 where the next instance's was asked
+/* Asks for the lines where an instance of so many bytes lies, from byte `from` on, as many as are ever asked for: `near`, to
+ * be written, into the first-level cache, or only into the second; a literal. There need be none. No line more: whose it is does without one less (`http1k_mix20k` warm 0.985 where the next instance's was asked
  * for, too). */
-SL_PREFETCH void sl_instance_prefetch(uintptr_t instance, size_t instance_bytes, size_t from) {
+SL_PREFETCH void sl_instance_prefetch(uintptr_t instance, size_t instance_bytes, size_t from, bool near) {
     size_t end = sl_min(instance_bytes, 64 * SL_INSTANCE_LINES);
     for (size_t at = from; at + 1 < end; at += 64)
-        __builtin_prefetch((const void *)(instance + at), 1);
-    __builtin_prefetch((const void *)(instance + end - 1), 1);
+        sl_prefetch_written(instance + at, near);
+    sl_prefetch_written(instance + end - 1, near);
 }
 
 /* Foresees that a packet of a group belongs to the instance in a slot that comes from memory; or to none, and would create
@@ -283,10 +280,7 @@ SL_COLD void sl_table_foresee_far(struct sl_table *table, unsigned packet, uint3
         return;   /* the link, whose other half happens to equal the hash; or the table is full */
     struct sl_instance *instance = sl_table_slot(table, slot);
     table->foreseen[packet] = none ? NULL : instance;
-    size_t end = sl_min(table->instance_bytes, 64 * SL_INSTANCE_LINES);
-    for (size_t at = 0; at + 1 < end; at += 64)
-        sl_prefetch((uintptr_t)instance + at, false);
-    sl_prefetch((uintptr_t)instance + end - 1, false);
+    sl_instance_prefetch((uintptr_t)instance, table->instance_bytes, 0, false);
 }
 
 /* Foresees the look-up of a packet of a group by its hash, when the line of its home bucket has arrived: asks for the
@@ -305,7 +299,7 @@ SL_PREFETCH void sl_table_foresee(struct sl_table *table, unsigned packet, const
     }
     struct sl_instance *instance = sl_table_place(table, slot, instance_bytes);
     table->foreseen[packet] = found ? instance : NULL;
-    sl_instance_prefetch((uintptr_t)instance, instance_bytes, 0);
+    sl_instance_prefetch((uintptr_t)instance, instance_bytes, 0, true);
 }
 
 /* The live instance in this slot, or NULL. Any number is allowed. */
@@ -400,9 +394,9 @@ static inline void sl_table_split(struct sl_table *table) {
         sl_table_split_chain(table, old);
         return;
     }
-    /* Buckets are split one behind the other: asks for the ones after the next, perhaps behind the last. */
-    __builtin_prefetch((const void *)((uintptr_t)old + 2 * sizeof *old), 1);
-    __builtin_prefetch((const void *)((uintptr_t)added + 2 * sizeof *added), 1);
+    /* Buckets are split one behind the other: asks for those of the next step, perhaps behind the last. */
+    __builtin_prefetch((const void *)((uintptr_t)old + SL_BUCKETS_STEP * sizeof *old), 1);
+    __builtin_prefetch((const void *)((uintptr_t)added + SL_BUCKETS_STEP * sizeof *added), 1);
     /* How many entries either has got is known here. To count them in the buckets, with a load as wide as half of one, would
      * have to wait for each of the narrow stores right before it: that took 390 cycles of a split, and a packet in twelve
      * begins a connection. Nor does it depend on how many there are, which no branch foresees: what is empty is copied, too,
@@ -425,13 +419,16 @@ static inline void sl_table_weigh(struct sl_table *table) {
     table->near = near ? table->max_instances : 0;
 }
 
+_Static_assert((SL_TABLE_HUGE_FROM / sizeof(struct sl_bucket) - SL_BUCKETS_LEAST) % SL_BUCKETS_STEP == 0 &&
+                   SL_BUCKETS_LEAST % SL_BUCKETS_STEP == 0,
+               "a step begins where huge pages do, and goes beyond no level");
+
 /* Adds some home buckets: one at a time would be a branch that goes wrong at every third connection. */
 SL_COLD void sl_table_grow(struct sl_table *table) {
     if (__builtin_expect(table->buckets == SL_TABLE_HUGE_FROM / sizeof *table->home, 0))
         sl_huge_rest(table->home, table->home_bytes, SL_TABLE_HUGE_FROM);
     for (unsigned i = 0; i < SL_BUCKETS_STEP; i++)
         sl_table_split(table);
-    sl_table_weigh(table);
 }
 
 /* `n` bytes of a key, from `offset` on; 0 where they are not there (no packet gave them). */
@@ -458,7 +455,7 @@ SL_INLINED struct sl_instance *sl_table_begin(struct sl_table *table, const uint
         instance = sl_table_place(table, slot, instance_bytes);
         /* Foreseen is only the next slot, and connections often begin several at once. */
         size_t coming = SL_FRESH_LEAD * instance_bytes;
-        sl_instance_prefetch((uintptr_t)instance + coming, instance_bytes, 0);
+        sl_instance_prefetch((uintptr_t)instance + coming, instance_bytes, 0, true);
     } else {
         return NULL;
     }
@@ -470,6 +467,7 @@ SL_INLINED struct sl_instance *sl_table_begin(struct sl_table *table, const uint
     sl_bucket_add(table, sl_table_home(table, hash), hash, slot + 1);
     if (++table->live > (uint64_t)table->buckets * SL_BUCKET_LOAD)
         sl_table_grow(table);
+    sl_table_weigh(table);
     return instance;
 }
 

@@ -21,6 +21,7 @@ __attribute__((weak)) unsigned asked_count;
 """
 PACKETS = 200
 BEHIND = 64  # packets that no burst has
+HEADERS = 64  # bytes of a packet, or more than its headers have
 ROOM = 256  # from one packet to the next, more than is asked for of one
 APART = 1024  # so much that none is foreseen by the processor from those before
 
@@ -46,9 +47,14 @@ def numbered(number: int) -> bytes:
 
 def segment(number: int) -> bytes:
     """A TCP segment, without options, of a connection of its own."""
-    ip = b"\x45\0\0\x28\0\0\0\0\x40\x06\0\0" + number.to_bytes(4, "big") + b"\x0a\0\0\1"
-    tcp = b"\x04\0\0\x50" + bytes(8) + b"\x50\x10\xff\xff" + bytes(4)
-    return bytes(12) + b"\x08\0" + ip + tcp
+    return tcp(number, 0, b"")
+
+
+def tcp(host: int, sequence: int, data: bytes) -> bytes:
+    ip = b"\x45\0" + (40 + len(data)).to_bytes(2, "big") + b"\0\0\0\0\x40\x06\0\0" + host.to_bytes(4, "big")
+    ports = b"\x0a\0\0\1" + b"\x04\0\0\x50"
+    header = sequence.to_bytes(4, "big") + bytes(4) + b"\x50\x10\xff\xff" + bytes(4)
+    return bytes(12) + b"\x08\0" + ip + ports + header + data
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +82,8 @@ class Packets:
         self.layer = layer
         self.box = box
         self.room = room
-        self.far: list[int] = []  # of what it asked for, the packets that came no nearer than the second-level cache
+        self.far: list[bool] = []  # whether what was asked for came no nearer than the second-level cache
+        self.bytes_of: list[int] = []  # the packets of which bytes behind their headers were asked for
         self.bytes = ctypes.create_string_buffer((PACKETS + BEHIND) * room)
         self.frames = (Frame * (PACKETS + BEHIND))()
         self.begin = ctypes.addressof(self.bytes)
@@ -108,10 +115,12 @@ class Packets:
             number, within = divmod((at or 0) - self.begin, self.room)
             if not 0 <= number < len(self.frames):
                 found.append(None)
-            elif within == 0 and far:
-                self.far.append(number)
             elif within == 0:
                 found.append(number)
+            else:
+                self.bytes_of += [number] if within >= HEADERS else []
+                continue
+            self.far.append(far)
         return found
 
 
@@ -145,11 +154,39 @@ def test_those_of_the_next_group_one_at_a_packet(packets: Packets, bursts: list[
 
 @pytest.mark.parametrize("packets", [("counting", APART), ("tcp_ip", APART)], indirect=True)
 def test_those_that_lie_apart_come_to_the_second_level_and_nearer_with_their_group(packets: Packets) -> None:
-    asked = packets.process([32, 64, 8, 96], [64, 8, 96, 0])
-    assert packets.far == [number for number in asked if number is not None] == list(range(PACKETS))
-    assert [asked.index(number) - asked.index(32) for number in range(32, 64)] == list(range(32))
+    asked = list(zip(packets.process([32, 64, 64, 32, 6, 1, 1], [64, 64, 32, 6, 1, 1, 0]), packets.far, strict=True))
+    first = [(number, False) for number in range(32)]  # of which no burst was told
+    assert [item for item in asked if item[0] is not None][:32] == first
+    far = [asked.index((number, True)) for number in range(32, PACKETS)]
+    near = [asked.index((number, False)) for number in range(32, PACKETS)]
+    assert len(far) + len(near) + 32 == sum(number is not None for number, _ in asked)
+    assert all(before < behind for before, behind in zip(far, near, strict=True))
+    # One by one: between them are instances. And all of a group before it arrives.
+    assert all(behind - before > 1 for before, behind in pairwise(far[:24]))
+    assert near[:32] == list(range(near[0], near[0] + 32))
+
+
+@pytest.mark.parametrize("packets", [("tcp_ip", ROOM)], indirect=True)
+def test_packets_that_lie_backwards_lie_apart(packets: Packets) -> None:
+    for i, frame in enumerate(packets.frames):
+        frame.at = ctypes.cast(packets.begin + (len(packets.frames) - 1 - i) * ROOM, ctypes.c_char_p)
+    packets.process([64])
+    assert sum(packets.far) == 32
 
 
 def test_others_come_near_at_once(packets: Packets) -> None:
     packets.process([32, 168])
-    assert packets.far == []
+    assert not any(packets.far)
+
+
+@pytest.mark.parametrize("packets", [("tcp_ip", APART)], indirect=True)
+def test_who_is_held_asks_for_the_bytes_of_the_two_packets_behind_it(packets: Packets) -> None:
+    """As far as they are of its connection: another one's stands in fifth place."""
+    for i, frame in enumerate(packets.frames[:8]):
+        data = tcp(2 if i == 5 else 1, 0 if i == 0 else 1000 * i, bytes(100))  # all but the first behind a hole
+        ctypes.memmove(packets.begin + i * APART, data, len(data))
+        frame.captured = frame.length = len(data)
+    packets.process([1, 7])
+    asked = [packets.bytes_of.count(number) for number in range(8)]
+    once = asked[2]
+    assert once > 0 and asked == [0, 0, once, 2 * once, 2 * once, 0, 0, once]

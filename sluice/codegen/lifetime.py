@@ -39,7 +39,7 @@ def lifetime(table: Table) -> list[str]:
     else:
         out.append(f"    end_{identifier(table.layers[0].name)}(box, inst, fresh, (sl_bytes){{0}}, reason);")
     at = f"box->{table.variable}"
-    busy = f" && !(({struct} *)instance)->inst_busy" if table.busy else ""
+    busy = f"offsetof({struct}, inst_busy)" if table.busy else "0"
     out += [
         "}",
         "",
@@ -74,23 +74,9 @@ def lifetime(table: Table) -> list[str]:
         "/* Of the next live instances the one that would time out first makes room; the search goes on behind it. */",
         f"SL_COLD void evict_{word}(struct sl_stack_box *box)",
         "{",
-        "    struct sl_instance *victim = NULL;",
-        "    uint32_t behind = 0;",
-        f"    for (unsigned seen = 0, i = 0; seen < SL_SWEEP_STEP && i < {at}.high_water; i++) {{",
-        f"        if (box->evict_{word} >= {at}.high_water)",
-        f"            box->evict_{word} = 0;",
-        f"        struct sl_instance *instance = sl_table_at(&{at}, box->evict_{word}++);",
-        f"        if (!(instance{busy}))",
-        "            continue;",
-        "        seen++;",
-        "        if (!victim || instance->deadline < victim->deadline) {",
-        "            victim = instance;",
-        f"            behind = box->evict_{word};",
-        "        }",
-        "    }",
+        f"    struct sl_instance *victim = sl_evict_choose(&{at}, &box->evict_{word}, sizeof({struct}), {busy});",
         "    if (victim) {",
-        f"        box->evict_{word} = behind;",
-        f"        sl_evict_ahead(&{at}, behind);",
+        f"        sl_evict_ahead(&{at}, box->evict_{word});",
         f"        end_other_{word}(box, victim, SL_END_EVICTED);",
         "    }",
         "}",

@@ -88,6 +88,30 @@ SL_PREFETCH void sl_sweep_ahead(const struct sl_box *box, const struct sl_table 
     }
 }
 
+/* Of the next live instances behind `*hand` the one that would time out first, and `*hand` is behind it; NULL when there is
+ * none. `busy`, a literal like the table's own instance_bytes: where in an instance a byte says that it may not end, or 0. */
+SL_INLINED struct sl_instance *sl_evict_choose(const struct sl_table *table, uint32_t *hand, size_t instance_bytes,
+                                               size_t busy) {
+    struct sl_instance *victim = NULL;
+    uint32_t slot = *hand, behind = 0;
+    const uint32_t high = table->high_water;
+    for (unsigned seen = 0, i = 0; seen < SL_SWEEP_STEP && i < high; i++) {
+        slot = slot < high ? slot : 0;
+        struct sl_instance *instance = sl_table_place(table, slot, instance_bytes);
+        bool live = instance->slot == slot && !(busy && ((const uint8_t *)instance)[busy]);
+        slot++;
+        if (!live)
+            continue;
+        seen++;
+        if (!victim || instance->deadline < victim->deadline) {
+            victim = instance;
+            behind = slot;
+        }
+    }
+    *hand = victim ? behind : slot;
+    return victim;
+}
+
 /* What the next evictions will want, asked for in those before, as long as they go from slot to slot, which they do while
  * a table stays full of what began in that order. Of the third one from `slot` on where its fields are (the first line the
  * search for a victim has read), of the second what its sequences hold, of the first the pieces and records that have to be

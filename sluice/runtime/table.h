@@ -73,8 +73,8 @@ struct sl_table {
     size_t home_bytes, spill_bytes;
     uint32_t sequences_at;      /* where in an instance its sequences begin, if it has any */
     uint32_t sequence_count;
-    /* The one that came into the index last. On a loopback, or a fast network, an answer and what follows are right behind the packet that
-     * began it, and were foreseen before there was an instance: they find it here without being hashed again. */
+    /* The one that came into the index last. On a loopback, or a fast network, an answer and what follows are right behind the
+     * packet that began it, and were foreseen before there was an instance: they find it here without being hashed again. */
     struct sl_instance *newest;
     struct sl_instance *foreseen[SL_GROUP];   /* by packet of a group: the instance that it probably belongs to, or NULL */
 };
@@ -264,8 +264,8 @@ static inline struct sl_instance *sl_table_find_foreseen(const struct sl_table *
 }
 
 /* Asks for the lines where an instance of so many bytes lies, from byte `from` on, as many as are ever asked for: `near`, to
- * be written, into the first-level cache, or only into the second; a literal. There need be none. No line more: whose it is does without one less (`http1k_mix20k` warm 0.985 where the next instance's was asked
- * for, too). */
+ * be written, into the first-level cache, or only into the second; a literal. There need be none. No line more: whose it is
+ * does without one less (`http1k_mix20k` warm 0.985 where the next instance's was asked for, too). */
 SL_PREFETCH void sl_instance_prefetch(uintptr_t instance, size_t instance_bytes, size_t from, bool near) {
     size_t end = sl_min(instance_bytes, 64 * SL_INSTANCE_LINES);
     for (size_t at = from; at + 1 < end; at += 64)

@@ -6,13 +6,14 @@
  * A burst of packets is processed in two sweeps. The first parses each to its 5-tuple, hashes that and asks for the
  * line of its connection, and for the headers of a packet of the next burst: one by one, since asking for all of them
  * at once fills the buffers for misses (it cost a fifth more); and into the second-level cache, which has more, where
- * packets lie apart (a third less). So are connections where no cache has all of them. The second looks the connections up and brings them forward. One connection is one cache line of one
- * open-addressing table in huge pages.
+ * packets lie apart (a third less). So are connections where no cache has all of them. The second looks the connections
+ * up and brings them forward. One connection is one cache line of one open-addressing table in huge pages.
  *
  * What it leaves out is what makes it a bound and no product: it knows IPv4 without fragments, VLAN or tunnels; bytes
  * that are out of order are not held but counted (`left_out`), as are other packets; nothing times out, is evicted or
  * freed: a connection that is over stays in its place until a SYN begins it anew; the hash has no seed. */
 #include "peer.h"
+#include "bytes.h"
 #include "patterns.h"
 
 #include <nmmintrin.h>
@@ -228,21 +229,12 @@ static inline __attribute__((always_inline)) void sweep(const struct sl_frame *f
     for (size_t i = 0; i < count; i++) {
         if (i < ahead) {
             const uint8_t *next = frames[count + i].at;
-            if (apart) {
-                __builtin_prefetch(next, 0, 2);
-                __builtin_prefetch(next + last, 0, 2);
-            } else {
-                __builtin_prefetch(next);
-                __builtin_prefetch(next + last);
-            }
+            sl_prefetch((uintptr_t)next, !apart);
+            sl_prefetch((uintptr_t)next + last, !apart);
         }
         if (!parse(&segments[found], &frames[i]))
             continue;
-        const struct connection *slot = &table.slots[segments[found].slot];
-        if (table.far)
-            __builtin_prefetch(slot, 0, 2);
-        else
-            __builtin_prefetch(slot, 1);
+        sl_prefetch_written((uintptr_t)&table.slots[segments[found].slot], !table.far);
         found++;
     }
     table.left_out += count - found;

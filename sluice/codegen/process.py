@@ -207,7 +207,8 @@ def _turn(names: StackNames) -> list[str]:
 
 def _ask_ahead(names: StackNames) -> list[str]:
     """Statements that ask for what packets behind this one will want."""
-    ask = f"sl_ahead_packet(&box->base.ahead, &frames[group], i, {header_bytes(names.program)});"
+    header = header_bytes(names.program)
+    ask = f"sl_ahead_packet(&box->base.ahead, &frames[group], i, {header});"
     table = table_of_each(names)
     if table is None:
         return _looking(names, "    " + ask)
@@ -218,7 +219,7 @@ def _ask_ahead(names: StackNames) -> list[str]:
     return [
         f"    sl_ahead_each(&box->base.ahead, &box->{table.variable}, i + SL_INSTANCE_LEAD, {size});",
         "    if (SL_LIKELY(i < box->base.ahead.plain)) {",
-        f"        sl_ahead_bytes(frames[group + i].at, 0, {header_bytes(names.program)}, true);",
+        f"        sl_ahead_header(&frames[group + i], {header}, true);",
         "    } else if (i < box->base.ahead.others) {",
         f"        {ask}",
         *([f"        {held}"] if table.sides else []),

@@ -86,7 +86,7 @@ SL_PREFETCH void sl_ahead_want_other(struct sl_ahead *ahead, struct sl_table *ta
 }
 
 /* Asks for bytes of a packet, from one (perhaps behind its end, or of none) up to another, and for no line more. `near`: see
- * sl_prefetch; a literal. */
+ * sl_prefetch. */
 SL_PREFETCH void sl_ahead_bytes(const uint8_t *at, uint32_t from, uint32_t to, bool near) {
     for (; from + 1 < to; from += 64)
         sl_prefetch((uintptr_t)at + from, near);
@@ -113,9 +113,9 @@ SL_PREFETCH void sl_ahead_burst(struct sl_ahead *ahead, const struct sl_frame *f
  * sl_ahead_turns. */
 SL_PREFETCH void sl_ahead_group(struct sl_ahead *ahead, const struct sl_frame *frames, size_t count, size_t rest,
                                 unsigned header) {
-    const bool apart = ahead->apart;
-    for (size_t i = 0; apart && i < sl_min(count, ahead->headers); i++)   /* those that have come to the second level */
-        sl_ahead_header(&frames[i], header, true);
+    if (ahead->apart)
+        for (size_t i = 0; i < sl_min(count, ahead->headers); i++)   /* those that have come to the second level */
+            sl_ahead_header(&frames[i], header, true);
     ahead->headers = (uint32_t)sl_min(count, rest ? rest : ahead->coming);
     ahead->count = 0;
     if (!rest)
@@ -218,12 +218,8 @@ SL_PREFETCH void sl_ahead_packet(struct sl_ahead *ahead, const struct sl_frame *
     }
     if (__builtin_expect(ahead->held_much, 0))
         sl_ahead_held(ahead, i);
-    if (i < ahead->headers) {
-        if (ahead->apart)
-            sl_ahead_header(&next_group[i], header, false);
-        else
-            sl_ahead_header(&next_group[i], header, true);
-    }
+    if (i < ahead->headers)
+        sl_ahead_header(&next_group[i], header, !ahead->apart);
 }
 
 #endif

@@ -406,10 +406,9 @@ static inline void sl_table_split(struct sl_table *table) {
     unsigned n[2] = {0, 0};
     *old = (struct sl_bucket){{0}, {0}};
     for (unsigned i = 0; i < SL_BUCKET_ENTRIES; i++) {
-        unsigned moved = (entries.hash[i] & half) != 0, at = n[moved];
+        unsigned moved = (entries.hash[i] & half) != 0, at = n[moved]++;
         to[moved]->hash[at] = entries.hash[i];
         to[moved]->place[at] = entries.place[i];
-        n[moved] += entries.place[i] != 0;
     }
 }
 

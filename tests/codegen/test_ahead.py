@@ -1,4 +1,6 @@
-"""What a box asks memory for before it needs it: each packet's header once, and not those of all packets together."""
+"""What a box asks memory for before it needs it: each packet's header once (or once for each of two
+caches), and not those of all packets together.
+"""
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence

@@ -166,7 +166,7 @@ static inline bool sl_sequence_overlap(const struct sl_sequence *seq, const stru
 
 /* Has the pool what it takes to hold any part of `data` at `position`, with what may lie behind its bytes, and a record? */
 SL_COLD bool sl_sequence_memory(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                const struct sl_pool *pool, uint64_t position, sl_bytes data) {
+                                struct sl_pool *pool, uint64_t position, sl_bytes data) {
     const uint64_t origin = seq->delivered, end = position - origin + data.captured;
     uint64_t from = sl_position_before(position, origin) ? origin : position, blocks = 2 + (data.captured < data.length);
     struct sl_piece *piece = seq->held ? sl_pieces_reach(seq->held, from) : NULL;
@@ -182,7 +182,7 @@ SL_COLD bool sl_sequence_memory(const struct sl_sequence *seq, const struct sl_s
 }
 
 static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                          const struct sl_pool *pool, uint64_t position, sl_bytes data) {
+                                          struct sl_pool *pool, uint64_t position, sl_bytes data) {
     return SL_LIKELY(pool->budget - pool->reserved >= 4 * SL_POOL_MOST && data.captured < SL_POOL_MOST / 2 &&
                      rules->limit_pieces < SL_POOL_MOST / SL_POOL_LEAST) ||
            sl_sequence_memory(seq, rules, pool, position, data);
@@ -191,7 +191,7 @@ static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const s
 /* May `data` with `units` of sequence space be inserted without going over the limits? What is in order while nothing
  * waits may always (it fills the hole, and leaves with what it frees), and so may what was delivered before. */
 static inline bool sl_sequence_room(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                    const struct sl_pool *pool, uint64_t position, sl_bytes data, uint64_t units) {
+                                    struct sl_pool *pool, uint64_t position, sl_bytes data, uint64_t units) {
     const struct sl_held *held = seq->held;
     if (SL_LIKELY(seq->delivered == seq->next) && !sl_position_before(seq->next, position))
         return true;
@@ -224,7 +224,7 @@ SL_COLD bool sl_sequence_settle_fresh(struct sl_sequence *seq, struct sl_pool *p
 
 /* Is there memory to settle? If not, the bytes can still be assembled. */
 static inline bool sl_sequence_fits(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                    const struct sl_pool *pool, const struct sl_fresh *fresh) {
+                                    struct sl_pool *pool, const struct sl_fresh *fresh) {
     return SL_LIKELY(!fresh->present || !seq->lent) ||
            sl_sequence_has_memory(seq, rules, pool, fresh->position, fresh->data);
 }

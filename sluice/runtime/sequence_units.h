@@ -65,7 +65,7 @@ static inline bool sl_units_overlap(const struct sl_sequence *seq, const struct 
 
 /* Has the pool what it takes to hold one more unit, and a record? */
 static inline bool sl_units_memory(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                   const struct sl_pool *pool, sl_bytes data) {
+                                   struct sl_pool *pool, sl_bytes data) {
     return data.captured <= SL_UNIT_MOST &&
            sl_pool_suffices(pool, 2 * SL_POOL_LEAST + 2 * (uint64_t)data.captured + 2 * sl_record_size(rules->record_words) +
                                       (seq->held ? 0 : 2 * sizeof(struct sl_held)));
@@ -74,7 +74,7 @@ static inline bool sl_units_memory(const struct sl_sequence *seq, const struct s
 /* Can the unit be held, by the limits and the memory there is? What is in order while nothing waits leaves at once, and
  * what is known takes no room. */
 static inline bool sl_units_room(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                 const struct sl_pool *pool, uint64_t position, sl_bytes data, uint64_t units) {
+                                 struct sl_pool *pool, uint64_t position, sl_bytes data, uint64_t units) {
     if (SL_LIKELY(seq->delivered == seq->next && !sl_position_before(seq->next, position)) || !units ||
         sl_position_before(position, seq->delivered))
         return true;
@@ -125,7 +125,7 @@ static inline bool sl_units_settle(struct sl_sequence *seq, const struct sl_sequ
 
 /* Is there memory to settle? If not, the unit can still be assembled. */
 static inline bool sl_units_fits(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                 const struct sl_pool *pool, const struct sl_fresh *fresh) {
+                                 struct sl_pool *pool, const struct sl_fresh *fresh) {
     return SL_LIKELY(!fresh->present || !seq->lent) || sl_units_memory(seq, rules, pool, fresh->data);
 }
 

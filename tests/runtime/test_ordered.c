@@ -53,18 +53,13 @@ static void test_against_array(bool few) {
                 place++;
             bool known = place && array[place - 1]->position == position;
             struct sl_node *node = unused[--free];
-            uint32_t nonempty = pool.nonempty;
-            uint64_t budget = pool.budget;
+            const struct sl_pool whole = pool;
             bool starved = choose(&choices, 4) == 0;
-            if (starved) {
-                pool.nonempty = 0;
-                pool.budget = pool.reserved;
-            }
+            if (starved)
+                pool = (struct sl_pool){0};
             bool added = (few || !known) && add(&ordered, node, position);
-            if (starved) {
-                pool.nonempty = nonempty;
-                pool.budget = budget;
-            }
+            if (starved)
+                pool = whole;
             if (added) {
                 memmove(array + place + 1, array + place, (count++ - place) * sizeof *array);
                 array[place] = node;
@@ -140,13 +135,10 @@ static void test_holes(void) {
         lengths[count] = length;
         if (hole.leaf && choose(&choices, 4)) {
             if (hole.leaf->count == SL_INDEX_MOST) {
-                uint32_t nonempty = pool.nonempty;
-                uint64_t budget = pool.budget;
-                pool.nonempty = 0;
-                pool.budget = pool.reserved;
+                const struct sl_pool whole = pool;
+                pool = (struct sl_pool){0};
                 CHECK(!sl_ordered_add_in_hole(&ordered, &pool, node, length, hole));   /* no memory to split it */
-                pool.nonempty = nonempty;
-                pool.budget = budget;
+                pool = whole;
                 ordered_check(&ordered, count);
                 hole = sl_ordered_hole(&ordered, origin + low, origin + high);
                 full++;

@@ -136,6 +136,88 @@ static void test_budget(void) {
     sl_pool_close(&pool);
 }
 
+static void test_magazines(void) {
+    CASE("a block that was given back is the next of its size, though its neighbour is free; and joins it when it has to");
+    struct sl_pool pool;
+    CHECK(sl_pool_open(&pool, SL_POOL_MOST) == 0);
+    uint8_t *half = sl_pool_take(&pool, SL_POOL_MOST / 2);
+    sl_pool_give(&pool, half, SL_POOL_MOST / 2);
+    for (size_t size = 64; size <= SL_POOL_MOST / 4; size *= 2) {
+        void *one = sl_pool_take(&pool, size), *other = sl_pool_take(&pool, size);
+        sl_pool_give(&pool, other, size);
+        sl_pool_give(&pool, one, size);
+        CHECK(sl_pool_take(&pool, size) == one && sl_pool_take(&pool, size) == other);
+        sl_pool_give(&pool, one, size);
+        sl_pool_give(&pool, other, size);
+    }
+    CHECK(sl_pool_has(&pool, SL_POOL_MOST) && sl_pool_take(&pool, SL_POOL_MOST) == half);
+    CHECK(pool.refused == 0);
+    sl_pool_close(&pool);
+
+    CASE("what lies in magazines joins before new memory is touched, and is there for who asks for much");
+    CHECK(sl_pool_open(&pool, 3 * SL_POOL_MOST) == 0);
+    void *parts[2 * SL_MAGAZINE_MOST];
+    for (unsigned i = 0; i < 2 * SL_MAGAZINE_MOST; i++)
+        parts[i] = sl_pool_take(&pool, SL_POOL_MOST / SL_MAGAZINE_MOST);
+    for (unsigned i = 0; i < SL_MAGAZINE_MOST; i++)
+        sl_pool_give(&pool, parts[i], SL_POOL_MOST / SL_MAGAZINE_MOST);
+    CHECK(sl_pool_take(&pool, SL_POOL_MOST) && pool.reserved == 2 * SL_POOL_MOST);
+    for (unsigned i = SL_MAGAZINE_MOST; i < 2 * SL_MAGAZINE_MOST; i++)
+        sl_pool_give(&pool, parts[i], SL_POOL_MOST / SL_MAGAZINE_MOST);
+    CHECK(sl_pool_suffices(&pool, 2 * SL_POOL_MOST) && !sl_pool_suffices(&pool, 2 * SL_POOL_MOST + 1));
+    sl_pool_close(&pool);
+
+    CASE("small blocks are cut several at once, beside each other");
+    CHECK(sl_pool_open(&pool, 4 * SL_POOL_MOST) == 0);
+    uint8_t *first = sl_pool_take(&pool, 64);
+    for (unsigned i = 1; i < 1 << SL_POOL_CUT; i++)
+        CHECK(pool.magazines[0].count == (1 << SL_POOL_CUT) - i && sl_pool_take(&pool, 64) == first + 64 * i);
+    sl_pool_close(&pool);
+}
+
+static void test_promises(void) {
+    CASE("what suffices is handed out, whatever was taken and given back before, in blocks of any sizes in any order");
+    enum { SLOTS = 200, STEPS = 300, ROUNDS = 200 };
+    unsigned kept = 0, large = 0, cut = 0;
+    for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
+        struct choices choices = {.seed = seed};
+        struct sl_pool pool;
+        struct { void *at; size_t size; } slots[SLOTS] = {0};
+        CHECK(sl_pool_open(&pool, 1 + choose(&choices, 8 * SL_POOL_MOST)) == 0);
+        for (int step = 0; step < STEPS; step++) {
+            unsigned i = choose(&choices, SLOTS);
+            if (slots[i].at)
+                sl_pool_give(&pool, slots[i].at, slots[i].size);
+            slots[i].size = (size_t)64 << choose(&choices, SL_POOL_CLASSES);
+            slots[i].at = choose(&choices, 2) ? sl_pool_take(&pool, slots[i].size) : NULL;
+            uint64_t left = choose(&choices, 1u << choose(&choices, 20));
+            if (!sl_pool_suffices(&pool, left))
+                continue;
+            void *taken[4096];
+            size_t sizes[4096];
+            unsigned count = 0, most = SL_POOL_CLASSES;
+            large += left > SL_POOL_MOST;
+            while (left >= 64 && count < 4096) {
+                size_t size = (size_t)64 << choose(&choices, most);
+                if (size > left) {
+                    most = sl_pool_class(size);
+                    continue;
+                }
+                taken[count] = sl_pool_take(&pool, size);
+                CHECK(taken[count]);
+                cut += pool.magazines[sl_pool_class(size)].count == (1 << SL_POOL_CUT) - 1;
+                sizes[count++] = size;
+                left -= size;
+            }
+            kept++;
+            while (count--)
+                sl_pool_give(&pool, taken[count], sizes[count]);
+        }
+        sl_pool_close(&pool);
+    }
+    CHECK(kept > ROUNDS && large > ROUNDS && cut > ROUNDS);
+}
+
 static void test_pages(void) {
     CASE("large memory lies so that a huge page begins where it is large enough for one");
     enum { FROM = 1 << 16 };
@@ -235,6 +317,8 @@ static void test_prefault(void) {
 int main(void) {
     test_bytes();
     test_budget();
+    test_magazines();
+    test_promises();
     test_prefault();
     test_pages();
     test_random();

@@ -78,12 +78,15 @@ static inline struct sl_index *sl_entry_part(const struct sl_index_entry *entry)
 }
 
 /* The last entry that does not lie behind `position`, or else the first. Its branches go wrong half of the time; without any
- * a segment far ahead takes a tenth longer, as each step then waits for what the one before it has loaded. */
+ * a segment far ahead takes no less, as each step then waits for what the one before it has loaded, and one whose place is
+ * foreseen, as right in front of the one before, takes 1.3 times as long. gcc 12 would make moves of them. */
 static inline unsigned sl_index_find(const struct sl_index *index, uint64_t position) {
     unsigned place = 0;
     for (unsigned step = (SL_INDEX_MOST + 1) / 2; step; step /= 2)
-        if (place + step < index->count && !sl_position_before(position, index->entries[place + step].position))
+        if (place + step < index->count && !sl_position_before(position, index->entries[place + step].position)) {
             place += step;
+            __asm__("" : "+r"(place));
+        }
     return place;
 }
 

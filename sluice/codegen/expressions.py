@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sluice.codegen.names import member, variable
+from sluice.codegen.mirrored import OfSide
+from sluice.codegen.names import member, pair_member, storage, variable
 from sluice.codegen.short_circuit import groups
 from sluice.ir.expression import (
     COMPARISONS,
@@ -21,6 +22,7 @@ from sluice.ir.expression import (
     is_bytes,
     width,
 )
+from sluice.ir.instruction import Assign
 
 # C precedence, higher binds tighter; an operand of lower precedence is put into parentheses. Compilers warn about
 # mixes of & | ^ << with each other and with + without parentheses, so those never count as tighter than each other.
@@ -46,6 +48,8 @@ _ATOM = 20
 
 def place(register: Reg) -> str:
     """Where a register lives in the generated code."""
+    if isinstance(register, OfSide):
+        return f"inst->{pair_member(register)}[side{' ^ 1' if register.turned else ''}]"
     if register.space in ("perm", "inst"):
         return f"inst->{member(register)}"
     if register.space == "slot":
@@ -207,6 +211,15 @@ def _serial(expression: Binary) -> tuple[str, int]:
             return f"({same} || sl_serial_less({left}, {right}, {serial}))", _ATOM
         case _:
             return f"({same} || sl_serial_less({right}, {left}, {serial}))", _ATOM
+
+
+def assigned(i: Assign) -> str:
+    """The C text of what is assigned to a register, as it is kept there."""
+    if i.target.is_bytes:
+        return emit(i.value)
+    text = stored(i.value, i.target.bits)
+    size = 8 * storage(i.target.bits)
+    return f"(uint{size}_t)({text})" if size < 64 and i.target.space in ("perm", "inst", "slot") else text
 
 
 def stored(expression: Expr, bits: int) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sluice.codegen.expressions import emit, number, place, stored
-from sluice.codegen.names import storage, variable
+from sluice.codegen.expressions import assigned, emit, number, place
+from sluice.codegen.names import variable
 from sluice.codegen.writer import LayerWriter, writes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import ZERO, Binary, Const, Expr
@@ -54,11 +54,4 @@ def payload(w: LayerWriter, i: ir.Payload) -> list[str]:
 def assign(w: LayerWriter, i: ir.Assign) -> list[str]:
     if i.value == i.target:  # compilers take it for a slip
         return []
-    if i.target.is_bytes:
-        return [f"{place(i.target)} = {emit(i.value)};"]
-    text = stored(i.value, i.target.bits)
-    if i.target.space in ("perm", "inst", "slot"):
-        size = 8 * storage(i.target.bits)
-        if size < 64:
-            text = f"(uint{size}_t)({text})"
-    return [f"{place(i.target)} = {text};"]
+    return [f"{place(i.target)} = {assigned(i)};"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.codegen.control import is_controlled
 from sluice.codegen.functions import function_states, is_watched
-from sluice.codegen.layout import Table, is_packed
+from sluice.codegen.layout import Table
 from sluice.codegen.names import boolean, c_string, identifier, member, storage
 from sluice.codegen.stack_names import StackNames
 from sluice.codegen.timers import timer_offsets
@@ -72,7 +72,7 @@ def information(names: StackNames) -> list[str]:
 
 def _place(table: Table, reg: Reg) -> str:
     """Where a field lies in the instance, as struct sl_field_info has it."""
-    if not is_packed(reg):
+    if reg not in table.packed:
         return f"offsetof({table.struct}, {member(reg)}), {storage(reg.bits)}, 0, 0"
     byte, bit = table.packed[reg]
     return f"offsetof({table.struct}, packed) + {byte}, 0, SL_BIT({bit}, {reg.bits}), {reg.bits}"

@@ -52,8 +52,8 @@ def keyed(w: LayerWriter, i: ir.Lookup | ir.Prefetch) -> list[str]:
     if table.oriented:
         out.append(f"uint64_t from[{table.half}], to[{table.half}];")
         out += half(w, "from", i.key) + half(w, "to", i.reverse)
-        ordered = "flip = sl_key_pair" if isinstance(i, ir.Lookup) else "sl_key_sorted"
-        out.append(f"{ordered}(key, from, to, {table.half});")
+        flip = "flip = " if isinstance(i, ir.Lookup) else ""
+        out.append(f"{flip}sl_key_pair(key, from, to, {table.half});")
     else:
         out += half(w, "key", i.key)
     return out

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sluice.codegen.names import identifier, member, storage
+from sluice.codegen.mirrored import Fields, mirrored
+from sluice.codegen.names import identifier, member, pair_member, storage
 from sluice.ir.expression import Reg
-from sluice.ir.graph import KeyPart, LayerProgram, Program
+from sluice.ir.graph import Graph, KeyPart, LayerProgram, Program
 from sluice.ir.instruction import CloseMessages, LoseMessages, NextMessages, Prefetch
 
 
@@ -37,11 +38,6 @@ def key_words(parts: tuple[KeyPart, ...]) -> tuple[list[KeyWord], int]:
     return placed, word + (1 if used else 0)
 
 
-def is_packed(field: Reg) -> bool:
-    """Whether a field shares a byte with others. Single bits do not: they are most of what packets look at."""
-    return field.space == "perm" and 1 < field.bits < 8
-
-
 @dataclass
 class Table:
     """A table: the layers that share it, the fields of its instances.
@@ -58,6 +54,10 @@ class Table:
     sides: int
     most: int
     takers: list[LayerProgram] = field(default_factory=lambda: [])
+    mains: dict[str, Graph] = field(default_factory=lambda: {})
+    """By layer, its main graph with one way for both sides where it can be."""
+    pairs: Fields = field(default_factory=lambda: {})
+    """The fields that lie beside another one in `mains`, and that other one."""
 
     @property
     def messages(self) -> bool:
@@ -128,11 +128,14 @@ class Table:
 
     @property
     def packed(self) -> dict[Reg, tuple[int, int]]:
-        """The fields that share bytes: the byte of each, and its first bit there."""
+        """The fields that share bytes: the byte of each, and its first bit there. Single bits do not: they are most of
+        what packets look at. Nor do those of a pair.
+        """
         found: dict[Reg, tuple[int, int]] = {}
         byte, used = 0, 0
+        alone = {*self.pairs, *self.pairs.values()}
         for reg, _ in self.fields:
-            if is_packed(reg):
+            if reg.space == "perm" and 1 < reg.bits < 8 and reg not in alone:
                 if used + reg.bits > 8:
                     byte, used = byte + 1, 0
                 found[reg] = byte, used
@@ -160,6 +163,7 @@ def tables(program: Program) -> dict[str, Table]:
         _add_takers(table, layer, program)
         known = {reg.name for reg, _ in table.fields}
         table.fields += [(reg, init) for reg, init in instance.fields if reg.name not in known]
+        table.mains[layer.name] = mirrored(layer.main, [reg for reg, _ in table.fields], table.pairs)
     return found
 
 
@@ -185,10 +189,21 @@ def struct_text(table: Table, states: list[str], watched: bool, controlled: bool
         f"    uint64_t key[{table.words}];",
         "    uint64_t number;",
     ]
+    packed, second = table.packed, set(table.pairs.values())
     for reg, _ in sorted(table.fields, key=lambda item: -storage(item[0].bits)):
-        if not is_packed(reg):
-            out.append(f"    uint{8 * storage(reg.bits)}_t {member(reg)};")
-    if packed := table.packed:
+        kind = f"uint{8 * storage(reg.bits)}_t"
+        if reg in table.pairs:
+            out += [
+                "    union {",
+                "        struct {",
+                f"            {kind} {member(reg)}, {member(table.pairs[reg])};",
+                "        };",
+                f"        {kind} {pair_member(reg)}[2];",
+                "    };",
+            ]
+        elif reg not in packed and reg not in second:
+            out.append(f"    {kind} {member(reg)};")
+    if packed:
         out += [
             "    union {",
             f"        uint8_t packed[{1 + max(byte for byte, _ in packed.values())}];",

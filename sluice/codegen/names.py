@@ -48,6 +48,11 @@ def member(register: Reg) -> str:
     return identifier(rest if space == "slot" else register.name)
 
 
+def pair_member(first: Reg) -> str:
+    """The member of the instance's struct that is a pair of fields, one of each side, by its first one."""
+    return identifier(f"pair.{first.name.partition('.')[2]}")
+
+
 def data_member(field: str) -> str:
     """The member of an event's struct that a field of the user's layout is."""
     return field + "_" if field in C_WORDS else field

@@ -41,7 +41,8 @@ class _Switch:
 class Structure:
     """Writes one graph. `body` gives the C of an instruction, `branch` those of a terminator: (condition, target)
     pairs, the last with None for its condition. `case`: of a terminator that only asks whether a number is a constant, the
-    C of both; else None.
+    C of both; else None. `chosen`: the C of a terminator and of the block that it leads to first, and that leads where it
+    leads otherwise, where that needs no branch; else None.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Structure:
         finish: Callable[[Terminator], list[str]],
         label: Callable[[str], str],
         case: Callable[[Terminator], tuple[str, str] | None],
+        chosen: Callable[[Terminator, Block], str | None],
     ) -> None:
         self.graph = graph
         self.body = body
@@ -59,6 +61,7 @@ class Structure:
         self.finish = finish
         self.label = label
         self.case = case
+        self.chosen = chosen
         self.order = graph.order()
         self.number = {name: index for index, name in enumerate(self.order)}
         before = graph.predecessors()
@@ -94,12 +97,23 @@ class Structure:
         inner = children[0] if children else follow
         if switch is not None:
             out += self._switch(switch, inner, level)
+        elif (text := self._chosen(block)) is not None:
+            out.append(Line(level, text))
+            out += self._to(block.terminator.targets()[1], inner, level)
         else:
             out += self._terminator(block.terminator, inner, level)
         for index, child in enumerate(children):
             after = children[index + 1] if index + 1 < len(children) else follow
             out += self._tree(child, after, level)
         return out
+
+    def _chosen(self, block: Block) -> str | None:
+        """The C of what a block asks and then does or does not, where that needs no branch."""
+        match block.terminator.targets():
+            case (yes, no) if yes not in self.merges and self.graph.blocks[yes].terminator.targets() == (no,):
+                return self.chosen(block.terminator, self.graph.blocks[yes])
+            case _:
+                return None
 
     def _switched(self, name: str) -> _Switch | None:
         """The switch that a block begins, if it begins one."""

@@ -10,7 +10,7 @@ from itertools import chain, count
 from typing import Any, TypeVar
 
 from sluice.codegen.control import controls_stream
-from sluice.codegen.expressions import emit, handed, inside, stored
+from sluice.codegen.expressions import assigned, emit, handed, inside, place, stored
 from sluice.codegen.fresh import GIVEN, Fresh
 from sluice.codegen.most import counted_at_once, is_passed_unnoted, lead, templates
 from sluice.codegen.names import C_WORDS, identifier, variable
@@ -35,7 +35,7 @@ from sluice.codegen.waits import (
     series_of,
 )
 from sluice.ir import instruction as ir
-from sluice.ir.expression import ZERO, Binary, Const, Expr, Reg, is_bytes
+from sluice.ir.expression import COMPARISONS, ZERO, Binary, Const, Expr, Reg, is_bytes
 from sluice.ir.graph import Block, Graph, LayerProgram
 from sluice.ir.scope import SIDE
 
@@ -183,7 +183,8 @@ class LayerWriter:
             out += self._function(self.layer.ahead, self._ahead_head(), "ahead")
         if self.layer.dispatch is not None:
             out += self._function(self.layer.dispatch, self._dispatch_head(), "dispatch")
-        out += self._function(self.layer.main, self._main_head(), "main")
+        main = self.table.mains[self.layer.name] if self.table is not None else self.layer.main
+        out += self._function(main, self._main_head(), "main")
         return out
 
     def _function(self, graph: Graph, head: str, kind: str) -> list[str]:
@@ -204,7 +205,7 @@ class LayerWriter:
                 taken.add(labels[name])
             return labels[name]
 
-        lines = Structure(graph, self._block, self._ways, self._finish, label, _case).lines()
+        lines = Structure(graph, self._block, self._ways, self._finish, label, _case, self._chosen).lines()
         out = ["", head, "{"]
         if kind == "turn":
             out.append("    const struct sl_waiting *waiting = &box->waiting[box->base.ahead.packet];")
@@ -310,6 +311,19 @@ class LayerWriter:
                 return [(f"SL_LIKELY({self._fits(mark, size, 'length')})" + note, yes), (None, short)]
             case _:
                 raise AssertionError(terminator)
+
+    def _chosen(self, terminator: ir.Terminator, then: Block) -> str | None:
+        """A field that becomes what it is compared with, as where the highest number is kept: whether it does nobody foresees,
+        and C compilers do not write a field which the program does not. (`http1k_mix20k` warm 0.95.)
+        """
+        match terminator, then.body:
+            case ir.Branch(Binary(operator, left, right) as condition), [ir.Assign(target, value) as assign] if (
+                operator in COMPARISONS and target.space == "perm" and {left, right} == {target, value}
+            ):
+                chosen = f"{emit(condition)} ? {assigned(assign)} : {place(target)}"
+                return f"{place(target)} = {chosen};{self._note(terminator)}"
+            case _:
+                return None
 
     def _fits(self, mark: Expr, size: Expr, measure: str) -> str:
         """Whether `size` bytes behind `mark` are within that measure of the unit; a size from a packet may be any."""

@@ -158,10 +158,9 @@ static inline uint64_t sl_divide(uint64_t x, uint64_t y) { return y ? x / y : 0;
 static inline uint64_t sl_modulo(uint64_t x, uint64_t y) { return y ? x % y : 0; }
 
 /* Is a before b among serial numbers of `width` bits (1 to 64)? RFC 1982, 3.2; two numbers that are exactly
- * half the circle apart are not less than each other, either way. */
+ * half the circle apart are not less than each other, either way. One comparison, as below. */
 static inline bool sl_serial_less(uint64_t a, uint64_t b, unsigned width) {
-    uint64_t ahead = (b - a) & sl_mask(width);
-    return ahead != 0 && ahead < UINT64_C(1) << (width - 1);
+    return ((b - a - 1) & sl_mask(width)) < (UINT64_C(1) << (width - 1)) - 1;
 }
 
 /* Is a before b, or the same? Both have at most `width` bits. One comparison: whether two ACKs are the same or one is

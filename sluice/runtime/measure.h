@@ -5,6 +5,7 @@
 #ifndef SL_MEASURE_H
 #define SL_MEASURE_H
 
+#include "bytes.h"
 #include "run.h"
 
 #include <errno.h>
@@ -219,6 +220,16 @@ static inline const struct sl_frame *sl_ring_copy(struct sl_ring *ring, const st
 
 /* --- the timed loop --- */
 
+/* Asks for the frames of the burst behind the next one. A driver writes them into a ring that stays in the cache; here they are
+ * an array as long as the trace, and whether the processor foresees that it is read in order depends on where the load
+ * lies in the code that reads them (the attack `fragments` took 1.14 times as long, or not). */
+SL_PREFETCH void sl_trace_ahead(const struct sl_trace *trace, size_t at)
+{
+    const uintptr_t frames = (uintptr_t)(trace->frames + at) + 2 * SL_BURST * sizeof *trace->frames;
+    for (size_t i = 0; i < SL_BURST * sizeof *trace->frames; i += 64)
+        sl_prefetch(frames + i, false);
+}
+
 /* Processes one burst; in memory behind it lie the frames of `ahead` packets that come next, whose bytes may be fetched
  * already (0 where packets are warm, and at the end). */
 typedef void (*sl_burst_function)(void *user, const struct sl_frame *frames, size_t count, size_t ahead);
@@ -236,6 +247,7 @@ sl_measure(const struct sl_trace *trace, struct sl_ring *ring, sl_burst_function
     if (!ring) {
         for (size_t at = 0; at < trace->count; at += SL_BURST) {
             size_t count = sl_trace_burst(trace, at);
+            sl_trace_ahead(trace, at);
             burst(user, trace->frames + at, count, sl_trace_burst(trace, at + count));
         }
         return sl_elapsed_since(begin);

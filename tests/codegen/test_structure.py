@@ -47,9 +47,15 @@ def finish(terminator: Terminator) -> list[str]:
     return [f"return 1000 * steps + {terminator.result.value};"]
 
 
+def chosen(terminator: Terminator, then: Block) -> str | None:
+    """Without a branch, where it is asked for an uneven number."""
+    left, value = question(terminator)
+    return f"steps += {len(then.body)} * ({left.name[2:]} == {value});" if value % 2 else None
+
+
 def written(graph: Graph) -> list[str]:
     """The lines of C of a graph."""
-    lines = Structure(graph, body, ways, finish, lambda name: f"at_{name}", case).lines()
+    lines = Structure(graph, body, ways, finish, lambda name: f"at_{name}", case, chosen).lines()
     return ["    " * line.level + line.text for line in lines]
 
 
@@ -68,6 +74,9 @@ def any_graph(choose: random.Random) -> Graph:
             asked = OTHER if choose.random() < 0.1 else ASKED
             no = at + 1 if choose.random() < 0.9 else choose.choice(later)
             yes = f"b{choose.choice(later[len(later) // 2 :])}"
+            if choose.random() < 0.04:
+                yes = f"then{at}"
+                blocks[yes] = Block(yes, [Assign(STEPS, Const(at)), Goto(f"b{no}")])
             end = Branch(Binary("==", asked, Const(choose.randrange(VALUES))), yes, f"b{no}")
         blocks[f"b{at}"] = Block(f"b{at}", [*does, end])
     graph = Graph("any", "b0", (), blocks)
@@ -108,6 +117,7 @@ def test_any_graph(tmp_path: Path) -> None:
     assert printed == said
     switches = "\n".join(text).count("switch (")
     assert switches > 50, "the graphs have chains"
+    assert "\n".join(text).count("steps += 1 * (") > 50, "and what is done or not"
 
 
 def chain(values: list[int]) -> Graph:

@@ -106,6 +106,24 @@ def shapes() -> list[Case]:
     ]
 
 
+def limits() -> list[tuple[str, str, list[tuple[Case, Case]]]]:
+    """What packets may cost: of what, how many times what it is compared with, and both on each trace of `MAIN`."""
+    tcp = [sluice(trace) for trace in MAIN]
+
+    def beside(function: str, warm: bool) -> list[tuple[Case, Case]]:
+        return [(sluice(trace, function, warm), Case(trace, "bound", function, warm)) for trace in MAIN]
+
+    return [
+        ("`assemble`, cold : bound", "2.0", beside("assemble", warm=False)),
+        ("`none`, cold : bound", "2.0", beside("none", warm=False)),
+        ("`assemble`, warm : bound", "2.5", beside("assemble", warm=True)),
+        ("libnids : `assemble`, cold", "at least 2 / 2.7 / 3.3", [(Case(case.trace, "libnids"), case) for case in tcp]),
+        ("5% loss and reordering : in order", "2.0", [(sluice(f"{case.trace}_loss5"), case) for case in tcp]),
+        ("in GTP tunnels : without", "1.4", [(sluice(f"{case.trace}_gtp", stack="gtp"), case) for case in tcp]),
+        ("stack `everything` : `tcp_ip`", "1.15", [(replace(case, stack="everything"), case) for case in tcp]),
+    ]
+
+
 def attacks() -> list[Case]:
     """Traffic of attackers, beside plain TCP in order."""
     return [sluice("http1k"), *map(sluice, ATTACKS), *map(prefaulted, ATTACKS)]

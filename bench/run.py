@@ -39,8 +39,8 @@ KEPT = {
     EVENTS: ("events", "resources"),
 }
 """Files of results, and the groups that are in each: a group is measured again with all of its file."""
-MACHINES = {"machine": RESULTS, "attacks_machine": ATTACKS, "events_machine": EVENTS}
-"""The tables that say where each was measured."""
+OTHER_TABLES = {"limits": RESULTS, "machine": RESULTS, "attacks_machine": ATTACKS, "events_machine": EVENTS}
+"""The tables that are of no group, and the results of each."""
 PICTURES = {"assemble-cold": ("assemble", False), "assemble-warm": ("assemble", True), "none-cold": ("none", False)}
 
 
@@ -65,7 +65,7 @@ def kept() -> dict[str, Results]:
     """The results that are kept, of each table."""
     of_file = {path: read(path) for path in KEPT}
     of_group = {name: of_file[path] for path, groups in KEPT.items() for name in groups}
-    return of_group | {name: of_file[path] for name, path in MACHINES.items()}
+    return of_group | {name: of_file[path] for name, path in OTHER_TABLES.items()}
 
 
 def write() -> None:

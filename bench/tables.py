@@ -67,6 +67,15 @@ def main(results: Results) -> str:
     return table(head, rows, 3)
 
 
+def limits(results: Results) -> str:
+    """What packets may cost at most, and what they do."""
+    head = ["times what it is compared with", "at most", *(f"`{trace}`" for trace in cases.MAIN)]
+    rows = [
+        [what, most, *(times(results.ratio(one, other)) for one, other in pairs)] for what, most, pairs in cases.limits()
+    ]
+    return table(head, rows, 2)
+
+
 def passes(results: Results) -> str:
     """What each pass buys: how many times longer a packet takes without it."""
     traces = [
@@ -208,6 +217,7 @@ def machine(results: Results) -> str:
 
 TABLES: dict[str, Callable[[Results], str]] = {
     "main": main,
+    "limits": limits,
     "passes": passes,
     "many": many,
     "shapes": shapes,

@@ -223,7 +223,8 @@ static int64_t open_logged(struct worker *worker, struct connection *c, const st
 static bool next_phase(struct worker *worker, const struct quic_version *version, const struct application *a,
                        struct quic_secret *secret, struct quic_keys *keys) {
     secret->length = a->secret.length;
-    if (!quic_expand(&worker->crypto, &a->secret, version->update, secret->bytes, secret->length) ||
+    if (!quic_expand_from(&worker->crypto, &a->secret) ||
+        !quic_expand(&worker->crypto, version->update, secret->bytes, secret->length) ||
         !quic_keys_of(&worker->crypto, version, a->now.cipher, secret, keys))
         return false;
     memcpy(keys->hp, a->now.hp, sizeof keys->hp);

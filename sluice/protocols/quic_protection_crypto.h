@@ -1,7 +1,10 @@
 /* What of OpenSSL's libcrypto the protection of QUIC packets takes, and the keys that are made with it (RFC 9001, 5).
  *
  * The library is loaded when a box is opened, by the stable part of the EVP interface, which 1.1 and 3 share: a stack
- * that has QUIC among others compiles and runs where it is missing, and says of each packet why it was not opened. */
+ * that has QUIC among others compiles and runs where it is missing, and says of each packet why it was not opened.
+ *
+ * The Initial keys of a connection are nine hashes. In 3 each would look for its algorithm by name, under a lock, unless it is
+ * fetched before; and a context that stays keyed with a secret hashes the labels of it without making it anew. */
 #ifndef QUIC_PROTECTION_CRYPTO_H
 #define QUIC_PROTECTION_CRYPTO_H
 
@@ -26,8 +29,13 @@ struct quic_crypto {
     int (*decrypt_update)(void *, uint8_t *, int *, const uint8_t *, int);
     int (*decrypt_final)(void *, uint8_t *, int *);
     int (*control)(void *, int, int, void *);
-    uint8_t *(*hmac)(const void *, const void *, int, const uint8_t *, size_t, uint8_t *, unsigned *);
-    const void *sha256, *sha384;
+    void *(*hmac_new)(void);
+    void (*hmac_free)(void *);
+    int (*hmac_init)(void *, const void *, int, const void *, void *);
+    int (*hmac_update)(void *, const uint8_t *, size_t);
+    int (*hmac_final)(void *, uint8_t *, unsigned *);
+    void (*hash_free)(void *);       /* of 3 alone */
+    void *sha256, *sha384, *hmac;    /* `hmac`: a context, keyed with the secret that is expanded */
     void *aead[QUIC_CIPHERS], *mask[QUIC_CIPHERS];   /* cipher contexts, keyed anew for every packet */
 };
 
@@ -51,6 +59,17 @@ static inline void *quic_symbol(struct quic_crypto *crypto, const char *name) {
 #define QUIC_CRYPTO_LIBRARIES "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"
 #endif
 
+/* A hash: fetched where that can be, else what stands for it. */
+static void *quic_hash(struct quic_crypto *crypto, const char *name, const char *symbol) {
+    void *(*fetch)(void *, const char *, const char *);
+    void *(*algorithm)(void);
+    *(void **)&fetch = quic_symbol(crypto, "EVP_MD_fetch");
+    if (fetch && crypto->hash_free)
+        return fetch(NULL, name, NULL);
+    *(void **)&algorithm = quic_symbol(crypto, symbol);
+    return algorithm ? algorithm() : NULL;
+}
+
 /* False where there is no such library: then nothing is opened. */
 static bool quic_crypto_open(struct quic_crypto *crypto) {
     static const char *const names[] = {QUIC_CRYPTO_LIBRARIES};
@@ -64,17 +83,22 @@ static bool quic_crypto_open(struct quic_crypto *crypto) {
     *(void **)&crypto->decrypt_update = quic_symbol(crypto, "EVP_DecryptUpdate");
     *(void **)&crypto->decrypt_final = quic_symbol(crypto, "EVP_DecryptFinal_ex");
     *(void **)&crypto->control = quic_symbol(crypto, "EVP_CIPHER_CTX_ctrl");
-    *(void **)&crypto->hmac = quic_symbol(crypto, "HMAC");
+    *(void **)&crypto->hmac_new = quic_symbol(crypto, "HMAC_CTX_new");
+    *(void **)&crypto->hmac_free = quic_symbol(crypto, "HMAC_CTX_free");
+    *(void **)&crypto->hmac_init = quic_symbol(crypto, "HMAC_Init_ex");
+    *(void **)&crypto->hmac_update = quic_symbol(crypto, "HMAC_Update");
+    *(void **)&crypto->hmac_final = quic_symbol(crypto, "HMAC_Final");
+    *(void **)&crypto->hash_free = quic_symbol(crypto, "EVP_MD_free");
     static const char *const of_aead[] = {NULL, "EVP_aes_128_gcm", "EVP_aes_256_gcm", "EVP_chacha20_poly1305"};
     static const char *const of_mask[] = {NULL, "EVP_aes_128_ecb", "EVP_aes_256_ecb", "EVP_chacha20"};
     bool all = crypto->context_new && crypto->context_free && crypto->encrypt_init && crypto->encrypt_update &&
-               crypto->decrypt_init && crypto->decrypt_update && crypto->decrypt_final && crypto->control && crypto->hmac;
+               crypto->decrypt_init && crypto->decrypt_update && crypto->decrypt_final && crypto->control &&
+               crypto->hmac_new && crypto->hmac_free && crypto->hmac_init && crypto->hmac_update && crypto->hmac_final;
+    crypto->sha256 = quic_hash(crypto, "SHA2-256", "EVP_sha256");
+    crypto->sha384 = quic_hash(crypto, "SHA2-384", "EVP_sha384");
+    crypto->hmac = all ? crypto->hmac_new() : NULL;
+    all = all && crypto->sha256 && crypto->sha384 && crypto->hmac;
     const void *(*algorithm)(void);
-    *(void **)&algorithm = quic_symbol(crypto, "EVP_sha256");
-    crypto->sha256 = algorithm ? algorithm() : NULL;
-    *(void **)&algorithm = quic_symbol(crypto, "EVP_sha384");
-    crypto->sha384 = algorithm ? algorithm() : NULL;
-    all = all && crypto->sha256 && crypto->sha384;
     for (unsigned i = 1; i < QUIC_CIPHERS && all; i++) {
         crypto->aead[i] = crypto->context_new();
         crypto->mask[i] = crypto->context_new();
@@ -92,13 +116,36 @@ static void quic_crypto_close(struct quic_crypto *crypto) {
         crypto->context_free(crypto->aead[i]);   /* of NULL it does nothing */
         crypto->context_free(crypto->mask[i]);
     }
+    if (crypto->hmac)
+        crypto->hmac_free(crypto->hmac);
+    if (crypto->hash_free) {
+        crypto->hash_free(crypto->sha256);
+        crypto->hash_free(crypto->sha384);
+    }
     if (crypto->library)
         dlclose(crypto->library);
 }
 
+/* What is hashed from now on is so with this key. */
+static bool quic_hash_with(struct quic_crypto *crypto, const void *hash, const uint8_t *key, uint8_t length) {
+    return crypto->hmac_init(crypto->hmac, key, length, hash, NULL) == 1;
+}
+
+/* The keyed hash of `data`, in `out`, where a block of the longest hash fits; how many bytes it has, 0 where it failed. */
+static unsigned quic_hashed(struct quic_crypto *crypto, const uint8_t *data, size_t length, uint8_t *out) {
+    unsigned size = 0;
+    bool hashed = crypto->hmac_init(crypto->hmac, NULL, 0, NULL, NULL) == 1 &&   /* the same key, from the beginning */
+                  crypto->hmac_update(crypto->hmac, data, length) == 1 && crypto->hmac_final(crypto->hmac, out, &size) == 1;
+    return hashed ? size : 0;
+}
+
+/* From now on this secret is expanded. */
+static bool quic_expand_from(struct quic_crypto *crypto, const struct quic_secret *secret) {
+    return quic_hash_with(crypto, secret->length == 48 ? crypto->sha384 : crypto->sha256, secret->bytes, secret->length);
+}
+
 /* HKDF-Expand-Label (RFC 8446, 7.1) without context, of at most one hash's length: then one block is all there is. */
-static bool quic_expand(struct quic_crypto *crypto, const struct quic_secret *secret, const char *label, uint8_t *out,
-                        uint8_t length) {
+static bool quic_expand(struct quic_crypto *crypto, const char *label, uint8_t *out, uint8_t length) {
     uint8_t info[64], block[64];
     size_t text = strlen(label), at = 0;
     info[at++] = 0;
@@ -109,9 +156,7 @@ static bool quic_expand(struct quic_crypto *crypto, const struct quic_secret *se
     at += 6 + text;
     info[at++] = 0;
     info[at++] = 1;
-    const void *hash = secret->length == 48 ? crypto->sha384 : crypto->sha256;
-    unsigned size = sizeof block;
-    if (!crypto->hmac(hash, secret->bytes, secret->length, info, at, block, &size) || size < length)
+    if (quic_hashed(crypto, info, at, block) < length)
         return false;
     memcpy(out, block, length);
     return true;
@@ -159,9 +204,8 @@ static bool quic_keys_of(struct quic_crypto *crypto, const struct quic_version *
                          const struct quic_secret *secret, struct quic_keys *keys) {
     uint8_t size = cipher == QUIC_AES_128_GCM ? 16 : 32;
     keys->cipher = QUIC_UNKNOWN;
-    if (!quic_expand(crypto, secret, version->key, keys->key, size) ||
-        !quic_expand(crypto, secret, version->iv, keys->iv, QUIC_IV) ||
-        !quic_expand(crypto, secret, version->hp, keys->hp, size))
+    if (!quic_expand_from(crypto, secret) || !quic_expand(crypto, version->key, keys->key, size) ||
+        !quic_expand(crypto, version->iv, keys->iv, QUIC_IV) || !quic_expand(crypto, version->hp, keys->hp, size))
         return false;
     keys->cipher = (uint8_t)cipher;
     return true;
@@ -170,16 +214,13 @@ static bool quic_keys_of(struct quic_crypto *crypto, const struct quic_version *
 /* The Initial keys of both directions: of the client's packets first (RFC 9001, 5.2). */
 static bool quic_initial_keys(struct quic_crypto *crypto, const struct quic_version *version, const uint8_t *id,
                               uint8_t length, struct quic_keys keys[2]) {
-    static const char *const labels[] = {"client in", "server in"};
-    struct quic_secret initial = {.length = 32}, secret = {.length = 32};
-    unsigned size = sizeof initial.bytes;
-    if (!crypto->hmac(crypto->sha256, version->salt, sizeof version->salt, id, length, initial.bytes, &size))
-        return false;
-    for (unsigned i = 0; i < 2; i++)
-        if (!quic_expand(crypto, &initial, labels[i], secret.bytes, 32) ||
-            !quic_keys_of(crypto, version, QUIC_AES_128_GCM, &secret, &keys[i]))
-            return false;
-    return true;
+    struct quic_secret initial = {.length = 32}, client = {.length = 32}, server = {.length = 32};
+    return quic_hash_with(crypto, crypto->sha256, version->salt, sizeof version->salt) &&
+           quic_hashed(crypto, id, length, initial.bytes) == initial.length && quic_expand_from(crypto, &initial) &&
+           quic_expand(crypto, "client in", client.bytes, client.length) &&
+           quic_expand(crypto, "server in", server.bytes, server.length) &&
+           quic_keys_of(crypto, version, QUIC_AES_128_GCM, &client, &keys[0]) &&
+           quic_keys_of(crypto, version, QUIC_AES_128_GCM, &server, &keys[1]);
 }
 
 /* Five bytes that hide the packet number and some bits of the first byte (RFC 9001, 5.4). */

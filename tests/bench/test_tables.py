@@ -96,6 +96,26 @@ def test_passes(results: Results) -> None:
     assert {f"without `{name}` : all" for name in ALL_PASSES} <= found.keys()
 
 
+def test_limits(results: Results) -> None:
+    """Each beside what it may be so many times of: others' time by ours, too."""
+    results.rounds[sluice("http1k_loss5")] = rounds(80, 90, 100)
+    head, _, *found = rows(tables.limits(results))
+    assert head[1:] == ["at most", "`http1k`", "`http32k`", "`http1k_mix20k`"]
+    by_name = {row[0]: row[1:3] for row in found}
+    assert by_name["`assemble`, cold : bound"] == ["2.0", "2.00"]
+    assert by_name["libnids : `assemble`, cold"] == ["at least 2 / 2.7 / 3.3", "2.20"]
+    assert by_name["5% loss and reordering : in order"] == ["2.0", "2.00"]
+    assert by_name["`assemble`, warm : bound"] == ["2.5", "-"]
+
+
+def test_limits_are_of_what_is_measured() -> None:
+    """But for what there is no trace of: connections that are mixed, with loss and in tunnels."""
+    measured = {*of_groups(("main", "passes", "many", "shapes"))}
+    pairs = [pair for _, _, found in cases.limits() for pair in found]
+    unknown = {case for pair in pairs for case in pair} - measured
+    assert {case.trace for case in unknown} == {"http1k_mix20k_loss5", "http1k_mix20k_gtp"}
+
+
 def test_generated(results: Results) -> None:
     assert rows(tables.generated(results))[2] == ["`s`", "all", "1,234", "5,678", "0.50", "3.25", "0.20"]
 

@@ -28,7 +28,8 @@ class Trace:
     """A trace: what it is, for the tables, and the words that make it.
 
     made: ("capture", bytes of the file, requests), ("reshape", name of another trace or of a capture of the corpus,
-    options ...), ("quic", connections, bytes of the file, how many are open) or ("synthesize", kind, options ...).
+    options ...), ("quic", connections, bytes of the file, how many are open, whether deciphered) or
+    ("synthesize", kind, options ...).
     connections: for how many the tables of others have to have room.
     """
 
@@ -82,6 +83,7 @@ TRACES = (
         "QUIC by aioquic, a file of 32 KB a connection, 100 open at once",
         ("quic", "2000", "32768", "100"),
     ),
+    Trace("quic_deciphered", "the same, deciphered", ("quic", "2000", "32768", "100", "deciphered")),
     Trace("small", "packets of 64 bytes", ("synthesize", "small", "--packets", "2000000")),
     Trace("ahead", "a byte far ahead in every segment", ("synthesize", "ahead", "--packets", "200000")),
     Trace("alternating", "single bytes, every other one first", ("synthesize", "alternating", "--packets", "200000")),

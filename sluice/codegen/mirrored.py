@@ -5,6 +5,9 @@ sides exchanged. Written as two ways that is twice the code, behind a branch tha
 many connections are mixed. Where the ways that a branch on the side leads to differ in nothing but the fields that they
 name, these are pairs, which lie beside each other in the instance; one way is left, which takes of each pair the field
 that the side's number says.
+
+Two ways stay where others lead into one of them: as where passes know a packet's side, the first one's of a connection,
+and no longer keep its number. And where the side is asked once more within them.
 """
 
 from __future__ import annotations
@@ -41,13 +44,9 @@ def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
     blocks = dict(graph.blocks)
     for block in graph.blocks.values():
         match block.terminator:
-            case Branch(condition, yes, no, where=where) if condition == SIDE and yes != no and block.name in blocks:
+            case Branch(condition, yes, no, where=where) if condition == SIDE and yes != no:
                 ways = _Ways(graph)
-                if (
-                    ways.alike(no, yes)
-                    and ways.are_led_to_by(block.name, before)
-                    and _paired(ways.fields, fields, pairs)
-                ):
+                if ways.alike(no, yes) and ways.are_led_to_by(block.name, before) and _pair(ways.fields, fields, pairs):
                     blocks[block.name] = Block(block.name, [*block.body, Goto(no, where=where)])
                     of_side = {one: _of_side(one, other, pairs) for one, other in ways.fields.items() if one != other}
                     for name, twin in ways.twins.items():
@@ -95,7 +94,8 @@ class _Ways:
 
     def _same(self, one: Instruction, other: Instruction) -> bool:
         """Whether instructions differ in nothing but the fields that they name, and in where they lead."""
-        if type(one) is not type(other) or SIDE in one.written():
+        asks_again = isinstance(one, Branch) and one.condition == SIDE
+        if type(one) is not type(other) or SIDE in one.written() or asks_again:
             return False
         mine, its = one.written() + one.read_registers(), other.written() + other.read_registers()
         if len(mine) != len(its):
@@ -108,8 +108,8 @@ class _Ways:
         return with_operands(_renamed(one, self.fields), **leads) == other
 
 
-def _paired(named: Fields, fields: list[Reg], pairs: Fields) -> bool:
-    """Whether what ways name can be fields of pairs, with those that there are; then they are among these."""
+def _pair(named: Fields, fields: list[Reg], pairs: Fields) -> bool:
+    """Adds what ways name to the pairs, where it agrees with those that there are; whether it does."""
     partner = {**pairs, **{second: first for first, second in pairs.items()}}
     found: Fields = {}
     for one, other in named.items():
@@ -122,7 +122,7 @@ def _paired(named: Fields, fields: list[Reg], pairs: Fields) -> bool:
             found[first] = second
         partner |= {one: other, other: one}
     pairs |= found
-    return bool(partner)
+    return True
 
 
 def _of_side(one: Reg, other: Reg, pairs: Fields) -> OfSide:

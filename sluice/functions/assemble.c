@@ -1,5 +1,5 @@
-/* Reassembles both directions of every stream of TCP, and the messages of SCTP, and looks at where the bytes are and how
- * many: the work that every function on them has to do at least. Reports calls and bytes. */
+/* Reassembles both directions of every stream of TCP and of QUIC, and the messages of SCTP, and looks at where the bytes
+ * are and how many: the work that every function on them has to do at least. Reports calls and bytes. */
 #include "sluice.h"
 
 struct totals {
@@ -15,6 +15,8 @@ static inline void assemble_look(const struct sl_event *event, sl_bytes bytes) {
 }
 
 SLUICE_ON(tcp, data) { assemble_look(event, data->bytes); }
+
+SLUICE_ON(quic_stream, data) { assemble_look(event, data->bytes); }
 
 SLUICE_ON(sctp_message, data) { assemble_look(event, data->bytes); }
 

@@ -37,7 +37,7 @@ from sluice.ir.instruction import (
     Terminator,
 )
 from sluice.ir.simplify import simplify, simplify_node
-from sluice.passes import instance
+from sluice.passes import dead_code, instance
 from sluice.passes.blocks import each_graph, remove_unreachable
 
 FAR = ("perm", "inst", "slot")
@@ -108,8 +108,13 @@ class Facts:
 
 
 def run(program: Program) -> Program:
-    """The program with known values in place."""
-    return each_graph(program, change)
+    """The program with known values in place, and without what nobody reads any more."""
+    return each_graph(program, _change)
+
+
+def _change(layer: LayerProgram, graph: Graph) -> bool:
+    changed = change(layer, graph)
+    return dead_code.change(layer, graph) or changed
 
 
 def change(layer: LayerProgram, graph: Graph) -> bool:

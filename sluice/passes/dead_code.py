@@ -1,5 +1,8 @@
 """Dead code: what nobody reads is not computed, and blocks that do nothing are not visited.
 
+By itself it would buy nothing, as C compilers do the same; passes clean up behind themselves with it, so that the next
+one has less to look at, and whoever reads the IR, too.
+
 An instruction goes when it has no effect and no register that it sets is read afterwards. Fields of instances
 and slots are always read by somebody, but for those of an instance that is in no table: only this packet sees it, and
 where nothing asks for it, it is not made. Length checks stay: a header that is too short is malformed whoever
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 
 from sluice.ir.copy import with_targets
 from sluice.ir.dataflow import backward, forward
-from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.graph import Block, Graph, LayerProgram
 from sluice.ir.instruction import (
     Assign,
     Branch,
@@ -27,16 +30,11 @@ from sluice.ir.instruction import (
     Lookup,
     Terminator,
 )
-from sluice.passes.blocks import each_graph, remove_unreachable
+from sluice.passes.blocks import remove_unreachable
 
 FIELDS = ("perm.", "inst.")
 SHOWS_INSTANCE = (Call, CutMessages)
 """Instructions that tell others which instance is the current one, whatever it holds."""
-
-
-def run(program: Program) -> Program:
-    """The program without dead code."""
-    return each_graph(program, change)
 
 
 def change(layer: LayerProgram, graph: Graph) -> bool:

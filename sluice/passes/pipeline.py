@@ -17,7 +17,6 @@ from sluice.ir.verify import VerifyError
 from sluice.ir.verify import verify as verify_program
 from sluice.passes import (
     constants,
-    dead_code,
     deferral,
     dispatch,
     fission,
@@ -52,8 +51,6 @@ PASSES = (
     Pass("dispatch", dispatch.run),
     # First, so that all others see branches that are decided as decided.
     Pass("constants", constants.run),
-    # What the pass before it took the readers from goes now, so that the next ones have less to look at.
-    Pass("dead_code", dead_code.run),
     # It calculates again what is known on the ways that it keeps apart, and cleans up behind itself.
     Pass("lifting", lifting.run),
     # Of the ways that lifting left it writes some twice, so that lifting need not look at both.

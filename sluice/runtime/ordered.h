@@ -77,6 +77,8 @@ static inline struct sl_index *sl_entry_part(const struct sl_index_entry *entry)
     return (struct sl_index *)(uintptr_t)entry->at;
 }
 
+_Static_assert(SL_INDEX_MOST == 31 && sizeof(struct sl_index) <= 512, "loops over a part are unrolled for five steps, eight lines");
+
 /* The last entry that does not lie behind `position`, or else the first. Its branches go wrong half of the time; without any
  * a segment far ahead takes no less, as each step then waits for what the one before it has loaded, and one whose place is
  * foreseen, as right in front of the one before, takes 1.3 times as long. gcc 12 would make moves of them. */

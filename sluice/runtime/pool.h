@@ -6,7 +6,7 @@
  * again soon, and what is cut is wanted with its neighbours. Nothing is refused for what lies in them. The
  * address space of the whole budget is mapped at open; the machine gives memory for it when it is first
  * touched, 128 KiB after 128 KiB (`reserved`), and gets it back at close. So `reserved` never passes the
- * budget. What a pool hands out depends only on the order of the calls. */
+ * budget. What a pool hands out depends only on the order of the calls, questions among them. */
 #ifndef SL_POOL_H
 #define SL_POOL_H
 
@@ -185,7 +185,7 @@ SL_COLD void sl_pool_join_all(struct sl_pool *pool) {
             sl_pool_join(pool, sl_magazine_remove(&pool->magazines[class]), class);
 }
 
-/* Would sl_pool_take hand out so many bytes now? */
+/* Would sl_pool_take hand out so many bytes now? To tell, what lies in magazines may have to join. */
 static inline bool sl_pool_has(struct sl_pool *pool, size_t bytes) {
     unsigned class = sl_pool_class(bytes);
     if (class >= SL_POOL_CLASSES)
@@ -228,7 +228,8 @@ SL_COLD void *sl_pool_cut(struct sl_pool *pool, size_t bytes) {
     struct sl_pool_free *block = pool->free[class];
     sl_pool_unlink(pool, block, class);
     uint64_t offset = (uint64_t)((uint8_t *)block - pool->memory);
-    /* Eight at once leave other classes less: only while what was promised fits in what nothing was cut from. */
+    /* Eight at once leave other classes less: only while what was promised fits in what nothing was cut from, counted in
+     * whole blocks of the largest class. */
     bool several = class >= wanted + SL_POOL_CUT && pool->budget - pool->reserved >= pool->promised + SL_POOL_MOST;
     unsigned least = several ? wanted + SL_POOL_CUT : wanted;
     while (class > least) {

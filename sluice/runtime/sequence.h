@@ -181,6 +181,8 @@ SL_COLD bool sl_sequence_memory(const struct sl_sequence *seq, const struct sl_s
                                       2 * sl_record_size(rules->record_words) + besides);
 }
 
+/* Mostly four blocks of the largest class are untouched, and what is held takes three at most: as many pieces as there may
+ * be, of the least class, and twice the bytes. What is cut eight at once meanwhile joins again before one is touched. */
 static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                           struct sl_pool *pool, uint64_t position, sl_bytes data) {
     return SL_LIKELY(pool->budget - pool->reserved >= 4 * SL_POOL_MOST && data.captured < SL_POOL_MOST / 2 &&

@@ -36,7 +36,6 @@ from sluice.protocols.ppp_control import (
 )
 from sluice.protocols.pppoe import pppoe_parser
 from sluice.protocols.pptp import pptp_parser
-from sluice.protocols.quic import quic_parser
 from sluice.protocols.sctp import PORT as SCTP_IN_UDP
 from sluice.protocols.sctp import PROTOCOL as SCTP
 from sluice.protocols.sctp import sctp_layers
@@ -97,7 +96,7 @@ def everything() -> Stack:
     network(s)
     tunnels(s)
     messages(s)
-    quic.over_udp(s, s.udp, quic_parser())
+    quic.over_udp(s, s.udp)
     quic.learn_from_hello(s)
     tcp_ip.rest(s)
     return s

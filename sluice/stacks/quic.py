@@ -4,7 +4,7 @@ Enters by link types 1 (Ethernet), 0 and 108 (BSD loopback), 101, 12, 14, 228 an
 by themselves, the others with a key log: `sluice run quic -r FILE --keylog FILE`.
 """
 
-from sluice.lang import ConnectionOriented, Pred, Stack
+from sluice.lang import Pred, Stack
 from sluice.lang.layer import Layer
 from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.ipv4 import ipv4_parser
@@ -23,7 +23,7 @@ from sluice.protocols.udp import udp_parser
 def quic() -> Stack:
     s = Stack("quic")
     up_to_udp(s)
-    over_udp(s, s.udp, quic_parser())
+    over_udp(s, s.udp)
     learn_from_hello(s)  # more: TLS
     return s
 
@@ -46,11 +46,11 @@ def up_to_udp(s: Stack) -> None:
     s += (s.ipv6 >> s.udp) + Pred(s.ipv6.header.next == 17)  # more: IPv6
 
 
-def over_udp(s: Stack, udp: Layer, packets: ConnectionOriented) -> None:
+def over_udp(s: Stack, udp: Layer, deciphered: bool = False) -> None:
     """QUIC in what no other layer takes of UDP."""
-    s.quic_datagram = quic_datagram_parser()
-    s.quic = packets
-    s.quic_frame = quic_frame_parser(packets)
+    s.quic_datagram = quic_datagram_parser(deciphered)
+    s.quic = quic_parser(deciphered)
+    s.quic_frame = quic_frame_parser(s.quic)
     s.quic_crypto = quic_crypto_parser()
     s.quic_stream = quic_stream_parser()
     s.tls_handshake = tls_handshake_parser()  # more: TLS

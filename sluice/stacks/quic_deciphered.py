@@ -5,12 +5,11 @@ header and payload are as before their protection, and no authentication tag fol
 """
 
 from sluice.lang import Stack
-from sluice.protocols.quic import quic_parser
 from sluice.stacks import quic
 
 
 def quic_deciphered() -> Stack:
     s = Stack("quic_deciphered")
     quic.up_to_udp(s)
-    quic.over_udp(s, s.udp, quic_parser(deciphered=True))
+    quic.over_udp(s, s.udp, deciphered=True)
     return s

@@ -22,3 +22,11 @@ def test_every_connection_is_one_of_its_own(trace: Path) -> None:
     assert counters["tls_client_hello"]["packets"] == 7
     assert sum(own["instances"] for name, own in counters.items() if name.startswith("quic_over_")) == 7
     assert counters["eth"]["bytes"] > 7 * 5000
+
+
+def test_deciphered(tmp_path: Path) -> None:
+    """What was asked for and what was answered, of every connection."""
+    path = tmp_path / "quic.pcap"
+    quic_trace.main(str(path), connections=7, size=5000, opened=3, deciphered=True)
+    counters = run_capture(watch_all(find_stack("quic_deciphered")), path).counters
+    assert counters["quic_stream"]["bytes:delivered"] == 7 * (5000 + len(b"GET /"))

@@ -94,13 +94,15 @@ def test_passes(results: Results) -> None:
     assert found["all passes, ns a packet"] == ["50.0 <sub>40.0-60.0</sub>"]
     assert found["no pass : all"] == ["2.00"]
     assert {f"without `{name}` : all" for name in ALL_PASSES} <= found.keys()
+    assert found["the same of Rubik, published"] == ["-"]
+    assert {trace for ratios in cases.PAPER.values() for trace in ratios} <= {case.trace for case in cases.passes()}
 
 
 def test_limits(results: Results) -> None:
     """Each beside what it may be so many times of: others' time by ours, too."""
     results.rounds[sluice("http1k_loss5")] = rounds(80, 90, 100)
     head, _, *found = rows(tables.limits(results))
-    assert head[1:] == ["at most", "`http1k`", "`http32k`", "`http1k_mix20k`"]
+    assert head[1:] == ["limit", "`http1k`", "`http32k`", "`http1k_mix20k`"]
     by_name = {row[0]: row[1:3] for row in found}
     assert by_name["`assemble`, cold : bound"] == ["2.0", "2.00"]
     assert by_name["libnids : `assemble`, cold"] == ["at least 2 / 2.7 / 3.3", "2.20"]

@@ -31,10 +31,10 @@ def test_after_a_pass_and_before_all(sluice: Command) -> None:
 
 
 def test_one_pass_as_a_difference(sluice: Command) -> None:
-    out = sluice("explain", STACK, "--pass", "dead_code", "--layer", "hello").out
+    out = sluice("explain", STACK, "--pass", "constants", "--layer", "hello").out
     assert "-  header.kind:u4 = Load(mark.0, 4, 4, 'big')" in out
-    assert not [line for line in out.splitlines()[2:] if line.startswith("+")]
-    same = sluice("explain", STACK, "--pass", "dead_code", "--passes", "dead_code", "--layer", "hello").out
+    assert "+  Call('record', local.side, [header.station, header.celsius])" in out
+    same = sluice("explain", STACK, "--pass", "constants", "--passes", "constants", "--layer", "hello").out
     assert "-  header.kind" in same
 
 
@@ -74,7 +74,7 @@ def test_the_picture_has_every_block(sluice: Command, tmp_path: Path) -> None:
 
 
 def test_mistakes(mistake: Command, misuse: Command, tmp_path: Path) -> None:
-    assert "unknown pass 'dead_cod': do you mean 'dead_code'?" in misuse("explain", STACK, "--pass", "dead_cod").err
-    assert "was not run" in mistake("explain", STACK, "--passes", "none", "--after", "dead_code").err
+    assert "unknown pass 'constant': do you mean 'constants'?" in misuse("explain", STACK, "--pass", "constant").err
+    assert "was not run" in mistake("explain", STACK, "--passes", "none", "--after", "constants").err
     assert "no layer 'hallo'" in mistake("explain", STACK, "--layer", "hallo").err
     assert "add --layer" in misuse("explain", STACK, "--svg", tmp_path / "x.svg").err

@@ -91,7 +91,7 @@ def test_more_figures_than_a_box_keeps_are_an_error(
 def test_passes_do_not_change_what_is_counted(sluice: Command) -> None:
     runs = [
         json.loads(sluice("run", STACK, "-r", FIRST / "capture.pcap", "--json", "--passes", passes).out)
-        for passes in ("all", "none", "dead_code")
+        for passes in ("all", "none", "constants")
     ]
     assert runs[0]["layers"] == runs[1]["layers"] == runs[2]["layers"]
 

@@ -32,6 +32,7 @@ from sluice.lang import (
 )
 from sluice.lang.expression import Property
 from sluice.lang.sequence import POLICIES
+from tests.differential.sides import all_fields, of_both_sides, sided
 
 
 class head(layout):
@@ -214,6 +215,9 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
         p.offer(who=p.header.one, how=p.header.kind, where=p.temp.x)
         return p
     p.perm = kept
+    sides = p.oriented and rnd.random() < 0.4
+    if sides:
+        p.perm = sided
     selector = (
         ([p.header.one, p.header.kind & 1], [p.header.other, p.header.kind & 1]) if p.oriented else [p.header.one]
     )
@@ -236,6 +240,8 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
     p.prep += Assign(p.perm.n, p.perm.n + 1) + (
         If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True))
     )
+    if sides:
+        add_sides(rnd, p)
     if p.oriented and rnd.random() < 0.3:
         p.prep += If(p.created & p.header.flag_a) >> swap_sides()
     if rnd.random() < 0.2:
@@ -252,6 +258,15 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
     if asks:
         p.event.asked = Assign(told.what, (p.below.how << 16) | p.below.where) + Callback(told)
     return p
+
+
+def add_sides(rnd: random.Random, p: Any) -> None:
+    """Fields of either side, what packets do to them, and somebody who is told of it."""
+    for _ in range(rnd.randrange(1, 4)):
+        p.prep += of_both_sides(rnd, p)
+        if rnd.random() < 0.3:
+            p.prep += Assign(p.perm.m, p.perm.m + p.perm.active_wide)
+    p.event.sides = Assign(told.what, all_fields(p)) + Callback(told)
 
 
 def add_alias(rnd: random.Random, p: Any) -> None:
@@ -366,6 +381,9 @@ def bookkeeper(rnd: random.Random, name: str) -> Any:
         p.prep += Assign(p.perm.n, p.perm.n + 1)
     if rnd.random() < 0.5:
         p.prep += If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True))
+    if p.oriented and rnd.random() < 0.3:
+        p.perm = sided
+        add_sides(rnd, p)
     if p.oriented and rnd.random() < 0.3:
         p.prep += If(p.created & p.header.flag_a) >> swap_sides()
     if rnd.random() < 0.1:

@@ -296,7 +296,7 @@ def test_what_comes_from_the_code_is_up_to_date() -> None:
     advice = "run .venv/bin/python scripts/manual.py"
     assert (ROOT / "docs" / "protocols.md").read_text() == manual.protocols_page(), advice
     assert text == manual.ir_page(text), advice
-    assert "`LoadBytes`" in text and "`dead_code`" in text
+    assert "`LoadBytes`" in text and "`constants`" in text
 
 
 def test_every_protocol_has_a_page_that_is_up_to_date() -> None:

@@ -1,13 +1,16 @@
-"""Golden cases of pass `dead_code`; see tests/golden/passes/dead_code.txt."""
+"""Golden cases of what passes clean up with; see tests/golden/passes/dead_code.txt."""
+
+from functools import partial
 
 import pytest
 from golden_passes import Case, cases, check
 
 from sluice.passes import dead_code
+from sluice.passes.blocks import each_graph
 
 FILE = "dead_code.txt"
 
 
 @pytest.mark.parametrize("case", cases(FILE), ids=lambda case: case.name)
 def test_golden(case: Case):
-    check(case, FILE, dead_code.run)
+    check(case, FILE, partial(each_graph, change=dead_code.change))

@@ -6,7 +6,7 @@ from golden_passes import Case, cases, check
 from sluice.ir.build import Hook, build
 from sluice.ir.graph import Program
 from sluice.ir.instruction import FreshInst, Lookup, NextLayer
-from sluice.passes import constants, dead_code, lifting
+from sluice.passes import constants, lifting
 from sluice.stacks.find import find_stack
 
 FILE = "lifting.txt"
@@ -21,7 +21,7 @@ def test_golden(case: Case):
 def simple() -> Program:
     """TCP/IP as the pass gets it."""
     built = build(find_stack("tcp_ip"), frozenset({Hook("tcp", "data")}))
-    return dead_code.run(constants.run(built))
+    return constants.run(built)
 
 
 def test_growth_has_a_bound(simple: Program):

@@ -2,99 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
-from aioquic._buffer import Buffer
-from aioquic.quic.crypto import CryptoPair
-from aioquic.quic.packet import QuicPacketType, pull_quic_header
-from aioquic.tls import CipherSuite
 
 from sluice.ir.build import build
 from sluice.stacks.find import find_stack
 from tests.differential.both import Packet, assert_same, compiled
+from tests.quic.deciphering import Decipherer
 from tests.quic.test_traffic import streams, talk
-from tests.quic.traffic import CLIENT, VERSIONS, Link, Traffic, make
-from tests.support.packets import eth, ip4, udp
+from tests.quic.traffic import Link, make
 from tests.support.run import run, watch_all
-
-IPV4, UDP_HEADER = 34, 8
-LABELS = {QuicPacketType.HANDSHAKE: "HANDSHAKE_TRAFFIC_SECRET", QuicPacketType.ONE_RTT: "TRAFFIC_SECRET_0"}
-
-
-@dataclass
-class Decipherer:
-    """Opens the packets of a connection with aioquic, and writes them as they were before they were sealed."""
-
-    traffic: Traffic
-    version: int
-    keys: dict[Any, Any] = field(default_factory=lambda: {})
-    highest: dict[Any, int] = field(default_factory=lambda: {})
-
-    def datagram(self, frame: bytes) -> bytes:
-        """An Ethernet frame, with the packets in it deciphered."""
-        source, target = frame[26:30], frame[30:34]
-        ports = int.from_bytes(frame[34:36], "big"), int.from_bytes(frame[36:38], "big")
-        data, out = frame[IPV4 + UDP_HEADER :], b""
-        from_client = source == CLIENT[0]
-        while data and data[0]:
-            header = pull_quic_header(Buffer(data=data), host_cid_length=8)
-            space = (from_client, header.packet_type)
-            pair = self._keys(header, from_client)
-            size = header.packet_length
-            plain, payload, number = pair.decrypt_packet(
-                data[:size], self._number_at(data), self.highest.get(space, -1) + 1
-            )
-            self.highest[space] = max(number, self.highest.get(space, -1))
-            out += self._written(plain, payload)
-            data = data[size:]
-        return eth(ip4(udp(ports[0], ports[1], out), 17, source, target))
-
-    def _keys(self, header: Any, from_client: bool) -> CryptoPair:
-        name = (from_client, header.packet_type)
-        if name not in self.keys:
-            pair = CryptoPair()
-            if header.packet_type == QuicPacketType.INITIAL:
-                self.first = header.destination_cid if from_client else self.first
-                pair.setup_initial(self.first, is_client=not from_client, version=VERSIONS[self.version])
-            else:
-                label = f"{'CLIENT' if from_client else 'SERVER'}_{LABELS[header.packet_type]} "
-                (line,) = [line for line in self.traffic.keylog.splitlines() if line.startswith(label)]
-                secret = bytes.fromhex(line.split()[2])
-                pair.recv.setup(
-                    cipher_suite=CipherSuite.AES_128_GCM_SHA256, secret=secret, version=VERSIONS[self.version]
-                )
-            self.keys[name] = pair
-        return self.keys[name]
-
-    @staticmethod
-    def _number_at(data: bytes) -> int:
-        if not data[0] & 0x80:
-            return 9
-        buffer = Buffer(data=data)
-        header = pull_quic_header(buffer)
-        return buffer.tell() if header.packet_type != QuicPacketType.RETRY else len(data)
-
-    @staticmethod
-    def _written(plain: bytes, payload: bytes) -> bytes:
-        """The header as it was, with the length of the packet without its tag (in two bytes, as aioquic has it)."""
-        if not plain[0] & 0x80:
-            return plain + payload
-        number_length = (plain[0] & 3) + 1
-        length = (0x4000 | number_length + len(payload)).to_bytes(2, "big")
-        return plain[: -number_length - 2] + length + plain[-number_length:] + payload
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_same_bytes_without_keys(version: int) -> None:
     traffic = make(*talk(2000), version=version, link=Link(loss=0.03, late=0.2, seed=5))
-    decipherer = Decipherer(traffic, version)
+    decipherer = Decipherer(traffic.keylog, version)
     packets = [decipherer.datagram(packet) for packet in traffic.packets]
     stack = find_stack("quic_deciphered")
     result = run(watch_all(stack, ("tls_client_hello", "hello")), packets, traffic.times)
     assert streams(result) == traffic.sent
     assert len(result.named("hello")) == 1
+    counters = result.counters
+    datagrams = next(own for name, own in counters.items() if name.startswith("quic_datagram"))
+    assert datagrams["passed"] == datagrams["packets"], "an acknowledgment has 13 bytes without its tag"
     assert_same(compiled(stack), [Packet(data, n) for n, data in enumerate(packets[:60])])
 
 

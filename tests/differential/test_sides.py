@@ -1,0 +1,61 @@
+"""Random stacks whose packets do to fields of their own side what those of the other do to theirs: in C by one way."""
+
+# pyright: reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import random
+import warnings
+from typing import Any
+
+import pytest
+
+from sluice.codegen.layout import tables
+from sluice.engine.box import Settings
+from sluice.ir.build import build
+from sluice.lang import Assign, ConnectionOriented, DescriptionWarning, If, Pred, Stack, swap_sides
+from sluice.passes.pipeline import run
+from tests.differential.both import assert_same, compiled, everything
+from tests.differential.sides import sided
+from tests.differential.stacks import add_sides, head, scratch
+from tests.differential.traffic import Seeded
+
+
+def sided_stack(seed: int) -> Stack:
+    """A parser of connections, perhaps twice, so that instances of both lie in one table."""
+    rnd = random.Random(seed)
+    p: Any = ConnectionOriented("p")
+    p.header, p.temp, p.perm = head, scratch, sided
+    p.selector = [p.header.one & 3, p.header.kind & 1], [p.header.other & 3, p.header.kind & 1]
+    p.prep = Assign(p.temp.x, p.header.number + p.header.kind)
+    if rnd.random() < 0.5:
+        p.prep += If(p.header.flag_b == 1) >> swap_sides()
+    add_sides(rnd, p)
+    made = Stack("sided", depth=3)
+    made.lower = p
+    if rnd.random() < 0.5:
+        made.upper = p
+        made += (made.lower >> made.upper) + Pred(made.lower.header.flag_c == 1)
+    return made
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_fields_of_both_sides(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DescriptionWarning)
+        library = compiled(sided_stack(seed), "constants" if seed % 2 else "all")
+    for number in range(3):
+        for most in (2, 1 << 10):
+            box = Settings(memory=1 << 24, max_instances=most, seed=1)
+            assert_same(library, Seeded(3 * seed + number, 300).packets(), box)
+
+
+def test_there_is_one_way_for_both() -> None:
+    merged = 0
+    for seed in range(10):
+        stack = sided_stack(seed)
+        program = run(build(stack, everything(stack)), "constants" if seed % 2 else "all")
+        merged += any(
+            table.mains[layer.name] is not layer.main for table in tables(program).values() for layer in table.layers
+        )
+    assert merged >= 5

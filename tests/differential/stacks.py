@@ -382,9 +382,6 @@ def bookkeeper(rnd: random.Random, name: str) -> Any:
     if rnd.random() < 0.5:
         p.prep += If(condition(rnd, p, True)) >> Assign(p.perm.m, expression(rnd, p, True))
     if p.oriented and rnd.random() < 0.3:
-        p.perm = sided
-        add_sides(rnd, p)
-    if p.oriented and rnd.random() < 0.3:
         p.prep += If(p.created & p.header.flag_a) >> swap_sides()
     if rnd.random() < 0.1:
         p.require(condition(rnd, p, True), "chance")

@@ -20,8 +20,6 @@ STACKS = {**TUNNELS, "sctp": "sctp", "quic": "quic", "quic_deciphered": "quic_de
 """All traces that are not for `tcp_ip`, with their stack."""
 ATTACKS = ("ahead", "alternating", "overlaps", "collisions", "syn-flood", "fragments")
 ALL_PASSES = tuple(item.name for item in PASSES)
-
-
 PAPER = {
     "published": {"http32k": 2.54, "http1k_gtp": 2.63, "http1k_pptp": 2.32, "quic_deciphered": 1.95, "sctp": 1.51},
     "repaired": {"http32k": 1.52, "http1k_gtp": 2.21, "http1k_pptp": 1.80, "quic_deciphered": 1.55, "sctp": 1.62},

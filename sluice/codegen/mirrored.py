@@ -94,8 +94,9 @@ class _Ways:
 
     def _same(self, one: Instruction, other: Instruction) -> bool:
         """Whether instructions differ in nothing but the fields that they name, and in where they lead."""
-        asks_again = isinstance(one, Branch) and one.condition == SIDE
-        if type(one) is not type(other) or SIDE in one.written() or asks_again:
+        if type(one) is not type(other) or SIDE in one.written():
+            return False
+        if isinstance(one, Branch) and one.condition == SIDE:
             return False
         mine, its = one.written() + one.read_registers(), other.written() + other.read_registers()
         if len(mine) != len(its):

@@ -60,7 +60,7 @@ static inline void *quic_symbol(struct quic_crypto *crypto, const char *name) {
 #endif
 
 /* A hash: fetched where that can be, else what stands for it. */
-static void *quic_hash(struct quic_crypto *crypto, const char *name, const char *symbol) {
+static void *quic_hash_algorithm(struct quic_crypto *crypto, const char *name, const char *symbol) {
     void *(*fetch)(void *, const char *, const char *);
     void *(*algorithm)(void);
     *(void **)&fetch = quic_symbol(crypto, "EVP_MD_fetch");
@@ -94,8 +94,8 @@ static bool quic_crypto_open(struct quic_crypto *crypto) {
     bool all = crypto->context_new && crypto->context_free && crypto->encrypt_init && crypto->encrypt_update &&
                crypto->decrypt_init && crypto->decrypt_update && crypto->decrypt_final && crypto->control &&
                crypto->hmac_new && crypto->hmac_free && crypto->hmac_init && crypto->hmac_update && crypto->hmac_final;
-    crypto->sha256 = quic_hash(crypto, "SHA2-256", "EVP_sha256");
-    crypto->sha384 = quic_hash(crypto, "SHA2-384", "EVP_sha384");
+    crypto->sha256 = quic_hash_algorithm(crypto, "SHA2-256", "EVP_sha256");
+    crypto->sha384 = quic_hash_algorithm(crypto, "SHA2-384", "EVP_sha384");
     crypto->hmac = all ? crypto->hmac_new() : NULL;
     all = all && crypto->sha256 && crypto->sha384 && crypto->hmac;
     const void *(*algorithm)(void);

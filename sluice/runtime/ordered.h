@@ -49,6 +49,7 @@ struct sl_index {
 };
 enum { SL_INDEX_BLOCK = 512 };   /* of the pool, for a part */
 _Static_assert(sizeof(struct sl_index) <= SL_INDEX_BLOCK, "a part's block");
+_Static_assert(SL_INDEX_MOST == 31 && SL_INDEX_BLOCK == 512, "loops over a part are unrolled: five steps, eight lines");
 
 struct sl_ordered {
     struct sl_node *first, *last;
@@ -76,8 +77,6 @@ static inline struct sl_node *sl_entry_node(const struct sl_index_entry *entry) 
 static inline struct sl_index *sl_entry_part(const struct sl_index_entry *entry) {
     return (struct sl_index *)(uintptr_t)entry->at;
 }
-
-_Static_assert(SL_INDEX_MOST == 31 && sizeof(struct sl_index) <= 512, "loops over a part are unrolled for five steps, eight lines");
 
 /* The last entry that does not lie behind `position`, or else the first. Its branches go wrong half of the time; without any
  * a segment far ahead takes no less, as each step then waits for what the one before it has loaded, and one whose place is

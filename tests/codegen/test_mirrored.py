@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from sluice.codegen.functions import Functions
 from sluice.codegen.mirrored import Fields, OfSide, mirrored
 from sluice.codegen.stack import generate
@@ -173,28 +175,29 @@ def test_the_side_is_asked_again() -> None:
         assert check(Graph("again", "begin", (SIDE,), {one.name: one for one in order}), random.Random(1))
 
 
-def test_several_branches_share_pairs() -> None:
-    """Also where ways read a field of a pair by its name alone, call with the side, and lead back to the branch."""
+@pytest.mark.parametrize("step", [1, 2])
+def test_several_branches_share_pairs(step: int) -> None:
+    """Also where ways read the side and both of a pair, lead back to the branch, and one is read by its name later."""
+
+    def first(name: str, mine: Reg, its: Reg) -> Block:
+        does = [Assign(BOTH, mine), Assign(mine, its), Assign(OTHER, SIDE), Assign(its, BOTH)]
+        return Block(name, [*does, Assign(BOTH, Const(step)), Goto("next")])
+
+    def second(name: str, its: Reg) -> Block:
+        return Block(name, [Assign(its, Binary("+", its, BOTH)), Branch(Binary("<", its, Const(99)), "next", "end")])
+
     blocks = [
         Block("begin", [Branch(SIDE, "yes", "no")]),
-        Block("no", [Assign(BOTH, MINE[0]), Assign(MINE[0], ITS[0]), Assign(OTHER, SIDE), Goto("next")]),
-        Block("yes", [Assign(BOTH, ITS[0]), Assign(ITS[0], MINE[0]), Assign(OTHER, SIDE), Goto("next")]),
+        first("no", MINE[0], ITS[0]),
+        first("yes", ITS[0], MINE[0]),
         Block("next", [Branch(SIDE, "yes2", "no2")]),
-        Block(
-            "no2", [Assign(ITS[0], Binary("+", ITS[0], BOTH)), Branch(Binary("<", ITS[0], Const(99)), "next", "end")]
-        ),
-        Block(
-            "yes2",
-            [Assign(MINE[0], Binary("+", MINE[0], BOTH)), Branch(Binary("<", MINE[0], Const(99)), "next", "end")],
-        ),
+        second("no2", ITS[0]),
+        second("yes2", MINE[0]),
         Block("end", [Assign(OTHER, MINE[0]), Return(ZERO)]),
     ]
-    for both in range(2):
-        graph = Graph("several", "begin", (SIDE,), {one.name: one for one in blocks})
-        graph.blocks["no"] = Block("no", [*graph.blocks["no"].body, Assign(BOTH, Const(1 + both)), Goto("next")])
-        graph.blocks["yes"] = Block("yes", [*graph.blocks["yes"].body, Assign(BOTH, Const(1 + both)), Goto("next")])
-        assert check(graph, random.Random(both))
-        assert {"yes", "yes2"}.isdisjoint(mirrored(graph, FIELDS, {}).blocks)
+    graph = Graph("several", "begin", (SIDE,), {one.name: one for one in blocks})
+    assert check(graph, random.Random(step))
+    assert {"yes", "yes2"}.isdisjoint(mirrored(graph, FIELDS, {}).blocks)
 
 
 def test_ways_that_lead_elsewhere() -> None:

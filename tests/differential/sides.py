@@ -19,9 +19,11 @@ OfSide = Callable[[int], Any]
 
 
 class sided(layout):
+    # what layout `kept` has, which the rest of a random parser asks for
     n = Bit(8)
     m = Bit(32, init=3)
     last = Bit(8, serial=True)
+    # in no order, so that either side has the first one of a pair
     active_bit = Bit(1)
     active_three = Bit(3, init=5)
     passive_three = Bit(3)

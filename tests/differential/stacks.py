@@ -214,10 +214,8 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
             p.sdu = p.payload[: p.temp.x & 15]
         p.offer(who=p.header.one, how=p.header.kind, where=p.temp.x)
         return p
-    p.perm = kept
     sides = p.oriented and rnd.random() < 0.4
-    if sides:
-        p.perm = sided
+    p.perm = sided if sides else kept
     selector = (
         ([p.header.one, p.header.kind & 1], [p.header.other, p.header.kind & 1]) if p.oriented else [p.header.one]
     )

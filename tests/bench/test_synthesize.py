@@ -10,9 +10,10 @@ import pytest
 from bench.programs import build_tool
 from sluice.codegen.functions import Functions
 from sluice.codegen.stack import generate
+from sluice.engine.box import Box, Settings
 from sluice.ir.build import build
 from sluice.stacks.find import find_stack
-from tests.bench.traces import CORPUS, answer, assembled, by_ends, packets, rows
+from tests.bench.traces import CORPUS, answer, assembled, by_ends, compiled, packets, rows
 
 GOOD = CORPUS / "gen__tcp_portreuse.pcap"
 ATTACKS = ("ahead", "alternating", "overlaps", "collisions", "syn-flood", "fragments")
@@ -65,6 +66,19 @@ def test_what_is_ahead_never_comes(synthesize: Path, tmp_path: Path) -> None:
         numbers = sorted(struct.unpack_from(">I", packet, 38)[0] for packet in connection[3:])
         assert all((later - number) % 2**32 != 1 for number, later in itertools.pairwise(numbers))
         assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.parametrize("flows, count, given_up", [(512, 100_000, True), (32, 20_000, False)])
+def test_scattered_bytes_are_given_up_early_where_many_are(
+    synthesize: Path, flows: int, count: int, given_up: bool, tmp_path: Path
+) -> None:
+    """Some 200 of each connection, and 600 of each where there are few of them."""
+    out = tmp_path / "ahead.pcap"
+    answer(synthesize, "ahead", out, "--flows", flows, "--packets", count)
+    with Box(compiled("tcp_ip", "assemble"), Settings(seed=1), [], [""]) as box:
+        box.run(str(out))
+        late = box.counters()["tcp_over_ipv4"]["bytes:known already"]  # they fall into gaps that were given up
+        assert (late > 0) == given_up
 
 
 @pytest.mark.parametrize("kind, segments, size", [("alternating", 2003, 2000), ("overlaps", 1004, 2400)])

@@ -867,6 +867,34 @@ static void test_limits(void) {
     CHECK(!room(30, "") && room(2, "c"));         /* three pieces */
     close_side();
 
+    CASE("room: while the pool has many small blocks, of small pieces an eighth, and one more for each 64 bytes held");
+    rules = TCP;
+    rules.limit_pieces = 800;
+    open_side(rules, 1 << 24);
+    void *small[SL_SMALL_MANY];
+    for (unsigned i = 0; i < SL_SMALL_MANY; i++)
+        small[i] = sl_pool_take(&side.pool, 1);
+    arrive(0, "");
+    char large[64] = {0};
+    memset(large, 'x', sizeof large - 1);
+    for (unsigned i = 0; i < 101; i++) {
+        CHECK(room(10 + 2 * i, "x"));
+        arrive(10 + 2 * i, "x");
+    }
+    CHECK(!room(1000, "x") && !room(1000, large));   /* 63 bytes; and 101 are held */
+    large[63] = 'x';
+    CHECK(sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, (sl_bytes){(const uint8_t *)large, 64, 64}, 64));
+    CHECK(sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, (sl_bytes){(const uint8_t *)large, 10, 64}, 64));
+    for (unsigned i = 0; i < 101; i++)
+        sl_pool_give(&side.pool, small[i], 1);
+    CHECK(!room(1000, "x"));                         /* just as many as that is */
+    sl_pool_give(&side.pool, small[101], 1);
+    CHECK(room(1000, "x"));
+    for (unsigned i = 102; i < SL_SMALL_MANY; i++)
+        sl_pool_give(&side.pool, small[i], 1);
+    CHECK(side.pool.least == 101);
+    close_side();
+
     CASE("room: the pool must have what it may take, each block rounded up");
     open_side(TCP, 512);
     arrive(0, "");

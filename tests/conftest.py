@@ -4,17 +4,20 @@ no example of Hypothesis has a time limit, as machines differ.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.support.conserve import check_every_box
+from tests.support.unoptimised import unoptimised
 
 HERE = Path(__file__).resolve().parent
 UNOPTIMISED = ("cli", "engine", "functions", "language", "messages", "protocols", "quic")
-"""Tests that compile a stack for nearly each of them, and run few packets through it: the C compiler takes a quarter of
-the time when it does not optimise. All others have what users have.
+"""Tests that compile a stack for nearly each of them, and run few packets through it. All others have what users have,
+but for stacks of which passes are left out.
 """
 
 os.environ.setdefault("SLUICE_CACHE", str(HERE.parent / "build" / "tests-cache"))
@@ -24,7 +27,6 @@ settings.load_profile("suite")
 
 
 @pytest.fixture(autouse=True)
-def unoptimised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the options of the C compiler the last one counts: one that was given stays."""
-    if request.path.relative_to(HERE).parts[0] in UNOPTIMISED:
-        monkeypatch.setenv("SLUICE_CFLAGS", f"-O0 {os.environ.get('SLUICE_CFLAGS', '')}".strip())
+def optimised_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
+    with unoptimised() if request.path.relative_to(HERE).parts[0] in UNOPTIMISED else nullcontext():
+        yield

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.box import Box, Settings
 from sluice.engine.events import PythonFunction, Seen
-from sluice.ir.build import Hook
-from sluice.stacks.find import find_stack
-from tests.corpus.boxes import Ends, address, capture
+from tests.corpus.boxes import Ends, address, capture, looked_into
 
 
 class Message(NamedTuple):
@@ -33,13 +31,6 @@ class Way:
     data: bytearray = field(default_factory=bytearray)
     chunks: int = 0
     broken: bool = False
-
-
-@cache
-def association_stack(stack: str) -> CompiledStack:
-    """The stack with a look at SCTP's associations and messages."""
-    hooks = {Hook("sctp", name) for name in ("created", "data", "gap")} | {Hook("sctp_message", "message")}
-    return compile_stack(find_stack(stack), (), frozenset(hooks))
 
 
 @cache
@@ -69,7 +60,7 @@ def associations_of(stack: str, name: str) -> dict[Ends, list[Way]]:
 
     handlers = [("sctp", "created", created), ("sctp", "data", data), ("sctp", "gap", gap)]
     look = PythonFunction("look", [*handlers, ("sctp_message", "message", message)], [])
-    with Box(association_stack(stack), Settings(timeouts=False, seed=1), [look]) as box:
+    with Box(looked_into(stack), Settings(timeouts=False, seed=1), [look]) as box:
         box.run(capture(name))
     ways: dict[Ends, list[Way]] = defaultdict(list)
     for instance, both in found.items():

@@ -56,10 +56,41 @@ def flows_with(stack: CompiledStack, name: str) -> Run:
     return Run(rows, outcome)
 
 
+PAYLOAD = "payload_seen"
+
+
+def tell_payloads(udp: Any) -> None:
+    """Has a parser of UDP tell the payload of each datagram."""
+
+    class payload_seen(layout):
+        src = Bit(16)
+        dst = Bit(16)
+        content = Bit(1 << 12)  # bytes, as many as there are
+
+    setattr(
+        udp.event,
+        PAYLOAD,
+        Assign(payload_seen.src, udp.header.sport)
+        + Assign(payload_seen.dst, udp.header.dport)
+        + Assign(payload_seen.content, udp.payload[: udp.header.length - 8])
+        + Callback(payload_seen),
+    )
+
+
 @cache
-def datagram_stack(stack: str) -> CompiledStack:
-    """The stack with a look at each reassembled datagram."""
-    return compile_stack(find_stack(stack), (), frozenset({Hook("ipv4", "data"), Hook("frag", "data")}))
+def looked_into(stack: str) -> CompiledStack:
+    """The stack with a look at datagrams put together, what TCP delivers, the payload of each UDP datagram, and SCTP's
+    associations and messages: one for all of these, as `everything` takes the C compiler long.
+    """
+    described = find_stack(stack)
+    if udp := described.layers.get("udp"):
+        tell_payloads(udp.prototype)
+    looks = {
+        **{"ipv4": ("data",), "frag": ("data",), "tcp": ("created", "data"), "udp": (PAYLOAD,)},
+        **{"sctp": ("created", "data", "gap"), "sctp_message": ("message",)},
+    }
+    hooks = (Hook(layer, event) for layer in looks.keys() & described.layers.keys() for event in looks[layer])
+    return compile_stack(described, (), frozenset(hooks))
 
 
 class Datagrams(NamedTuple):
@@ -78,15 +109,9 @@ def datagrams_of(stack: str, name: str) -> Datagrams:
         found.append((event.packet, hashlib.sha256(event.bytes).hexdigest()))
 
     look = PythonFunction("look", [("ipv4", "data", saw), ("frag", "data", saw)], [])
-    with Box(datagram_stack(stack), Settings(timeouts=False, seed=1), [look]) as box:
+    with Box(looked_into(stack), Settings(timeouts=False, seed=1), [look]) as box:
         counters = box.run(capture(name)).counters
     return Datagrams(found, {4: counters["ipv4"]["ended:accept"], 6: counters["frag"]["ended:accept"]})
-
-
-@cache
-def stream_stack(stack: str) -> CompiledStack:
-    """The stack with a look at what TCP delivers."""
-    return compile_stack(find_stack(stack), (), frozenset({Hook("tcp", "created"), Hook("tcp", "data")}))
 
 
 Ends = tuple[str, int, str, int]
@@ -109,7 +134,7 @@ def streams_of(stack: str, name: str) -> dict[Ends, list[bytes]]:
             stream += event.bytes
 
     look = PythonFunction("look", [("tcp", "created", created), ("tcp", "data", data)], [])
-    with Box(stream_stack(stack), Settings(timeouts=False, seed=1), [look]) as box:
+    with Box(looked_into(stack), Settings(timeouts=False, seed=1), [look]) as box:
         box.run(capture(name))
     streams: dict[Ends, list[bytes]] = {}
     for sides in found.values():
@@ -123,35 +148,10 @@ def address(key: int | bytes) -> IPv4Address | IPv6Address:
     return IPv6Address(key) if isinstance(key, bytes) else IPv4Address(key)
 
 
-PAYLOAD = "payload_seen"
-
-
-@cache
-def payload_stack(stack: str) -> CompiledStack:
-    """The stack with a look at the payload of each UDP datagram."""
-    described = find_stack(stack)
-    udp = described.layers["udp"].prototype
-
-    class payload_seen(layout):
-        src = Bit(16)
-        dst = Bit(16)
-        content = Bit(1 << 12)  # bytes, as many as there are
-
-    setattr(
-        udp.event,
-        PAYLOAD,
-        Assign(payload_seen.src, udp.header.sport)
-        + Assign(payload_seen.dst, udp.header.dport)
-        + Assign(payload_seen.content, udp.payload[: udp.header.length - 8])
-        + Callback(payload_seen),
-    )
-    return compile_stack(described, (), frozenset({Hook("udp", PAYLOAD)}))
-
-
 def payloads_of(stack: str, name: str) -> list[tuple[int, bytes]]:
     """Source port and payload of each UDP datagram of a capture."""
     found: list[tuple[int, bytes]] = []
     look = PythonFunction("look", [("udp", PAYLOAD, lambda event: found.append((event.src, event.content)))], [])
-    with Box(payload_stack(stack), Settings(timeouts=False, seed=1), [look]) as box:
+    with Box(looked_into(stack), Settings(timeouts=False, seed=1), [look]) as box:
         box.run(capture(name))
     return found

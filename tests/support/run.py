@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sluice.ir.build import Hook
 from sluice.lang import Stack
 from tests.support.conserve import check_all_ended, check_conservation
 from tests.support.packets import A4, A6, TCP, UDP, eth, fragments4, fragments6, ip4, ip6, tcp, udp
+from tests.support.unoptimised import unoptimised
 
 EVENTS = ("malformed", "created", "orphan", "packet", "data", "rexmit", "out_of_wnd", "gap", "end")
 ENDINGS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
@@ -33,11 +35,15 @@ def watch_all(
     passes: str | list[str] = "all",
     options: Iterable[str] = (),
 ) -> CompiledStack:
-    """Compile a stack so that `run` sees all its built-in events, those in `more`, and its flow log."""
+    """Compile a stack so that `run` sees all its built-in events, those in `more`, and its flow log.
+
+    With other passes than users have, it is not the C compiler's optimiser that is tested.
+    """
     files = [READY / "flow_log.c", Path(__file__).with_name("watch.c")]
     functions = tuple(read_c_function(path.stem, path.read_text(), str(path)) for path in files)
     hooks = frozenset([Hook("*", event) for event in EVENTS] + [Hook(layer, event) for layer, event in more])
-    return compile_stack(stack, functions, hooks, passes, frozenset(options))
+    with nullcontext() if passes == "all" else unoptimised():
+        return compile_stack(stack, functions, hooks, passes, frozenset(options))
 
 
 @dataclass

@@ -135,7 +135,7 @@ def limits() -> list[tuple[str, str, list[tuple[Case, Case]]]]:
 
 def attacks() -> list[Case]:
     """Traffic of attackers, beside plain TCP in order."""
-    return [sluice("http1k"), *map(sluice, ATTACKS), *map(prefaulted, ATTACKS)]
+    return [case(trace) for case in (sluice, prefaulted) for trace in ("http1k", *ATTACKS)]
 
 
 EVENTS = {

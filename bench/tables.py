@@ -138,14 +138,14 @@ def shapes(results: Results) -> str:
 
 
 def attacks(results: Results) -> str:
-    """Traffic of attackers beside plain TCP in order."""
+    """Traffic of attackers beside plain TCP in order, that with memory taken first beside the same of it."""
     head = [
         "trace",
         "what it is",
         "ns a packet",
         "times `http1k`",
         "`--prefault`",
-        "times `http1k`",
+        "times `http1k`, `--prefault`",
         "memory, with the trace",
     ]
     rows: list[list[str]] = []
@@ -158,7 +158,7 @@ def attacks(results: Results) -> str:
                 *(
                     text
                     for case in (sluice(trace), prefaulted(trace))
-                    for text in (cell(results, case), times(results.ratio(case, sluice("http1k"))))
+                    for text in (cell(results, case), times(results.ratio(case, replace(case, trace="http1k"))))
                 ),
                 f"{peak / 1e6:,.0f} MB" if peak else NOTHING,
             ]

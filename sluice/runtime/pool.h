@@ -57,7 +57,7 @@ struct sl_pool {
     uint64_t reserved;   /* bytes of the budget that blocks were cut from so far */
     uint64_t budget;     /* as given at open, rounded down to 64 */
     uint64_t refused;    /* calls of sl_pool_take that returned NULL */
-    uint64_t least;      /* blocks of the least class handed out */
+    uint64_t blocks;     /* handed out, of any class */
     uint64_t promised;   /* bytes that sl_pool_suffices was asked for last; they may be being taken */
 
     uint8_t *memory;     /* `budget` bytes of address space */
@@ -240,7 +240,7 @@ SL_COLD void *sl_pool_cut(struct sl_pool *pool, size_t bytes) {
     for (unsigned i = (1u << (least - wanted)) - 1; i; i--)
         sl_magazine_add(&pool->magazines[wanted], pool->memory + offset + ((uint64_t)i * SL_POOL_LEAST << wanted));
     pool->used += (uint64_t)SL_POOL_LEAST << wanted;
-    pool->least += wanted == 0;
+    pool->blocks++;
     SL_UNPOISON(block, bytes);
     return block;
 }
@@ -254,7 +254,7 @@ static inline void *sl_pool_take(struct sl_pool *pool, size_t bytes) {
         return sl_pool_cut(pool, bytes);
     struct sl_pool_free *block = sl_magazine_remove(&pool->magazines[class]);
     pool->used += (uint64_t)SL_POOL_LEAST << class;
-    pool->least += class == 0;
+    pool->blocks++;
     SL_UNPOISON(block, bytes);
     return block;
 }
@@ -263,7 +263,7 @@ static inline void *sl_pool_take(struct sl_pool *pool, size_t bytes) {
 static inline void sl_pool_give(struct sl_pool *pool, void *at, size_t bytes) {
     unsigned class = sl_pool_class(bytes);
     pool->used -= (uint64_t)SL_POOL_LEAST << class;
-    pool->least -= class == 0;
+    pool->blocks--;
     SL_POISON(at, (uint64_t)SL_POOL_LEAST << class);
     if (SL_LIKELY(pool->magazines[class].count < SL_MAGAZINE_MOST))
         sl_magazine_add(&pool->magazines[class], at);

@@ -38,8 +38,8 @@ struct sl_gap {
 };
 
 enum {
-    SL_SMALL = 64,            /* bytes, fewer of which are a small piece */
-    SL_SMALL_MANY = 1 << 16,  /* blocks of the least class in the pool, from which on there are many */
+    SL_SMALL = 256,           /* bytes, fewer of which are a small piece */
+    SL_BLOCKS_MANY = 1 << 16, /* of the pool, from which on small pieces are bounded */
     SL_SMALL_LEAST = 64,      /* so many of them each side may have also then, if its limit allows as many */
 };
 
@@ -197,13 +197,13 @@ static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const s
 }
 
 /* How many pieces there may be before `data` becomes one more. One of a single byte takes some 90, with its part of the index,
- * and a packet of 60 brings it: where many scatter them no cache has what is held, and each waits for memory. So while there
- * are many small ones in the pool each side may have an eighth of its limit of them, and one more for each SL_SMALL bytes that
- * it holds (`ahead`, 1,000,000 packets of 512 connections: 250 ns without, 68 with it). FreeBSD holds no more than 100 segments
- * of any size, since that was an attack on it (CVE-2018-6922). */
+ * and a packet of 60 brings it: where many scatter them no cache has what is held, and each waits for memory, longer than it
+ * takes to send. So while the pool has many blocks in use each side may have an eighth of its limit of small ones, and one
+ * more for each SL_SMALL bytes that it holds (`ahead`, 1,000,000 packets of 512 connections: 250 ns without, 68 with it).
+ * FreeBSD holds no more than 100 segments of any size, since that was an attack on it (CVE-2018-6922). */
 static inline uint64_t sl_sequence_pieces_most(const struct sl_sequence_rules *rules, const struct sl_pool *pool,
                                                uint64_t bytes, sl_bytes data) {
-    if (SL_LIKELY(pool->least < SL_SMALL_MANY) || data.length >= SL_SMALL)
+    if (SL_LIKELY(pool->blocks < SL_BLOCKS_MANY) || data.length >= SL_SMALL)
         return rules->limit_pieces;
     return sl_min(sl_max(rules->limit_pieces / 8, SL_SMALL_LEAST) + bytes / SL_SMALL, rules->limit_pieces);
 }

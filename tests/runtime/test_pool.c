@@ -242,7 +242,7 @@ static void test_random(void) {
         struct sl_pool pool;
         struct { uint8_t *at; size_t size; uint8_t mark; } slots[SLOTS] = {0};
         CHECK(sl_pool_open(&pool, 1 + choose(&choices, 65536) * 8) == 0);
-        uint64_t used = 0, least = 0;
+        uint64_t used = 0, blocks = 0;
         for (int step = 0; step < 2000; step++) {
             unsigned i = choose(&choices, SLOTS);
             if (slots[i].at) {
@@ -250,7 +250,7 @@ static void test_random(void) {
                     CHECK(slots[i].at[at] == slots[i].mark);
                 sl_pool_give(&pool, slots[i].at, slots[i].size);
                 used -= (uint64_t)64 << sl_pool_class(slots[i].size);
-                least -= slots[i].size <= 64;
+                blocks--;
                 slots[i].at = NULL;
             } else {
                 size_t size = 1 + choose(&choices, 65536) % (1u << choose(&choices, 17));
@@ -264,10 +264,10 @@ static void test_random(void) {
                 slots[i].mark = (uint8_t)step;
                 memset(slots[i].at, slots[i].mark, size);
                 used += (uint64_t)64 << sl_pool_class(size);
-                least += size <= 64;
+                blocks++;
             }
             CHECK_EQUAL(pool.used, used);
-            CHECK_EQUAL(pool.least, least);
+            CHECK_EQUAL(pool.blocks, blocks);
             CHECK(pool.used <= pool.reserved && pool.reserved <= pool.budget);
         }
         for (int i = 0; i < SLOTS; i++)

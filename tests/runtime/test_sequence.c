@@ -867,32 +867,40 @@ static void test_limits(void) {
     CHECK(!room(30, "") && room(2, "c"));         /* three pieces */
     close_side();
 
-    CASE("room: while the pool has many small blocks, of small pieces an eighth, and one more for each 64 bytes held");
+    CASE("room: while the pool has many blocks in use, of small pieces an eighth, and one more for each 256 bytes held");
     rules = TCP;
     rules.limit_pieces = 800;
     open_side(rules, 1 << 24);
-    void *small[SL_SMALL_MANY];
-    for (unsigned i = 0; i < SL_SMALL_MANY; i++)
-        small[i] = sl_pool_take(&side.pool, 1);
+    void *blocks[SL_BLOCKS_MANY];
+    for (unsigned i = 0; i < SL_BLOCKS_MANY; i++)
+        blocks[i] = sl_pool_take(&side.pool, 100);
     arrive(0, "");
-    char large[64] = {0};
+    char large[256] = {0};
     memset(large, 'x', sizeof large - 1);
-    for (unsigned i = 0; i < 101; i++) {
+    for (unsigned i = 0; i < 100; i++) {
         CHECK(room(10 + 2 * i, "x"));
         arrive(10 + 2 * i, "x");
     }
-    CHECK(!room(1000, "x") && !room(1000, large));   /* 63 bytes; and 101 are held */
-    large[63] = 'x';
-    CHECK(sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, (sl_bytes){(const uint8_t *)large, 64, 64}, 64));
-    CHECK(sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, (sl_bytes){(const uint8_t *)large, 10, 64}, 64));
-    for (unsigned i = 0; i < 101; i++)
-        sl_pool_give(&side.pool, small[i], 1);
-    CHECK(!room(1000, "x"));                         /* just as many as that is */
-    sl_pool_give(&side.pool, small[101], 1);
-    CHECK(room(1000, "x"));
-    for (unsigned i = 102; i < SL_SMALL_MANY; i++)
-        sl_pool_give(&side.pool, small[i], 1);
-    CHECK(side.pool.least == 101);
+    CHECK(!room(1000, "x") && !room(1000, large));   /* 255 bytes */
+    large[255] = 'x';
+    CHECK(sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, (sl_bytes){(const uint8_t *)large, 256, 256}, 256));
+    CHECK(sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, (sl_bytes){(const uint8_t *)large, 10, 256}, 256));
+    CHECK(insert(1000, (sl_bytes){(const uint8_t *)large, 256, 256}, 256));
+    CHECK(!room(2000, "x"));                          /* 101 are held, and 356 bytes allow one more than 100 */
+    for (unsigned i = 0; i < 256; i++)
+        large[i] = 'x';
+    CHECK(insert(1256, (sl_bytes){(const uint8_t *)large, 255, 255}, 255));
+    CHECK(room(2000, "x"));                           /* as many pieces, and 611 bytes allow two */
+    arrive(2000, "x");
+    CHECK(!room(2002, "x"));
+    uint64_t others = side.pool.blocks - SL_BLOCKS_MANY;
+    for (unsigned i = 0; i < others; i++)
+        sl_pool_give(&side.pool, blocks[i], 100);
+    CHECK(!room(2002, "x"));                          /* just so many */
+    sl_pool_give(&side.pool, blocks[others], 100);
+    CHECK(room(2002, "x"));
+    for (unsigned i = others + 1; i < SL_BLOCKS_MANY; i++)
+        sl_pool_give(&side.pool, blocks[i], 100);
     close_side();
 
     CASE("room: the pool must have what it may take, each block rounded up");

@@ -12,14 +12,14 @@
  *
  * All ends are of 198.18.0.0/15, which are for such tests (RFC 2544), and all checksums right. With --good the packets
  * of another trace come between them, evenly, so that one can see whether its connections suffer. 1,000,000 packets
- * unless given, besides the good ones, of 512 connections at a time that send at random. The same seed (1 unless given)
- * gives the same trace. Prints the number of packets as JSON. */
+ * unless given, besides the good ones, of 512 connections at a time (8192 at most) that send at random. The same seed (1
+ * unless given) gives the same trace. Prints the number of packets as JSON. */
 #define _GNU_SOURCE
 
 #include "packets.h"
 #include "table.h"
 
-enum { FLOWS = 512 };          /* connections at a time, at most */
+enum { FLOWS = 512, FLOWS_MOST = 8192 };   /* connections at a time, unless given, and at most */
 enum { COLLIDING = 20000 };    /* connections with one hash */
 
 struct flow {
@@ -33,7 +33,7 @@ static struct {
     struct output out;
     uint64_t random;
     uint32_t clients;          /* how many there were */
-    struct flow flows[FLOWS];
+    struct flow flows[FLOWS_MOST];
     struct flow *colliding;    /* all of one hash */
     uint64_t colliding_count;
     uint64_t step;             /* packets written so far of the kind */
@@ -249,8 +249,8 @@ int main(int argc, char **argv)
         else
             fail(usage);
     }
-    if (!flows || flows > FLOWS)
-        fail("there may be 1 to 512 flows");
+    if (!flows || flows > FLOWS_MOST)
+        fail("there may be 1 to 8192 flows");
     struct sl_trace trace = {0};
     char message[SL_CAPTURE_MESSAGE];
     if (good && sl_trace_load(&trace, good, message, sizeof message))

@@ -55,6 +55,7 @@ struct sl_ordered {
     struct sl_node *first, *last;
     struct sl_index *root;   /* or NULL */
     uint32_t count;
+    uint32_t small;          /* of these, as whoever adds and removes them counts */
 };
 
 /* Does position a lie before b, by the shorter way round? */

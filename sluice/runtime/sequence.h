@@ -38,9 +38,8 @@ struct sl_gap {
 };
 
 enum {
-    SL_SMALL = 256,           /* bytes, fewer of which are a small piece */
-    SL_BLOCKS_MANY = 1 << 16, /* of the pool, from which on small pieces are bounded */
-    SL_SMALL_LEAST = 64,      /* so many of them each side may have also then, if its limit allows as many */
+    SL_BLOCKS_MANY = 1 << 16,   /* blocks of the pool in use, from which on each side may hold fewer small pieces: an eighth */
+    SL_SMALL_LEAST = 8,         /* of its limit, and another eighth of that for each doubling, down to so many */
 };
 
 struct sl_holding {
@@ -196,16 +195,17 @@ static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const s
            sl_sequence_memory(seq, rules, pool, position, data);
 }
 
-/* How many pieces there may be before `data` becomes one more. One of a single byte takes some 90, with its part of the index,
- * and a packet of 60 brings it: where many scatter them no cache has what is held, and each waits for memory, longer than it
- * takes to send. So while the pool has many blocks in use each side may have an eighth of its limit of small ones, and one
- * more for each SL_SMALL bytes that it holds (`ahead`, 1,000,000 packets of 512 connections: 250 ns without, 68 with it).
- * FreeBSD holds no more than 100 segments of any size, since that was an attack on it (CVE-2018-6922). */
-static inline uint64_t sl_sequence_pieces_most(const struct sl_sequence_rules *rules, const struct sl_pool *pool,
-                                               uint64_t bytes, sl_bytes data) {
-    if (SL_LIKELY(pool->blocks < SL_BLOCKS_MANY) || data.length >= SL_SMALL)
+/* How many small pieces a side may hold before it may hold no further one. A piece of one byte takes some 90 bytes, with its
+ * part of the index, and a packet of 60 brings it: where many scatter them no cache has what is held, and each packet waits for
+ * memory. So while much is held a side may have fewer; all together then have some 100,000, and 8 each (`ahead`, 1,000,000
+ * packets of 512 connections: 250 ns without, 68 with it). Large ones come no faster than their bytes do. FreeBSD holds 100
+ * segments of any size unless told otherwise, since its list of them was attacked so (CVE-2018-6922). */
+static inline uint64_t sl_sequence_small_most(const struct sl_sequence_rules *rules, const struct sl_pool *pool) {
+    if (SL_LIKELY(pool->blocks < SL_BLOCKS_MANY))
         return rules->limit_pieces;
-    return sl_min(sl_max(rules->limit_pieces / 8, SL_SMALL_LEAST) + bytes / SL_SMALL, rules->limit_pieces);
+    unsigned doubled = 47 - (unsigned)__builtin_clzll(pool->blocks);   /* since SL_BLOCKS_MANY */
+    uint64_t share = (uint64_t)rules->limit_pieces >> sl_min(3 * (doubled + 1), 32);
+    return sl_max(share, SL_SMALL_LEAST);
 }
 
 /* May `data` with `units` of sequence space be inserted without going over the limits? What is in order while nothing
@@ -217,8 +217,11 @@ static inline bool sl_sequence_room(const struct sl_sequence *seq, const struct 
         return true;
     if (!units || !sl_position_before(seq->delivered, position + data.captured))
         return true;
-    const uint64_t bytes = held ? held->bytes : 0, pieces = held ? held->pieces.count : 0;
-    return bytes + data.captured <= rules->limit_bytes && pieces < sl_sequence_pieces_most(rules, pool, bytes, data) &&
+    /* a datagram would end, and how many of these there are has a bound of its own */
+    const bool any = rules->whole || !held || sl_min(data.length, units) >= SL_PIECE_SMALL;
+    return (held ? held->bytes : 0) + data.captured <= rules->limit_bytes &&
+           (held ? held->pieces.count : 0) < rules->limit_pieces &&
+           (any || held->pieces.small < sl_sequence_small_most(rules, pool)) &&
            sl_sequence_has_memory(seq, rules, pool, position, data);
 }
 

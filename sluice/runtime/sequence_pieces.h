@@ -24,6 +24,9 @@ struct sl_piece {
  * would else have every later one walk over all of them. Ordinary segments are held as they came, and never moved. */
 #define SL_PIECE_JOINED (2048 - (uint32_t)sizeof(struct sl_piece))
 
+/* Units, fewer of which are a small piece. */
+#define SL_PIECE_SMALL 256
+
 /* A DATA piece has at most so many bytes; longer ones are held as several. */
 #define SL_PIECE_MOST (SL_POOL_MOST - (uint32_t)sizeof(struct sl_piece))
 
@@ -65,6 +68,19 @@ static inline struct sl_piece *sl_piece_previous(const struct sl_piece *piece) {
 /* Does a piece end behind `position`? */
 static inline bool sl_piece_reaches(const struct sl_piece *piece, uint64_t position) {
     return sl_position_before(position, piece->node.position + piece->length);
+}
+
+/* Counts a piece of the list that is small: `by` 1 when it has come in, -1 (of uint32_t) before it goes, and both around a
+ * change of its length. */
+static inline void sl_pieces_count_small(struct sl_held *held, const struct sl_piece *piece, uint32_t by) {
+    held->pieces.small += piece->length < SL_PIECE_SMALL ? by : 0;
+}
+
+/* Sets the length of a piece of the list; the index is left to the caller. */
+static inline void sl_piece_resize(struct sl_held *held, struct sl_piece *piece, uint64_t length) {
+    sl_pieces_count_small(held, piece, -1u);
+    piece->length = length;
+    sl_pieces_count_small(held, piece, 1);
 }
 
 /* Remembers a piece as the first that ends behind each position from `from` on. */
@@ -130,6 +146,7 @@ static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct 
         sl_pool_give(pool, piece, piece->node.size);
         return NULL;
     }
+    sl_pieces_count_small(held, piece, 1);
     if (!indexed && held->pieces.root)   /* the first pieces, which an index was made of */
         for (const struct sl_piece *each = sl_piece_first(held); each; each = sl_piece_next(each))
             sl_ordered_resize(&held->pieces, &each->node, each->length);
@@ -173,6 +190,7 @@ SL_COLD bool sl_pieces_add_apart(struct sl_held *held, struct sl_pool *pool, uin
         sl_pool_give(pool, piece, piece->node.size);
         return false;
     }
+    sl_pieces_count_small(held, piece, 1);
     if (held->ahead == sl_piece_next(piece))
         held->ahead = piece;
     sl_piece_fill(held, piece, bytes);
@@ -182,6 +200,7 @@ SL_COLD bool sl_pieces_add_apart(struct sl_held *held, struct sl_pool *pool, uin
 
 static inline void sl_pieces_remove(struct sl_held *held, struct sl_pool *pool, struct sl_piece *piece) {
     sl_ordered_remove(&held->pieces, pool, &piece->node);
+    sl_pieces_count_small(held, piece, -1u);
     if (held->hint == piece)
         held->hint_to = held->hint_from;
     if (held->ahead == piece)
@@ -210,7 +229,7 @@ static inline struct sl_piece *sl_pieces_join(struct sl_held *held, struct sl_po
     }
     if (bytes)
         memcpy(joined->bytes + joined->length, behind->bytes, (size_t)behind->length);
-    joined->length += behind->length;
+    sl_piece_resize(held, joined, joined->length + behind->length);
     held->bytes += behind->kind == SL_PIECE_DATA ? behind->length : 0;   /* which its removal takes away */
     sl_pieces_remove(held, pool, behind);
     sl_ordered_resize(&held->pieces, &joined->node, joined->length);

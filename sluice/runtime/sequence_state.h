@@ -174,7 +174,7 @@ static inline bool sl_sequence_uncover(struct sl_sequence *seq, struct sl_pool *
         uint64_t position = piece->node.position, end = position + piece->length;
         bool sticks_out_right = end - origin > hi - origin;
         if (position - origin < lo - origin) {
-            piece->length = lo - position;
+            sl_piece_resize(seq->held, piece, lo - position);
             sl_ordered_resize(&seq->held->pieces, &piece->node, piece->length);
             seq->held->hint_to = seq->held->hint_from;
             sl_sequence_retreat(seq, lo, next);

@@ -156,7 +156,7 @@ static inline void sequence_check(const struct sl_sequence *seq) {
     }
     CHECK(held->pieces.first || held->records.first || held->history);
     uint64_t at = seq->delivered, bytes = 0, next = seq->next - seq->delivered;
-    uint32_t pieces = 0;
+    uint32_t pieces = 0, small = 0;
     const struct sl_piece *previous = NULL, *ahead = NULL;
     bool hint = held->hint_from == held->hint_to;   /* nothing is remembered */
     for (const struct sl_piece *piece = sl_piece_first(held); piece; previous = piece, piece = sl_piece_next(piece)) {
@@ -185,11 +185,12 @@ static inline void sequence_check(const struct sl_sequence *seq) {
         at = piece->node.position + piece->length;
         bytes += piece->kind == SL_PIECE_DATA ? piece->length : 0;
         pieces++;
+        small += piece->length < SL_PIECE_SMALL;
     }
     if (!ahead && !seq->lent)
         CHECK(at == seq->next || (!previous && seq->delivered == seq->next));
     CHECK(sl_piece_last(held) == previous && held->ahead == ahead && hint);
-    CHECK(held->bytes == bytes && held->pieces.count == pieces);
+    CHECK(held->bytes == bytes && held->pieces.count == pieces && held->pieces.small == small);
     ordered_check(&held->pieces, held->pieces.count);
     ordered_check(&held->records, held->records.count);
 }

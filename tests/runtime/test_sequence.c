@@ -867,40 +867,49 @@ static void test_limits(void) {
     CHECK(!room(30, "") && room(2, "c"));         /* three pieces */
     close_side();
 
-    CASE("room: while the pool has many blocks in use, of small pieces an eighth, and one more for each 256 bytes held");
+    CASE("room: while much is held, of small pieces an eighth, and less the more there is; large ones as else");
+    static void *blocks[4 * SL_BLOCKS_MANY];
+    unsigned taken = 0;
     rules = TCP;
     rules.limit_pieces = 800;
-    open_side(rules, 1 << 24);
-    void *blocks[SL_BLOCKS_MANY];
-    for (unsigned i = 0; i < SL_BLOCKS_MANY; i++)
-        blocks[i] = sl_pool_take(&side.pool, 100);
+    open_side(rules, 1 << 26);
+    while (taken < SL_BLOCKS_MANY)
+        blocks[taken++] = sl_pool_take(&side.pool, 100);
     arrive(0, "");
-    char large[256] = {0};
-    memset(large, 'x', sizeof large - 1);
     for (unsigned i = 0; i < 100; i++) {
         CHECK(room(10 + 2 * i, "x"));
         arrive(10 + 2 * i, "x");
     }
-    CHECK(!room(1000, "x") && !room(1000, large));   /* 255 bytes */
-    large[255] = 'x';
-    CHECK(sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, (sl_bytes){(const uint8_t *)large, 256, 256}, 256));
-    CHECK(sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, (sl_bytes){(const uint8_t *)large, 10, 256}, 256));
-    CHECK(insert(1000, (sl_bytes){(const uint8_t *)large, 256, 256}, 256));
-    CHECK(!room(2000, "x"));                          /* 101 are held, and 356 bytes allow one more than 100 */
-    for (unsigned i = 0; i < 256; i++)
-        large[i] = 'x';
-    CHECK(insert(1256, (sl_bytes){(const uint8_t *)large, 255, 255}, 255));
-    CHECK(room(2000, "x"));                           /* as many pieces, and 611 bytes allow two */
+    uint8_t large[256];
+    memset(large, 'x', sizeof large);
+    const sl_bytes whole = {large, 256, 256}, cut = {large, 10, 256}, less = {large, 255, 255};
+    CHECK(!room(1000, "x") && !sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, less, 255));
+    CHECK(sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, whole, 256));
+    CHECK(sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, cut, 256));
+    CHECK(!sl_sequence_room(&side.seq, &side.rules, &side.pool, 1000, whole, 255));
+    side.rules.whole = true;
+    CHECK(room(1000, "x"));
+    side.rules.whole = false;
+    CHECK(insert(1000, whole, 256) && insert(1256, less, 255));   /* one large piece, of two that touch */
+    CHECK(!room(2000, "x"));
+    arrive(11, "x");                                              /* three small ones become one */
+    CHECK(room(2000, "x"));
     arrive(2000, "x");
-    CHECK(!room(2002, "x"));
-    uint64_t others = side.pool.blocks - SL_BLOCKS_MANY;
-    for (unsigned i = 0; i < others; i++)
-        sl_pool_give(&side.pool, blocks[i], 100);
-    CHECK(!room(2002, "x"));                          /* just so many */
-    sl_pool_give(&side.pool, blocks[others], 100);
-    CHECK(room(2002, "x"));
-    for (unsigned i = others + 1; i < SL_BLOCKS_MANY; i++)
-        sl_pool_give(&side.pool, blocks[i], 100);
+    arrive(2002, "x");
+    CHECK(!room(2004, "x"));
+    for (unsigned most = 100; taken < 4 * SL_BLOCKS_MANY; most = most == 100 ? 12 : SL_SMALL_LEAST) {
+        CHECK_EQUAL(sl_sequence_small_most(&rules, &side.pool), most);
+        for (unsigned doubled = 2 * taken; taken < doubled;)
+            blocks[taken++] = sl_pool_take(&side.pool, 100);
+    }
+    CHECK_EQUAL(sl_sequence_small_most(&rules, &side.pool), SL_SMALL_LEAST);
+    while (side.pool.blocks >= SL_BLOCKS_MANY) {
+        CHECK(!room(2004, "x"));
+        sl_pool_give(&side.pool, blocks[--taken], 100);
+    }
+    CHECK(room(2004, "x"));
+    while (taken)
+        sl_pool_give(&side.pool, blocks[--taken], 100);
     close_side();
 
     CASE("room: the pool must have what it may take, each block rounded up");

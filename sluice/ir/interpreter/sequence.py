@@ -259,7 +259,7 @@ class Sequence:
         """Whether `data` with `units` of sequence space can be inserted within the limits.
 
         What is in order while nothing waits always can: it leaves with what it frees. So can what was
-        delivered before. How much memory there is for all, and how many small pieces are in it, is not modelled.
+        delivered before. How much memory there is for all, and how much of it is in use, is not modelled.
         """
         captured, rules = len(data[0]), self.rules
         if self.delivered == self.next and signed(position - self.next) <= 0:

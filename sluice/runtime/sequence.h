@@ -218,10 +218,10 @@ static inline bool sl_sequence_room(const struct sl_sequence *seq, const struct 
     if (!units || !sl_position_before(seq->delivered, position + data.captured))
         return true;
     /* a datagram would end, and how many of these there are has a bound of its own */
-    const bool any = rules->whole || !held || sl_min(data.length, units) >= SL_PIECE_SMALL;
+    const bool exempt = rules->whole || !held || sl_min(data.length, units) >= SL_PIECE_SMALL;
     return (held ? held->bytes : 0) + data.captured <= rules->limit_bytes &&
            (held ? held->pieces.count : 0) < rules->limit_pieces &&
-           (any || held->pieces.small < sl_sequence_small_most(rules, pool)) &&
+           (exempt || held->pieces.small < sl_sequence_small_most(rules, pool)) &&
            sl_sequence_has_memory(seq, rules, pool, position, data);
 }
 

@@ -8,14 +8,15 @@ from sluice.passes.pipeline import PASSES
 from tests.corpus.agreement import LEFT_OUT
 from tests.corpus.boxes import Run, flow_stack, flows_of, flows_with
 from tests.support.corpus import truth
+from tests.support.unoptimised import unoptimised
 
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("stack", LEFT_OUT)
 @pytest.mark.parametrize("passes", ["none", *(item.name for item in PASSES)])
-def test_the_same_rows_and_counters(stack: str, passes: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")  # it is not the C compiler that is tested here
-    other = flow_stack(stack, passes)
+def test_the_same_rows_and_counters(stack: str, passes: str) -> None:
+    with unoptimised():  # it is not the C compiler that is tested here
+        other = flow_stack(stack, passes)
     for name in truth():
         expected, found = flows_of(stack, name), flows_with(other, name)
         assert found.rows == expected.rows, name

@@ -23,6 +23,7 @@ from tests.differential.both import Compared, Packet, assert_same, compiled, run
 from tests.differential.choices import Choices, Chosen, chosen
 from tests.differential.stacks import OPTION, stack
 from tests.differential.traffic import Seeded, drawn, seeded
+from tests.support.unoptimised import unoptimised
 
 STACKS = int(os.environ.get("SLUICE_STACKS", "32"))
 WAYS = ["all", "none", *(item.name for item in PASSES)]
@@ -40,8 +41,7 @@ traffic = st.lists(st.tuples(st.sampled_from(list(BOXES)), drawn() | seeded), mi
 @lru_cache(maxsize=64)
 def made(what: Chosen, way: str, options: frozenset[str]) -> Compared:
     # The C compiler's optimiser is not what is tested here, and without it a stack takes a third of the time.
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SLUICE_CFLAGS", "-O0")
+    with warnings.catch_warnings(), unoptimised():
         warnings.simplefilter("ignore", DescriptionWarning)
         found = compiled(stack(Choices(what)), way, options)
     assert found.compiled.messages == ""

@@ -18,6 +18,7 @@ from tests.differential.both import assert_same, compiled, everything
 from tests.differential.sides import sided
 from tests.differential.stacks import add_sides, head, scratch
 from tests.differential.traffic import Seeded
+from tests.support.unoptimised import unoptimised
 
 
 def sided_stack(seed: int) -> Stack:
@@ -39,9 +40,8 @@ def sided_stack(seed: int) -> Stack:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_fields_of_both_sides(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
-    with warnings.catch_warnings():
+def test_fields_of_both_sides(seed: int) -> None:
+    with warnings.catch_warnings(), unoptimised():
         warnings.simplefilter("ignore", DescriptionWarning)
         library = compiled(sided_stack(seed), "constants" if seed % 2 else "all")
     for number in range(3):

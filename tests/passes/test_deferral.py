@@ -32,6 +32,7 @@ from tests.differential.choices import Choices, Chosen, chosen
 from tests.differential.stacks import tunnel
 from tests.differential.traffic import Seeded, drawn, seeded
 from tests.support.packets import UDP, eth, ip4, tcp, udp
+from tests.support.unoptimised import unoptimised
 
 STREAMS = frozenset({Hook("tcp", "data"), Hook("tcp", "end")})
 STACKS = int(os.environ.get("SLUICE_STACKS", "32"))
@@ -177,8 +178,7 @@ def test_a_layer_whose_name_is_a_word_of_c():
 
 @lru_cache(maxsize=64)
 def made(what: Chosen, way: str) -> Compared:
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SLUICE_CFLAGS", "-O0")
+    with warnings.catch_warnings(), unoptimised():
         warnings.simplefilter("ignore", DescriptionWarning)
         stack = tunnel(Choices(what))
         heard = frozenset(Hook("c", hook.event) for hook in everything(stack))

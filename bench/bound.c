@@ -1,6 +1,6 @@
 /* The hand-written bound: the least that any program must do that tracks TCP connections and hands over their bytes.
  *
- *     cc -O3 -march=native -I sluice/runtime -I sluice/runtime/io bench/bound.c sluice/runtime/io/capture.c -o bound
+ *     cc -O3 -march=native -I sluice/runtime bench/bound.c sluice/runtime/io/capture.c -o bound
  *     ./bound TRACE none|assemble|search [--warm] [--connections N] [--patterns FILE]
  *
  * A burst of packets is processed in two sweeps. The first parses each to its 5-tuple, hashes that and asks for the
@@ -13,7 +13,7 @@
  * that are out of order are not held but counted (`left_out`), as are other packets; nothing times out, is evicted or
  * freed: a connection that is over stays in its place until a SYN begins it anew; the hash has no seed. */
 #include "peer.h"
-#include "bytes.h"
+#include "core/bytes.h"
 #include "patterns.h"
 
 #include <nmmintrin.h>

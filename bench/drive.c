@@ -6,7 +6,7 @@
  * delivered. */
 #define _GNU_SOURCE
 
-#include "run.h"
+#include "driver/run.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.cases import without
 from bench.programs import HERE
-from sluice.cli.common import passes_of
+from sluice.cli.common.options import passes_of
 from sluice.engine.box import compile_stack
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import find_stack

@@ -25,7 +25,7 @@ sys.path.insert(0, str(HERE.parent))
 from bench import functions  # noqa: E402
 from bench.programs import build_tool  # noqa: E402
 from sluice.engine.box import CompiledStack, compile_stack  # noqa: E402
-from sluice.engine.compiler import RUNTIME, compiler  # noqa: E402
+from sluice.engine.compiler import INCLUDES, compiler  # noqa: E402
 from sluice.engine.functions import find_functions  # noqa: E402
 from sluice.stacks.find import find_stack  # noqa: E402
 
@@ -98,7 +98,7 @@ def driver(folder: Path) -> Path:
     """The program that runs a compiled stack without Python around it."""
     drive = folder / "drive"
     if not drive.exists():
-        includes = (f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}")
+        includes = INCLUDES
         subprocess.run([*compiler(), "-O2", *includes, str(HERE / "drive.c"), "-o", str(drive), "-ldl"], check=True)
     return drive
 

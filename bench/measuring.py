@@ -25,7 +25,7 @@ from bench import functions
 from bench.cases import MAIN, PLAIN_GTP, SLUICE, Case
 from bench.programs import HERE, HYPERSCAN, PEERS, MissingError, build, has_header
 from sluice.cli.bench import figures
-from sluice.cli.common import passes_of
+from sluice.cli.common.options import passes_of
 from sluice.engine.box import CompiledStack, Settings, compile_stack
 from sluice.engine.compiler import compiler
 from sluice.engine.functions import find_functions

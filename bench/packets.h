@@ -2,8 +2,8 @@
 #ifndef BENCH_PACKETS_H
 #define BENCH_PACKETS_H
 
-#include "measure.h"
-#include "writer.h"
+#include "driver/measure.h"
+#include "io/writer.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  * LIBRARY is a compiled stack (the path that `bench/run.py --pause` finds), without functions that need options. Each
  * packet is processed alone. Prints JSON: CPU time of the thread (page faults included, other programs not) and wall
  * time of the slowest, its number, and how many took longer than some bounds. */
-#include "run.h"
+#include "driver/run.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.programs import HERE
 from sluice.engine.box import compile_stack
-from sluice.engine.compiler import RUNTIME, compiler
+from sluice.engine.compiler import INCLUDES, compiler
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import find_stack
 
@@ -22,7 +22,7 @@ def pauses(stack: str, traces: list[Path], rounds: int, max_instances: int) -> s
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder, "pause"))
         source = str(HERE / "pause.c")
-        includes = (f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}")
+        includes = INCLUDES
         subprocess.run([*compiler(), "-O2", *includes, source, "-o", program, "-ldl"], check=True)
         for trace in traces:
             words = [

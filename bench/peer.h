@@ -2,7 +2,7 @@
  *
  * A peer includes this, defines the functions declared first, and nothing else differs between them: the trace lies in
  * memory, one pinned thread has every packet processed once in bursts, and thread CPU time is taken around that alone
- * (sluice/runtime/measure.h, the same as of `sluice bench`). Prints JSON with the keys of `sluice bench --json`. */
+ * (sluice/runtime/driver/measure.h, the same as of `sluice bench`). Prints JSON with the keys of `sluice bench --json`. */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
 
@@ -10,7 +10,7 @@
 #define _GNU_SOURCE
 #endif
 
-#include "measure.h"
+#include "driver/measure.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -53,7 +53,7 @@ struct peer_deliveries {
 
 static struct peer_deliveries peer_deliveries;
 
-/* What sluice/functions/assemble.c does: it looks at where bytes are, and how many. */
+/* What sluice/functions/ready/assemble.c does: it looks at where bytes are, and how many. */
 __attribute__((noinline, unused)) static void peer_deliver(const uint8_t *at, uint32_t length)
 {
     peer_deliveries.calls++;

@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluice.engine.compiler import RUNTIME, compiler
+from sluice.engine.compiler import INCLUDES, RUNTIME, compiler
 
 HERE = Path(__file__).absolute().parent
 CAPTURES = (RUNTIME / "io" / "capture.c", RUNTIME / "io" / "writer.c")
@@ -85,7 +85,7 @@ def _compile(source: str, program: Path, flags: tuple[str, ...], libraries: tupl
     subprocess.run(
         [
             *(*compiler(), "-std=gnu11", "-march=native", "-g1", "-Wall", "-Wextra", *flags),
-            *(f"-I{HERE}", f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}", str(HERE / source), *map(str, CAPTURES)),
+            *(f"-I{HERE}", *INCLUDES, str(HERE / source), *map(str, CAPTURES)),
             *("-o", str(program), *(f"-l{library}" for library in libraries)),
         ],
         check=True,

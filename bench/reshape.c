@@ -15,7 +15,7 @@
  * behind the loss sees it: the segment is not there, and comes later. Prints as JSON what was done. */
 #define _GNU_SOURCE
 
-#include "crc.h"
+#include "core/crc.h"
 #include "packets.h"
 
 enum { SUBSCRIBERS = 4096 };

@@ -17,7 +17,7 @@
 #define _GNU_SOURCE
 
 #include "packets.h"
-#include "table.h"
+#include "core/table.h"
 
 enum { FLOWS = 512, FLOWS_MOST = 8192 };   /* connections at a time, unless given, and at most */
 enum { COLLIDING = 20000 };    /* connections with one hash */

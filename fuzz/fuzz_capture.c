@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
+#include "io/capture.h"
 
 #define EXPECT(condition) \
     do { \

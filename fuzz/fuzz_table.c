@@ -1,7 +1,7 @@
-/* Fuzzes the table against the naive one of tests/runtime/table_model.h. From this folder:
+/* Fuzzes the table against the naive one of tests/runtime/core/table_model.h. From this folder:
  *     clang -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined fuzz_table.c -o fuzz_table
  *     ./fuzz_table -max_len=4096 -max_total_time=60 */
-#include "../tests/runtime/table_model.h"
+#include "../tests/runtime/core/table_model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {

@@ -13,10 +13,10 @@ from pathlib import Path
 ROOT = Path(__file__).absolute().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sluice.codegen.functions import Functions, read_c_function  # noqa: E402
 from sluice.codegen.stack import generate  # noqa: E402
 from sluice.engine.box import compile_stack  # noqa: E402
-from sluice.ir.build import build  # noqa: E402
+from sluice.hooks.function import Functions, read_c_function  # noqa: E402
+from sluice.lower.build import build  # noqa: E402
 from sluice.passes.pipeline import run  # noqa: E402
 from sluice.stacks.find import find_stack  # noqa: E402
 from tests.support.capture import Packet, read_packets  # noqa: E402

@@ -22,7 +22,7 @@ fi
 
 flags=(-std=gnu11 -g -O1 -fno-omit-frame-pointer -Wall -Wextra
     -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
-    -I sluice/runtime -I sluice/runtime/io)
+    -I sluice/runtime -I sluice/runtime/function -I sluice/runtime/native -I tests/runtime)
 mkdir -p "$folder"/{bin,log,crashes}
 failed=()
 for harness in "${harnesses[@]}"; do

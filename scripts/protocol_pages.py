@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sluice.cli.describe import Data, describe, describe_layer
-from sluice.cli.pictures import stack_picture
+from sluice.cli.common.describe import Data, describe, describe_layer
+from sluice.cli.common.pictures import stack_picture
+from sluice.cli.common.wording import words
 from sluice.cli.show import sequence_words
-from sluice.cli.wording import words
 from sluice.lang import Stack
 from sluice.lang.choice import Choice
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType, VarintField

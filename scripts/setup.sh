@@ -164,7 +164,7 @@ get_compiler() {
     fi
 }
 
-# Whether a library is there by one of the names by which sluice/runtime/digest.h looks for it.
+# Whether a library is there by one of the names by which sluice/runtime/function/digest.h looks for it.
 have_libcrypto() {
     local name
     for name in libcrypto.so.3 libcrypto.so.1.1 libcrypto.so; do

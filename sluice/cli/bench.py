@@ -21,7 +21,8 @@ import json
 from statistics import median, quantiles
 from typing import Any
 
-from sluice.cli.common import (
+from sluice.cli.common.errors import CommandError
+from sluice.cli.common.options import (
     add_command,
     add_functions,
     add_run_options,
@@ -34,7 +35,6 @@ from sluice.cli.common import (
     settings_of,
     stack_of,
 )
-from sluice.cli.errors import CommandError
 from sluice.engine.box import CompiledStack, Settings
 from sluice.engine.functions import find_functions
 from sluice.engine.measure import Candidate, Measured, measure

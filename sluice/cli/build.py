@@ -15,7 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sluice.cli.common import (
+from sluice.cli.common.check_hooks import check_hooks
+from sluice.cli.common.errors import CommandError
+from sluice.cli.common.generated import write_generated
+from sluice.cli.common.options import (
     add_command,
     add_compile_options,
     add_functions,
@@ -24,18 +27,17 @@ from sluice.cli.common import (
     stack_of,
     warn,
 )
-from sluice.cli.errors import CommandError
-from sluice.cli.generated import write_generated
-from sluice.cli.hooks import check_hooks
-from sluice.cli.template import fill
-from sluice.cli.toolchain import makefile_defaults
-from sluice.codegen.functions import Functions, callback_functions, event_struct
-from sluice.codegen.names import C_WORDS, data_member, identifier
+from sluice.cli.common.template import fill
+from sluice.cli.common.toolchain import makefile_defaults
+from sluice.codegen.c.names import data_member, identifier
+from sluice.codegen.events.functions import callback_functions, event_struct
 from sluice.codegen.stack import generate
 from sluice.engine.compiler import RUNTIME, native_files
 from sluice.engine.functions import Wanted, find_functions
-from sluice.ir.build import build
+from sluice.hooks.c_words import C_WORDS
+from sluice.hooks.function import Functions
 from sluice.ir.graph import EventShape, Program
+from sluice.lower.build import build
 from sluice.passes.pipeline import run as run_passes
 
 OURS_ONCE = "embed.c"

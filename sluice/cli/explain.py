@@ -14,7 +14,9 @@ import json
 import re
 from typing import Any
 
-from sluice.cli.common import (
+from sluice.cli.common.check_hooks import check_hooks
+from sluice.cli.common.errors import CommandError, UsageError
+from sluice.cli.common.options import (
     add_command,
     add_compile_options,
     add_functions,
@@ -26,16 +28,14 @@ from sluice.cli.common import (
     warn,
     write_text,
 )
-from sluice.cli.errors import CommandError, UsageError
-from sluice.cli.hooks import check_hooks
-from sluice.cli.pictures import graph_picture
-from sluice.codegen.functions import Functions
+from sluice.cli.common.pictures import graph_picture
 from sluice.codegen.stack import generate
 from sluice.engine.functions import find_functions
-from sluice.ir.build import build
+from sluice.hooks.function import Functions
 from sluice.ir.graph import LayerProgram, Program
 from sluice.ir.text import print_layer, print_program
 from sluice.lang.errors import did_you_mean
+from sluice.lower.build import build
 from sluice.passes.pipeline import run as run_passes
 
 BUILT = "built"

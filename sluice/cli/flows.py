@@ -13,7 +13,7 @@ import json
 import sys
 from typing import Any
 
-from sluice.cli.common import (
+from sluice.cli.common.options import (
     add_command,
     add_run_options,
     check_input,

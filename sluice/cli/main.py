@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 from sluice import __version__
 from sluice.cli import bench, build, explain, flows, mos, new, run, show
-from sluice.cli.errors import UsageError, from_here, tell
+from sluice.cli.common.errors import UsageError, from_here, tell
 from sluice.lang.errors import DescriptionWarning
 
 _EPILOGUE = """\
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit status: 0 done, 1 something was wrong with the input, 2 wrong usage."""
     try:
         options = parser().parse_args(arguments)
-        with _told_warnings():
+        with _printed_warnings():
             status = options.action(options)
             sys.stdout.flush()
             return status
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _told_warnings() -> Generator[None]:
+def _printed_warnings() -> Generator[None]:
     """Warnings of a description, and Python's about suspicious syntax, as a line on standard error each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -16,18 +16,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sluice.cli.common import add_command
-from sluice.cli.generated import write_generated
-from sluice.cli.template import fill
-from sluice.cli.toolchain import makefile_defaults
-from sluice.codegen.functions import Functions, read_c_function
+from sluice.cli.common.generated import write_generated
+from sluice.cli.common.options import add_command
+from sluice.cli.common.template import fill
+from sluice.cli.common.toolchain import makefile_defaults
 from sluice.codegen.stack import generate
+from sluice.compat.mos.stack import mos
 from sluice.engine.compiler import RUNTIME
-from sluice.events.mos.stack import mos
-from sluice.ir.build import build
+from sluice.hooks.function import Functions, read_c_function
+from sluice.lower.build import build
 from sluice.passes.pipeline import run as run_passes
 
-LIBRARY = Path(__file__).resolve().parent.parent / "events" / "mos"
+LIBRARY = Path(__file__).resolve().parent.parent / "compat" / "mos"
 BOXED = "boxed.c"
 """What is compiled with the stack, as a function on its events."""
 

@@ -14,9 +14,9 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from sluice.cli.common import add_command
-from sluice.cli.errors import CommandError
-from sluice.cli.template import fill
+from sluice.cli.common.errors import CommandError
+from sluice.cli.common.options import add_command
+from sluice.cli.common.template import fill
 
 PORT = 4000
 _TAKEN = ("eth", "ip", "udp", "stack", "name", "depth", "layers", "branches", "where", "goodbye")

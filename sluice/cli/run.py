@@ -14,7 +14,8 @@ import argparse
 import sys
 from typing import Any
 
-from sluice.cli.common import (
+from sluice.cli.common.errors import CommandError
+from sluice.cli.common.options import (
     add_command,
     add_functions,
     add_run_options,
@@ -28,7 +29,6 @@ from sluice.cli.common import (
     settings_of,
     stack_of,
 )
-from sluice.cli.errors import CommandError
 from sluice.engine.functions import Wanted, find_functions
 
 

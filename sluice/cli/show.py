@@ -12,12 +12,12 @@ import json
 import textwrap
 from typing import Any
 
-from sluice.cli.common import add_command, add_stack, check_output, write_text
-from sluice.cli.describe import Data, describe
-from sluice.cli.errors import CommandError
-from sluice.cli.pictures import stack_picture
-from sluice.ir.build import build
+from sluice.cli.common.describe import Data, describe
+from sluice.cli.common.errors import CommandError
+from sluice.cli.common.options import add_command, add_stack, check_output, write_text
+from sluice.cli.common.pictures import stack_picture
 from sluice.lang.errors import did_you_mean
+from sluice.lower.build import build
 from sluice.stacks.find import find_stack
 
 _WIDTH = 110

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
-from sluice.codegen.columns import close_columns, flush_columns
-from sluice.codegen.functions import callback_functions, destructors, event_struct
-from sluice.codegen.layout import key_words
-from sluice.codegen.names import CPP_WORDS, c_string, data_member, identifier, storage
-from sluice.codegen.process import process, worker
+from sluice.codegen.burst.process import process, worker
+from sluice.codegen.burst.stages import table_of_each
+from sluice.codegen.c.names import c_string, data_member, identifier, storage
+from sluice.codegen.events.columns import close_columns, flush_columns
+from sluice.codegen.events.functions import callback_functions, destructors, event_struct
+from sluice.codegen.events.timers import box_timers
+from sluice.codegen.layer.instance_layout import key_words
 from sluice.codegen.stack_names import StackNames
-from sluice.codegen.timers import box_timers
-from sluice.codegen.waits import table_of_each
+from sluice.hooks.c_words import CPP_WORDS
 from sluice.ir.graph import EventShape, Program, alias_tables
 
 
@@ -23,7 +24,7 @@ def header(names: StackNames) -> str:
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
-        '#include "embed.h"',
+        '#include "driver/embed.h"',
         "",
         "#ifdef __cplusplus",
         'extern "C" {',

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sluice.codegen.functions import Functions
-from sluice.codegen.layout import Table
-from sluice.codegen.names import identifier
+from sluice.codegen.c.names import identifier
+from sluice.codegen.layer.instance_layout import Table
+from sluice.hooks.function import Functions
 from sluice.ir import instruction as ir
 from sluice.ir.graph import Program
 
@@ -55,7 +55,7 @@ class StackNames:
         return identifier(self.program.name)
 
     @cached_property
-    def way_is_foreseen(self) -> bool:
+    def path_is_known(self) -> bool:
         """Whether a key that is foreseen asks by which way a packet came."""
         graphs = [layer.ahead for layer in self.program.layers.values() if layer.ahead is not None]
         return any(isinstance(i, ir.Way) for graph in graphs for i in graph.instructions())

@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sluice.codegen.functions import CFunction, Functions
 from sluice.codegen.stack import Generated, generate
 from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_library
 from sluice.engine.events import Decoder, Handler, PythonFunction, Seen, place_of
 from sluice.engine.interrupt import noted
-from sluice.engine.kept import Made, content, noted_warnings, outline, recall
-from sluice.engine.kept import keep as keep_made
-from sluice.ir.build import Hook, build
+from sluice.engine.program_cache import Made, content, noted_warnings, outline, recall
+from sluice.engine.program_cache import keep as keep_made
+from sluice.hooks.function import CFunction, Functions
 from sluice.ir.graph import Program
+from sluice.ir.hook import Hook
 from sluice.lang.stack import Stack
+from sluice.lower.build import build
 from sluice.passes.pipeline import run as run_passes
 from sluice.passes.pipeline import uncollected
 

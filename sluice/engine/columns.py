@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sluice.codegen.columns import columns_of
+from sluice.codegen.events.columns import columns_of
 from sluice.engine.values import value_names
 from sluice.ir.graph import LayerProgram, Program
 

@@ -21,7 +21,9 @@ from sluice.engine.processor import processor
 from sluice.ir.graph import NativeModule
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
-RUNTIME_SOURCES = (RUNTIME / "run.c", RUNTIME / "io" / "capture.c", RUNTIME / "io" / "writer.c")
+RUNTIME_SOURCES = (RUNTIME / "driver" / "run.c", RUNTIME / "io" / "capture.c", RUNTIME / "io" / "writer.c")
+INCLUDES = tuple(f"-I{folder}" for folder in (RUNTIME, RUNTIME / "function", RUNTIME / "native"))
+"""Include paths: the runtime, and the headers that users' functions and native modules name without a folder."""
 WARNINGS = ("-Wall", "-Wextra")
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 """The compiler of the `ziglang` wheel."""
@@ -161,7 +163,7 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
             each: Path(work, f"{i}{OBJECT}")
             for i, each in enumerate([source, *(Path(module.path) for module in generated.natives), *missing])
         }
-        run = [*command, *flags(), f"-I{work}", f"-I{RUNTIME}", f"-I{RUNTIME / 'io'}"]
+        run = [*command, *flags(), f"-I{work}", *INCLUDES]
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             steps = [
                 pool.submit(_call, generated, [*run, "-c", str(each), "-o", str(made)])

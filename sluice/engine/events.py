@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, cast
 
-from sluice.codegen.hooks import means
-from sluice.codegen.layout import KeyWord, key_words
+from sluice.codegen.layer.instance_layout import KeyWord, key_words
 from sluice.engine.columns import COLUMNS, Events, types_of
 from sluice.engine.values import value_names
-from sluice.ir.build import Hook
+from sluice.hooks.subscription import means
 from sluice.ir.graph import EventShape, LayerProgram, Program
+from sluice.ir.hook import Hook
 
 _HEAD = struct.Struct("<IHBBIIQQQQQ")
 """struct sl_record_head."""

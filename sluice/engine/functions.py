@@ -8,17 +8,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
-from sluice.codegen.declared import Counters
-from sluice.codegen.functions import CFunction, read_c_function
-from sluice.codegen.hooks import HookError
-from sluice.codegen.parameter import Parameter, ParameterError, Value
 from sluice.engine.events import Handler, ManyHandler, PythonEvent, PythonFunction
-from sluice.engine.parameter import read_parameters
-from sluice.ir.build import Hook
+from sluice.hooks.declaration import Counters
+from sluice.hooks.function import CFunction, read_c_function
+from sluice.hooks.parameter import Parameter, ParameterError, Value
+from sluice.hooks.parameter_text import read_parameters
+from sluice.hooks.subscription import HookError
+from sluice.ir.hook import Hook
 from sluice.lang.errors import did_you_mean
 from sluice.lang.userfile import executed
 
-READY = Path(__file__).resolve().parent.parent / "functions"
+READY = Path(__file__).resolve().parent.parent / "functions" / "ready"
 NONE = "none"
 
 

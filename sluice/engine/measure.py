@@ -22,7 +22,7 @@ from typing import Any
 
 from sluice.engine.box import MESSAGE_SIZE, CompiledStack, COptions, Report, RunError, Settings, c_options
 
-_REPORTS_MOST = 64
+_MAX_REPORTS = 64
 """SL_REPORTS_MOST."""
 _PARTS = ("open", "process", "finish", "close")
 
@@ -42,7 +42,7 @@ class _Stack(ctypes.Structure):
         ("results", ctypes.POINTER(_Elapsed)),
         ("counters", ctypes.POINTER(ctypes.c_uint64)),
         ("counter_count", ctypes.c_uint32),
-        ("reports", Report * _REPORTS_MOST),
+        ("reports", Report * _MAX_REPORTS),
         ("report_count", ctypes.c_uint32),
     )
 

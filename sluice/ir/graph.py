@@ -9,7 +9,7 @@ from sluice.ir.expression import Reg
 from sluice.ir.instruction import Count, End, Instruction, Terminator
 
 GATHERED = "slot.gathered."
-"""Slots that are 0 when a packet enters the stack, and that layers add to; see sluice.ir.scope.gathered."""
+"""Slots that are 0 when a packet enters the stack, and that layers add to; see sluice.lower.scope.gathered."""
 
 INSTANCE_NUMBER = Reg("inst.number", 64)
 """Which instance it is: from 1 in the order in which the box made them, 0 when it is not stored."""

@@ -1,7 +1,7 @@
 """Expressions of a description: numbers and byte slices that are known only when a packet comes.
 
 A number has up to 64 bits; arithmetic is modulo 2^64; a comparison gives one bit; `~x` flips x in its own
-width (DESIGN.md section 3, Numbers). Expressions are trees without meaning of their own: `sluice.ir.scope`
+width (DESIGN.md section 3, Numbers). Expressions are trees without meaning of their own: `sluice.lower.scope`
 gives each name its register in the layer that it is used in.
 """
 

@@ -37,8 +37,9 @@ from sluice.ir.instruction import (
     Terminator,
 )
 from sluice.ir.simplify import simplify, simplify_node
-from sluice.passes import dead_code, instance
-from sluice.passes.blocks import each_graph, remove_unreachable
+from sluice.passes import dead_code
+from sluice.passes.analysis import new_instance
+from sluice.passes.analysis.blocks import each_graph, remove_unreachable
 
 FAR = ("perm", "inst", "slot")
 SIZED = (Check, LoadBytes, LoadVarint)
@@ -198,9 +199,9 @@ def _with_size(old: Instruction, new: Instruction, sizes: dict[Expr, Expr]) -> I
 def evaluate(layer: LayerProgram, instruction: Instruction, facts: Facts) -> Instruction:
     """The instruction with what is known in place of its registers, and simplified; itself without that."""
     instruction = _with_values(instruction, facts)
-    told = instance.placed(layer, instruction)
-    if told is None and facts.holds(instance.EMPTY):
-        told = instance.without_sequence(layer, instruction)
+    told = new_instance.placed(layer, instruction)
+    if told is None and facts.holds(new_instance.EMPTY):
+        told = new_instance.without_sequence(layer, instruction)
     return instruction if told is None else Assign(told[0], simplify(told[1]), where=instruction.where)
 
 
@@ -220,7 +221,7 @@ def _with_values(instruction: Instruction, facts: Facts) -> Instruction:
 def step(layer: LayerProgram, instruction: Instruction, facts: Facts) -> None:
     """What is known after an (evaluated) instruction that is not redundant; changes `facts`."""
     position = _position(instruction, facts)
-    spaces = instance.forgotten(type(instruction), facts.holds(instance.UNSTORED))
+    spaces = new_instance.forgotten(type(instruction), facts.holds(new_instance.UNSTORED))
     if spaces:
         facts.forget_spaces(spaces)
     for reg in instruction.written():
@@ -233,7 +234,7 @@ def step(layer: LayerProgram, instruction: Instruction, facts: Facts) -> None:
         case Mark(target) if position is not None:
             facts.set(target, constant(position & ((1 << target.bits) - 1)))
         case CreateInst() | FreshInst():
-            for reg, value in instance.begun(layer, instruction):
+            for reg, value in new_instance.begun(layer, instruction):
                 facts.set(reg, constant(value))
         case _:
             pass
@@ -258,8 +259,8 @@ def is_copy(target: Reg, source: Reg) -> bool:
 
 def is_redundant(layer: LayerProgram, instruction: Instruction, facts: Facts) -> bool:
     """Whether it assigns what the register holds already, or nothing can come of it."""
-    if facts.holds(instance.UNSTORED) and facts.holds(instance.EMPTY):
-        if instance.leaves_no_trace(layer, instruction):
+    if facts.holds(new_instance.UNSTORED) and facts.holds(new_instance.EMPTY):
+        if new_instance.leaves_no_trace(layer, instruction):
             return True
     if not isinstance(instruction, Assign):
         return False

@@ -30,7 +30,7 @@ from sluice.ir.instruction import (
     Lookup,
     Terminator,
 )
-from sluice.passes.blocks import remove_unreachable
+from sluice.passes.analysis.blocks import remove_unreachable
 
 FIELDS = ("perm.", "inst.")
 SHOWS_INSTANCE = (Call, CutMessages)

@@ -1,7 +1,7 @@
 """Deferral: a layer that only keeps book of packets lets them pass before their turn, and keeps book then.
 
 A layer that notes conversations, as UDP does, decides nothing by what it notes: a packet goes on to the layer above
-whatever was known of its conversation. Yet `fission` stops there, since what changes state has to wait for the
+whatever was known of its conversation. Yet `split_stateless` stops there, since what changes state has to wait for the
 packet's turn; and all that is above, in a tunnel a second stack, is left to the second loop over the group. So where
 the state of such a layer and the rest of its main graph are independent of each other the graph is parted, into two
 slices (Weiser, "Program Slicing", 1981). One is what the packet's way depends on, without any state, and packets go on
@@ -44,8 +44,8 @@ from sluice.ir.instruction import (
     Touch,
 )
 from sluice.ir.verify.traces import IN_TURN
-from sluice.passes import constants, dead_code, fission, tails
-from sluice.passes.blocks import behind, remove_unreachable
+from sluice.passes import constants, dead_code, split_stateless, tails
+from sluice.passes.analysis.blocks import behind, remove_unreachable
 
 OF_INSTANCES = (Lookup, EndInst, CreateInst, Touch, SwapSides)
 """What a layer that keeps book does with instances, besides changing their fields."""
@@ -64,8 +64,8 @@ def run(program: Program) -> Program:
         graph = parted.stateless() if parted is not None else None
         if parted is None or graph is None:
             continue
-        spread = fission.spread(program, fission.leads_to(graph))
-        if all(spread.layers[above].stateless is None for above in fission.leads_to(graph)):
+        spread = split_stateless.spread(program, split_stateless.leads_to(graph))
+        if all(spread.layers[above].stateless is None for above in split_stateless.leads_to(graph)):
             continue
         layer = dataclasses.replace(layer, stateless=graph, turn=parted.turn)
         program = dataclasses.replace(spread, layers={**spread.layers, name: layer})
@@ -77,7 +77,7 @@ def _led(program: Program) -> Iterator[str]:
     """The layers to which packets come before their turn."""
     for layer in program.layers.values():
         if layer.stateless is not None:
-            yield from fission.leads_to(layer.stateless)
+            yield from split_stateless.leads_to(layer.stateless)
 
 
 def _is_independent(program: Program, layer: LayerProgram) -> bool:
@@ -161,7 +161,7 @@ class _Parted:
                     told = any(reg.space == "slot" for reg in instruction.written())
                     if told or above or name in before:
                         return False
-                elif not fission.is_stateless(instruction):
+                elif not split_stateless.is_stateless(instruction):
                     return False
             if above and any(map(_is_state, self._instructions(behind(self.early, name)))):
                 return False
@@ -177,7 +177,7 @@ class _Parted:
         """Make the turn graph: all from the look-up to the layers above, without what is done before the turn. False
         where it needs more than numbers of the packet.
         """
-        self.turn.blocks = {name: Block(name, list(self._kept_late(name))) for name in sorted(self.behind)}
+        self.turn.blocks = {name: Block(name, list(self._lazy_variables(name))) for name in sorted(self.behind)}
         remove_unreachable(self.turn)
         constants.change(self.layer, self.turn)
         dead_code.change(self.layer, self.turn)
@@ -200,7 +200,7 @@ class _Parted:
             block.instructions = [with_expressions(i, from_carried) for i in block.instructions]
         return True
 
-    def _kept_late(self, name: str) -> Iterator[Instruction]:
+    def _lazy_variables(self, name: str) -> Iterator[Instruction]:
         for instruction in self.early.blocks[name].instructions:
             if isinstance(instruction, (NextLayer, End)):
                 yield Return(ZERO, where=instruction.where)
@@ -275,7 +275,7 @@ def _reads(instruction: Instruction, names: set[str]) -> bool:
 
 
 def _is_pure(instruction: Instruction) -> bool:
-    return fission.is_stateless(instruction) and not leaves_trace(instruction)
+    return split_stateless.is_stateless(instruction) and not leaves_trace(instruction)
 
 
 def _carried(reg: Reg) -> Reg:
@@ -283,7 +283,7 @@ def _carried(reg: Reg) -> Reg:
     return Reg(f"local.carried.{reg.name}", reg.bits)
 
 
-class _Early(fission.Stateless):
+class _Early(split_stateless.Stateless):
     """Makes the stateless graph: who passes the look-up goes on to a layer above, or waits."""
 
     def __init__(self, parted: _Parted) -> None:

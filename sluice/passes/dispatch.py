@@ -31,8 +31,8 @@ from sluice.ir.instruction import (
     Return,
 )
 from sluice.passes import constants, dead_code, tails
-from sluice.passes.blocks import behind, drop_slots, is_told, untold, what_it_does
-from sluice.passes.common_key import Keys, common_keys
+from sluice.passes.analysis.blocks import behind, drop_slots, is_told, untold, what_it_does
+from sluice.passes.analysis.common_key import Keys, common_keys
 
 COMES_TO_INSTANCE = (Lookup, FindAlias, FreshInst, CreateInst)
 DECIDED = (Dispatch, NextDispatch)

@@ -31,7 +31,7 @@ from sluice.ir.instruction import (
     SettleSeq,
 )
 from sluice.passes import constants, dead_code
-from sluice.passes.blocks import each_graph, twin
+from sluice.passes.analysis.blocks import each_graph, twin
 
 FORWARDED = Reg("local.forwarded", 0)
 OFFSET = Reg("local.forward_offset", 64)

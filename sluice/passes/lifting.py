@@ -22,9 +22,10 @@ from sluice.ir.copy import with_targets
 from sluice.ir.expression import Binary, Expr, Flip, Reg, chain, is_bit, operands
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Branch, Goto
-from sluice.passes import constants, dead_code, instance
-from sluice.passes.blocks import each_graph, fresh_names, remove_unreachable
-from sluice.passes.decisions import Decisions, Facts
+from sluice.passes import constants, dead_code
+from sluice.passes.analysis import new_instance
+from sluice.passes.analysis.blocks import each_graph, fresh_names, remove_unreachable
+from sluice.passes.analysis.decisions import Decisions, Facts
 
 SMALL = 100
 """Blocks that any graph may gain; a large one may come to have half as many again."""
@@ -151,7 +152,7 @@ def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Ways | No
                     known[to] = both
                     heapq.heappush(waiting, to)
         leads[at] = led
-    alone = decisions.fact(instance.UNSTORED.name, 1) | decisions.fact(instance.EMPTY.name, 1)
+    alone = decisions.fact(new_instance.UNSTORED.name, 1) | decisions.fact(new_instance.EMPTY.name, 1)
     decided = 0
     reached = _reached(leads, entry)
     for at in reached:
@@ -190,7 +191,7 @@ def _choose(decisions: Decisions, most: int) -> tuple[tuple[str, ...], Ways | No
     first = follow(decisions, (), most)
     if first is None:
         return (), None
-    apart: tuple[str, ...] = (instance.UNSTORED.name,)
+    apart: tuple[str, ...] = (new_instance.UNSTORED.name,)
     best = follow(decisions, apart, most)
     if best is None or best.decided == first.decided:
         apart, best = (), first

@@ -2,8 +2,8 @@
 
 A packet's own bytes, the bucket of its table and its instance are three misses one after the other, each longer than
 all of the arithmetic. So the generated code goes through a burst three times: it asks for the packets' headers, then
-follows each packet from the layer that it waits for (see `fission`) as far as its keys are known and asks for the
-buckets, then asks for the instances; only then it processes the packets, in order. (Group prefetching: Chen et al.,
+follows each packet from the layer that it waits for (see `split_stateless`) as far as its keys are known and
+prefetches the buckets, then the instances; then it processes the packets, in order. (Group prefetching: Chen et al.,
 Improving Hash Join Performance through Prefetching, ICDE 2004.)
 
 What follows a packet so is the layer's ahead graph, which this pass makes from the main graph: a Lookup becomes a
@@ -37,7 +37,7 @@ from sluice.ir.instruction import (
     Way,
 )
 from sluice.passes import constants, dead_code, tails
-from sluice.passes.blocks import PURE, drop_slots, loops
+from sluice.passes.analysis.blocks import PURE, drop_slots, loops
 
 Names = frozenset[str]
 """Names of registers."""

@@ -23,9 +23,9 @@ from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Branch, Check, CheckWire, Goto, Instruction, Load, LoadBytes, Mark
 from sluice.ir.simplify import simplify, simplify_node
 from sluice.passes import dead_code
-from sluice.passes.blocks import PURE, each_graph, fresh_names, loops
+from sluice.passes.analysis.blocks import PURE, each_graph, fresh_names, loops
+from sluice.passes.analysis.wide_compare import compares
 from sluice.passes.constants import Facts, decide, evaluate, step
-from sluice.passes.words import compares
 
 LONGEST = 64
 """Bytes of a list that are looked at: as many as a length in words of four bits tells."""

@@ -19,13 +19,13 @@ from sluice.passes import (
     constants,
     deferral,
     dispatch,
-    fission,
     forwarding,
     lifting,
     lookahead,
     padding,
     prediction,
     sinking,
+    split_stateless,
     tails,
     template,
 )
@@ -60,14 +60,14 @@ PASSES = (
     # Ways that were kept apart or written twice have come to their final form.
     Pass("tails", tails.run),
     # It takes from main graphs what it makes graphs of its own of: the way of most packets is short by now.
-    Pass("fission", fission.run),
+    Pass("split_stateless", split_stateless.run),
     # It takes packets on from where that one leaves them waiting.
     Pass("deferral", deferral.run),
     # Behind `tails`, which would not see that two ways are alike when other loads have come to them.
     Pass("sinking", sinking.run),
     # It takes a way from the stateless graph, where loads are behind the branches that most packets do not take.
     Pass("template", template.run),
-    # The same as of `fission`; with loads near to where they are needed, an ahead graph has only those of keys.
+    # The same as of `split_stateless`; with loads near to where they are needed, an ahead graph has only those of keys.
     Pass("lookahead", lookahead.run),
     # Last: `lookahead` goes past lists, whatever is in them, and would follow only the way that this one adds.
     Pass("padding", padding.run),

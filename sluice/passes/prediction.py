@@ -20,7 +20,7 @@ from sluice.ir.expression import ZERO, Binary, Const, Reg, chain
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Branch, Instruction, Load
 from sluice.passes import constants, dead_code
-from sluice.passes.blocks import behind, each_graph, fresh_names, twin, what_it_does
+from sluice.passes.analysis.blocks import behind, each_graph, fresh_names, twin, what_it_does
 
 RARE = Reg("local.rare", 1)
 """Whether a packet has one of the flags."""

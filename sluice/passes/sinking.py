@@ -12,7 +12,7 @@ from collections.abc import Hashable
 
 from sluice.ir.graph import Graph, LayerProgram, Program
 from sluice.ir.instruction import Instruction, Load, LoadBytes, LoadVarint
-from sluice.passes.blocks import each_graph, what_it_does
+from sluice.passes.analysis.blocks import each_graph, what_it_does
 from sluice.passes.dead_code import Use, liveness, remove_dead, uses_of
 
 LOADS = (Load, LoadBytes, LoadVarint)

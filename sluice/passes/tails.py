@@ -14,7 +14,7 @@ from sluice.ir.copy import with_targets
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Branch, Goto
 from sluice.passes import constants, dead_code
-from sluice.passes.blocks import each_graph, is_copy, remove_unreachable, what_it_does
+from sluice.passes.analysis.blocks import each_graph, is_copy, remove_unreachable, what_it_does
 
 
 def run(program: Program) -> Program:

@@ -1,13 +1,13 @@
 """Templates: a packet that looks as most do is known by a few compares, each of many bits at once.
 
-Layers that keep nothing ask one thing after the other: the version, how long the header is, whether there are options,
-whether this is a fragment. For nearly every packet the answers are the same, and all but one way ends early. So of a
-layer's stateless graph (see `fission`) one way is written a second time, without the others: its template graph. What
-the conditions of that way together leave a field of the header, when it is a single value, is not asked of the field
-any more: neighbouring bytes with such fields are read as one word, which is compared under a mask. Then the field is
-known, and what was calculated from it is a constant. (So a header is compared with a template by those who compress it:
-Jacobson, RFC 1144, 3.) A packet that is otherwise begins the layer anew with its stateless graph: nothing but slots
-was written, and those are written again.
+A stateless layer tests one thing after another: the version, the length of the header, whether there are options,
+whether this is a fragment. Nearly every packet gives the same answers, and every other path ends early. So one path
+of a layer's stateless graph (see `split_stateless`) is written a second time, without the others: the template graph.
+Where the conditions of that path leave a single value for a field of the header, the field is not read: neighbouring
+bytes with such fields are read as one word, which is compared under a mask. After the comparison the field is known,
+and what depends on it is a constant. (Header compression uses the same template: Jacobson, RFC 1144, 3.) A packet
+that does not match starts the layer again with its stateless graph: only slots were written, and those are written
+again.
 
 A layer's template is the nearest way to a layer above, the one that a description names first where several are as
 near; and templates are made for the layers that follow each other so from the link type that is asked for first.
@@ -37,7 +37,7 @@ from sluice.ir.instruction import (
     Terminator,
 )
 from sluice.passes import constants, dead_code
-from sluice.passes.words import compares
+from sluice.passes.analysis.wide_compare import compares
 
 LONGEST = 6
 """Layers that follow each other by templates; less than may be passed before a packet's turn."""

@@ -4,7 +4,7 @@
  * Nothing is believed that was not authenticated. Whose packets are the client's is known from the first Initial packet that
  * its own Destination Connection ID opens: that can only be one of a client. So Retry, which changes the id, a lost first
  * packet, and sides that were first seen the wrong way round need nothing of their own. */
-#include "native.h"
+#include "native/native.h"
 #include "quic_protection_crypto.h"
 #include "quic_protection_log.h"
 

@@ -6,7 +6,7 @@
 #ifndef QUIC_PROTECTION_LOG_H
 #define QUIC_PROTECTION_LOG_H
 
-#include "native.h"
+#include "native/native.h"
 #include "quic_protection_crypto.h"
 
 #include <stdio.h>

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bench.programs import build_tool
-from sluice.codegen.functions import Functions
 from sluice.codegen.stack import generate
 from sluice.engine.box import Box, Settings
-from sluice.ir.build import build
+from sluice.hooks.function import Functions
+from sluice.lower.build import build
 from sluice.stacks.find import find_stack
 from tests.bench.traces import CORPUS, answer, assembled, by_ends, compiled, packets, rows
 

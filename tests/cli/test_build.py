@@ -164,7 +164,7 @@ def test_a_program_that_embeds_needs_no_extensions(built: Path, compiler: str, l
         #include "hello.h"
         #include "io/capture.h"
         #include "io/writer.h"
-        #include "run.h"
+        #include "driver/run.h"
         void record(struct record *data) { (void)data->celsius; }
         int main(void) {
             struct sl_options options = {0, 1 << 20, 1000, true, 0, NULL, NULL, NULL, NULL, false, NULL, NULL};
@@ -256,10 +256,10 @@ def test_files_of_the_users_are_never_replaced(sluice: Command, mistake: Command
     """Nothing at all is written then; another stack in a folder of ours is welcome."""
     stack = FIRST / "hello.py"
     (tmp_path / "Makefile").write_text("mine")
-    (tmp_path / "runtime").mkdir()
-    (tmp_path / "runtime" / "run.c").symlink_to("nowhere")
+    (tmp_path / "runtime" / "driver").mkdir(parents=True)
+    (tmp_path / "runtime" / "driver" / "run.c").symlink_to("nowhere")
     told = mistake("build", stack, "-o", tmp_path).err
-    assert "Makefile, runtime/run.c would be replaced, and were not written by Sluice" in told
+    assert "Makefile, runtime/driver/run.c would be replaced, and were not written by Sluice" in told
     assert (tmp_path / "Makefile").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "runtime"]
     for name in (stack, "tcp_ip", stack):

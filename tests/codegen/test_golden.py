@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from sluice.codegen.functions import Functions
 from sluice.codegen.stack import Generated, generate
 from sluice.engine.box import compile_stack
 from sluice.engine.compiler import compile_library
 from sluice.engine.functions import find_functions
-from sluice.ir.build import Hook, build
+from sluice.hooks.function import Functions
+from sluice.ir.hook import Hook
 from sluice.lang import Assign, Bit, Connectionless, Stack, layout
+from sluice.lower.build import build
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack, stack_names
 from tests.ir.descriptions import arp_stack
 
-FOLDER = Path(__file__).parent.parent / "golden" / "codegen"
+FOLDER = Path(__file__).parents[1] / "golden" / "codegen"
 UPDATE = os.environ.get("SLUICE_UPDATE_GOLDEN") == "1"
 
 

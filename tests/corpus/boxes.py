@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
 from sluice.engine.functions import find_functions
-from sluice.ir.build import Hook
+from sluice.ir.hook import Hook
 from sluice.lang import Assign, Bit, Callback, layout
 from sluice.stacks.find import find_stack
 from tests.support.corpus import captures

@@ -18,7 +18,7 @@ from typing import Any
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
-from sluice.ir.build import Hook
+from sluice.ir.hook import Hook
 from sluice.lang import Assign, Bit, Callback, UInt, layout
 from sluice.stacks.find import find_stack
 from tests.corpus.boxes import capture

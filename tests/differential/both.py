@@ -11,11 +11,12 @@ from typing import Any
 from sluice.engine.box import TLS_KEY_LOG, Box, CompiledStack, Frame, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
 from sluice.engine.values import value_names
-from sluice.ir.build import Hook, build
 from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.hook import Hook
 from sluice.ir.interpreter import Interpreter
 from sluice.lang.events import BUILT_IN
 from sluice.lang.stack import Stack
+from sluice.lower.build import build
 
 NOT_MODELLED = ("no memory", "bytes:no memory")
 """Counters of what the interpreter, which has all the memory it wants, never does."""

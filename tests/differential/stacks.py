@@ -7,7 +7,6 @@ import itertools
 import random
 from typing import Any
 
-from sluice.ir.scope import nested
 from sluice.lang import (
     PSM,
     AddAlias,
@@ -32,6 +31,7 @@ from sluice.lang import (
 )
 from sluice.lang.expression import Property
 from sluice.lang.sequence import POLICIES
+from sluice.lower.scope import nested
 from tests.differential.sides import all_fields, of_both_sides, sided
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from sluice.codegen.functions import read_c_function
 from sluice.engine.box import Box, Settings, compile_stack
-from sluice.ir.build import build
+from sluice.hooks.function import read_c_function
 from sluice.ir.instruction import Call, TooDeep
 from sluice.lang import (
     Assemble,
@@ -25,6 +24,7 @@ from sluice.lang import (
     layout,
 )
 from sluice.lang.events import DROP_REASONS, LOSS_CAUSES
+from sluice.lower.build import build
 from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(memory=1 << 20, max_instances=16, seed=1)

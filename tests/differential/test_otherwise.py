@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.engine.box import Settings, compile_stack
-from sluice.ir.build import Hook
+from sluice.ir.hook import Hook
 from sluice.lang import Pred, Stack
 from sluice.protocols.dns import dns_parser, dns_question_parser, dns_stream_parser
 from sluice.protocols.ethernet import ethernet_parser

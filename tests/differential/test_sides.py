@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sluice.codegen.layout import tables
+from sluice.codegen.layer.instance_layout import tables
 from sluice.engine.box import Settings
-from sluice.ir.build import build
 from sluice.lang import Assign, ConnectionOriented, DescriptionWarning, If, Pred, Stack, swap_sides
+from sluice.lower.build import build
 from sluice.passes.pipeline import run
 from tests.differential.both import assert_same, compiled, everything
 from tests.differential.sides import sided

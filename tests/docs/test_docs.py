@@ -24,11 +24,11 @@ from typing import Any
 import pytest
 
 from sluice.cli.main import main, parser
-from sluice.codegen.functions import Functions
 from sluice.codegen.stack import generate
-from sluice.ir.build import build
+from sluice.hooks.function import Functions
 from sluice.lang import DescriptionError, Stack
 from sluice.lang.prototype import Prototype
+from sluice.lower.build import build
 from sluice.passes.pipeline import run as run_passes
 
 ROOT = Path(__file__).resolve().parents[2]

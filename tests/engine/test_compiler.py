@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sluice.codegen.functions import Functions
 from sluice.codegen.stack import generate
 from sluice.engine import compiler as engine
 from sluice.engine.compiler import CompilerError, compile_library, compiler
-from sluice.ir.build import build
+from sluice.hooks.function import Functions
+from sluice.lower.build import build
 from sluice.stacks.find import find_stack
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,11 +6,11 @@ from functools import cache
 
 import pytest
 
-from sluice.codegen.functions import CFunction, Functions, read_c_function
-from sluice.codegen.hooks import HookError
 from sluice.codegen.stack import generate
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
-from sluice.ir.build import build
+from sluice.hooks.function import CFunction, Functions, read_c_function
+from sluice.hooks.subscription import HookError
+from sluice.lower.build import build
 from sluice.stacks.find import find_stack
 from tests.support.connection import Host, goodbye, handshake, pair
 

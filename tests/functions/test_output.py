@@ -16,9 +16,9 @@ from scapy.packet import Packet
 from scapy.utils import rdpcap, wrpcap
 
 from sluice.cli.main import main
-from sluice.codegen.functions import read_c_function
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.compiler import CompilerError
+from sluice.hooks.function import read_c_function
 from sluice.stacks.find import find_stack
 from tests.support.connection import handshake, pair
 from tests.support.corpus import corpus

@@ -12,13 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sluice.cli.main import main
-from sluice.codegen.functions import read_c_function
-from sluice.codegen.hooks import HookError
-from sluice.codegen.parameter import ParameterError, Value
 from sluice.engine.box import Box, CompiledStack, RunError, Settings, compile_stack
 from sluice.engine.functions import FunctionError, find_functions, load_python
-from sluice.engine.parameter import read_parameters
 from sluice.functions import parameter
+from sluice.hooks.function import read_c_function
+from sluice.hooks.parameter import ParameterError, Value
+from sluice.hooks.parameter_text import read_parameters
+from sluice.hooks.subscription import HookError
 from sluice.stacks.find import find_stack
 
 ROOT = Path(__file__).resolve().parents[2]

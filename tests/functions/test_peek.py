@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from sluice.codegen.functions import read_c_function
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.hooks.function import read_c_function
 from sluice.stacks.find import find_stack
 from tests.support.connection import handshake, pair
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sluice.codegen.functions import read_c_function
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.events import OWN_NAMES, Seen
 from sluice.engine.functions import FunctionError, Wanted, load_python
-from sluice.ir.build import Hook
+from sluice.hooks.function import read_c_function
+from sluice.ir.hook import Hook
 from sluice.stacks.find import find_stack
 from tests.support.connection import goodbye, handshake, pair
 from tests.support.corpus import corpus

@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from sluice.codegen.functions import CFunction, read_c_function
-from sluice.codegen.hooks import HookError
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.hooks.function import CFunction, read_c_function
+from sluice.hooks.subscription import HookError
 from sluice.stacks.find import find_stack
 from tests.support.connection import goodbye, handshake, pair
 from tests.support.packets import A4, B4, eth, ip4, udp

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli.errors import CommandError
-from sluice.cli.hooks import check_hooks
-from sluice.codegen.functions import CFunction, Functions, read_c_function
-from sluice.codegen.hooks import HookError
+from sluice.cli.common.check_hooks import check_hooks
+from sluice.cli.common.errors import CommandError
 from sluice.codegen.stack import generate
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.functions import FunctionError, Wanted, load_python
-from sluice.ir.build import build
+from sluice.hooks.function import CFunction, Functions, read_c_function
+from sluice.hooks.subscription import HookError
+from sluice.lower.build import build
 from sluice.stacks.find import find_stack
 from tests.support.connection import handshake, pair
 

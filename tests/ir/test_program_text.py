@@ -14,9 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.engine.compiler import RUNTIME, compiler, flags
+from sluice.engine.compiler import INCLUDES, compiler, flags
 from sluice.ir import graph as ir
-from sluice.ir.build import Hook, build
 from sluice.ir.expression import Const, Reg
 from sluice.ir.graph import (
     Block,
@@ -31,12 +30,14 @@ from sluice.ir.graph import (
     Rules,
     State,
 )
+from sluice.ir.hook import Hook
 from sluice.ir.instruction import Return
 from sluice.ir.interpreter import Interpreter
 from sluice.ir.text import IrSyntaxError, parse_program, print_program
 from sluice.ir.verify import verify
 from sluice.lang import DescriptionWarning, Stack
 from sluice.lang.events import BUILT_IN
+from sluice.lower.build import build
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack, stack_names
 from tests.differential.choices import Choices, Chosen, chosen
@@ -90,7 +91,7 @@ def test_a_program_is_read_back(describe: Callable[[], Stack]) -> None:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The functions in C that random stacks call."""
     made = tmp_path_factory.mktemp("native") / "module.so"
-    subprocess.run([*compiler(), *flags(), "-shared", f"-I{RUNTIME}", str(MODULE.path), "-o", str(made)], check=True)
+    subprocess.run([*compiler(), *flags(), "-shared", *INCLUDES, str(MODULE.path), "-o", str(made)], check=True)
     return made
 
 

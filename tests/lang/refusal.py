@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from sluice.ir.build import build
 from sluice.lang import Bit, Connectionless, ConnectionOriented, DescriptionError, Pred, Stack, UInt, layout
+from sluice.lower.build import build
 
 
 @dataclass

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sluice.ir.build import build
 from sluice.lang import Assign, Bit, Connectionless, DescriptionError, DescriptionWarning, If, layout, one_of
+from sluice.lower.build import build
 from sluice.stacks.tcp_ip import tcp_ip
 from tests.lang.refusal import alone
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from sluice.ir.build import build
 from sluice.lang import (
     PSM,
     AnyUntil,
@@ -30,6 +29,7 @@ from sluice.lang import (
     swap_sides,
 )
 from sluice.lang.prototype import SETTINGS
+from sluice.lower.build import build
 from tests.lang.refusal import above, alone, keyed, memory, paired, plain, small, wide
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.ir.build import build
 from sluice.ir.text import print_program
 from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, Stack, UInt, both_sides, layout
 from sluice.lang.errors import DescriptionError
 from sluice.lang.layout import HeaderFormat, LayoutType, header_format
+from sluice.lower.build import build
 
 names = st.lists(st.from_regex(r"[a-z][a-z0-9]{0,5}", fullmatch=True), min_size=1, max_size=12, unique=True).filter(
     lambda found: not {"fields", "where"} & set(found)

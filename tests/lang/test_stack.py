@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sluice.ir.build import build
 from sluice.ir.text import print_program
 from sluice.ir.verify import verify
 from sluice.lang import (
@@ -31,6 +30,7 @@ from sluice.lang.events import event_order
 from sluice.lang.expression import Contains, Expression, FieldValue, Property, Taken, children
 from sluice.lang.layer import of_layer
 from sluice.lang.prototype import Parser
+from sluice.lower.build import build
 
 
 class head(layout):

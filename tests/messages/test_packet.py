@@ -11,7 +11,6 @@ import pytest
 
 from sluice.engine.box import Box, Settings, compile_stack
 from sluice.engine.functions import read_c_function
-from sluice.ir.build import build
 from sluice.lang import (
     Assemble,
     Assign,
@@ -29,6 +28,7 @@ from sluice.lang import (
     layout,
 )
 from sluice.lang.events import LOSS_CAUSES, PACKET_LOSSES
+from sluice.lower.build import build
 from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(memory=1 << 20, max_instances=16, seed=1)

@@ -1,5 +1,5 @@
 /* A module for tests: takes an exclusive or with a key away, counts for each instance, refuses, and is told a key. */
-#include "native.h"
+#include "native/native.h"
 
 #include <stdio.h>
 #include <stdlib.h>

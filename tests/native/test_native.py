@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from sluice.cli.main import main
-from sluice.codegen.functions import Functions
 from sluice.codegen.stack import generate
 from sluice.engine.box import Box, RunError, Settings, compile_stack
 from sluice.engine.compiler import CompilerError
-from sluice.ir.build import build
+from sluice.hooks.function import Functions
 from sluice.ir.instruction import CallNative, EndNative
 from sluice.lang import Bit, Connectionless, DescriptionError, Native, Stack, layout
+from sluice.lower.build import build
 from sluice.stacks.find import find_stack
 from tests.differential.both import Packet, Secrets, assert_same, compiled, run_compiled
 from tests.native.scrambled import scrambled

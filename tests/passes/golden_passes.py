@@ -21,7 +21,7 @@ from sluice.ir.instruction import Assign, Call, End, NextLayer
 from sluice.ir.text import parse_graph, print_graph
 from sluice.ir.verify import verify
 
-FOLDER = Path(__file__).parent.parent / "golden" / "passes"
+FOLDER = Path(__file__).parents[1] / "golden" / "passes"
 UPDATE = os.environ.get("SLUICE_UPDATE_GOLDEN") == "1"
 
 

@@ -4,17 +4,18 @@ import random
 from functools import partial
 
 import pytest
-from golden_passes import Case, cases, check
 
-from sluice.ir.build import Hook, build
 from sluice.ir.copy import copy_graph
 from sluice.ir.expression import ARITHMETIC, COMPARISONS, Binary, Const, Expr, Flip, Reg, calculate, show
 from sluice.ir.graph import Program
+from sluice.ir.hook import Hook
 from sluice.ir.simplify import simplify
 from sluice.ir.text import parse_graph, print_graph
+from sluice.lower.build import build
 from sluice.passes import constants, pipeline
-from sluice.passes.blocks import each_graph
+from sluice.passes.analysis.blocks import each_graph
 from sluice.stacks.find import find_stack
+from tests.passes.golden_passes import Case, cases, check
 
 FILE = "constants.txt"
 

@@ -3,10 +3,10 @@
 from functools import partial
 
 import pytest
-from golden_passes import Case, cases, check
 
 from sluice.passes import dead_code
-from sluice.passes.blocks import each_graph
+from sluice.passes.analysis.blocks import each_graph
+from tests.passes.golden_passes import Case, cases, check
 
 FILE = "dead_code.txt"
 

@@ -9,16 +9,16 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from golden_passes import check_graphs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.codegen.functions import read_c_function
 from sluice.engine.box import Box, Settings, compile_stack
-from sluice.ir.build import Hook, build
+from sluice.hooks.function import read_c_function
 from sluice.ir.graph import Program
+from sluice.ir.hook import Hook
 from sluice.ir.instruction import NextDeferring
 from sluice.lang import DescriptionWarning, Pred, Stack
+from sluice.lower.build import build
 from sluice.passes import deferral
 from sluice.passes.pipeline import PASSES, run
 from sluice.protocols.ethernet import ethernet_parser
@@ -31,6 +31,7 @@ from tests.differential.both import Compared, Packet, assert_same, compared, eve
 from tests.differential.choices import Choices, Chosen, chosen
 from tests.differential.stacks import tunnel
 from tests.differential.traffic import Seeded, drawn, seeded
+from tests.passes.golden_passes import check_graphs
 from tests.support.packets import UDP, eth, ip4, tcp, udp
 from tests.support.unoptimised import unoptimised
 

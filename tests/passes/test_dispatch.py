@@ -5,22 +5,22 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from golden_passes import check_graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.engine.box import compile_stack
 from sluice.engine.dispatch import Dispatch
-from sluice.ir.build import build
 from sluice.ir.expression import ZERO
 from sluice.ir.graph import Block, Graph, Program
 from sluice.ir.instruction import Count, NextDispatch, Return
 from sluice.ir.instruction import Dispatch as Decision
 from sluice.ir.verify import VerifyError, verify
 from sluice.lang import AnyUntil, Bit, Connectionless, Stack, layout
+from sluice.lower.build import build
 from sluice.passes import dispatch
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
+from tests.passes.golden_passes import check_graphs
 from tests.support.packets import FRAGMENT, TCP, UDP, cuts, eth, fragment_header, ip4, ip6, tcp, udp
 from tests.support.stacks import whole
 

@@ -1,9 +1,9 @@
 """Golden cases of pass `forwarding`, see tests/golden/passes/forwarding.txt; and what it makes of real stacks."""
 
 import pytest
-from golden_passes import Case, cases, check
 
 from sluice.passes import forwarding
+from tests.passes.golden_passes import Case, cases, check
 
 FILE = "forwarding.txt"
 

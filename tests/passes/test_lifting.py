@@ -1,13 +1,14 @@
 """Golden cases of pass `lifting`, see tests/golden/passes/lifting.txt; and its bounds on real stacks."""
 
 import pytest
-from golden_passes import Case, cases, check
 
-from sluice.ir.build import Hook, build
 from sluice.ir.graph import Program
+from sluice.ir.hook import Hook
 from sluice.ir.instruction import FreshInst, Lookup, NextLayer
+from sluice.lower.build import build
 from sluice.passes import constants, lifting
 from sluice.stacks.find import find_stack
+from tests.passes.golden_passes import Case, cases, check
 
 FILE = "lifting.txt"
 

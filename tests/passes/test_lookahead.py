@@ -3,18 +3,19 @@
 from typing import Any
 
 import pytest
-from golden_passes import check_graphs
 
-from sluice.ir.build import Hook, build
 from sluice.ir.expression import ZERO
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.hook import Hook
 from sluice.ir.instruction import Branch, Count, Goto, LookAhead, NextLayer, Prefetch, Return
 from sluice.ir.verify import VerifyError, verify
 from sluice.lang import AnyUntil, Bit, Connectionless, Pred, Stack, layout
+from sluice.lower.build import build
 from sluice.passes import lookahead
-from sluice.passes.blocks import loops
+from sluice.passes.analysis.blocks import loops
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
+from tests.passes.golden_passes import check_graphs
 from tests.support.run import run as run_packets
 from tests.support.run import watch_all
 

@@ -1,20 +1,21 @@
 """Pass `padding`: lists that are as most are, see tests/golden/passes/padding.txt; and lists that are otherwise."""
 
 import pytest
-from golden_passes import Case, cases, check, program_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.engine.box import compile_stack
-from sluice.ir.build import Hook, build
 from sluice.ir.expression import Binary, Const
 from sluice.ir.graph import Graph
+from sluice.ir.hook import Hook
 from sluice.ir.instruction import Branch
 from sluice.ir.text import parse_graph
+from sluice.lower.build import build
 from sluice.passes import padding
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
 from tests.differential.both import Compared, Packet, assert_same, compared
+from tests.passes.golden_passes import Case, cases, check, program_of
 from tests.support.packets import TCP, eth, ip4, tcp
 
 GOLDEN = cases("padding.txt")

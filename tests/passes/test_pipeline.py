@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from sluice.ir.build import Hook, build
 from sluice.ir.copy import copy_graph, copy_program, with_operands
 from sluice.ir.expression import Reg
 from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.hook import Hook
 from sluice.ir.instruction import Load, NextLayer
 from sluice.ir.text import parse_graph, print_program
 from sluice.ir.verify import RULES, VerifyError, verify
@@ -27,11 +27,12 @@ from sluice.lang import (
     UInt,
     layout,
 )
+from sluice.lower.build import build
 from sluice.passes import pipeline
 from sluice.passes.pipeline import PASSES, Pass, UnknownPassError, run
 from sluice.stacks.find import find_stack
 
-LARGER = ("dispatch", "lifting", "prediction", "forwarding", "fission", "sinking", "lookahead", "padding")
+LARGER = ("dispatch", "lifting", "prediction", "forwarding", "split_stateless", "sinking", "lookahead", "padding")
 """Passes that may write a block more than once, or a graph of their own."""
 
 
@@ -164,7 +165,7 @@ def test_unknown_name(program: Program):
         run(program, ["tails", "constant"])
     assert str(caught.value) == (
         "unknown pass 'constant': do you mean 'constants'? "
-        "Known are dispatch, constants, lifting, prediction, forwarding, tails, fission, deferral, sinking, "
+        "Known are dispatch, constants, lifting, prediction, forwarding, tails, split_stateless, deferral, sinking, "
         "template, lookahead, padding (or 'all', 'none')"
     )
     with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are dispatch, constants, .* \(or"):

@@ -1,9 +1,9 @@
 """Golden cases of pass `prediction`, see tests/golden/passes/prediction.txt; and what it makes of real stacks."""
 
 import pytest
-from golden_passes import Case, cases, check
 
 from sluice.passes import prediction
+from tests.passes.golden_passes import Case, cases, check
 
 FILE = "prediction.txt"
 

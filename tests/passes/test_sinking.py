@@ -1,14 +1,15 @@
 """Golden cases of pass `sinking`, see tests/golden/passes/sinking.txt; and what it makes of TCP."""
 
 import pytest
-from golden_passes import Case, cases, check
 
-from sluice.ir.build import Hook, build
+from sluice.ir.hook import Hook
 from sluice.ir.instruction import Load, Lookup
+from sluice.lower.build import build
 from sluice.passes import sinking
-from sluice.passes.blocks import loops
+from sluice.passes.analysis.blocks import loops
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
+from tests.passes.golden_passes import Case, cases, check
 
 FILE = "sinking.txt"
 

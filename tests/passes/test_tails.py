@@ -1,9 +1,9 @@
 """Golden cases of pass `tails`, see tests/golden/passes/tails.txt; and what it makes of real stacks."""
 
 import pytest
-from golden_passes import Case, cases, check
 
 from sluice.passes import tails
+from tests.passes.golden_passes import Case, cases, check
 
 FILE = "tails.txt"
 

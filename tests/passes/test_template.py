@@ -4,20 +4,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from golden_passes import check_graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.engine.box import compile_stack
-from sluice.ir.build import Hook, build
 from sluice.ir.expression import Binary, Const
 from sluice.ir.graph import Program
+from sluice.ir.hook import Hook
 from sluice.ir.instruction import Branch, Load, NextStateless
 from sluice.ir.text import parse_graph
+from sluice.lower.build import build
 from sluice.passes import template
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
 from tests.differential.both import Compared, Packet, assert_same, compared
+from tests.passes.golden_passes import check_graphs
 from tests.support.packets import TCP, UDP, eth, fragments4, ip4, tcp, udp
 
 STREAMS = frozenset({Hook("tcp", "data"), Hook("udp", "data")})

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from sluice.ir.build import Hook, build
+from sluice.ir.hook import Hook
 from sluice.ir.verify import verify
 from sluice.lang import Bit, Connectionless, Pred, Stack, layout
+from sluice.lower.build import build
 from sluice.protocols import (
     ah,
     arp,

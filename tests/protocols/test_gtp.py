@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from sluice.ir.build import Hook, build
+from sluice.ir.hook import Hook
 from sluice.ir.interpreter import Interpreter
 from sluice.lang import Assign, Bit, Callback, Connectionless, Pred, Stack, layout
+from sluice.lower.build import build
 from sluice.protocols.gtp import gtp_parser
 from tests.support.run import run as run_compiled
 from tests.support.run import watch_all

@@ -8,8 +8,9 @@ from itertools import permutations
 import pytest
 
 from sluice.engine.box import CompiledStack
-from sluice.ir.build import Hook, build
+from sluice.ir.hook import Hook
 from sluice.ir.interpreter import Interpreter
+from sluice.lower.build import build
 from sluice.stacks.tcp_ip import tcp_ip
 from tests.support.run import run as run_compiled
 from tests.support.run import watch_all

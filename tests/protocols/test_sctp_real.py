@@ -20,7 +20,7 @@ import pytest
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
 from sluice.engine.functions import find_functions
-from sluice.ir.build import Hook
+from sluice.ir.hook import Hook
 from sluice.stacks.everything import everything
 
 SOURCE = Path(__file__).resolve().parents[1] / "support" / "sctp_pair.c"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.ir.build import build
+from sluice.lower.build import build
 from sluice.stacks.find import find_stack
 from tests.differential.both import Packet, assert_same, compiled
 from tests.quic.deciphering import Decipherer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engine.compiler import RUNTIME, compiler, flags
+from sluice.engine.compiler import INCLUDES, RUNTIME, compiler, flags
 from sluice.stacks.find import find_stack
 from tests.quic.traffic import CLIENT, SERVER
 from tests.support.packets import eth, ip4, udp
@@ -113,7 +113,7 @@ def test_keys_header_protection_and_packet_numbers(library: str, status: int, tm
     """And, where there is no libcrypto, that nothing is opened and the reason is told."""
     program = tmp_path / "vectors"
     options = [flag for flag in flags() if flag != "-fPIC"]
-    includes = [f"-I{RUNTIME}", f"-I{PROTOCOLS}", *filter(None, [library])]
+    includes = [*INCLUDES, f"-I{PROTOCOLS}", *filter(None, [library])]
     source = Path(__file__).with_name("vectors.c")
     subprocess.run([*compiler(), *options, *includes, str(source), "-o", str(program), "-ldl"], check=True)
     done = subprocess.run([str(program)], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The C runtime's own tests: each test_*.c beside this file is compiled with the sanitizers and run.
+"""The C runtime's own tests: each test_*.c in the folders beside this file is compiled with the sanitizers and run.
 
 The compiler is the one that Sluice takes. A program names its cases as it goes and exits with 0 when all is well;
 a failed check says where.
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engine.compiler import compiler
+from sluice.engine.compiler import INCLUDES, compiler
 
 HERE = Path(__file__).resolve().parent
 FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
@@ -24,11 +24,13 @@ def sanitizers() -> bool:
 
 
 @pytest.mark.skipif(not sanitizers(), reason=f"{compiler()[0]} comes without the sanitizers")
-@pytest.mark.parametrize("source", sorted(HERE.glob("test_*.c")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", sorted(HERE.rglob("test_*.c")), ids=lambda path: path.stem)
 def test_runtime(source: Path, tmp_path: Path) -> None:
     program = tmp_path / source.stem
     compiled = subprocess.run(
-        [*compiler(), *FLAGS, *SANITIZERS, str(source), "-o", str(program)], capture_output=True, text=True
+        [*compiler(), *FLAGS, *SANITIZERS, *INCLUDES, f"-I{HERE}", str(source), "-o", str(program)],
+        capture_output=True,
+        text=True,
     )
     assert compiled.returncode == 0, compiled.stderr
     run = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)

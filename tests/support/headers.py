@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
-from sluice.ir.build import Hook
+from sluice.ir.hook import Hook
 from sluice.lang import Assign, Bit, Callback, If, Stack, layout
 from sluice.lang.layout import Field, LayoutType
 from sluice.lang.prototype import Prototype

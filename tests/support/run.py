@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sluice.codegen.functions import read_c_function
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
 from sluice.engine.functions import READY
-from sluice.ir.build import Hook
+from sluice.hooks.function import read_c_function
+from sluice.ir.hook import Hook
 from sluice.lang import Stack
 from tests.support.conserve import check_all_ended, check_conservation
 from tests.support.packets import A4, A6, TCP, UDP, eth, fragments4, fragments6, ip4, ip6, tcp, udp

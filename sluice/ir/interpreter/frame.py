@@ -15,7 +15,7 @@ from sluice.ir.interpreter.value import (
     ZeroNumbers,
 )
 
-BLOCKS_MOST = 10_000_000
+BLOCKS_MAX = 10_000_000
 """A graph that runs through more blocks than this does not end."""
 
 NOWHERE: Registers[int] = NoInstance()
@@ -107,6 +107,6 @@ def run(entry: Code, frame: Frame) -> int:
             operation(frame)
         code = code.follow(frame)
         blocks += 1
-        if blocks > BLOCKS_MOST:
+        if blocks > BLOCKS_MAX:
             raise InterpreterError("a graph does not end")
     return frame.result

@@ -1,4 +1,4 @@
-"""The model of how packets and streams are cut into messages. sluice/runtime/messages.h does the same in C."""
+"""The model of how packets and streams are cut into messages. sluice/runtime/stream/messages.h does the same in C."""
 
 from __future__ import annotations
 

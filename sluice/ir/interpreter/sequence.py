@@ -1,4 +1,4 @@
-"""The model of one side's packet sequence. sluice/runtime/sequence.h does the same in C.
+"""The model of one side's packet sequence. sluice/runtime/stream/sequence.h does the same in C.
 
 Positions are 64 bits wide, on a circle; meta of fewer bits is unwrapped around `next`. The order of three of
 them is
@@ -24,13 +24,13 @@ DATA, CUT, PHANTOM = "data", "cut", "phantom"
 FARTHEST = (1 << 63) - 1
 """The farthest position of a linear sequence, and the farthest ahead that a piece may end."""
 
-PIECE_MOST = 131072 - 48
+PIECE_MAX = 131072 - 48
 """Longer data is buffered as several pieces: the runtime's largest block, less the head of a piece."""
 
-JOINED_MOST = 2048 - 48
+JOINED_MAX = 2048 - 48
 """Data that touches is one piece up to so many bytes: the runtime's blocks of 2 KiB, less the head of a piece."""
 
-HISTORY_MOST = 65536
+HISTORY_MAX = 65536
 
 
 def signed(distance: int) -> int:
@@ -244,7 +244,7 @@ class Sequence:
         return bytes(self.history[low : low + length])
 
     def _remember(self, position: int, data: bytes | bytearray) -> None:
-        keep = min(self.rules.history, HISTORY_MOST)
+        keep = min(self.rules.history, HISTORY_MAX)
         if not keep:
             return
         if position != self.history_end:
@@ -427,7 +427,7 @@ class Sequence:
     def _may_join(self, piece: Piece, behind: Piece) -> bool:
         if piece.kind != DATA or not self.rules.buffer_data:
             return True
-        return self.rules.policy in ("first", "last") and piece.length + behind.length <= JOINED_MOST
+        return self.rules.policy in ("first", "last") and piece.length + behind.length <= JOINED_MAX
 
     # --- moves ----------------------------------------------------------------------------------------------
 
@@ -550,8 +550,8 @@ class Sequence:
 
 
 def _cut_up(kind: str, position: int, length: int, data: bytes) -> list[Piece]:
-    """Pieces of at most PIECE_MOST bytes each."""
+    """Pieces of at most PIECE_MAX bytes each."""
     return [
-        Piece(kind, (position + at) & MASK, min(PIECE_MOST, length - at), bytearray(data[at : at + PIECE_MOST]))
-        for at in range(0, length, PIECE_MOST)
+        Piece(kind, (position + at) & MASK, min(PIECE_MAX, length - at), bytearray(data[at : at + PIECE_MAX]))
+        for at in range(0, length, PIECE_MAX)
     ]

@@ -1,4 +1,4 @@
-"""The model of a table of instances. sluice/runtime/table.h does the same in C, with an index of its own.
+"""The model of a table of instances. sluice/runtime/core/table.h does the same in C, with an index of its own.
 
 Which slot a new instance gets, which slots the sweep looks at and which instance is evicted are part of what
 a program means, because the order of events depends on them.

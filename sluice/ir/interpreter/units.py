@@ -1,13 +1,13 @@
-"""The model of a sequence of units: meta counts whole units. sluice/runtime/sequence_units.h does the same in C."""
+"""The model of a sequence of units (meta counts whole units); sluice/runtime/stream/sequence_units.h is its C."""
 
 from __future__ import annotations
 
 from sluice.ir.expression import MASK
 from sluice.ir.graph import Rules
-from sluice.ir.interpreter.sequence import DATA, FARTHEST, PIECE_MOST, Overlap, Piece, Sequence, signed
+from sluice.ir.interpreter.sequence import DATA, FARTHEST, PIECE_MAX, Overlap, Piece, Sequence, signed
 from sluice.ir.interpreter.value import EMPTY, Bytes
 
-UNIT_MOST = PIECE_MOST - 8
+UNIT_MAX = PIECE_MAX - 8
 """A unit of more captured bytes is not held."""
 
 
@@ -51,7 +51,7 @@ class Units(Sequence):
         if self.delivered == self.next and signed(position - self.next) <= 0:
             return True
         captured, rules = len(data[0]), self.rules
-        if captured > UNIT_MOST:
+        if captured > UNIT_MAX:
             return False
         return self.held_bytes + captured <= rules.limit and len(self.pieces) < rules.limit_pieces
 
@@ -82,7 +82,7 @@ class Units(Sequence):
 
     def fits(self) -> bool:
         """Whether the packet's own unit can be held."""
-        return self.fresh is None or len(self.fresh) <= UNIT_MOST
+        return self.fresh is None or len(self.fresh) <= UNIT_MAX
 
     def settle(self) -> None:
         """End of the packet: a unit that was not delivered is copied."""

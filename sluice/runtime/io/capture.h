@@ -16,7 +16,7 @@
 #ifndef SL_IO_CAPTURE_H
 #define SL_IO_CAPTURE_H
 
-#include "../packet.h"
+#include "core/packet.h"
 
 #include <stddef.h>
 #include <stdint.h>

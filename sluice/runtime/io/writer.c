@@ -1,7 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
 
-#include "writer.h"
+#include "io/writer.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "capture.h"
+#include "io/capture.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
 #ifndef SLUICE_ARP_H
 #define SLUICE_ARP_H
 
-#include "embed.h"
+#include "driver/embed.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.ir.build import Hook, build
 from sluice.ir.expression import (
     ARITHMETIC,
     COMPARISONS,
@@ -25,6 +24,7 @@ from sluice.ir.expression import (
     calculate,
 )
 from sluice.ir.graph import Program
+from sluice.ir.hook import Hook
 from sluice.ir.interpreter import Event, Interpreter, InterpreterError
 from sluice.ir.interpreter.expressions import number, string
 from sluice.ir.interpreter.frame import Context, Frame
@@ -48,6 +48,7 @@ from sluice.lang import (
     layout,
     swap_sides,
 )
+from sluice.lower.build import build
 
 SECOND = 10**9
 
@@ -459,7 +460,7 @@ def test_what_ends_inside_itself_ends_once() -> None:
 
 
 def test_a_graph_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluice.ir.interpreter.frame.BLOCKS_MOST", 1000)
+    monkeypatch.setattr("sluice.ir.interpreter.frame.BLOCKS_MAX", 1000)
     with pytest.raises(InterpreterError, match="does not end"):
         run_text("graph a (local.unit:bytes)\nentry:\n  Goto() to: entry\n")
 

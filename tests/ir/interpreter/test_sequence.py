@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sluice.ir.expression import MASK
 from sluice.ir.graph import Rules
-from sluice.ir.interpreter.sequence import FARTHEST, JOINED_MOST, PIECE_MOST, Gap, Sequence, in_window
+from sluice.ir.interpreter.sequence import FARTHEST, JOINED_MAX, PIECE_MAX, Gap, Sequence, in_window
 from sluice.lang.sequence import POLICIES
 
 LINEAR = Rules(64, True, "first", False, True, 1 << 20, 1024, 1024, 0, ())
@@ -160,8 +160,8 @@ def test_nothing_ends_beyond_the_farthest_position() -> None:
 
 def test_long_data_is_several_pieces() -> None:
     sequence = Sequence(LINEAR)
-    put(sequence, 1, bytes(2 * PIECE_MOST + 5))
-    assert [piece.length for piece in sequence.pieces] == [PIECE_MOST, PIECE_MOST, 5]
+    put(sequence, 1, bytes(2 * PIECE_MAX + 5))
+    assert [piece.length for piece in sequence.pieces] == [PIECE_MAX, PIECE_MAX, 5]
 
 
 # --- overlaps ---------------------------------------------------------------------------------------------
@@ -213,16 +213,16 @@ def test_small_pieces_that_touch_are_one(policy: str) -> None:
     put(sequence, 12, b"ef")
     put(sequence, 9, b"b")
     assert [(p.position, p.length, bytes(p.data)) for p in sequence.pieces] == [(9, 7, b"bcdefgh")]
-    put(sequence, 16, b"x" * (JOINED_MOST - 7))
-    put(sequence, 9 + JOINED_MOST, b"y")
-    assert [p.length for p in sequence.pieces] == [JOINED_MOST, 1]
+    put(sequence, 16, b"x" * (JOINED_MAX - 7))
+    put(sequence, 9 + JOINED_MAX, b"y")
+    assert [p.length for p in sequence.pieces] == [JOINED_MAX, 1]
 
 
 def test_extents_that_touch_are_one_however_long() -> None:
     sequence = Sequence(replace(LINEAR, policy="bsd", buffer_data=False))
-    put(sequence, 10, b"c" * JOINED_MOST)
-    put(sequence, 10 + JOINED_MOST, b"d")
-    assert [p.length for p in sequence.pieces] == [JOINED_MOST + 1]
+    put(sequence, 10, b"c" * JOINED_MAX)
+    put(sequence, 10 + JOINED_MAX, b"d")
+    assert [p.length for p in sequence.pieces] == [JOINED_MAX + 1]
 
 
 def test_the_policy_sees_the_segment_without_what_was_delivered() -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sluice.engine.compiler import compiler
+from sluice.engine.compiler import INCLUDES, compiler
 from tests.corpus.collect import packets_digest
 from tests.support.corpus import captures, corpus
 
@@ -147,7 +147,7 @@ class Library:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     path = tmp_path_factory.mktemp("io") / "io.so"
     command = [*compiler(), "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
-    command += [str(SOURCES / "capture.c"), str(SOURCES / "writer.c"), "-o", str(path)]
+    command += [*INCLUDES, str(SOURCES / "capture.c"), str(SOURCES / "writer.c"), "-o", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return Library(path)

@@ -1,0 +1,116 @@
+"""What functions listen to, checked before C is compiled: events that the stack does not have, and values that a
+function in Python would miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sluice.cli.common.errors import CommandError
+from sluice.engine.events import OWN_NAMES, Handler, PythonFunction
+from sluice.engine.functions import READY, Wanted
+from sluice.hooks.function import BOX, CFunction
+from sluice.hooks.subscription import is_named, means
+from sluice.ir.graph import EventShape, LayerProgram, Program
+from sluice.ir.hook import Hook
+from sluice.lang.errors import did_you_mean
+from sluice.lang.events import BUILT_IN
+
+
+def check_hooks(program: Program, wanted: Wanted) -> list[str]:
+    """Warnings of what the user's own functions listen to in vain, or would not see.
+
+    Ready functions are made for many stacks, so theirs are passed over. Raises CommandError for an event that C cannot
+    be compiled for, because nothing says what it brings along.
+    """
+    warnings: list[str] = []
+    defined = [event for function in wanted.c for event in function.events]
+    for function in wanted.c:
+        if Path(function.path).parent != READY:
+            bases = [Hook(event.layer, event.base) for event in function.events]
+            for hook in dict.fromkeys([*function.hooks, *bases]):
+                if any(event.name == hook.event for event in defined):
+                    continue  # its base is looked at
+                told = _in_vain(program, hook)
+                if told is not None and hook.event not in BUILT_IN:
+                    raise CommandError(f"{function.path} listens to {told}")
+                if told is not None:
+                    warnings.append(f"{Path(function.path).name} listens to {told}")
+            warnings += _declared_in_vain(program, function)
+    for function in wanted.python:
+        hooks = function.hooks().union(function.taken(), *function.demanded())
+        for hook in sorted(hooks, key=lambda hook: (hook.layer, hook.event)):
+            if any(event.name == hook.event for event in defined):
+                continue
+            told = _in_vain(program, hook)
+            if told is not None:
+                warnings.append(f"{function.name}.py listens to {told}")
+        warnings += dict.fromkeys(_hidden(program, function))
+    return [*warnings, *_without_flows(program, wanted)]
+
+
+def _without_flows(program: Program, wanted: Wanted) -> Iterator[str]:
+    """Where the flow log will stay empty because the stack has no flows."""
+    logs = any(Path(function.path) == READY / "flow_log.c" for function in wanted.c)
+    if logs and not any(layer.instance and layer.instance.oriented for layer in program.layers.values()):
+        yield (
+            f"stack '{program.name}' has no connection-oriented layer, so there are no flows to list; "
+            "a ConnectionOriented() parser with a selector of two lists makes them"
+        )
+
+
+def _declared_in_vain(program: Program, function: CFunction) -> Iterator[str]:
+    """What else a function says of layers that the stack does not have."""
+    declared = [
+        *((f"SLUICE_CONTROL({layer})", layer) for layer in function.controlled),
+        *((f"SLUICE_KEEP({layer}, {octets})", layer) for layer, octets in function.kept),
+        *((f"SLUICE_TIMER({timer.layer}, {timer.name})", timer.layer) for timer in function.timers),
+    ]
+    for what, layer in declared:
+        if layer != BOX and not any(is_named(layer, one) for one in program.layers.values()):
+            yield f"{Path(function.path).name}: {what} means {_no_layer(program, layer)}"
+
+
+def _no_layer(program: Program, name: str) -> str:
+    advice = did_you_mean(name, {layer.layer for layer in program.layers.values()})
+    return f"layer '{name}', which the stack does not have; {advice}"
+
+
+def _in_vain(program: Program, hook: Hook) -> str | None:
+    """What a hook means that the stack does not have, with advice; None where it has it."""
+    layers = [layer for layer in program.layers.values() if means(hook, layer, hook.event)]
+    known = sorted(set(BUILT_IN) | {event for layer in layers for event in layer.events})
+    if not layers:
+        return _no_layer(program, hook.layer)
+    if hook.event not in known:
+        which = "any layer" if hook.layer == "*" else f"'{hook.layer}'"
+        return f"event '{hook.event}' of {which}, which the stack does not have; {did_you_mean(hook.event, known)}"
+    return None
+
+
+def _hidden(program: Program, function: PythonFunction) -> Iterator[str]:
+    """Names that the user gave to values, and that every event has for something else."""
+    for wanted, event, handler in [*function.handlers, *function.on_demand]:
+        for layer in program.layers.values():
+            if event in layer.events and means(Hook(wanted, event), layer, event):
+                for name, group in _names(layer, layer.events[event]):
+                    if name in OWN_NAMES and not _reads(handler, name):
+                        yield (
+                            f"{function.name}.py: event.{name} of '{event}' is not the value '{name}' of yours, but "
+                            f'what every event has under that name; write event.{group}["{name}"]'
+                        )
+
+
+def _names(layer: LayerProgram, shape: EventShape) -> Iterator[tuple[str, str]]:
+    """Names of an event's values and of its key, and where they stand."""
+    yield from ((name, "values") for name, _ in shape.fields)
+    if layer.instance is not None:
+        for part in layer.instance.key:
+            yield from ((name, "key") for name in (part.name, part.other) if name)
+
+
+def _reads(handler: Handler, name: str) -> bool:
+    """Whether a handler seems to know: it has the name as a text, as in event.values["name"]."""
+    code = getattr(handler, "__code__", None)
+    return code is not None and name in code.co_consts

@@ -1,0 +1,98 @@
+"""Errors as a person wants them told: a line or a few, no traceback, and the user's own line where there is
+one.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sysconfig
+import traceback
+from pathlib import Path
+
+import sluice
+from sluice.engine.box import RunError
+from sluice.engine.cache import CacheError
+from sluice.engine.compiler import CompilerError
+from sluice.engine.functions import FunctionError
+from sluice.hooks.subscription import HookError
+from sluice.lang.errors import DescriptionError
+from sluice.stacks.find import UnknownStackError
+
+TOLD = (DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError)
+"""Errors whose message says everything already."""
+
+_NOT_THE_USERS = (
+    str(Path(sluice.__file__).resolve().parent),
+    sysconfig.get_path("stdlib"),
+    sysconfig.get_path("purelib"),
+    "<frozen",
+    "<string>",
+)
+
+
+class CommandError(Exception):
+    """A command that cannot do what it was asked to; the message says what to do instead."""
+
+
+class UsageError(CommandError):
+    """A command that was not asked as it can be; status 2."""
+
+
+def tell(error: BaseException) -> str | None:
+    """What to print for an error; None for one that is a defect of Sluice and wants its traceback."""
+    told = _told(error)
+    return None if told is None else from_here(told)
+
+
+def from_here(text: str) -> str:
+    """A text in which files below the current folder are named from there, as a user would."""
+    try:
+        folder = os.path.join(os.getcwd(), "")
+    except OSError:
+        return text  # somebody removed it
+    return text if folder == os.sep else re.sub(rf"(?<![\w/.~-]){re.escape(folder)}", "", text)
+
+
+def _told(error: BaseException) -> str | None:
+    if isinstance(error, (CommandError, *TOLD)):
+        return str(error)
+    if isinstance(error, SyntaxError) and error.filename and _users(error.filename):
+        return _syntax_error(error)
+    place = _users_line(error)
+    if place is not None:
+        return _users_error(error, *place)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError):
+        return str(error)
+    return None
+
+
+def _users(file: str) -> bool:
+    return not file.startswith(_NOT_THE_USERS)
+
+
+def _users_line(error: BaseException) -> tuple[str, int] | None:
+    """File and line of the innermost call that stands in a file of the user's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    for frame in reversed(frames):
+        if _users(frame.filename):
+            return frame.filename, frame.lineno or 0
+    return None
+
+
+def _source(file: str, line: int) -> str:
+    text = linecache.getline(file, line).strip()
+    return f"\n    {text}" if text else ""
+
+
+def _users_error(error: BaseException, file: str, line: int) -> str:
+    kind = type(error).__name__
+    what = f"{kind}: {error}" if str(error) else kind
+    return f"{file}:{line}: {what}{_source(file, line)}"
+
+
+def _syntax_error(error: SyntaxError) -> str:
+    return f"{error.filename}:{error.lineno}: {error.msg}{_source(str(error.filename), error.lineno or 0)}"

@@ -1,0 +1,1 @@
+"""The two stages of a burst: arrival through the stateless layers, then processing in order."""

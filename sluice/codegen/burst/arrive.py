@@ -1,0 +1,309 @@
+"""How packets arrive: what is kept of each, and the first loop over a group, which takes every packet through its stateless
+layers (pass `split_stateless`), as far as there are such; there it waits for its turn (`process.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sluice.codegen.burst.fast_path import counted_per_burst, fast_path_stage, first_root, templates
+from sluice.codegen.burst.stages import (
+    PASSED_MAX,
+    UNIT,
+    WAITING,
+    ends_templates,
+    enter_of,
+    fast_path,
+    is_entered_noted,
+    is_led_one_way,
+    is_quiet,
+    most_of,
+    otherwise_head,
+    stay_on_fast_path,
+    table_of_each,
+)
+from sluice.codegen.c.names import identifier, member, storage, variable
+from sluice.codegen.stack_names import StackNames
+from sluice.ir.graph import GATHERED, Graph, LayerProgram, Program
+from sluice.ir.instruction import LookAhead, NextStateless
+
+FRAME = "frame->at, frame->captured, frame->length"
+
+
+def context(names: StackNames) -> list[str]:
+    """The types of what is kept of a packet: what its layers left, and where it waits."""
+    out = ["", "/* What layers leave for those above. */", "struct sl_slots {"]
+    # Numbers first: most packets fill few of them and no bytes, and are in one line with what is kept beside them.
+    for slot in sorted(names.program.slots, key=lambda reg: (reg.is_bytes, -reg.bits, reg.name)):
+        kind = "sl_bytes" if slot.is_bytes else f"uint{8 * storage(slot.bits)}_t"
+        out.append(f"    {kind} {member(slot)};")
+    if not names.program.slots:
+        out.append("    char none;")
+    return [
+        *out,
+        "};",
+        "",
+        "struct sl_stack_box;",
+        f"typedef void sl_layer(struct sl_stack_box *box, {UNIT});",
+        "",
+        "/* A packet of a group: the layer that it waits for, and that one's unit; the layers that it has passed. */",
+        "struct sl_pending {",
+        "    sl_layer *layer;",
+        "    const uint8_t *at;",
+        "    uint32_t captured, length;",
+        "    uint32_t depth;",
+        f"    uint8_t path[{PASSED_MAX + 1}];   /* the last is of one that is only looked at ahead */",
+        "    struct sl_slots slots;",
+        *_owed(names),
+        "};",
+        f'_Static_assert(SL_PREFETCH_DEPTH <= {PASSED_MAX}, "layers that are looked at ahead have a place in path");',
+    ]
+
+
+def _owed(names: StackNames) -> list[str]:
+    """What a packet keeps that owes a layer its turn: where it goes on then, and what the layer wants of it."""
+    turns = [(layer, layer.turn.parameters) for layer in names.program.layers.values() if layer.turn is not None]
+    if not turns:
+        return []
+    out = ["    sl_layer *then;   /* behind the turn of a layer that it has passed */", "    union {"]
+    for layer, parameters in turns:
+        out.append("        struct {")
+        for reg in sorted(parameters, key=lambda reg: -storage(reg.bits)):
+            out.append(f"            uint{8 * storage(reg.bits)}_t {variable(reg)};")
+        out.append(f"        }} of_{identifier(layer.name)};")
+    out.append("    } carried;")
+    return [*out, "    uint32_t turn_depth;"] if names.functions.needs_path else out
+
+
+def waiting(names: StackNames) -> list[str]:
+    """The functions by which an arriving packet waits for a layer."""
+    layers = names.program.layers
+    roots = [name for _, name in names.program.roots]
+    led = [
+        i.layer
+        for item in layers.values()
+        if item.stateless
+        for i in item.stateless.instructions()
+        if isinstance(i, NextStateless)
+    ]
+    out = [
+        "",
+        "/* An arriving packet waits for a layer, and nobody asks behind how many others. */",
+        f"static inline void wait_quietly(struct sl_pending *waiting, sl_layer *layer, {UNIT})",
+        "{",
+        "    waiting->layer = layer;",
+        "    waiting->at = at;",
+        "    waiting->captured = captured;",
+        "    waiting->length = length;",
+        "}",
+        "",
+        "/* An arriving packet waits for a layer. */",
+        f"static inline void wait_for(struct sl_pending *waiting, sl_layer *layer, {UNIT}, unsigned depth)",
+        "{",
+        "    wait_quietly(waiting, layer, at, captured, length);",
+        "    waiting->depth = depth;",
+        "}",
+        "",
+        "/* By which way a packet came, before it enters a layer in its turn where somebody may ask. */",
+        "static inline void note_way(struct sl_stack_box *box, const struct sl_pending *waiting)",
+        "{",
+        "    box->base.depth = waiting->depth;",
+        "    memcpy(box->base.path, waiting->path, sizeof waiting->path);",
+        "}",
+    ]
+    for name in dict.fromkeys(roots + led):
+        out += _wait(names, layers[name])
+    return out
+
+
+def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
+    word = identifier(layer.name)
+    out: list[str] = []
+    enter = enter_of(layer, names)
+    if is_entered_noted(layer, names):
+        of_messages = f"layer_{word}(box, (sl_bytes){{at, captured, length}}, (struct sl_stream){{0}});"
+        out += [
+            "",
+            f"static void {enter}(struct sl_stack_box *box, {UNIT})",
+            "{",
+            "    note_way(box, &box->waiting[box->base.ahead.packet]);",
+            f"    {of_messages if layer.frame is not None else f'layer_{word}(box, at, captured, length);'}",
+            "}",
+        ]
+    if is_led_one_way(layer, names):
+        way = fast_path(names)
+        out += [
+            "",
+            "/* By which way a packet came that templates led to where it waits, and that it has entered that layer. */",
+            "static inline void note_way_of_most(struct sl_stack_box *box)",
+            "{",
+            f"    box->base.depth = {len(way)};",
+            *(f"    box->base.path[{at}] = {index};" for at, index in enumerate(way)),
+            "}",
+            "",
+            f"static void {most_of(layer)}(struct sl_stack_box *box, {UNIT});",
+        ]
+    out += _wait_function(names, layer, f"wait_{word}", enter, not is_quiet(layer, names))
+    if is_led_one_way(layer, names):
+        out += _wait_function(names, layer, f"wait_{most_of(layer)}", most_of(layer), noted=False)
+    return out
+
+
+def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str, noted: bool) -> list[str]:
+    """The function by which a packet waits until it enters a layer by `enter`."""
+    # Where templates end nearly every packet waits. (Behind a turn the loop is long enough: inlined it takes 5% more.)
+    turns = any(item.turn is not None for item in names.program.layers.values())
+    most = ends_templates(layer, names.program) or enter == most_of(layer)
+    out = [
+        "",
+        f"{'SL_INLINED' if most and not turns else 'static'} void {name}("
+        f"{'SL_UNUSED ' if layer.ahead is None else ''}{WAITING}, {UNIT}, SL_UNUSED unsigned depth)",
+        "{",
+        f"    {'wait_for' if noted else 'wait_quietly'}(waiting, {enter}, at, captured, length{', depth' if noted else ''});",
+    ]
+    if layer.ahead is not None:
+        slots = "&waiting->slots"
+        if _fills_slots(names.program, layer):  # what is foreseen of layers above is not yet so for those below them
+            out.append("    struct sl_slots foreseen = waiting->slots;")
+            slots = "&foreseen"
+        out.append(f"    ahead_{identifier(layer.name)}(box, {slots}, at, captured, length, depth);")
+    return [*out, "}"]
+
+
+def _fills_slots(program: Program, layer: LayerProgram) -> bool:
+    """Whether the ahead graph of a layer, or one that it leads to, fills slots."""
+    graphs = _foreseen(program, [layer.name])
+    return any(reg.space == "slot" for graph in graphs for i in graph.instructions() for reg in i.written())
+
+
+def arrive(names: StackNames) -> list[str]:
+    """The first loop's body."""
+    late = _is_lazy(names.program)
+    unknown = f"wait_for(waiting, unknown_link_type, {FRAME}, 0);"
+    others = (["begin_waiting(box, waiting);"] if late else []) + _count_otherwise(
+        names.program, first_root(names.program), "frame->length"
+    )
+
+    def enter(layer: LayerProgram) -> str:
+        return stay_on_fast_path(layer, FRAME, "0")
+
+    return [
+        "",
+        f"static void ended(SL_UNUSED struct sl_stack_box *box, {_unused(UNIT)})",
+        "{",
+        "}",
+        "",
+        f"SL_COLD void unknown_link_type(struct sl_stack_box *box, {_unused(UNIT)})",
+        "{",
+        "    " + names.counters.add("box", "unknown link type"),
+        "}",
+        "",
+        "/* A packet whose layers have said nothing yet. */",
+        "static inline void begin_waiting(SL_UNUSED struct sl_stack_box *box, struct sl_pending *waiting)",
+        "{",
+        "    waiting->layer = ended;",
+        *(["    sl_lookahead_want_none(&box->base.ahead);"] if table_of_each(names) is not None else []),
+        *(f"    {text}" for text in _empty(names.program)),
+        "}",
+        *_otherwise(names, late),
+        "",
+        "/* The first half of a packet's way, before the packets of its group before it are processed. */",
+        "static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)",
+        "{",
+        "    struct sl_pending *waiting = &box->waiting[packet];",
+        "    box->base.ahead.packet = packet;",
+        *([] if late else ["    begin_waiting(box, waiting);"]),
+        *("    " + line for line in by_link_type(names, enter, unknown, others)),
+        "}",
+    ]
+
+
+def _otherwise(names: StackNames, late: bool) -> list[str]:
+    """Packets that are otherwise than templates: they begin, if they have not yet."""
+    out: list[str] = []
+    program = names.program
+    for layer in program.layers.values():
+        if layer.template is not None:
+            word = identifier(layer.name)
+            out += ["", otherwise_head(word), "{"]
+            out += ["    " + line for line in _count_otherwise(program, layer.name, "length")]
+            out += ["    begin_waiting(box, waiting);"] if late else []
+            out += [f"    stateless_{word}(box, waiting, at, captured, length, depth);", "}"]
+    return out
+
+
+def _count_otherwise(program: Program, layer: str | None, length: str) -> list[str]:
+    """Statements that count a packet of so many bytes which did not go by a layer's template."""
+    at_once = [item.name for item in counted_per_burst(program)]
+    if layer not in at_once:
+        return []
+    at = f"box->otherwise[{at_once.index(layer)}]"
+    return [f"{at}.packets++;", f"{at}.bytes += {length};"]
+
+
+def _is_lazy(program: Program) -> bool:
+    """Whether a packet that templates bring to where it waits need not begin: what it waits for is said there, and no
+    slot that would be empty is looked at on its way, or filled.
+    """
+    first, behind = first_root(program), fast_path_stage(program)
+    if first is None or program.layers[first].template is None or behind is None or behind.stateless is not None:
+        return False
+    if any(slot.name.startswith(GATHERED) for slot in program.slots):
+        return False
+    graphs = [layer.template for layer in templates(program) if layer.template is not None]
+    used = {reg for graph in graphs for i in graph.instructions() for reg in (*i.written(), *i.read_registers())}
+    for graph in _foreseen(program, [behind.name]):
+        used |= {reg for i in graph.instructions() for reg in i.read_registers()}
+    return not any(reg.space == "slot" and reg.is_bytes for reg in used)
+
+
+def _foreseen(program: Program, names: list[str]) -> list[Graph]:
+    """The ahead graphs of layers, and of those that they lead to."""
+    seen: dict[str, Graph] = {}
+    to_see = list(names)
+    while to_see:
+        name = to_see.pop()
+        graph = program.layers[name].ahead
+        if name in seen or graph is None:
+            continue
+        seen[name] = graph
+        to_see += [i.layer for i in graph.instructions() if isinstance(i, LookAhead)]
+    return list(seen.values())
+
+
+def _empty(program: Program) -> list[str]:
+    """Slots that are not as the last group left them: what is added to; bytes that may be gone, for ahead graphs read
+    slots even where a layer below that should have filled them was not followed.
+    """
+    out: list[str] = []
+    for slot in sorted(program.slots, key=lambda reg: reg.name):
+        if slot.is_bytes:
+            out.append(f"waiting->slots.{member(slot)} = (sl_bytes){{0}};")
+        elif slot.name.startswith(GATHERED):
+            out.append(f"waiting->slots.{member(slot)} = 0;")
+    return out
+
+
+def _unused(parameters: str) -> str:
+    return ", ".join(f"SL_UNUSED {parameter}" for parameter in parameters.split(", "))
+
+
+def by_link_type(
+    names: StackNames, enter: Callable[[LayerProgram], str], default: str, others_first: Sequence[str] = ()
+) -> list[str]:
+    """Statements that `enter` the stack: the first link type, which is what most captures have, is asked for first.
+
+    `default`: for link types that the stack does not know; `others_first`: what is done before for all but the first.
+    """
+    ways = [(link_type, enter(names.program.layers[name])) for link_type, name in names.program.roots]
+    cases = [(link_type, way) for link_type, way in ways if link_type is not None]
+    default = next((way for link_type, way in ways if link_type is None), default)
+    if not cases:
+        return [default]
+    (first, way), *others = cases
+    out = [f"if (SL_LIKELY(frame->link_type == {first})) {{", f"    {way}"]
+    if others:
+        out += ["} else {", *("    " + line for line in others_first), "    switch (frame->link_type) {"]
+        out += [f"    case {link_type}: {way} break;" for link_type, way in others]
+        return [*out, f"    default: {default}", "    }", "}"]
+    return [*out, "} else {", *("    " + line for line in others_first), f"    {default}", "}"]

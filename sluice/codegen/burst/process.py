@@ -1,0 +1,274 @@
+"""How packets enter a stack: the two loops over a group.
+
+The first is how they arrive (`arrive.py`). The second goes on with each of them in order, first with what it owes a layer
+that it has passed (pass `deferral`), and without leaving the layer where most wait (`series_of`). Between them lies the
+memory's time: `lookahead` asks for what the second will want.
+"""
+
+from __future__ import annotations
+
+from sluice.codegen.burst.arrive import FRAME, arrive, by_link_type
+from sluice.codegen.burst.fast_path import counted_per_burst, lead
+from sluice.codegen.burst.header_prefetch import begins_at, header_bytes, knows_bytes
+from sluice.codegen.burst.stages import (
+    UNIT,
+    is_entered_noted,
+    is_led_one_way,
+    main_head,
+    most_of,
+    needs_packet,
+    owed_in_series,
+    row_of,
+    series_of,
+    table_of_each,
+)
+from sluice.codegen.c.names import identifier, member
+from sluice.codegen.stack_names import StackNames
+from sluice.ir.graph import LayerProgram
+
+
+def process(names: StackNames) -> list[str]:
+    """The function that processes a burst of packets, and those that it is made of."""
+    header = header_bytes(names.program)
+    return [
+        *arrive(names),
+        *_turn(names),
+        *_series(names),
+        "",
+        f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count)",
+        "{",
+        "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        *_looking(names, f"    sl_lookahead_burst(&base->ahead, frames, count, {header});"),
+        *_timers_begin(names),
+        "    for (size_t first = 0; first < count; first += SL_GROUP) {",
+        "        size_t group = sl_min(SL_GROUP, count - first);",
+        "        const struct sl_frame *frame = &frames[first];",
+        "        uint64_t bytes = 0;",
+        *_looking(names, f"        sl_lookahead_group(&base->ahead, frame, group, count - first - group, {header});"),
+        *_begin_counting(names),
+        "        for (size_t i = 0; i < group; i++) {",
+        "            bytes += frame[i].length;",
+        "            arrive(box, &frame[i], (uint32_t)i);",
+        "        }",
+        "        " + names.counters.add("box", "packets", "group"),
+        "        " + names.counters.add("box", "bytes", "bytes"),
+        *_count_at_once(names),
+        *_turns(names),
+        "        for (size_t i = 0; i < group; i++) {",
+        "            begin_turn(box, frame, i, group, true);",
+        "            struct sl_pending *waiting = &box->waiting[i];",
+        *_go_on(names),
+        "            end_turn(box, &frame[i]);",
+        "        }",
+        "    }",
+        "}",
+    ]
+
+
+def _begin_counting(names: StackNames) -> list[str]:
+    """Before a group arrives: no packet went otherwise than the templates."""
+    return ["        memset(box->otherwise, 0, sizeof box->otherwise);"] if counted_per_burst(names.program) else []
+
+
+def _count_at_once(names: StackNames) -> list[str]:
+    """Statements that count the packets of a group which templates led on."""
+    out: list[str] = []
+    offset: int | None = None
+    for at, layer in enumerate(counted_per_burst(names.program)):
+        known = knows_bytes(names.program, at)
+        if known:
+            began = f" + {offset} * passed" if at else ""
+            out.append(f"bytes -= box->otherwise[{at}].bytes{began};")
+        out.append(f"{'passed -=' if at else 'size_t passed = group -'} box->otherwise[{at}].packets;")
+        out.append(names.counters.add(layer.name, "packets", "passed"))
+        out += [names.counters.add(layer.name, "bytes", "bytes")] if known else []
+        out.append(names.counters.add(layer.name, lead(layer).outcome, "passed"))
+        offset = begins_at(layer)
+    return ["        " + line for line in out]
+
+
+def _looking(names: StackNames, line: str) -> list[str]:
+    """A line of a stack that looks ahead."""
+    ahead = any(layer.ahead is not None or layer.turn is not None for layer in names.program.layers.values())
+    return [line] if ahead else []
+
+
+def _go_on(names: StackNames) -> list[str]:
+    """Statements by which a packet in its turn, and perhaps some behind it, go on."""
+    unit = "waiting->at, waiting->captured, waiting->length"
+    alone = f"waiting->layer(box, {unit});"
+    layer = series_of(names)
+    if layer is None:
+        return ["            " + alone]
+    before = ["note_way_of_most(box);"] if is_led_one_way(layer, names) else _before_each(layer, names)
+    return [
+        f"            if (SL_LIKELY({row_of(names, 'waiting')})) {{",
+        *("                " + line for line in before),
+        f"                i = series_{identifier(layer.name)}(box, {unit}, frame, i, group);",
+        "            } else {",
+        "                " + alone,
+        "            }",
+    ]
+
+
+def _before_each(layer: LayerProgram, names: StackNames) -> list[str]:
+    """Statements before each packet of a row passes the main graph."""
+    owed = owed_in_series(names)
+    if owed is not None:
+        return [f"owed_{identifier(owed.name)}(box);"]
+    noted = is_entered_noted(layer, names) and not is_led_one_way(layer, names)
+    return ["note_way(box, waiting);"] if noted else []
+
+
+def _series(names: StackNames) -> list[str]:
+    """The functions of the layer where most packets wait."""
+    layer = series_of(names)
+    if layer is None:
+        return []
+    word, one_way = identifier(layer.name), is_led_one_way(layer, names)
+    owed = owed_in_series(names)
+    asked = any(needs_packet(item, names) for item in (layer, owed) if item is not None)
+    alone = f"(void)series_{word}(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the packet in hand alone */"
+    index = list(names.program.layers).index(layer.name)
+    out = [
+        "",
+        "/* Packet `i` of a group in its turn, and all behind it that wait for the same layer, up to the first one that does",
+        " * not; the last one's place. What a call costs is paid once for all of them. */",
+        f"static size_t series_{word}(struct sl_stack_box *box, {UNIT}, const struct sl_frame *frames, size_t i, size_t group)",
+        "{",
+        "    const size_t first = i;",
+        "    for (;;) {",
+        f"        main_{word}(box, at, captured, length);",
+        "        const struct sl_pending *waiting = &box->waiting[i + 1];   /* for nothing, behind the last of the group */",
+        f"        if (SL_UNLIKELY(!({row_of(names, 'waiting')}))) {{",
+        "            " + names.counters.add(layer.name, "packets", "i + 1 - first"),
+        "            return i;",
+        "        }",
+        "        end_turn(box, &frames[i++]);",
+        f"        begin_turn(box, frames, i, group, {str(asked).lower()});",
+        *("        " + line for line in _before_each(layer, names)),
+        "        at = waiting->at;",
+        "        captured = waiting->captured;",
+        "        length = waiting->length;",
+        "    }",
+        "}",
+        "",
+        main_head(layer),
+        "{",
+        *([f"    box->base.path[box->base.depth++] = {index};"] if one_way else []),
+        "    " + alone,
+        *(["    box->base.depth--;"] if one_way else []),
+        "}",
+    ]
+    if one_way:
+        out += [
+            "",
+            f"static void {most_of(layer)}(struct sl_stack_box *box, {UNIT})",
+            "{",
+            "    note_way_of_most(box);",
+            "    " + alone,
+            "}",
+        ]
+    return out
+
+
+def _turn(names: StackNames) -> list[str]:
+    """What surrounds the second half of a packet's way."""
+    timers: list[str] = []
+    if names.functions.timers:
+        timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
+    asks = names.functions.needs_packet or bool(names.program.natives)
+    time = "box->base.time = frame->time; box->base.number = frame->number;"
+    return [
+        "",
+        "/* The second half of the way of packet `i` of a group, in order, begins. */",
+        "SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group,",
+        "                           SL_UNUSED bool asked)   /* which packet it is */",
+        "{",
+        "    const struct sl_frame *frame = &frames[i];",
+        *_ask_ahead(names),
+        "    box->base.now = sl_max(box->base.now, frame->time);",
+        *([f"    if (asked) {{ {time} }}"] if asks else []),
+        *timers,
+        *(["    if (asked)", "        box->base.frame = frame;"] if asks else []),
+        "    box->base.scratch.used = 0;",
+        "    box->base.ahead.packet = (uint32_t)i;",
+        "    box->slots = &box->waiting[i].slots;",
+        "}",
+        "",
+        "/* And ends. */",
+        "static inline void end_turn(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const struct sl_frame *frame)",
+        "{",
+        *(["    sl_batch_flush(&box->base.batch);"] if names.functions.demanded else []),
+        *(["    sl_output_packet(&box->base, frame);"] if names.functions.inline else []),
+        "}",
+    ]
+
+
+def _ask_ahead(names: StackNames) -> list[str]:
+    """Statements that ask for what packets behind this one will want."""
+    header = header_bytes(names.program)
+    ask = f"sl_lookahead_packet(&box->base.ahead, &frames[group], i, {header});"
+    table = table_of_each(names)
+    if table is None:
+        return _looking(names, "    " + ask)
+    held = f"if (SL_UNLIKELY(box->base.ahead.held_much)) sl_lookahead_held_each(&box->base.ahead, &box->{table.variable}, i);"
+    size = f"sizeof({table.struct})"
+    return [
+        f"    sl_lookahead_each(&box->base.ahead, &box->{table.variable}, i + SL_INSTANCE_LEAD, {size});",
+        "    if (SL_LIKELY(i < box->base.ahead.plain)) {",
+        f"        sl_lookahead_header(&frames[group + i], {header}, true);",
+        "    } else if (i < box->base.ahead.others) {",
+        f"        {ask}",
+        *([f"        {held}"] if table.sides else []),
+        "    }",
+    ]
+
+
+def _turns(names: StackNames) -> list[str]:
+    """Statements between the two loops over a group."""
+    holds = any(table.foreseen and table.sides for table in names.tables.values())
+    much = "box->base.pool.used >= SL_HELD_MUCH" if holds else "false"
+    out = _looking(names, f"        sl_lookahead_turns(&base->ahead, {much});")
+    if (table := table_of_each(names)) is not None:
+        given = f"&base->ahead, &box->{table.variable}, group, sizeof({table.struct})"
+        out.append(f"        sl_lookahead_each_begin({given});")
+    return out + (["        box->waiting[group].layer = NULL;"] if series_of(names) is not None else [])
+
+
+def _timers_begin(names: StackNames) -> list[str]:
+    """Before the first packet: from its time on the timers of the box count."""
+    if not names.functions.timers:
+        return []
+    return [
+        f"    if (SL_UNLIKELY(count && !base->counters[{names.counters.index('box', 'packets')}]))   /* the first one */",
+        f"        sl_timers_begin(base, frames->time, {len(names.functions.timers)});",
+    ]
+
+
+def worker(names: StackNames) -> list[str]:
+    """The function that says for which worker a packet is."""
+    layers = names.program.layers
+    graphs = [layer.dispatch for layer in layers.values() if layer.dispatch is not None]
+    read = {reg for graph in graphs for i in graph.instructions() for reg in i.read_registers()}
+    slots = sorted((reg for reg in read if reg.space == "slot"), key=lambda reg: reg.name)
+
+    def enter(layer: LayerProgram) -> str:
+        if layer.dispatch is None:
+            return "hash = 0;"
+        return f"hash = dispatch_{identifier(layer.name)}(&slots, secret, {FRAME}, 0);"
+
+    body = [
+        "    struct sl_slots slots;",
+        *(f"    slots.{member(slot)} = {'(sl_bytes){0}' if slot.is_bytes else '0'};" for slot in slots),
+        *("    " + line for line in by_link_type(names, enter, "hash = 0;")),
+    ]
+    return [
+        "",
+        f"unsigned {names.prefix}_worker(SL_UNUSED const struct sl_frame *frame, unsigned workers, uint64_t seed)",
+        "{",
+        "    uint64_t secret = sl_dispatch_secret(seed), hash = 0;",
+        *(body if graphs else []),
+        "    return sl_dispatch_worker(hash, secret, workers);",
+        "}",
+    ]

@@ -1,0 +1,231 @@
+"""Expressions of the IR as C: 64-bit unsigned arithmetic, with parentheses where C's precedence needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sluice.codegen.c.names import member, pair_member, storage, variable
+from sluice.codegen.c.short_circuit import groups
+from sluice.codegen.layer.merge_sides import OfSide
+from sluice.ir.expression import (
+    COMPARISONS,
+    MASK,
+    Binary,
+    Const,
+    Crc,
+    Expr,
+    Flip,
+    Length,
+    Reg,
+    Slice,
+    Sum,
+    is_bytes,
+    width,
+)
+from sluice.ir.instruction import Assign
+
+# C precedence, higher binds tighter; an operand of lower precedence is put into parentheses. Compilers warn about
+# mixes of & | ^ << with each other and with + without parentheses, so those never count as tighter than each other.
+_PRECEDENCE = {
+    "*": 10,
+    "/": 10,
+    "%": 10,
+    "+": 9,
+    "-": 9,
+    "<<": 8,
+    ">>": 8,
+    "<": 7,
+    "<=": 7,
+    ">": 7,
+    ">=": 7,
+    "==": 6,
+    "!=": 6,
+}
+_BITWISE = {"&": 5, "^": 4, "|": 3}
+_SHORT = {"&": ("&&", 2), "|": ("||", 1)}
+_ATOM = 20
+
+
+def place(register: Reg) -> str:
+    """Where a register lives in the generated code."""
+    if isinstance(register, OfSide):
+        return f"inst->{pair_member(register)}[side{' ^ 1' if register.turned else ''}]"
+    if register.space in ("perm", "inst"):
+        return f"inst->{member(register)}"
+    if register.space == "slot":
+        return f"slots->{member(register)}"
+    return variable(register)
+
+
+def number(value: int) -> str:
+    """A constant."""
+    if value <= 0x7FFFFFFF:
+        return str(value)
+    return f"UINT64_C({value:#x})"
+
+
+def emit(expression: Expr) -> str:
+    """The C text of an expression."""
+    return _emit(expression)[0]
+
+
+def operand(expression: Expr) -> str:
+    """The same where an operator or a cast stands beside it."""
+    text = emit(expression)
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
+def handed(expression: Expr, call: Callable[[str], str]) -> list[str]:
+    """Statements that `call` something with bytes, which it takes as three arguments."""
+    text = emit(expression)
+    if text.isidentifier():
+        return [call(f"{text}.at, {text}.captured, {text}.length")]
+    return ["{", f"    sl_bytes sdu = {text};", f"    {call('sdu.at, sdu.captured, sdu.length')}", "}"]
+
+
+def _emit(expression: Expr) -> tuple[str, int]:
+    match expression:
+        case Const(value):
+            return number(value), _ATOM
+        case Reg():
+            text = place(expression)
+            if expression.space in ("perm", "inst") or (expression.space == "slot" and not expression.is_bytes):
+                return f"(uint64_t){text}", 15
+            return text, _ATOM
+        case Flip(operand, bits):
+            if bits == 1 and width(operand) == 1:
+                return f"!{inside(operand, 14)}", 11  # below a cast: compilers want (!a) & b
+            mask = (1 << bits) - 1
+            if width(operand) == 1 and _narrow(operand):  # not ~(a == b), which looks like a slip
+                return f"(UINT64_C({mask:#x}) ^ {inside(operand, 12)})", _ATOM
+            return f"(~{inside(operand, 14)} & {number(mask)})", _ATOM
+        case Slice(base, low, high):
+            if high == Const(MASK):
+                return f"sl_bytes_after({emit(base)}, {emit(low)})", _ATOM
+            return f"sl_bytes_slice({emit(base)}, {emit(low)}, {emit(high)})", _ATOM
+        case Length(base, captured):
+            return f"(uint64_t){inside(base, _ATOM)}.{'captured' if captured else 'length'}", 15
+        case Sum(data, pseudo):
+            parts = [f"sl_checksum_part({emit(item)})" if is_bytes(item) else inside(item, 9) for item in pseudo]
+            return f"sl_checksum({emit(data)}, {' + '.join(parts) if parts else '0'})", _ATOM
+        case Crc(data, low, high):
+            return f"sl_crc32c({emit(data)}, {low}, {high})", _ATOM
+        case Binary():
+            return _binary(expression)
+
+
+def inside(expression: Expr, least: int) -> str:
+    """The C text, in parentheses where it binds less tightly than `least`."""
+    text, precedence = _emit(expression)
+    return text if precedence >= least else f"({text})"
+
+
+def _narrow(expression: Expr) -> bool:
+    """Whether C calculates it as an int, which is not modulo 2^64: small constants, truth values, their bits."""
+    match expression:
+        case Const(value):
+            return value <= 0x7FFFFFFF
+        case Flip(operand, bits):
+            return bits == 1 and width(operand) == 1
+        case Binary(operator, left, right, _):
+            both = operator in _BITWISE or operator in ("/", "%")
+            return operator in COMPARISONS or (both and _narrow(left) and _narrow(right)) or len(groups(expression)) > 1
+        case _:
+            return False
+
+
+def _wide(expression: Expr, least: int) -> str:
+    """The C text as 64 bits, in parentheses where it binds less tightly than `least`."""
+    if not _narrow(expression):
+        return inside(expression, least)
+    if isinstance(expression, Const):
+        return f"UINT64_C({expression.value})"
+    return f"(uint64_t){inside(expression, 12)}"
+
+
+def _left(left: Expr, right: Expr, least: int) -> str:
+    """The left operand of an operator of which C calculates the result in the wider type of both."""
+    return _wide(left, least) if _narrow(right) else inside(left, least)
+
+
+def _is_serial_comparison(expression: Expr) -> bool:
+    return isinstance(expression, Binary) and expression.serial > 0 and expression.operator in COMPARISONS
+
+
+def _binary(expression: Binary) -> tuple[str, int]:
+    operator, left, right, serial = expression.operator, expression.left, expression.right, expression.serial
+    if serial:
+        return _serial(expression)
+    if operator in ("<<", ">>"):
+        if isinstance(right, Const) and right.value < 64:
+            return f"{_wide(left, 11)} {operator} {right.value}", 8
+        name = "sl_shift_left" if operator == "<<" else "sl_shift_right"
+        return f"{name}({emit(left)}, {emit(right)})", _ATOM
+    if operator in ("/", "%"):
+        if isinstance(right, Const) and right.value:
+            return f"{inside(left, 10)} {operator} {inside(right, 11)}", 10
+        return f"{'sl_divide' if operator == '/' else 'sl_modulo'}({emit(left)}, {emit(right)})", _ATOM
+    if operator == "|" and isinstance(right, Const) and right.value == (1 << width(left)) - 1:
+        return number(right.value), _ATOM  # compilers take it for a slip
+    in_turn = groups(expression)
+    if len(in_turn) > 1:
+        short, own = _SHORT[operator]
+        return f" {short} ".join(inside(group, 6) for group in in_turn), own
+    if operator in _BITWISE:
+        own = _BITWISE[operator]
+        sides = [
+            inside(side, own if isinstance(side, Binary) and side.operator == operator else 12)
+            for side in (left, right)
+        ]
+        if _is_serial_comparison(left) and _is_serial_comparison(right):  # not bool & bool, which looks like a slip
+            sides[0] = _wide(left, 12)
+        return f"{sides[0]} {operator} {sides[1]}", own
+    own = _PRECEDENCE[operator]
+    if own in (6, 7):  # a comparison of comparisons wants parentheses: a == b == c is not what it looks like
+        return f"{_compared(left)} {operator} {_compared(right)}", own
+    return f"{_left(left, right, own)} {operator} {inside(right, own + 1)}", own
+
+
+def _compared(side: Expr) -> str:
+    """A side of a comparison; a flipped bit in parentheses: !a < b looks like !(a < b)."""
+    return inside(side, 12 if isinstance(side, Flip) else 8)
+
+
+def _serial(expression: Binary) -> tuple[str, int]:
+    """RFC 1982 arithmetic in `serial` bits."""
+    operator, serial = expression.operator, expression.serial
+    left, right = emit(expression.left), emit(expression.right)
+    if operator in ("+", "-"):
+        inner = f"{_left(expression.left, expression.right, 9)} {operator} {inside(expression.right, 10)}"
+        return f"({inner}) & {number((1 << serial) - 1)}", 5
+    if operator in ("<=", ">=") and max(width(expression.left), width(expression.right)) <= serial:
+        lesser, greater = (left, right) if operator == "<=" else (right, left)
+        return f"sl_serial_at_most({lesser}, {greater}, {serial})", _ATOM
+    same = f"{_compared(expression.left)} == {_compared(expression.right)}"
+    match operator:
+        case "<":
+            return f"sl_serial_less({left}, {right}, {serial})", _ATOM
+        case ">":
+            return f"sl_serial_less({right}, {left}, {serial})", _ATOM
+        case "<=":
+            return f"({same} || sl_serial_less({left}, {right}, {serial}))", _ATOM
+        case _:
+            return f"({same} || sl_serial_less({right}, {left}, {serial}))", _ATOM
+
+
+def assigned(i: Assign) -> str:
+    """The C text of what is assigned to a register, as it is kept there."""
+    if i.target.is_bytes:
+        return emit(i.value)
+    text = stored(i.value, i.target.bits)
+    size = 8 * storage(i.target.bits)
+    return f"(uint{size}_t)({text})" if size < 64 and i.target.space in ("perm", "inst", "slot") else text
+
+
+def stored(expression: Expr, bits: int) -> str:
+    """The C text of an expression cut to the low `bits` bits."""
+    if bits >= 64 or width(expression) <= bits:
+        return emit(expression)
+    if isinstance(expression, Const):
+        return number(expression.value & ((1 << bits) - 1))
+    return f"{inside(expression, 12)} & {number((1 << bits) - 1)}"

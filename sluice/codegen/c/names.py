@@ -1,0 +1,64 @@
+"""Names in the generated C: each register, block and layer keeps the name that it has in the description and the IR."""
+
+from __future__ import annotations
+
+import re
+
+from sluice.hooks.c_words import C_WORDS
+from sluice.ir.expression import Reg
+from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE
+
+_OURS = frozenset("box inst unit direct key hash flip instance layer event stream".split())
+
+
+def identifier(name: str) -> str:
+    """A C identifier for a name of any letters."""
+    word = re.sub(r"\W+", "_", name).strip("_")
+    if not word or word[0].isdigit():
+        word = "n" + word
+    return word
+
+
+def variable(register: Reg) -> str:
+    """The C variable of a register that lives with the packet."""
+    space, _, rest = register.name.partition(".")
+    word = identifier(rest) if space == "local" else identifier(register.name)
+    return word + "_" if word in C_WORDS | _OURS and register.name != "local.unit" else word
+
+
+def member(register: Reg) -> str:
+    """The member of the instance's struct, or of the slots, that a register is."""
+    if register == INSTANCE_NUMBER:
+        return "number"
+    if register == INSTANCE_PLACE:
+        return "head.slot"
+    space, _, rest = register.name.partition(".")
+    return identifier(rest if space == "slot" else register.name)
+
+
+def pair_member(first: Reg) -> str:
+    """The member of the instance's struct that is a pair of fields, one of each side, by its first one."""
+    return identifier(f"pair.{first.name.partition('.')[2]}")
+
+
+def data_member(field: str) -> str:
+    """The member of an event's struct that a field of the user's layout is."""
+    return field + "_" if field in C_WORDS else field
+
+
+def storage(bits: int) -> int:
+    """Bytes of the smallest C integer that holds `bits` bits."""
+    for size in (1, 2, 4, 8):
+        if bits <= 8 * size:
+            return size
+    raise ValueError(f"{bits} bits")
+
+
+def boolean(value: bool) -> str:
+    """C's word for it."""
+    return "true" if value else "false"
+
+
+def c_string(text: str) -> str:
+    """A text as C writes it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,480 @@
+"""The C functions of one layer: what surrounds the instructions, which the modules beside this one write.
+
+A module that writes instructions registers each by `writes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain, count
+from typing import Any, TypeVar
+
+from sluice.codegen.burst.fast_path import counted_per_burst, is_path_implicit, lead, templates
+from sluice.codegen.burst.header_prefetch import header_of, knows_bytes
+from sluice.codegen.burst.stages import (
+    IN_HAND,
+    PASSED_MAX,
+    UNIT,
+    WAITING,
+    ends_templates,
+    go_on,
+    is_led_one_way,
+    is_quiet,
+    is_unnoted,
+    main_head,
+    most_of,
+    otherwise_head,
+    owed_in_series,
+    series_of,
+    stay_on_fast_path,
+)
+from sluice.codegen.c.control_flow import Structure
+from sluice.codegen.c.expressions import assigned, emit, handed, inside, place, stored
+from sluice.codegen.c.names import identifier, variable
+from sluice.codegen.events.control import controls_stream
+from sluice.codegen.layer.packet_data import GIVEN, Direct
+from sluice.codegen.stack_names import StackNames
+from sluice.hooks.c_words import C_WORDS
+from sluice.ir import instruction as ir
+from sluice.ir.expression import COMPARISONS, ZERO, Binary, Const, Expr, Reg, is_bytes
+from sluice.ir.graph import Block, Graph, LayerProgram
+from sluice.lower.scope import SIDE
+
+
+class LayerWriter:
+    """Writes the functions of one layer."""
+
+    def __init__(self, layer: LayerProgram, names: StackNames) -> None:
+        self.layer = layer
+        self.names = names
+        self.word = identifier(layer.name)
+        self.table = names.tables[layer.instance.table] if layer.instance is not None else None
+        self.index = list(names.program.layers).index(layer.name)
+        self.may_be_fresh = any(isinstance(i, ir.FreshInst) for i in layer.main.instructions())
+        self.may_be_fresh |= self.table is not None and self.table.busy
+        # Whether an instance that ends before the packet has another one has its key, and is one of the table: neither
+        # found by an alias nor fresh. Then its hash need not be kept for each packet that finds one.
+        by_alias = any(isinstance(i, ir.FindAlias) for graph in layer.graphs() for i in graph.instructions())
+        self.same_key = not by_alias and not self.may_be_fresh
+        self.controls_stream = self.table is not None and controls_stream(self.table, names.functions, layer)
+        self.is_unnoted = is_unnoted(layer, names)
+        self.in_series = series_of(names) is layer
+        self.is_owed_in_series = owed_in_series(names) is layer
+        # Whoever calls its main graph notes that the packet is in the layer.
+        self.is_noted_outside = self.is_unnoted or is_led_one_way(layer, names)
+        self.in_place = False  # whether the instruction ends an instance, or begins the one that takes its place
+        self._line = ""
+
+    def prototypes(self) -> list[str]:
+        """Declarations of the layer's functions."""
+        # unused: where passes found that no packet comes to it
+        out = [f"SL_UNUSED {main_head(self.layer)};"]
+        if self.in_series:
+            out.append(self._main_head() + ";")
+        if self.layer.stateless is not None:
+            out.append(self._stateless_head() + ";")
+        if self.layer.template is not None:
+            out.append(self._template_head() + ";")
+            out.append(f"{otherwise_head(self.word)};")
+        if self.layer.turn is not None:
+            out.append(self._turn_head() + ";")
+            out += [self._owed_head() + ";"] if self.is_owed_in_series else []
+        if self.layer.ahead is not None:
+            out.append(self._ahead_head() + ";")
+        if self.layer.dispatch is not None:
+            out.append(self._dispatch_head() + ";")
+        if self.layer.drain is not None:
+            out.append(self._drain_head() + ";")
+        if self.layer.end is not None:
+            out.append(self._end_head() + ";")
+        if self.layer.frame is not None:
+            out.append(
+                f"static uint64_t frame_{self.word}(struct sl_stack_box *box, sl_bytes unit, uint64_t searching);"
+            )
+            out.append(self._lost_head() + ";")
+            out += [head + ";" for head in messages_heads(self.word) if self.layer.of_streams]
+            out += [packet_head(self.word) + ";"] if self.layer.of_packets else []
+        return out
+
+    def _main_head(self) -> str:
+        if self.in_series:
+            return f"SL_INLINED void main_{self.word}(struct sl_stack_box *box, {UNIT})"
+        return main_head(self.layer)
+
+    def _stateless_head(self) -> str:
+        # behind a template it is for the few packets that are otherwise, and stays out of its way
+        kind = "static" if self.layer.template is None else "SL_COLD"
+        return f"{kind} void stateless_{self.word}({WAITING}, {UNIT}, unsigned depth)"
+
+    def _template_head(self) -> str:
+        # inlined: what is known of the packet below is known above
+        given = f"{WAITING}, {UNIT}, unsigned depth"
+        return f"SL_INLINED bool template_{self.word}({given})"
+
+    def _turn_head(self) -> str:
+        return f"static void turn_{self.word}(struct sl_stack_box *box, {UNIT})"
+
+    def _owed_head(self) -> str:
+        return f"SL_INLINED void owed_{self.word}(struct sl_stack_box *box)"
+
+    def _turn(self) -> list[str]:
+        """What a packet owes the layer, and then goes on: those that do both in a row do so by other functions."""
+        assert self.layer.turn is not None
+        if not self.is_owed_in_series:
+            return self._function(self.layer.turn, self._turn_head(), "turn")
+        return [
+            *self._function(self.layer.turn, self._owed_head(), "turn"),
+            "",
+            self._turn_head(),
+            "{",
+            f"    owed_{self.word}(box);",
+            f"    {IN_HAND}.then(box, at, captured, length);",
+            "}",
+        ]
+
+    def _ahead_head(self) -> str:
+        given = (
+            f"SL_UNUSED struct sl_stack_box *box, SL_UNUSED struct sl_slots *slots, {UNIT}, SL_UNUSED unsigned depth"
+        )
+        # nearly every packet's look-up is foreseen where templates end
+        ends = ends_templates(self.layer, self.names.program) or is_led_one_way(self.layer, self.names)
+        kind = "SL_INLINED" if ends else "SL_UNUSED static"
+        return f"{kind} void ahead_{self.word}({given})"
+
+    def _dispatch_head(self) -> str:
+        given = f"SL_UNUSED struct sl_slots *slots, SL_UNUSED uint64_t secret, {UNIT}, SL_UNUSED unsigned depth"
+        return f"SL_UNUSED static uint64_t dispatch_{self.word}({given})"
+
+    def _lost_head(self) -> str:
+        return (
+            f"SL_COLD uint64_t lost_{self.word}(struct sl_stack_box *box, SL_UNUSED sl_bytes unit, "
+            "SL_UNUSED struct sl_stream stream, SL_UNUSED uint64_t offset, SL_UNUSED uint64_t length, "
+            "SL_UNUSED uint64_t cause)"
+        )
+
+    def _drain_head(self) -> str:
+        assert self.table is not None
+        return (
+            f"static uint64_t drain_{self.word}(struct sl_stack_box *box, {self.table.struct} *inst, struct sl_packet_data *direct, "
+            "SL_UNUSED sl_bytes unit, SL_UNUSED uint64_t side, SL_UNUSED uint64_t cause, uint64_t all)"
+        )
+
+    def _end_head(self) -> str:
+        assert self.table is not None
+        return f"static void end_{self.word}(struct sl_stack_box *box, {self.table.struct} *inst, SL_UNUSED struct sl_packet_data *direct, SL_UNUSED sl_bytes unit, uint64_t reason)"
+
+    def functions(self) -> list[str]:
+        """The layer's functions."""
+        out: list[str] = []
+        if self.layer.drain is not None:
+            out += self._function(self.layer.drain, "__attribute__((noinline)) " + self._drain_head(), "drain")
+        if self.layer.end is not None:
+            out += self._function(self.layer.end, "__attribute__((noinline)) " + self._end_head(), "end")
+        if self.layer.frame is not None and self.layer.lost is not None:
+            head = f"static uint64_t frame_{self.word}(SL_UNUSED struct sl_stack_box *box, sl_bytes unit, SL_UNUSED uint64_t searching)"
+            out += self._function(self.layer.frame, head, "frame")
+            out += self._function(self.layer.lost, self._lost_head(), "lost")
+        if self.layer.stateless is not None:
+            out += self._function(self.layer.stateless, self._stateless_head(), "stateless")
+        if self.layer.template is not None:
+            out += self._function(self.layer.template, self._template_head(), "template")
+        if self.layer.turn is not None:
+            out += self._turn()
+        if self.layer.ahead is not None:
+            out += self._function(self.layer.ahead, self._ahead_head(), "ahead")
+        if self.layer.dispatch is not None:
+            out += self._function(self.layer.dispatch, self._dispatch_head(), "dispatch")
+        main = self.table.mains[self.layer.name] if self.table is not None else self.layer.main
+        out += self._function(main, self._main_head(), "main")
+        return out
+
+    def _function(self, graph: Graph, head: str, kind: str) -> list[str]:
+        self.kind = kind
+        self._line = ""
+        self._more = self._header_behind() if kind == "template" else 0
+        has_own = kind in ("main", "turn") and self.table is not None and bool(self.table.sides)
+        self._direct = Direct(graph) if has_own else None
+        self.direct = GIVEN
+        labels: dict[str, str] = {}
+        taken: set[str] = set(C_WORDS)
+
+        def label(name: str) -> str:
+            if name not in labels:
+                word = identifier(name)
+                words = chain([word], (f"{word}_{number}" for number in count(2)))
+                labels[name] = next(word for word in words if word not in taken)
+                taken.add(labels[name])
+            return labels[name]
+
+        lines = Structure(graph, self._block, self._ways, self._finish, label, _case, self._chosen).lines()
+        out = ["", head, "{"]
+        if kind == "turn":
+            out.append("    const struct sl_pending *waiting = &box->waiting[box->base.ahead.packet];")
+            out += [f"    const uint64_t {variable(reg)} = {self._carried(reg)};" for reg in graph.parameters]
+            if self.names.functions.needs_path:  # as of functions that look where an instance ends
+                out.append("    box->base.depth = waiting->turn_depth;")
+                out.append("    memcpy(box->base.path, waiting->path, sizeof waiting->path);")
+        elif UNIT in head:
+            out.append("    SL_UNUSED sl_bytes unit = {at, captured, length};")
+        if kind not in ("turn", "ahead", "dispatch"):
+            slots = "&waiting->slots" if kind in ("stateless", "template") else "box->slots"
+            out.append(f"    SL_UNUSED struct sl_slots *const slots = {slots};")
+        out += ["    " + text for text in self._locals(graph)]
+        if kind == "end":
+            out.append("    SL_UNUSED uint64_t stored = inst->head.slot != SL_SLOT_FRESH;")
+        if kind in ("main", "lost") and SIDE in graph.parameters:
+            out.append("    SL_UNUSED uint64_t side = stream.side;")
+        if kind == "main":
+            if not self.is_noted_outside:
+                out.append(f"    box->base.path[box->base.depth++] = {self.index};")
+            packets = "    " + self.count("packets")  # numbered here also where a row of packets counts them at its end
+            out += [] if self.in_series else [packets]
+            out.append("    " + self.count("bytes", "unit.length"))
+        if kind == "stateless":
+            wait = ["        " + text for text in self._wait()]
+            out += [f"    if (depth >= {min(PASSED_MAX, self.names.program.depth - 1)}) {{", *wait, "    }"]
+        out += ["    " * line.level + line.text for line in lines]
+        out.append("}")
+        return out
+
+    def _locals(self, graph: Graph) -> list[str]:
+        parameters = {reg.name for reg in graph.parameters}
+        numbers: list[str] = []
+        slices: list[str] = []
+        for reg in graph.registers().values():
+            if reg.name in parameters or reg.space in ("perm", "inst", "slot"):
+                continue
+            (slices if reg.is_bytes else numbers).append(variable(reg))
+        # unused: without the pass that removes dead code some are never read
+        out = [
+            f"SL_UNUSED uint64_t {', '.join(f'{name} = 0' for name in chunk)};" for chunk in _chunks(sorted(numbers), 6)
+        ]
+        out += [
+            f"SL_UNUSED sl_bytes {', '.join(f'{name} = {{0}}' for name in chunk)};"
+            for chunk in _chunks(sorted(slices), 4)
+        ]
+        if self.table is not None and self.kind in ("main", "turn"):
+            out.append(f"{self.table.struct} *inst = NULL;")
+            out.append(f"uint64_t key[{self.table.words}];")
+            out.append("uint32_t hash;")
+            if self.table.oriented:
+                out.append("bool flip;")
+            if self.may_be_fresh:
+                out.append(f"{self.table.struct} fresh_instance;")
+                if self.table.messages:
+                    out.append(f"struct sl_messages fresh_messages[{self.table.sides}];")
+            if self.table.sides:
+                out.append("struct sl_packet_data direct[2];")
+                out += self._direct.at_once() if self._direct is not None else []
+            else:
+                out.append("SL_UNUSED struct sl_packet_data *const direct = NULL;")
+        return out
+
+    def _block(self, block: Block) -> list[str]:
+        out: list[str] = []
+        for at, instruction in enumerate(block.body):
+            if self._direct is not None:
+                out += self._direct.begins(block, at)
+                self.direct = self._direct.handed(block, at)
+            self.in_place = self.same_key and _begins_in_place(block.body, at)
+            lines = WRITERS[type(instruction)](self, instruction)
+            if lines:
+                lines[0] += self._note(instruction)
+            out += lines
+        return out + (self._direct.begins(block, len(block.body)) if self._direct is not None else [])
+
+    def _note(self, instruction: ir.Instruction) -> str:
+        """The line of the description, where it differs from that of the statement before."""
+        where = instruction.where.short if instruction.where.line else ""
+        if not where or where == self._line:
+            return ""
+        self._line = where
+        return f"   /* {where} */"
+
+    def count(self, name: str, amount: str = "") -> str:
+        return self.names.counters.add(self.layer.name, name, amount)
+
+    def _ways(self, terminator: ir.Terminator) -> list[tuple[str | None, str]]:
+        note = self._note(terminator)
+        match terminator:
+            case ir.Goto(to):
+                return [(None, to)]
+            case ir.Branch(condition, yes, no):
+                return [(emit(condition) + note, yes), (None, no)]
+            case ir.Check(mark, size, yes, cut, short) if cut == short:
+                if self._more and isinstance(size, Const):
+                    size, self._more = Const(size.value + self._more), 0
+                return [(f"SL_LIKELY({self._fits(mark, size, 'captured')})" + note, yes), (None, short)]
+            case ir.Check(mark, size, yes, cut, short):
+                there, wire = self._fits(mark, size, "captured"), self._fits(mark, size, "length")
+                return [(f"SL_LIKELY({there})" + note, yes), (wire, cut), (None, short)]
+            case ir.CheckWire(mark, size, yes, short):
+                return [(f"SL_LIKELY({self._fits(mark, size, 'length')})" + note, yes), (None, short)]
+            case _:
+                raise AssertionError(terminator)
+
+    def _chosen(self, terminator: ir.Terminator, then: Block) -> str | None:
+        """`if (f < x) f = x`, by which the highest number is kept, as `f = f < x ? x : f`: whether it is a higher one nobody
+        foresees, and C compilers do not write a field where the program does not. (`http1k_mix20k` warm 0.95, where both
+        sides have one way.)
+        """
+        match terminator, then.body:
+            case ir.Branch(Binary(operator, left, right) as condition), [ir.Assign(target, value) as assign] if (
+                operator in COMPARISONS and target.space == "perm" and {left, right} == {target, value}
+            ):
+                chosen = f"{emit(condition)} ? {assigned(assign)} : {place(target)}"
+                return f"{place(target)} = {chosen};{self._note(terminator)}"
+            case _:
+                return None
+
+    def _fits(self, mark: Expr, size: Expr, measure: str) -> str:
+        """Whether `size` bytes behind `mark` are within that measure of the unit; a size from a packet may be any."""
+        if isinstance(size, Const) and size.value < 1 << 31:
+            return f"{emit(size if mark == ZERO else Binary('+', mark, size))} <= unit.{measure}"
+        if mark == ZERO:
+            return f"{inside(size, 8)} <= unit.{measure}"
+        return f"{emit(mark)} <= unit.{measure} && {inside(size, 8)} <= unit.{measure} - {inside(mark, 10)}"
+
+    def _left(self, outcome: str, terminator: ir.Terminator) -> list[str]:
+        """A packet has passed the layer by its stateless graph."""
+        return [self.count("packets"), self.count("bytes", "unit.length"), self.count(outcome) + self._note(terminator)]
+
+    def _header_behind(self) -> int:
+        """The bytes of the header that the next template reads: they are asked for together with the first of this one, and
+        the C compiler sees that they are there. Packets without them go otherwise, as they would.
+        """
+        behind = self.names.program.layers[lead(self.layer).layer].template
+        return header_of(behind) if behind is not None else 0
+
+    def _lead(self, terminator: ir.NextStateless, layer: LayerProgram) -> list[str]:
+        """A template leads a packet on to `layer`."""
+        program = self.names.program
+        left = self._left(terminator.outcome, terminator)
+        if self.layer in (at_once := counted_per_burst(program)):
+            bytes_too = knows_bytes(program, at_once.index(self.layer))
+            left = [] if bytes_too else [self.count("bytes", "unit.length") + self._note(terminator)]
+        path, otherwise = [f"waiting->path[depth] = {self.index};"], list[str]()
+        if is_path_implicit(program):
+            below = [item.name for item in templates(program)]
+            below = below[: below.index(self.layer.name) + 1]
+            noted = [f"waiting->path[{at}] = {list(program.layers).index(name)};" for at, name in enumerate(below)]
+            late = layer.template is not None or is_quiet(layer, self.names) or is_led_one_way(layer, self.names)
+            path, otherwise = ([], noted) if late else (noted, [])
+        if is_led_one_way(layer, self.names):
+            on = handed(terminator.sdu, lambda sdu: f"wait_{most_of(layer)}(box, waiting, {sdu}, depth + 1);")
+        else:
+            on = handed(terminator.sdu, lambda sdu: stay_on_fast_path(layer, sdu, "depth + 1", otherwise))
+        if isinstance(terminator, ir.NextDeferring):
+            on = self._defer(terminator, on)
+        return [*left, *path, *on]
+
+    def _wait(self) -> list[str]:
+        """A packet waits for the main graph of the layer."""
+        return [f"wait_{self.word}(box, waiting, at, captured, length, depth);", "return;"]
+
+    def _defer(self, terminator: ir.NextDeferring, on: list[str]) -> list[str]:
+        """A packet goes on, and passes the turn graph first in its turn. What it carries is as it is before it goes on."""
+        assert self.layer.turn is not None
+        carried = zip(self.layer.turn.parameters, terminator.carried, strict=True)
+        return [
+            *(f"{self._carried(reg)} = {stored(value, reg.bits)};" for reg, value in carried),
+            *on,
+            *(["waiting->turn_depth = depth + 1;"] if self.names.functions.needs_path else []),
+            "waiting->then = waiting->layer;",
+            f"waiting->layer = turn_{self.word};",
+        ]
+
+    def _carried(self, reg: Reg) -> str:
+        """Where a packet keeps what it carries to its turn in the layer."""
+        return f"waiting->carried.of_{self.word}.{variable(reg)}"
+
+    def _finish(self, terminator: ir.Terminator) -> list[str]:
+        match terminator:
+            case ir.End(outcome) if self.kind == "stateless":
+                return [*self._left(outcome, terminator), "return;"]
+            case ir.NextStateless(outcome, name, sdu):
+                layer = self.names.program.layers[name]
+                if self.kind == "template":
+                    return [*self._lead(terminator, layer), "return true;"]
+                path = f"waiting->path[depth] = {self.index};"
+                on = handed(sdu, lambda sdu: go_on(layer, sdu, "depth + 1"))
+                if isinstance(terminator, ir.NextDeferring):
+                    on = self._defer(terminator, on)
+                return [*self._left(outcome, terminator), path, *on, "return;"]
+            case ir.End(outcome):
+                leave = [] if self.is_noted_outside else ["box->base.depth--;"]
+                return [self.count(outcome) + self._note(terminator), *leave, "return;"]
+            case ir.Dispatch(key, reverse):
+                return [f"return {' + '.join(_hashed(half) for half in (key, reverse) if half) or 0};"]
+            case ir.NextDispatch(name, sdu):
+                on = handed(sdu, lambda sdu: f"return dispatch_{identifier(name)}(slots, secret, {sdu}, depth + 1);")
+                return [f"if (depth + 1 >= {self.names.program.depth})", "    return 0;", *on]
+            case ir.Return() if self.kind == "stateless":
+                return self._wait()
+            case ir.Return() if self.kind == "template":
+                return ["return false;"]
+            case ir.Return() if self.kind == "turn" and self.is_owed_in_series:
+                return ["return;"]
+            case ir.Return() if self.kind == "turn":
+                return ["waiting->then(box, at, captured, length);", "return;"]
+            case ir.Return(result):
+                return ["return;"] if self.kind in ("end", "ahead") else [f"return {emit(result)};"]
+            case _:
+                return []
+
+
+def _case(terminator: ir.Terminator) -> tuple[str, str] | None:
+    """What a terminator that asks for a single constant asks, and for which."""
+    match terminator:
+        case ir.Branch(Binary("==", Reg() as asked, Const(value)), _, _) if not asked.is_bytes:
+            return emit(asked), emit(Const(value))
+        case _:
+            return None
+
+
+def _hashed(half: tuple[Expr, ...]) -> str:
+    """The hash of half of a key that says for which worker a packet is."""
+    text = "secret"
+    for part in half:
+        text = f"sl_dispatch_{'bytes' if is_bytes(part) else 'number'}({text}, secret, {emit(part)})"
+    return text
+
+
+def messages_heads(word: str) -> list[str]:
+    """Heads of the functions that cut a stream into messages for a layer, and that end it."""
+    box = "struct sl_stack_box *box, struct sl_stream stream, struct sl_messages *messages"
+    return [
+        f"static void messages_{word}({box}, uint64_t offset, sl_bytes sdu)",
+        f"SL_COLD void close_{word}({box})",
+    ]
+
+
+def packet_head(word: str) -> str:
+    """Head of the function that cuts a packet into messages for a layer."""
+    return f"SL_UNUSED static void cut_{word}(struct sl_stack_box *box, struct sl_stream stream, sl_bytes sdu)"
+
+
+_Writer = TypeVar("_Writer", bound=Callable[..., list[str]])
+
+WRITERS: dict[type[ir.Instruction], Callable[[LayerWriter, Any], list[str]]] = {}
+"""For every instruction the function that gives its C, line by line."""
+
+
+def writes(kind: type[ir.Instruction]) -> Callable[[_Writer], _Writer]:
+    """The function below writes the C of instructions of this kind."""
+
+    def register(function: _Writer) -> _Writer:
+        WRITERS[kind] = function
+        return function
+
+    return register
+
+
+def _chunks(items: list[str], size: int) -> list[list[str]]:
+    return [items[at : at + size] for at in range(0, len(items), size)]
+
+
+def _begins_in_place(body: list[ir.Instruction], at: int) -> bool:
+    """Whether an instruction of a block ends an instance where another one begins at once, or begins that."""
+    pair = body[at : at + 2] if isinstance(body[at], ir.EndInst) else body[max(at - 1, 0) : at + 1]
+    return [type(instruction) for instruction in pair] == [ir.EndInst, ir.CreateInst]

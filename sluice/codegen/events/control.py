@@ -1,0 +1,72 @@
+"""Instances of which functions decide something: how their streams are reassembled, and who hears of them.
+
+As long as no function may decide anything, the rules of a sequence are constants of the generated code. Where one may,
+each instance has its own of those that can be decided (runtime/control.h).
+"""
+
+from __future__ import annotations
+
+from sluice.codegen.events.dispatch import Dispatcher, has_subscriber
+from sluice.codegen.layer.instance_layout import Table
+from sluice.hooks.function import Functions
+from sluice.hooks.subscription import HookError, is_named
+from sluice.ir.graph import LayerProgram
+
+
+def check_controls(functions: Functions, layers: list[LayerProgram]) -> None:
+    """Raise HookError where a function would control what no function can."""
+    for function in functions.c:
+        for layer in layers:
+            if layer.rules is not None and (layer.rules.whole or layer.rules.units):
+                # "*" asks for what can be controlled only
+                named = [name for name in function.controlled if name != "*" and is_named(name, layer)]
+                if named:
+                    what = "units" if layer.rules.units else "whole datagrams"
+                    raise HookError(
+                        f"{function.path}: SLUICE_CONTROL({named[0]}): '{layer.layer}' delivers {what}, of which nothing "
+                        "can be left out\n    control a layer of byte streams, as tcp, or one without a sequence."
+                    )
+
+
+def is_controlled(table: Table, functions: Functions) -> bool:
+    """Whether functions decide anything for single instances of a table."""
+    layers = [*table.layers, *table.takers]
+    declared = any(function.controls(layer) for function in functions.c for layer in layers)
+    return declared or any(_on_demand_only(functions, layer) for layer in table.layers)
+
+
+def controls_stream(table: Table, functions: Functions, layer: LayerProgram) -> bool:
+    """Whether functions may decide what is reassembled of single instances of a layer."""
+    return _delivers_bytes(layer) and is_controlled(table, functions)
+
+
+def stream_wanted(functions: Functions, layer: LayerProgram, weak: bool) -> str:
+    """The condition, on `watched` and `stopped`, that somebody wants the bytes of a stream; nothing where one always does."""
+    teller = Dispatcher(functions, layer)
+    events = _stream_events(layer)
+    if layer.above:
+        return ""
+    if weak and any(layer.events[event].callback for event in events if event in layer.events):
+        return ""
+    listening = [listener for event in events for listener in teller.listening(event)]
+    return has_subscriber(listening) if listening else "false"
+
+
+def _delivers_bytes(layer: LayerProgram) -> bool:
+    rules = layer.rules
+    return rules is not None and rules.buffer_data and not rules.whole and not rules.units
+
+
+def _stream_events(layer: LayerProgram) -> list[str]:
+    """The events that bring bytes of a stream along, or may do so."""
+    return ["data", "rexmit", *(event for event, shape in layer.events.items() if shape.callback)]
+
+
+def _on_demand_only(functions: Functions, layer: LayerProgram) -> bool:
+    """Whether the bytes of a layer's streams are for handlers on demand alone."""
+    if not _delivers_bytes(layer) or layer.above:
+        return False
+    teller = Dispatcher(functions, layer)
+    events = _stream_events(layer)
+    listening = [listener for event in events for listener in teller.listening(event)]
+    return bool(listening) and all(listener.bit is not None for listener in listening)

@@ -1,0 +1,91 @@
+"""What functions on events need in the generated C: their state in instances, their destructors, the types of `data`."""
+
+from __future__ import annotations
+
+from sluice.codegen.c.names import identifier
+from sluice.codegen.layer.instance_layout import Table
+from sluice.hooks.c_words import C_WORDS
+from sluice.hooks.function import CFunction, Functions
+from sluice.hooks.subscription import HookError, is_named, means
+from sluice.ir.graph import EventShape, LayerProgram, Program
+from sluice.ir.hook import Hook
+
+
+def function_states(table: Table, functions: Functions) -> list[str]:
+    """Names of the functions that keep something in the instances of a table."""
+    found: list[str] = []
+    for function in functions.c:
+        events = (Hook(event.layer, event.name) for event in function.events)
+        timers = (Hook(timer.layer, timer.name) for timer in function.timers)
+        if function.state and _about(table, (*function.hooks, *events, *timers)):
+            found.append(function.name)
+    return found
+
+
+def destructors(table: Table, functions: Functions) -> list[str]:
+    """Statements that give up what functions keep in an instance of a table."""
+    kept = function_states(table, functions)
+    names = [function.name for function in functions.c if function.destroys and function.name in kept]
+    return [f"{name}_destroy(&box->base, &inst->{name}_state);" for name in names]
+
+
+def is_on_demand(table: Table, functions: Functions) -> bool:
+    """Whether handlers on demand may be registered for single instances of a table."""
+    hooks = [function.on_demand for function in functions.c] + [tuple(hooks) for hooks in functions.demanded]
+    return any(_about(table, wanted) for wanted in hooks)
+
+
+def _about(table: Table, hooks: tuple[Hook, ...]) -> bool:
+    """Whether a hook means events that tell of a table's instances."""
+    layers = [*table.layers, *table.takers]
+    return any(is_named(hook.layer, layer) for hook in hooks for layer in layers)
+
+
+def callback_name(program: Program, layer: LayerProgram, event: str) -> str:
+    """The C function that the user may define for an event: its name alone where that is enough (as in the paper)."""
+    same = {other.layer for other in program.layers.values() if event in other.events and other.events[event].callback}
+    return identifier(event) if len(same) == 1 else identifier(f"{layer.layer}_{event}")
+
+
+def callback_functions(program: Program) -> dict[str, EventShape]:
+    """The functions that the user may define, with the data that each gets."""
+    found: dict[str, EventShape] = {}
+    for layer in program.layers.values():
+        for event, shape in layer.events.items():
+            if shape.callback:
+                found[callback_name(program, layer, event)] = shape
+    return found
+
+
+def event_struct(shape: EventShape) -> str:
+    """The C struct of an event's data: the user's layout by its name, where C and the runtime leave that free."""
+    if not shape.callback:
+        return f"struct sl_on_{shape.name}"
+    taken = shape.callback in C_WORDS or shape.callback.startswith("sl_")
+    return f"struct {shape.callback}{'_' if taken else ''}"
+
+
+def data_names(program: Program, functions: Functions, function: CFunction) -> list[str]:
+    """Definitions that give `data` its type in each handler and each filter of a function.
+
+    Raises HookError where a hook means events of one name that bring different data along.
+    """
+    out: list[str] = []
+    for hook in dict.fromkeys([*function.hooks, *(Hook(event.layer, event.name) for event in function.events)]):
+        structs: dict[str, str] = {}
+        root = hook.event
+        for layer in program.layers.values():
+            if means(hook, layer, hook.event):
+                root = functions.events.root(layer, hook.event)
+                if root in layer.events:
+                    structs.setdefault(event_struct(layer.events[root]), layer.layer)
+        if len(structs) > 1:
+            layers = " and ".join(f"'{layer}'" for layer in structs.values())
+            raise HookError(
+                f"{function.path}: event '{hook.event}' brings different data along in the layers {layers}\n"
+                "    write a SLUICE_ON for each layer, by its name."
+            )
+        struct = next(iter(structs), f"struct sl_on_{root}")  # built-in where no layer has it
+        who = "any" if hook.layer == "*" else hook.layer
+        out.append(f"#define sl_data_{who}_{hook.event} {struct}")
+    return out

@@ -1,0 +1,173 @@
+"""Instructions that reach outside the layer as C: functions on events, layers above, counters."""
+
+from __future__ import annotations
+
+from sluice.codegen.burst.stages import IN_HAND
+from sluice.codegen.c.expressions import emit, handed, operand
+from sluice.codegen.c.names import boolean, identifier, storage, variable
+from sluice.codegen.c.writer import LayerWriter, writes
+from sluice.codegen.events.dispatch import Dispatcher
+from sluice.codegen.events.functions import callback_name, event_struct
+from sluice.ir import instruction as ir
+from sluice.ir.expression import Expr
+
+
+def instance_pointer(w: LayerWriter) -> str:
+    assert w.table is not None
+    return "inst->head.slot == SL_SLOT_FRESH ? NULL : &inst->head" if w.may_be_fresh else "&inst->head"
+
+
+@writes(ir.Call)
+def call(w: LayerWriter, i: ir.Call) -> list[str]:
+    layer, shape = w.layer, w.layer.events[i.event]
+    teller = Dispatcher(w.names.functions, layer)
+    calls = teller.statements(i.event)  # of those that are told which instance it is
+    weak = [f"{callback_name(w.names.program, layer, i.event)}(&data);"] if shape.callback and w.names.weak else []
+    if not calls and not weak:
+        return []
+    values: list[str] = []
+    for value, (_, bits) in zip(i.values, shape.fields, strict=True):
+        values.append(emit(value) if bits in (0, 64) else f"(uint{8 * storage(bits)}_t)({emit(value)})")
+    side = f"(uint32_t){operand(i.side)}"
+    if w.kind != "lost" and w.table is not None:
+        instance = instance_pointer(w)
+        if w.kind == "main" and "malformed" in layer.events:  # or what happens with it, perhaps before there is any
+            instance = f"!inst ? NULL : {instance}"
+        where = f"{{&box->base, &layers[{w.index}], {instance}, {side}, &layers[{w.index}], unit}}"
+    elif layer.frame is not None:
+        where = f"{{&box->base, &layers[{w.index}], stream.instance, {side}, stream.owner, unit}}"
+    else:
+        where = f"{{&box->base, &layers[{w.index}], NULL, {side}, &layers[{w.index}], unit}}"
+    out = [
+        *([f"struct sl_event event = {where};"] if calls else []),
+        f"{event_struct(shape)} data = {{{', '.join(values) or '0'}}};",
+        *(["uint64_t watched = sl_watched(&event);"] if teller.tests_on_demand(i.event) else []),
+        *(
+            [f"uint64_t stopped = sl_stopped(&event, {boolean(i.event == 'end')});"]
+            if teller.tests_stopped(i.event)
+            else []
+        ),
+        *calls,
+        *weak,
+    ]
+    return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.TooDeep)
+def too_deep(w: LayerWriter, i: ir.TooDeep) -> list[str]:
+    return [f"{variable(i.target)} = box->base.depth >= {w.names.program.depth};"]
+
+
+@writes(ir.NextLayer)
+def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
+    return unless_deep(w, handed(i.sdu, lambda sdu: f"layer_{identifier(i.layer)}(box, {sdu});"), [])
+
+
+@writes(ir.LookAhead)
+def look_ahead(w: LayerWriter, i: ir.LookAhead) -> list[str]:
+    ahead = handed(i.sdu, lambda sdu: f"ahead_{identifier(i.layer)}(box, slots, {sdu}, depth + 1);")
+    if w.names.path_is_known:  # what it says there is said anew in the packet's turn
+        ahead.insert(0, f"{IN_HAND}.path[depth] = {w.index};")
+    return ["if (depth < SL_PREFETCH_DEPTH) {", *("    " + line for line in ahead), "}"]
+
+
+@writes(ir.NextMessages)
+def next_messages(w: LayerWriter, i: ir.NextMessages) -> list[str]:
+    offset, sdu = emit(i.offset), emit(i.sdu)
+    cut = f"messages_{identifier(i.layer)}(box, {stream_of(w, i.side)}, messages, {offset}, {sdu});"
+    gap = f"sl_messages_gap(messages, &box->base.pool, {offset} + {sdu}.length);"
+    out = unless_deep(w, [cut, f"if (SL_UNLIKELY({sdu}.captured < {sdu}.length))", "    " + gap], [gap])
+    return _with_messages(w, i.side, out)
+
+
+@writes(ir.CutMessages)
+def cut_messages(w: LayerWriter, i: ir.CutMessages) -> list[str]:
+    return unless_deep(w, [f"cut_{identifier(i.layer)}(box, {stream_of(w, i.side)}, {emit(i.sdu)});"], [])
+
+
+def unless_deep(w: LayerWriter, on: list[str], otherwise: list[str]) -> list[str]:
+    """Go on to the next layer, unless layers are nested too deep."""
+    # also where layers lie in no loop: instances that end on the way nest further
+    deep = [w.names.counters.add("box", "too deep"), *otherwise]
+    return [
+        f"if (SL_LIKELY(box->base.depth < {w.names.program.depth})) {{",
+        *("    " + line for line in on),
+        "} else {",
+        *("    " + line for line in deep),
+        "}",
+    ]
+
+
+@writes(ir.LoseMessages)
+def lose_messages(w: LayerWriter, i: ir.LoseMessages) -> list[str]:
+    return _with_messages(w, i.side, [f"sl_messages_gap(messages, &box->base.pool, {emit(i.end)});"])
+
+
+@writes(ir.CloseMessages)
+def close_messages(w: LayerWriter, i: ir.CloseMessages) -> list[str]:
+    close = f"close_{identifier(i.layer)}(box, {stream_of(w, i.side)}, &inst->messages[{_side(w, i.side)}]);"
+    return ["if (inst->messages)", "    " + close]
+
+
+def stream_of(w: LayerWriter, side: Expr) -> str:
+    """Whose bytes messages are made of: this layer's instance, or who sent the message that this one is in."""
+    if w.table is None:
+        return "stream" if w.layer.frame is not None else f"(struct sl_stream){{&layers[{w.index}], NULL, 0}}"
+    return f"(struct sl_stream){{&layers[{w.index}], {instance_pointer(w)}, (uint32_t){operand(side)}}}"
+
+
+def _with_messages(w: LayerWriter, side: Expr, statements: list[str]) -> list[str]:
+    """Statements that know as `messages` what a side's stream has brought of one."""
+    assert w.table is not None
+    sides = w.table.sides
+    own = f"&box->{w.table.kept_messages}.at[{sides} * inst->head.slot]"  # of a fresh instance they have begun already
+    begun = f"sl_messages_begin(&inst->messages, {own}, {sides})"
+    return [
+        "{",
+        f"    struct sl_messages *messages = &{begun}[{_side(w, side)}];",
+        *("    " + line for line in statements),
+        "}",
+    ]
+
+
+def _side(w: LayerWriter, side: Expr) -> str:
+    assert w.table is not None
+    return emit(side) if w.table.sides > 1 else "0"
+
+
+@writes(ir.CallNative)
+def call_native(w: LayerWriter, i: ir.CallNative) -> list[str]:
+    module = w.names.program.native(i.module)
+    shape = module.function(i.function) if module is not None else None
+    assert shape is not None
+    call = [".context = NULL"]
+    out: list[str] = []
+    for kind, name, wanted in (("uint64_t", "numbers", False), ("sl_bytes", "bytes", True)):
+        values = [emit(item) for item, is_bytes in zip(i.inputs, shape.inputs, strict=True) if is_bytes == wanted]
+        if values:
+            out.append(f"const {kind} {name}[] = {{{', '.join(values)}}};")
+            call.append(f".{name} = {name}")
+    if shape.outputs:
+        out.append(f"uint64_t outputs[{shape.outputs}] = {{0}};")
+        call.append(".outputs = outputs")
+    bounds = f"{shape.outputs}, {shape.limit}, {len(shape.reasons)}, {boolean(bool(i.begins))}"
+    arguments = f"&box->native_{i.module}, &box->base, {i.function}, &call, {emit(i.context)}"
+    out += [
+        f"struct sl_native_call call = {{{', '.join(call)}}};",
+        f"{variable(i.reason)} = sl_native_run({arguments}, (struct sl_native_bounds){{{bounds}}});",
+        f"{variable(i.sdu)} = (sl_bytes){{call.sdu, call.length, call.length}};",
+    ]
+    for number, target in enumerate(i.outputs):
+        mask = f" & sl_mask({target.bits})" if target.bits < 64 else ""
+        out.append(f"{variable(target)} = outputs[{number}]{mask};")
+    return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.EndNative)
+def end_native(w: LayerWriter, i: ir.EndNative) -> list[str]:
+    return [f"sl_native_end(&box->native_{i.module}, &box->base.pool, {emit(i.context)});"]
+
+
+@writes(ir.Count)
+def counter(w: LayerWriter, i: ir.Count) -> list[str]:
+    return [w.count(i.counter)]

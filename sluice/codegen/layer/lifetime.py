@@ -1,0 +1,84 @@
+"""How instances of a table begin, and how they end when no packet of theirs does it: sweep, eviction, end of input."""
+
+from __future__ import annotations
+
+from sluice.codegen.c.names import identifier
+from sluice.codegen.layer.instance_layout import Table
+
+
+def leave(table: Table) -> str:
+    """The statement behind an end graph by which its instance leaves the table. It is no part of the graph, as one with the
+    same key may take the place at once, and need not be taken out of the index and put in again.
+    """
+    return f"sl_table_remove(&box->{table.variable}, &inst->head);"
+
+
+def lifetime(table: Table) -> list[str]:
+    """The functions of a table that begin an instance, end one, sweep and evict."""
+    word, struct = identifier(table.name), table.struct
+    out = [
+        "",
+        f"SL_COLD {struct} *create_{word}(struct sl_stack_box *box, const uint64_t *key, uint32_t hash)",
+        "{",
+        f"    return ({struct} *)sl_table_begin(&box->{table.variable}, key, {table.words}, hash, sizeof({struct}));",
+        "}",
+        "",
+        "/* What an instance's end comes to for the layer that used it last; the instance is still in the table. */",
+    ]
+    out.append(
+        f"static void end_instance_{word}(struct sl_stack_box *box, {struct} *inst, struct sl_packet_data *direct, uint64_t reason)"
+    )
+    out.append("{")
+    if table.shared:
+        out.append("    switch (inst->inst_home) {")
+        for layer in table.layers:
+            out.append(
+                f"    case {layer.home}: end_{identifier(layer.name)}(box, inst, direct, (sl_bytes){{0}}, reason); break;"
+            )
+        out.append("    }")
+    else:
+        out.append(f"    end_{identifier(table.layers[0].name)}(box, inst, direct, (sl_bytes){{0}}, reason);")
+    at = f"box->{table.variable}"
+    busy = f"offsetof({struct}, inst_busy)" if table.busy else "0"
+    out += [
+        "}",
+        "",
+        "/* Ends an instance that is not the packet's: what lower layers left for the packet is not its concern. */",
+        f"SL_COLD void end_other_{word}(struct sl_stack_box *box, struct sl_instance *instance, uint64_t reason)",
+        "{",
+        "    struct sl_packet_data none[2] = {{{0}, 0, false}, {{0}, 0, false}};",
+        "    struct sl_slots *own = box->slots, others;",
+        "    const struct sl_frame *frame = box->base.frame;",
+        "    memset(&others, 0, sizeof others);",
+        "    box->slots = &others;",
+        "    box->base.frame = NULL;   /* so that nobody takes the packet in hand for one of its own */",
+        f"    {struct} *inst = ({struct} *)instance;",
+        f"    end_instance_{word}(box, inst, none, reason);",
+        f"    {leave(table)}",
+        "    box->slots = own;",
+        "    box->base.frame = frame;",
+        "}",
+        "",
+        f"SL_COLD void sweep_{word}(struct sl_stack_box *box)",
+        "{",
+        f"    uint32_t left = sl_sweep_step(&box->base, &{at}, &box->sweep_{word});",
+        "    if (!left)",
+        "        return;",
+        "    struct sl_instance *instance;",
+        f"    while ((instance = sl_sweep_next(&box->base, &{at}, &box->sweep_{word}, &left)))",
+        *([f"        if (!(({struct} *)instance)->inst_busy)"] if table.busy else []),
+        f"        {'    ' if table.busy else ''}end_other_{word}(box, instance, SL_END_TIMEOUT);",
+        f"    sl_sweep_prefetch(&box->base, &{at}, box->sweep_{word}.slot);",
+        "}",
+        "",
+        "/* Of the next live instances the one that would time out first makes room; the search goes on behind it. */",
+        f"SL_COLD void evict_{word}(struct sl_stack_box *box)",
+        "{",
+        f"    struct sl_instance *victim = sl_evict_choose(&{at}, &box->evict_{word}, sizeof({struct}), {busy});",
+        "    if (victim) {",
+        f"        sl_evict_prefetch(&{at}, box->evict_{word});",
+        f"        end_other_{word}(box, victim, SL_END_EVICTED);",
+        "    }",
+        "}",
+    ]
+    return out

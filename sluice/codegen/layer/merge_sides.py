@@ -1,0 +1,145 @@
+"""Ways of both sides of a connection that are mirror images of each other: one way in C, by the number of the side.
+
+A description says what a packet of one side does to the fields of that side and of the other, and then the same with the
+sides exchanged. Written as two ways that is twice the code, behind a branch that no processor foresees where packets of
+many connections are mixed. Where the ways that a branch on the side leads to differ in nothing but the fields that they
+name, these are pairs, which lie beside each other in the instance; one way is left, which takes of each pair the field
+that the side's number says.
+
+Two ways stay where others lead into one of them: as where passes know a packet's side, the first one's of a connection,
+and no longer keep its number. And where the side is asked once more within them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluice.ir.copy import with_operands
+from sluice.ir.expression import Expr, Reg, rewrite
+from sluice.ir.graph import Block, Graph
+from sluice.ir.instruction import Branch, Goto, Instruction
+from sluice.lower.scope import SIDE
+
+Fields = dict[Reg, Reg]
+"""Fields that ways of side 0 name, and those that ways of side 1 name in their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfSide(Reg):
+    """The field of a pair that belongs to the side of the packet, or, `turned`, to the other side.
+
+    Its name is that of the first one, which is the field of side 0.
+    """
+
+    turned: bool
+
+
+def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
+    """The graph with one way for both sides where it can be; the same object where there is none.
+
+    `fields` are those of the instance, in their order. `pairs` are pairs of them, to which those that are found here are
+    added; a field is in one of them only.
+    """
+    before = graph.predecessors()
+    blocks = dict(graph.blocks)
+    for block in graph.blocks.values():
+        match block.terminator:
+            case Branch(condition, yes, no, where=where) if condition == SIDE and yes != no:
+                ways = _Ways(graph)
+                if ways.alike(no, yes) and ways.are_led_to_by(block.name, before) and _pair(ways.fields, fields, pairs):
+                    blocks[block.name] = Block(block.name, [*block.body, Goto(no, where=where)])
+                    of_side = {one: _of_side(one, other, pairs) for one, other in ways.fields.items() if one != other}
+                    for name, twin in ways.twins.items():
+                        blocks[name] = Block(name, [_renamed(i, of_side) for i in graph.blocks[name].instructions])
+                        del blocks[twin]
+            case _:
+                pass
+    return graph if len(blocks) == len(graph.blocks) else Graph(graph.name, graph.entry, graph.parameters, blocks)
+
+
+class _Ways:
+    """The ways of both sides, walked in step."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.blocks = graph.blocks
+        self.twins: dict[str, str] = {}
+        """The blocks of the way of side 0, and the one of side 1 that each is the mirror image of."""
+        self.fields: Fields = {}
+
+    def alike(self, no: str, yes: str) -> bool:
+        """Whether the ways that begin there differ in nothing but fields, and meet, or leave the graph."""
+        left = [(no, yes)]
+        met: set[str] = set()
+        while left:
+            no, yes = left.pop()
+            if no == yes:
+                met.add(no)
+                continue
+            if no in self.twins:
+                if self.twins[no] != yes:
+                    return False
+                continue
+            self.twins[no] = yes
+            ones, others = self.blocks[no].instructions, self.blocks[yes].instructions
+            if len(ones) != len(others) or not all(map(self._same, ones, others)):
+                return False
+            left += zip(self.blocks[no].terminator.targets(), self.blocks[yes].terminator.targets(), strict=True)
+        ways = [*self.twins, *self.twins.values(), *met]
+        return len(ways) == len(set(ways))
+
+    def are_led_to_by(self, branch: str, before: dict[str, list[str]]) -> bool:
+        """Whether nothing but this branch leads to them."""
+        ways = {branch, *self.twins, *self.twins.values()}
+        return all(ways.issuperset(before[name]) for name in ways - {branch})
+
+    def _same(self, one: Instruction, other: Instruction) -> bool:
+        """Whether instructions differ in nothing but the fields that they name, and in where they lead."""
+        if type(one) is not type(other) or SIDE in one.written():
+            return False
+        if isinstance(one, Branch) and one.condition == SIDE:
+            return False
+        mine, its = one.written() + one.read_registers(), other.written() + other.read_registers()
+        if len(mine) != len(its):
+            return False
+        for reg, twin in zip(mine, its, strict=True):
+            if reg != twin and (reg.space, twin.space, reg.bits) != ("perm", "perm", twin.bits):
+                return False
+            self.fields.setdefault(reg, twin)
+        leads = {item.name: getattr(other, item.name) for item in other.SHAPE.operands if item.role == "block"}
+        return with_operands(_renamed(one, self.fields), **leads) == other
+
+
+def _pair(named: Fields, fields: list[Reg], pairs: Fields) -> bool:
+    """Adds what ways name to the pairs, where it agrees with those that there are; whether it does."""
+    partner = {**pairs, **{second: first for first, second in pairs.items()}}
+    found: Fields = {}
+    for one, other in named.items():
+        if one == other:
+            continue
+        if partner.get(one, other) != other or partner.get(other, one) != one:
+            return False
+        if one not in partner:
+            first, second = sorted((one, other), key=fields.index)
+            found[first] = second
+        partner |= {one: other, other: one}
+    pairs |= found
+    return True
+
+
+def _of_side(one: Reg, other: Reg, pairs: Fields) -> OfSide:
+    """What is `one` where the packet is of side 0, and `other` where it is of side 1."""
+    return OfSide(one.name, one.bits, turned=False) if one in pairs else OfSide(other.name, other.bits, turned=True)
+
+
+def _renamed(instruction: Instruction, names: dict[Reg, OfSide] | Fields) -> Instruction:
+    """The instruction with other fields."""
+
+    def named(node: Expr) -> Expr:
+        return names.get(node, node) if isinstance(node, Reg) else node
+
+    values: dict[str, object] = {}
+    for item in instruction.SHAPE.operands:
+        if item.role in ("write", "read"):
+            value = getattr(instruction, item.name)
+            values[item.name] = tuple(rewrite(part, named) for part in value) if item.many else rewrite(value, named)
+    return with_operands(instruction, **values)

@@ -1,0 +1,107 @@
+"""The C functions that cut streams and packets into messages; sluice/runtime/stream/messages.h keeps what is not whole."""
+
+from __future__ import annotations
+
+from sluice.codegen.c.writer import LayerWriter, messages_heads, packet_head
+from sluice.ir.graph import CUT_BYTES
+
+
+def messages_functions(w: LayerWriter) -> list[str]:
+    """They bring messages to this layer."""
+    return [
+        *(_of_streams(w) if w.layer.of_streams else []),
+        *(_of_packets(w) if w.layer.of_packets else []),
+    ]
+
+
+def _of_packets(w: LayerWriter) -> list[str]:
+    word = w.word
+    whole, lost = CUT_BYTES
+    return [
+        "",
+        "/* What a packet brings, message by message. */",
+        packet_head(word),
+        "{",
+        f"    {w.count(whole, 'sdu.length')}",
+        "    for (sl_bytes rest = sdu; rest.length;) {",
+        f"        uint64_t want = frame_{word}(box, rest, 0);",
+        "        if (SL_UNLIKELY(want - 1 >= rest.length)) {",
+        f"            {w.count(lost, 'rest.length')}",
+        f"            lost_{word}(box, (sl_bytes){{0}}, stream, sdu.length - rest.length, rest.length, sl_packet_loss(want));",
+        "            return;",
+        "        }",
+        f"        layer_{word}(box, sl_bytes_slice(rest, 0, want), stream);",
+        "        rest = sl_bytes_slice(rest, want, UINT64_MAX);",
+        "    }",
+        "}",
+    ]
+
+
+def _of_streams(w: LayerWriter) -> list[str]:
+    """They cut what a stream brings into messages for this layer, and end it."""
+    word = w.word
+    head, close_head = messages_heads(word)
+    lose = "sl_messages_lose(messages, &box->base.pool, "
+    return [
+        "",
+        "/* What the stream of one side brings, message by message; what is not whole is kept. */",
+        head,
+        "{",
+        "    if (messages->state == SL_MESSAGES_OVER)",
+        "        return;",
+        f"    messages->taker = {w.index + 1};",
+        "    sdu.length = sdu.captured;   /* what the snap length took is a gap, for the caller to tell */",
+        "    messages->seen = sl_max(offset, messages->seen) + sdu.captured;",
+        "    if (messages->used && messages->used + sdu.captured < messages->want) {",
+        "        if (!sl_messages_store(messages, &box->base.pool, sdu))",
+        f"            {lose}SL_LOSS_LIMIT);",
+        "        return;",
+        "    }",
+        "    bool kept = messages->used != 0;",
+        "    sl_bytes rest = sl_messages_join(messages, &box->base.pool, &box->base.scratch, sdu);",
+        "    if (kept && !rest.captured)",
+        f"        {lose}SL_LOSS_LIMIT);",
+        "    uint64_t want = 0;",
+        "    while (rest.captured) {",
+        "        if (messages->state == SL_MESSAGES_LOST) {",
+        "            uint64_t lost = messages->seen - rest.captured;",
+        "            lost = lost > messages->begin ? lost - messages->begin : 0;",
+        f"            lost_{word}(box, (sl_bytes){{0}}, stream, messages->begin, lost, messages->cause);",
+        f"            messages->state = {'SL_MESSAGES_SEARCHING' if w.layer.resyncs else 'SL_MESSAGES_OVER'};",
+        *([] if w.layer.resyncs else ["            return;"]),
+        "        }",
+        f"        want = frame_{word}(box, rest, messages->state == SL_MESSAGES_SEARCHING);",
+        "        if (want == SL_MESSAGE_INCOMPLETE)",
+        "            break;",
+        "        if (want >= SL_MESSAGE_TOO_LONG) {",
+        "            if (messages->state == SL_MESSAGES_SEARCHING)",
+        "                rest = sl_bytes_slice(rest, 1, UINT64_MAX);",
+        "            else {",
+        "                messages->begin = messages->seen - rest.captured;",
+        f"                {lose}want == SL_MESSAGE_TOO_LONG ? SL_LOSS_LIMIT : SL_LOSS_MALFORMED);",
+        "            }",
+        "            want = 0;",
+        "            continue;",
+        "        }",
+        "        messages->state = SL_MESSAGES_FOUND;",
+        "        if (want > rest.captured)",
+        "            break;",
+        f"        layer_{word}(box, sl_bytes_slice(rest, 0, want), stream);",
+        "        rest = sl_bytes_slice(rest, want, UINT64_MAX);",
+        "        want = 0;",
+        "    }",
+        "    messages->want = (uint32_t)want;",
+        "    if (messages->state != SL_MESSAGES_LOST)",
+        "        messages->begin = messages->seen - rest.captured;",
+        "    if (rest.captured && !sl_messages_store(messages, &box->base.pool, rest))",
+        f"        {lose}SL_LOSS_LIMIT);",
+        "}",
+        "",
+        "/* The stream of one side ends. */",
+        close_head,
+        "{",
+        f"    if (sl_messages_end(messages, &box->base.pool, {w.index}))",
+        f"        lost_{word}(box, (sl_bytes){{0}}, stream, messages->begin, messages->seen - messages->begin,",
+        "            messages->cause);",
+        "}",
+    ]

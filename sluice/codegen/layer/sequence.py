@@ -1,0 +1,298 @@
+"""Instructions on sequences as C: calls of sluice/runtime/stream/sequence.h."""
+
+from __future__ import annotations
+
+from sluice.codegen.burst.stages import IN_HAND, asks_behind
+from sluice.codegen.c.expressions import emit
+from sluice.codegen.c.names import variable
+from sluice.codegen.c.writer import LayerWriter, writes
+from sluice.codegen.events.control import stream_wanted
+from sluice.ir import instruction as ir
+from sluice.ir.expression import Const, Expr
+from sluice.ir.graph import given_up_name
+
+
+def sequence_of(w: LayerWriter, side: Expr) -> str:
+    assert w.table is not None
+    if w.table.sides == 1 or isinstance(side, Const):
+        return f"&inst->sequence[{side_of(w, side)}]"
+    return f"sl_sequence_of(inst->sequence, {emit(side)})"
+
+
+def packet_data_of(w: LayerWriter, side: Expr) -> str:
+    return f"&{w.direct}[{side_of(w, side)}]"
+
+
+def rules_of(w: LayerWriter, side: Expr | None = None) -> str:
+    """The rules of a layer's sequences; with a side, those that functions may have changed for the instance."""
+    if side is None or not w.controls_stream:
+        return f"&rules_{w.word}"
+    own = "&(struct sl_sequence_rules){0}"
+    return f"sl_control_rules(&inst->control, {side_of(w, side)}, &rules_{w.word}, {own})"
+
+
+def side_of(w: LayerWriter, side: Expr) -> str:
+    """The side of an instance that may have one or two."""
+    assert w.table is not None
+    return emit(side) if w.table.sides > 1 else "0"
+
+
+def wanted_now(w: LayerWriter, side: Expr) -> str:
+    """Whether the bytes of a side are wanted, of an instance that functions control."""
+    return f"inst->control.buffer_data[{side_of(w, side)}]"
+
+
+def call_of(w: LayerWriter, name: str) -> str:
+    """What a function is called that differs between sequences of bytes and of units."""
+    return f"sl_units_{name}" if w.layer.rules is not None and w.layer.rules.units else f"sl_sequence_{name}"
+
+
+def given_up(w: LayerWriter) -> str:
+    """The counter of what is given up."""
+    return given_up_name(w.layer.rules is not None and w.layer.rules.units)
+
+
+@writes(ir.InWindow)
+def in_window(w: LayerWriter, i: ir.InWindow) -> list[str]:
+    arguments = ", ".join(emit(item) for item in (i.meta, i.length, i.low, i.high))
+    return [f"{variable(i.target)} = sl_sequence_in_window({rules_of(w)}, {arguments});"]
+
+
+@writes(ir.BeginSeq)
+def begin_seq(w: LayerWriter, i: ir.BeginSeq) -> list[str]:
+    return [
+        f"sl_sequence_begin({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.meta)}, {emit(i.anew)});"
+    ]
+
+
+@writes(ir.PlaceSeq)
+def place_sequence(w: LayerWriter, i: ir.PlaceSeq) -> list[str]:
+    place = f"{variable(i.target)} = sl_sequence_position({sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.meta)});"
+    return [*(want(w, i.side) if w.controls_stream else []), place]
+
+
+def want(w: LayerWriter, side: Expr) -> list[str]:
+    """Ask, before a packet comes to its sequence, whether somebody wants the bytes of its side."""
+    number = side_of(w, side)
+    wanted = stream_wanted(w.names.functions, w.layer, w.names.weak)
+    counter = f"&box->base.counters[{w.names.counters.index(w.layer.name, 'bytes:discarded')}]"
+    out: list[str] = []
+    if "watched" in wanted:
+        out.append("uint64_t watched = sl_watching(box->base.registered, &inst->watch);")
+    if "stopped" in wanted:
+        out.append(f"uint64_t stopped = inst->control.stopped[{number}];")
+    arguments = f"&inst->control, {number}, {sequence_of(w, side)}, {wanted or 'true'}, &box->base.pool, {counter}"
+    return ["{", *("    " + line for line in [*out, f"sl_control_want({arguments});"]), "}"]
+
+
+@writes(ir.InOrder)
+def in_order(w: LayerWriter, i: ir.InOrder) -> list[str]:
+    return [f"{variable(i.target)} = sl_sequence_in_order({sequence_of(w, i.side)}, {emit(i.position)});"]
+
+
+@writes(ir.OverlapSeq)
+def overlap(w: LayerWriter, i: ir.OverlapSeq) -> list[str]:
+    out = [
+        "struct sl_overlap overlap;",
+        f"{variable(i.cursor)} = {emit(i.last)};" if emit(i.last) != variable(i.cursor) else "",
+        f"{variable(i.more)} = {call_of(w, 'overlap')}({sequence_of(w, i.side)}, {rules_of(w, i.side)}, {emit(i.position)}, {emit(i.data)}, "
+        f"&{variable(i.cursor)}, &overlap);",
+        f"if ({variable(i.more)}) {{",
+        f"    {variable(i.offset)} = overlap.offset;",
+        f"    {variable(i.length)} = overlap.length;",
+        f"    {variable(i.new)} = overlap.arrived;",
+        f"    {variable(i.old)} = overlap.old;",
+        "}",
+    ]
+    return ["{", *("    " + line for line in out if line), "}"]
+
+
+@writes(ir.RoomSeq)
+def room(w: LayerWriter, i: ir.RoomSeq) -> list[str]:
+    arguments = (
+        f"{sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, {emit(i.position)}, {emit(i.data)}, "
+        f"{emit(i.units)}"
+    )
+    return [f"{variable(i.target)} = {call_of(w, 'room')}({arguments});"]
+
+
+@writes(ir.FullSeq)
+def full(w: LayerWriter, i: ir.FullSeq) -> list[str]:
+    arguments = f"{sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.position)}"
+    return [f"{variable(i.target)} = sl_sequence_full({arguments});"]
+
+
+@writes(ir.InsertNext)
+def insert_next(w: LayerWriter, i: ir.InsertNext) -> list[str]:
+    arguments = (
+        f"{sequence_of(w, i.side)}, {rules_of(w)}, {packet_data_of(w, i.side)}, {emit(i.position)}, {emit(i.data)}, "
+        f"{emit(i.units)}"
+    )
+    wanted = f"{wanted_now(w, i.side)} && " if w.controls_stream else ""  # without bytes: the general way
+    out = [f"{variable(i.target)} = {wanted}{call_of(w, 'insert_next')}({arguments});"]
+    if w.layer.rules is None or not w.layer.rules.buffer_data:
+        return out
+    count = w.count("bytes:in", f"{emit(i.data)}.captured")
+    return [*out, f"if (SL_LIKELY({variable(i.target)}))", f"    {count}"]
+
+
+@writes(ir.ForwardSeq)
+def forward(w: LayerWriter, i: ir.ForwardSeq) -> list[str]:
+    arguments = (
+        f"{sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.position)}, {emit(i.data)}, {emit(i.units)}, "
+        f"&{variable(i.offset)}"
+    )
+    data, forwarded = emit(i.data), variable(i.forwarded)
+    out = [f"{variable(i.target)} = sl_sequence_forward({arguments});", f"{forwarded} = {data};"]
+    if w.layer.rules is None or not w.layer.rules.buffer_data:
+        return out
+    counts = [w.count(name, f"{data}.captured") for name in ("bytes:in", "bytes:delivered")]
+    if w.controls_stream:
+        unwanted = [
+            f"{forwarded} = (sl_bytes){{{data}.at, 0, 0}};",
+            w.count("bytes:not wanted", f"{data}.captured"),
+        ]
+        counts = [
+            f"if ({wanted_now(w, i.side)}) {{",
+            *("    " + line for line in counts),
+            "} else {",
+            *("    " + line for line in unwanted),
+            "}",
+        ]
+    return [*out, f"if (SL_LIKELY({variable(i.target)})) {{", *("    " + line for line in counts), "}"]
+
+
+@writes(ir.InsertSeq)
+def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
+    arguments = (
+        f"{sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, {packet_data_of(w, i.side)}, {emit(i.position)}, "
+        f"{emit(i.data)}, {emit(i.units)}"
+    )
+    sequence, data = f"{sequence_of(w, i.side)}, {packet_data_of(w, i.side)}", emit(i.data)
+    insert = call_of(w, "insert")
+    if w.layer.rules is None or not w.layer.rules.buffer_data:
+        return [f"if (SL_UNLIKELY(!{insert}({arguments})))", "    " + w.count("no memory")]
+    units = emit(i.units)
+    bytes_in = f"{units} ? {data}.captured : 0" if w.layer.rules.units else f"sl_min({data}.captured, {units})"
+    out = [
+        *(_ask_behind(w, i) if asks_behind(w.layer, w.names) else []),
+        f"uint64_t bytes = {bytes_in}, here = sl_sequence_bytes({sequence});",
+        w.count("bytes:in", "bytes"),
+        f"if (SL_LIKELY({insert}({arguments}))) {{",
+        f"    if (SL_UNLIKELY(sl_sequence_bytes({sequence}) != here + bytes))",
+        "        " + w.count("bytes:known already", f"here + bytes - sl_sequence_bytes({sequence})"),
+        "} else {",
+        "    " + w.count("no memory"),
+        "    " + w.count("bytes:no memory", f"here + bytes - sl_sequence_bytes({sequence})"),
+        "}",
+    ]
+    if w.controls_stream:
+        out = [
+            f"if (SL_LIKELY({wanted_now(w, i.side)})) {{",
+            *("    " + line for line in out),
+            "} else {",
+            "    " + w.count("bytes:not wanted", bytes_in),
+            f"    if (SL_UNLIKELY(!{insert}({arguments})))",
+            "        " + w.count("no memory"),
+            "}",
+        ]
+    return ["{", *("    " + line for line in out), "}"]
+
+
+def _ask_behind(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
+    """Bytes that will be held ask for those of the packets behind them."""
+    assert w.table is not None
+    given = f"&box->base.ahead, &box->{w.table.variable}, &inst->head"
+    return [
+        f"if ({emit(i.data)}.captured > SL_BEHIND_FROM && sl_position_before(({sequence_of(w, i.side)})->next, {emit(i.position)})) {{",
+        f"    const struct sl_pending *here = &{IN_HAND};",
+        f"    if (sl_lookahead_behind({given}, 1, here[1].at, here[1].captured))",
+        f"        (void)sl_lookahead_behind({given}, 2, here[2].at, here[2].captured);",
+        "}",
+    ]
+
+
+@writes(ir.CutSeq)
+def cut(w: LayerWriter, i: ir.CutSeq) -> list[str]:
+    return [f"{variable(i.target)} = sl_sequence_cut({sequence_of(w, i.side)});"]
+
+
+@writes(ir.WaitingSeq)
+def waiting(w: LayerWriter, i: ir.WaitingSeq) -> list[str]:
+    return [f"{variable(i.target)} = sl_sequence_waiting({sequence_of(w, i.side)}, {packet_data_of(w, i.side)});"]
+
+
+@writes(ir.Assemble)
+def assemble(w: LayerWriter, i: ir.Assemble) -> list[str]:
+    arguments = f"{sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {packet_data_of(w, i.side)}, &box->base.scratch, &{variable(i.offset)}"
+    out = [f"{variable(i.target)} = {call_of(w, 'assemble')}({arguments});"]
+    return [*out, w.count("bytes:delivered", f"{variable(i.target)}.captured")]
+
+
+@writes(ir.SkipSeq)
+def skip(w: LayerWriter, i: ir.SkipSeq) -> list[str]:
+    out = [
+        "struct sl_gap gap = {0, 0, false};",
+        f"{variable(i.more)} = sl_sequence_skip_to({sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, {emit(i.position)}, &gap);",
+        f"{variable(i.offset)} = gap.offset;",
+        f"{variable(i.length)} = gap.length;",
+        f"if ({variable(i.more)})",
+        "    " + w.count(given_up(w), "gap.length"),
+    ]
+    return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.GiveUpSeq)
+def give_up(w: LayerWriter, i: ir.GiveUpSeq) -> list[str]:
+    out = [
+        "struct sl_gap gap = {0, 0, false};",
+        f"{variable(i.more)} = sl_sequence_give_up({sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, &gap);",
+        f"{variable(i.offset)} = gap.offset;",
+        f"{variable(i.length)} = gap.length;",
+        f"{variable(i.cut)} = gap.cut;",
+        f"if ({variable(i.more)})",
+        "    " + w.count(given_up(w), "gap.length"),
+    ]
+    return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.RecordSeq)
+def record(w: LayerWriter, i: ir.RecordSeq) -> list[str]:
+    values = ", ".join(emit(value) for value in i.values)
+    return [
+        f"if (!sl_sequence_record({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.position)}, "
+        f"(const uint64_t[]){{{values}}}))",
+        "    " + w.count("no memory"),
+    ]
+
+
+@writes(ir.ReleaseSeq)
+def release(w: LayerWriter, i: ir.ReleaseSeq) -> list[str]:
+    out = [
+        f"uint64_t words[{max(1, len(i.values))}];",
+        f"{variable(i.more)} = sl_sequence_release({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, words);",
+        f"if ({variable(i.more)}) {{",
+        *(f"    {variable(reg)} = words[{n}];" for n, reg in enumerate(i.values)),
+        "}",
+    ]
+    return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.SettleSeq)
+def settle(w: LayerWriter, i: ir.SettleSeq) -> list[str]:
+    pool = f"{sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, {packet_data_of(w, i.side)}"
+    kept = variable(i.kept)
+    fits, settle = call_of(w, "fits"), call_of(w, "settle")
+    return [f"{kept} = {fits}({pool});", f"if (SL_LIKELY({kept}))", f"    {settle}({pool});"]
+
+
+@writes(ir.Drain)
+def drain(w: LayerWriter, i: ir.Drain) -> list[str]:
+    arguments = f"box, inst, {w.direct}, (sl_bytes){{0}}, {emit(i.side)}, {emit(i.cause)}, {i.all}"
+    out = [f"{variable(i.progress)} = drain_{w.word}({arguments});"]
+    if w.layer.drain is not None and any(isinstance(item, ir.NextLayer) for item in w.layer.drain.instructions()):
+        # what it passes on leaves values of other packets in the slots
+        own = "struct sl_slots *own = box->slots, others = *own;"
+        out = [own, "box->slots = &others;", *out, "box->slots = own;"]
+    idle = f"if (SL_LIKELY(sl_sequence_idle({sequence_of(w, i.side)}))) {{"
+    return [idle, f"    {variable(i.progress)} = 0;", "} else {", *("    " + line for line in out), "}"]

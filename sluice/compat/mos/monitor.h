@@ -1,0 +1,191 @@
+/* What the parts of libsluice_mos know of each other.
+ *
+ * A context is one core's: its box (the compiled stack), its sockets, its flows. The stack finds the flow of a segment; what
+ * mOS says of both ends (tcp_end.h) and of their receive buffers (receive_buffer.h) is kept beside its instance. */
+#ifndef MOS_MONITOR_H
+#define MOS_MONITOR_H
+
+#include "mos_api.h"
+#include "receive_buffer.h"
+#include "tcp_end.h"
+
+#include "core/box.h"
+#include "io/capture.h"
+#include "io/writer.h"
+
+#include <pthread.h>
+
+/* --- events (events.c) --- */
+
+enum { MOS_EVENTS = 64, MOS_BUILT_IN = 12 };
+enum mos_hook { MOS_AT_NULL, MOS_AT_RCV, MOS_AT_SND, MOS_HOOKS };
+
+/* Who listens to what. Never changed once made, and shared by all flows that have the same: as in mOS, a change leads from
+ * one of these to another, along an edge once it has been made before. */
+struct mos_registrations {
+    event_t registered[MOS_HOOKS];
+    callback_t callback[MOS_HOOKS][MOS_EVENTS];
+    struct mos_edge *edges;
+    struct mos_registrations *next;   /* of all */
+};
+
+struct mos_registrations *mos_no_registrations(void);
+
+/* Registers a callback, or none for NULL; NULL when there is no memory. */
+const struct mos_registrations *mos_registrations_with(const struct mos_registrations *from, enum mos_hook hook,
+                                                       unsigned event, callback_t callback);
+void mos_events_forget(void);
+
+/* --- sockets (socket.c) --- */
+
+struct mos_context;
+struct mos_flow;
+
+enum { MOS_MONITORS = 64 };   /* of a context at most */
+
+/* A number that a program uses: a monitor, or one flow as one monitor sees it. */
+struct mos_socket {
+    int id;
+    enum socket_type type;
+    const struct mos_registrations *registrations;   /* NULL of a flow that goes along with its monitor */
+    struct mos_socket *previous, *next;   /* monitors: in the order in which they were made */
+    /* of a monitor */
+    struct mos_socket *closed;            /* those that the program has closed and that are still to be freed */
+    struct mos_filter *syn, *orphan, *raw;
+    int buffer[2], overlap[2];            /* for its flows, by side */
+    /* of a flow */
+    struct mos_flow *flow;                /* NULL when that is gone */
+    const struct mos_socket *monitor;
+    void *user;
+    struct mos_reader reader[2];
+    bool stopped[2];
+};
+
+struct mos_socket *mos_socket_new(struct mos_context *context, enum socket_type type);
+void mos_socket_free(struct mos_context *context, struct mos_socket *socket);
+void mos_sockets_free_closed(struct mos_context *context);   /* while no events are told */
+const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket);
+struct mos_socket *mos_socket_of(mctx_t mctx, int id);
+
+/* Raises events of one set for one socket: built-in ones in the order of their bits, each with what happens with it. */
+void mos_raise(struct mos_context *context, struct mos_socket *socket, int side, enum mos_hook hook, event_t set);
+
+/* --- filters (filter.c) --- */
+
+struct mos_filter *mos_filter_new(const char *expression);   /* NULL, and a message, when it is none */
+bool mos_filter_accepts(struct mos_filter *filter, const struct sl_frame *frame);
+void mos_filter_free(struct mos_filter *filter);
+
+/* --- the packet in hand (packet.c) --- */
+
+enum { MOS_FRAME_MOST = SL_WRITER_SNAP_LENGTH, MOS_FRAME_ROOM = MOS_FRAME_MOST + 65536 };
+enum { MOS_SHOWN_ROOM = MOS_FRAME_ROOM + 65536 + 64 };   /* with a segment that came in fragments, and what stands around both */
+
+struct mos_packet {
+    struct sl_frame frame;       /* its bytes are `bytes` */
+    uint8_t *memory;             /* for a copy that may be changed, */
+    uint8_t *bytes;              /* which begins here: so that its IP header is aligned, as programs expect */
+    int device;                  /* which it came from */
+    uint8_t *ip, *tcp, *payload; /* in `bytes`, or NULL; TCP may lie elsewhere when it came in fragments */
+    uint32_t ip_length, tcp_length, payload_length;   /* in memory; of IP with padding behind it, of TCP with its payload */
+    uint32_t tcp_wire, payload_wire;                  /* as they were sent */
+    uint64_t offset;             /* of the payload in the stream */
+    bool there;                  /* callbacks may look at it */
+    bool changeable;             /* and change it */
+    bool changed, dropped;
+};
+
+void mos_packet_read(struct mos_packet *packet);   /* finds its headers anew, from `ip` and `tcp` on */
+bool mos_packet_inside(const struct mos_packet *packet, const uint8_t *at);
+
+/* --- flows (flow.c) --- */
+
+struct mos_flow {
+    struct mos_context *context;
+    struct mos_flow **place;      /* where the stack's instance keeps it; NULL when that has ended */
+    struct sl_instance *instance;
+    struct mos_flow *older, *newer;   /* in its queue, by the time of the last packet */
+    struct mos_queue *queue;
+    uint64_t deadline;
+    in_addr_t address[2];         /* network byte order; client, server */
+    in_port_t port[2];
+    struct mos_end end[2];
+    struct mos_buffer buffer[2];  /* what each end receives */
+    struct mos_translated *translated;   /* by what else its packets are known */
+    unsigned client_side;         /* of the stack's instance: the side that the client is */
+    unsigned sender;              /* of the last packet: 0 the client, 1 the server */
+    unsigned view_count;
+    struct mos_socket *views[];   /* one for each monitor that took it */
+};
+
+/* Flows that wait for the same time: the first is the one that waits longest. */
+struct mos_queue { struct mos_flow *first, *last; uint64_t after; };
+
+/* A segment of an instance of the stack, which keeps its flow, or NULL, at *place. side: that of its sender. */
+void mos_segment(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance, unsigned side);
+void mos_stray(struct mos_context *context);                      /* a segment without an instance */
+void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP packet, before that */
+void mos_flow_forgotten(struct mos_flow *flow);                   /* its instance ends */
+
+void mos_flow_end(struct mos_flow *flow, event_t why);
+void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its views' options say */
+
+/* --- packets by translated addresses (translated.c) --- */
+
+/* Remembers the ends that the packet in hand has now, if they are others than its flow's. */
+void mos_translated_note(struct mos_flow *flow);
+void mos_translated_forget(struct mos_flow *flow);
+
+/* The flow of a packet by such ends, of whichever context, and which end sent it; NULL for none. */
+struct mos_flow *mos_translated_find(const struct mos_packet *packet, unsigned *from);
+
+int mos_translated_open(uint32_t most, uint64_t seed);   /* for all contexts; again: nothing happens */
+void mos_translated_close(void);
+
+/* --- contexts (context.c) --- */
+
+struct mos_timer { uint64_t due, order; int id; callback_t callback; };
+
+struct mos_context {
+    struct mtcp_context public;   /* first, so that it is the program's mctx_t */
+    struct sl_box *box;
+    struct mos_socket **sockets;  /* by id */
+    int socket_count, socket_room, free_ids, *free_id;
+    struct mos_socket *first, *last;   /* monitors */
+    struct mos_socket *closed;
+    struct mos_packet packet;
+    uint8_t *shown;               /* what mtcp_getlastpkt gave of it: a copy, of MOS_SHOWN_ROOM bytes */
+    struct mos_queue open, time_wait;
+    uint64_t flows, time;
+    bool started;                 /* a packet has come */
+    struct mos_timer *timers;     /* a heap */
+    unsigned timer_count, timer_room;
+    uint64_t timer_order;
+    event_t raisable, raised;     /* while a filter runs */
+    bool filtering, stopping;
+    pthread_t thread;
+};
+
+struct mos_context *mos_context_of(mctx_t mctx);
+
+/* Writes a frame to where packets of a device are forwarded to; -1 when they are not. */
+int mos_output(int device, const struct sl_frame *frame);
+
+/* --- configuration (configuration.c) --- */
+
+enum { MOS_DEVICES = 64 };
+
+struct mos_device { char *name; char *to; };   /* a capture file, and the one that its packets are forwarded to or NULL */
+
+struct mos_configuration {
+    struct mtcp_conf conf;
+    bool forward, no_ring_buffers;
+    struct mos_device devices[MOS_DEVICES];
+    int device_count;
+};
+
+extern struct mos_configuration mos_configuration;
+int mos_configuration_read(const char *path);
+void mos_configuration_free(void);
+
+#endif

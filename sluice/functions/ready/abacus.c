@@ -1,0 +1,104 @@
+/* What a network does to the order of TCP segments: a row for each direction of a connection in which segments came out of
+ * order or again.
+ *
+ * A segment is reordered by RFC 4737, 3.3: it begins below the farthest position that was sent before it, and brings bytes
+ * that were not; how far below is its extent (there in packets, here in bytes). */
+#include "sluice.h"
+
+#include "endpoints.h"
+#include "output_file.h"
+
+SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
+
+SLUICE_COUNTER(data_segments, "segments with data")
+SLUICE_COUNTER(retransmitted_segments, "of these with bytes that were sent before")
+SLUICE_COUNTER(reordered_segments, "of these with new bytes that come late")
+
+struct abacus_way {
+    uint64_t segments, retransmitted, retransmitted_bytes, reordered;
+    uint32_t farthest, extent;   /* the number behind all that was sent; the largest distance of a late segment from it */
+    bool heard;
+};
+
+struct abacus_ways { struct abacus_way way[2]; };
+SLUICE_STATE(struct abacus_ways)
+
+struct abacus {
+    FILE *out;
+    uint64_t packet, known;      /* the packet in hand, and how many of its bytes were sent before */
+};
+SLUICE_WORKER(struct abacus)
+
+SLUICE_ON(tcp, rexmit) {
+    struct abacus *abacus = SLUICE_WORKER_OF(event->box);
+    if (abacus->packet != event->box->number)
+        abacus->known = 0;
+    abacus->packet = event->box->number;
+    abacus->known += data->length;
+}
+
+enum { ABACUS_FIN = 1, ABACUS_SYN = 2, ABACUS_RST = 4 };   /* RFC 9293, 3.1 */
+
+/* Counts a segment of `length` bytes, of which `known` were sent before, at sequence number `number`. */
+static void abacus_count(const struct sl_event *event, struct abacus_way *way, uint32_t number, uint32_t length, uint32_t known)
+{
+    way->segments++;
+    SLUICE_COUNTER_OF(event->box, data_segments)++;
+    if (known) {
+        way->retransmitted++;
+        way->retransmitted_bytes += known;
+        SLUICE_COUNTER_OF(event->box, retransmitted_segments)++;
+    }
+    uint32_t late = way->farthest - number;
+    if (way->heard && known < length && (int32_t)late > 0) {
+        way->reordered++;
+        way->extent = late > way->extent ? late : way->extent;
+        SLUICE_COUNTER_OF(event->box, reordered_segments)++;
+    }
+}
+
+SLUICE_ON(tcp, packet) {
+    struct abacus *abacus = SLUICE_WORKER_OF(event->box);
+    uint32_t known = abacus->packet == event->box->number ? (uint32_t)sl_min(abacus->known, data->length) : 0;
+    abacus->packet = 0;   /* the next one on this packet's way, in a tunnel say, begins anew */
+    if (!event->instance || event->unit.captured < 14 || event->unit.at[13] & ABACUS_RST)
+        return;
+    uint8_t flags = event->unit.at[13];
+    struct abacus_way *way = &SLUICE_STATE_OF(event)->way[event->side];
+    uint32_t number = (uint32_t)sl_load_be32(event->unit.at + 4) + (flags & ABACUS_SYN ? 1 : 0), length = (uint32_t)data->length;
+    if (length)
+        abacus_count(event, way, number, length, known);
+    if (!length && !(flags & (ABACUS_SYN | ABACUS_FIN)))
+        return;   /* an acknowledgement, of which some stand far off (RFC 5961, 3) */
+    uint32_t behind = number + length + (flags & ABACUS_FIN);
+    if (!way->heard || (int32_t)(behind - way->farthest) > 0)
+        way->farthest = behind;
+    way->heard = true;
+}
+
+SLUICE_ON(tcp, end) {
+    if (!event->instance)
+        return;
+    FILE *out = SLUICE_WORKER_OF(event->box)->out;
+    for (unsigned side = 0; side < 2; side++) {
+        const struct abacus_way *way = &SLUICE_STATE_OF(event)->way[side];
+        if (!way->retransmitted && !way->reordered)
+            continue;
+        fputc('{', out);
+        sl_write_endpoints(out, event->owner, sl_event_half(event, side), sl_event_half(event, side ^ 1));
+        fprintf(out, ",\"segments\":%llu,\"retransmitted\":%llu,\"retransmitted_bytes\":%llu,\"reordered\":%llu,"
+                "\"extent\":%u}\n", (unsigned long long)way->segments, (unsigned long long)way->retransmitted,
+                (unsigned long long)way->retransmitted_bytes, (unsigned long long)way->reordered, way->extent);
+    }
+}
+
+SLUICE_OPEN {
+    struct abacus *abacus = SLUICE_WORKER_OF(box);
+    abacus->out = sl_output_file_open(SLUICE_PARAMETER_OF(box, out));
+    return abacus->out ? 0 : -1;
+}
+
+SLUICE_CLOSE {
+    struct abacus *abacus = SLUICE_WORKER_OF(box);
+    sl_rows_close(box, abacus->out, "abacus");
+}

@@ -1,0 +1,172 @@
+/* Cellular accounting: what each subscriber is charged for.
+ *
+ * As the mOS slides draw it: new bytes of TCP are charged, retransmitted ones are not, and a retransmission whose content
+ * is not what was sent first is reported, for that is how data may be tunnelled without being charged (Go and others,
+ * NDSS 2014). The subscriber is the side that opened the connection. */
+#include "sluice.h"
+
+#include "endpoints.h"
+#include "output_file.h"
+
+SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
+SLUICE_PARAMETER(subscribers, number, 1048576, "that have an account of their own; further ones share one")
+SLUICE_PARAMETER(reports, number, 65536, "reports of abuse that are written at most; further ones are counted")
+
+SLUICE_COUNTER(charged_bytes, "bytes that are charged")
+SLUICE_COUNTER(uncharged_bytes, "bytes that are not charged, as they were sent before")
+SLUICE_COUNTER(abused_bytes, "bytes sent again with another content")
+SLUICE_COUNTER(abuses, "packets in which such bytes came")
+
+/* The first copy of what may come again: more than the window of most connections. */
+SLUICE_KEEP(tcp, 65536)
+
+struct account_subscriber {
+    struct sl_instance head;
+    uint64_t key[3];            /* bits of the address, and its words */
+    uint64_t connections, charged[2], retransmitted, abused;   /* by who sent: the subscriber, the other side */
+};
+
+struct accounting {
+    FILE *out;
+    struct sl_table all;        /* struct account_subscriber */
+    struct account_subscriber others;   /* who found no account of their own */
+    uint64_t reports;
+    /* of the packet in hand */
+    uint64_t packet, known;     /* its number, and how many of its bytes were sent before */
+    bool changed;               /* not as they were sent first */
+};
+SLUICE_WORKER(struct accounting)
+
+struct accounted { struct account_subscriber *subscriber; };
+SLUICE_STATE(struct accounted)
+
+/* --- who is charged --- */
+
+static struct account_subscriber *account_of(struct accounting *accounting, const struct sl_event *event)
+{
+    const struct sl_key_part *part = sl_address_part(event->owner);
+    const uint64_t *half = sl_event_half(event, 0);
+    uint64_t key[3] = {part->bits, 0, 0};
+    if (part->bits > 128)
+        return &accounting->others;   /* addresses of a protocol that are longer than IPv6's */
+    if (part->bits <= 64)
+        key[1] = sl_part_number(part, half);
+    else
+        memcpy(&key[1], half + part->word, (part->bits + 63) / 64 * sizeof *key);
+    uint32_t hash = sl_table_hash(&accounting->all, key, 3);
+    struct sl_instance *found = sl_table_find(&accounting->all, key, 3, hash);
+    if (!found && (found = sl_table_create(&accounting->all, key, 3, hash)))
+        memset((char *)found + offsetof(struct account_subscriber, connections), 0,
+               sizeof(struct account_subscriber) - offsetof(struct account_subscriber, connections));
+    return found ? (struct account_subscriber *)(void *)found : &accounting->others;
+}
+
+SLUICE_ON(tcp, created) {
+    if (!event->instance)
+        return;
+    struct account_subscriber *subscriber = account_of(SLUICE_WORKER_OF(event->box), event);
+    subscriber->connections++;
+    SLUICE_STATE_OF(event)->subscriber = subscriber;
+}
+
+/* --- what for --- */
+
+/* The accounting, at the packet in hand. */
+static struct accounting *account_packet(const struct sl_event *event)
+{
+    struct accounting *accounting = SLUICE_WORKER_OF(event->box);
+    if (accounting->packet != event->box->number) {
+        accounting->packet = event->box->number;
+        accounting->known = 0;
+        accounting->changed = false;
+    }
+    return accounting;
+}
+
+SLUICE_ON(tcp, rexmit) { account_packet(event)->known += data->length; }
+
+/* A retransmission with another content than what was sent first. */
+SLUICE_EVENT(tcp, fake_rexmit, rexmit) {
+    uint32_t both = (uint32_t)sl_min(data->old.captured, data->new_bytes.captured);
+    return both && memcmp(data->old.at, data->new_bytes.at, both) != 0;
+}
+
+static void account_report(struct accounting *accounting, const struct sl_event *event, uint64_t offset, uint64_t length)
+{
+    uint64_t time = event->box->time;
+    fprintf(accounting->out, "{\"abuse\":{");
+    sl_write_endpoints(accounting->out, event->owner, sl_event_half(event, event->side), sl_event_half(event, event->side ^ 1));
+    fprintf(accounting->out, ",\"time\":\"%llu.%09llu\",\"packet\":%llu,\"offset\":%llu,\"length\":%llu}}\n",
+            (unsigned long long)(time / 1000000000), (unsigned long long)(time % 1000000000),
+            (unsigned long long)event->box->number, (unsigned long long)offset, (unsigned long long)length);
+}
+
+SLUICE_ON(tcp, fake_rexmit) {
+    struct accounting *accounting = account_packet(event);
+    SLUICE_COUNTER_OF(event->box, abuses) += !accounting->changed;
+    accounting->changed = true;
+    if (event->instance && accounting->reports++ < SLUICE_PARAMETER_OF(event->box, reports))
+        account_report(accounting, event, data->offset, data->length);
+}
+
+/* Bytes on a reset are no part of the stream. */
+static bool account_resets(const struct sl_event *event) { return event->unit.captured > 13 && event->unit.at[13] & 4; }
+
+SLUICE_ON(tcp, packet) {
+    struct accounting *accounting = account_packet(event);
+    struct account_subscriber *subscriber = event->instance ? SLUICE_STATE_OF(event)->subscriber : &accounting->others;
+    uint64_t known = sl_min(accounting->known, data->length), fresh = account_resets(event) ? 0 : data->length - known;
+    subscriber->charged[event->side] += fresh;
+    SLUICE_COUNTER_OF(event->box, charged_bytes) += fresh;
+    if (accounting->changed) {
+        subscriber->abused += known;
+        SLUICE_COUNTER_OF(event->box, abused_bytes) += known;
+    } else {
+        subscriber->retransmitted += known;
+        SLUICE_COUNTER_OF(event->box, uncharged_bytes) += known;
+    }
+    accounting->packet = 0;   /* the next one on this packet's way, in a tunnel say, begins anew */
+}
+
+/* --- opening and closing --- */
+
+SLUICE_OPEN {
+    struct accounting *accounting = SLUICE_WORKER_OF(box);
+    uint32_t most = (uint32_t)sl_min(sl_max(SLUICE_PARAMETER_OF(box, subscribers), 1), SL_TABLE_MOST);
+    if (sl_table_open(&accounting->all, sizeof(struct account_subscriber), 3, most, box->seed))
+        return -1;
+    accounting->out = sl_output_file_open(SLUICE_PARAMETER_OF(box, out));
+    if (!accounting->out) {
+        sl_table_close(&accounting->all);
+        return -1;
+    }
+    return 0;
+}
+
+static void write_account(FILE *out, const struct account_subscriber *subscriber)
+{
+    struct sl_key_part address = {"src", (uint32_t)subscriber->key[0], 0, 0};
+    fputs("{\"subscriber\":", out);
+    if (address.bits)
+        sl_write_address(out, &address, &subscriber->key[1]);
+    else
+        fputs("null", out);
+    fprintf(out, ",\"connections\":%llu,\"up\":%llu,\"down\":%llu,\"retransmitted\":%llu,\"abuse\":%llu}\n",
+            (unsigned long long)subscriber->connections, (unsigned long long)subscriber->charged[0],
+            (unsigned long long)subscriber->charged[1], (unsigned long long)subscriber->retransmitted,
+            (unsigned long long)subscriber->abused);
+}
+
+SLUICE_CLOSE {
+    struct accounting *accounting = SLUICE_WORKER_OF(box);
+    for (uint32_t slot = 0; slot < accounting->all.high_water; slot++) {
+        struct sl_instance *instance = sl_table_at(&accounting->all, slot);
+        if (instance)
+            write_account(accounting->out, (struct account_subscriber *)(void *)instance);
+    }
+    const struct account_subscriber *others = &accounting->others;   /* of packets without an instance, too */
+    if (others->connections || others->charged[0] || others->charged[1] || others->retransmitted || others->abused)
+        write_account(accounting->out, others);
+    sl_table_close(&accounting->all);
+    sl_rows_close(box, accounting->out, "account");
+}

@@ -1,0 +1,407 @@
+/* One JSON object per connection or bidirectional flow, in order of first packet (schema sluice-flows-1).
+ *
+ * A row is one instance of a connection-oriented layer. It is written as soon as it has ended and all that began
+ * earlier are written. Which parts of a key and fields of an instance it looks for stands in docs/functions.md. */
+#include "sluice.h"
+
+#include "digest.h"
+#include "endpoints.h"
+#include "output_file.h"
+#include "reorder_queue.h"
+
+#include <errno.h>
+
+SLUICE_PARAMETER(key, text, "", "what joined the keys by --key, as in ways+vlan: rows tell it")
+SLUICE_PARAMETER(rows, number, 0,
+                 "rows in memory at most, of open flows and of those that wait for earlier ones; beyond it those that "
+                 "wait are written out of order (0: as many as a table has instances, within 65,536 and 4,194,304)")
+SLUICE_PARAMETER(holes, number, 65536, "gaps that one row lists at most; the others are counted")
+SLUICE_PARAMETER(all_holes, number, 4194304, "gaps that all rows in memory list together at most")
+SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
+
+/* A row takes about 300 bytes, a hole 24. */
+enum { ROWS_LEAST = 1 << 16, ROWS_MOST = 1 << 22 };
+
+struct hole {
+    uint64_t offset, length;
+    uint8_t side, cause;
+};
+
+struct direction {
+    uint64_t counted;           /* number of the packet that was counted last: it may bring several messages */
+    uint64_t packets, payload, rexmit, stream, after_gap;
+    struct sl_digest *hash;     /* of the bytes before the first gap; NULL while there are none */
+    bool broken;                /* a gap was given up */
+    bool unhashed;              /* there was no memory to hash all of it */
+    uint8_t digest[SL_DIGEST_SIZE];
+};
+
+struct row {
+    struct sl_turn turn;        /* by number of the instance; first, so that it is the row */
+    const struct sl_layer_info *layer;
+    uint64_t first, last;       /* times of the first and the last packet */
+    struct direction way[2];    /* that of the first sender first */
+    struct hole *holes;
+    uint64_t holes_left_out;    /* beyond the bound */
+    uint32_t hole_count, hole_room;
+    uint16_t path_length;
+    bool own;                   /* both ends are one: all packets are its */
+    uint8_t syn, fin, rst;      /* 1: the first sender, 2: the other */
+    uint8_t state, reason;
+    uint32_t icmp_type, icmp_code, icmp_id;
+    uint64_t key[];             /* both halves, that of the first sender first; then the path's layer indexes */
+};
+
+struct flow_log {
+    FILE *out;
+    int failed;                 /* errno of the first write that failed */
+    struct sl_digests digests;
+    struct sl_in_order order;   /* of rows */
+    uint64_t most_holes, most_all_holes, all_holes;
+    uint64_t written, holes_left_out;
+    uint64_t unhashed;          /* streams that there was no memory to hash */
+    uint64_t lost;              /* rows that there was no memory for */
+    const char *joined;         /* names of what joined the keys by option, with '+' between them */
+};
+SLUICE_WORKER(struct flow_log)
+
+struct flow {
+    struct row *row;
+    uint32_t first_side;        /* of the sender of the first packet */
+};
+SLUICE_STATE(struct flow)
+
+static const char *const gap_causes[] = {"limit", "timeout", "close", "snaplen", "skipped"};
+
+static uint8_t *row_path(struct row *row) { return (uint8_t *)(row->key + 2 * row->layer->half_words); }
+
+/* The half of the first sender (0) or of the other (1). */
+static const uint64_t *row_half(const struct row *row, unsigned half) { return &row->key[half * row->layer->half_words]; }
+
+/* --- collecting --- */
+
+static uint32_t perm_value(const struct sl_event *event, const char *name)
+{
+    return (uint32_t)sl_field_value(event->instance, sl_layer_field(event->layer, name));
+}
+
+static struct row *row_new(const struct sl_event *event)
+{
+    uint32_t words = event->layer->half_words, depth = event->box->depth;
+    struct row *row = calloc(1, sizeof *row + 16 * words + depth);
+    if (!row)
+        return NULL;
+    row->layer = event->layer;
+    memcpy(row->key, sl_event_half(event, event->side), 8 * words);
+    memcpy(row->key + words, sl_event_half(event, event->side ^ 1), 8 * words);
+    row->path_length = (uint16_t)depth;
+    memcpy(row_path(row), event->box->path, depth);
+    row->first = row->last = event->box->time;
+    const struct sl_key_part *port = sl_port_part(row->layer);
+    const uint64_t *first = row_half(row, 0), *other = row_half(row, 1);
+    row->own = sl_part_same(sl_address_part(row->layer), first, other) && (!port || sl_part_same(port, first, other));
+    return row;
+}
+
+static void write_turns(struct flow_log *log, const struct sl_box *box);
+
+/* Numbers of instances ascend as they are created, so rows begin in order. */
+SLUICE_ON(any, created) {
+    if (!event->instance || !event->layer->oriented)
+        return;
+    struct flow *flow = SLUICE_STATE_OF(event);
+    struct flow_log *log = SLUICE_WORKER_OF(event->box);
+    flow->first_side = event->side;
+    flow->row = row_new(event);
+    if (!flow->row) {
+        log->lost++;
+        return;
+    }
+    sl_in_order_begin(&log->order, &flow->row->turn, sl_event_number(event));
+    write_turns(log, event->box);
+}
+
+/* The flow that an event belongs to; NULL where no row is kept. */
+static const struct flow *flow_of(const struct sl_event *event)
+{
+    if (!event->instance || !event->layer->oriented)
+        return NULL;
+    const struct flow *flow = SLUICE_STATE_OF(event);
+    return flow->row ? flow : NULL;
+}
+
+/* Which direction of its row an event of a flow belongs to. */
+static uint8_t way_number(const struct sl_event *event, const struct flow *flow)
+{
+    return flow->row->own ? 0 : (event->side ^ flow->first_side) & 1;
+}
+
+/* The row's direction of what an event of `side` tells; NULL where no row is kept. */
+static struct direction *way_of(const struct sl_event *event)
+{
+    const struct flow *flow = flow_of(event);
+    return flow ? &flow->row->way[way_number(event, flow)] : NULL;
+}
+
+SLUICE_ON(any, packet) {
+    struct direction *way = way_of(event);
+    if (!way)
+        return;
+    way->packets += way->counted != event->box->number;
+    way->counted = event->box->number;
+    way->payload += data->length;
+    SLUICE_STATE_OF(event)->row->last = event->box->time;
+}
+
+SLUICE_ON(any, data) {
+    struct direction *way = way_of(event);
+    if (!way)
+        return;
+    if (way->broken) {
+        way->after_gap += data->bytes.captured;
+        return;
+    }
+    way->stream += data->bytes.captured;
+    if (!sl_digest_add(&SLUICE_WORKER_OF(event->box)->digests, &way->hash, data->bytes))
+        way->unhashed = true;
+}
+
+SLUICE_ON(any, rexmit) {
+    struct direction *way = way_of(event);
+    if (way)
+        way->rexmit += data->length;
+}
+
+/* Room for one more hole; false at a bound, or without memory. */
+static bool hole_room(struct flow_log *log, struct row *row)
+{
+    if (row->hole_count >= log->most_holes || log->all_holes >= log->most_all_holes)
+        return false;
+    if (row->hole_count < row->hole_room)
+        return true;
+    uint32_t room = row->hole_room ? 2 * row->hole_room : 4;
+    struct hole *holes = realloc(row->holes, room * sizeof *holes);
+    if (!holes)
+        return false;
+    row->holes = holes;
+    row->hole_room = room;
+    return true;
+}
+
+SLUICE_ON(any, gap) {
+    struct direction *way = way_of(event);
+    if (!way)
+        return;
+    way->broken = true;
+    struct flow_log *log = SLUICE_WORKER_OF(event->box);
+    struct row *row = SLUICE_STATE_OF(event)->row;
+    uint8_t side = way_number(event, SLUICE_STATE_OF(event));
+    struct hole *last = row->hole_count ? &row->holes[row->hole_count - 1] : NULL;
+    if (last && last->side == side && last->cause == data->cause && last->offset + last->length == data->offset) {
+        last->length += data->length;   /* one hole, given up in steps: up to a packet without data that lay in it */
+        return;
+    }
+    if (!hole_room(log, row)) {
+        row->holes_left_out++;
+        log->holes_left_out++;
+        return;
+    }
+    row->holes[row->hole_count++] = (struct hole){data->offset, data->length, side, (uint8_t)data->cause};
+    log->all_holes++;
+}
+
+/* Two bits for the active and the passive side, as they are for the first sender and the other. */
+static uint8_t sides(uint32_t bits, uint32_t first_side)
+{
+    return (uint8_t)(first_side ? (bits >> 1 & 1) | (bits << 1 & 2) : bits & 3);
+}
+
+static void write_and_free(struct flow_log *log, const struct sl_box *box, struct row *row);
+
+SLUICE_ON(any, end) {
+    const struct flow *flow = flow_of(event);
+    if (!flow)
+        return;
+    struct row *row = flow->row;
+    struct flow_log *log = SLUICE_WORKER_OF(event->box);
+    row->syn = sides(perm_value(event, "syn"), flow->first_side);
+    row->fin = sides(perm_value(event, "fin"), flow->first_side);
+    row->rst = sides(perm_value(event, "rst"), flow->first_side);
+    row->icmp_type = perm_value(event, "type");
+    row->icmp_code = perm_value(event, "code");
+    row->icmp_id = perm_value(event, "id");
+    row->reason = (uint8_t)data->reason;
+    if (row->layer->states)
+        row->state = *((const uint8_t *)event->instance + row->layer->state_offset);
+    if (row->layer->has_sequence)
+        for (unsigned side = 0; side < 2; side++) {
+            sl_digest_finish(&log->digests, &row->way[side].hash, row->way[side].digest);
+            log->unhashed += row->way[side].unhashed;
+        }
+    if (!sl_in_order_end(&log->order, &row->turn))
+        write_and_free(log, event->box, row);
+    write_turns(log, event->box);
+}
+
+/* --- writing --- */
+
+static const char *row_end(const struct row *row)
+{
+    const struct sl_state_info *state = row->layer->states ? &row->layer->state[row->state] : NULL;
+    if (row->reason == SL_END_ACCEPT || (state && (state->accept || state->closed)))
+        return "closed";
+    switch (row->reason) {
+    case SL_END_TIMEOUT: return "timeout";
+    case SL_END_REUSED: return "reused";
+    case SL_END_EVICTED: return "evicted";
+    case SL_END_LIMIT: return "evicted";
+    default: return "eof";
+    }
+}
+
+static void write_sides(FILE *out, const char *name, uint8_t bits)
+{
+    static const char *const words[] = {"null", "\"src\"", "\"dst\"", "\"both\""};
+    fprintf(out, ",\"%s\":%s", name, words[bits & 3]);
+}
+
+static void write_stream(FILE *out, const struct row *row)
+{
+    static const char *const names[] = {"src", "dst"};
+    if (!row->layer->has_sequence) {
+        fputs(",\"src_stream\":null,\"dst_stream\":null,\"src_sha256\":null,\"dst_sha256\":null,"
+              "\"src_after_gap\":null,\"dst_after_gap\":null,\"gaps\":null", out);
+        return;
+    }
+    for (unsigned i = 0; i < 2; i++)
+        fprintf(out, ",\"%s_stream\":%llu", names[i], (unsigned long long)row->way[i].stream);
+    for (unsigned i = 0; i < 2; i++) {
+        fprintf(out, ",\"%s_sha256\":%s", names[i], row->way[i].unhashed ? "null" : "\"");
+        for (unsigned k = 0; k < SL_DIGEST_SIZE && !row->way[i].unhashed; k++)
+            fprintf(out, "%02x%s", row->way[i].digest[k], k == SL_DIGEST_SIZE - 1 ? "\"" : "");
+    }
+    for (unsigned i = 0; i < 2; i++)
+        fprintf(out, ",\"%s_after_gap\":%llu", names[i], (unsigned long long)row->way[i].after_gap);
+    fputs(",\"gaps\":[", out);
+    for (uint32_t i = 0; i < row->hole_count; i++) {
+        const struct hole *hole = &row->holes[i];
+        fprintf(out, "%s{\"side\":\"%s\",\"offset\":%llu,\"length\":%llu,\"cause\":\"%s\"}", i ? "," : "",
+                names[hole->side], (unsigned long long)hole->offset, (unsigned long long)hole->length, gap_causes[hole->cause & 3]);
+    }
+    fputc(']', out);
+    if (row->holes_left_out)
+        fprintf(out, ",\"gaps_left_out\":%llu", (unsigned long long)row->holes_left_out);
+}
+
+/* What joined the key by option: its names with '+' between them. */
+static void write_joined(FILE *out, const struct row *row, const char *joined)
+{
+    for (size_t length; (length = strcspn(joined, "+")) > 0; joined += length + (joined[length] == '+'))
+        for (uint32_t i = 0; i < row->layer->key_parts; i++) {
+            const struct sl_key_part *part = &row->layer->key_part[i];
+            if (strncmp(part->name, joined, length) == 0 && !part->name[length])
+                fprintf(out, ",\"%s\":%llu", part->name, (unsigned long long)sl_part_number(part, row_half(row, 0)));
+        }
+}
+
+static void write_row(FILE *out, const struct sl_box *box, struct row *row, const char *joined)
+{
+    const char *kind = row->layer->prototype;
+    bool icmp = strcmp(kind, "icmp") == 0 || strcmp(kind, "icmp6") == 0;
+    fputs("{\"schema\":\"sluice-flows-1\",\"layers\":\"", out);
+    for (uint32_t i = 0; i < row->path_length; i++)
+        fprintf(out, "%s%s", i ? "/" : "", box->layers[row_path(row)[i]].layer);
+    const struct sl_key_part *protocol = sl_key_part_named(row->layer, "protocol");
+    if (protocol)
+        fprintf(out, "\",\"proto\":\"%llu\"", (unsigned long long)sl_part_number(protocol, row_half(row, 0)));
+    else
+        fprintf(out, "\",\"proto\":\"%s\"", kind);
+    fputc(',', out);
+    sl_write_endpoints(out, row->layer, row_half(row, 0), row_half(row, 1));
+    write_joined(out, row, joined);
+    fprintf(out, ",\"first_ts\":\"%llu.%09llu\",\"last_ts\":\"%llu.%09llu\"",
+            (unsigned long long)(row->first / 1000000000), (unsigned long long)(row->first % 1000000000), (unsigned long long)(row->last / 1000000000),
+            (unsigned long long)(row->last % 1000000000));
+    fprintf(out, ",\"src_pkts\":%llu,\"dst_pkts\":%llu,\"src_payload\":%llu,\"dst_payload\":%llu",
+            (unsigned long long)row->way[0].packets, (unsigned long long)row->way[1].packets,
+            (unsigned long long)row->way[0].payload, (unsigned long long)row->way[1].payload);
+    fprintf(out, ",\"src_rexmit\":%llu,\"dst_rexmit\":%llu", (unsigned long long)row->way[0].rexmit,
+            (unsigned long long)row->way[1].rexmit);
+    write_sides(out, "syn", row->syn);
+    write_sides(out, "fin", row->fin);
+    write_sides(out, "rst", row->rst);
+    write_stream(out, row);
+    if (row->layer->states)
+        fprintf(out, ",\"state\":\"%s\"", row->layer->state[row->state].name);
+    else
+        fputs(",\"state\":null", out);
+    fprintf(out, ",\"end\":\"%s\"", row_end(row));
+    if (icmp) {
+        bool echo = row->layer->prototype[4] ? row->icmp_type == 128 || row->icmp_type == 129
+                                             : row->icmp_type == 8 || row->icmp_type == 0;
+        fprintf(out, ",\"icmp_type\":%u,\"icmp_code\":%u", row->icmp_type, row->icmp_code);
+        if (echo)
+            fprintf(out, ",\"icmp_id\":%u", row->icmp_id);
+        else
+            fputs(",\"icmp_id\":null", out);
+    }
+    fputs("}\n", out);
+}
+
+static void write_and_free(struct flow_log *log, const struct sl_box *box, struct row *row)
+{
+    write_row(log->out, box, row, log->joined);
+    if (!log->failed && ferror(log->out))
+        log->failed = errno;
+    log->written++;
+    log->all_holes -= row->hole_count;
+    free(row->holes);
+    free(row);
+}
+
+/* Writes the rows whose turn it is. */
+static void write_turns(struct flow_log *log, const struct sl_box *box)
+{
+    for (struct sl_turn *turn; (turn = sl_in_order_next(&log->order));)
+        write_and_free(log, box, (struct row *)(void *)turn);
+}
+
+/* --- opening and closing --- */
+
+SLUICE_OPEN {
+    struct flow_log *log = SLUICE_WORKER_OF(box);
+    *log = (struct flow_log){.joined = SLUICE_PARAMETER_OF(box, key),
+                             .most_holes = SLUICE_PARAMETER_OF(box, holes),
+                             .most_all_holes = SLUICE_PARAMETER_OF(box, all_holes)};
+    log->order.most = SLUICE_PARAMETER_OF(box, rows);
+    if (!log->order.most)
+        log->order.most = sl_min(sl_max(box->max_instances, ROWS_LEAST), ROWS_MOST);
+    if (!sl_digests_open(&log->digests)) {
+        fputs("flow_log: " SL_DIGEST_ADVICE "\n", stderr);
+        return -1;
+    }
+    log->out = sl_output_file_open(SLUICE_PARAMETER_OF(box, out));
+    return log->out ? 0 : -1;
+}
+
+SLUICE_CLOSE {
+    struct flow_log *log = SLUICE_WORKER_OF(box);
+    write_turns(log, box);
+    uint64_t late = log->order.late;
+    sl_in_order_close(&log->order);
+    if (fflush(log->out) != 0 && !log->failed)
+        log->failed = errno;
+    if (log->out != stdout && fclose(log->out) && !log->failed)
+        log->failed = errno;
+    if (log->failed)
+        sl_fail(box, "flow_log: the rows could not all be written", strerror(log->failed));
+    sl_report(box, "flows", log->written);
+    if (late)
+        sl_report(box, "flows out of order", late);
+    if (log->holes_left_out)
+        sl_report(box, "gaps left out", log->holes_left_out);
+    if (log->unhashed)
+        sl_report(box, "streams not hashed for want of memory", log->unhashed);
+    if (log->lost)
+        sl_report(box, "flows lost for want of memory", log->lost);
+}

@@ -1,0 +1,44 @@
+"""The parameters that a user gives to a function, read from one text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sluice.hooks.parameter import Parameter, ParameterError, Value
+from sluice.lang.errors import did_you_mean
+
+
+def read_parameters(parameters: Sequence[Parameter], given: str) -> dict[str, Value]:
+    """The values of all parameters, from NAME=VALUE,NAME=VALUE; of a flag NAME alone says yes.
+
+    A comma ends a value only where a parameter's name follows, so a value may have commas of its own. The runtime
+    (parameters.h) reads them in the same way. Raises ParameterError.
+    """
+    values = {item.name: item.read(item.value) for item in parameters}
+    named = {item.name: item for item in parameters}
+    text = given
+    while text:
+        name = re.split("[=,]", text, maxsplit=1)[0]
+        item = named.get(name)
+        if item is None or not _begins(item, text):
+            known = ", ".join(other.usage for other in parameters)
+            raise ParameterError(
+                f"there is no parameter '{name}': {did_you_mean(name, named)} Known are {known}."
+                if item is None
+                else f"parameter '{name}' is given as {item.usage}"
+            )
+        text = text[len(name) :]
+        end = next((m.start() for m in re.finditer(",", text) if _next(named, text[m.end() :])), len(text))
+        value, text = text[:end], text[end + 1 :]
+        values[name] = item.read(value[1:] if value else "yes")
+    return values
+
+
+def _begins(item: Parameter, text: str) -> bool:
+    return text[len(item.name) : len(item.name) + 1] == "=" or item.kind == "flag"
+
+
+def _next(named: dict[str, Parameter], text: str) -> bool:
+    item = named.get(re.split("[=,]", text, maxsplit=1)[0])
+    return item is not None and _begins(item, text)

@@ -1,0 +1,143 @@
+"""What functions hook: events that the stack has, and events that functions define by a base event and a filter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sluice.ir.graph import LayerProgram
+from sluice.ir.hook import Hook
+from sluice.lang.events import BUILT_IN
+
+MAX_ON_DEMAND = 64
+"""Handlers on demand of all functions of a box: each has a bit of a word."""
+
+_ON = re.compile(r"^SLUICE_ON(_DEMAND)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+_EVENT = re.compile(r"^SLUICE_EVENT\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+
+
+class HookError(ValueError):
+    """A C function that hooks what cannot be hooked so; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class UserEvent:
+    """An event that a function defines: it happens when `base` does at its layer and its filter holds."""
+
+    function: str
+    layer: str
+    name: str
+    base: str
+    where: str
+
+    @property
+    def filter(self) -> str:
+        """The C function that says whether it happens."""
+        return f"{self.function}_{_word(self.layer)}_{self.name}_filter"
+
+    def at(self, layer: LayerProgram, event: str) -> bool:
+        """Whether it is an event of that name of that layer."""
+        return means(Hook(self.layer, self.name), layer, event)
+
+
+def is_named(name: str, layer: LayerProgram) -> bool:
+    """Whether a name in a hook or a declaration means a layer of a program; "*" means all."""
+    return name in ("*", layer.name, layer.layer, layer.prototype)
+
+
+def means(hook: Hook, layer: LayerProgram, event: str) -> bool:
+    """Whether a hook means this event of this layer of a program."""
+    return hook.event == event and is_named(hook.layer, layer)
+
+
+def handler(function: str, hook: Hook) -> str:
+    """The C function that a hook names."""
+    return f"{function}_{_word(hook.layer)}_{hook.event}"
+
+
+def _word(layer: str) -> str:
+    return "any" if layer == "*" else layer
+
+
+def read_hooks(text: str, path: str) -> tuple[tuple[Hook, ...], tuple[Hook, ...]]:
+    """What the SLUICE_ON and SLUICE_ON_DEMAND lines of a function hook, and which of that on demand only."""
+    hooks: list[Hook] = []
+    on_demand: list[Hook] = []
+    for match in _ON.finditer(text):
+        demand, layer, event = match.groups()
+        hook = Hook("*" if layer == "any" else layer, event)
+        if hook in hooks:
+            raise HookError(f"{_where(path, text, match)}: '{event}' of '{layer}' is hooked already: join the two")
+        hooks.append(hook)
+        if demand:
+            on_demand.append(hook)
+    return tuple(hooks), tuple(on_demand)
+
+
+def read_events(function: str, text: str, path: str) -> tuple[UserEvent, ...]:
+    """The events that the SLUICE_EVENT lines of a function define."""
+    found: list[UserEvent] = []
+    for match in _EVENT.finditer(text):
+        layer, name, base = match.groups()
+        where = _where(path, text, match)
+        if name in BUILT_IN:
+            raise HookError(f"{where}: '{name}' is a built-in event: give yours another name")
+        found.append(UserEvent(function, "*" if layer == "any" else layer, name, base, where))
+    return tuple(found)
+
+
+def _where(path: str, text: str, match: re.Match[str]) -> str:
+    return f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
+
+
+@dataclass(frozen=True)
+class UserEvents:
+    """All events that functions define. Raises HookError for one that is defined twice or happens with itself."""
+
+    all: Sequence[UserEvent]
+
+    def __post_init__(self) -> None:
+        first: dict[tuple[str, str], UserEvent] = {}
+        for event in self.all:
+            other = first.setdefault((event.layer, event.name), event)
+            if other is not event:
+                raise HookError(
+                    f"{event.where}: event '{event.name}' of '{event.layer}' is defined at {other.where} already\n"
+                    "    listen to that one, or give this one another name."
+                )
+        for event in self.all:
+            if event.name in self._below(event, frozenset()):
+                raise HookError(
+                    f"{event.where}: event '{event.name}' happens with itself\n"
+                    "    let the first in its chain of events happen with one of the stack."
+                )
+
+    def _below(self, event: UserEvent, seen: frozenset[str]) -> frozenset[str]:
+        """Names of the events with which one happens, directly or not."""
+        if event.base in seen:
+            return seen
+        seen |= {event.base}
+        for other in self.all:
+            if other.name == event.base:
+                seen = self._below(other, seen)
+        return seen
+
+    def with_base(self, layer: LayerProgram, base: str) -> Iterator[UserEvent]:
+        """Those that may happen when event `base` of a layer does, in the order in which they are defined."""
+        return (event for event in self.all if event.base == base and event.at(layer, event.name))
+
+    def root(self, layer: LayerProgram, name: str) -> str:
+        """The event of the stack with which event `name` of a layer happens: itself where no function defines it."""
+        for event in self.all:
+            if event.at(layer, name):
+                return self.root(layer, event.base)
+        return name
+
+    def needed(self, hook: Hook) -> frozenset[Hook]:
+        """A hook, and the events of the stack that must be told of for it where a function defines its event."""
+        found = frozenset([hook])
+        for event in self.all:
+            if event.name == hook.event:
+                found |= self.needed(Hook(event.layer, event.base))
+        return found

@@ -1,0 +1,594 @@
+"""The graphs of one layer; the main one is a packet's way through it (DESIGN.md section 3)."""
+
+from __future__ import annotations
+
+import warnings
+
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg, registers
+from sluice.ir.graph import Graph, InstanceLayout, KeyPart, LayerProgram, Rules, State
+from sluice.ir.instruction import (
+    Branch,
+    CreateInst,
+    Drain,
+    EndInst,
+    FindAlias,
+    FreshInst,
+    Goto,
+    Lookup,
+    SettleSeq,
+    Touch,
+    WaitingSeq,
+    Way,
+)
+from sluice.lang.choice import Choice
+from sluice.lang.errors import DescriptionError, DescriptionWarning
+from sluice.lang.expression import NUMBER, Below, Expression, FieldValue, Gathered
+from sluice.lang.expression import Taken as TakenExpression
+from sluice.lang.native import NativeCall
+from sluice.lower.builder import GraphBuilder
+from sluice.lower.events import EventBuilder
+from sluice.lower.header import HeaderBuilder
+from sluice.lower.instance_end import drain_graph, end_graph
+from sluice.lower.layer_state import (
+    ASSEMBLED,
+    BUSY,
+    CAUSE_NUMBER,
+    DROP_NUMBER,
+    FRESH,
+    HOME,
+    IN_ORDER,
+    INSERTED,
+    NO_HOLE,
+    PROGRESS,
+    REASON_NUMBER,
+    SDU_OFFSET,
+    SEQ_DATA,
+    TIMEOUT,
+    LayerContext,
+    LayerState,
+    all_of,
+    initial,
+    nothing,
+    uses_v,
+)
+from sluice.lower.message import frame_graph, lost_graph
+from sluice.lower.native import call_native, first_reason, refusals
+from sluice.lower.next_layer import PASSED, AboveBuilder
+from sluice.lower.psm import MachineBuilder
+from sluice.lower.scope import (
+    BY_ALIAS,
+    CREATED,
+    PAYLOAD,
+    REFUSED,
+    SDU,
+    SIDE,
+    STATE,
+    UNIT,
+    WAY,
+    Scope,
+    nested,
+    serial_width,
+)
+from sluice.lower.sequence import SequenceBuilder, end_fresh
+from sluice.lower.slots import kept_fields, remember_gathered
+
+RESTARTED = Reg("local.restarted", 1)
+ORPHAN = Reg("local.orphan", 1)
+
+
+def build_layer(context: LayerContext) -> LayerProgram:
+    """The program of one layer. Raises DescriptionError for a description that makes no sense."""
+    layer = LayerState(context)
+    check(layer)
+    main = _MainBuilder(layer).build()
+    drain = drain_graph(layer) if layer.drains else None
+    end = end_graph(layer) if layer.has_instance else None
+    framing = layer.prototype.framing
+    states: tuple[State, ...] = ()
+    if layer.machine is not None:
+        states = tuple(State(s.name, s.accept, s.closed) for s in layer.machine.states())
+    return LayerProgram(
+        name=context.name,
+        layer=layer.scope.layer.name,
+        prototype=layer.prototype.name,
+        main=main,
+        drain=drain,
+        end=end,
+        frame=frame_graph(layer) if framing is not None else None,
+        lost=lost_graph(layer) if framing is not None else None,
+        resyncs=framing is not None and framing.resync is not None,
+        of_streams=context.of_streams,
+        of_packets=context.of_packets,
+        instance=_instance_layout(layer),
+        rules=_rules(layer),
+        states=states,
+        timeouts=tuple(layer.timeouts),
+        events=layer.shapes,
+        above=tuple(step.target for step in context.above),
+        home=context.home,
+    )
+
+
+# --- the description as a whole ---------------------------------------------------------------------------------
+
+
+def check(layer: LayerState) -> None:
+    """Warn of what is probably not meant, refuse transitions that make no sense; `sluice.lang.check` did the rest."""
+    p = layer.prototype
+    if p.sequence is not None and not layer.assembles and p.buffer_data and not p.sequence.whole:
+        warnings.warn(
+            f"{p.lines['seq']}: {layer.scope.layer.title} has a sequence but never assembles it; "
+            "its bytes are held to the limit",
+            DescriptionWarning,
+            stacklevel=2,
+        )
+    _check_transitions(layer)
+
+
+def _check_transitions(layer: LayerState) -> None:
+    for transition in layer.transitions:
+        assert transition.condition is not None
+        if transition.restart and uses_v(transition.condition):
+            raise DescriptionError(
+                f"restart transition '{transition.name}' looks at virtual packets",
+                "use p.header in it.",
+                transition.where,
+            )
+        if transition.source.accept and not transition.source.start:
+            warnings.warn(
+                f"{transition.where}: transition '{transition.name}' leads out of state '{transition.source.name}', "
+                "which accepts: its instance is gone by then",
+                DescriptionWarning,
+                stacklevel=2,
+            )
+        for item in nested(transition.condition):
+            if isinstance(item, TakenExpression) and item.owner in (layer.prototype, layer.scope.layer):
+                raise DescriptionError(
+                    f"transition '{transition.name}' depends on a transition of the same step",
+                    "a step takes one transition; use the state instead.",
+                    transition.where,
+                )
+
+
+# --- what instances and sequences are ----------------------------------------------------------------------------
+
+
+def _rules(layer: LayerState) -> Rules | None:
+    s = layer.sequence
+    if s is None:
+        return None
+    return Rules(
+        width=_meta_width(layer),
+        linear=s.zero_based,
+        policy=s.policy,
+        whole=s.whole,
+        buffer_data=bool(layer.prototype.buffer_data),
+        limit=s.limit,
+        limit_pieces=s.limit_pieces,
+        limit_records=s.limit_records,
+        history=max(s.history, layer.context.kept or 0),
+        record=tuple(layer.v_fields),
+        units=s.units,
+        observed=layer.context.kept is not None,
+    )
+
+
+def _meta_width(layer: LayerState) -> int:
+    """Bits in which meta wraps; a zero-based one does not."""
+    assert layer.sequence is not None
+    meta = layer.sequence.meta
+    if layer.sequence.zero_based:
+        return 64
+    if serial_width(meta):
+        return serial_width(meta)
+    if isinstance(meta, FieldValue):
+        return meta.field.width
+    found = layer.scope.number(meta)
+    return found.bits if isinstance(found, Reg) else 64
+
+
+def _instance_layout(layer: LayerState) -> InstanceLayout | None:
+    p, context = layer.prototype, layer.context
+    if p.keys is None:
+        return None
+    fields: list[tuple[Reg, int]] = []
+    if layer.machine is not None:
+        start = next(number for number, state in enumerate(layer.machine.states()) if state.start)
+        fields.append((STATE, start))
+    if len(layer.timeouts) > 1:
+        fields.append((TIMEOUT, 0))
+    fields += [(above, 0) for above in layer.above]
+    if context.shared:
+        fields.append((HOME, context.home))
+    if context.loops:
+        fields.append((BUSY, 0))
+    fields += [(field, 0) for field in kept_fields(layer)]
+    if p.perm_layout is not None:
+        for item in p.perm_layout.fields.values():
+            fields.append((Reg(f"perm.{item.name}", item.width), initial(item.init)))
+    parts: list[KeyPart] = []
+    for number, expression in enumerate(layer.keys[0]):
+        bits = layer.scope.bits(expression)
+        other = ""
+        if len(layer.keys) == 2:
+            other = key_name(layer.keys[1][number])
+            if layer.scope.bits(layer.keys[1][number]) != bits:
+                raise DescriptionError(
+                    "the two lists of a selector differ in the width of a field",
+                    "pair source with destination.",
+                    expression.where,
+                )
+        parts.append(KeyPart(key_name(expression), bits, other))
+    aliases, alias = context.aliases.get(p, ("", ()))
+    key, of = tuple(parts), tuple(fields)
+    most = p.max_instances or 0
+    return InstanceLayout(context.table, key, p.oriented, True, of, layer.sides, aliases, alias, layer.more_keys, most)
+
+
+def key_name(expression: Expression) -> str:
+    """What a part of a key is called: as the field or the offer that it is."""
+    if isinstance(expression, FieldValue):
+        return expression.field.name
+    return expression.name if isinstance(expression, (Below, Gathered)) else "key"
+
+
+# --- the main graph ----------------------------------------------------------------------------------------------
+
+
+class _MainBuilder:
+    """Emits a packet's way through a layer."""
+
+    def __init__(self, layer: LayerState) -> None:
+        self.layer = layer
+        self.reasons: dict[str, str] = {}
+        """Why a packet may be malformed before it comes to its instance, and the block that it goes to."""
+        self.scope: Scope = layer.scope
+        self.out = GraphBuilder(layer.context.name, (UNIT, SIDE) if self._side_of_stream else (UNIT,))
+        self.events = EventBuilder(layer, self.out, self.scope)
+        self.above = AboveBuilder(layer, self.out, self.events)
+
+    @property
+    def _side_of_stream(self) -> bool:
+        """Whether the sender is that of what the messages are cut from: no instance tells another."""
+        return self.layer.prototype.framing is not None and not self.layer.has_instance
+
+    def build(self) -> Graph:
+        """The whole graph."""
+        layer, out, p = self.layer, self.out, self.layer.prototype
+        with out.at(p.where):
+            HeaderBuilder(out, self.scope, self._malformed).build(p.format)
+            self._require(behind_prep=False)
+            remember_gathered(layer, out)
+            out.assign(CREATED, ZERO)
+            if not self._side_of_stream:
+                out.assign(SIDE, ZERO)
+            out.assign(ASSEMBLED, ZERO)
+            if any(step.stream for step in layer.context.above):
+                out.assign(SDU_OFFSET, ZERO)
+            self.events.clear_data()
+            if layer.has_instance:
+                self._instance()
+            else:
+                self._prepare()
+            self._default_sdu()
+            if layer.sequence is not None:
+                SequenceBuilder(layer, out, self.events, self.above).build()
+            else:
+                out.assign(IN_ORDER, ONE)
+            if layer.has_instance or layer.event_conditions():
+                self.events.held = MachineBuilder(layer, out, self.events).build()
+            if layer.has_instance:
+                out.emit(Touch(TIMEOUT if len(layer.timeouts) > 1 else ZERO))
+                if layer.wanted("packet"):
+                    length = Length(SDU if p.sdu_choice is not None else PAYLOAD)
+                    self.events.happens("packet", {"length": length})
+            for event in layer.standing:
+                self.events.event(event)
+            self.above.packet()
+            if layer.sequence is not None and layer.sequence.units and layer.assembles:
+                self._further_units()
+            self._leave()
+        return out.finish()
+
+    def _begin_temp(self) -> None:
+        """Temp starts from its init."""
+        out, p = self.out, self.layer.prototype
+        if p.temp_layout is not None:
+            for item in p.temp_layout.fields.values():
+                bits = item.width if item.kind == NUMBER else 0
+                out.assign(Reg(f"temp.{item.name}", bits), Const(initial(item.init)) if bits else nothing())
+
+    def _prepare(self) -> None:
+        """Temp, prep, and what is required of a packet by then."""
+        self._begin_temp()
+        if self.layer.prototype.prep_block is not None:
+            self.events.action(self.layer.prototype.prep_block)
+        self._require(behind_prep=True)
+
+    def _require(self, behind_prep: bool) -> None:
+        """A packet that is not well formed goes no further."""
+        layer, out = self.layer, self.out
+        for requirement in layer.prototype.requirements:
+            if requirement.behind_prep(layer.prototype) is not behind_prep:
+                continue
+            if requirement.option is None or requirement.option in layer.context.options:
+                with out.at(requirement.where):
+                    condition = self.scope.number(requirement.condition)
+                    at_instance = behind_prep and layer.has_instance
+                    malformed = self._malformed_at_instance if at_instance else self._malformed
+                    out.unless(condition, "required", malformed(requirement.reason))
+
+    def _malformed(self, reason: str) -> str:
+        """The block that ends packets which are malformed before anything is known of an instance."""
+        layer, out = self.layer, self.out
+        end = out.end_block("malformed:" + reason)
+        if not layer.wanted("malformed"):
+            return end
+        if reason not in self.reasons:
+            malformed = self.reasons[reason] = out.name("malformed " + reason)
+            with out.aside(malformed):
+                if not self._side_of_stream:
+                    out.assign(SIDE, ZERO)
+                self.events.clear_data()
+                self._tell_malformed(reason)
+                out.emit(Goto(end))
+        return self.reasons[reason]
+
+    def _malformed_at_instance(self, reason: str) -> str:
+        """The block that ends packets which are malformed by what prep made of them. An instance that was made for one
+        has begun, and is to end.
+        """
+        layer, out = self.layer, self.out
+        end = out.end_block("malformed:" + reason)
+        malformed = out.name("malformed " + reason)
+        with out.aside(malformed):
+            if layer.wanted("created"):
+                with out.when(CREATED, "created malformed"):
+                    self.events.happens("created", {})
+            if layer.wanted("malformed"):
+                self._tell_malformed(reason)
+            out.unless(CREATED, "made for it", end)
+            out.emit(Touch(ZERO))
+            accepting = layer.accepting()
+            if accepting is not None:
+                with out.when(accepting, "accept"):
+                    out.emit(EndInst(REASON_NUMBER["accept"]))
+                    out.emit(Goto(end))
+            end_fresh(layer, out)
+            out.emit(Goto(end))
+        return malformed
+
+    def _tell_malformed(self, reason: str) -> None:
+        layer = self.layer
+        number = layer.reason_number("malformed", reason)
+        self.events.happens("malformed", {"length": Length(UNIT), "reason": Const(number)})
+
+    def _instance(self) -> None:
+        """Steps 1 and 2: the instance, prep, restart."""
+        layer, out, scope, p = self.layer, self.out, self.scope, self.layer.prototype
+        key = tuple(scope.resolve(item) for item in layer.keys[0])
+        reverse = tuple(scope.resolve(item) for item in layer.keys[1]) if len(layer.keys) == 2 else ()
+        restarts = [transition for transition in layer.transitions if transition.restart]
+        if restarts:
+            out.assign(RESTARTED, ZERO)
+        if self._has_orphans:
+            out.assign(ORPHAN, ZERO)
+        with out.at(layer.keys[0][0].where):
+            ready, create, fresh = (
+                out.name("instance ready"),
+                out.name("create instance"),
+                out.name("fresh instance"),
+            )
+            if layer.has_packet_data:
+                out.assign(FRESH, ZERO)
+                if p.key_condition is not None:
+                    out.unless(scope.number(p.key_condition), "stored instance", fresh)
+                with out.aside(fresh):
+                    out.emit(FreshInst())
+                    self._came_by_alias(ZERO)
+                    out.assign(FRESH, ONE)
+                    out.assign(CREATED, ONE)
+                    out.emit(Goto(ready))
+            self._look_up(key, reverse, ready, create)
+            out.block(create)
+            self._came_by_alias(ZERO)
+            if p.creating is not None:
+                with out.at(p.lines["creates"]):
+                    out.unless(scope.number(p.creating), "may begin one", self._orphan(fresh))
+            made = Reg("local.made", 1)
+            out.emit(CreateInst(made, key, reverse))
+            if layer.context.loops:
+                out.unless(made, "made", self._dropped("no instance"))
+            out.assign(CREATED, ONE)
+            out.assign(SIDE, ZERO)
+            out.block(ready)
+            if layer.context.shared:
+                self._move_home()
+        self._prepare()
+        for transition in restarts:
+            assert transition.condition is not None and layer.machine is not None
+            source = layer.machine.number_of(transition.source)
+            assert source is not None
+            here = Binary("==", STATE, Const(source))
+            condition = all_of(here, Flip(RESTARTED, 1), scope.number(transition.condition))
+            with out.at(transition.where), out.when(condition, f"restart {transition.name}"):
+                out.assign(RESTARTED, ONE)
+                out.emit(EndInst(REASON_NUMBER["reused"]))
+                if layer.has_packet_data:
+                    self._record_path(key)  # to `create`, also from a packet that was not looked up
+                    out.emit(Branch(FRESH, fresh, create))
+                else:
+                    out.emit(Goto(create))
+        if layer.wanted("created"):
+            with out.when(CREATED, "created"):
+                self.events.happens("created", {})
+        if self._has_orphans:
+            with out.when(ORPHAN, "orphan"):
+                self.events.happens("orphan", {"length": Length(PAYLOAD)})
+
+    @property
+    def _has_orphans(self) -> bool:
+        """Whether anybody is told of packets that belong to no instance and may not begin one."""
+        return self.layer.prototype.creating is not None and self.layer.wanted("orphan")
+
+    def _orphan(self, fresh: str) -> str:
+        """The block that they go to on their way to `fresh`."""
+        if not self._has_orphans:
+            return fresh
+        orphan = self.out.name("orphan packet")
+        with self.out.aside(orphan):
+            self.out.assign(ORPHAN, ONE)
+            self.out.emit(Goto(fresh))
+        return orphan
+
+    def _look_up(self, key: tuple[Expr, ...], reverse: tuple[Expr, ...], ready: str, create: str) -> None:
+        out = self.out
+        found, expired = Reg("local.found", 1), Reg("local.expired", 1)
+        known, gone = out.name("known instance"), out.name("expired instance")
+        self._record_path(key)
+        self._came_by_alias(ZERO)
+        out.emit(Lookup(found, expired, SIDE, key, reverse))
+        p = self.layer.prototype
+        if p.alias_keys is None:
+            out.emit(Branch(found, known, create))
+        else:
+            unknown = out.name("unknown by its key")
+            out.emit(Branch(found, known, unknown))
+            out.block(unknown)
+            name, _ = self.layer.context.aliases[p]
+            with out.at(p.alias_keys[0][0].where):
+                if p.alias_condition is not None:
+                    out.unless(self.scope.number(p.alias_condition), "has an alias", create)
+                self._came_by_alias(ONE)
+                looks = [(name, tuple(self.scope.resolve(item) for item in alias)) for alias in p.alias_keys]
+                looks += [(self.layer.more_keys, key + reverse)] if p.alias_by_selector else []
+                for last, (aliases, alias) in enumerate(looks, 1 - len(looks)):
+                    if last == 0 and p.alias_by_selector:
+                        self._came_by_alias(ZERO)
+                    out.emit(FindAlias(found, expired, SIDE, aliases, alias))
+                    another = create if last == 0 else out.name("unknown by this alias")
+                    out.emit(Branch(found, known, another))
+                    if last != 0:
+                        out.block(another)
+        out.block(known)
+        if self.layer.context.loops:
+            # A tunnel within itself: the packet that this one came out of is still using the instance.
+            out.unless(Binary("==", BUSY, ZERO), "not busy", self._dropped("nested in itself"))
+        out.emit(Branch(expired, gone, ready))
+        out.block(gone)
+        out.emit(EndInst(REASON_NUMBER["timeout"]))
+        out.emit(Goto(create))
+
+    def _came_by_alias(self, whether: Const) -> None:
+        """Where a packet that did may give its instance the key that it has itself."""
+        if self.layer.prototype.alias_by_selector:
+            self.out.assign(BY_ALIAS, whether)
+
+    def _record_path(self, key: tuple[Expr, ...]) -> None:
+        """The number of the layers that the packet is in, where it is part of the key."""
+        if any(WAY in registers(part) for part in key):
+            self.out.emit(Way(WAY))
+
+    def _dropped(self, why: str) -> str:
+        """The block that a packet goes to which goes no further, for a reason out of DROP_REASONS."""
+        out = self.out
+        end = out.end_block("dropped:" + why)
+        if not self.layer.wanted("dropped"):
+            return end
+        dropped = out.name(why)
+        with out.aside(dropped):
+            self._begin_temp()
+            self.events.happens("dropped", {"length": Length(UNIT), "reason": Const(DROP_NUMBER[why])})
+            out.emit(Goto(end))
+        return dropped
+
+    def _move_home(self) -> None:
+        """The layer that uses a shared instance last is the one that will end it."""
+        out, home = self.out, Const(self.layer.context.home)
+        with out.when(Binary("!=", HOME, home), "from another layer"):
+            out.assign(HOME, home)
+            for above in self.layer.above:
+                out.assign(above, ZERO)
+
+    def _default_sdu(self) -> None:
+        """What goes up where no sequence assembles: the payload, or what p.sdu says."""
+        out = self.out
+
+        def emit(part: object) -> None:
+            if isinstance(part, Choice):
+                with out.at(part.where):
+                    yes, no, after = out.name("sdu"), out.name("other sdu"), out.name("after sdu")
+                    out.emit(Branch(self.scope.number(part.condition), yes, no))
+                    out.block(yes)
+                    emit(part.body)
+                    out.emit(Goto(after))
+                    out.block(no)
+                    emit(part.otherwise)
+                    out.block(after)
+            elif isinstance(part, NativeCall):
+                call_native(self.layer, out, self.scope, part, first_reason(self.layer, part.function))
+            else:
+                assert isinstance(part, Expression)
+                with out.at(part.where):
+                    out.assign(SDU, self.scope.bytes(part))
+
+        if refusals(self.layer):
+            out.assign(REFUSED, ZERO)
+        if self.layer.prototype.sdu_choice is None:
+            out.assign(SDU, PAYLOAD)
+        else:
+            emit(self.layer.prototype.sdu_choice)
+
+    def _further_units(self) -> None:
+        """Behind a unit that was delivered, those that are contiguous now, one by one: they go where it went."""
+        out, waiting = self.out, Reg("local.further", 1)
+        out.assign(waiting, ZERO)
+        with out.when(ASSEMBLED, "unit delivered"):
+            out.emit(WaitingSeq(waiting, SIDE))
+            with out.when(waiting, "further units"):
+                out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["limit"]), NO_HOLE))
+
+    def _leave(self) -> None:
+        """An accept state destroys the instance; what is left of the packet is kept; it is counted."""
+        layer, out = self.layer, self.out
+        accepting = layer.accepting() if layer.has_instance else None
+        if accepting is not None:
+            with out.when(accepting, "accept"):
+                out.emit(EndInst(REASON_NUMBER["accept"]))
+                self._outcome(held=False)
+        end_fresh_first = layer.has_packet_data and layer.has_instance
+        if layer.sequence is not None:
+            with out.when(INSERTED, "settle"):
+                self._settle(layer.sequence.whole)
+        if end_fresh_first:
+            end_fresh(layer, out)
+        self._outcome(held=layer.sequence is not None)
+
+    def _settle(self, whole: bool) -> None:
+        """What was not delivered is kept. Without memory it is delivered after all; of a whole, nothing ever is."""
+        out = self.out
+        kept = Reg("local.kept", 1)
+        out.emit(SettleSeq(kept, SIDE))
+        with out.when(Flip(kept, 1), "not kept"):
+            if whole:
+                out.emit(EndInst(REASON_NUMBER["limit"]))
+                out.end("dropped:limit")
+            else:
+                out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["limit"]), 0))
+
+    def _outcome(self, held: bool) -> None:
+        """Every packet has one outcome."""
+        layer, out = self.layer, self.out
+        for condition, reason in refusals(layer):
+            with out.when(condition, reason):
+                out.end("dropped:" + reason)
+        if layer.context.above:
+            with out.when(PASSED, "passed on"):
+                out.end("passed")
+        if held:
+            late: Expr = Flip(IN_ORDER, 1)
+            if layer.assembles:
+                late = Binary("|", late, Flip(ASSEMBLED, 1))
+            with out.when(all_of(INSERTED, Binary("!=", Length(SEQ_DATA), ZERO), late), "held"):
+                out.end("held")
+        out.end("ended")

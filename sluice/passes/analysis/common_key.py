@@ -1,0 +1,194 @@
+"""What all instances that a packet may come to have in common in their keys.
+
+Workers share nothing, so all packets of an instance must come to one of them, before more is known of a packet than its
+bytes. What decides is then a part of the key of every instance on the packet's way: of an IPv4 fragment's and of its
+connection's those are the addresses, but neither the ports nor the identification. Which parts are the same is told by
+slots: a layer's key has what a layer below left in them, as long as none between has left another.
+
+The question is asked of all layers together. A connection's packets come to it directly and out of fragments, so those
+who share its key share also with each other; and layers of one table share instances.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sluice.ir.expression import Expr, Reg, registers
+from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.instruction import Assign, Lookup, NextLayer
+from sluice.passes.analysis.blocks import untold
+
+T = TypeVar("T")
+
+Keys = tuple[tuple[Expr, ...], tuple[Expr, ...]]
+"""The parts of a key, and those of its reverse where it has one."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of the key of a layer: `half` is 1 in the reverse."""
+
+    layer: str
+    half: int
+    index: int
+
+
+Part = tuple[Place, Place]
+"""Two parts that change places in the reverse, by what stands for each; twice the same where there is no reverse."""
+
+
+def common_keys(program: Program) -> dict[str, Keys]:
+    """For every layer with stored instances the parts of its key that decide where they live."""
+    return _Sharing(program).common()
+
+
+class _Sharing:
+    """Which parts of keys are the same, whichever way a packet goes."""
+
+    def __init__(self, program: Program) -> None:
+        self.layers = program.layers
+        self.keys = {name: keys for name, layer in program.layers.items() if (keys := _keys(layer)) is not None}
+        self.same: dict[Place, Place] = {}
+        """What of the places that are the same stands for each, by another one that is nearer to it."""
+        self.beside: dict[str, str] = {}
+        """The same of layers that share anything."""
+        self.apart: set[Place] = set()
+        """Places of which some way brings something that is not shared."""
+        for name in self.keys:
+            self._follow(name)
+        self._join_tables()
+
+    def _follow(self, below: str) -> None:
+        """Find what those above a layer share with it, up to the next with instances on each way."""
+        told = self._told(below)
+        waiting = [(name, frozenset[str]()) for name in _above(self.layers[below])]
+        seen = set(waiting)
+        while waiting:
+            name, overwritten = waiting.pop()
+            if name in self.keys:
+                self._link(name, {slot: place for slot, place in told.items() if slot not in overwritten})
+                continue
+            now = overwritten | {reg.name for reg, _ in _slots(self.layers[name])}
+            more = {(above, now) for above in _above(self.layers[name])} - seen
+            seen |= more
+            waiting += more
+
+    def _told(self, layer: str) -> dict[str, Place]:
+        """By slots, the places of a layer's key that they tell the layers above."""
+        filled: dict[str, list[Expr]] = defaultdict(list)
+        for reg, value in _slots(self.layers[layer]):
+            filled[reg.name].append(value)
+        found: dict[str, Place] = {}
+        for place, part in self._places(layer):
+            if isinstance(part, Reg) and part.space == "slot" and part.name not in filled:
+                found[part.name] = place
+            for slot, values in filled.items():
+                if values == [part]:
+                    found[slot] = place
+        return found
+
+    def _link(self, layer: str, told: dict[str, Place]) -> None:
+        """A way leads to a layer, on which slots tell places of the key of one below it."""
+        linked = {p: told[part.name] for p, part in self._places(layer) if isinstance(part, Reg) and part.name in told}
+        if not linked:
+            return  # a tunnel, or an instance for each of those below
+        for place, other in linked.items():
+            self.same[_root(self.same, place)] = _root(self.same, other)
+            self.beside[_root(self.beside, layer)] = _root(self.beside, other.layer)
+        self.apart |= {place for place, _ in self._places(layer) if place not in linked}
+
+    def _join_tables(self) -> None:
+        """Layers of one table have instances together."""
+        first: dict[str, str] = {}
+        for layer in self.keys:
+            shape = self.layers[layer].instance
+            assert shape is not None
+            other = first.setdefault(shape.table, layer)
+            if other != layer:
+                for place, _ in self._places(layer):
+                    self.same[_root(self.same, place)] = _root(self.same, Place(other, place.half, place.index))
+                self.beside[_root(self.beside, layer)] = _root(self.beside, other)
+
+    def _places(self, layer: str) -> Iterator[tuple[Place, Expr]]:
+        for half, parts in enumerate(self.keys[layer]):
+            for index, part in enumerate(parts):
+                yield Place(layer, half, index), part
+
+    def common(self) -> dict[str, Keys]:
+        """For every layer the parts of its key that those with whom it shares have too, in the same order for all."""
+        together: dict[str, dict[str, dict[Place, Expr]]] = defaultdict(dict)
+        for layer in self.keys:
+            together[_root(self.beside, layer)][layer] = self._known(layer)
+        found: dict[str, Keys] = {}
+        for known in together.values():
+            parts = self._parts(known)
+            for layer, expressions in known.items():
+                key = tuple(expressions[one] for one, _ in parts)
+                reverse = tuple(expressions[other] for _, other in parts)
+                found[layer] = key, () if key == reverse else reverse
+        return found
+
+    def _known(self, layer: str) -> dict[Place, Expr]:
+        """What stands for the places of a layer's key, and the parts there. Not those that some way does not share, nor
+        what a packet alone does not tell, as by which way it came.
+        """
+        apart = {_root(self.same, place) for place in self.apart}
+        unknown = untold(self.layers[layer].main)
+        found: dict[Place, set[Expr]] = defaultdict(set)
+        for place, part in self._places(layer):
+            found[_root(self.same, place)].add(part)
+        return {
+            place: part
+            for place, (part, *others) in found.items()
+            if place not in apart and not others and unknown.isdisjoint(reg.name for reg in registers(part))
+        }
+
+    def _parts(self, known: dict[str, dict[Place, Expr]]) -> list[Part]:
+        """Parts of keys that all these layers have, turned the same way in all."""
+        turning = [layer for layer in known if self.keys[layer][1]]
+        first = next(iter(turning or known))
+        parts = [part for part in self._pairs(first) if all(places.keys() >= {*part} for places in known.values())]
+        for layer in turning:
+            pairs = self._pairs(layer)
+            straight = [part for part in parts if part in pairs]
+            turned = [(one, other) for one, other in parts if (other, one) in pairs]
+            parts = straight if len(straight) >= len(turned) else turned
+        return parts
+
+    def _pairs(self, layer: str) -> list[Part]:
+        key, reverse = self.keys[layer]
+        half = 1 if reverse else 0
+        return [
+            (_root(self.same, Place(layer, 0, index)), _root(self.same, Place(layer, half, index)))
+            for index in range(len(key))
+        ]
+
+
+def _keys(layer: LayerProgram) -> Keys | None:
+    """What a layer looks its instances up by; None where it stores none."""
+    if layer.instance is None or not layer.instance.stored:
+        return None
+    return next(((i.key, i.reverse) for i in layer.main.instructions() if isinstance(i, Lookup)), None)
+
+
+def _above(layer: LayerProgram) -> set[str]:
+    return {i.layer for graph in layer.graphs() for i in graph.instructions() if isinstance(i, NextLayer)}
+
+
+def _slots(layer: LayerProgram) -> Iterator[tuple[Reg, Expr]]:
+    """The slots that a layer fills, and with what."""
+    for graph in layer.graphs():
+        for instruction in graph.instructions():
+            for reg in instruction.written():
+                if reg.space == "slot":
+                    yield reg, instruction.value if isinstance(instruction, Assign) else reg
+
+
+def _root(nearer: dict[T, T], item: T) -> T:
+    """What stands for it."""
+    while (other := nearer.get(item, item)) != item:
+        item = other
+    return item

@@ -1,0 +1,287 @@
+"""What decides the branches of a graph, for `lifting`: what is known of registers, and what becomes of it on the way
+through a block.
+
+What is known is a set of facts, "register r holds n", each a bit of a number: a graph is followed many times, and to
+join two ways, or to keep what may still decide something, is one operation then. A block is calculated once for all
+ways that know the same of the registers which it asks for or sets.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sluice.ir.dataflow import backward
+from sluice.ir.expression import Binary, Const, Expr, Flip, Reg, calculate, children, is_bit, registers
+from sluice.ir.graph import Block, Graph, LayerProgram
+from sluice.ir.instruction import Assign, Branch
+from sluice.passes import constants
+from sluice.passes.analysis import new_instance
+
+Known = dict[str, int]
+"""What registers are known to hold, by name."""
+
+Facts = int
+"""The same, as bits: each is a register and what it holds, see Decisions.facts."""
+
+
+def value_of(expression: Expr, known: Known) -> int | None:
+    """What an expression of numbers comes to, if what is known says so."""
+    match expression:
+        case Const(value):
+            return value
+        case Reg(name, _):
+            return known.get(name)
+        case Flip(operand, bits):
+            value = value_of(operand, known)
+            return None if value is None else ~value & ((1 << bits) - 1)
+        case Binary(operator, left, right, serial):
+            one, other = value_of(left, known), value_of(right, known)
+            if one is not None and other is not None:
+                return calculate(operator, one, other, serial)
+            if operator == "&" and (one == 0 or other == 0):
+                return 0
+            if operator == "|" and is_bit(left) and is_bit(right) and (one == 1 or other == 1):
+                return 1
+            return None
+        case _:
+            return None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an instruction does to what is known, as far as branches ask for it.
+
+    forgets, unknown: names that begin so, and registers, of which nothing is known behind it; `alone`: the same as
+    `forgets` for an instance that is in no table. sets: what registers hold. while_empty: and what besides, as long as
+    nothing was put into a sequence.
+    """
+
+    forgets: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    sets: tuple[tuple[Reg, Expr], ...] = ()
+    while_empty: tuple[tuple[Reg, Expr], ...] = ()
+
+    def apply(self, known: Known) -> None:
+        """Change what is known."""
+        empty = known.get(new_instance.EMPTY.name)
+        if self.forgets:
+            spaces = self.alone if known.get(new_instance.UNSTORED.name) else self.forgets
+            for name in [name for name in known if name.startswith(spaces)]:
+                del known[name]
+        for name in self.unknown:
+            known.pop(name, None)
+        for reg, expression in (*self.sets, *self.while_empty) if empty else self.sets:
+            value = value_of(expression, known)
+            if value is None:
+                known.pop(reg.name, None)
+            else:
+                known[reg.name] = value & ((1 << reg.bits) - 1)
+
+
+@dataclass(slots=True)
+class Exit:
+    """A way out of a block, for those that know the same: on it facts are `(before & keeps) | brings`.
+
+    target: the number of the block that it leads to.
+    """
+
+    target: int
+    keeps: Facts
+    brings: Facts
+
+
+class Decisions:
+    """What decides the branches of a graph: the registers that conditions ask for, directly or by way of others."""
+
+    def __init__(self, layer: LayerProgram, graph: Graph) -> None:
+        self.graph = graph
+        self.order = graph.order()
+        """Names of the blocks by their numbers, the entry's first."""
+        self.asked = self._registers(layer)
+        blocks = [graph.blocks[name] for name in self.order]
+        self.branches = [isinstance(last := block.terminator, Branch) and last.yes != last.no for block in blocks]
+        """Which blocks, by their numbers, end with a branch that is not decided."""
+        self.spared = [sum(new_instance.leaves_no_trace(layer, i) for i in block.instructions) for block in blocks]
+        """How many instructions each is spared where no table holds the instance and its sequences are empty."""
+        self.steps = {name: list(self._steps(layer, graph.blocks[name])) for name in self.order}
+        self.number = {name: number for number, name in enumerate(self.order)}
+        self.live = self._live()
+        self.exits = {name: list(self._exits(graph.blocks[name])) for name in self.order}
+        self.facts: list[tuple[str, int]] = []
+        """Every fact that was met: its bit is 1 << its place here."""
+        self.of: dict[str, Facts] = defaultdict(int)
+        """All facts of a register."""
+        self._bits: dict[tuple[str, int], Facts] = {}
+        self._concerns: dict[str, list[str]] = defaultdict(list)
+        """The blocks that a register concerns."""
+        for name in self.order:
+            for reg in self._concern(name):
+                self._concerns[reg].append(name)
+        self._ways: list[dict[Facts, list[Exit]]] = [{} for _ in self.order]
+        self._concerning: list[Facts] = [0] * len(self.order)
+        """All facts of the registers that concern a block, by its number."""
+
+    def fact(self, register: str, value: int) -> Facts:
+        """The bit that stands for it."""
+        bit = self._bits.get((register, value))
+        if bit is None:
+            bit = self._bits[register, value] = 1 << len(self.facts)
+            self.facts.append((register, value))
+            self.of[register] |= bit
+            for name in self._concerns[register]:  # for whom knows it; what was calculated is for those who do not
+                self._concerning[self.number[name]] |= bit
+        return bit
+
+    def all_of(self, names: Iterable[str]) -> Facts:
+        """All facts of some registers that were met so far."""
+        found = 0
+        for name in names:
+            found |= self.of[name]
+        return found
+
+    def bits(self, known: Known) -> Facts:
+        """What is known, as bits."""
+        facts = 0
+        for register, value in known.items():
+            facts |= self.fact(register, value)
+        return facts
+
+    def known(self, facts: Facts) -> Known:
+        """What the bits stand for."""
+        found: Known = {}
+        while facts:
+            bit = facts & -facts
+            register, value = self.facts[bit.bit_length() - 1]
+            found[register] = value
+            facts ^= bit
+        return found
+
+    def _registers(self, layer: LayerProgram) -> set[str]:
+        found: set[str] = set()
+        for block in self.graph.blocks.values():
+            if isinstance(last := block.terminator, Branch):
+                found |= {reg.name for reg in registers(last.condition) if not reg.is_bytes}
+        assigned = [i for i in self.graph.instructions() if isinstance(i, Assign) and not i.target.is_bytes]
+        told = [
+            new_instance.without_sequence(layer, i) or new_instance.placed(layer, i) for i in self.graph.instructions()
+        ]
+        values = [(i.target, i.value) for i in assigned] + [pair for pair in told if pair is not None]
+        found |= {new_instance.UNSTORED.name, new_instance.EMPTY.name}
+        while True:
+            more = {
+                reg.name
+                for target, value in values
+                if target.name in found and _decidable(value)
+                for reg in registers(value)
+                if not reg.is_bytes
+            }
+            if more <= found:
+                return found
+            found |= more
+
+    def _steps(self, layer: LayerProgram, block: Block) -> Iterator[Step]:
+        for instruction in block.instructions:
+            unknown = tuple([reg.name for reg in instruction.written() if reg.name in self.asked])
+            forgets = new_instance.forgotten(type(instruction), False)
+            if not unknown and not forgets:
+                continue
+            begun = [(reg, Const(value)) for reg, value in new_instance.begun(layer, instruction)]
+            told = new_instance.placed(layer, instruction)
+            empty = new_instance.without_sequence(layer, instruction)
+            match instruction:
+                case Assign(target, value) if not target.is_bytes:
+                    sets: list[tuple[Reg, Expr]] = [(target, value)]
+                case _:
+                    sets = [*begun] if told is None else [told]
+            yield Step(
+                forgets,
+                new_instance.forgotten(type(instruction), True),
+                unknown,
+                tuple((reg, value) for reg, value in sets if reg.name in self.asked),
+                (empty,) if empty is not None and empty[0].name in self.asked else (),
+            )
+
+    def _live(self) -> dict[str, set[str]]:
+        """For every block the registers by which a branch in it or behind it may be decided."""
+
+        def flow(name: str, behind: set[str]) -> set[str]:
+            now: set[str] = set(behind)
+            if isinstance(last := self.graph.blocks[name].terminator, Branch):
+                now |= {reg.name for reg in registers(last.condition)}
+            for step in reversed(self.steps[name]):
+                for reg, value in reversed((*step.sets, *step.while_empty)):
+                    if reg.name in now:
+                        now.discard(reg.name)
+                        if _decidable(value):
+                            now |= {other.name for other in registers(value)}
+                now.difference_update(step.unknown)
+                now = {reg for reg in now if not reg.startswith(step.alone)} if step.alone else now
+                if step.while_empty:
+                    now.add(new_instance.EMPTY.name)
+                if step.forgets != step.alone:
+                    now.add(new_instance.UNSTORED.name)
+            if self.spared[self.number[name]]:
+                now |= {new_instance.UNSTORED.name, new_instance.EMPTY.name}
+            return now
+
+        return backward(self.graph, set[str](), flow, lambda left, right: left | right)
+
+    def _exits(self, block: Block) -> Iterator[tuple[str, bool | None, Known]]:
+        """The ways out of a block: where to, for which value of its condition, and what that tells."""
+        last = block.terminator
+        if not isinstance(last, Branch):
+            for target in last.targets():
+                yield target, None, {}
+            return
+        for target, holds in ((last.yes, True), (last.no, False)):
+            learned = constants.learn(last.condition, holds)
+            told = {reg: number.value for reg, number in learned.items() if isinstance(number, Const)}
+            yield target, holds, {reg: value for reg, value in told.items() if reg in self.live[target]}
+
+    def _concern(self, name: str) -> set[str]:
+        """The registers that a block asks for, sets or forgets, and those that live on behind it or do not."""
+        found: set[str] = {new_instance.UNSTORED.name, new_instance.EMPTY.name}
+        for step in self.steps[name]:
+            found |= {reg for reg in self.asked if step.forgets and reg.startswith(step.forgets)}
+            found.update(step.unknown)
+            for reg, value in (*step.sets, *step.while_empty):
+                found |= {reg.name, *(other.name for other in registers(value))}
+        if isinstance(last := self.graph.blocks[name].terminator, Branch):
+            found |= {reg.name for reg in registers(last.condition)}
+        for target, _, told in self.exits[name]:
+            found |= told.keys()
+            found |= self.live[name] - self.live[target]
+        return found
+
+    def ways(self, number: int, facts: Facts) -> list[Exit]:
+        """The ways out of a block that can be taken, and what is known on each."""
+        asked = facts & self._concerning[number]
+        ways = self._ways[number].get(asked)
+        if ways is None:
+            ways = self._ways[number][asked] = self._calculate(number, self.known(asked))
+        return ways
+
+    def _calculate(self, number: int, now: Known) -> list[Exit]:
+        name = self.order[number]
+        for step in self.steps[name]:
+            step.apply(now)
+        last = self.graph.blocks[name].terminator
+        value = value_of(last.condition, now) if isinstance(last, Branch) else None
+        found: list[tuple[int, Facts]] = []
+        for target, holds, told in self.exits[name]:
+            if value is None or bool(value) == holds:
+                live = self.live[target]
+                there = {reg: held for reg, held in now.items() if reg in live} | told
+                found.append((self.number[target], self.bits(there)))
+        keeps = ~self._concerning[number]  # those that were met just now included
+        return [Exit(target, keeps, brings) for target, brings in found]
+
+
+def _decidable(expression: Expr) -> bool:
+    """Whether it can be known at all: a loop's counter and lengths of bytes are not worth following."""
+    if isinstance(expression, Const | Reg):
+        return True
+    return isinstance(expression, Binary | Flip) and all(map(_decidable, children(expression)))

@@ -1,0 +1,63 @@
+/* Further keys of instances (connection ids, verification tags): from a key to the instance that it was given to.
+ *
+ * An entry holds where the instance is and its number, which no other one has: an entry of an instance that ended finds
+ * nothing, so that an end need not look for the keys that its instance had. They stay until their turn comes to make
+ * room; the oldest goes first. */
+#ifndef SL_ALIAS_H
+#define SL_ALIAS_H
+
+#include "core/table.h"
+
+/* Follows an entry's key. */
+struct sl_alias_owner {
+    uint64_t number;   /* of the instance */
+    uint32_t slot;     /* in its table */
+    uint32_t side;     /* of packets that are found so */
+};
+
+struct sl_aliases {
+    struct sl_table table;
+    uint32_t oldest;   /* slot of the entry that makes room next */
+};
+
+static inline struct sl_alias_owner *sl_alias_owner(struct sl_instance *entry, unsigned key_words) {
+    return (struct sl_alias_owner *)(void *)(sl_instance_key(entry) + key_words);
+}
+
+/* Room for `most` keys of key_words words. 0, or -1 as sl_table_open. */
+SL_COLD int sl_aliases_open(struct sl_aliases *aliases, unsigned key_words, uint32_t most, uint64_t seed) {
+    aliases->oldest = 0;
+    size_t bytes = sizeof(struct sl_instance) + 8 * (size_t)key_words + sizeof(struct sl_alias_owner);
+    return sl_table_open(&aliases->table, bytes, key_words, most, seed);
+}
+
+/* Who has the key: number 0, which no stored instance has, where nobody does. */
+static inline struct sl_alias_owner sl_alias_find(const struct sl_aliases *aliases, const uint64_t *key,
+                                                  unsigned key_words) {
+    if (!aliases->table.live)
+        return (struct sl_alias_owner){0, 0, 0};   /* so long as nobody has one, a box need not look */
+    uint32_t hash = sl_table_hash(&aliases->table, key, key_words);
+    struct sl_instance *entry = sl_table_find(&aliases->table, key, key_words, hash);
+    return entry ? *sl_alias_owner(entry, key_words) : (struct sl_alias_owner){0, 0, 0};
+}
+
+/* Gives a key to an instance. Whether another key had to make room. */
+static inline bool sl_alias_add(struct sl_aliases *aliases, const uint64_t *key, unsigned key_words,
+                                struct sl_alias_owner owner) {
+    struct sl_table *table = &aliases->table;
+    if (owner.number == 0)
+        return false;
+    uint32_t hash = sl_table_hash(table, key, key_words);
+    struct sl_instance *entry = sl_table_find(table, key, key_words, hash);
+    bool full = !entry && table->live >= table->max_instances;
+    if (full) {   /* the new entry gets the slot of the old one */
+        sl_table_remove(table, sl_table_slot(table, aliases->oldest));
+        aliases->oldest = (aliases->oldest + 1) % table->max_instances;
+    }
+    if (!entry)
+        entry = sl_table_create(table, key, key_words, hash);
+    *sl_alias_owner(entry, key_words) = owner;
+    return full;
+}
+
+#endif

@@ -1,0 +1,291 @@
+/* The memory of held pieces and records: a budget, and blocks of 64 bytes to 128 KiB within it.
+ *
+ * A buddy allocator (Knowlton 1965): a block that is given back joins its free neighbour, so a flood of
+ * small pieces does not leave a pool that can hold no large one. Before it are magazines (Bonwick and Adams,
+ * USENIX 2001), some free blocks of each class that have not joined: what was given back is mostly wanted
+ * again soon, and what is cut is wanted with its neighbours. Nothing is refused for what lies in them. The
+ * address space of the whole budget is mapped at open; the machine gives memory for it when it is first
+ * touched, 128 KiB after 128 KiB (`reserved`), and gets it back at close. So `reserved` never passes the
+ * budget. What a pool hands out depends only on the order of the calls, questions among them. */
+#ifndef SL_POOL_H
+#define SL_POOL_H
+
+#include "core/bytes.h"
+#include "core/pages.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SL_POISONS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SL_POISONS 1
+#endif
+#endif
+#ifdef SL_POISONS
+/* Under the sanitizer, a byte that was not handed out may not be touched. */
+#include <sanitizer/asan_interface.h>
+#define SL_POISON(at, bytes) __asan_poison_memory_region(at, bytes)
+#define SL_UNPOISON(at, bytes) __asan_unpoison_memory_region(at, bytes)
+#else
+#define SL_POISON(at, bytes) ((void)0)
+#define SL_UNPOISON(at, bytes) ((void)0)
+#endif
+
+enum {
+    SL_POOL_LEAST = 64,
+    SL_POOL_MOST = 131072,
+    SL_POOL_CLASSES = 12,   /* 64 << 11 == 131072 */
+    SL_POOL_CUT = 3,        /* a block of a class so much larger is cut into eight at once */
+    SL_MAGAZINE_MOST = 16,  /* blocks of a magazine */
+    SL_POOL_HUGE_FROM = 2 * SL_POOL_MOST,   /* bytes cut from the budget, from which on the rest may lie in huge pages */
+    SL_ADDRESS_BITS = 48,   /* of all blocks' addresses: no kernel that is known gives others to who does not ask for them,
+                               also where the processor could (x86-64's fifth level, arm64's 52 bits) */
+};
+
+/* The first bytes of a free block. */
+struct sl_pool_free {
+    struct sl_pool_free *next, *previous;
+};
+
+/* Blocks of one class that are free, but joined with none: the last given back first. */
+struct sl_magazine {
+    struct sl_pool_free *first;
+    uint32_t count;
+};
+
+struct sl_pool {
+    uint64_t used;       /* bytes handed out, each block as large as its class */
+    uint64_t reserved;   /* bytes of the budget that blocks were cut from so far */
+    uint64_t budget;     /* as given at open, rounded down to 64 */
+    uint64_t refused;    /* calls of sl_pool_take that returned NULL */
+    uint64_t blocks;     /* handed out, of any class */
+    uint64_t promised;   /* bytes that sl_pool_suffices was asked for last; they may be being taken */
+
+    uint8_t *memory;     /* `budget` bytes of address space */
+    uint8_t *starts;     /* for each 64 bytes of it: 1 + the class of the free block that starts here, or 0 */
+    struct sl_pool_free *free[SL_POOL_CLASSES];   /* of the buddies; the last freed first */
+    uint32_t nonempty;   /* bit c: free[c] is not NULL */
+    struct sl_magazine magazines[SL_POOL_CLASSES];
+};
+
+/* The class of a block for so many bytes; SL_POOL_CLASSES or more if there is none so large. */
+static inline unsigned sl_pool_class(size_t bytes) {
+    return bytes <= SL_POOL_LEAST ? 0 : 58 - (unsigned)__builtin_clzll((uint64_t)bytes - 1);
+}
+
+/* An empty pool of at most `budget` bytes. 0, or -1 when the address space cannot be had, or lies too high (then the pool is
+ * one that refuses everything, and may be closed). */
+SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
+    *pool = (struct sl_pool){0};
+    budget &= ~(uint64_t)(SL_POOL_LEAST - 1);
+    if (budget == 0)
+        return 0;
+    uint8_t *memory = sl_map(budget, SL_POOL_HUGE_FROM);
+    uint8_t *starts = sl_map(budget / SL_POOL_LEAST, SL_POOL_HUGE_FROM);
+    if (!memory || !starts || ((uint64_t)(uintptr_t)memory + budget) >> SL_ADDRESS_BITS) {
+        if (memory)
+            munmap(memory, budget);
+        if (starts)
+            munmap(starts, budget / SL_POOL_LEAST);
+        return -1;
+    }
+    pool->memory = memory;
+    pool->starts = starts;
+    pool->budget = budget;
+    return 0;
+}
+
+/* Takes all of the budget from the machine at once, see sl_prefault. Right behind the open. */
+SL_COLD int sl_pool_prefault(struct sl_pool *pool) {
+    return sl_prefault(pool->memory, pool->budget) || sl_prefault(pool->starts, pool->budget / SL_POOL_LEAST) ? -1 : 0;
+}
+
+/* Gives everything back to the machine, also what is still handed out. */
+SL_COLD void sl_pool_close(struct sl_pool *pool) {
+    if (pool->budget) {
+        SL_UNPOISON(pool->memory, pool->reserved);
+        munmap(pool->memory, pool->budget);
+        munmap(pool->starts, pool->budget / SL_POOL_LEAST);
+    }
+    *pool = (struct sl_pool){0};
+}
+
+static inline void sl_pool_push(struct sl_pool *pool, uint64_t offset, unsigned class) {
+    struct sl_pool_free *block = (struct sl_pool_free *)(void *)(pool->memory + offset);
+    SL_UNPOISON(block, sizeof *block);
+    *block = (struct sl_pool_free){pool->free[class], NULL};
+    if (block->next)
+        block->next->previous = block;
+    pool->free[class] = block;
+    pool->nonempty |= 1u << class;
+    pool->starts[offset / SL_POOL_LEAST] = (uint8_t)(class + 1);
+}
+
+static inline void sl_pool_unlink(struct sl_pool *pool, struct sl_pool_free *block, unsigned class) {
+    if (block->next)
+        block->next->previous = block->previous;
+    if (block->previous)
+        block->previous->next = block->next;
+    else if (!(pool->free[class] = block->next))
+        pool->nonempty &= ~(1u << class);
+    pool->starts[(uint64_t)((uint8_t *)block - pool->memory) / SL_POOL_LEAST] = 0;
+    SL_POISON(block, sizeof *block);
+}
+
+/* Cuts the next blocks from the budget: one of the largest class, or at its end all that is left, in powers
+ * of two. False when nothing is left. */
+static inline bool sl_pool_extend(struct sl_pool *pool) {
+    uint64_t left = sl_min(pool->budget - pool->reserved, SL_POOL_MOST);
+    if (left == 0)
+        return false;
+    if (pool->reserved == SL_POOL_HUGE_FROM)
+        sl_huge_rest(pool->memory, pool->budget, SL_POOL_HUGE_FROM);
+    SL_POISON(pool->memory + pool->reserved, left);
+    /* The largest first: each block then lies at a multiple of its own size, as buddies must. */
+    for (unsigned class = SL_POOL_CLASSES; class-- > 0;)
+        if (left & (uint64_t)SL_POOL_LEAST << class) {
+            sl_pool_push(pool, pool->reserved, class);
+            pool->reserved += (uint64_t)SL_POOL_LEAST << class;
+        }
+    return true;
+}
+
+static inline void sl_magazine_add(struct sl_magazine *magazine, void *at) {
+    struct sl_pool_free *block = at;
+    SL_UNPOISON(block, sizeof *block);
+    block->next = magazine->first;
+    magazine->first = block;
+    magazine->count++;
+}
+
+static inline struct sl_pool_free *sl_magazine_remove(struct sl_magazine *magazine) {
+    struct sl_pool_free *block = magazine->first;
+    magazine->first = block->next;
+    magazine->count--;
+    SL_POISON(block, sizeof *block);
+    return block;
+}
+
+/* A block joins its free neighbour, and what they become, its own. */
+SL_COLD void sl_pool_join(struct sl_pool *pool, void *at, unsigned class) {
+    uint64_t offset = (uint64_t)((uint8_t *)at - pool->memory);
+    while (class + 1 < SL_POOL_CLASSES) {
+        uint64_t buddy = offset ^ (uint64_t)SL_POOL_LEAST << class;
+        if (buddy >= pool->reserved || pool->starts[buddy / SL_POOL_LEAST] != class + 1)
+            break;
+        sl_pool_unlink(pool, (struct sl_pool_free *)(void *)(pool->memory + buddy), class);
+        offset = sl_min(offset, buddy);
+        class++;
+    }
+    sl_pool_push(pool, offset, class);
+}
+
+/* So do all that are in magazines. */
+SL_COLD void sl_pool_join_all(struct sl_pool *pool) {
+    for (unsigned class = 0; class < SL_POOL_CLASSES; class++)
+        while (pool->magazines[class].count)
+            sl_pool_join(pool, sl_magazine_remove(&pool->magazines[class]), class);
+}
+
+/* Would sl_pool_take hand out so many bytes now? To tell, what lies in magazines may have to join. */
+static inline bool sl_pool_has(struct sl_pool *pool, size_t bytes) {
+    unsigned class = sl_pool_class(bytes);
+    if (class >= SL_POOL_CLASSES)
+        return false;
+    if (pool->nonempty >> class || pool->budget - pool->reserved >= (uint64_t)SL_POOL_LEAST << class ||
+        pool->magazines[class].count)
+        return true;
+    sl_pool_join_all(pool);
+    return pool->nonempty >> class != 0;
+}
+
+/* Would it hand out blocks, one after the other, of which each is rounded up to its class and all together have so many
+ * bytes? False may be too cautious, true never is: a free block of all of them can be cut into them in any order. */
+static inline bool sl_pool_suffices(struct sl_pool *pool, uint64_t bytes) {
+    pool->promised = bytes;
+    if (bytes <= SL_POOL_MOST)
+        return sl_pool_has(pool, bytes);
+    uint64_t whole = (pool->budget - pool->reserved) / SL_POOL_MOST;
+    if (whole * SL_POOL_MOST >= bytes)
+        return true;
+    sl_pool_join_all(pool);
+    for (const struct sl_pool_free *at = pool->free[SL_POOL_CLASSES - 1]; at && whole * SL_POOL_MOST < bytes; at = at->next)
+        whole++;
+    return whole * SL_POOL_MOST >= bytes;
+}
+
+/* sl_pool_take where the class's magazine is empty. */
+SL_COLD void *sl_pool_cut(struct sl_pool *pool, size_t bytes) {
+    unsigned wanted = sl_pool_class(bytes);
+    if (!sl_pool_has(pool, bytes)) {
+        pool->refused++;
+        return NULL;
+    }
+    if (pool->nonempty >> wanted == 0)
+        sl_pool_join_all(pool);   /* before anything new is touched */
+    while (pool->nonempty >> wanted == 0)
+        sl_pool_extend(pool);
+
+    unsigned class = wanted + (unsigned)__builtin_ctz(pool->nonempty >> wanted);
+    struct sl_pool_free *block = pool->free[class];
+    sl_pool_unlink(pool, block, class);
+    uint64_t offset = (uint64_t)((uint8_t *)block - pool->memory);
+    /* Eight at once leave other classes less: only while what was promised fits in what nothing was cut from, counted in
+     * whole blocks of the largest class. */
+    bool several = class >= wanted + SL_POOL_CUT && pool->budget - pool->reserved >= pool->promised + SL_POOL_MOST;
+    unsigned least = several ? wanted + SL_POOL_CUT : wanted;
+    while (class > least) {
+        class--;
+        sl_pool_push(pool, offset + ((uint64_t)SL_POOL_LEAST << class), class);
+    }
+    for (unsigned i = (1u << (least - wanted)) - 1; i; i--)
+        sl_magazine_add(&pool->magazines[wanted], pool->memory + offset + ((uint64_t)i * SL_POOL_LEAST << wanted));
+    pool->used += (uint64_t)SL_POOL_LEAST << wanted;
+    pool->blocks++;
+    SL_UNPOISON(block, bytes);
+    return block;
+}
+
+/* A block of at least so many bytes, at a multiple of 64, its content undefined; to be given back with the
+ * same number. NULL (and `refused` one more) when the budget has no such block left, or for more than
+ * SL_POOL_MOST. */
+static inline void *sl_pool_take(struct sl_pool *pool, size_t bytes) {
+    unsigned class = sl_pool_class(bytes);
+    if (SL_UNLIKELY(class >= SL_POOL_CLASSES || !pool->magazines[class].count))
+        return sl_pool_cut(pool, bytes);
+    struct sl_pool_free *block = sl_magazine_remove(&pool->magazines[class]);
+    pool->used += (uint64_t)SL_POOL_LEAST << class;
+    pool->blocks++;
+    SL_UNPOISON(block, bytes);
+    return block;
+}
+
+/* Takes back what sl_pool_take handed out for the same number of bytes. */
+static inline void sl_pool_give(struct sl_pool *pool, void *at, size_t bytes) {
+    unsigned class = sl_pool_class(bytes);
+    pool->used -= (uint64_t)SL_POOL_LEAST << class;
+    pool->blocks--;
+    SL_POISON(at, (uint64_t)SL_POOL_LEAST << class);
+    if (SL_LIKELY(pool->magazines[class].count < SL_MAGAZINE_MOST))
+        sl_magazine_add(&pool->magazines[class], at);
+    else
+        sl_pool_join(pool, at, class);
+}
+
+/* --- scratch: memory that lasts until the packet's callbacks are done --- */
+
+struct sl_scratch {
+    uint8_t *at;   /* the owner's memory */
+    size_t size;
+    size_t used;   /* the owner sets it to 0 when nobody looks at the bytes any more */
+};
+
+/* n bytes, at any alignment, or NULL when so many are not left. */
+static inline uint8_t *sl_scratch_take(struct sl_scratch *scratch, size_t n) {
+    if (n > scratch->size - scratch->used)
+        return NULL;
+    uint8_t *at = scratch->at + scratch->used;
+    scratch->used += n;
+    return at;
+}
+
+#endif

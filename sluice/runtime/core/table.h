@@ -1,0 +1,507 @@
+/* The instances of one layer, found by key: linear hashing (Litwin 1980) over an array that never moves.
+ *
+ * The index grows by a few buckets at a time as instances are created, so no packet waits for a rehash. A
+ * bucket is one cache line of eight entries; the full hash stands in the entry, so that a split never
+ * touches an instance and a look-up touches one only to compare its key. A full bucket turns its last entry
+ * into a link to an overflow bucket. The hash is keyed, but nothing here depends on its quality except time. */
+#ifndef SL_TABLE_H
+#define SL_TABLE_H
+
+#include "core/bytes.h"
+#include "core/pages.h"
+
+#if defined __AVX512VL__
+#include <immintrin.h>
+#elif defined __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define SL_NEVER UINT64_MAX
+
+#define SL_TABLE_MOST 0xfffffff0u   /* instances; above it slot numbers have other meanings */
+
+/* What every generated instance begins with; uint64_t key[key_words] follows directly. A slot that is free
+ * has slot == SL_SLOT_FREE, deadline == SL_NEVER, the first word of its key all ones, and in hash 1 + the free slot below it
+ * on the stack (or 0). */
+struct sl_instance {
+    uint64_t deadline;   /* in nanoseconds of packet time, or SL_NEVER */
+    uint32_t hash;
+    uint32_t slot;       /* its place in the table's array */
+};
+
+enum {
+    SL_BUCKET_ENTRIES = 8,
+    SL_BUCKET_LOAD = 3,      /* instances for each home bucket before more are added: 21 bytes an instance */
+    SL_BUCKETS_LEAST = 16,   /* a power of two */
+    SL_BUCKETS_STEP = 8,     /* home buckets that are added at once */
+    SL_INSTANCE_LINES = 4,   /* of an instance that are asked for */
+    SL_FRESH_LEAD = 4,       /* instances that begin before the one whose memory, used for the first time, is asked for */
+    /* Bytes of instances, or of the index, in use from which on the rest may lie in huge pages: of some hundred connections
+     * on, of which there will be more. A huge page is as dear as 140 small ones; 64 of them were 1 ns of each packet of
+     * short connections. */
+    SL_TABLE_HUGE_FROM = 1 << 16,
+    SL_TABLE_NEAR = 1 << 25,   /* bytes of live instances, with more than which one comes from memory, and not from a cache */
+    SL_GROUP = 32,           /* packets that are looked at together: more than a core has misses in flight */
+};
+#define SL_SLOT_FREE UINT32_MAX
+#define SL_BUCKET_LINK UINT32_MAX   /* in place[7]: hash[7] is the number of an overflow bucket */
+
+/* Entries are packed to the front; place 0 is an empty entry. */
+struct sl_bucket {
+    uint32_t hash[SL_BUCKET_ENTRIES];
+    uint32_t place[SL_BUCKET_ENTRIES];   /* slot + 1 */
+} __attribute__((aligned(64)));
+
+struct sl_table {
+    uint8_t *instances;         /* max_instances * instance_bytes of address space */
+    size_t instance_bytes;
+    struct sl_bucket *home;     /* buckets that a hash leads to */
+    struct sl_bucket *spill;    /* overflow buckets */
+    uint32_t buckets;           /* home buckets in use: 2^level + those already split at this level */
+    uint32_t mask, low_mask;    /* 2^(level+1) - 1, and 2^level - 1 */
+    uint64_t secret[4];         /* from the seed; the last is odd */
+
+    uint32_t live;              /* instances */
+    uint32_t high_water;        /* slots ever used */
+    uint32_t max_instances;
+    uint32_t many;              /* slots, from which on the rest may lie in huge pages */
+    uint32_t free_slot;         /* 1 + the slot freed last, or 0 */
+    uint32_t near;              /* max_instances while a processor's caches can have all live instances, and 0 else */
+    uint32_t spill_used;        /* overflow buckets ever used */
+    uint32_t spill_free;        /* 1 + an overflow bucket free again (linked by hash[0]), or 0 */
+    unsigned key_words;
+    size_t home_bytes, spill_bytes;
+    uint32_t sequences_at;      /* where in an instance its sequences begin, if it has any */
+    uint32_t sequence_count;
+    /* The one that came into the index last. On a loopback, or a fast network, an answer and what follows are right behind the
+     * packet that began it, and were foreseen before there was an instance: they find it here without being hashed again. */
+    struct sl_instance *newest;
+    struct sl_instance *foreseen[SL_GROUP];   /* by packet of a group: the instance that it probably belongs to, or NULL */
+};
+
+__extension__ typedef unsigned __int128 sl_uint128;
+
+static inline uint64_t sl_fold(uint64_t a, uint64_t b) {
+    sl_uint128 product = (sl_uint128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* splitmix64 (Steele et al. 2014): unlike numbers from any seed, 0 too. */
+static inline uint64_t sl_splitmix(uint64_t *seed) {
+    uint64_t z = (*seed += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+SL_COLD void sl_table_close(struct sl_table *table) {
+    if (table->instances)
+        munmap(table->instances, table->instance_bytes * table->max_instances);
+    if (table->home)
+        munmap(table->home, table->home_bytes);
+    if (table->spill)
+        munmap(table->spill, table->spill_bytes);
+    *table = (struct sl_table){0};
+}
+
+/* An empty table of at most max_instances (1 to SL_TABLE_MOST) of instance_bytes each (rounded up to 8; it
+ * includes struct sl_instance and the key). 0, or -1 when the address space cannot be had or the numbers
+ * make no sense; then nothing needs to be closed. */
+SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigned key_words, uint32_t max_instances,
+                          uint64_t seed) {
+    *table = (struct sl_table){0};
+    if (max_instances == 0 || max_instances > SL_TABLE_MOST || instance_bytes > 1u << 30 ||
+        instance_bytes < sizeof(struct sl_instance) + 8 * (size_t)key_words)
+        return -1;
+    table->instance_bytes = (instance_bytes + 7) & ~(size_t)7;
+    table->max_instances = max_instances;
+    table->near = max_instances;
+    table->many = (uint32_t)(SL_TABLE_HUGE_FROM / table->instance_bytes);
+    table->key_words = key_words;
+    table->buckets = SL_BUCKETS_LEAST;
+    table->mask = 2 * SL_BUCKETS_LEAST - 1;
+    table->low_mask = SL_BUCKETS_LEAST - 1;
+    /* An overflow bucket is only added where seven entries stand before it, and all but the first behind a
+     * home bucket are full: a seventh of the instances is the most that there can be. */
+    table->home_bytes = ((size_t)max_instances / SL_BUCKET_LOAD + SL_BUCKETS_LEAST + SL_BUCKETS_STEP) * sizeof(struct sl_bucket);
+    table->spill_bytes = ((size_t)max_instances / 7 + 2) * sizeof(struct sl_bucket);
+    for (int i = 0; i < 4; i++)
+        table->secret[i] = sl_splitmix(&seed);
+    table->secret[3] |= 1;
+    table->instances = sl_map(table->instance_bytes * max_instances, SL_TABLE_HUGE_FROM);
+    table->home = sl_map(table->home_bytes, SL_TABLE_HUGE_FROM);
+    table->spill = sl_map(table->spill_bytes, SL_TABLE_HUGE_FROM);
+    if (!table->instances || !table->home || !table->spill) {
+        sl_table_close(table);
+        return -1;
+    }
+    return 0;
+}
+
+/* Takes the memory of all its instances from the machine at once, see sl_prefault. Right behind the open. */
+SL_COLD int sl_table_prefault(struct sl_table *table) {
+    return sl_prefault(table->instances, table->instance_bytes * table->max_instances) ||
+                   sl_prefault(table->home, table->home_bytes) || sl_prefault(table->spill, table->spill_bytes)
+               ? -1
+               : 0;
+}
+
+/* Takes the memory of the first instances from the machine, as far as it has it: up to the end of a first huge page, which
+ * is some ten thousand connections. Else the first packets of a box would wait for it, 0.2 ms each time. Right behind the
+ * open, of a table that will be used. */
+SL_COLD void sl_table_ready(struct sl_table *table) {
+    const size_t most = SL_TABLE_HUGE_FROM + SL_HUGE_PAGE;
+    (void)sl_prefault(table->instances, sl_min(most, table->instance_bytes * table->max_instances));
+    (void)sl_prefault(table->home, sl_min(most, table->home_bytes));
+}
+
+/* The keyed hash of a key; key_words is a literal at the call. */
+static inline uint32_t sl_table_hash(const struct sl_table *table, const uint64_t *key, unsigned key_words) {
+    uint64_t h = table->secret[0];
+    unsigned i = 0;
+    for (; i + 1 < key_words; i += 2)
+        h = sl_fold(key[i] ^ table->secret[1], key[i + 1] ^ h);
+    if (i < key_words)
+        h = sl_fold(key[i] ^ table->secret[1], h ^ table->secret[2]);
+    /* Keys with a pattern leave one in a product. Another one, with a secret odd number, of which the upper half is taken,
+     * is universal (multiply-shift: Dietzfelbinger et al., J. Algorithms 25, 1997). */
+    return (uint32_t)(h * table->secret[3] >> 32);
+}
+
+static inline struct sl_bucket *sl_table_home(const struct sl_table *table, uint32_t hash) {
+    /* Which half a hash falls in no predictor knows: without a branch. */
+    uint32_t i = hash & table->mask, split = -(uint32_t)(i < table->buckets);
+    return &table->home[i & (split | table->low_mask)];
+}
+
+/* Asks for a home bucket. */
+SL_PREFETCH void sl_table_prefetch_home(const struct sl_table *table, const struct sl_bucket *home) {
+    sl_prefetch((uintptr_t)home, SL_LIKELY(table->near));
+}
+
+/* Where the instance of a slot lies. `instance_bytes` is the table's own; as a literal it saves a multiplication. */
+static inline struct sl_instance *sl_table_place(const struct sl_table *table, uint32_t slot, size_t instance_bytes) {
+    return (struct sl_instance *)(void *)(table->instances + slot * instance_bytes);
+}
+
+static inline struct sl_instance *sl_table_slot(const struct sl_table *table, uint32_t slot) {
+    return sl_table_place(table, slot, table->instance_bytes);
+}
+
+static inline uint64_t *sl_instance_key(struct sl_instance *instance) { return (uint64_t *)(void *)(instance + 1); }
+
+/* Are two keys the same? All words are compared, without a branch between them; key_words is a literal at the call. */
+static inline bool sl_key_same(const uint64_t *key, const uint64_t *other, unsigned key_words) {
+    uint64_t unlike = 0;
+    for (unsigned i = 0; i < key_words; i++)
+        unlike |= key[i] ^ other[i];
+    return unlike == 0;
+}
+
+/* Is this its key? */
+static inline bool sl_instance_has(struct sl_instance *instance, const uint64_t *key, unsigned key_words) {
+    return sl_key_same(sl_instance_key(instance), key, key_words);
+}
+
+/* Bit i: word i of half a bucket equals this number. */
+static inline unsigned sl_bucket_words(const uint32_t *words, uint32_t wanted) {
+#if defined __AVX512VL__
+    const __m256i *eight = (const __m256i *)(const void *)words;
+    return _mm256_cmpeq_epi32_mask(_mm256_load_si256(eight), _mm256_set1_epi32((int)wanted));
+#elif defined __SSE2__
+    const __m128i each = _mm_set1_epi32((int)wanted);
+    const __m128i *four = (const __m128i *)(const void *)words;
+    __m128i low = _mm_cmpeq_epi32(_mm_load_si128(four), each), high = _mm_cmpeq_epi32(_mm_load_si128(four + 1), each);
+    return (unsigned)_mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(low, high), _mm_setzero_si128()));
+#else
+    unsigned found = 0;
+    for (unsigned i = 0; i < SL_BUCKET_ENTRIES; i++)
+        found |= (unsigned)(words[i] == wanted) << i;
+    return found;
+#endif
+}
+
+/* Bit i: entry i has this hash (it may be empty or a link). */
+static inline unsigned sl_bucket_match(const struct sl_bucket *bucket, uint32_t hash) {
+    return sl_bucket_words(bucket->hash, hash);
+}
+
+static inline struct sl_bucket *sl_bucket_next(const struct sl_table *table, const struct sl_bucket *bucket) {
+    return bucket->place[7] == SL_BUCKET_LINK ? &table->spill[bucket->hash[7]] : NULL;
+}
+
+/* The live instance with this key, or NULL. hash is sl_table_hash of the key; key_words a literal. */
+static inline struct sl_instance *sl_table_find(const struct sl_table *table, const uint64_t *key, unsigned key_words,
+                                                uint32_t hash) {
+    const struct sl_bucket *bucket = sl_table_home(table, hash);
+    do {
+        for (unsigned found = sl_bucket_match(bucket, hash); found; found &= found - 1) {
+            uint32_t slot = bucket->place[__builtin_ctz(found)] - 1;
+            if (slot >= table->max_instances)
+                continue;   /* an empty entry or the link, whose other half happens to equal the hash */
+            struct sl_instance *instance = sl_table_slot(table, slot);
+            if (SL_LIKELY(sl_instance_has(instance, key, key_words)))
+                return instance;
+        }
+    } while (__builtin_expect((bucket = sl_bucket_next(table, bucket)) != NULL, 0));
+    return NULL;
+}
+
+/* An instance that was found or foreseen before, if it is live and has this key; NULL otherwise, or for NULL. It need not
+ * hash the key: whatever became of the slot since, a live instance with this key is the one. `spare`, a literal: not all
+ * bits of a key's first word are used, so that no key is that of a free slot. */
+static inline struct sl_instance *sl_table_confirm(struct sl_instance *instance, const uint64_t *key, unsigned key_words,
+                                                   bool spare) {
+    if (!instance || (!spare && instance->slot == SL_SLOT_FREE))
+        return NULL;
+    return sl_instance_has(instance, key, key_words) ? instance : NULL;
+}
+
+/* sl_table_find for a packet of a group, if its instance is the one that was foreseen; NULL says nothing. */
+static inline struct sl_instance *sl_table_find_predicted(const struct sl_table *table, unsigned packet, const uint64_t *key,
+                                                         unsigned key_words, bool spare) {
+    return sl_table_confirm(table->foreseen[packet], key, key_words, spare);
+}
+
+/* Asks for the lines where an instance of so many bytes lies, from byte `from` on, as many as are ever asked for: `near`, to
+ * be written, into the first-level cache, or only into the second; a literal. There need be none. No line more: whose it is
+ * does without one less (`http1k_mix20k` warm 0.985 where the next instance's was asked for, too). */
+SL_PREFETCH void sl_instance_prefetch(uintptr_t instance, size_t instance_bytes, size_t from, bool near) {
+    size_t end = sl_min(instance_bytes, 64 * SL_INSTANCE_LINES);
+    for (size_t at = from; at + 1 < end; at += 64)
+        sl_prefetch_written(instance + at, near);
+    sl_prefetch_written(instance + end - 1, near);
+}
+
+/* Foresees that a packet of a group belongs to the instance in a slot that comes from memory; or to none, and would create
+ * that one. See sl_table_predict. */
+SL_COLD void sl_table_predict_far(struct sl_table *table, unsigned packet, uint32_t slot, bool none) {
+    if (slot >= table->max_instances)
+        return;   /* the link, whose other half happens to equal the hash; or the table is full */
+    struct sl_instance *instance = sl_table_slot(table, slot);
+    table->foreseen[packet] = none ? NULL : instance;
+    sl_instance_prefetch((uintptr_t)instance, table->instance_bytes, 0, false);
+}
+
+/* Foresees the look-up of a packet of a group by its hash, when the line of its home bucket has arrived: asks for the
+ * instance that the hash probably belongs to, or of the one that would be created. See sl_table_place. */
+SL_PREFETCH void sl_table_predict(struct sl_table *table, unsigned packet, const struct sl_bucket *home, uint32_t hash,
+                                  size_t instance_bytes) {
+    unsigned found = sl_bucket_match(home, hash);
+    uint32_t slot;
+    if (SL_LIKELY(found))
+        slot = home->place[__builtin_ctz(found)] - 1;
+    else
+        slot = table->free_slot ? table->free_slot - 1 : table->high_water;
+    if (SL_UNLIKELY(slot >= table->near)) {
+        sl_table_predict_far(table, packet, slot, !found);
+        return;
+    }
+    struct sl_instance *instance = sl_table_place(table, slot, instance_bytes);
+    table->foreseen[packet] = found ? instance : NULL;
+    sl_instance_prefetch((uintptr_t)instance, instance_bytes, 0, true);
+}
+
+/* The live instance in this slot, or NULL. Any number is allowed. */
+static inline struct sl_instance *sl_table_at(const struct sl_table *table, uint32_t slot) {
+    if (slot >= table->high_water)
+        return NULL;
+    struct sl_instance *instance = sl_table_slot(table, slot);
+    return instance->slot == slot ? instance : NULL;
+}
+
+/* How many entries a bucket has: they stand in front, and behind them what is empty, or the link. */
+static inline unsigned sl_bucket_count(const struct sl_bucket *bucket) {
+    unsigned none = sl_bucket_words(bucket->place, 0) | sl_bucket_words(bucket->place, SL_BUCKET_LINK);
+    return (unsigned)__builtin_ctz(none | 1u << SL_BUCKET_ENTRIES);
+}
+
+/* Adds an entry behind a home bucket that has a link, or no room. Only the home bucket and the first behind it can have
+ * room: the others are full, so that this and the removal take the same time for a chain of any length. */
+SL_COLD void sl_bucket_add_after(struct sl_table *table, struct sl_bucket *home, uint32_t hash, uint32_t place) {
+    struct sl_bucket *bucket = home, *first = sl_bucket_next(table, home);
+    unsigned n = first ? sl_bucket_count(bucket = first) : SL_BUCKET_ENTRIES;
+    if (n == SL_BUCKET_ENTRIES || bucket->place[n] == SL_BUCKET_LINK) {
+        uint32_t number = table->spill_used;
+        if (table->spill_free) {
+            number = table->spill_free - 1;
+            table->spill_free = table->spill[number].hash[0];
+        } else {
+            table->spill_used++;
+        }
+        bucket = &table->spill[number];
+        *bucket = (struct sl_bucket){{0}, {0}};
+        n = 0;
+        if (!first) {   /* the home's last entry makes place for the link */
+            bucket->hash[0] = home->hash[7];
+            bucket->place[0] = home->place[7];
+            n = 1;
+        } else {
+            bucket->hash[7] = home->hash[7];
+            bucket->place[7] = SL_BUCKET_LINK;
+        }
+        home->hash[7] = number;
+        home->place[7] = SL_BUCKET_LINK;
+    }
+    bucket->hash[n] = hash;
+    bucket->place[n] = place;
+}
+
+/* Adds an entry to the chain of a home bucket. */
+static inline void sl_bucket_add(struct sl_table *table, struct sl_bucket *home, uint32_t hash, uint32_t place) {
+    unsigned n = sl_bucket_count(home);
+    if (SL_LIKELY(n < SL_BUCKET_ENTRIES && home->place[n] == 0)) {
+        home->hash[n] = hash;
+        home->place[n] = place;
+    } else {
+        sl_bucket_add_after(table, home, hash, place);
+    }
+}
+
+static inline void sl_table_free_spill(struct sl_table *table, uint32_t number) {
+    table->spill[number].hash[0] = table->spill_free;
+    table->spill_free = number + 1;
+}
+
+/* Splits a chain of several buckets: its entries are added anew, one by one. */
+SL_COLD void sl_table_split_chain(struct sl_table *table, struct sl_bucket *old) {
+    struct sl_bucket entries = *old;
+    *old = (struct sl_bucket){{0}, {0}};
+    for (;;) {
+        unsigned n = sl_bucket_count(&entries);
+        struct sl_bucket *next = sl_bucket_next(table, &entries);
+        uint32_t number = entries.hash[7];
+        struct sl_bucket rest = next ? *next : (struct sl_bucket){{0}, {0}};
+        if (next)
+            sl_table_free_spill(table, number);   /* copied: its memory may serve the two new chains */
+        for (unsigned i = 0; i < n; i++)
+            sl_bucket_add(table, sl_table_home(table, entries.hash[i]), entries.hash[i], entries.place[i]);
+        if (!next)
+            return;
+        entries = rest;
+    }
+}
+
+/* Adds one home bucket: the next one in turn is split by one more bit of the hash. */
+static inline void sl_table_split(struct sl_table *table) {
+    uint32_t half = table->low_mask + 1;
+    struct sl_bucket *old = &table->home[table->buckets - half], *added = old + half;
+    if (++table->buckets > table->mask) {
+        table->low_mask = table->mask;
+        table->mask = 2 * table->mask + 1;
+    }
+    if (__builtin_expect(sl_bucket_next(table, old) != NULL, 0)) {
+        sl_table_split_chain(table, old);
+        return;
+    }
+    /* Buckets are split one behind the other: asks for those of the next step, perhaps behind the last. */
+    __builtin_prefetch((const void *)((uintptr_t)old + SL_BUCKETS_STEP * sizeof *old), 1);
+    __builtin_prefetch((const void *)((uintptr_t)added + SL_BUCKETS_STEP * sizeof *added), 1);
+    /* How many entries either has got is known here. To count them in the buckets, with a load as wide as half of one, would
+     * have to wait for each of the narrow stores right before it: that took 390 cycles of a split, and a packet in twelve
+     * begins a connection. Nor does it depend on how many there are, which no branch foresees: what is empty is copied, too,
+     * behind the entries. */
+    const struct sl_bucket entries = *old;
+    struct sl_bucket *const to[2] = {old, added};
+    unsigned n[2] = {0, 0};
+    *old = (struct sl_bucket){{0}, {0}};
+    for (unsigned i = 0; i < SL_BUCKET_ENTRIES; i++) {
+        unsigned moved = (entries.hash[i] & half) != 0, at = n[moved]++;
+        to[moved]->hash[at] = entries.hash[i];
+        to[moved]->place[at] = entries.place[i];
+    }
+}
+
+/* There are more live instances, or fewer, than before. */
+static inline void sl_table_weigh(struct sl_table *table) {
+    bool near = table->live * (uint64_t)table->instance_bytes <= SL_TABLE_NEAR;
+    table->near = near ? table->max_instances : 0;
+}
+
+_Static_assert((SL_TABLE_HUGE_FROM / sizeof(struct sl_bucket) - SL_BUCKETS_LEAST) % SL_BUCKETS_STEP == 0 &&
+                   SL_BUCKETS_LEAST % SL_BUCKETS_STEP == 0,
+               "a step begins where huge pages do, and goes beyond no level");
+
+/* Adds some home buckets: one at a time would be a branch that goes wrong at every third connection. */
+SL_COLD void sl_table_grow(struct sl_table *table) {
+    if (__builtin_expect(table->buckets == SL_TABLE_HUGE_FROM / sizeof *table->home, 0))
+        sl_huge_rest(table->home, table->home_bytes, SL_TABLE_HUGE_FROM);
+    for (unsigned i = 0; i < SL_BUCKETS_STEP; i++)
+        sl_table_split(table);
+}
+
+/* `n` bytes of a key, from `offset` on; 0 where they are not there (no packet gave them). */
+static inline uint64_t sl_key_word(sl_bytes part, uint32_t offset, unsigned n) {
+    return part.captured >= offset + n ? sl_load_be(part.at + offset, n) : 0;
+}
+
+/* A new instance with this key, which no live instance has: deadline SL_NEVER, hash, slot and key written,
+ * the rest as the slot's last user left it (zero when there was none). NULL when max_instances are live.
+ * Its slot is the one freed last; when none is free, the first that was never used. key_words and instance_bytes, the
+ * table's own, are literals. */
+SL_INLINED struct sl_instance *sl_table_begin(struct sl_table *table, const uint64_t *key, unsigned key_words,
+                                              uint32_t hash, size_t instance_bytes) {
+    uint32_t slot;
+    struct sl_instance *instance;
+    if (table->free_slot) {
+        slot = table->free_slot - 1;
+        instance = sl_table_place(table, slot, instance_bytes);
+        table->free_slot = instance->hash;
+    } else if (table->high_water < table->max_instances) {
+        slot = table->high_water++;
+        if (__builtin_expect(slot == table->many, 0))
+            sl_huge_rest(table->instances, instance_bytes * table->max_instances, SL_TABLE_HUGE_FROM);
+        instance = sl_table_place(table, slot, instance_bytes);
+        /* Foreseen is only the next slot, and connections often begin several at once. */
+        size_t coming = SL_FRESH_LEAD * instance_bytes;
+        sl_instance_prefetch((uintptr_t)instance + coming, instance_bytes, 0, true);
+    } else {
+        return NULL;
+    }
+    table->newest = instance;
+    instance->deadline = SL_NEVER;
+    instance->hash = hash;
+    instance->slot = slot;
+    memcpy(sl_instance_key(instance), key, 8 * (size_t)key_words);
+    sl_bucket_add(table, sl_table_home(table, hash), hash, slot + 1);
+    if (++table->live > (uint64_t)table->buckets * SL_BUCKET_LOAD)
+        sl_table_grow(table);
+    sl_table_weigh(table);
+    return instance;
+}
+
+/* The same where neither need be known when this is compiled. */
+SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64_t *key, unsigned key_words,
+                                            uint32_t hash) {
+    return sl_table_begin(table, key, key_words, hash, table->instance_bytes);
+}
+
+/* Ends a live instance; its slot is the next to be used again. Nothing shrinks. */
+SL_COLD void sl_table_remove(struct sl_table *table, struct sl_instance *instance) {
+    struct sl_bucket *home = sl_table_home(table, instance->hash), *bucket = home;
+    unsigned found;
+    while (!(found = sl_bucket_words(bucket->place, instance->slot + 1)))
+        bucket = sl_bucket_next(table, bucket);
+    unsigned i = (unsigned)__builtin_ctz(found);
+    /* The hole is filled from the bucket that need not be full. */
+    struct sl_bucket *first = sl_bucket_next(table, home), *from = first ? first : home;
+    unsigned last = sl_bucket_count(from) - 1;
+    bucket->hash[i] = from->hash[last];
+    bucket->place[i] = from->place[last];
+    from->hash[last] = from->place[last] = 0;
+    if (first && last == 0) {
+        uint32_t number = home->hash[7];
+        home->hash[7] = first->hash[7];
+        home->place[7] = first->place[7];
+        sl_table_free_spill(table, number);
+    }
+    instance->deadline = SL_NEVER;
+    instance->hash = table->free_slot;
+    table->free_slot = instance->slot + 1;
+    instance->slot = SL_SLOT_FREE;
+    sl_instance_key(instance)[0] = UINT64_MAX;   /* see sl_table_confirm */
+    table->live--;
+    sl_table_weigh(table);
+}
+
+#endif

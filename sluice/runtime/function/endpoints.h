@@ -1,0 +1,90 @@
+/* Who talks with whom, for the rows that functions write: the address and the port in a half of an instance's key.
+ *
+ * A description may call them anything: the address is the part called src, else the first; the port is the part called
+ * sport, else the second if it has a port's 16 bits. */
+#ifndef SL_ENDPOINTS_H
+#define SL_ENDPOINTS_H
+
+#include "core/box.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+
+/* The part of a layer's keys of that name, or NULL. */
+static inline const struct sl_key_part *sl_key_part_named(const struct sl_layer_info *layer, const char *name) {
+    for (uint32_t i = 0; i < layer->key_parts; i++)
+        if (strcmp(layer->key_part[i].name, name) == 0)
+            return &layer->key_part[i];
+    return NULL;
+}
+
+static inline const struct sl_key_part *sl_address_part(const struct sl_layer_info *layer) {
+    const struct sl_key_part *part = sl_key_part_named(layer, "src");
+    return part ? part : &layer->key_part[0];
+}
+
+/* NULL where there is none. */
+static inline const struct sl_key_part *sl_port_part(const struct sl_layer_info *layer) {
+    const struct sl_key_part *part = sl_key_part_named(layer, "sport");
+    return part || layer->key_parts < 2 || layer->key_part[1].bits != 16 ? part : &layer->key_part[1];
+}
+
+/* A part of at most 64 bits in a half. */
+static inline uint64_t sl_part_number(const struct sl_key_part *part, const uint64_t *half) {
+    return half[part->word] >> part->shift & sl_mask(part->bits);
+}
+
+/* Have two halves the same there? */
+static inline bool sl_part_same(const struct sl_key_part *part, const uint64_t *a, const uint64_t *b) {
+    if (part->bits <= 64)
+        return sl_part_number(part, a) == sl_part_number(part, b);
+    return memcmp(a + part->word, b + part->word, (part->bits + 63) / 64 * 8) == 0;
+}
+
+/* The address as JSON: of 32 bits as IPv4, of 128 as IPv6 address, another number in decimal, longer ones as hexadecimal
+ * digits. */
+SL_COLD void sl_write_address(FILE *out, const struct sl_key_part *part, const uint64_t *half) {
+    const uint64_t *words = half + part->word;
+    char text[INET6_ADDRSTRLEN];
+    if (part->bits == 32) {
+        uint32_t network = htonl((uint32_t)sl_part_number(part, half));
+        fprintf(out, "\"%s\"", inet_ntop(AF_INET, &network, text, sizeof text));
+    } else if (part->bits == 128) {
+        uint64_t network[2] = {htobe64(words[0]), htobe64(words[1])};
+        fprintf(out, "\"%s\"", inet_ntop(AF_INET6, network, text, sizeof text));
+    } else if (part->bits <= 64) {
+        fprintf(out, "\"%llu\"", (unsigned long long)sl_part_number(part, half));
+    } else {   /* the last word is right-aligned */
+        uint32_t left = part->bits / 8;
+        fputc('"', out);
+        for (uint32_t k = 0; left; k++) {
+            uint32_t here = left < 8 ? left : 8;
+            fprintf(out, "%0*llx", (int)(2 * here), (unsigned long long)words[k]);
+            left -= here;
+        }
+        fputc('"', out);
+    }
+}
+
+/* The port as JSON; null where there is none. */
+SL_COLD void sl_write_port(FILE *out, const struct sl_key_part *part, const uint64_t *half) {
+    if (part)
+        fprintf(out, "%llu", (unsigned long long)sl_part_number(part, half));
+    else
+        fputs("null", out);
+}
+
+/* Two ends as members of a JSON object: src and sport, dst and dport. */
+SL_COLD void sl_write_endpoints(FILE *out, const struct sl_layer_info *layer, const uint64_t *from, const uint64_t *to) {
+    const struct sl_key_part *address = sl_address_part(layer), *port = sl_port_part(layer);
+    fputs("\"src\":", out);
+    sl_write_address(out, address, from);
+    fputs(",\"sport\":", out);
+    sl_write_port(out, port, from);
+    fputs(",\"dst\":", out);
+    sl_write_address(out, address, to);
+    fputs(",\"dport\":", out);
+    sl_write_port(out, port, to);
+}
+
+#endif

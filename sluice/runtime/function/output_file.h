@@ -1,0 +1,29 @@
+/* The file that a function writes its rows to: that of its parameter `out`, or standard output. */
+#ifndef SL_OUTPUT_FILE_H
+#define SL_OUTPUT_FILE_H
+
+#include "core/box.h"
+
+#include <errno.h>
+
+/* NULL when it cannot be opened, which is told. */
+SL_COLD FILE *sl_output_file_open(const char *path) {
+    FILE *out = *path ? fopen(path, "w") : stdout;
+    if (!out)
+        perror(path);
+    return out;
+}
+
+/* At the end: function `who` fails when not all of its rows could be written. */
+SL_COLD void sl_rows_close(struct sl_box *box, FILE *out, const char *who) {
+    errno = 0;
+    bool failed = fflush(out) != 0 || ferror(out);
+    if (out != stdout)
+        failed |= fclose(out) != 0;
+    char what[64];
+    snprintf(what, sizeof what, "%s: the rows could not all be written", who);
+    if (failed)
+        sl_fail(box, what, strerror(errno));
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* What a box keeps for its native modules (native.h): for each worker, and for each instance by its number.
+ *
+ * Numbers of instances are never used again, so a call that names one that has ended finds nothing. Contexts lie in the
+ * box's pool, and count against its budget. */
+#ifndef SL_NATIVES_H
+#define SL_NATIVES_H
+
+#include "core/box.h"
+#include "native/native.h"
+
+struct sl_natives {
+    const struct sl_native_module *module;
+    void *worker;
+    struct sl_table contexts;   /* struct sl_native_context, by the number of their instances */
+    struct sl_natives *next;    /* of the box's modules */
+};
+
+struct sl_native_context {
+    struct sl_instance head;
+    uint64_t key[1];            /* the number of the instance */
+    void *memory;
+};
+
+/* `tables`: whose instances may have a context, each as many as a table holds. 0; or -1 when there is no memory, or the
+ * module refuses: then there is nothing to be closed. */
+SL_COLD int sl_natives_open(struct sl_natives *natives, struct sl_box *box, const struct sl_native_module *module,
+                            const struct sl_options *options, const char *option, uint32_t tables) {
+    uint32_t contexts = (uint32_t)sl_min((uint64_t)options->max_instances * tables, SL_TABLE_MOST);
+    natives->worker = calloc(1, module->worker_bytes + 1);
+    if (!natives->worker)
+        return -1;
+    if (sl_table_open(&natives->contexts, sizeof(struct sl_native_context), 1, contexts, options->seed)) {
+        free(natives->worker);
+        return -1;
+    }
+    if (module->open && module->open(natives->worker, option)) {
+        sl_table_close(&natives->contexts);
+        free(natives->worker);
+        return -1;
+    }
+    natives->module = module;
+    natives->next = box->natives;
+    box->natives = natives;
+    return 0;
+}
+
+static inline struct sl_native_context *sl_native_find(struct sl_natives *natives, uint64_t number) {
+    return (struct sl_native_context *)(void *)sl_table_find(&natives->contexts, &number, 1,
+                                                             sl_table_hash(&natives->contexts, &number, 1));
+}
+
+/* What is kept for this instance, zeroed. NULL when there is no memory for it. */
+SL_COLD void *sl_native_begin(struct sl_natives *natives, struct sl_pool *pool, uint64_t number) {
+    uint32_t hash = sl_table_hash(&natives->contexts, &number, 1);
+    void *memory = sl_pool_take(pool, natives->module->context_bytes);
+    struct sl_native_context *context =
+        memory ? (struct sl_native_context *)(void *)sl_table_create(&natives->contexts, &number, 1, hash) : NULL;
+    if (!context) {
+        if (memory)
+            sl_pool_give(pool, memory, natives->module->context_bytes);
+        return NULL;
+    }
+    memset(memory, 0, natives->module->context_bytes);
+    context->memory = memory;
+    return memory;
+}
+
+/* The instance of this number ends. */
+SL_COLD void sl_native_end(struct sl_natives *natives, struct sl_pool *pool, uint64_t number) {
+    struct sl_native_context *context = sl_native_find(natives, number);
+    if (!context)
+        return;
+    if (natives->module->end)
+        natives->module->end(natives->worker, context->memory);
+    sl_pool_give(pool, context->memory, natives->module->context_bytes);
+    sl_table_remove(&natives->contexts, &context->head);
+}
+
+/* The box closes, perhaps without its instances having ended. The pool is still there. */
+SL_COLD void sl_natives_close(struct sl_natives *natives, struct sl_pool *pool) {
+    if (!natives->module)
+        return;
+    for (uint32_t slot = 0; slot < natives->contexts.high_water; slot++) {
+        struct sl_instance *context = sl_table_at(&natives->contexts, slot);
+        if (context)
+            sl_native_end(natives, pool, ((struct sl_native_context *)(void *)context)->key[0]);
+    }
+    if (natives->module->close)
+        natives->module->close(natives->worker);
+    sl_table_close(&natives->contexts);
+    free(natives->worker);
+    natives->module = NULL;
+}
+
+/* What a call may do: the numbers of the description. */
+struct sl_native_bounds {
+    uint32_t outputs, limit;
+    uint32_t reasons;   /* the last of them is that there was no memory */
+    bool begins;        /* it makes what is kept for the instance, where there is nothing yet */
+};
+
+/* Calls a function for the instance `number`, 0 for none; the reason why not, or 0. */
+static inline uint64_t sl_native_run(struct sl_natives *natives, struct sl_box *box, sl_native_function *function,
+                                     struct sl_native_call *call, uint64_t number, struct sl_native_bounds bounds) {
+    call->worker = natives->worker;
+    call->time = box->time;
+    if (number && natives->module->context_bytes) {
+        struct sl_native_context *context = sl_native_find(natives, number);
+        call->context = context ? context->memory : NULL;
+        if (!context && bounds.begins && !(call->context = sl_native_begin(natives, &box->pool, number)))
+            return bounds.reasons;
+    }
+    if (bounds.limit > box->scratch.size - box->scratch.used)
+        return bounds.reasons;
+    call->sdu = box->scratch.at + box->scratch.used;
+    call->room = bounds.limit;
+    uint64_t reason = function(call);
+    if (SL_UNLIKELY(reason)) {
+        call->length = 0;
+        for (uint32_t i = 0; i < bounds.outputs; i++)
+            call->outputs[i] = 0;
+        return sl_min(reason, bounds.reasons);
+    }
+    call->length = (uint32_t)sl_min(call->length, bounds.limit);
+    box->scratch.used += call->length;
+    return 0;
+}
+
+#endif

@@ -1,0 +1,240 @@
+/* What a sequence is made of, and the moves that keep it whole: between any two of them that sequence.h makes,
+ *
+ *     - the pieces are ascending and disjoint, none is empty, and none lies before `delivered`;
+ *     - those before `next` leave no hole in [delivered, next), are no CUT, and the first is DATA;
+ *     - `ahead` is the first of the others; when it lies at `next`, it is a CUT;
+ *     - while bytes are lent to the packet's stack, those before `next` lie behind these bytes.
+ *
+ * Stacks call sequence.h, not this. */
+#ifndef SL_SEQUENCE_STATE_H
+#define SL_SEQUENCE_STATE_H
+
+#include "core/bytes.h"
+#include "core/pool.h"
+#include "stream/sequence_pieces.h"
+#include "stream/sequence_policy.h"
+
+struct sl_sequence_rules {
+    uint8_t width;            /* bits of meta, 1 to 64 */
+    bool linear;              /* meta counts from 0 and never wraps */
+    uint8_t policy;           /* enum sl_policy */
+    bool whole;               /* for the caller: a gap ends the instance */
+    bool buffer_data;         /* false: nobody asks for the bytes; only their extents are kept */
+    uint32_t limit_bytes;     /* of the pieces held */
+    uint32_t limit_pieces;
+    uint32_t limit_records;
+    uint32_t history;         /* delivered bytes to remember, up to 65536 */
+    uint8_t record_words;
+};
+
+struct sl_sequence {
+    uint64_t start;       /* position of stream offset 0 */
+    uint64_t next;        /* the next expected position */
+    uint64_t delivered;   /* everything before it was delivered or given up */
+    struct sl_held *held; /* NULL while there are no pieces, records or history */
+    uint32_t skipped;     /* phantom units in [start, delivered) */
+    uint16_t trailing;    /* of those, the ones directly before `delivered` */
+    uint8_t based;        /* start is known */
+    uint8_t lent;         /* [delivered, next) begins with the bytes of a struct sl_packet_data */
+};
+_Static_assert(sizeof(struct sl_sequence) == 40, "two of them and an instance's head share two cache lines");
+
+/* The sequence of a side. Its address is calculated once for all that is done with it: gcc 12 otherwise does so anew for
+ * nearly every field, from the instance and the side, and has no registers left for both (10 instructions of a packet). */
+static inline struct sl_sequence *sl_sequence_of(struct sl_sequence *sequences, uint64_t side) {
+    struct sl_sequence *seq = &sequences[side];
+    __asm__("" : "+r"(seq));
+    return seq;
+}
+
+/* The farthest position of a linear sequence, and the farthest ahead that any piece may end: beyond it,
+ * "ahead" and "behind" could not be told apart. */
+#define SL_FARTHEST ((uint64_t)INT64_MAX)
+
+/* An empty sequence in memory with any content (what it held is forgotten, not freed). */
+static inline void sl_sequence_reset(struct sl_sequence *seq, const struct sl_sequence_rules *rules) {
+    *seq = (struct sl_sequence){.based = rules->linear};
+}
+
+/* The stream offset of a position that is not before `delivered`. */
+static inline uint64_t sl_sequence_offset(const struct sl_sequence *seq, uint64_t position) {
+    return position - seq->start - seq->skipped;
+}
+
+/* The stream offset of a position in [start, delivered): exact when the phantoms among them lie at the end
+ * (a FIN), else as if they lay at the beginning. */
+static inline uint64_t sl_sequence_old_offset(const struct sl_sequence *seq, uint64_t position) {
+    uint64_t units = sl_min(position - seq->start, seq->delivered - seq->trailing - seq->start);
+    uint64_t inner = seq->skipped - seq->trailing;
+    return units > inner ? units - inner : 0;
+}
+
+/* --- memory --- */
+
+/* Makes seq->held exist; false without memory. sl_sequence_unhold frees it when nothing is in it. */
+static inline bool sl_sequence_hold(struct sl_sequence *seq, struct sl_pool *pool) {
+    if (!seq->held && (seq->held = sl_pool_take(pool, sizeof(struct sl_held))))
+        *seq->held = (struct sl_held){0};
+    return seq->held != NULL;
+}
+
+static inline void sl_sequence_unhold(struct sl_sequence *seq, struct sl_pool *pool) {
+    if (seq->held && !seq->held->pieces.first && !seq->held->records.first && !seq->held->history) {
+        sl_pool_give(pool, seq->held, sizeof(struct sl_held));
+        seq->held = NULL;
+    }
+}
+
+/* Frees all pieces and records. */
+SL_COLD void sl_sequence_discard(struct sl_sequence *seq, struct sl_pool *pool) {
+    while (seq->held && seq->held->pieces.first)
+        sl_pieces_remove(seq->held, pool, sl_piece_first(seq->held));
+    while (seq->held && seq->held->records.first)
+        sl_records_remove_first(seq->held, pool);
+}
+
+/* --- moves --- */
+
+/* Passes n phantom units at `delivered`, behind which nothing waits yet. */
+static inline void sl_sequence_skip(struct sl_sequence *seq, uint64_t n) {
+    bool delivered_any = seq->delivered - seq->start != seq->skipped;
+    seq->next = seq->delivered += n;
+    if (!delivered_any || n > UINT32_MAX - seq->skipped) {
+        seq->start += n;   /* the same offset for all that follows */
+    } else {
+        seq->skipped += (uint32_t)n;
+        seq->trailing = (uint16_t)sl_min(seq->trailing + n, UINT16_MAX);
+    }
+}
+
+/* Moves `delivered` over units that are in the stream. */
+static inline void sl_sequence_pass(struct sl_sequence *seq, uint64_t n) {
+    seq->delivered += n;
+    seq->trailing = 0;
+}
+
+/* Moves `next` over every contiguous piece up to a CUT. What is not waited for is passed at once. */
+static inline void sl_sequence_advance(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                       struct sl_pool *pool) {
+    struct sl_held *held = seq->held;
+    struct sl_piece *piece;
+    while ((piece = held->ahead) && piece->node.position == seq->next && piece->kind != SL_PIECE_CUT) {
+        uint64_t length = piece->length;
+        if (piece->kind == SL_PIECE_PHANTOM && seq->delivered == seq->next) {
+            sl_pieces_remove(held, pool, piece);
+            sl_sequence_skip(seq, length);
+        } else if (!rules->buffer_data) {
+            sl_pieces_remove(held, pool, piece);
+            sl_sequence_pass(seq, length);
+            seq->next = seq->delivered;
+        } else {
+            held->ahead = sl_piece_next(piece);
+            seq->next += length;
+        }
+    }
+}
+
+/* There is nothing any more from `position` to the piece `behind`: if `next` was past it, it comes back. */
+static inline void sl_sequence_retreat(struct sl_sequence *seq, uint64_t position, struct sl_piece *behind) {
+    if (position - seq->delivered < seq->next - seq->delivered) {
+        seq->next = position;
+        seq->held->ahead = behind;
+    }
+}
+
+/* Adds a piece of this kind in front of `behind`; data longer than a block as several. */
+static inline bool sl_sequence_add(struct sl_sequence *seq, struct sl_pool *pool, struct sl_piece *behind, uint8_t kind,
+                                   uint64_t position, uint64_t length, const uint8_t *bytes) {
+    struct sl_held *held = seq->held;
+    while (length) {
+        uint64_t part = bytes ? sl_min(length, SL_PIECE_MOST) : length;
+        struct sl_piece *piece = sl_pieces_add(held, pool, behind, kind, position, part, bytes);
+        if (!piece) {
+            sl_sequence_retreat(seq, position, behind);
+            return false;
+        }
+        if (held->ahead == behind && position - seq->delivered >= seq->next - seq->delivered)
+            held->ahead = piece;
+        position += part;
+        length -= part;
+        if (bytes)
+            bytes += part;
+    }
+    return true;
+}
+
+/* Takes what is not DATA out of [lo, hi), where bytes have come. That may be a phantom that already waits. */
+static inline bool sl_sequence_uncover(struct sl_sequence *seq, struct sl_pool *pool, uint64_t lo, uint64_t hi) {
+    const uint64_t origin = seq->delivered;
+    struct sl_piece *piece = sl_pieces_reach(seq->held, lo), *next;
+    for (; piece && piece->node.position - origin < hi - origin; piece = next) {
+        next = sl_piece_next(piece);
+        if (piece->kind == SL_PIECE_DATA)
+            continue;
+        uint64_t position = piece->node.position, end = position + piece->length;
+        bool sticks_out_right = end - origin > hi - origin;
+        if (position - origin < lo - origin) {
+            sl_piece_resize(seq->held, piece, lo - position);
+            sl_ordered_resize(&seq->held->pieces, &piece->node, piece->length);
+            seq->held->hint_to = seq->held->hint_from;
+            sl_sequence_retreat(seq, lo, next);
+            if (sticks_out_right)
+                return sl_sequence_add(seq, pool, next, piece->kind, hi, end - hi, NULL);
+        } else {
+            uint8_t kind = piece->kind;
+            sl_pieces_remove(seq->held, pool, piece);
+            sl_sequence_retreat(seq, position, next);
+            if (sticks_out_right)
+                return sl_sequence_add(seq, pool, next, kind, hi, end - hi, NULL);
+        }
+    }
+    return true;
+}
+
+/* Joins pieces of one kind that touch at any place of [lo, hi], all ahead of `next`, as far as they may be. Bytes are
+ * not where a policy asks where the segments began that brought them. */
+static inline void sl_sequence_join(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                                    uint64_t lo, uint64_t hi) {
+    const bool first_or_last = rules->policy == SL_POLICY_FIRST || rules->policy == SL_POLICY_LAST;
+    struct sl_piece *piece = sl_pieces_reach(seq->held, lo), *behind, *joined;
+    if (piece && piece->node.previous)
+        piece = sl_piece_previous(piece);
+    for (; piece && (behind = sl_piece_next(piece)) && !sl_position_before(hi, behind->node.position); piece = joined) {
+        bool bytes = piece->kind == SL_PIECE_DATA && rules->buffer_data;
+        bool joins = piece->kind == behind->kind && !sl_position_before(behind->node.position, lo) &&
+                     piece->node.position + piece->length == behind->node.position &&
+                     (!bytes || (first_or_last && piece->length + behind->length <= SL_PIECE_JOINED));
+        if (!joins || !(joined = sl_pieces_join(seq->held, pool, piece, bytes)))
+            joined = behind;
+    }
+}
+
+/* Makes [from, hi) known: new pieces of this kind where there are none; where there are, they stay, except
+ * that the policy may let bytes replace bytes. They are the end of a segment that begins at lo (its bytes: `data`).
+ * False when memory ran out; all that did not need any is done. */
+SL_COLD bool sl_sequence_fill(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                              uint8_t kind, uint64_t lo, uint64_t from, uint64_t hi, const uint8_t *data) {
+    const uint64_t origin = seq->delivered, start = lo - origin, end = hi - origin;
+    bool complete = true;
+    if (kind == SL_PIECE_DATA)
+        complete = sl_sequence_uncover(seq, pool, from, hi);
+    struct sl_piece *piece = sl_pieces_reach(seq->held, from);
+    for (uint64_t at = from - origin; at < end;) {
+        const uint8_t *bytes = data ? data + (at - start) : NULL;
+        uint64_t old_start = piece ? piece->node.position - origin : UINT64_MAX;
+        if (at < old_start) {
+            uint64_t stop = sl_min(old_start, end);
+            complete &= sl_sequence_add(seq, pool, piece, kind, origin + at, stop - at, bytes);
+            at = stop;
+        } else {
+            uint64_t old_end = old_start + piece->length, stop = sl_min(old_end, end);
+            if (bytes && sl_policy_new_wins(rules->policy, start, end, old_start, old_end))
+                memcpy(piece->bytes + (at - old_start), bytes, (size_t)(stop - at));
+            at = stop;
+            piece = sl_piece_next(piece);
+        }
+    }
+    return complete;
+}
+
+#endif

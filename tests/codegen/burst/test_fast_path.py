@@ -1,0 +1,124 @@
+"""The way of most packets (sluice.codegen.burst.fast_path): what is counted once for a group, and what nobody notes."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from sluice.codegen.burst.fast_path import counted_per_burst, first_root, is_path_implicit, templates
+from sluice.codegen.burst.header_prefetch import begins_at, knows_bytes
+from sluice.codegen.stack import generate
+from sluice.hooks.function import Functions, read_c_function
+from sluice.ir.graph import LayerProgram
+from sluice.lower.build import build
+from sluice.passes.pipeline import run
+from sluice.stacks.find import find_stack
+
+
+def names(layers: list[LayerProgram]) -> list[str]:
+    return [layer.name for layer in layers]
+
+
+def test_the_layers_that_templates_lead_through() -> None:
+    program = run(build(find_stack("tcp_ip")))
+    assert first_root(program) == "eth"
+    assert names(templates(program)) == names(counted_per_burst(program)) == ["eth", "ipv4"]
+    assert is_path_implicit(program)
+
+
+@pytest.mark.parametrize(
+    ("roots", "at_once"),
+    [
+        pytest.param([(1, "eth"), (228, "ipv4")], ["eth"], id="another link type leads right to the second"),
+        pytest.param([(1, "eth"), (7, "eth")], [], id="another one leads to the first"),
+        pytest.param([(None, "eth"), (228, "ipv4")], [], id="the first is asked for last"),
+        pytest.param([(None, "eth")], ["eth", "ipv4"], id="any link type leads there"),
+    ],
+)
+def test_packets_that_come_from_elsewhere_are_counted_one_by_one(
+    roots: list[tuple[int | None, str]], at_once: list[str]
+) -> None:
+    program = replace(run(build(find_stack("tcp_ip"))), roots=tuple(roots))
+    assert names(counted_per_burst(program)) == at_once
+    assert is_path_implicit(program) == (at_once == ["eth", "ipv4"])
+
+
+def test_without_templates_there_are_none() -> None:
+    program = build(find_stack("tcp_ip"))
+    assert templates(program) == counted_per_burst(program) == []
+
+
+def test_a_layer_that_is_owed_a_turn_may_ask_for_the_way() -> None:
+    program = run(build(find_stack("gtp")))
+    assert len(templates(program)) > 2 and not is_path_implicit(program)
+
+
+def test_bytes_behind_a_layer_that_cuts_some_off_are_counted_one_by_one() -> None:
+    """IPv4 ends where it says itself, which is not always where the frame does."""
+    program = run(build(find_stack("gtp")))
+    layers = counted_per_burst(program)
+    assert [begins_at(layer) for layer in layers[:2]] == [14, None]
+    assert [knows_bytes(program, at) for at in range(4)] == [True, True, False, False]
+
+
+def test_nothing_is_counted_or_noted_on_the_way_itself() -> None:
+    text = generate(run(build(find_stack("tcp_ip"))), Functions()).source
+    bodies = dict(re.findall(r"^SL_INLINED bool template_(\w+)\([^;]*?\)\n\{(.*?)^\}", text, re.MULTILINE | re.DOTALL))
+    assert "counters" not in bodies["eth"] and "path[" not in bodies["ipv4"]
+    assert "counters" not in bodies["ipv4"]
+    assert "{ waiting->path[0] = 0; otherwise_ipv4(" in bodies["eth"]
+
+
+@pytest.mark.parametrize("stack", ["tcp_ip", "gtp", "everything"])
+def test_the_table_of_most_packets(stack: str) -> None:
+    """That of TCP over IPv4, also in a tunnel and below other layers: it is ready, with a place for each packet."""
+    text = generate(run(build(find_stack(stack))), Functions()).source
+    assert re.findall(r"sl_table_ready\(&box->table_(\w+)\)", text) == ["tcp_32_16"]
+    assert set(re.findall(r"sl_lookahead_want_each\(&box->base.ahead, &box->table_(\w+),", text)) == {"tcp_32_16"}
+    assert "sl_lookahead_want(&box->base.ahead, &box->table_tcp_32_16," not in text
+
+
+ASKS_WAY = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_path(event->box); }", "asks.c"),))
+
+
+@pytest.mark.parametrize(
+    ("stack", "functions", "enter", "noted"),
+    [
+        pytest.param("tcp_ip", Functions(), "layer_tcp_over_ipv4", [], id="nobody asks by which way they came"),
+        pytest.param("tcp_ip", ASKS_WAY, "enter_tcp_over_ipv4", ["note_way(box, waiting);"] * 2, id="a function asks"),
+        pytest.param(
+            "everything", Functions(), "most_tcp_over_ipv4", ["note_way_of_most(box);"] * 2, id="layers above may ask"
+        ),
+        pytest.param("gtp", Functions(), "turn_udp", [], id="the tunnel's UDP is owed a turn"),
+        pytest.param("gtp", ASKS_WAY, "", [], id="a turn, and a function that asks"),
+    ],
+)
+def test_packets_that_pass_a_layer_in_a_row(stack: str, functions: Functions, enter: str, noted: list[str]) -> None:
+    text = generate(run(build(find_stack(stack), functions.hooks())), functions).source
+    assert re.findall(r"waiting->layer == (\w+)", text) == [enter] * (2 if enter else 0)
+    assert text.count(" owed_udp(box);") == (3 if enter == "turn_udp" else 0)
+    assert re.findall(r"^ +(note_way(?:\(box, waiting|_of_most\(box)\);)", text, re.MULTILINE) == noted
+
+
+def test_the_way_of_most_is_noted_with_the_layer_that_they_enter() -> None:
+    program = run(build(find_stack("everything")))
+    layers = list(program.layers)
+    way = [layers.index(name) for name in ("eth", "ipv4", "tcp_over_ipv4")]
+    text = generate(program, Functions()).source
+    noted = re.search(r"void note_way_of_most\(.*?\)\n\{(.*?)\n\}", text, re.DOTALL)
+    assert noted is not None
+    assert (
+        noted[1].split()
+        == " ".join(
+            ["box->base.depth = 3;", *(f"box->base.path[{at}] = {index};" for at, index in enumerate(way))]
+        ).split()
+    )
+
+
+def test_which_packet_it_is_is_only_kept_for_those_that_may_ask() -> None:
+    """Modules in C are called above UDP: packets that pass TCP in a row are not told to them."""
+    text = generate(run(build(find_stack("everything"))), Functions()).source
+    assert re.findall(r"begin_turn\(.*(true|false)\);", text) == ["false", "true"]
+    asks = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { event->box->time; }", "asks.c"),))
+    text = generate(run(build(find_stack("everything"), asks.hooks())), asks).source
+    assert re.findall(r"begin_turn\(.*(true|false)\);", text) == ["true", "true"]

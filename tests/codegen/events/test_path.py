@@ -1,0 +1,96 @@
+"""The way of a packet through its layers, and which packet it is: noted only where somebody may ask."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sluice.codegen.stack import generate
+from sluice.engine.functions import find_functions
+from sluice.hooks.function import Functions
+from sluice.ir.hook import Hook
+from sluice.lower.build import build
+from sluice.passes.pipeline import run
+from sluice.stacks.find import find_stack
+
+FUNCTION = """#include "sluice.h"
+SLUICE_ON(tcp, data)
+{
+    (void)data;
+    %s
+}
+"""
+
+
+def noted(function: str) -> dict[str, bool]:
+    """By layer of tcp_ip whether it notes that a packet is in it."""
+    functions = Functions(tuple(find_functions([function]).c))
+    text = generate(run(build(find_stack("tcp_ip"), functions.hooks())), functions).source
+    heads = r"^(?:static void layer|SL_INLINED void main)_(\w+)\([^;]*?\)"
+    bodies = re.findall(heads + r"\n\{(.*?)^\}", text, re.MULTILINE | re.DOTALL)
+    noting = {name for name, body in bodies if "box->base.path[box->base.depth++]" in body}
+    return {name: name in noting for name, _ in bodies}
+
+
+def test_layers_without_layers_above():
+    """Of the others those above ask, for what lies between fragments."""
+    found = noted("assemble")
+    assert not found["tcp_over_ipv4"] and not found["udp_over_ipv6"] and not found["arp"]
+    assert found["eth"] and found["ipv4"]
+
+
+@pytest.mark.parametrize(
+    ("says", "asks"),
+    [
+        ("(void)event->box->time;", False),
+        ("(void)event->box->path[0];", True),
+        ("(void)event->box->depth;", True),
+        ("(void)sl_path(event->box);", True),
+    ],
+)
+def test_functions_that_ask(tmp_path: Path, says: str, asks: bool):
+    (tmp_path / "asks.c").write_text(FUNCTION % says)
+    assert noted(str(tmp_path / "asks.c"))["tcp_over_ipv4"] == asks
+
+
+@pytest.mark.parametrize(
+    ("header", "asks"), [('"own.h"', True), ("<own.h>", True), ("<string.h>", False), ('"in_order.h"', False)]
+)
+def test_what_a_function_includes_may_ask(tmp_path: Path, header: str, asks: bool):
+    """It is not looked into, unless it is one of the C library's or of the runtime's."""
+    (tmp_path / "own.h").write_text("\n")
+    text = FUNCTION.replace('"sluice.h"', f'"sluice.h"\n#include {header}') % "(void)event;"
+    (tmp_path / "asks.c").write_text(text)
+    assert noted(str(tmp_path / "asks.c"))["tcp_over_ipv4"] == asks
+
+
+def keeps_packet(functions: Functions, stack: str = "tcp_ip") -> bool:
+    """Whether a box notes which packet is in hand."""
+    text = generate(run(build(find_stack(stack), functions.hooks())), functions).source
+    turn = text[text.index("void begin_turn(") :]
+    noted = [f"box->base.{word} = frame" in turn[: turn.index("\n}")] for word in ("time", "number", "frame")]
+    assert len(set(noted)) == 1
+    return noted[0]
+
+
+@pytest.mark.parametrize(
+    ("says", "asks"),
+    [
+        ("(void)event->side;", False),
+        ("(void)event->box->time;", True),
+        ("(void)event->box->number;", True),
+        ("struct sl_box *box = event->box; (void)box -> frame;", True),
+        ("(void)event;\n#include <own.h>", True),
+    ],
+)
+def test_functions_that_ask_for_the_packet(tmp_path: Path, says: str, asks: bool):
+    (tmp_path / "asks.c").write_text(FUNCTION % says)
+    assert keeps_packet(Functions(tuple(find_functions([str(tmp_path / "asks.c")]).c))) == asks
+
+
+def test_others_that_ask_for_the_packet():
+    """Functions in Python have it with each event, and native modules with each call."""
+    assert not keeps_packet(Functions())
+    assert keeps_packet(Functions(python=frozenset({Hook("tcp", "data")})))
+    assert keeps_packet(Functions(many=frozenset({Hook("tcp", "data")})))
+    assert keeps_packet(Functions(), "quic")

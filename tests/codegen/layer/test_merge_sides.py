@@ -1,0 +1,245 @@
+"""One way for both sides (sluice.codegen.layer.merge_sides), and what it does of the fields of each."""
+
+import random
+
+import pytest
+
+from sluice.codegen.layer.merge_sides import Fields, OfSide, mirrored
+from sluice.codegen.stack import generate
+from sluice.hooks.function import Functions
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Reg, calculate, rewrite
+from sluice.ir.graph import Block, Graph
+from sluice.ir.instruction import Assign, Branch, Count, Goto, Instruction, Return
+from sluice.lower.build import build
+from sluice.lower.scope import SIDE
+from sluice.passes.pipeline import run
+from sluice.stacks.find import find_stack
+
+MINE, ITS = [Reg(f"perm.mine{n}", 8) for n in range(3)], [Reg(f"perm.its{n}", 8) for n in range(3)]
+BOTH, OTHER = Reg("perm.both", 8), Reg("v.other", 8)
+FIELDS = [*MINE, *ITS, BOTH]
+MIRROR: Fields = {**dict(zip(MINE, ITS, strict=True)), **dict(zip(ITS, MINE, strict=True))}
+
+
+def exchanged(expression: Expr) -> Expr:
+    return rewrite(expression, lambda node: MIRROR.get(node, node) if isinstance(node, Reg) else node)
+
+
+def twin(block: Block) -> Block:
+    """What a block of the way of side 0 is on the way of side 1."""
+
+    def lead(to: str) -> str:
+        return to.replace("no", "yes")
+
+    def changed(i: Instruction) -> Instruction:
+        match i:
+            case Assign(target, value):
+                return Assign(MIRROR.get(target, target), exchanged(value))
+            case Branch(condition, yes, no):
+                return Branch(exchanged(condition), lead(yes), lead(no))
+            case Goto(to):
+                return Goto(lead(to))
+            case _:
+                return i
+
+    return Block(lead(block.name), [changed(i) for i in block.instructions])
+
+
+def any_expression(choose: random.Random, depth: int = 2) -> Expr:
+    if depth == 0 or choose.random() < 0.3:
+        return choose.choice([*FIELDS, OTHER, Const(choose.randrange(4))])
+    operator = choose.choice(["+", "^", "<", "=="])
+    return Binary(operator, any_expression(choose, depth - 1), any_expression(choose, depth - 1))
+
+
+def any_ways(choose: random.Random) -> Graph:
+    """A branch on the side, and a way for each, which is the mirror image of the other one."""
+    count = choose.randrange(1, 6)
+    blocks = {"end": Block("end", [Return(ZERO)])}
+    for at in range(count):
+        does: list[Instruction] = [
+            Assign(choose.choice([*FIELDS, OTHER]), any_expression(choose)) for _ in range(choose.randrange(3))
+        ]
+        later = [f"no{n}" for n in range(at + 1, count)] + ["end"]
+        end = choose.choice([Goto(later[0]), Branch(any_expression(choose), later[0], choose.choice(later))])
+        blocks[f"no{at}"] = Block(f"no{at}", [*does, end])
+    blocks |= {twin(block).name: twin(block) for block in list(blocks.values()) if block.name != "end"}
+    blocks["begin"] = Block("begin", [Branch(SIDE, "yes0", "no0")])
+    graph = Graph("any", "begin", (SIDE,), blocks)
+    graph.blocks = {name: blocks[name] for name in graph.order()}
+    return graph
+
+
+def spoilt(graph: Graph, choose: random.Random) -> None:
+    """Something of one way is another thing, or more leads to it."""
+    name = choose.choice([name for name in graph.blocks if name.startswith("yes")])
+    body = list(graph.blocks[name].body)
+    match choose.randrange(5):
+        case 0:
+            body.append(Assign(OTHER, Const(9)))
+        case 1:
+            body.append(Assign(SIDE, ONE))
+            no = graph.blocks[name.replace("yes", "no")]
+            no.instructions.insert(len(no.body), Assign(SIDE, ONE))
+        case 2:
+            body.append(Count("once"))
+        case 3 if body and isinstance(body[0], Assign):
+            body[0] = Assign(body[0].target, Binary("+", body[0].value, ONE))
+        case _:
+            graph.blocks["more"] = Block("more", [Branch(OTHER, name, "begin")])
+            graph.entry = "more"
+    graph.blocks[name] = Block(name, [*body, graph.blocks[name].terminator])
+
+
+def ended(graph: Graph, pairs: Fields, state: dict[Reg, int]) -> dict[Reg, int]:
+    """What registers are when a graph has ended."""
+    state = dict(state)
+
+    def field(register: Reg) -> Reg:
+        if not isinstance(register, OfSide):
+            return register
+        first = Reg(register.name, register.bits)
+        return pairs[first] if state[SIDE] ^ register.turned else first
+
+    def value(expression: Expr) -> int:
+        match expression:
+            case Reg():
+                return state[field(expression)]
+            case Binary(operator, left, right):
+                return calculate(operator, value(left), value(right))
+            case Const(number):
+                return number
+            case _:
+                raise AssertionError(expression)
+
+    name = graph.entry
+    while True:
+        for instruction in graph.blocks[name].body:
+            if isinstance(instruction, Assign):
+                state[field(instruction.target)] = value(instruction.value) & 0xFF
+        match graph.blocks[name].terminator:
+            case Branch(condition, yes, no):
+                name = yes if value(condition) else no
+            case Goto(to):
+                name = to
+            case _:
+                return state
+
+
+def check(graph: Graph, choose: random.Random) -> bool:
+    """What a graph does is done by one way for both sides; whether there is one."""
+    pairs: Fields = {}
+    one_way = mirrored(graph, FIELDS, pairs)
+    for _ in range(20):
+        state = {reg: choose.randrange(4) for reg in (*FIELDS, OTHER)} | {SIDE: choose.randrange(2)}
+        assert ended(one_way, pairs, state) == ended(graph, {}, state)
+    assert all(first in MINE and second in ITS for first, second in pairs.items()), "the first ones, in their order"
+    return one_way is not graph
+
+
+def test_ways_that_are_mirror_images_become_one() -> None:
+    for seed in range(500):
+        choose = random.Random(seed)
+        graph = any_ways(choose)
+        assert check(graph, choose), seed
+
+
+def test_others_do_not() -> None:
+    merged = 0
+    for seed in range(2000):
+        choose = random.Random(seed)
+        graph = any_ways(choose)
+        spoilt(graph, choose)
+        merged += check(graph, choose)
+    assert merged == 0
+
+
+def test_the_side_is_asked_again() -> None:
+    """Within one of the ways, which are mirror images of each other, too."""
+
+    def block(name: str, target: Reg, value: int, end: Instruction) -> Block:
+        return Block(name, [Assign(target, Const(value)), end])
+
+    to_end = Goto("end")
+    blocks = [
+        Block("begin", [Branch(SIDE, "yes", "no")]),
+        block("no", MINE[0], 1, Branch(SIDE, "no1", "no0")),
+        block("yes", ITS[0], 1, Branch(SIDE, "yes1", "yes0")),
+        block("no0", MINE[1], 3, to_end),
+        block("yes0", ITS[1], 3, to_end),
+        block("no1", ITS[1], 3, to_end),
+        block("yes1", MINE[1], 3, to_end),
+        Block("end", [Return(ZERO)]),
+    ]
+    for order in (blocks, blocks[::-1]):
+        assert check(Graph("again", "begin", (SIDE,), {one.name: one for one in order}), random.Random(1))
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_several_branches_share_pairs(step: int) -> None:
+    """Also where ways read the side and both of a pair, lead back to the branch, and one is read by its name later."""
+
+    def first(name: str, mine: Reg, its: Reg) -> Block:
+        does = [Assign(BOTH, mine), Assign(mine, its), Assign(OTHER, SIDE), Assign(its, BOTH)]
+        return Block(name, [*does, Assign(BOTH, Const(step)), Goto("next")])
+
+    def second(name: str, its: Reg) -> Block:
+        return Block(name, [Assign(its, Binary("+", its, BOTH)), Branch(Binary("<", its, Const(99)), "next", "end")])
+
+    blocks = [
+        Block("begin", [Branch(SIDE, "yes", "no")]),
+        first("no", MINE[0], ITS[0]),
+        first("yes", ITS[0], MINE[0]),
+        Block("next", [Branch(SIDE, "yes2", "no2")]),
+        second("no2", ITS[0]),
+        second("yes2", MINE[0]),
+        Block("end", [Assign(OTHER, MINE[0]), Return(ZERO)]),
+    ]
+    graph = Graph("several", "begin", (SIDE,), {one.name: one for one in blocks})
+    assert check(graph, random.Random(step))
+    assert {"yes", "yes2"}.isdisjoint(mirrored(graph, FIELDS, {}).blocks)
+
+
+def test_ways_that_lead_elsewhere() -> None:
+    """Into each other, or to where others lead: whatever becomes one way does the same."""
+    merged = 0
+    for seed in range(3000):
+        choose = random.Random(seed)
+        graph = any_ways(choose)
+        for name in choose.sample(sorted(graph.blocks), k=min(2, len(graph.blocks))):
+            end = graph.blocks[name].terminator
+            if name not in ("begin", "end"):
+                later = [to for to in graph.blocks if to == "end" or (to != "begin" and to[-1] > name[-1])]
+                does = choose.choice([Goto(choose.choice(later)), Branch(OTHER, *choose.choices(later, k=2)), end])
+                graph.blocks[name] = Block(name, [*graph.blocks[name].body, does])
+        graph.blocks = {name: graph.blocks[name] for name in graph.order()}
+        merged += check(graph, choose)
+    assert 100 < merged < 2000
+
+
+def test_a_field_has_one_partner() -> None:
+    def ways(graph: str, one: Reg, other: Reg) -> Graph:
+        blocks = {"begin": Block("begin", [Branch(SIDE, "yes", "no")])}
+        blocks |= {name: Block(name, [Assign(reg, ONE), Return(ZERO)]) for name, reg in (("no", one), ("yes", other))}
+        return Graph(graph, "begin", (), blocks)
+
+    pairs: Fields = {}
+    assert "yes" not in mirrored(ways("first", MINE[0], ITS[0]), FIELDS, pairs).blocks
+    assert "yes" not in mirrored(ways("turned", ITS[0], MINE[0]), FIELDS, pairs).blocks
+    assert "yes" in mirrored(ways("another", MINE[0], ITS[1]), FIELDS, pairs).blocks
+    assert "yes" in mirrored(ways("other size", MINE[1], Reg("perm.wide", 16)), FIELDS, pairs).blocks
+    assert "yes" in mirrored(ways("no field", OTHER, Reg("v.more", 8)), FIELDS, pairs).blocks
+    assert pairs == {MINE[0]: ITS[0]}
+
+
+def test_tcp_takes_the_windows_of_both_sides_by_one_way() -> None:
+    program = run(build(find_stack("tcp_ip")))
+    text = generate(program, Functions()).source
+    assert text.count("pair_active_window[side] = (uint16_t)") == 2, "over IPv4 and IPv6"
+    assert text.count("uint32_t perm_active_next, perm_passive_next;") == 2
+    assert text.count("pair_active_next[side] = sl_serial_less(") == 2, "and keeps the highest number without a branch"
+
+    layer = program.layers["tcp_over_ipv4"]
+    assert layer.instance is not None
+    one_way = mirrored(layer.main, [reg for reg, _ in layer.instance.fields], {})
+    assert len(one_way.blocks) < len(layer.main.blocks)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -17,13 +18,15 @@ from pathlib import Path
 
 from sluice.codegen.stack import Generated
 from sluice.engine.cache import LIBRARY, OBJECT, WORK, CacheError, cache_folder, kept, trim
+from sluice.engine.includes import included
 from sluice.engine.processor import processor
 from sluice.ir.graph import NativeModule
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 RUNTIME_SOURCES = (RUNTIME / "driver" / "run.c", RUNTIME / "io" / "capture.c", RUNTIME / "io" / "writer.c")
-INCLUDES = tuple(f"-I{folder}" for folder in (RUNTIME, RUNTIME / "function", RUNTIME / "native"))
-"""Include paths: the runtime, and the headers that users' functions and native modules name without a folder."""
+INCLUDE_FOLDERS = (RUNTIME, RUNTIME / "function", RUNTIME / "native")
+"""The include path: the runtime, and the headers that users' functions and native modules name without a folder."""
+INCLUDES = tuple(f"-I{folder}" for folder in INCLUDE_FOLDERS)
 WARNINGS = ("-Wall", "-Wextra")
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 """The compiler of the `ziglang` wheel."""
@@ -98,25 +101,27 @@ class Compiled:
     messages: str
 
 
-def _runtime(command: tuple[str, ...]) -> str:
-    """A digest of what is compiled into every stack, and of how."""
+def _digest(command: tuple[str, ...], sources: Sequence[tuple[bytes, Path | None]]) -> str:
+    """A digest of sources, of all that they include, and of how they are compiled."""
     digest = hashlib.sha256()
     for text in (_version(command), processor(), *command, *flags()):
         digest.update(text.encode() + b"\0")
-    for path in sorted(RUNTIME.rglob("*.[ch]")):
+    for text, _ in sources:
+        digest.update(text + b"\0")
+    for path in included(sources, INCLUDE_FOLDERS):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:32]
 
 
 def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
-    digest = hashlib.sha256()
-    for text in (_runtime(command), generated.header, generated.source):
-        digest.update(text.encode() + b"\0")
-    for module in generated.natives:
-        digest.update(" ".join(module.libraries).encode() + b"\0")
-    for path in native_files(generated.natives):
-        digest.update(path.read_bytes() + b"\0")
-    return digest.hexdigest()[:32]
+    natives = native_files(generated.natives)
+    sources = [
+        (generated.source.encode(), None),
+        (generated.header.encode(), None),
+        *((path.read_bytes(), path.parent) for path in (*natives, *RUNTIME_SOURCES)),
+        *((" ".join(module.libraries).encode(), None) for module in generated.natives),
+    ]
+    return _digest(command, sources)
 
 
 def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
@@ -156,8 +161,10 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
         source = Path(work, f"{generated.name}.c")
         source.write_text(generated.source)
         begin = time.perf_counter()
-        digest = _runtime(command)
-        places = {each: path.parent / f"{each.stem}-{digest}{OBJECT}" for each in RUNTIME_SOURCES}
+        places = {
+            each: path.parent / f"{each.stem}-{_digest(command, [(each.read_bytes(), each.parent)])}{OBJECT}"
+            for each in RUNTIME_SOURCES
+        }
         missing = [each for each, place in places.items() if not kept(place) or fresh]
         objects = {
             each: Path(work, f"{i}{OBJECT}")

@@ -1,7 +1,7 @@
 # `make demo` and `make test` on a fresh machine do all that is needed; see README.md.
 PY := .venv/bin/python
 
-.PHONY: demo setup tools test corpus bench lint format fuzz sanitize clean
+.PHONY: demo setup tools check test test-all corpus bench lint format fuzz sanitize clean
 
 demo: setup
 	.venv/bin/sluice run examples/first/hello.py -r examples/first/capture.pcap -f examples/first/hello.py
@@ -16,11 +16,23 @@ setup:
 tools:
 	@scripts/setup.sh --tools
 
-# Sanitizers where they can be had; the tests that need them say so where they cannot. By files, as the tests of one share
-# what they compile.
+# For daily work, in under two minutes: the language, the IR, the passes on text, the runtime in C, the import rules.
+check:
+	@scripts/setup.sh --tools
+	$(PY) -m pytest -n 2 --dist loadfile $(CHECK)
+
+CHECK := tests/test_imports.py tests/lang tests/ir tests/lower tests/hooks tests/passes tests/runtime tests/engine
+
+# Everything but the full matrix. Sanitizers where they can be installed; tests that need them say so where they cannot. By
+# files, as the tests of one file share what they compile. MATRIX: none, tenth or all (tests/support/budget.py).
+MATRIX ?= none
 test:
 	@scripts/setup.sh --sanitizers=try --tshark
-	$(PY) -m pytest -n 2 --dist loadfile
+	$(PY) -m pytest -n 2 --dist loadfile --matrix=$(MATRIX)
+
+# With every setting of passes over the whole corpus, both compilers over every stack, and long random campaigns.
+test-all:
+	@$(MAKE) test MATRIX=all
 
 # What of the truth about the captures a stack reproduces; the captures are those of $SLUICE_CORPUS, or tests/corpus.
 corpus: setup

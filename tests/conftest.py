@@ -1,6 +1,6 @@
-"""Makes pytest put the repository's root on the path, from where tests import `tests.support`; every run of a box
-in the suite is held to the conservation law; what the tests compile is kept in the checkout, not in the user's cache;
-no example of Hypothesis has a time limit, as machines differ.
+"""Rules for the whole suite. Every run of a box must keep the conservation law. Compiled stacks are cached in the
+checkout, not in the user's cache. No example of Hypothesis has a time limit, as machines differ. Pytest puts the root
+of the repository on the path because this file is here, so that tests can import `tests.support`.
 """
 
 import os
@@ -14,10 +14,11 @@ from hypothesis import settings
 from tests.support.conserve import check_every_box
 from tests.support.unoptimised import unoptimised
 
+pytest_plugins = ["tests.support.budget"]
 HERE = Path(__file__).resolve().parent
 UNOPTIMISED = ("cli", "engine", "functions", "language", "messages", "protocols", "quic")
-"""Tests that compile a stack for nearly each of them, and run few packets through it. All others have what users have,
-but for stacks of which passes are left out.
+"""Folders whose tests each compile a stack and run few packets through it: without the C compiler's optimiser. All
+others compile as users do, except stacks with fewer passes.
 """
 
 os.environ.setdefault("SLUICE_CACHE", str(HERE.parent / "build" / "tests-cache"))

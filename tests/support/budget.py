@@ -1,0 +1,86 @@
+"""How long each folder of tests may take, and which tests of the full matrix a run has.
+
+Budgets are seconds of one core, for what `make test` runs in a folder with compiled stacks in the cache as CI has them.
+The summary at the end of a run shows them; none of them fails a test, as machines differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parents[1]
+
+DEFAULT = 30
+BUDGETS: dict[str, int] = {}
+"""Seconds of one core by folder; DEFAULT for others."""
+
+MATRIX = "slow_matrix"
+TENTHS = 10
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--matrix: how much of the full matrix runs beside the other tests."""
+    parser.addoption(
+        "--matrix",
+        choices=("none", "tenth", "all"),
+        default="none",
+        help=f"tests marked {MATRIX}: none of them, the tenth that the commit's hash chooses, or all",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of the matrix that this run does not have."""
+    wanted = config.getoption("--matrix")
+    if wanted == "all":
+        return
+    commit = _commit() if wanted == "tenth" else ""
+    left_out = [item for item in items if item.get_closest_marker(MATRIX) and not _chosen(item.nodeid, commit)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        out = set(left_out)
+        items[:] = [item for item in items if item not in out]
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True)
+    return done.stdout.strip() or "0"
+
+
+def _chosen(test: str, commit: str) -> bool:
+    """Whether a commit runs a test of the matrix: each commit another tenth, so that a few dozen runs have all."""
+    return bool(commit) and hashlib.sha256(f"{commit} {test}".encode()).digest()[0] % TENTHS == 0
+
+
+class Budget:
+    """Collects how long the tests of each folder take, and shows it at the end."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """With xdist, the controller gets the reports of all workers."""
+        file = report.nodeid.partition("::")[0]
+        folder, slash, _ = file.removeprefix("tests/").partition("/")
+        self.seconds[folder if slash else "."] += report.duration  # type: ignore[assignment]
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """A line for each folder, the longest first."""
+        if not self.seconds:
+            return
+        terminalreporter.section("seconds of one core by folder")
+        for folder, seconds in self.seconds.most_common():
+            budget = BUDGETS.get(folder, DEFAULT)
+            over = "  OVER" if seconds > budget else ""
+            terminalreporter.write_line(f"{folder:<16} {seconds:7.1f} of {budget}{over}")
+        terminalreporter.write_line(f"{'all':<16} {self.seconds.total():7.1f}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Show budgets, in the process that reports."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Budget(), "budget")

@@ -34,7 +34,7 @@ EACH_PACKET = "SLUICE_ON(tcp, packet) { %s }\n"
 TURNS = """SLUICE_COUNTER(outside, "packets")
 SLUICE_ON_DEMAND(tcp, out_of_wnd) { SLUICE_COUNTER_OF(event->box, outside)++; }
 SLUICE_ON(tcp, packet) {
-    if (event->box->number & 1)
+    if (sl_packet_number(event) & 1)
         SLUICE_REGISTER_FLOW(event, tcp, out_of_wnd);
     else
         SLUICE_DEREGISTER_FLOW(event, tcp, out_of_wnd);

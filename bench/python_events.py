@@ -17,9 +17,9 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).absolute().parent.parent))
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.columns import Events
 from sluice.engine.events import PythonFunction, Seen
-from sluice.hooks.function import read_c_function
 from sluice.stacks.find import find_stack
 from tests.support.capture import pcap
 from tests.support.connection import handshake, pair

@@ -15,7 +15,8 @@ sys.path.insert(0, str(ROOT))
 
 from sluice.codegen.stack import generate  # noqa: E402
 from sluice.engine.box import compile_stack  # noqa: E402
-from sluice.hooks.function import Functions, read_c_function  # noqa: E402
+from sluice.engine.c_function import read_c_function  # noqa: E402
+from sluice.hooks.function import Functions  # noqa: E402
 from sluice.lower.build import build  # noqa: E402
 from sluice.passes.pipeline import run  # noqa: E402
 from sluice.stacks.find import find_stack  # noqa: E402

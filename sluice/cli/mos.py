@@ -22,8 +22,9 @@ from sluice.cli.common.template import fill
 from sluice.cli.common.toolchain import makefile_defaults
 from sluice.codegen.stack import generate
 from sluice.compat.mos.stack import mos
+from sluice.engine.c_function import read_c_function
 from sluice.engine.compiler import RUNTIME
-from sluice.hooks.function import Functions, read_c_function
+from sluice.hooks.function import Functions
 from sluice.lower.build import build
 from sluice.passes.pipeline import run as run_passes
 

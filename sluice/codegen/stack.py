@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from sluice.codegen.burst.arrive import context, waiting
 from sluice.codegen.burst.fast_path import counted_per_burst
@@ -31,7 +32,7 @@ class Generated:
 
     counters: (layer, name) by number. events: (layer, event) by number, for batches. roots: the event of the
     stack that each of these happens with. columns, column_roots: the same of those that Python takes many at once of. timeouts: seconds by number.
-    natives: modules to compile and link with it.
+    natives: modules to compile and link with it. folders: where functions find headers of their own.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Generated:
     column_roots: list[str]
     timeouts: list[float]
     natives: tuple[NativeModule, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 def generate(program: Program, functions: Functions, weak: bool = False) -> Generated:
@@ -103,6 +105,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         column_roots=[functions.events.root(program.layers[layer], event) for layer, event in names.columns],
         timeouts=names.seconds,
         natives=program.natives,
+        folders=tuple(dict.fromkeys(str(Path(function.path).resolve().parent) for function in functions.c)),
     )
 
 

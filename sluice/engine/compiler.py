@@ -101,14 +101,14 @@ class Compiled:
     messages: str
 
 
-def _digest(command: tuple[str, ...], sources: Sequence[tuple[bytes, Path | None]]) -> str:
+def _digest(command: tuple[str, ...], sources: Sequence[tuple[bytes, Path | None]], folders: Sequence[str] = ()) -> str:
     """A digest of sources, of all that they include, and of how they are compiled."""
     digest = hashlib.sha256()
     for text in (_version(command), processor(), *command, *flags()):
         digest.update(text.encode() + b"\0")
     for text, _ in sources:
         digest.update(text + b"\0")
-    for path in included(sources, INCLUDE_FOLDERS):
+    for path in included(sources, [*INCLUDE_FOLDERS, *map(Path, folders)]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:32]
 
@@ -121,7 +121,7 @@ def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
         *((path.read_bytes(), path.parent) for path in (*natives, *RUNTIME_SOURCES)),
         *((" ".join(module.libraries).encode(), None) for module in generated.natives),
     ]
-    return _digest(command, sources)
+    return _digest(command, sources, generated.folders)
 
 
 def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
@@ -170,7 +170,8 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
             each: Path(work, f"{i}{OBJECT}")
             for i, each in enumerate([source, *(Path(module.path) for module in generated.natives), *missing])
         }
-        run = [*command, *flags(), f"-I{work}", *INCLUDES]
+        own = [word for folder in generated.folders for word in ("-iquote", folder)]
+        run = [*command, *flags(), f"-I{work}", *INCLUDES, *own]
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             steps = [
                 pool.submit(_call, generated, [*run, "-c", str(each), "-o", str(made)])

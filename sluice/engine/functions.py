@@ -8,9 +8,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
+from sluice.engine.c_function import read_c_function
 from sluice.engine.events import Handler, ManyHandler, PythonEvent, PythonFunction
 from sluice.hooks.declaration import Counters
-from sluice.hooks.function import CFunction, read_c_function
+from sluice.hooks.function import CFunction
 from sluice.hooks.parameter import Parameter, ParameterError, Value
 from sluice.hooks.parameter_text import read_parameters
 from sluice.hooks.subscription import HookError

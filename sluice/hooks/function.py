@@ -1,14 +1,12 @@
-"""Functions on events: what a C file hooks, and the stack that carries it."""
+"""The model of functions on events: what each declares, and what all of a box declare together."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
 
 from sluice.hooks.declaration import Counters, read_counters, read_parameters
+from sluice.hooks.marks import Mark
 from sluice.hooks.parameter import Parameter, ParameterError
 from sluice.hooks.subscription import (
     MAX_ON_DEMAND,
@@ -21,18 +19,6 @@ from sluice.hooks.subscription import (
 )
 from sluice.ir.graph import LayerProgram
 from sluice.ir.hook import Hook
-
-_KEEP = re.compile(r"^SLUICE_KEEP\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
-_PEEK = re.compile(r"\bsl_(?:view|peek)\b")
-_CONTROL = re.compile(r"^SLUICE_CONTROL\(\s*(\w+)\s*\)", re.MULTILINE)
-_TIMER = re.compile(r"^SLUICE_TIMER\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
-_DESTROY = re.compile(r"^SLUICE_DESTROY\b", re.MULTILINE)
-_INLINE = re.compile(r"^SLUICE_INLINE\b", re.MULTILINE)
-_STATE = re.compile(r"^SLUICE_STATE\(", re.MULTILINE)
-_WORKER = re.compile(r"^SLUICE_WORKER\(", re.MULTILINE)
-_OPEN = re.compile(r"^SLUICE_OPEN\b", re.MULTILINE)
-_CLOSE = re.compile(r"^SLUICE_CLOSE\b", re.MULTILINE)
-
 
 BOX = "box"
 """In place of a layer: a timer of the box."""
@@ -56,26 +42,6 @@ class Timer:
         return is_named(self.layer, layer)
 
 
-_READS_PATH = re.compile(r"(?:->|\.)\s*(?:path|depth)\b|\bsl_way\b")
-"""The way of a packet in C: box->path, box->depth, sl_path."""
-
-_READS_PACKET = re.compile(r"(?:->|\.)\s*(?:frame|time|number)\b")
-"""The packet in hand in C: box->frame, box->time, box->number."""
-
-_INCLUDED = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)", re.MULTILINE)
-_KNOWN_HEADERS = frozenset(
-    [path.name for path in (Path(__file__).parent.parent / "runtime").rglob("*.h")]
-    + [f"{name}.h" for name in "assert ctype errno inttypes limits math stdalign stdbool stddef stdint".split()]
-    + [f"{name}.h" for name in "stdio stdlib string time unistd arpa/inet netinet/in".split()]
-)
-"""Headers in which nobody asks what a packet is or by which way it came; others are not looked into."""
-
-
-def _may_ask(text: str, words: re.Pattern[str]) -> bool:
-    """Whether the text of a function may have these words, or files that it includes."""
-    return bool(words.search(text)) or not _KNOWN_HEADERS.issuperset(_INCLUDED.findall(text))
-
-
 @dataclass(frozen=True)
 class CFunction:
     """What a function in C declares: name, text and path of its source, its subscriptions, and the rest.
@@ -86,6 +52,7 @@ class CFunction:
     controlled: the layers whose instances it controls.
     destroys: whether it has a destructor for its state.
     inline: whether it drops, changes or sends packets.
+    needs: what the box maintains for its accessors: "path" (the packet's layers), "packet" (its time, number, frame).
     """
 
     name: str
@@ -105,6 +72,7 @@ class CFunction:
     timers: tuple[Timer, ...] = ()
     destroys: bool = False
     inline: bool = False
+    needs: frozenset[str] = frozenset()
 
     def controls(self, layer: LayerProgram) -> bool:
         """Whether it decides something for instances of a layer."""
@@ -142,16 +110,16 @@ class Functions:
         """Delivered bytes that functions want to see again, by layer; 0 where they look at those that are there."""
         return frozenset(kept for function in self.c for kept in function.kept)
 
-    @cached_property
+    @property
     def needs_path(self) -> bool:
-        """Whether a function may ask which layers the packet is in: it has the words, or files that may have them."""
-        return any(_may_ask(function.text, _READS_PATH) for function in self.c)
+        """Whether a function reads the path of layers of the current packet."""
+        return any("path" in function.needs for function in self.c)
 
-    @cached_property
+    @property
     def needs_packet(self) -> bool:
-        """Whether a function may read the current packet or its time. Records for Python do, and output does."""
-        asks = any(_may_ask(function.text, _READS_PACKET) for function in self.c)
-        return asks or self.inline or bool(self.python or self.many or self.demanded)
+        """Whether a function reads the current packet, its number or its time; records for Python and output do."""
+        reads = any("packet" in function.needs for function in self.c)
+        return reads or self.inline or bool(self.python or self.many or self.demanded)
 
     @property
     def timers(self) -> list[Timer]:
@@ -177,17 +145,23 @@ class Functions:
         return len(self.bits())
 
 
-def read_c_function(name: str, text: str, path: str) -> CFunction:
-    """What the text of a C function declares by its SLUICE_ lines.
+def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) -> CFunction:
+    """A function by the marks that its declarations left.
 
-    Raises HookError when it hooks nothing, or declares a parameter that could not be read.
+    Raises HookError for a declaration that makes no sense, and for a function that would never be called.
     """
-    hooks, on_demand = read_hooks(text, path)
-    timers, events = tuple(_read_timers(name, text, path)), read_events(name, text, path)
+    kinds = {mark.kind for mark in marks}
+    needs = frozenset(mark.arguments[0] for mark in marks if mark.kind == "needs")
+    hooks, on_demand = read_hooks(marks)
+    timers, events = tuple(_timers(name, marks)), read_events(name, marks)
     if not (hooks or timers or events):
-        raise HookError(f"{path}: no line begins with SLUICE_ON(layer, event), so the function would never be called")
+        raise HookError(
+            f"{path}: no SLUICE_ON(layer, event), no SLUICE_TIMER and no SLUICE_EVENT: nothing would be called"
+        )
+    controlled = tuple(_layer(mark.arguments[0]) for mark in marks if mark.kind == "control")
+    _check_needs(marks, controlled)
     try:
-        parameters, counters = read_parameters(text, path), read_counters(text, path)
+        parameters, counters = read_parameters(marks), read_counters(marks)
     except ParameterError as error:
         raise HookError(str(error)) from None
     return CFunction(
@@ -195,46 +169,55 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
         text=text,
         path=path,
         hooks=hooks,
-        state=bool(_STATE.search(text)),
-        worker=bool(_WORKER.search(text)),
-        opens=bool(_OPEN.search(text)),
-        closes=bool(_CLOSE.search(text)),
+        state="state" in kinds,
+        worker="worker" in kinds,
+        opens="open" in kinds,
+        closes="close" in kinds,
         parameters=parameters,
         counters=counters,
         on_demand=on_demand,
         events=events,
-        kept=tuple(_read_kept(text, path)),
+        kept=tuple(_kept(marks, needs)),
         timers=timers,
-        destroys=_destroys(text, path),
-        inline=bool(_INLINE.search(text)),
-        controlled=tuple("*" if name == "any" else name for name in _CONTROL.findall(text)),
+        destroys="destroy" in kinds,
+        inline="inline" in kinds | needs,
+        controlled=controlled,
+        needs=needs & {"path", "packet"},
     )
 
 
-def _read_kept(text: str, path: str) -> Iterator[tuple[str, int]]:
-    for match in _KEEP.finditer(text):
-        layer, octets = match.groups()
-        if not octets.isdecimal():
-            raise HookError(
-                f"{path}: SLUICE_KEEP({layer}, {octets}): write a number of bytes, as in SLUICE_KEEP(tcp, 4096)"
-            )
-        yield "*" if layer == "any" else layer, int(octets)
-    if _PEEK.search(text):
+def _layer(name: str) -> str:
+    return "*" if name == "any" else name
+
+
+def _check_needs(marks: Sequence[Mark], controlled: tuple[str, ...]) -> None:
+    for mark in marks:
+        if mark.kind == "needs" and mark.arguments[0] == "control" and not controlled:
+            raise HookError(f"{mark.where}: this controls an instance: declare SLUICE_CONTROL(layer)")
+        if mark.kind == "destroy" and not any(other.kind == "state" for other in marks):
+            raise HookError(f"{mark.where}: SLUICE_DESTROY without SLUICE_STATE(type): there is no state to destroy")
+
+
+def _kept(marks: Sequence[Mark], needs: frozenset[str]) -> Iterator[tuple[str, int]]:
+    for mark in marks:
+        if mark.kind == "keep":
+            layer, octets = mark.arguments
+            if not octets.isdecimal():
+                raise HookError(
+                    f"{mark.where}: SLUICE_KEEP({layer}, {octets}): write a number of bytes, as in "
+                    "SLUICE_KEEP(tcp, 4096)"
+                )
+            yield _layer(layer), int(octets)
+    if "peek" in needs:
         yield "*", 0
 
 
-def _read_timers(function: str, text: str, path: str) -> Iterator[Timer]:
+def _timers(function: str, marks: Sequence[Mark]) -> Iterator[Timer]:
     seen: set[tuple[str, str]] = set()
-    for match in _TIMER.finditer(text):
-        layer, name = match.groups()
-        if (layer, name) in seen:
-            raise HookError(f"{path}: timer '{name}' of '{layer}' is there twice: give one another name")
-        seen.add((layer, name))
-        yield Timer(function, "*" if layer == "any" else layer, name)
-
-
-def _destroys(text: str, path: str) -> bool:
-    found = bool(_DESTROY.search(text))
-    if found and not _STATE.search(text):
-        raise HookError(f"{path}: SLUICE_DESTROY without SLUICE_STATE(type): there is nothing that it could be given")
-    return found
+    for mark in marks:
+        if mark.kind == "timer":
+            layer, name = mark.arguments
+            if (layer, name) in seen:
+                raise HookError(f"{mark.where}: timer '{name}' of '{layer}' is declared twice: give one another name")
+            seen.add((layer, name))
+            yield Timer(function, _layer(layer), name)

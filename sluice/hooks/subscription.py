@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from sluice.hooks.marks import Mark
 from sluice.ir.graph import LayerProgram
 from sluice.ir.hook import Hook
 from sluice.lang.events import BUILT_IN
 
 MAX_ON_DEMAND = 64
 """Handlers on demand of all functions of a box: each has a bit of a word."""
-
-_ON = re.compile(r"^SLUICE_ON(_DEMAND)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
-_EVENT = re.compile(r"^SLUICE_EVENT\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 
 
 class HookError(ValueError):
@@ -60,35 +57,34 @@ def _word(layer: str) -> str:
     return "any" if layer == "*" else layer
 
 
-def read_hooks(text: str, path: str) -> tuple[tuple[Hook, ...], tuple[Hook, ...]]:
-    """What the SLUICE_ON and SLUICE_ON_DEMAND lines of a function hook, and which of that on demand only."""
+def read_hooks(marks: Sequence[Mark]) -> tuple[tuple[Hook, ...], tuple[Hook, ...]]:
+    """The subscriptions of SLUICE_ON and SLUICE_ON_DEMAND, and which of them are on demand only."""
     hooks: list[Hook] = []
     on_demand: list[Hook] = []
-    for match in _ON.finditer(text):
-        demand, layer, event = match.groups()
+    for mark in marks:
+        if mark.kind not in ("on", "on_demand"):
+            continue
+        layer, event = mark.arguments
         hook = Hook("*" if layer == "any" else layer, event)
         if hook in hooks:
-            raise HookError(f"{_where(path, text, match)}: '{event}' of '{layer}' is hooked already: join the two")
+            raise HookError(f"{mark.where}: '{event}' of '{layer}' is hooked already: join the two")
         hooks.append(hook)
-        if demand:
+        if mark.kind == "on_demand":
             on_demand.append(hook)
     return tuple(hooks), tuple(on_demand)
 
 
-def read_events(function: str, text: str, path: str) -> tuple[UserEvent, ...]:
-    """The events that the SLUICE_EVENT lines of a function define."""
+def read_events(function: str, marks: Sequence[Mark]) -> tuple[UserEvent, ...]:
+    """The events that SLUICE_EVENT defines."""
     found: list[UserEvent] = []
-    for match in _EVENT.finditer(text):
-        layer, name, base = match.groups()
-        where = _where(path, text, match)
+    for mark in marks:
+        if mark.kind != "event":
+            continue
+        layer, name, base = mark.arguments
         if name in BUILT_IN:
-            raise HookError(f"{where}: '{name}' is a built-in event: give yours another name")
-        found.append(UserEvent(function, "*" if layer == "any" else layer, name, base, where))
+            raise HookError(f"{mark.where}: '{name}' is a built-in event: give yours another name")
+        found.append(UserEvent(function, "*" if layer == "any" else layer, name, base, mark.where))
     return tuple(found)
-
-
-def _where(path: str, text: str, match: re.Match[str]) -> str:
-    return f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.engine.box import Box, Settings, compile_stack
-from sluice.hooks.function import read_c_function
+from sluice.engine.c_function import read_c_function
 from sluice.ir.instruction import Call, TooDeep
 from sluice.lang import (
     Assemble,

@@ -10,8 +10,9 @@ import pytest
 
 from sluice.engine import box, program_cache
 from sluice.engine.box import Box, CompiledStack, RunError, Settings, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.program_cache import content
-from sluice.hooks.function import CFunction, Functions, read_c_function
+from sluice.hooks.function import CFunction, Functions
 from sluice.ir.hook import Hook
 from sluice.lang import DescriptionWarning
 from sluice.stacks.find import find_stack, stack_names

@@ -8,7 +8,8 @@ import pytest
 
 from sluice.codegen.stack import generate
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
-from sluice.hooks.function import CFunction, Functions, read_c_function
+from sluice.engine.c_function import read_c_function
+from sluice.hooks.function import CFunction, Functions
 from sluice.hooks.subscription import HookError
 from sluice.lower.build import build
 from sluice.stacks.find import find_stack

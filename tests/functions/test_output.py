@@ -17,8 +17,8 @@ from scapy.utils import rdpcap, wrpcap
 
 from sluice.cli.main import main
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.compiler import CompilerError
-from sluice.hooks.function import read_c_function
 from sluice.stacks.find import find_stack
 from tests.support.connection import handshake, pair
 from tests.support.corpus import corpus
@@ -33,13 +33,13 @@ SLUICE_COUNTER(refused, "packets that were not changed")
 static void change(const struct sl_event *event) {
     uint8_t bytes[64];
     memset(bytes, (int)SLUICE_PARAMETER_OF(event->box, byte), sizeof bytes);
-    const uint8_t *at = event->box->frame->at + SLUICE_PARAMETER_OF(event->box, offset);
+    const uint8_t *at = sl_packet_frame(event)->at + SLUICE_PARAMETER_OF(event->box, offset);
     if (!SLUICE_REWRITE(event->box, at, bytes, (uint32_t)SLUICE_PARAMETER_OF(event->box, size)))
         SLUICE_COUNTER_OF(event->box, refused)++;
 }
 SLUICE_ON(ipv4, packet) { change(event); }
-SLUICE_ON(tcp, packet) { if (event->box->frame->at[12] == 0x86) change(event); }
-SLUICE_ON(udp, packet) { if (event->box->frame->at[12] == 0x86) change(event); }
+SLUICE_ON(tcp, packet) { if (sl_packet_frame(event)->at[12] == 0x86) change(event); }
+SLUICE_ON(udp, packet) { if (sl_packet_frame(event)->at[12] == 0x86) change(event); }
 """
 
 
@@ -154,7 +154,7 @@ def test_real_packets(capture: str, tmp_path: Path) -> None:
 SLUICE_INLINE
 SLUICE_ON(ipv4, packet) { SLUICE_REWRITE(event->box, event->unit.at + 12, "\\x0a\\x63\\x01\\x02", 4); }
 SLUICE_ON(tcp, packet) {
-    if (event->box->frame->at[12] == 0x86)
+    if (sl_packet_frame(event)->at[12] == 0x86)
         SLUICE_REWRITE(event->box, event->unit.at - 31, "\\xfd\\x99\\x77", 3);
     SLUICE_REWRITE(event->box, event->unit.at + 2, "\\x1f\\x91", 2);
 }

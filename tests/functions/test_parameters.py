@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sluice.cli.main import main
 from sluice.engine.box import Box, CompiledStack, RunError, Settings, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.functions import FunctionError, find_functions, load_python
 from sluice.functions import parameter
-from sluice.hooks.function import read_c_function
 from sluice.hooks.parameter import ParameterError, Value
 from sluice.hooks.parameter_text import read_parameters
 from sluice.hooks.subscription import HookError
@@ -138,11 +138,11 @@ def test_what_is_declared() -> None:
             'SLUICE_PARAMETER(a, numbr, 1, "x")',
             "'numbr' is no kind of parameter: it is one of text, number,",
         ),
-        ('SLUICE_PARAMETER(a, number, -1, "x")', "a parameter is SLUICE_PARAMETER(name, kind, value"),
+        ('SLUICE_PARAMETER(a, number, -1, "x")', "parameter 'a' is a number from 0 on, not '- 1'"),
         ('SLUICE_PARAMETER(a, number, many, "x")', "parameter 'a' is a number from 0 on, not 'many'"),
         ('SLUICE_PARAMETER(a, flag, 1, "x")', "parameter 'a' is yes or no, not '1'"),
         ('SLUICE_PARAMETER(default, flag, no, "x")', "'default' is a word of C"),
-        ("SLUICE_PARAMETER(a, flag, no)", "a parameter is SLUICE_PARAMETER(name, kind, value"),
+        ("SLUICE_PARAMETER(a, flag, no)", "requires 4 arguments, but only 3 given"),
         ('SLUICE_PARAMETER(a, flag, no, "x")\nSLUICE_PARAMETER(a, flag, no, "x")', "a parameter 'a' already"),
     ],
 )
@@ -229,7 +229,7 @@ def test_what_functions_count_is_reported(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     "line, says",
     [
-        ("SLUICE_COUNTER(a)", "a counter is SLUICE_COUNTER(name"),
+        ("SLUICE_COUNTER(a)", "requires 2 arguments, but only 1 given"),
         ('SLUICE_COUNTER(a, "x")\nSLUICE_COUNTER(a, "x")', "a counter 'a' already"),
     ],
 )

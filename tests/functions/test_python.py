@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.events import OWN_NAMES, Seen
 from sluice.engine.functions import FunctionError, Wanted, load_python
-from sluice.hooks.function import read_c_function
 from sluice.ir.hook import Hook
 from sluice.stacks.find import find_stack
 from tests.support.connection import goodbye, handshake, pair

@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
-from sluice.hooks.function import CFunction, read_c_function
+from sluice.engine.c_function import read_c_function
+from sluice.hooks.function import CFunction
 from sluice.hooks.subscription import HookError
 from sluice.stacks.find import find_stack
 from tests.support.connection import goodbye, handshake, pair
@@ -52,17 +53,17 @@ SLUICE_COUNTER(unit, "bytes of a packet in hand")
 struct own { uint64_t began; };
 SLUICE_STATE(struct own)
 SLUICE_ON(tcp, created) {
-    SLUICE_STATE_OF(event)->began = event->box->now;
+    SLUICE_STATE_OF(event)->began = sl_now(event->box);
     SLUICE_ARM(event, tcp, one, 2000000000);
 }
 SLUICE_COUNTER(heard, "packets")
 SLUICE_ON(tcp, packet) { SLUICE_COUNTER_OF(event->box, heard)++; }
 SLUICE_TIMER(tcp, one) {
     SLUICE_COUNTER_OF(event->box, fired)++;
-    SLUICE_COUNTER_OF(event->box, when) = (event->box->now - SLUICE_STATE_OF(event)->began) / 1000000;
+    SLUICE_COUNTER_OF(event->box, when) = (sl_now(event->box) - SLUICE_STATE_OF(event)->began) / 1000000;
     SLUICE_COUNTER_OF(event->box, port) = sl_event_half(event, 0)[1];
     SLUICE_COUNTER_OF(event->box, packets) = SLUICE_COUNTER_OF(event->box, heard);
-    SLUICE_COUNTER_OF(event->box, unit) += event->unit.length + (event->box->frame != NULL);
+    SLUICE_COUNTER_OF(event->box, unit) += event->unit.length + (sl_packet_frame(event) != NULL);
 }
 """
 
@@ -103,7 +104,7 @@ SLUICE_ON(tcp, data) {
 }
 SLUICE_TIMER(tcp, idle) {
     SLUICE_COUNTER_OF(event->box, fired)++;
-    SLUICE_COUNTER_OF(event->box, last) = event->box->now / 1000000;
+    SLUICE_COUNTER_OF(event->box, last) = sl_now(event->box) / 1000000;
 }
 """
 
@@ -157,7 +158,7 @@ struct totals { uint64_t last; };
 SLUICE_WORKER(struct totals)
 SLUICE_ON(tcp, packet) {
     uint64_t delay = (uint64_t)(event->unit.at[4] << 8 | event->unit.at[5]) * 1000000;   /* of the sequence number */
-    SLUICE_STATE_OF(event)->at = event->box->now + delay;
+    SLUICE_STATE_OF(event)->at = sl_now(event->box) + delay;
     SLUICE_ARM(event, tcp, own, delay);
     SLUICE_COUNTER_OF(event->box, room) = event->box->timers.room;
 }
@@ -165,7 +166,7 @@ SLUICE_TIMER(tcp, own) {
     uint64_t at = SLUICE_STATE_OF(event)->at;
     SLUICE_COUNTER_OF(event->box, fired)++;
     SLUICE_COUNTER_OF(event->box, late) += at < SLUICE_WORKER_OF(event->box)->last;
-    SLUICE_COUNTER_OF(event->box, wrong) += at > event->box->now || at == 0;
+    SLUICE_COUNTER_OF(event->box, wrong) += at > sl_now(event->box) || at == 0;
     SLUICE_WORKER_OF(event->box)->last = at;
     SLUICE_STATE_OF(event)->at = 0;
 }
@@ -195,7 +196,7 @@ SLUICE_ON(tcp, packet) {
     SLUICE_ARM(event, tcp, one, 10);
     SLUICE_COUNTER_OF(event->box, entries) = event->box->timers.room;
 }
-SLUICE_TIMER(tcp, one) { SLUICE_ARM(event, tcp, one, END - event->box->now); }
+SLUICE_TIMER(tcp, one) { SLUICE_ARM(event, tcp, one, END - sl_now(event->box)); }
 """
 
 
@@ -317,7 +318,7 @@ def test_what_is_kept_is_given_up_without_an_end_of_input(capfd: pytest.CaptureF
 
 
 def test_what_cannot_be() -> None:
-    with pytest.raises(HookError, match=r"timed\.c: SLUICE_DESTROY without SLUICE_STATE"):
+    with pytest.raises(HookError, match=r"timed\.c:3: SLUICE_DESTROY without SLUICE_STATE"):
         function("SLUICE_ON(tcp, data) {}\nSLUICE_DESTROY {}")
-    with pytest.raises(HookError, match=r"timed\.c: timer 'one' of 'tcp' is there twice"):
+    with pytest.raises(HookError, match=r"timed\.c:4: timer 'one' of 'tcp' is declared twice"):
         function("SLUICE_ON(tcp, data) {}\nSLUICE_TIMER(tcp, one) {}\nSLUICE_TIMER(tcp, one) {}")

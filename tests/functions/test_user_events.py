@@ -10,8 +10,9 @@ from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError
 from sluice.codegen.stack import generate
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.functions import FunctionError, Wanted, load_python
-from sluice.hooks.function import CFunction, Functions, read_c_function
+from sluice.hooks.function import CFunction, Functions
 from sluice.hooks.subscription import HookError
 from sluice.lower.build import build
 from sluice.stacks.find import find_stack
@@ -186,7 +187,7 @@ def test_what_was_delivered_is_kept(text: str, kept: int) -> None:
             "mine.c:3: event 'a' happens with itself",
         ),
         ("SLUICE_ON_DEMAND(udp, packet) { }", "mine.c:3: 'packet' of 'udp' is hooked already"),
-        ("SLUICE_KEEP(tcp, MANY)", "mine.c: SLUICE_KEEP(tcp, MANY): write a number of bytes"),
+        ("SLUICE_KEEP(tcp, MANY)", "mine.c:3: SLUICE_KEEP(tcp, MANY): write a number of bytes"),
         (
             "\n".join(
                 f"SLUICE_EVENT(tcp, e{n}, packet) {{ return true; }}\nSLUICE_ON_DEMAND(tcp, e{n}) {{ }}"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.events import PythonFunction, Seen
-from sluice.hooks.function import read_c_function
 from sluice.lang import (
     PSM,
     Assemble,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sluice.engine.box import Box, Settings, compile_stack
-from sluice.engine.functions import read_c_function
+from sluice.engine.c_function import read_c_function
 from sluice.lang import (
     Assemble,
     Assign,

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluice.engine.box import Box, Settings, compile_stack
-from sluice.hooks.function import read_c_function
+from sluice.engine.c_function import read_c_function
 from sluice.ir.graph import Program
 from sluice.ir.hook import Hook
 from sluice.ir.instruction import NextDeferring
@@ -142,6 +142,7 @@ SLUICE_DESTROY
 {
     (void)state;
     SLUICE_COUNTER_OF(box, gone)++;
+    (void)sl_path(box);   /* so that the box maintains the path */
     SLUICE_COUNTER_OF(box, deep) += box->depth;
 }
 """

@@ -7,8 +7,9 @@ from functools import cache
 from pathlib import Path
 
 from sluice.engine.box import CompiledStack, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.functions import READY
-from sluice.hooks.function import CFunction, read_c_function
+from sluice.hooks.function import CFunction
 from sluice.stacks.find import find_stack
 from tests.support.capture import Packet, read_packets
 from tests.support.corpus import OWN

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.events import PythonFunction, Seen
 from sluice.engine.functions import READY
-from sluice.hooks.function import read_c_function
 from sluice.ir.hook import Hook
 from sluice.lang import Stack
 from tests.support.conserve import check_all_ended, check_conservation

@@ -31,9 +31,9 @@ SLUICE_WORKER(struct abacus)
 
 SLUICE_ON(tcp, rexmit) {
     struct abacus *abacus = SLUICE_WORKER_OF(event->box);
-    if (abacus->packet != event->box->number)
+    if (abacus->packet != sl_packet_number(event))
         abacus->known = 0;
-    abacus->packet = event->box->number;
+    abacus->packet = sl_packet_number(event);
     abacus->known += data->length;
 }
 
@@ -59,7 +59,7 @@ static void abacus_count(const struct sl_event *event, struct abacus_way *way, u
 
 SLUICE_ON(tcp, packet) {
     struct abacus *abacus = SLUICE_WORKER_OF(event->box);
-    uint32_t known = abacus->packet == event->box->number ? (uint32_t)sl_min(abacus->known, data->length) : 0;
+    uint32_t known = abacus->packet == sl_packet_number(event) ? (uint32_t)sl_min(abacus->known, data->length) : 0;
     abacus->packet = 0;   /* the next one on this packet's way, in a tunnel say, begins anew */
     if (!event->instance || event->unit.captured < 14 || event->unit.at[13] & ABACUS_RST)
         return;

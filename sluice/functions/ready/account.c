@@ -75,8 +75,8 @@ SLUICE_ON(tcp, created) {
 static struct accounting *account_packet(const struct sl_event *event)
 {
     struct accounting *accounting = SLUICE_WORKER_OF(event->box);
-    if (accounting->packet != event->box->number) {
-        accounting->packet = event->box->number;
+    if (accounting->packet != sl_packet_number(event)) {
+        accounting->packet = sl_packet_number(event);
         accounting->known = 0;
         accounting->changed = false;
     }
@@ -93,12 +93,12 @@ SLUICE_EVENT(tcp, fake_rexmit, rexmit) {
 
 static void account_report(struct accounting *accounting, const struct sl_event *event, uint64_t offset, uint64_t length)
 {
-    uint64_t time = event->box->time;
+    uint64_t time = sl_packet_time(event);
     fprintf(accounting->out, "{\"abuse\":{");
     sl_write_endpoints(accounting->out, event->owner, sl_event_half(event, event->side), sl_event_half(event, event->side ^ 1));
     fprintf(accounting->out, ",\"time\":\"%llu.%09llu\",\"packet\":%llu,\"offset\":%llu,\"length\":%llu}}\n",
             (unsigned long long)(time / 1000000000), (unsigned long long)(time % 1000000000),
-            (unsigned long long)event->box->number, (unsigned long long)offset, (unsigned long long)length);
+            (unsigned long long)sl_packet_number(event), (unsigned long long)offset, (unsigned long long)length);
 }
 
 SLUICE_ON(tcp, fake_rexmit) {

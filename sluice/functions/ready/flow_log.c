@@ -87,7 +87,7 @@ static uint32_t perm_value(const struct sl_event *event, const char *name)
 
 static struct row *row_new(const struct sl_event *event)
 {
-    uint32_t words = event->layer->half_words, depth = event->box->depth;
+    uint32_t words = event->layer->half_words, depth = sl_path_depth(event);
     struct row *row = calloc(1, sizeof *row + 16 * words + depth);
     if (!row)
         return NULL;
@@ -95,8 +95,9 @@ static struct row *row_new(const struct sl_event *event)
     memcpy(row->key, sl_event_half(event, event->side), 8 * words);
     memcpy(row->key + words, sl_event_half(event, event->side ^ 1), 8 * words);
     row->path_length = (uint16_t)depth;
-    memcpy(row_path(row), event->box->path, depth);
-    row->first = row->last = event->box->time;
+    for (uint32_t i = 0; i < depth; i++)
+        row_path(row)[i] = (uint8_t)sl_path_layer(event, i)->index;
+    row->first = row->last = sl_packet_time(event);
     const struct sl_key_part *port = sl_port_part(row->layer);
     const uint64_t *first = row_half(row, 0), *other = row_half(row, 1);
     row->own = sl_part_same(sl_address_part(row->layer), first, other) && (!port || sl_part_same(port, first, other));
@@ -147,10 +148,10 @@ SLUICE_ON(any, packet) {
     struct direction *way = way_of(event);
     if (!way)
         return;
-    way->packets += way->counted != event->box->number;
-    way->counted = event->box->number;
+    way->packets += way->counted != sl_packet_number(event);
+    way->counted = sl_packet_number(event);
     way->payload += data->length;
-    SLUICE_STATE_OF(event)->row->last = event->box->time;
+    SLUICE_STATE_OF(event)->row->last = sl_packet_time(event);
 }
 
 SLUICE_ON(any, data) {
@@ -310,7 +311,7 @@ static void write_row(FILE *out, const struct sl_box *box, struct row *row, cons
     bool icmp = strcmp(kind, "icmp") == 0 || strcmp(kind, "icmp6") == 0;
     fputs("{\"schema\":\"sluice-flows-1\",\"layers\":\"", out);
     for (uint32_t i = 0; i < row->path_length; i++)
-        fprintf(out, "%s%s", i ? "/" : "", box->layers[row_path(row)[i]].layer);
+        fprintf(out, "%s%s", i ? "/" : "", sl_layer_at(box, row_path(row)[i])->layer);
     const struct sl_key_part *protocol = sl_key_part_named(row->layer, "protocol");
     if (protocol)
         fprintf(out, "\",\"proto\":\"%llu\"", (unsigned long long)sl_part_number(protocol, row_half(row, 0)));

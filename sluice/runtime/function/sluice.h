@@ -48,13 +48,21 @@
  *                                   Not 0 refuses to run.
  * SLUICE_CLOSE { ... }              once at the end; `box`.
  *
- * The file is compiled with the stack, as one unit: a function that is called for every packet costs no call. Sluice
- * finds the lines by reading them, so each of these stands at the beginning of a line. */
+ * sl_packet_time(event), sl_packet_number(event), sl_packet_frame(event)   the current packet, see current.h, which also has
+ *                                   the layers that it is in: sl_path_depth, sl_path_layer, sl_path.
+ *
+ * The file is compiled with the stack, as one unit: a function that is called for every packet costs no call. Sluice reads
+ * the declarations through the preprocessor (declarations.h), so they may stand in headers and come from macros. */
 #ifndef SL_SLUICE_H
 #define SL_SLUICE_H
 
+#ifdef SLUICE_DECLARATIONS
+#include "function/declarations.h"
+#else
+
 #include "core/box.h"
 #include "function/control.h"
+#include "function/current.h"
 #include "function/output.h"
 #include "function/parameters.h"
 #include "function/peek.h"
@@ -138,5 +146,7 @@
                                               __attribute__((unused)) const char *options)
 #define SLUICE_CLOSE                                                                                      \
     static void SL_JOIN(SLUICE_FUNCTION, close)(__attribute__((unused)) struct sl_box *box)
+
+#endif /* SLUICE_DECLARATIONS */
 
 #endif

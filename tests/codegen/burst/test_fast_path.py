@@ -8,7 +8,8 @@ import pytest
 from sluice.codegen.burst.fast_path import counted_per_burst, first_root, is_path_implicit, templates
 from sluice.codegen.burst.header_prefetch import begins_at, knows_bytes
 from sluice.codegen.stack import generate
-from sluice.hooks.function import Functions, read_c_function
+from sluice.engine.c_function import read_c_function
+from sluice.hooks.function import Functions
 from sluice.ir.graph import LayerProgram
 from sluice.lower.build import build
 from sluice.passes.pipeline import run
@@ -119,6 +120,6 @@ def test_which_packet_it_is_is_only_kept_for_those_that_may_ask() -> None:
     """Modules in C are called above UDP: packets that pass TCP in a row are not told to them."""
     text = generate(run(build(find_stack("everything"))), Functions()).source
     assert re.findall(r"begin_turn\(.*(true|false)\);", text) == ["false", "true"]
-    asks = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { event->box->time; }", "asks.c"),))
+    asks = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_packet_time(event); }", "asks.c"),))
     text = generate(run(build(find_stack("everything"), asks.hooks())), asks).source
     assert re.findall(r"begin_turn\(.*(true|false)\);", text) == ["true", "true"]

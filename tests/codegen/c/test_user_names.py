@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.engine.box import Box, compile_stack
-from sluice.hooks.function import read_c_function
+from sluice.engine.c_function import read_c_function
 from sluice.hooks.subscription import HookError
 from sluice.lang import Assign, Bit, Callback, Connectionless, If, Pred, Stack, UInt, layout
 from tests.support.capture import Edge, Packet

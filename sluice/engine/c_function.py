@@ -1,0 +1,49 @@
+"""Reads what a function in C declares: through the preprocessor of the compiler that will compile it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+from sluice.engine.compiler import INCLUDES, compiler
+from sluice.hooks.function import CFunction, declared_function
+from sluice.hooks.marks import Mark, read_marks
+from sluice.hooks.subscription import HookError
+
+_RUNTIME = str(Path(INCLUDES[0].removeprefix("-I"))) + "/"
+
+
+def read_c_function(name: str, text: str, path: str) -> CFunction:
+    """What a function in C declares. name: of the function; text: its source; path: where that stands, for messages and
+    for headers that it includes by a name of its own.
+
+    Raises HookError for what the preprocessor refuses, for a declaration that makes no sense, and for a function that
+    would never be called; CompilerError where there is no compiler.
+    """
+    return declared_function(name, text, path, list(_marks(text, path, compiler())))
+
+
+@lru_cache(maxsize=256)
+def _marks(text: str, path: str, command: tuple[str, ...]) -> tuple[Mark, ...]:
+    """The marks of a source, without those of the runtime's own headers."""
+    # The generated unit has included sluice.h before the text of a function.
+    source = f'#include "function/sluice.h"\n#line 1 "{_quoted(path)}"\n{text}\n'
+    words = [*command, "-E", "-std=gnu11", "-DSLUICE_DECLARATIONS", *INCLUDES, "-iquote", str(Path(path).parent)]
+    done = subprocess.run([*words, "-x", "c", "-"], input=source, capture_output=True, text=True)
+    if done.returncode:
+        raise HookError(_errors(done.stderr))
+    return tuple(mark for mark in read_marks(done.stdout) if not mark.file.startswith(_RUNTIME))
+
+
+def _errors(text: str) -> str:
+    """The errors of the preprocessor, without its notes on the runtime's own headers."""
+    found = [
+        re.sub(r":(\d+):\d+: (?:fatal )?error: ", r":\1: ", line) for line in text.splitlines() if "error: " in line
+    ]
+    return "\n".join(found or [text.strip()])[:4000]
+
+
+def _quoted(path: str) -> str:
+    return path.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,100 @@
+"""The marks that declarations leave in the output of the C preprocessor (runtime/function/declarations.h).
+
+`-E` does with a source what the compilation does: comments are gone, conditions are decided, macros are expanded, and
+headers of the function's own are included. So what is read here is what the compiler sees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MARK = "SLUICE_DECLARED"
+
+_TOKEN = re.compile(
+    r"""(?P<line>^\#(?:[ ]line)?[ ](?P<number>\d+)(?:[ ]"(?P<file>(?:[^"\\]|\\.)*)")?.*$)
+    | (?P<newline>\n)
+    | (?P<string>"(?:[^"\\\n]|\\.)*")
+    | (?P<char>'(?:[^'\\\n]|\\.)*')
+    | (?P<word>[A-Za-z_]\w*)
+    | (?P<number_>\.?\d(?:[eEpP][+-]|[\w.])*)
+    | (?P<other>[^\s])
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A declaration: its kind, its arguments (strings without quotes, other tokens joined), and where it stands."""
+
+    kind: str
+    arguments: tuple[str, ...]
+    file: str
+    line: int
+
+    @property
+    def where(self) -> str:
+        """FILE:LINE of the user's source."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+    file: str
+    line: int
+
+
+def read_marks(text: str) -> list[Mark]:
+    """All marks in the output of the preprocessor, in their order."""
+    tokens = list(_tokens(text))
+    found: list[Mark] = []
+    for at, token in enumerate(tokens):
+        if token.kind == "word" and token.text == MARK and at + 1 < len(tokens) and tokens[at + 1].text == "(":
+            kind, *arguments = _arguments(tokens, at + 2)
+            found.append(Mark(kind, tuple(arguments), token.file, token.line))
+    return found
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    file, line = "", 1
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or ""
+        if match["line"] is not None:
+            line = int(match["number"]) - 1  # the newline after the line marker counts one
+            file = _unquoted(f'"{match["file"]}"') if match["file"] is not None else file
+        elif kind == "newline":
+            line += 1
+        else:
+            yield _Token(kind, match[0], file, line)
+
+
+def _arguments(tokens: list[_Token], at: int) -> list[str]:
+    """The arguments of a mark, of which the first token is at `at`, up to the closing parenthesis."""
+    depth, current = 0, list[_Token]()
+    found: list[str] = []
+    for token in tokens[at:]:
+        if depth == 0 and token.text in (",", ")"):
+            found.append(_joined(current))
+            current = []
+            if token.text == ")":
+                return found
+            continue
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        current.append(token)
+    return found
+
+
+def _joined(tokens: list[_Token]) -> str:
+    """One argument. String literals that follow each other are one string."""
+    if tokens and all(token.kind == "string" for token in tokens):
+        return "".join(_unquoted(token.text) for token in tokens)
+    return " ".join(token.text for token in tokens)
+
+
+def _unquoted(literal: str) -> str:
+    """The text of a string literal; of escapes those that the preprocessor makes, and a newline."""
+    return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], literal[1:-1])

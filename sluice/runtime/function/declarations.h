@@ -1,0 +1,48 @@
+/* The declarations of a function on events, as marks that sluice/hooks reads from the output of the preprocessor.
+ *
+ * sluice.h includes this in its own place when SLUICE_DECLARATIONS is defined. The preprocessor then does what it does in
+ * the compilation (comments, conditions, macros, continued lines, headers of the function's own), and leaves of each
+ * declaration SLUICE_DECLARED(kind, arguments). Accessors leave a mark, too: what a box maintains for a function follows
+ * from the accessors that it calls. Marks within the runtime's own headers do not count. */
+#ifndef SL_DECLARATIONS_H
+#define SL_DECLARATIONS_H
+
+#define SLUICE_ON(layer, event) SLUICE_DECLARED("on", #layer, #event)
+#define SLUICE_ON_DEMAND(layer, event) SLUICE_DECLARED("on_demand", #layer, #event)
+#define SLUICE_EVENT(layer, name, base) SLUICE_DECLARED("event", #layer, #name, #base)
+#define SLUICE_KEEP(layer, bytes) SLUICE_DECLARED("keep", #layer, bytes)
+#define SLUICE_CONTROL(layer) SLUICE_DECLARED("control", #layer)
+#define SLUICE_TIMER(layer, name) SLUICE_DECLARED("timer", #layer, #name)
+#define SLUICE_STATE(type) SLUICE_DECLARED("state", #type)
+#define SLUICE_WORKER(type) SLUICE_DECLARED("worker", #type)
+#define SLUICE_PARAMETER(name, kind, value, help) SLUICE_DECLARED("parameter", #name, #kind, value, help)
+#define SLUICE_COUNTER(name, help) SLUICE_DECLARED("counter", #name, help)
+#define SLUICE_INLINE SLUICE_DECLARED("inline")
+#define SLUICE_DESTROY SLUICE_DECLARED("destroy")
+#define SLUICE_OPEN SLUICE_DECLARED("open")
+#define SLUICE_CLOSE SLUICE_DECLARED("close")
+
+/* Accessors, by what the box maintains for them. */
+#define SL_NEEDS(what) SLUICE_DECLARED("needs", what)
+#define sl_packet_time(...) SL_NEEDS("packet")
+#define sl_packet_number(...) SL_NEEDS("packet")
+#define sl_packet_frame(...) SL_NEEDS("packet")
+#define sl_path(...) SL_NEEDS("path")
+#define sl_path_depth(...) SL_NEEDS("path")
+#define sl_path_layer(...) SL_NEEDS("path")
+#define sl_view(...) SL_NEEDS("peek")
+#define sl_peek(...) SL_NEEDS("peek")
+#define SLUICE_DROP(...) SL_NEEDS("inline")
+#define SLUICE_REWRITE(...) SL_NEEDS("inline")
+#define SLUICE_RESET(...) SL_NEEDS("inline")
+#define SLUICE_SEND(...) SL_NEEDS("inline")
+#define sl_drop(...) SL_NEEDS("inline")
+#define sl_rewrite(...) SL_NEEDS("inline")
+#define sl_reset(...) SL_NEEDS("inline")
+#define sl_send(...) SL_NEEDS("inline")
+#define sl_buffer(...) SL_NEEDS("control")
+#define sl_policy(...) SL_NEEDS("control")
+#define SLUICE_STOP(...) SL_NEEDS("control")
+#define SLUICE_RESUME(...) SL_NEEDS("control")
+
+#endif

@@ -219,8 +219,8 @@ class Accounting:
         self._free.insert(0, slot)
 
     def set_cgroup(self, identifier: int, hierarchy: int, slot: int | None) -> None:
-        """The tasks (hierarchy of the cpu controller) and sockets (cgroup v2) of a cgroup and its descendants belong to a
-        slot; None removes it. forget() makes it known to descendants that have run already.
+        """The tasks (hierarchy of the cpu controller) and sockets (cgroup v2) of a cgroup and its descendants belong to
+        a slot; None removes it. forget() makes it known to descendants that have run already.
         """
         key = struct.pack("=QQ", identifier, hierarchy)
         if slot is None:

@@ -22,12 +22,12 @@ _ENGINES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for engine, pattern in (
         ("docker", rf"(?:^|.*/)docker[/-]{_ID}(?:\.scope)?"),
         ("podman", rf"(?:^|.*/)libpod-(?!conmon-){_ID}(?:\.scope)?"),
-        ("containerd", rf"(?:^|.*/)(?:cri-containerd-{_ID}\.scope|[^/]*:cri-containerd:{_ID})"),
+        ("containerd", rf"(?:^|.*/)(?:[^/]*:cri-containerd:|cri-containerd-){_ID}(?:\.scope)?"),
         ("crio", rf"(?:^|.*/)crio-(?!conmon-){_ID}(?:\.scope)?"),
         ("kubernetes", rf"(?:^|.*/)kubepods[^/]*(?:/.*)?/{_ID}"),
         ("containerd", rf"(?:default|k8s\.io|moby)/{_ID}"),
-        ("lxc", r"(?:^|.*/)(?:lxc\.payload\.|lxc\.payload/|lxc/)(?P<id>[^/]+)"),
-        ("nspawn", r"machine\.slice/(?:machine-(?P<id>[^/]+)\.scope|systemd-nspawn@(?P<id2>[^/]+)\.service)"),
+        ("lxc", r"(?:^|.*/)(?:lxc\.payload[./]|lxc/)(?P<id>[^/]+)"),
+        ("nspawn", r"machine\.slice/(?:machine-|systemd-nspawn@)(?P<id>[^/]+)\.(?:scope|service)"),
     )
 )
 _SYSTEM = ("system.slice", "user.slice", "machine.slice", "init.scope", "kubepods*", "lxc.monitor*", "libpod_parent")
@@ -78,7 +78,9 @@ def find_hierarchy(mounts: str | None = None) -> Hierarchy:
         return Hierarchy(v1, True, v2)
     if v2 is not None:
         return Hierarchy(v2, False, v2)
-    raise IsolateError("no cgroup with the cpu controller is mounted; mount cgroup v2: mount -t cgroup2 none /sys/fs/cgroup")
+    raise IsolateError(
+        "no cgroup with the cpu controller is mounted; mount cgroup v2: mount -t cgroup2 none /sys/fs/cgroup"
+    )
 
 
 def engine_of(path: str) -> tuple[str, str] | None:
@@ -86,7 +88,7 @@ def engine_of(path: str) -> tuple[str, str] | None:
     for engine, pattern in _ENGINES:
         found = pattern.fullmatch(path)
         if found:
-            name = next(value for value in found.groupdict().values() if value)
+            name = found["id"]
             return engine, name[:12] if re.fullmatch("[0-9a-f]{64}", name) else name
     return None
 

@@ -69,7 +69,9 @@ class Containers:
 
         Returns those that are gone. Their counters stay readable until release().
         """
-        found = {(cgroup.path, cgroup.identifier): cgroup for cgroup in find_containers(self._hierarchy, self._patterns)}
+        found = {
+            (cgroup.path, cgroup.identifier): cgroup for cgroup in find_containers(self._hierarchy, self._patterns)
+        }
         known = {(container.cgroup.path, container.cgroup.identifier): container for container in self.current.values()}
         # A container without tasks is no container by the rule for plain cgroups, but stays one while its folder is there.
         gone = [known[key] for key in known.keys() - found.keys() if not self._is_there(known[key].cgroup)]

@@ -81,7 +81,9 @@ def _library() -> ctypes.CDLL:
         except OSError:
             continue
     else:
-        raise IsolateError("there is no libbpf, version 1: run scripts/setup.sh --isolate, or install it (Debian: libbpf1)")
+        raise IsolateError(
+            "there is no libbpf, version 1: run scripts/setup.sh --isolate, or install it (Debian: libbpf1)"
+        )
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(library, name)
         function.restype = None if result is type(None) else result

@@ -1,0 +1,179 @@
+"""Containers that tests make: control groups, network namespaces with a link to the host, and programs in them."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+
+from sluice.isolate.cgroups import Hierarchy, find_hierarchy
+from sluice.isolate.errors import IsolateError
+
+PREFIX = "sl-iso"
+_SOURCE = Path(__file__).parent / "load.c"
+
+
+class Burner:
+    """A process that computes; what it has done is counted."""
+
+    def __init__(self, process: subprocess.Popen[bytes], counter: mmap.mmap) -> None:
+        self.process = process
+        self._counter = counter
+
+    @property
+    def units(self) -> int:
+        """Units of work done."""
+        return struct.unpack_from("=Q", self._counter)[0]
+
+    @property
+    def runtime(self) -> float:
+        """Seconds that the kernel says it ran."""
+        return runtime_of(self.process.pid)
+
+
+def runtime_of(process: int) -> float:
+    """Seconds that a process's first thread has run, by the scheduler."""
+    return int(Path(f"/proc/{process}/schedstat").read_text().split()[0]) / 1e9
+
+
+class Lab:
+    """Makes containers, and removes all of it when it is left."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self.hierarchy = hierarchy
+        self.name = f"{PREFIX}-{os.getpid()}"
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}-"))
+        self.program = self.folder / "load"
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._namespaces: list[str] = []
+        self._cgroups: list[Path] = []
+        self._subnets = 0
+
+    def __enter__(self) -> Lab:
+        compiler = shutil.which("gcc") or shutil.which("clang") or "cc"
+        subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", self.program, _SOURCE], check=True)
+        self.cgroup("")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            self.stop(process)
+        for name in self._namespaces:
+            _run("ip", "netns", "delete", name)
+        for cgroup in reversed(self._cgroups):
+            self.remove(cgroup)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def pattern(self) -> str:
+        """What `--cgroup` is given to watch the containers of this lab only."""
+        return f"{self.name}/*"
+
+    def cgroup(self, name: str) -> Path:
+        """A new control group in the hierarchy with the cpu controller."""
+        folder = self.hierarchy.folder / self.name / name
+        folder.mkdir(exist_ok=True)
+        self._cgroups.append(folder)
+        if not self.hierarchy.is_v1 and not name:
+            (folder / "cgroup.subtree_control").write_text("+cpu")
+        return folder
+
+    def remove(self, cgroup: Path) -> None:
+        """Remove a control group, whose processes may still be on their way out."""
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                if cgroup.exists():
+                    cgroup.rmdir()
+                return
+            time.sleep(0.02)
+
+    def namespace(self, cpu: int | None = None) -> tuple[str, str]:
+        """A new network namespace with a link to the host's; its name, and its address.
+
+        cpu: the CPU on which it receives (receive packet steering).
+        """
+        self._subnets += 1
+        name = f"{self.name}-{self._subnets}"
+        subnet = f"10.89.{self._subnets}"
+        outer, inner = f"sli{self._subnets}h{os.getpid() % 10000}", f"sli{self._subnets}c{os.getpid() % 10000}"
+        _run("ip", "netns", "add", name)
+        self._namespaces.append(name)
+        _run("ip", "link", "add", outer, "type", "veth", "peer", "name", inner, "netns", name)
+        _run("ip", "address", "add", f"{subnet}.1/24", "dev", outer)
+        _run("ip", "link", "set", outer, "up")
+        _run("ip", "-n", name, "address", "add", f"{subnet}.2/24", "dev", inner)
+        _run("ip", "-n", name, "link", "set", inner, "up")
+        _run("ip", "-n", name, "link", "set", "lo", "up")
+        if cpu is not None:
+            _run(
+                *("ip", "netns", "exec", name, "sh", "-c"),
+                f"echo {1 << cpu:x} > /sys/class/net/{inner}/queues/rx-0/rps_cpus",
+            )
+        return name, f"{subnet}.2"
+
+    def start(
+        self, *arguments: str, cgroup: Path | None = None, namespace: str | None = None, cpu: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        """A process of the load program in a container, on one CPU."""
+        inside = ["ip", "netns", "exec", namespace] if namespace else []
+
+        def enter() -> None:
+            if cgroup is not None:
+                (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+            if cpu is not None:
+                os.sched_setaffinity(0, {cpu})
+
+        process = subprocess.Popen([*inside, str(self.program), *arguments], preexec_fn=enter)
+        self._processes.append(process)
+        return process
+
+    def burn(self, cgroup: Path | None = None, namespace: str | None = None, cpu: int | None = None) -> Burner:
+        """A process that computes, in a container, on one CPU."""
+        handle, name = tempfile.mkstemp(dir=self.folder)
+        os.ftruncate(handle, 8)
+        counter = mmap.mmap(handle, 8, mmap.MAP_SHARED, mmap.PROT_READ)
+        os.close(handle)
+        return Burner(self.start("burn", name, cgroup=cgroup, namespace=namespace, cpu=cpu), counter)
+
+    def stop(self, process: subprocess.Popen[bytes]) -> None:
+        """End a process."""
+        process.kill()
+        process.wait()
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@cache
+def why_not() -> str:
+    """What keeps containers from being made and accounted here; empty when they can be."""
+    if os.geteuid() != 0:
+        return "control groups, network namespaces and BPF need root"
+    if shutil.which("ip") is None:
+        return "there is no ip command (Debian: iproute2)"
+    if len(os.sched_getaffinity(0)) < 2:
+        return "a sender and a receiver need two CPUs"
+    try:
+        hierarchy = find_hierarchy()
+    except IsolateError as error:
+        return str(error)
+    probe = hierarchy.folder / f"{PREFIX}-probe-{os.getpid()}"
+    name = f"{PREFIX}-probe-{os.getpid()}"
+    try:
+        probe.mkdir()
+        probe.rmdir()
+        _run("ip", "netns", "add", name)
+        _run("ip", "netns", "delete", name)
+    except OSError as error:
+        return f"no control group can be made in {hierarchy.folder}: {error.strerror}"
+    except subprocess.CalledProcessError as error:
+        return f"no network namespace can be made: {error.stderr.decode().strip()}"
+    return ""

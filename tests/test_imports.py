@@ -22,21 +22,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "functions": {"lang"},
     "events": {"lang", "protocols"},
     "isolate": set(),
-    "cli": {
-        *(
-            "lang",
-            "ir",
-            "passes",
-            "codegen",
-            "runtime",
-            "engine",
-            "protocols",
-            "stacks",
-            "functions",
-            "events",
-            "isolate",
-        ),
-    },
+    "cli": {"lang", "ir", "passes", "codegen", "runtime", "engine", "protocols", "stacks", "functions", "events"}
+    | {"isolate"},
 }
 """A package may also import itself and `sluice` for its version. `sluice/__init__.py` imports nothing."""
 

@@ -43,8 +43,8 @@ class Container:
 class Places:
     """Where a container's packets are, as of now."""
 
-    namespaces: set[int] = field(default_factory=set)
-    addresses: set[str] = field(default_factory=set)
+    namespaces: set[int] = field(default_factory=set[int])
+    addresses: set[str] = field(default_factory=set[str])
     v2_path: str | None = None
 
 
@@ -73,7 +73,7 @@ class Containers:
             (cgroup.path, cgroup.identifier): cgroup for cgroup in find_containers(self._hierarchy, self._patterns)
         }
         known = {(container.cgroup.path, container.cgroup.identifier): container for container in self.current.values()}
-        # A container without tasks is no container by the rule for plain cgroups, but stays one while its folder is there.
+        # A plain cgroup is found by its tasks; it stays a container while it has none, until its folder is removed.
         gone = [known[key] for key in known.keys() - found.keys() if not self._is_there(known[key].cgroup)]
         for container in gone:
             self._remove(container)

@@ -9,11 +9,10 @@ with Session() as session:
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sluice.isolate.accounting import HOST, IDLE, MAX_CONTAINERS, Accounting, Counters, Snapshot
 from sluice.isolate.cgroups import find_hierarchy
@@ -51,7 +50,7 @@ class Sample:
     host: Counters
     """All that is in no container: system services, ksoftirqd, network work of no container."""
     idle: Counters
-    earlier: Counters = Counters()
+    earlier: Counters = field(default_factory=Counters)
     """Of a total: containers that ended long ago, of which only the sum is known."""
 
     @property
@@ -80,7 +79,7 @@ class Session:
             self.interrupt_cost = InterruptCost(interrupt_ns, 0, 1) if given else measure(self.accounting)
             self.accounting.control.interrupt_ns = self.interrupt_cost.hidden_ns
             self.containers = Containers(self.accounting, self.hierarchy, patterns)
-            self._stop = threading.Event()
+            self.stopped = False
             self._gone: list[Container] = []
             self._ended: deque[Usage] = deque()
             self._earlier = Counters()
@@ -120,12 +119,7 @@ class Session:
 
     def stop(self) -> None:
         """Make wait() return; may be called from a signal handler."""
-        self._stop.set()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether stop() was called."""
-        return self._stop.is_set()
+        self.stopped = True
 
     def look(self) -> None:
         """Look for containers that have come and gone."""
@@ -137,7 +131,8 @@ class Session:
         first task runs.
         """
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and not self._stop.wait(min(left, _STEP)):
+        while not self.stopped and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _STEP))
             if self.accounting.control.new_cgroups != self._seen_cgroups:
                 self.look()
 

@@ -51,7 +51,7 @@ def _row(counters: Counters, seconds: float) -> str:
 
 def sample_json(sample: Sample, kind: str) -> dict[str, object]:
     """A sample as a JSON object. kind: `sample`, or `summary`."""
-    return {
+    found: dict[str, object] = {
         "type": kind,
         "time": round(sample.time, 6),
         "seconds": round(sample.seconds, 6),
@@ -69,8 +69,10 @@ def sample_json(sample: Sample, kind: str) -> dict[str, object]:
         ],
         "host": counters_json(sample.host),
         "idle": counters_json(sample.idle),
-        "earlier": counters_json(sample.earlier),
     }
+    if sample.earlier != Counters():
+        found["earlier"] = counters_json(sample.earlier)
+    return found
 
 
 def counters_json(counters: Counters) -> dict[str, int]:
@@ -109,8 +111,8 @@ def start_text(session: Session) -> str:
     lines = [f"cgroups: version {1 if hierarchy.is_v1 else 2}, {hierarchy.folder}"]
     if cost.seen_ns:
         lines.append(
-            f"interrupts: {cost.hidden_ns / 1000:.1f} us each that no probe sees, beside {cost.seen_ns / 1000:.1f} us that "
-            f"are seen ({cost.samples} measured)"
+            f"interrupts: {cost.hidden_ns / 1000:.1f} us each that no probe sees, beside {cost.seen_ns / 1000:.1f} us "
+            f"that are seen ({cost.samples} measured)"
         )
     lines += [f"not possible here: {limit}" for limit in session.limits]
     return "\n".join(lines)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -13,6 +15,7 @@ import time
 from functools import cache
 from pathlib import Path
 
+from sluice.isolate.build import COMPILERS
 from sluice.isolate.cgroups import Hierarchy, find_hierarchy
 from sluice.isolate.errors import IsolateError
 
@@ -54,7 +57,8 @@ class Lab:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._namespaces: list[str] = []
         self._cgroups: list[Path] = []
-        self._subnets = 0
+        self._bridges: list[str] = []
+        self._links = 0
 
     def __enter__(self) -> Lab:
         compiler = shutil.which("gcc") or shutil.which("clang") or "cc"
@@ -67,6 +71,8 @@ class Lab:
             self.stop(process)
         for name in self._namespaces:
             _run("ip", "netns", "delete", name)
+        for name in self._bridges:
+            _run("ip", "link", "delete", name)
         for cgroup in reversed(self._cgroups):
             self.remove(cgroup)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -94,29 +100,47 @@ class Lab:
                 return
             time.sleep(0.02)
 
-    def namespace(self, cpu: int | None = None) -> tuple[str, str]:
+    def namespace(self, cpu: int | None = None, bridge: str | None = None) -> tuple[str, str]:
         """A new network namespace with a link to the host's; its name, and its address.
 
-        cpu: the CPU on which it receives (receive packet steering).
+        cpu: the CPU on which it receives (receive packet steering). bridge: a bridge of the host that joins the links,
+        in place of an address of the host.
         """
-        self._subnets += 1
-        name = f"{self.name}-{self._subnets}"
-        subnet = f"10.89.{self._subnets}"
-        outer, inner = f"sli{self._subnets}h{os.getpid() % 10000}", f"sli{self._subnets}c{os.getpid() % 10000}"
+        self._links += 1
+        number = self._links
+        name = f"{self.name}-{number}"
+        subnet = "10.89.0" if bridge else f"10.89.{number}"
+        outer, inner = f"sli{number}h{os.getpid() % 100000}", "link0"
         _run("ip", "netns", "add", name)
         self._namespaces.append(name)
         _run("ip", "link", "add", outer, "type", "veth", "peer", "name", inner, "netns", name)
-        _run("ip", "address", "add", f"{subnet}.1/24", "dev", outer)
+        if bridge:
+            _run("ip", "link", "set", outer, "master", bridge)
+        else:
+            _run("ip", "address", "add", f"{subnet}.1/24", "dev", outer)
         _run("ip", "link", "set", outer, "up")
-        _run("ip", "-n", name, "address", "add", f"{subnet}.2/24", "dev", inner)
+        address = f"{subnet}.{number + 1}"
+        _run("ip", "-n", name, "address", "add", f"{address}/24", "dev", inner)
         _run("ip", "-n", name, "link", "set", inner, "up")
         _run("ip", "-n", name, "link", "set", "lo", "up")
         if cpu is not None:
-            _run(
-                *("ip", "netns", "exec", name, "sh", "-c"),
-                f"echo {1 << cpu:x} > /sys/class/net/{inner}/queues/rx-0/rps_cpus",
-            )
-        return name, f"{subnet}.2"
+            steer = f"echo {1 << cpu:x} > /sys/class/net/{inner}/queues/rx-0/rps_cpus"
+            _run("ip", "netns", "exec", name, "sh", "-c", steer)
+        return name, address
+
+    def bridge(self) -> str:
+        """A new bridge in the host's namespace."""
+        name = f"slib{os.getpid() % 100000}"
+        _run("ip", "link", "add", name, "type", "bridge")
+        self._bridges.append(name)
+        _run("ip", "link", "set", name, "up")
+        return name
+
+    def shape(self, namespace: str, rate: str) -> None:
+        """Shape what a namespace sends, with HTB."""
+        inside = ("ip", "netns", "exec", namespace, "tc")
+        _run(*inside, *"qdisc add dev link0 root handle 1: htb default 1".split())
+        _run(*inside, *f"class add dev link0 parent 1: classid 1:1 htb rate {rate}".split())
 
     def start(
         self, *arguments: str, cgroup: Path | None = None, namespace: str | None = None, cpu: int | None = None
@@ -142,6 +166,16 @@ class Lab:
         os.close(handle)
         return Burner(self.start("burn", name, cgroup=cgroup, namespace=namespace, cpu=cpu), counter)
 
+    def pause(self, process: subprocess.Popen[bytes]) -> None:
+        """Stop a process for a while; what it sent has arrived when this returns."""
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.01)
+
+    def resume(self, process: subprocess.Popen[bytes]) -> None:
+        """Let it continue; it has sent something when this returns."""
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.01)
+
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """End a process."""
         process.kill()
@@ -157,23 +191,44 @@ def why_not() -> str:
     """What keeps containers from being made and accounted here; empty when they can be."""
     if os.geteuid() != 0:
         return "control groups, network namespaces and BPF need root"
-    if shutil.which("ip") is None:
-        return "there is no ip command (Debian: iproute2)"
+    missing = [program for program in ("ip", "tc") if shutil.which(program) is None]
+    if missing or not any(map(shutil.which, COMPILERS)):
+        return f"there is no {missing[0] if missing else 'clang'} (scripts/setup.sh --isolate)"
+    if not Path("/usr/include/bpf/bpf_helpers.h").exists():
+        return "there are no headers of libbpf (scripts/setup.sh --isolate)"
+    if not Path("/sys/kernel/btf/vmlinux").exists():
+        return "the kernel has no BTF"
     if len(os.sched_getaffinity(0)) < 2:
         return "a sender and a receiver need two CPUs"
-    try:
-        hierarchy = find_hierarchy()
-    except IsolateError as error:
-        return str(error)
-    probe = hierarchy.folder / f"{PREFIX}-probe-{os.getpid()}"
+    return _why_no_containers() or _why_no_bpf()
+
+
+def _why_no_containers() -> str:
     name = f"{PREFIX}-probe-{os.getpid()}"
     try:
+        probe = find_hierarchy().folder / name
         probe.mkdir()
         probe.rmdir()
         _run("ip", "netns", "add", name)
         _run("ip", "netns", "delete", name)
+    except IsolateError as error:
+        return str(error)
     except OSError as error:
-        return f"no control group can be made in {hierarchy.folder}: {error.strerror}"
+        return f"no control group can be made: {error.strerror}"
     except subprocess.CalledProcessError as error:
         return f"no network namespace can be made: {error.stderr.decode().strip()}"
+    return ""
+
+
+def _why_no_bpf() -> str:
+    """A container without the capability cannot even make a table."""
+    try:
+        library = ctypes.CDLL("libbpf.so.1", use_errno=True)
+    except OSError:
+        return "there is no libbpf (scripts/setup.sh --isolate)"
+    array = 2
+    descriptor = library.bpf_map_create(array, b"probe", 4, 4, 1, None)
+    if descriptor < 0:
+        return f"the kernel refuses BPF: {os.strerror(ctypes.get_errno())}"
+    os.close(descriptor)
     return ""

@@ -3,7 +3,7 @@
  *   load burn FILE                       computes, and counts the units of work in the first 8 bytes of FILE
  *   load receive PORT                    receives UDP
  *   load hold PORT                       has a UDP socket, and never reads from it
- *   load send ADDRESS PORT RATE BYTES    sends UDP at a rate (packets/s; 0: as fast as it can)
+ *   load send ADDRESS PORT RATE BYTES N  sends UDP at a rate (packets/s; 0: as fast as it can), N packets (0: no end)
  *
  * Each ends with the process that started it.
  */
@@ -70,7 +70,7 @@ static int receive(int port, int reads)
             return fail("recv");
 }
 
-static int send_all(const char *host, int port, uint64_t rate, size_t bytes)
+static int send_all(const char *host, int port, uint64_t rate, size_t bytes, uint64_t count)
 {
     enum { BURST = 8 };
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -79,7 +79,7 @@ static int send_all(const char *host, int port, uint64_t rate, size_t bytes)
     if (s < 0 || inet_pton(AF_INET, host, &address.sin_addr) != 1 || connect(s, (struct sockaddr *)&address, sizeof(address)))
         return fail(host);
     uint64_t due = now();
-    for (;;) {
+    for (uint64_t sent = 0; !count || sent < count; sent += BURST) {
         for (int i = 0; i < BURST; i++)
             (void)!send(s, data, bytes, 0); /* a full buffer or a closed port is part of the load */
         if (!rate)
@@ -91,6 +91,7 @@ static int send_all(const char *host, int port, uint64_t rate, size_t bytes)
         while (now() < due)
             ;
     }
+    return 0;
 }
 
 int main(int n, char **a)
@@ -102,8 +103,8 @@ int main(int n, char **a)
         return receive(atoi(a[2]), 1);
     if (n == 3 && !strcmp(a[1], "hold"))
         return receive(atoi(a[2]), 0);
-    if (n == 6 && !strcmp(a[1], "send"))
-        return send_all(a[2], atoi(a[3]), strtoull(a[4], NULL, 10), strtoull(a[5], NULL, 10));
-    fprintf(stderr, "usage: load burn FILE | receive PORT | hold PORT | send ADDRESS PORT RATE BYTES\n");
+    if (n == 7 && !strcmp(a[1], "send"))
+        return send_all(a[2], atoi(a[3]), strtoull(a[4], NULL, 10), strtoull(a[5], NULL, 10), strtoull(a[6], NULL, 10));
+    fprintf(stderr, "usage: load burn FILE | receive PORT | hold PORT | send ADDRESS PORT RATE BYTES N\n");
     return 2;
 }

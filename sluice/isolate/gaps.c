@@ -2,19 +2,20 @@
  *
  *   gaps CPU MILLISECONDS THRESHOLD
  *
- * Whatever interrupts it makes a gap as long as what it cost, with the parts that no probe in the kernel sees. Prints
- * `ready`, then the median step, then a line with start and length of each gap above the threshold.
+ * What interrupts it makes a gap as long as what it cost, with the parts that no probe in the kernel sees. It reads for
+ * some milliseconds, and then lets the other tasks of the CPU run for as long. Prints `ready`, then the median step, then
+ * a line with start and length of each gap above the threshold.
  */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <signal.h>
 #include <time.h>
 
-enum { GAPS = 100000, STEPS = 1001 };
+enum { GAPS = 100000, STEPS = 1001, TURN_NS = 5000000 };
 
 static struct {
     uint64_t start, length;
@@ -57,14 +58,18 @@ int main(int n, char **a)
     qsort(steps, STEPS, sizeof(steps[0]), compare);
     puts("ready");
     fflush(stdout);
-    uint64_t last = now(), end = last + strtoull(a[2], NULL, 10) * 1000000u;
-    while (last < end && found < GAPS) {
-        uint64_t at = now();
-        if (at - last > threshold) {
-            gaps[found].start = last;
-            gaps[found++].length = at - last;
+    uint64_t end = now() + strtoull(a[2], NULL, 10) * 1000000u;
+    for (uint64_t begin = now(); begin < end; begin = now()) {
+        uint64_t last = begin;
+        while (last < begin + TURN_NS && found < GAPS) {
+            uint64_t at = now();
+            if (at - last > threshold) {
+                gaps[found].start = last;
+                gaps[found++].length = at - last;
+            }
+            last = at;
         }
-        last = at;
+        nanosleep(&(struct timespec){.tv_nsec = TURN_NS}, NULL);
     }
     printf("%llu\n", (unsigned long long)steps[STEPS / 2]);
     for (size_t i = 0; i < found; i++)

@@ -11,7 +11,7 @@ from pathlib import Path
 from sluice.isolate.cgroups import Hierarchy
 from sluice.isolate.interrupts import InterruptCost
 
-_WITHOUT = {
+WITHOUT = {
     "softirq_raise": "interrupts of the network are not told from others, and their cost is not charged",
     "call_function_single_entry": "the cost of inter-processor interrupts (receive packet steering) is not charged",
     "call_function_single_exit": "the cost of inter-processor interrupts (receive packet steering) is not charged",
@@ -44,7 +44,7 @@ def limits(hierarchy: Hierarchy, missing: Sequence[str], cost: InterruptCost) ->
     """
     found: list[Limit] = []
     for tracepoint in missing:
-        remains = _WITHOUT.get(tracepoint, "accounting is less exact")
+        remains = WITHOUT.get(tracepoint, "accounting is less exact")
         found.append(Limit(f"the kernel has no tracepoint {tracepoint}", remains))
     if not cost.samples or cost.why_not:
         found.append(

@@ -18,7 +18,10 @@ ID = "0123456789ab" + "c" * 52
         (f"machine.slice/libpod-{ID}.scope", "podman"),
         (f"libpod_parent/libpod-{ID}", "podman"),
         (f"user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope", "podman"),
-        (f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-containerd-{ID}.scope", "containerd"),
+        (
+            f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-containerd-{ID}.scope",
+            "containerd",
+        ),
         (f"kubepods-pod1.slice:cri-containerd:{ID}", "containerd"),
         (f"kubepods.slice/kubepods-pod1.slice/crio-{ID}.scope", "crio"),
         (f"kubepods/besteffort/pod1/{ID}", "kubernetes"),

@@ -19,7 +19,7 @@ tools:
 # Sanitizers where they can be had; the tests that need them say so where they cannot. By files, as the tests of one share
 # what they compile.
 test:
-	@scripts/setup.sh --sanitizers=try --tshark
+	@scripts/setup.sh --sanitizers=try --tshark --isolate=try
 	$(PY) -m pytest -n 2 --dist loadfile
 
 # What of the truth about the captures a stack reproduces; the captures are those of $SLUICE_CORPUS, or tests/corpus.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Collection
 
 CAPABILITIES = {
     "CAP_SYS_PTRACE": 19,
@@ -26,8 +27,9 @@ class _Data(ctypes.Structure):
     _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
 
 
-def drop_capabilities() -> list[str]:
-    """Drop all capabilities of the calling thread but CAPABILITIES, for good; the names of those that are left.
+def drop_capabilities(keep: Collection[str] = tuple(CAPABILITIES)) -> list[str]:
+    """Drop all capabilities of the calling thread but those of CAPABILITIES that are named, for good. Returns those
+    that are left: of the named ones, what it had.
 
     Raises OSError if the kernel refuses.
     """
@@ -36,7 +38,7 @@ def drop_capabilities() -> list[str]:
     data = (_Data * 2)()
     _check(libc.capget(ctypes.byref(header), data))
     permitted = data[0].permitted | data[1].permitted << 32
-    left = {name: number for name, number in CAPABILITIES.items() if permitted >> number & 1}
+    left = {name: number for name, number in CAPABILITIES.items() if name in keep and permitted >> number & 1}
     for number in range(_HIGHEST + 1):
         if number not in left.values():
             libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # refused for numbers that the kernel does not have

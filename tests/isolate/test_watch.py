@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.main import main
+from sluice.isolate.capabilities import drop_capabilities
 from tests.isolate.lab import Lab
 
 COMMAND = (sys.executable, "-m", "sluice", "isolate", "watch")
@@ -108,12 +109,15 @@ def test_wrong_usage(arguments: list[str], message: str, capsys: pytest.CaptureF
     assert message in capsys.readouterr().err
 
 
-def test_without_root_the_error_says_what_is_needed() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("becoming another user needs root")
-    done = subprocess.run(
-        [*COMMAND, "--count", "1"], capture_output=True, text=True, check=False, preexec_fn=lambda: os.setuid(65534)
-    )
+@pytest.mark.root
+def test_without_capabilities_the_error_says_what_is_needed(lab: Lab) -> None:
+    del lab
+
+    def drop() -> None:
+        drop_capabilities(keep=())
+
+    done = subprocess.run([*COMMAND, "--count", "1"], capture_output=True, text=True, check=False, preexec_fn=drop)
     assert done.returncode == 1
     assert done.stderr.startswith("sluice: ")
+    assert "CAP_BPF" in done.stderr
     assert len(done.stderr.splitlines()) < 8

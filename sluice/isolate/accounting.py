@@ -144,6 +144,7 @@ class Accounting:
         self._free = list(range(FIRST + max_containers - 1, FIRST - 1, -1))
         self._used: set[int] = {HOST, IDLE}
         self._base: dict[int, Counters] = {}
+        self._sockets: int | None = None
         self._object = Object(compiled())
         try:
             self._load(cpu_is_v1, FIRST + max_containers)
@@ -227,6 +228,20 @@ class Accounting:
             self._cgroups.delete(key)
         else:
             self._cgroups.update(key, struct.pack("=II", slot, 0))
+
+    def ask_sockets(self, v2_folder: Path, wanted: bool) -> None:
+        """Whether a received packet is its socket's, by cgroup v2, if that is a container's. Costs time per packet.
+        Raises IsolateError if the program cannot be attached to the root of cgroup v2.
+        """
+        if wanted and self._sockets is None:
+            folder = os.open(v2_folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                self._sockets = self._object.attach_to_cgroup("on_socket", folder)
+            finally:
+                os.close(folder)
+        elif not wanted and self._sockets is not None:
+            self._object.detach(self._sockets)
+            self._sockets = None
 
     def forget(self) -> None:
         """Remove what the programs cached of cgroups, which is wrong once a container has come or gone."""

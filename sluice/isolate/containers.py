@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sluice.isolate.accounting import V1, V2, Accounting
 from sluice.isolate.cgroups import Cgroup, Hierarchy, find_containers, processes, v2_path_of
+from sluice.isolate.errors import IsolateError
 
 _PROCESSES = 32
 """Processes of a container that are asked for namespaces; more would rarely have others."""
@@ -46,6 +47,8 @@ class Places:
     namespaces: set[int] = field(default_factory=set[int])
     addresses: set[str] = field(default_factory=set[str])
     v2_path: str | None = None
+    on_host: bool = False
+    """A process of it is in the host's network namespace."""
 
 
 class Containers:
@@ -56,6 +59,8 @@ class Containers:
         """By slot."""
         self.untracked: set[str] = set()
         """Paths of containers for which there was no slot: they are accounted as host."""
+        self.sockets_refused = ""
+        """Why the sockets of received packets cannot be seen; empty if they can, or need not be."""
         self._accounting = accounting
         self._hierarchy = hierarchy
         self._patterns = patterns
@@ -136,6 +141,18 @@ class Containers:
             address: slot for slot, place in places.items() for address in place.addresses if owners[address] == 1
         }
         self._enter(namespaces, sockets, addresses)
+        self._ask_sockets(places)
+
+    def _ask_sockets(self, places: dict[int, Places]) -> None:
+        """Where a namespace is not one container's alone, the socket decides whose a received packet is."""
+        if self._hierarchy.v2_folder is None or self.sockets_refused:
+            return
+        users = Counter(itertools.chain.from_iterable(place.namespaces for place in places.values()))
+        wanted = any(number > 1 for number in users.values()) or any(place.on_host for place in places.values())
+        try:
+            self._accounting.ask_sockets(self._hierarchy.v2_folder, wanted)
+        except IsolateError as error:
+            self.sockets_refused = str(error)
 
     def _enter(self, namespaces: dict[int, int], sockets: dict[int, int], addresses: dict[str, int]) -> None:
         accounting = self._accounting
@@ -160,6 +177,7 @@ class Containers:
             paths.add(v2_path_of(process))
             with contextlib.suppress(OSError):
                 inode = os.stat(f"/proc/{process}/ns/net").st_ino
+                found.on_host |= inode == self._host
                 if inode != self._host and inode not in found.namespaces:
                     found.namespaces.add(inode)
                     found.addresses |= addresses_of(process)

@@ -22,6 +22,8 @@ from sluice.isolate.support import Limit, limits
 
 _STEP = 0.1
 """Seconds after which a container that appeared is noticed, as soon as it runs."""
+_CACHED = 4096
+"""Cgroups that the programs may have cached before their table is cleared of them: a quarter of it."""
 _LISTED = 256
 """Containers that have ended and are still listed one by one."""
 
@@ -84,6 +86,7 @@ class Session:
             self._ended: deque[Usage] = deque()
             self._earlier = Counters()
             self._seen_cgroups = -1
+            self._forgotten = 0
             self.look()
             self._first = self._last = self.accounting.snapshot()
         except BaseException:
@@ -103,7 +106,11 @@ class Session:
     @property
     def limits(self) -> list[Limit]:
         """What the machine cannot do, and what remains."""
-        return limits(self.hierarchy, self.accounting.missing, self.interrupt_cost)
+        found = limits(self.hierarchy, self.accounting.missing, self.interrupt_cost)
+        if self.containers.sockets_refused:
+            remains = "in a shared network namespace received packets are its first container's, or the host's"
+            found.append(Limit(self.containers.sockets_refused, remains))
+        return found
 
     @property
     def losses(self) -> dict[str, int]:
@@ -124,6 +131,9 @@ class Session:
     def look(self) -> None:
         """Look for containers that have come and gone."""
         self._seen_cgroups = self.accounting.control.new_cgroups
+        if self._seen_cgroups - self._forgotten > _CACHED:  # of services that came and went, with no container
+            self._forgotten = self._seen_cgroups
+            self.accounting.forget()
         self._gone += self.containers.refresh()
 
     def wait(self, seconds: float) -> None:

@@ -15,6 +15,8 @@ WITHOUT = {
     "softirq_raise": "interrupts of the network are not told from others, and their cost is not charged",
     "call_function_single_entry": "the cost of inter-processor interrupts (receive packet steering) is not charged",
     "call_function_single_exit": "the cost of inter-processor interrupts (receive packet steering) is not charged",
+    "local_timer_entry": "the cost of shapers' timer interrupts is not charged",
+    "local_timer_exit": "the cost of shapers' timer interrupts is not charged",
     "irq_handler_entry": "the cost of devices' interrupts is not charged",
     "irq_handler_exit": "the cost of devices' interrupts is not charged",
     "napi_poll": "the polls of one softirq are not told apart, and threaded NAPI is accounted as host",

@@ -91,6 +91,17 @@ class Lab:
             (folder / "cgroup.subtree_control").write_text("+cpu")
         return folder
 
+    def v2_cgroup(self, name: str) -> Path | None:
+        """A control group of v2 beside one of v1, in which sockets are known; None where v2 has both, or is missing."""
+        root = self.hierarchy.v2_folder
+        if root is None or not self.hierarchy.is_v1:
+            return None
+        for folder in (root / self.name, root / self.name / name):
+            if not folder.exists():
+                folder.mkdir()
+                self._cgroups.append(folder)
+        return root / self.name / name
+
     def remove(self, cgroup: Path) -> None:
         """Remove a control group, whose processes may still be on their way out."""
         for _ in range(100):
@@ -143,14 +154,20 @@ class Lab:
         _run(*inside, *f"class add dev link0 parent 1: classid 1:1 htb rate {rate}".split())
 
     def start(
-        self, *arguments: str, cgroup: Path | None = None, namespace: str | None = None, cpu: int | None = None
+        self,
+        *arguments: str,
+        cgroup: Path | None = None,
+        v2_cgroup: Path | None = None,
+        namespace: str | None = None,
+        cpu: int | None = None,
     ) -> subprocess.Popen[bytes]:
         """A process of the load program in a container, on one CPU."""
         inside = ["ip", "netns", "exec", namespace] if namespace else []
 
         def enter() -> None:
-            if cgroup is not None:
-                (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+            for folder in (cgroup, v2_cgroup):
+                if folder is not None:
+                    (folder / "cgroup.procs").write_text(str(os.getpid()))
             if cpu is not None:
                 os.sched_setaffinity(0, {cpu})
 

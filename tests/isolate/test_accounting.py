@@ -178,6 +178,27 @@ def test_packets_from_outside_are_charged_by_address_on_the_host(lab: Lab, sessi
     assert 4000 <= of(session.sample(), "b").received < 4200
 
 
+@pytest.mark.parametrize("host", [False, True])
+def test_in_a_shared_namespace_packets_are_their_sockets(lab: Lab, session: Session, host: bool) -> None:
+    """Two containers in one namespace, as in a pod, or in the host's."""
+    if lab.hierarchy.v2_folder is None:
+        pytest.skip("there is no cgroup v2, by which sockets are known")
+    outside, _ = lab.namespace()
+    bridge = lab.bridge()
+    sending, _ = lab.namespace(bridge=bridge)
+    shared, address = lab.namespace(bridge=bridge)
+    namespace, to, source = (None, "10.89.1.1", outside) if host else (shared, address, sending)
+    for name, port in (("a", "5001"), ("b", "5002")):
+        lab.start("hold", port, cgroup=lab.cgroup(name), v2_cgroup=lab.v2_cgroup(name), namespace=namespace)
+    session.wait(0.3)
+    session.sample()
+    lab.start("send", to, "5001", "10000", "100", "2000", namespace=source).wait()
+    lab.start("send", to, "5002", "10000", "100", "1000", namespace=source).wait()
+    sample = session.sample()
+    assert 2000 <= of(sample, "a").received < 2100
+    assert 1000 <= of(sample, "b").received < 1100
+
+
 def test_packets_that_a_shaper_holds_back_are_charged_to_their_sender(lab: Lab, session: Session) -> None:
     """HTB sends them later, from a softirq in the context of whatever runs then."""
     namespace, _ = lab.namespace()

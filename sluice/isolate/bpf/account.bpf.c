@@ -95,6 +95,23 @@ int BPF_PROG(on_receive, struct sk_buff *skb)
     return 0;
 }
 
+/* Attached only where containers share a network namespace, or use the host's: there the socket decides. */
+SEC("cgroup_skb/ingress")
+int on_socket(struct __sk_buff *skb)
+{
+    enum { PASS = 1 };
+    struct cpu *cpu = enter();
+    if (!cpu)
+        return PASS;
+    if (cpu->section == VECTOR_NET_RX + 1 || cpu->section == SECTION_NAPI_THREAD) {
+        __u32 owner = slot_of_receiver(skb);
+        if (owner != SLOT_HOST)
+            reassign(cpu, owner);
+    }
+    leave(cpu);
+    return PASS;
+}
+
 /* Comes after a poll. */
 SEC("tp_btf/napi_poll")
 int BPF_PROG(on_poll, struct napi_struct *napi, int work, int budget)
@@ -225,6 +242,19 @@ int BPF_PROG(on_irq_entry)
 
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(on_irq_exit)
+{
+    return interrupt_exit();
+}
+
+/* A shaper's timer raises NET_TX. */
+SEC("tp_btf/local_timer_entry")
+int BPF_PROG(on_timer_entry)
+{
+    return interrupt_entry();
+}
+
+SEC("tp_btf/local_timer_exit")
+int BPF_PROG(on_timer_exit)
 {
     return interrupt_exit();
 }

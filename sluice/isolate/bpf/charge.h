@@ -73,6 +73,19 @@ static __always_inline struct party *add_packet(struct cpu *cpu, __u32 owner)
     return &cpu->party[found];
 }
 
+/* The packet that is processed is found to belong to another container than its device or addresses say. */
+static __always_inline void reassign(struct cpu *cpu, __u32 owner)
+{
+    __u32 before = cpu->current;
+    if (before >= PARTIES || cpu->party[before].slot == owner || !cpu->party[before].received)
+        return;
+    cpu->party[before].packets--;
+    cpu->party[before].received--;
+    cpu->packets--;
+    add_packet(cpu, owner)->received++;
+    cpu->current = cpu->found;
+}
+
 static __always_inline void open_section(struct cpu *cpu, __u32 section)
 {
     cpu->section = section;

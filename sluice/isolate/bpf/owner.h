@@ -14,6 +14,15 @@
         value_;                              \
     })
 
+/* An entry of the loader is never replaced. */
+static __always_inline void remember(struct cgroup_key *key, struct cgroup_slot *found)
+{
+    enum { EXISTS = -17 };
+    long error = bpf_map_update_elem(&cgroups, key, found, BPF_NOEXIST);
+    if (error && error != EXISTS)
+        __sync_fetch_and_add(&control.cgroups_full, 1);
+}
+
 /* The slot of the nearest ancestor that is a container. What was found is cached until the loader removes it: a cgroup of
  * which nothing is known also notifies the loader, as a new container shows first by a task that runs in it.
  */
@@ -37,8 +46,7 @@ static __always_inline __u32 slot_of_cgroup(struct cgroup *cgroup, __u64 hierarc
             break;
         }
     }
-    if (bpf_map_update_elem(&cgroups, &key, &found, BPF_ANY))
-        __sync_fetch_and_add(&control.cgroups_full, 1);
+    remember(&key, &found);
     __sync_fetch_and_add(&control.new_cgroups, 1);
     return found.slot;
 }
@@ -75,6 +83,25 @@ static __always_inline __u32 slot_of_socket(struct sock *sk)
     struct cgroup *cgroup = read_once(sk->sk_cgrp_data.cgroup);
     __u32 slot = cgroup ? slot_of_cgroup(cgroup, 1) : SLOT_HOST;
     return slot != SLOT_HOST ? slot : slot_of_namespace(sk->__sk_common.skc_net.net->ns.inum);
+}
+
+/* The container of the socket that is to receive a packet. */
+static __always_inline __u32 slot_of_receiver(struct __sk_buff *skb)
+{
+    struct cgroup_key key = {.id = bpf_skb_cgroup_id(skb), .hierarchy = 1};
+    struct cgroup_slot *known = bpf_map_lookup_elem(&cgroups, &key);
+    if (known)
+        return known->slot;
+    struct cgroup_key ancestor = key;
+    struct cgroup_slot found = {.slot = SLOT_HOST, .cached = 1};
+    for (int level = 1; level < ANCESTORS; level++) {
+        ancestor.id = bpf_skb_ancestor_cgroup_id(skb, level);
+        known = ancestor.id ? bpf_map_lookup_elem(&cgroups, &ancestor) : NULL;
+        if (known && !known->cached)
+            found.slot = known->slot;
+    }
+    remember(&key, &found);
+    return found.slot;
 }
 
 static __always_inline __u32 slot_of_address(struct address *address)

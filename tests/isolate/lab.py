@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import mmap
@@ -53,7 +54,7 @@ class Lab:
         self.hierarchy = hierarchy
         self.name = f"{PREFIX}-{os.getpid()}"
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}-"))
-        self.program = self.folder / "load"
+        self.program = _load_program()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._namespaces: list[str] = []
         self._cgroups: list[Path] = []
@@ -61,8 +62,6 @@ class Lab:
         self._links = 0
 
     def __enter__(self) -> Lab:
-        compiler = shutil.which("gcc") or shutil.which("clang") or "cc"
-        subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", self.program, _SOURCE], check=True)
         self.cgroup("")
         return self
 
@@ -197,6 +196,16 @@ class Lab:
         """End a process."""
         process.kill()
         process.wait()
+
+
+@cache
+def _load_program() -> Path:
+    """The load program, compiled once per run of the tests."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    compiler = shutil.which("gcc") or shutil.which("clang") or "cc"
+    subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", folder / "load", _SOURCE], check=True)
+    return folder / "load"
 
 
 def _run(*command: str) -> None:

@@ -28,12 +28,12 @@ from sluice.cli.errors import CommandError, UsageError
 from sluice.isolate.accounting import MAX_CONTAINERS
 from sluice.isolate.capabilities import drop_capabilities
 from sluice.isolate.errors import IsolateError
-from sluice.isolate.session import Sample, Session
+from sluice.isolate.session import Session
 from sluice.isolate.table import HEADINGS, sample_json, sample_text, start_json, start_text
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
-_OTHER_LINES = 8
-"""Lines of the terminal that are no containers."""
+_OTHER_LINES = 7
+"""Lines of a table that are no containers."""
 
 
 def add(commands: Any) -> None:
@@ -111,9 +111,10 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Generator[None]:
 
 
 def _watch(session: Session, options: argparse.Namespace) -> None:
+    screen = sys.stdout.isatty() and not options.json
     if options.json:
         _print_json(start_json(session))
-    else:
+    elif not screen:
         print(start_text(session), file=sys.stderr)
     end = time.monotonic() + options.seconds if options.seconds else float("inf")
     samples = 0
@@ -123,21 +124,17 @@ def _watch(session: Session, options: argparse.Namespace) -> None:
         samples += 1
         if options.json:
             _print_json(sample_json(sample, "sample"))
+        elif screen:
+            head = start_text(session)
+            rows = max(1, shutil.get_terminal_size().lines - len(head.splitlines()) - _OTHER_LINES)
+            print(f"{_HOME_AND_CLEAR}{head}\n{sample_text(sample, rows)}", flush=True)
         else:
-            _print_table(sample)
+            print(f"{sample_text(sample)}\n", flush=True)
     _summary(session, options.json)
 
 
 def _print_json(data: dict[str, object]) -> None:
     print(json.dumps(data), flush=True)
-
-
-def _print_table(sample: Sample) -> None:
-    if sys.stdout.isatty():
-        rows = max(1, shutil.get_terminal_size().lines - _OTHER_LINES)
-        print(f"{_HOME_AND_CLEAR}{sample_text(sample, rows)}", flush=True)
-    else:
-        print(f"{sample_text(sample)}\n", flush=True)
 
 
 def _summary(session: Session, as_json: bool) -> None:

@@ -200,7 +200,8 @@ class Accounting:
         self._words.release()
         self._memory.close()
         del self.control
-        self._globals.close()
+        with contextlib.suppress(BufferError):  # the caller has a reference to `control`
+            self._globals.close()
         self._object.close()
 
     # slots
@@ -283,10 +284,7 @@ class Accounting:
                 if any(self.interrupt(cpu) == 0 for _ in range(_TRIES)):
                     continue
             skipped += 1
-        now = time.monotonic()
-        if not hasattr(self, "_words"):
-            return Snapshot(now, {}, skipped)
-        return Snapshot(now, {slot: self.read(slot) for slot in sorted(self._used)}, skipped)
+        return Snapshot(time.monotonic(), {slot: self.read(slot) for slot in sorted(self._used)}, skipped)
 
     def read(self, slot: int) -> Counters:
         """The counters of one slot, without the time since its CPUs' last events."""
@@ -298,7 +296,9 @@ class Accounting:
         return Counters(*self._words[start : start + len(_NAMES)])
 
     def _read(self, slot: int) -> Counters:
-        return sum((self.read_cpu(slot, cpu) for cpu in range(self.cpus)), Counters())
+        row = self.cpus * _WORDS
+        words = self._words[slot * row : (slot + 1) * row].tolist()
+        return Counters(*(sum(words[column::_WORDS]) for column in range(len(_NAMES))))
 
 
 def _memory_of(bpf: Object, name: str, size: int) -> int:

@@ -7,12 +7,14 @@ import os
 from collections.abc import Collection
 
 CAPABILITIES = {
+    "CAP_NET_ADMIN": 12,
     "CAP_SYS_PTRACE": 19,
     "CAP_PERFMON": 38,
     "CAP_BPF": 39,
 }
 """What remains: CAP_BPF updates the programs' tables, CAP_PERFMON reads the counters through a program of type raw_tp,
-CAP_SYS_PTRACE finds the network namespaces of other users' processes.
+CAP_SYS_PTRACE finds the network namespaces of other users' processes, CAP_NET_ADMIN attaches the program that sees the
+sockets of received packets, once containers share a namespace.
 """
 _HIGHEST = 63
 _VERSION_3 = 0x20080522

@@ -144,11 +144,18 @@ class Containers:
         self._ask_sockets(places)
 
     def _ask_sockets(self, places: dict[int, Places]) -> None:
-        """Where a namespace is not one container's alone, the socket decides whose a received packet is."""
+        """Where a namespace is not one container's alone, the socket decides whose a received packet is, if it is known
+        by its cgroup v2.
+        """
         if self._hierarchy.v2_folder is None or self.sockets_refused:
             return
         users = Counter(itertools.chain.from_iterable(place.namespaces for place in places.values()))
-        wanted = any(number > 1 for number in users.values()) or any(place.on_host for place in places.values())
+        known = [
+            places[slot]
+            for slot, container in self.current.items()
+            if container.v2_identifier is not None or not self._hierarchy.is_v1
+        ]
+        wanted = any(place.on_host or any(users[inode] > 1 for inode in place.namespaces) for place in known)
         try:
             self._accounting.ask_sockets(self._hierarchy.v2_folder, wanted)
         except IsolateError as error:

@@ -66,7 +66,7 @@ def test_it_keeps_only_the_capabilities_that_it_needs(lab: Lab) -> None:
         status = dict(line.split(":\t") for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
         process.terminate()
         process.communicate(timeout=30)
-    assert int(status["CapEff"], 16) == 1 << 19 | 1 << 38 | 1 << 39
+    assert int(status["CapEff"], 16) == 1 << 12 | 1 << 19 | 1 << 38 | 1 << 39
     assert status["CapBnd"] == status["CapPrm"] == status["CapEff"]
     assert status["NoNewPrivs"] == "1"
 

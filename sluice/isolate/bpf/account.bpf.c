@@ -14,6 +14,15 @@ static __always_inline struct cpu *enter(void)
     return cpu;
 }
 
+/* The same within a section only. What a system call sends has the same tracepoints: there `busy` must not be set, as a
+ * softirq may come in between, and would not be accounted.
+ */
+static __always_inline struct cpu *enter_section(void)
+{
+    struct cpu *cpu = this_cpu();
+    return cpu && cpu->section != NO_SECTION ? enter() : NULL;
+}
+
 static __always_inline void leave(struct cpu *cpu)
 {
     barrier();
@@ -69,28 +78,32 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 }
 
 /* A thread of a device's NAPI polls outside softirqs: its section begins with its first packet. */
-static __always_inline bool in_receive_section(struct cpu *cpu)
+static __always_inline struct cpu *enter_receive_section(void)
 {
+    struct cpu *cpu = this_cpu();
+    if (!cpu)
+        return NULL;
     if (cpu->section == VECTOR_NET_RX + 1 || cpu->section == SECTION_NAPI_THREAD)
-        return true;
+        return enter();
     if (cpu->section != NO_SECTION || !(bpf_get_current_task_btf()->flags & PF_KTHREAD))
-        return false;
-    advance(cpu);
-    open_section(cpu, SECTION_NAPI_THREAD);
-    return true;
+        return NULL;
+    cpu = enter();
+    if (cpu) {
+        advance(cpu);
+        open_section(cpu, SECTION_NAPI_THREAD);
+    }
+    return cpu;
 }
 
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(on_receive, struct sk_buff *skb)
 {
-    struct cpu *cpu = enter();
+    struct cpu *cpu = enter_receive_section();
     if (!cpu)
         return 0;
-    if (in_receive_section(cpu)) {
-        advance_section(cpu);
-        add_packet(cpu, owner_of_received(skb))->received++;
-        cpu->current = cpu->found;
-    }
+    advance_section(cpu);
+    add_packet(cpu, owner_of_received(skb))->received++;
+    cpu->current = cpu->found;
     leave(cpu);
     return 0;
 }
@@ -100,7 +113,7 @@ SEC("cgroup_skb/ingress")
 int on_socket(struct __sk_buff *skb)
 {
     enum { PASS = 1 };
-    struct cpu *cpu = enter();
+    struct cpu *cpu = enter_section();
     if (!cpu)
         return PASS;
     if (cpu->section == VECTOR_NET_RX + 1 || cpu->section == SECTION_NAPI_THREAD) {
@@ -116,7 +129,7 @@ int on_socket(struct __sk_buff *skb)
 SEC("tp_btf/napi_poll")
 int BPF_PROG(on_poll, struct napi_struct *napi, int work, int budget)
 {
-    struct cpu *cpu = enter();
+    struct cpu *cpu = enter_section();
     if (!cpu)
         return 0;
     if (cpu->section == VECTOR_NET_RX + 1 || cpu->section == SECTION_NAPI_THREAD) {
@@ -133,7 +146,7 @@ int BPF_PROG(on_poll, struct napi_struct *napi, int work, int budget)
 SEC("tp_btf/qdisc_dequeue")
 int BPF_PROG(on_dequeue, struct Qdisc *qdisc, const struct netdev_queue *queue, int packets, struct sk_buff *skb)
 {
-    struct cpu *cpu = enter();
+    struct cpu *cpu = enter_section();
     if (!cpu)
         return 0;
     if (cpu->section == VECTOR_NET_TX + 1) {
@@ -150,7 +163,7 @@ int BPF_PROG(on_dequeue, struct Qdisc *qdisc, const struct netdev_queue *queue, 
 SEC("tp_btf/net_dev_queue")
 int BPF_PROG(on_queue, struct sk_buff *skb)
 {
-    struct cpu *cpu = enter();
+    struct cpu *cpu = enter_section();
     if (!cpu)
         return 0;
     __u32 section = cpu->section;
@@ -164,7 +177,7 @@ int BPF_PROG(on_queue, struct sk_buff *skb)
 SEC("tp_btf/consume_skb")
 int BPF_PROG(on_consume, struct sk_buff *skb)
 {
-    struct cpu *cpu = enter();
+    struct cpu *cpu = enter_section();
     if (!cpu)
         return 0;
     if (cpu->section == VECTOR_NET_TX + 1) {

@@ -213,7 +213,7 @@ get_tshark() {
 get_isolate() {
     local before old
     before=$(key)
-    if can_apt && apt_install clang libbpf-dev iproute2 && have_isolate; then
+    if can_apt && apt_install clang libbpf-dev iproute2 ethtool && have_isolate; then
         for old in $stamp $tools_stamp; do # a clang that came with it changes nothing else
             [ "$(cat $old 2>/dev/null)" != "$before" ] || key >$old
         done

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sluice.isolate.accounting import HOST, IDLE, MAX_CONTAINERS, Accounting, Counters, Snapshot
-from sluice.isolate.cgroups import find_hierarchy
+from sluice.isolate.cgroups import Hierarchy, find_hierarchy
 from sluice.isolate.containers import Container, Containers
 from sluice.isolate.interrupts import InterruptCost, measure
 from sluice.isolate.support import Limit, limits
@@ -68,13 +68,18 @@ class Session:
     patterns: paths of cgroups that are containers, as of a shell; without, those that container engines make, and
     others with tasks outside of systemd's own.
     interrupt_ns: the hidden cost of an interrupt; None measures it, which takes most of a second of one CPU.
+    hierarchy: in which cgroups are looked for; by default, where the cpu controller is.
     Raises IsolateError if accounting is not possible here.
     """
 
     def __init__(
-        self, patterns: Sequence[str] = (), max_containers: int = MAX_CONTAINERS, interrupt_ns: int | None = None
+        self,
+        patterns: Sequence[str] = (),
+        max_containers: int = MAX_CONTAINERS,
+        interrupt_ns: int | None = None,
+        hierarchy: Hierarchy | None = None,
     ) -> None:
-        self.hierarchy = find_hierarchy()
+        self.hierarchy = hierarchy or find_hierarchy()
         self.accounting = Accounting(self.hierarchy.is_v1, max_containers)
         try:
             given = interrupt_ns is not None

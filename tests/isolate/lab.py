@@ -86,7 +86,7 @@ class Lab:
         folder = self.hierarchy.folder / self.name / name
         folder.mkdir(exist_ok=True)
         self._cgroups.append(folder)
-        if not self.hierarchy.is_v1 and not name:
+        if not name and not self.hierarchy.is_v1 and "cpu" in (folder / "cgroup.controllers").read_text().split():
             (folder / "cgroup.subtree_control").write_text("+cpu")
         return folder
 
@@ -145,6 +145,12 @@ class Lab:
         self._bridges.append(name)
         _run("ip", "link", "set", name, "up")
         return name
+
+    def thread_napi(self, namespace: str) -> None:
+        """Let a thread of the kernel poll a namespace's link, in place of softirqs."""
+        inside = ("ip", "netns", "exec", namespace)
+        _run(*inside, "ethtool", "-K", "link0", "gro", "on")  # without, the link does not poll
+        _run(*inside, "sh", "-c", "echo 1 > /sys/class/net/link0/threaded")
 
     def shape(self, namespace: str, rate: str) -> None:
         """Shape what a namespace sends, with HTB."""

@@ -1,5 +1,6 @@
 """Accounting against a known load: what the scheduler says a process ran, and what work it did."""
 
+import shutil
 import statistics
 import time
 from collections.abc import Iterator
@@ -8,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from sluice.isolate.accounting import HOST, IDLE, Counters
+from sluice.isolate.cgroups import Hierarchy, find_hierarchy
 from sluice.isolate.interrupts import measure
 from sluice.isolate.session import Sample, Session
-from tests.isolate.lab import Burner, Lab
+from tests.isolate.lab import Burner, Lab, why_not
 
 pytestmark = pytest.mark.root
 CPU, OTHER_CPU = 0, 1
@@ -235,6 +237,48 @@ def test_packets_that_a_shaper_holds_back_are_charged_to_their_sender(lab: Lab, 
     assert of(sample, "s").by_containers > 0
     assert of(sample, "v").for_others > 0
     assert of(sample, "v").network == 0
+
+
+def test_what_a_thread_of_napi_polls_is_charged_to_its_packets_container(lab: Lab, session: Session) -> None:
+    if shutil.which("ethtool") is None:
+        pytest.skip("there is no ethtool (scripts/setup.sh --isolate)")
+    namespace, address = lab.namespace()
+    lab.thread_napi(namespace)
+    lab.start("hold", PORT, cgroup=lab.cgroup("i"), namespace=namespace)
+    session.wait(0.3)
+    session.sample()
+    lab.start("send", address, PORT, "10000", "100", "2000").wait()
+    session.wait(0.1)
+    found = of(session.sample(), "i")
+    assert 2000 <= found.received < 2100
+    assert found.by_host > 0
+    assert not any(session.losses.values())
+
+
+def test_cgroups_of_v2_are_accounted_alike() -> None:
+    """Also where the cpu controller is in v1: accounting does not need it."""
+    if why_not():
+        pytest.skip(why_not())
+    folder = find_hierarchy().v2_folder
+    if folder is None:
+        pytest.skip("there is no cgroup v2")
+    hierarchy = Hierarchy(folder, False, folder)
+    with Lab(hierarchy) as lab, Session([lab.pattern], interrupt_ns=0, hierarchy=hierarchy) as session:
+        lab.cgroup("v")
+        burner = lab.burn(lab.cgroup("v/inner"), cpu=CPU)
+        namespace, address = lab.namespace()
+        lab.start("hold", PORT, cgroup=lab.cgroup("i"), namespace=namespace)
+        lab.start("hold", "5001", cgroup=lab.cgroup("on_host"))
+        session.wait(0.3)
+        session.sample()
+        before = burner.runtime
+        lab.start("send", address, PORT, "10000", "100", "2000").wait()
+        lab.start("send", "127.0.0.1", "5001", "10000", "100", "1000").wait()
+        sample = session.sample()
+        assert of(sample, "v").run / 1e9 == pytest.approx(burner.runtime - before, rel=0.05, abs=0.02)
+        assert 2000 <= of(sample, "i").received < 2100
+        assert of(sample, "on_host").received == 1000
+        assert sample.accounted == pytest.approx(1.0, abs=0.005)
 
 
 def test_descendants_of_a_container_belong_to_it(lab: Lab, session: Session) -> None:

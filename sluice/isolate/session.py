@@ -168,7 +168,10 @@ class Session:
 
     def total(self) -> Sample:
         """What all cost since the start, up to the last sample, ended containers among them."""
-        whole = self._between(self._first, self._last, [])
+        start = self._first
+        # containers began to count at their first sight, some of them in a slot that another one had at the start
+        begin = Snapshot(start.time, {slot: start.slots[slot] for slot in (HOST, IDLE)}, start.skipped)
+        whole = self._between(begin, self._last, [])
         return replace(whole, containers=[*whole.containers, *self._ended], earlier=self._earlier)
 
     def _between(self, before: Snapshot, now: Snapshot, gone: Sequence[Container]) -> Sample:

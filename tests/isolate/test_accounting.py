@@ -326,6 +326,27 @@ def test_containers_come_and_go(lab: Lab) -> None:
         assert not any(session.losses.values())
 
 
+def test_a_slot_that_is_used_again_counts_from_zero(lab: Lab) -> None:
+    """One container is there at the start, and another has its slot when it is gone."""
+    a = lab.cgroup("a")
+    burner = lab.burn(a, cpu=CPU)
+    with Session([lab.pattern], max_containers=1, interrupt_ns=0) as session:
+        begin = burner.runtime
+        session.wait(0.4)
+        expected = {"a": burner.runtime - begin}
+        lab.stop(burner.process)
+        lab.remove(a)
+        session.sample()
+        burner = lab.burn(lab.cgroup("b"), cpu=CPU)
+        sample = sampled(session, 0.4)
+        expected["b"] = burner.runtime
+        total = session.total()
+        assert of(sample, "b").run <= of(total, "b").run
+        for name, ran in expected.items():
+            assert of(total, name).run / 1e9 == pytest.approx(ran, abs=0.12)
+        assert total.accounted == pytest.approx(1.0, abs=0.02)
+
+
 def test_containers_without_a_slot_are_counted(lab: Lab) -> None:
     for name in ("a", "b", "c"):
         lab.burn(lab.cgroup(name), cpu=CPU)

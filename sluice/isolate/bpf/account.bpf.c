@@ -55,6 +55,8 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
     /* A task that another one moved to a cgroup while it ran is noticed at the next tick. */
     if (vector == VECTOR_TIMER)
         cpu->runner = slot_of_task(bpf_get_current_task_btf());
+    if (cpu->section)
+        __sync_fetch_and_add(&control.unfinished, 1);
     open_section(cpu, vector + 1);
     leave(cpu);
     return 0;

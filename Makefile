@@ -27,7 +27,7 @@ CHECK := tests/test_imports.py tests/lang tests/ir tests/lower tests/hooks tests
 # files, as the tests of one file share what they compile. MATRIX: none, tenth or all (tests/support/budget.py).
 MATRIX ?= none
 test:
-	@scripts/setup.sh --sanitizers=try --tshark
+	@scripts/setup.sh --sanitizers=try --tshark --isolate=try
 	$(PY) -m pytest -n 2 --dist loadfile --matrix=$(MATRIX)
 
 # With every setting of passes over the whole corpus, both compilers over every stack, and long random campaigns.

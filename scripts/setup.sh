@@ -8,6 +8,8 @@
 #   scripts/setup.sh --sanitizers=try   the same, but only says so where it cannot get that clang
 #   scripts/setup.sh --tshark           the tools, and tshark, with which tests compare; only says so where it cannot
 #   scripts/setup.sh --bench            what `make bench` compares with and makes traces with; only says so where it cannot
+#   scripts/setup.sh --isolate          what `sluice isolate` needs: clang for BPF, libbpf, iproute2; fails where it cannot
+#   scripts/setup.sh --isolate=try      the same, but only says so where it cannot
 #
 # Environment: PYTHON (3.11 or later), CC (the compiler to use instead of gcc or clang).
 set -euo pipefail
@@ -18,15 +20,18 @@ sanitizers=no
 tools=no
 tshark=no
 bench=no
+isolate=no
 for arg in "$@"; do
-    [ "$arg" = --bench ] || tools=yes
+    case $arg in --bench | --isolate | --isolate=try) ;; *) tools=yes ;; esac
     case $arg in
         --tools) ;;
         --sanitizers) sanitizers=must ;;
         --sanitizers=try) sanitizers=try ;;
         --tshark) tshark=yes ;;
         --bench) bench=yes ;;
-        *) echo "usage: scripts/setup.sh [--tools] [--sanitizers[=try]] [--tshark] [--bench]" >&2; exit 2 ;;
+        --isolate) isolate=must ;;
+        --isolate=try) isolate=try ;;
+        *) echo "usage: scripts/setup.sh [--tools] [--sanitizers[=try]] [--tshark] [--bench] [--isolate[=try]]" >&2; exit 2 ;;
     esac
 done
 
@@ -36,6 +41,7 @@ tools_stamp=$venv/tools.stamp            # the key for which the tools were
 sanitizers_stamp=$venv/sanitizers.stamp  # that key, and whether there are sanitizers
 tshark_stamp=$venv/tshark.stamp          # that key, when tshark was looked for in vain
 bench_stamp=$venv/bench.stamp            # that key, when what `make bench` can use was looked for
+isolate_stamp=$venv/isolate.stamp        # that key, when what `sluice isolate` needs was looked for in vain
 
 say() { echo "setup: $*"; }
 die() { echo "setup: $*" >&2; exit 1; }
@@ -103,6 +109,14 @@ tshark_settled() {
 }
 
 bench_settled() { [ $bench = no ] || [ "$(cat $bench_stamp 2>/dev/null)" = "$(key)" ]; }
+
+have_isolate() { have clang && [ -f /usr/include/bpf/bpf_helpers.h ] && have ip && have tc; }
+
+# The same for what `sluice isolate` needs.
+isolate_settled() {
+    { [ $isolate = no ] || have_isolate; } && return
+    [ $isolate = try ] && [ "$(cat $isolate_stamp 2>/dev/null)" = "$(key)" ] && say "going on without \`sluice isolate\`"
+}
 
 # Prints the first Python of version 3.11 or later that can make virtual environments.
 find_python() {
@@ -196,6 +210,21 @@ get_tshark() {
     key >$tshark_stamp
 }
 
+get_isolate() {
+    local before old
+    before=$(key)
+    if can_apt && apt_install clang libbpf-dev iproute2 ethtool && have_isolate; then
+        for old in $stamp $tools_stamp; do # a clang that came with it changes nothing else
+            [ "$(cat $old 2>/dev/null)" != "$before" ] || key >$old
+        done
+        return
+    fi
+    local missing="no clang, libbpf or iproute2, which \`sluice isolate\` needs: install clang, libbpf-dev and iproute2 (Debian)"
+    [ $isolate = try ] || die "$missing"
+    say "$missing; going on without"
+    key >$isolate_stamp
+}
+
 # Libraries to compare with, and what makes traces of real traffic. Each for itself: what one machine lacks is skipped.
 get_bench() {
     local wanted package missing=()
@@ -256,7 +285,7 @@ get_tools() {
 if [ -n "${CC:-}" ] && ! is_set_up; then
     can_compile "$CC" || die "CC='$CC' does not compile and link a C program; set it to a C compiler, or unset it"
 fi
-if is_set_up && tools_settled && sanitizers_settled && tshark_settled && bench_settled; then exit; fi
+if is_set_up && tools_settled && sanitizers_settled && tshark_settled && bench_settled && isolate_settled; then exit; fi
 if have flock; then
     exec 9<. # one at a time in a checkout
     flock 9
@@ -280,4 +309,5 @@ if ! sanitizers_settled; then
 fi
 tshark_settled || get_tshark
 bench_settled || get_bench
+isolate_settled || get_isolate
 say "done"

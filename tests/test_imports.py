@@ -23,7 +23,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "stacks": {"lang", "protocols"},
     "functions": {"lang"},
     "compat": {"lang", "protocols"},
+    "isolate": set(),
     "cli": {
+        "isolate",
         "lang",
         "ir",
         "lower",

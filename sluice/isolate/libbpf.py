@@ -1,0 +1,260 @@
+"""The part of libbpf that the loader needs, by ctypes: objects, programs, maps, links."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from functools import cache
+from pathlib import Path
+
+from sluice.isolate.errors import IsolateError
+
+LIBRARIES = ("libbpf.so.1",)
+_BTF_KIND_TYPEDEF = 8
+_RUN_ON_CPU = 1 << 0
+_ANY = 0
+
+_Print = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
+_log: list[str] = []
+"""What libbpf and the verifier said of the last load."""
+
+
+class _TestRun(ctypes.Structure):
+    _fields_ = (
+        ("size", c_size_t),
+        ("data_in", c_void_p),
+        ("data_out", c_void_p),
+        ("data_size_in", c_uint32),
+        ("data_size_out", c_uint32),
+        ("ctx_in", c_void_p),
+        ("ctx_out", c_void_p),
+        ("ctx_size_in", c_uint32),
+        ("ctx_size_out", c_uint32),
+        ("retval", c_uint32),
+        ("repeat", c_int),
+        ("duration", c_uint32),
+        ("flags", c_uint32),
+        ("cpu", c_uint32),
+        ("batch_size", c_uint32),
+    )
+
+
+_SIGNATURES: dict[str, tuple[type, list[type]]] = {
+    "bpf_object__open_file": (c_void_p, [c_char_p, c_void_p]),
+    "bpf_object__load": (c_int, [c_void_p]),
+    "bpf_object__close": (type(None), [c_void_p]),
+    "bpf_object__find_map_by_name": (c_void_p, [c_void_p, c_char_p]),
+    "bpf_object__find_program_by_name": (c_void_p, [c_void_p, c_char_p]),
+    "bpf_object__next_program": (c_void_p, [c_void_p, c_void_p]),
+    "bpf_program__name": (c_char_p, [c_void_p]),
+    "bpf_program__section_name": (c_char_p, [c_void_p]),
+    "bpf_program__set_autoload": (c_int, [c_void_p, ctypes.c_bool]),
+    "bpf_program__attach": (c_void_p, [c_void_p]),
+    "bpf_program__attach_cgroup": (c_void_p, [c_void_p, c_int]),
+    "bpf_program__fd": (c_int, [c_void_p]),
+    "bpf_prog_test_run_opts": (c_int, [c_int, POINTER(_TestRun)]),
+    "bpf_link__destroy": (c_int, [c_void_p]),
+    "bpf_map__fd": (c_int, [c_void_p]),
+    "bpf_map__value_size": (c_uint32, [c_void_p]),
+    "bpf_map__key_size": (c_uint32, [c_void_p]),
+    "bpf_map__set_max_entries": (c_int, [c_void_p, c_uint32]),
+    "bpf_map__initial_value": (c_void_p, [c_void_p, POINTER(c_size_t)]),
+    "bpf_map_update_elem": (c_int, [c_int, c_void_p, c_void_p, c_uint64]),
+    "bpf_map_delete_elem": (c_int, [c_int, c_void_p]),
+    "bpf_map_lookup_elem": (c_int, [c_int, c_void_p, c_void_p]),
+    "bpf_map_get_next_key": (c_int, [c_int, c_void_p, c_void_p]),
+    "btf__load_vmlinux_btf": (c_void_p, []),
+    "btf__find_by_name_kind": (c_int32, [c_void_p, c_char_p, c_uint32]),
+    "btf__free": (type(None), [c_void_p]),
+    "libbpf_set_print": (c_void_p, [_Print]),
+}
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    for name in LIBRARIES:
+        try:
+            library = ctypes.CDLL(name, use_errno=True)
+            break
+        except OSError:
+            continue
+    else:
+        raise IsolateError(
+            "there is no libbpf, version 1: run scripts/setup.sh --isolate, or install it (Debian: libbpf1)"
+        )
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype = None if result is type(None) else result
+        function.argtypes = arguments
+    library.libbpf_set_print(_print)
+    return library
+
+
+@_Print
+def _print(level: int, text: bytes, arguments: int) -> int:
+    """Keep warnings: they contain the verifier's log when a program is refused. On the platforms for which programs are
+    built, a va_list is passed as a pointer.
+    """
+    warning = 0
+    if level == warning:
+        buffer = ctypes.create_string_buffer(1 << 16)
+        ctypes.CDLL(None).vsnprintf(buffer, c_size_t(len(buffer)), text, c_void_p(arguments))
+        _log.append(buffer.value.decode(errors="replace"))
+    return 0
+
+
+def _failed(what: str) -> IsolateError:
+    number = ctypes.get_errno()
+    said = "".join(_log)[-2000:].strip()
+    text = f"{what}: {os.strerror(number)}" + (f"\n{said}" if said else "")
+    if number == 1 or number == 13:
+        text += "\n    root is needed, or the capabilities CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+    return IsolateError(text)
+
+
+def has_tracepoint(name: str) -> bool:
+    """Whether the running kernel has a tracepoint that a BTF program can attach to."""
+    library = _library()
+    btf = library.btf__load_vmlinux_btf()
+    if not btf:
+        raise IsolateError("the kernel has no BTF (/sys/kernel/btf/vmlinux): one with CONFIG_DEBUG_INFO_BTF is needed")
+    try:
+        return int(library.btf__find_by_name_kind(btf, f"btf_trace_{name}".encode(), _BTF_KIND_TYPEDEF)) > 0
+    finally:
+        library.btf__free(btf)
+
+
+class Map:
+    """A map of an object. Keys and values are bytes."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    @property
+    def descriptor(self) -> int:
+        """The file descriptor, after the object was loaded."""
+        return int(_library().bpf_map__fd(self._handle))
+
+    @property
+    def value_size(self) -> int:
+        """Bytes of a value."""
+        return int(_library().bpf_map__value_size(self._handle))
+
+    def resize(self, entries: int) -> None:
+        """Set the number of entries, before the object is loaded."""
+        if _library().bpf_map__set_max_entries(self._handle, entries):
+            raise _failed("setting the size of a map")
+
+    def memory(self) -> tuple[int, int]:
+        """Address and length of a map of global variables."""
+        size = c_size_t()
+        address = _library().bpf_map__initial_value(self._handle, ctypes.byref(size))
+        return int(address or 0), size.value
+
+    def update(self, key: bytes, value: bytes) -> None:
+        """Set an entry. Raises IsolateError, for one if the map is full."""
+        if _library().bpf_map_update_elem(self.descriptor, key, value, _ANY):
+            raise _failed("updating a map")
+
+    def delete(self, key: bytes) -> None:
+        """Remove an entry, if it is there."""
+        _library().bpf_map_delete_elem(self.descriptor, key)
+
+    def lookup(self, key: bytes) -> bytes | None:
+        """The value of a key, or None."""
+        value = ctypes.create_string_buffer(self.value_size)
+        if _library().bpf_map_lookup_elem(self.descriptor, key, value):
+            return None
+        return value.raw
+
+    def keys(self) -> Iterator[bytes]:
+        """All keys; those that are added or removed meanwhile may be missing, and the walk may start again."""
+        size = int(_library().bpf_map__key_size(self._handle))
+        following = ctypes.create_string_buffer(size)
+        key: bytes | None = None
+        while _library().bpf_map_get_next_key(self.descriptor, key, following) == 0:
+            key = following.raw
+            yield key
+
+
+class Object:
+    """A compiled object: opened, then loaded, then attached; close() takes all of it out of the kernel."""
+
+    def __init__(self, path: Path) -> None:
+        self._links: list[int] = []
+        _log.clear()
+        self._handle = _library().bpf_object__open_file(os.fsencode(path), None)
+        if not self._handle:
+            raise _failed(f"opening {path}")
+
+    def map(self, name: str) -> Map:
+        """The map of that name; `.bss` and `.rodata` are those of global variables."""
+        handle = _library().bpf_object__find_map_by_name(self._handle, name.encode())
+        if not handle:
+            raise IsolateError(f"the object has no map {name}")
+        return Map(handle)
+
+    def programs(self) -> dict[str, str]:
+        """Section by name of all programs."""
+        library = _library()
+        found: dict[str, str] = {}
+        program = library.bpf_object__next_program(self._handle, None)
+        while program:
+            found[library.bpf_program__name(program).decode()] = library.bpf_program__section_name(program).decode()
+            program = library.bpf_object__next_program(self._handle, program)
+        return found
+
+    def _program(self, name: str) -> int:
+        return int(_library().bpf_object__find_program_by_name(self._handle, name.encode()))
+
+    def leave_out(self, name: str) -> None:
+        """Do not load a program."""
+        _library().bpf_program__set_autoload(self._program(name), False)
+
+    def load(self) -> None:
+        """Load maps and programs into the kernel. Raises IsolateError with what the verifier said."""
+        _log.clear()
+        if _library().bpf_object__load(self._handle):
+            raise _failed("the kernel refuses the BPF programs")
+
+    def attach(self, name: str) -> None:
+        """Attach a program to what its section names."""
+        link = _library().bpf_program__attach(self._program(name))
+        if not link:
+            raise _failed(f"attaching {name}")
+        self._links.append(link)
+
+    def attach_to_cgroup(self, name: str, folder: int) -> int:
+        """Attach a program to a cgroup, given by a descriptor of its folder; the link, for detach()."""
+        link = _library().bpf_program__attach_cgroup(self._program(name), folder)
+        if not link:
+            raise _failed(f"attaching {name}")
+        self._links.append(link)
+        return int(link)
+
+    def detach(self, link: int) -> None:
+        """Detach what attach_to_cgroup() attached."""
+        self._links.remove(link)
+        _library().bpf_link__destroy(link)
+
+    def run_on(self, name: str, cpu: int) -> int:
+        """Run a program of type raw_tp on a CPU, which is interrupted for it; its result. Raises OSError, if the CPU is
+        offline.
+        """
+        options = _TestRun(size=ctypes.sizeof(_TestRun), flags=_RUN_ON_CPU, cpu=cpu)
+        descriptor = _library().bpf_program__fd(self._program(name))
+        if _library().bpf_prog_test_run_opts(descriptor, ctypes.byref(options)):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return options.retval
+
+    def close(self) -> None:
+        """Detach and unload. May be called twice."""
+        for link in self._links:
+            _library().bpf_link__destroy(link)
+        self._links.clear()
+        if self._handle:
+            _library().bpf_object__close(self._handle)
+            self._handle = None

@@ -1,0 +1,110 @@
+/* A known load, for tests of accounting:
+ *
+ *   load burn FILE                       computes, and counts the units of work in the first 8 bytes of FILE
+ *   load receive PORT                    receives UDP
+ *   load hold PORT                       has a UDP socket, and never reads from it
+ *   load send ADDRESS PORT RATE BYTES N  sends UDP at a rate (packets/s; 0: as fast as it can), N packets (0: no end)
+ *
+ * Each ends with the process that started it.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static int fail(const char *what)
+{
+    perror(what);
+    return 1;
+}
+
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Dependent multiplications in registers: neither memory nor the other CPU changes how long a unit takes. */
+static int burn(const char *path)
+{
+    int file = open(path, O_RDWR);
+    if (file < 0)
+        return fail(path);
+    volatile uint64_t *units = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (units == MAP_FAILED)
+        return fail("mmap");
+    for (uint64_t x = 1;; ++*units)
+        for (int i = 0; i < 1000; i++) {
+            x = x * 6364136223846793005u + 1;
+            __asm__ volatile("" : "+r"(x));
+        }
+}
+
+static int udp(void)
+{
+    return socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+}
+
+static int receive(int port, int reads)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    char data[2048];
+    int s = udp();
+    if (s < 0 || bind(s, (struct sockaddr *)&address, sizeof(address)))
+        return fail("bind");
+    while (!reads)
+        pause();
+    for (;;)
+        if (recv(s, data, sizeof(data), 0) < 0)
+            return fail("recv");
+}
+
+static int send_all(const char *host, int port, uint64_t rate, size_t bytes, uint64_t count)
+{
+    enum { BURST = 8 };
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    static char data[65536];
+    int s = udp();
+    if (s < 0 || inet_pton(AF_INET, host, &address.sin_addr) != 1 || connect(s, (struct sockaddr *)&address, sizeof(address)))
+        return fail(host);
+    uint64_t due = now();
+    for (uint64_t sent = 0; !count || sent < count; sent += BURST) {
+        for (int i = 0; i < BURST; i++)
+            (void)!send(s, data, bytes, 0); /* a full buffer or a closed port is part of the load */
+        if (!rate)
+            continue;
+        due += BURST * UINT64_C(1000000000) / rate;
+        uint64_t at = now();
+        if (at > due + 100000000u)
+            due = at; /* it was not scheduled for long: do not catch up with a burst */
+        while (now() < due)
+            ;
+    }
+    return 0;
+}
+
+int main(int n, char **a)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (n == 3 && !strcmp(a[1], "burn"))
+        return burn(a[2]);
+    if (n == 3 && !strcmp(a[1], "receive"))
+        return receive(atoi(a[2]), 1);
+    if (n == 3 && !strcmp(a[1], "hold"))
+        return receive(atoi(a[2]), 0);
+    if (n == 7 && !strcmp(a[1], "send"))
+        return send_all(a[2], atoi(a[3]), strtoull(a[4], NULL, 10), strtoull(a[5], NULL, 10), strtoull(a[6], NULL, 10));
+    fprintf(stderr, "usage: load burn FILE | receive PORT | hold PORT | send ADDRESS PORT RATE BYTES N\n");
+    return 2;
+}

@@ -21,6 +21,7 @@ from sluice.protocols.ipv6 import ipv6_parser
 from sluice.protocols.ipv6_fragment import ipv6_fragment_parser
 from sluice.protocols.tcp import tcp_parser
 from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
+from tests.support.budget import thinned
 from tests.support.packets import A6, eth, fragment_header, ip4, ip6, tcp
 
 SETTINGS = Settings(timeouts=True, memory=1 << 20, max_instances=16, seed=1)
@@ -197,13 +198,13 @@ def segments(pieces: list[tuple[str, int, int]], first: int, shift: int = 0) -> 
     return frames
 
 
-@pytest.mark.parametrize("first", FIRST_NUMBERS)
+@pytest.mark.parametrize("first", thinned(FIRST_NUMBERS, 3))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_segments(policy: str, first: int) -> None:
     assert delivered(policy, "tcp", segments(SEGMENTS, first)) == OF_SEGMENTS[policy].encode()
 
 
-@pytest.mark.parametrize("first", FIRST_NUMBERS)
+@pytest.mark.parametrize("first", thinned(FIRST_NUMBERS, 3))
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("which", OF_SETS)
 def test_segments_by_where_they_start(which: str, policy: str, first: int) -> None:

@@ -18,7 +18,9 @@ from tests.support.corpus import SHARED, corpus, truth
 pytestmark = pytest.mark.corpus
 
 NAMES = list(truth())
-stacks = pytest.mark.parametrize("stack", LEFT_OUT)
+stacks = pytest.mark.parametrize(
+    "stack", [pytest.param(name, marks=[] if name == "everything" else pytest.mark.slow_matrix) for name in LEFT_OUT]
+)
 
 
 @stacks

@@ -10,6 +10,7 @@ import pytest
 from sluice.engine.box import Settings
 from sluice.stacks.tcp_ip import tcp_ip
 from tests.differential.both import Compared, assert_same, compiled, read_capture
+from tests.support.budget import thinned
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [Path(os.environ.get("SLUICE_CORPUS", ROOT / "../shared/corpus")), ROOT / "tests/corpus"]
@@ -29,7 +30,7 @@ def tcp_ip_library() -> Compared:
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", thinned(CAPTURES, 4, id=lambda path: path.stem))
 def test_compiled_code_does_what_the_interpreter_says(path: Path, tcp_ip_library: Compared) -> None:
     packets = list(read_capture(tcp_ip_library, path))
     roomy = Settings(memory=1 << 26, max_instances=1 << 16, timeouts=False, seed=1)

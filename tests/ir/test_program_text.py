@@ -48,6 +48,7 @@ from tests.ir.descriptions import STACKS
 from tests.ir.test_text import NAMES
 from tests.paper.programs import figure2, gtp_stack
 from tests.paper.test_programs import tcp_over_ip
+from tests.support.budget import examples
 
 
 def program(stack: Stack) -> Program:
@@ -95,7 +96,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60, 20), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(what=chosen, seed=st.integers(0, 99))
 def test_a_program_that_was_read_does_the_same(library: Path, what: Chosen, seed: int) -> None:
     built = program(random_stack(Choices(what)))

@@ -7,9 +7,12 @@ The summary at the end of a run shows them; none of them fails a test, as machin
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests of the matrix that this run does not have."""
-    wanted = config.getoption("--matrix")
+    wanted = str(config.getoption("--matrix"))
     if wanted == "all":
         return
     commit = _commit() if wanted == "tenth" else ""
@@ -54,6 +57,19 @@ def _commit() -> str:
 def _chosen(test: str, commit: str) -> bool:
     """Whether a commit runs a test of the matrix: each commit another tenth, so that a few dozen runs have all."""
     return bool(commit) and hashlib.sha256(f"{commit} {test}".encode()).digest()[0] % TENTHS == 0
+
+
+def thinned(values: Iterable[Any], every: int, id: Callable[[Any], str] = str) -> list[Any]:
+    """Parameters of a test, of which one in `every` always runs, and the others are of the full matrix."""
+    return [
+        pytest.param(value, id=id(value), marks=[] if number % every == 0 else getattr(pytest.mark, MATRIX))
+        for number, value in enumerate(values)
+    ]
+
+
+def examples(full: int, usual: int) -> int:
+    """How many examples a campaign of Hypothesis tries: `full` in a run of the whole matrix, else `usual`."""
+    return full if os.environ.get("SLUICE_MATRIX") == "all" else usual
 
 
 class Budget:
@@ -81,6 +97,7 @@ class Budget:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Show budgets, in the process that reports."""
+    """Show budgets, in the process that reports; tell campaigns how long they are."""
+    os.environ["SLUICE_MATRIX"] = str(config.getoption("--matrix"))
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Budget(), "budget")

@@ -17,7 +17,8 @@ class MalformedError(Exception):
 
 @dataclass
 class Parsed:
-    """A message: where it ends, and the value and the place of each item. Fields whose condition is false are absent."""
+    """A message: where it ends, and the value and the place of each item. A field whose condition
+    is false is 0 or empty."""
 
     end: int
     values: dict[str, int | bytes]
@@ -32,11 +33,20 @@ def wrap(number: int) -> int:
 
 def parse(unit: Plan, data: bytes) -> Parsed | None:
     """The message that the bytes begin with, or None if there are too few. Raises MalformedError."""
+    try:
+        return _parse(unit, data)
+    except _EndError:
+        return None
+
+
+def _parse(unit: Plan, data: bytes) -> Parsed | None:
     at, values, spans = 0, dict[str, int | bytes](), list[tuple[int, int]]()
     for item in unit.items:
         start = at
         if item.condition is None or evaluate(item.condition, values):
             at = _item(item, data, at, values, unit.limit)
+        elif item.name:
+            values[item.name] = b"" if item.kind == "bytes" else 0
         spans.append((start, at))
         if at > unit.limit:
             raise MalformedError("too long")
@@ -80,20 +90,12 @@ class _EndError(Exception):
     """There are too few bytes."""
 
 
-def parse_from(unit: Plan, data: bytes) -> Parsed | None:
-    """parse(), for bytes that may end anywhere."""
-    try:
-        return parse(unit, data)
-    except _EndError:
-        return None
-
-
 def serialise(unit: Plan, fields: Mapping[str, int | bytes], base: bytes | None = None) -> bytes:
     """The bytes of a message with these fields; the others are those of `base`, a whole message, or 0 and empty.
 
     Raises MalformedError where a value does not fit its field.
     """
-    before = parse_from(unit, base) if base is not None else None
+    before = parse(unit, base) if base is not None else None
     values: dict[str, int | bytes] = dict(before.values) if before is not None else {}
     for item in unit.items:
         if item.name and item.name not in values:
@@ -126,7 +128,7 @@ def serialise(unit: Plan, fields: Mapping[str, int | bytes], base: bytes | None 
             elif before is not None and base is not None:
                 start, end = before.spans[item.index]
                 out += base[start:end]
-    again = parse_from(unit, out)
+    again = parse(unit, out)
     if again is None or again.end != len(out):
         raise MalformedError("length")
     return out

@@ -1,6 +1,6 @@
 """Characters to tokens, with the off-side rule: indentation becomes INDENT and DEDENT, as in Python.
 
-Inside brackets, lines do not count. A line that begins with a word that cannot begin an expression (`ordering`, `by`,
+A newline follows each DEDENT, too: a line ends after its block. Inside brackets, lines do not count. A line that begins with a word that cannot begin an expression (`ordering`, `by`,
 `=>`, ...) continues the line before it, at any column: listing 3 of the paper is laid out so. A unit grammar in a
 program (`type NAME = unit { ... };`) is one token that holds its text; the grammar's own parser reads it.
 """
@@ -101,6 +101,7 @@ class _Lexer:
         while len(self.columns) > 1:
             self.columns.pop()
             yield Token("dedent", "", place)
+            yield Token("newline", "", place)
 
     def _layout(self, found: list[Token]) -> Iterator[Token]:
         """What stands between the line before and this one: nothing inside brackets, else a newline and blocks."""
@@ -120,6 +121,7 @@ class _Lexer:
         while column < self.columns[-1]:
             self.columns.pop()
             yield Token("dedent", "", first.place)
+            yield Token("newline", "", first.place)
         if column != self.columns[-1]:
             known = ", ".join(str(c) for c in self.columns)
             raise ServiceError(

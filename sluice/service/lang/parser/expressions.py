@@ -56,9 +56,8 @@ class ExpressionParser(TypeParser):
         while not self.at_kind("dedent", "end") and not self.at("except", "|)"):
             barred, start = self.take_if("|"), self.place
             item = self.statement()
-            if not self.at_kind("dedent", "end") and not self.at("|)") and not self.take_kind("newline"):
-                if self._tokens[self._at - 1].kind != "dedent":
-                    raise self.unexpected("this expression")
+            if not self.take_kind("newline") and not self.at_kind("dedent", "end") and not self.at("|)"):
+                raise self.unexpected("this expression")
             if not barred:
                 items.append(item)
             elif items and isinstance(items[-1], tree.Parallel):
@@ -407,9 +406,8 @@ class ExpressionParser(TypeParser):
             pattern = self.either()
             self.expect(":", "after the pattern of a case")
             cases.append(tree.Case(start, pattern, self.block("':'")))
-            if not self.at_kind("dedent") and self._tokens[self._at - 1].kind != "dedent":
-                if not self.take_kind("newline"):
-                    raise self.unexpected("a case")
+            if not self.take_kind("newline") and not self.at_kind("dedent"):
+                raise self.unexpected("a case")
         return tree.Switch(place, subject, cases)
 
     def _for(self, place: tree.Place) -> tree.Expression:

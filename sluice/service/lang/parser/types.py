@@ -94,16 +94,14 @@ class TypeParser(Cursor):
             self.expect(":", f"after '{name}'", f"write {name} : TYPE.")
             item = tree.FieldDeclaration(place, name, self.type(), self.annotation())
             found.append(item)
-            if self.take_kind("newline") and self.take_kind("indent"):
+            if not self.take_kind("newline") and not self.at_kind("dedent", "end"):
+                raise self.unexpected(f"{what} '{name}'")
+            if self.take_kind("indent"):
                 item.annotation.update(self.annotation())
                 self.expect_end_of_line("an annotation")
                 self.take_kind("dedent")
-            elif not self.at_kind("dedent", "end") and not self._at_field():
-                raise self.unexpected(f"{what} '{name}'")
+                self.take_kind("newline")
         return found
-
-    def _at_field(self) -> bool:
-        return self._tokens[self._at - 1].kind == "newline"
 
     def annotation(self) -> dict[str, Any]:
         """`{ name = value, ... }`, if there is one."""

@@ -16,6 +16,7 @@ from sluice.service.lang.errors import ServiceError, suggest
 
 LIMIT = 64 << 20
 """Bytes of a message, unless the grammar gives another %limit."""
+LARGEST_LIMIT = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,16 @@ class Plan:
         return {item.name: item for item in self.items if item.name}
 
     def needed(self, names: set[str]) -> set[str]:
-        """The items that a parser must read for these: themselves, and all that a length or a condition uses. (The
-        length of every item counts: it says where the next one begins, or where the message ends.)
+        """The items that a parser must read for these: themselves, and all that a length, a condition or a variable uses.
+        (Each length says where the next item begins, or where the message ends; each variable and each constant is
+        checked.)
         """
         found = set(names)
-        for item in reversed(self.items):
-            for value in (item.length, item.condition):
+        for item in self.items:
+            for value in (item.length, item.condition, item.parse):
                 found.update(fields_of(value))
-            if item.kind == "variable" and item.name in found:
-                found.update(fields_of(item.parse))
+            if item.kind == "variable":
+                found.add(item.name)
         return found
 
     def lengths(self) -> dict[str, str]:
@@ -93,6 +95,8 @@ def fields_of(value: Value | None) -> Iterator[str]:
 def plan(grammar: Grammar) -> Plan:
     """Check a grammar. Raises ServiceError."""
     found = Plan(grammar.name, limit=int(grammar.properties.get("limit", LIMIT)))
+    if not 1 <= found.limit <= LARGEST_LIMIT:
+        raise ServiceError(grammar.place, f"%limit = {found.limit}", f"a message has 1 to {LARGEST_LIMIT} bytes.")
     order = grammar.properties.get("byteorder", "big")
     names: dict[str, Item] = {}
     for source in grammar.items:

@@ -3,6 +3,7 @@
  * Options, each with a value (`sluice serve` writes them): --listen ADDRESS PORT, --accept INDEX (the program's port
  * that is accepted), --backend INDEX ADDRESS PORT (again for each), --workers, --buffers, --buffer-size, --instances,
  * --idle. Prints `ready ADDRESS PORT` when it accepts connections, and a JSON object of all counters at the end.
+ * With --sizes alone it prints what an instance takes, in bytes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -129,15 +130,25 @@ static void report(const struct service_worker *workers, uint32_t count)
     printf("}\n");
 }
 
+static int print_sizes(void)
+{
+    printf("{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"buffer\": %zu}\n", sizeof(struct service_instance),
+           sizeof(struct service_channel), service_program.frame_size, sizeof(struct service_buffer));
+    return 0;
+}
+
 int main(int count, char **arguments)
 {
     struct service_config config = {
         .program = &service_program, .workers = 1, .buffers = 4096, .buffer_size = 16384, .instances = 4096};
     struct service_worker *workers;
-    const char *wrong = read_options(count, arguments, &config);
+    const char *wrong;
     sigset_t signals;
     int got;
 
+    if (count == 2 && strcmp(arguments[1], "--sizes") == 0)
+        return print_sizes();
+    wrong = read_options(count, arguments, &config);
     if (wrong)
         return die("options", wrong);
     sigemptyset(&signals);

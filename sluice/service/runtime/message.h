@@ -128,7 +128,7 @@ static inline struct service_channel *service_any(struct service_instance *self,
     for (uint32_t i = 0; i < count; i++) {
         struct service_channel *c = first + (self->turn + i) % count;
 
-        if (service_waiting(c) || (c->in && c->in_ended && service_left(c))) {
+        if (service_waiting(c) || (c->passing == 0 && c->in_ended && service_left(c))) {
             self->turn = (uint16_t)(c - first + 1);
             return c;
         }

@@ -119,7 +119,7 @@ struct trial *trial_make(const uint32_t *counts, uint32_t buffer_size, unsigned 
     service_instance_begin(trial->instance, &trial->core);
     trial->ends = calloc(channels, sizeof *trial->ends);
     for (uint32_t i = 0; i < channels; i++) {
-        trial->instance->channels[i].accepted = true; /* its end is an end, not a fault */
+        trial->instance->channels[i].reopens = false; /* its end is an end, not a fault */
         service_io_open(&trial->instance->channels[i]);
         trial->ends[i].given = malloc(MOST);
         trial->ends[i].taken = malloc(MOST);

@@ -23,6 +23,7 @@ void service_instance_begin(struct service_instance *self, struct service_core *
             c->fd = -1;
             c->port = (uint16_t)port;
             c->index = (uint16_t)i;
+            c->reopens = program->ports[port].sends;
         }
     }
     if (program->begin)
@@ -94,22 +95,18 @@ static void end_outputs(struct service_instance *self)
     }
 }
 
-/* A backend that has closed its connection: reopened at the next message if it owes no answer, else a fault. */
+/* Backends that have closed their connections: a fault where an answer is due. */
 static bool settle_closed(struct service_instance *self)
 {
     for (uint32_t i = 0; i < self->channel_count; i++) {
         struct service_channel *c = &self->channels[i];
 
-        if (c->accepted || !c->in_ended || c->link != SERVICE_OPEN || c->out_ending || !service_over(c))
+        if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || !service_drained(c))
             continue;
-        if (c->received < c->sent || c->out) {
+        if (!service_reopen(c)) {
             service_fail(self, SERVICE_BACKEND_CLOSED);
             return false;
         }
-        service_io_close(c);
-        c->in_ended = false;
-        c->received = c->sent = 0;
-        service_count(self, SERVICE_REOPENED, 1);
     }
     return true;
 }

@@ -46,10 +46,16 @@ static inline uint64_t service_left(const struct service_channel *c)
     return service_buffer_held(c->in) - c->taken;
 }
 
-/* Whether nothing is to come from a channel. */
-static inline bool service_over(const struct service_channel *c)
+/* Whether all that has come from a connection that has ended was received. */
+static inline bool service_drained(const struct service_channel *c)
 {
     return c->in_ended && c->passing == 0 && service_left(c) == 0;
+}
+
+/* Whether nothing is to come from a channel. A backend may answer again as long as it may be sent to. */
+static inline bool service_over(const struct service_channel *c)
+{
+    return service_drained(c) && (!c->reopens || c->out_ending);
 }
 
 /* Whether it may pay to receive from it. */
@@ -70,7 +76,7 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
     if (c->passing)
         return SERVICE_WAIT;
     if (left == 0)
-        return c->in_ended ? SERVICE_END : SERVICE_WAIT;
+        return service_over(c) ? SERVICE_END : SERVICE_WAIT;
     if (left < c->need)
         return c->in_ended ? service_fail(self, SERVICE_TRUNCATED) : SERVICE_WAIT;
     data = c->in->bytes + c->in->start + c->taken;
@@ -138,6 +144,18 @@ static inline struct service_channel *service_any(struct service_instance *self,
     return NULL;
 }
 
+/* A backend that has closed its connection and owes no answer: the next message opens another one. */
+static inline bool service_reopen(struct service_channel *c)
+{
+    if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || c->received < c->sent || c->out || !service_drained(c))
+        return false;
+    service_io_close(c);
+    c->in_ended = false;
+    c->received = c->sent = 0;
+    service_count(c->instance, SERVICE_REOPENED, 1);
+    return true;
+}
+
 /* Makes a channel ready to be sent to, with a buffer: SERVICE_STEP if it is. */
 static inline enum service_outcome service_sendable(struct service_channel *c)
 {
@@ -147,6 +165,7 @@ static inline enum service_outcome service_sendable(struct service_channel *c)
         return service_fail(self, SERVICE_CLOSED_CHANNEL);
     if (c->from)
         return SERVICE_WAIT;
+    service_reopen(c);
     if (c->link == SERVICE_CLOSED && !service_io_open(c))
         return SERVICE_FAULT;
     if (!c->out) {

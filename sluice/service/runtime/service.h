@@ -58,9 +58,10 @@ struct service_channel {
     int fd;
     uint16_t port, index;
     uint8_t link;     /* enum service_link */
-    bool accepted;    /* not one that is connected to a backend */
+    bool reopens;     /* connected to a backend, at the first message and again after its end */
     bool readable;    /* more may be read from the connection */
     bool writable;    /* more may be written to it */
+    bool hung_up;     /* the other side has shut its half: what was not read yet, and then the end, is there */
     bool in_ended;    /* nothing is to come */
     bool out_ending;  /* nothing more will be sent: the connection's half is shut when `out` is empty */
     bool out_ended;   /* it is shut */

@@ -51,7 +51,7 @@ bool service_io_open(struct service_channel *c)
     }
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     c->link = SERVICE_CONNECTING;
-    c->readable = c->writable = c->in_ended = c->out_ended = false;
+    c->readable = c->writable = c->hung_up = c->in_ended = c->out_ended = false;
     if ((connect(c->fd, (const struct sockaddr *)&address->storage, address->length) != 0 && errno != EINPROGRESS) ||
         !watch(c)) {
         service_io_close(c);
@@ -77,6 +77,8 @@ bool service_socket_event(struct service_channel *c, uint32_t events)
     }
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         c->readable = true;
+    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        c->hung_up = true;
     if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
         c->writable = true;
     return true;
@@ -104,7 +106,9 @@ bool service_io_fill(struct service_channel *c)
         got = read(c->fd, c->in->bytes + c->in->end, room);
         if (got > 0) {
             c->in->end += (uint32_t)got;
-            c->readable = (uint32_t)got == room; /* less than there was room for: all that had come */
+            /* Less than there was room for is all that had come; but the end may have come with it, and is reported
+             * only once. */
+            c->readable = (uint32_t)got == room || c->hung_up;
             self->progressed = true;
             service_count(self, SERVICE_BYTES_IN, (uint64_t)got);
             continue;

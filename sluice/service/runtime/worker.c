@@ -124,7 +124,7 @@ static void accept_all(struct service_worker *worker)
             return;
         }
         c = instance->first[worker->config->listen_port];
-        c->accepted = true;
+        c->reopens = false;
         if (!service_socket_adopt(c, fd)) {
             worker->core.counters[SERVICE_ACCEPT_FAILED]++;
             give_instance(worker, instance);

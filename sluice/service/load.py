@@ -96,7 +96,9 @@ def _load(
     for signature in service.checked.processes.values():
         if len(signature.channels) > PORTS:
             raise ServiceError(
-                signature.declaration.place, f"'{signature.name}' has {len(signature.channels)} channels", f"use at most {PORTS}."
+                signature.declaration.place,
+                f"'{signature.name}' has {len(signature.channels)} channels",
+                f"use at most {PORTS}.",
             )
     return service
 
@@ -114,7 +116,9 @@ def _match(record: Named, unit: Plan, program: tree.Program, grammar: Grammar) -
         wanted = STRING if items[name].kind == "bytes" else INTEGER
         if type != wanted:
             raise ServiceError(
-                places[name], f"'{name}' is {type} here, and {wanted} in the unit '{unit.name}' ({grammar.place})", f"write {name} : {wanted}."
+                places[name],
+                f"'{name}' is {type} here, and {wanted} in the unit '{unit.name}' ({grammar.place})",
+                f"write {name} : {wanted}.",
             )
 
 

@@ -60,11 +60,15 @@ def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[s
     single = [each.name for each in process.channels if each.kind == "channel"]
     accepted = listen[0] or ("client" if "client" in single else next(iter(single), ""))
     if not accepted:
-        raise ServiceError(place, "this process has only arrays of channels", "name one that is accepted: --listen NAME=ADDRESS.")
+        raise ServiceError(
+            place, "this process has only arrays of channels", "name one that is accepted: --listen NAME=ADDRESS."
+        )
     if accepted not in names:
         raise ServiceError(place, f"'{process.name}' has no channel '{accepted}'", suggest(accepted, names))
     if accepted not in single:
-        raise ServiceError(place, f"'{accepted}' is an array: only a single channel is accepted", "name another one to listen for.")
+        raise ServiceError(
+            place, f"'{accepted}' is an array: only a single channel is accepted", "name another one to listen for."
+        )
     found: dict[int, list[Address]] = {}
     for name, addresses in backends:
         left = [each for each in names if each != accepted and names.index(each) not in found]
@@ -75,13 +79,19 @@ def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[s
             )  # fmt: skip
         name = name or left[0]
         if name not in left:
-            raise ServiceError(place, f"'{process.name}' has no channel '{name}' that is not connected", suggest(name, left))
+            raise ServiceError(
+                place, f"'{process.name}' has no channel '{name}' that is not connected", suggest(name, left)
+            )
         if name in single and len(addresses) != 1:
-            raise ServiceError(place, f"'{name}' is a single channel, and has {len(addresses)} backends", "give it one.")
+            raise ServiceError(
+                place, f"'{name}' is a single channel, and has {len(addresses)} backends", "give it one."
+            )
         found[names.index(name)] = addresses
     missing = [each for each in names if each != accepted and names.index(each) not in found]
     if missing:
-        raise ServiceError(place, f"nothing is connected to '{missing[0]}'", f"give --backends {missing[0]}=ADDRESS,....")
+        raise ServiceError(
+            place, f"nothing is connected to '{missing[0]}'", f"give --backends {missing[0]}=ADDRESS,...."
+        )
     return Wiring(names.index(accepted), listen[1], found)
 
 
@@ -125,5 +135,3 @@ def run_service(command: list[str], ready: Callable[[str], None]) -> tuple[int, 
         if process.poll() is None:
             process.kill()
             process.wait()
-
-

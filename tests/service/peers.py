@@ -120,7 +120,11 @@ def read_answer(end: socket.socket) -> tuple[int, int, bytes]:
     head = read_exactly(end, 24)
     assert head[0] == 0x81
     body = read_exactly(end, int.from_bytes(head[8:12], "big"))
-    return int.from_bytes(head[6:8], "big"), int.from_bytes(head[12:16], "big"), body[head[4] + int.from_bytes(head[2:4], "big") :]
+    return (
+        int.from_bytes(head[6:8], "big"),
+        int.from_bytes(head[12:16], "big"),
+        body[head[4] + int.from_bytes(head[2:4], "big") :],
+    )
 
 
 def read_to_end(end: socket.socket) -> bytes:

@@ -43,10 +43,14 @@ def router() -> Service:
     return load_file(str(ROUTER), ["memcached_binary"])
 
 
-def command(key: bytes, value: bytes = b"", extras: bytes = b"", opcode: int = 0, magic: int = 0x80, opaque: int = 0) -> bytes:
+def command(
+    key: bytes, value: bytes = b"", extras: bytes = b"", opcode: int = 0, magic: int = 0x80, opaque: int = 0
+) -> bytes:
     """A message of Memcached's binary protocol."""
     total = len(extras) + len(key) + len(value)
-    return struct.pack(">BBHBBHIIQ", magic, opcode, len(key), len(extras), 0, 0, total, opaque, 0) + extras + key + value
+    return (
+        struct.pack(">BBHBBHIIQ", magic, opcode, len(key), len(extras), 0, 0, total, opaque, 0) + extras + key + value
+    )
 
 
 def pair(key: bytes, value: bytes) -> bytes:

@@ -58,7 +58,9 @@ def test_libmemcacheds_own_programs_store_and_read(servers: list[int], tmp_path:
     with serve(servers) as router:
         at = f"--servers=127.0.0.1:{router.port}"
         run("memccp", "--binary", at, *map(str, files))
-        assert run("memccat", "--binary", at, *(path.name for path in files)) == "".join(f"{path.read_text()}\n" for path in files)
+        assert run("memccat", "--binary", at, *(path.name for path in files)) == "".join(
+            f"{path.read_text()}\n" for path in files
+        )
         run("memcrm", "--binary", at, files[0].name)
         counters = router.stop()
     assert not faults(counters)

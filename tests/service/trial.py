@@ -67,7 +67,9 @@ class Compiled:
         ports = self.process.channels
         numbers = [counts.get(each.name, 1) if each.kind == "array" else 1 for each in ports]
         trial = ctypes.c_void_p(
-            self._library.trial_make((ctypes.c_uint32 * len(numbers))(*numbers), ctypes.c_uint32(buffer_size), ctypes.c_uint(budget))
+            self._library.trial_make(
+                (ctypes.c_uint32 * len(numbers))(*numbers), ctypes.c_uint32(buffer_size), ctypes.c_uint(budget)
+            )
         )
         places = [(each.name, i) for each, count in zip(ports, numbers, strict=True) for i in range(count)]
         for at, place in enumerate(places):

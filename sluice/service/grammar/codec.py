@@ -60,7 +60,9 @@ def _item(item: Item, data: bytes, at: int, values: dict[str, int | bytes], limi
             if at + item.size > len(data):
                 raise _EndError
             values[item.name] = wrap(
-                int.from_bytes(data[at : at + item.size], "big" if item.order == "big" else "little", signed=item.signed)
+                int.from_bytes(
+                    data[at : at + item.size], "big" if item.order == "big" else "little", signed=item.signed
+                )
             )
             return at + item.size
         case "constant":

@@ -245,7 +245,11 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
     held += [(f"{'t' if item.kind == 'bytes' else 'v'}_{item.name}", item) for item in plan.items if item.name]
     texts = {place for place, item in held if not item.name or item.kind == "bytes"}
     out = [f"struct w_{name} {{", "    uint64_t size;"]
-    out += [f"    {'struct service_text' if place in texts else 'int64_t'} {place};" for place, item in held if _stored(item)]
+    out += [
+        f"    {'struct service_text' if place in texts else 'int64_t'} {place};"
+        for place, item in held
+        if _stored(item)
+    ]
     out += ["};", ""]
     out += [
         f"static enum service_parsed w_{name}_parse(const uint8_t *data, uint64_t length, struct w_{name} *out,",

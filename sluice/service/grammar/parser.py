@@ -90,11 +90,15 @@ class _Parser:
     def expect(self, text: str, where: str) -> None:
         if not self.take_if(text):
             there = f"'{self.token.text}'" if self.token.text else "the end"
-            raise ServiceError(self.token.place, f"'{text}' is missing {where}; {there} stands there", f"write '{text}' there.")
+            raise ServiceError(
+                self.token.place, f"'{text}' is missing {where}; {there} stands there", f"write '{text}' there."
+            )
 
     def name(self, what: str) -> str:
         if self.token.kind != "word":
-            raise ServiceError(self.token.place, f"{what} is missing; '{self.token.text}' stands there", "write a name.")
+            raise ServiceError(
+                self.token.place, f"{what} is missing; '{self.token.text}' stands there", "write a name."
+            )
         return self.take().text
 
     def file(self) -> list[Grammar]:
@@ -108,7 +112,9 @@ class _Parser:
             self.take_if("export")
             if not self.take_if("type"):
                 raise ServiceError(
-                    place, f"'{self.token.text}' does not begin a declaration of a grammar", "write type NAME = unit { ... };"
+                    place,
+                    f"'{self.token.text}' does not begin a declaration of a grammar",
+                    "write type NAME = unit { ... };",
                 )
             name = self.name("the name of a unit")
             self.expect("=", f"after 'type {name}'")
@@ -271,7 +277,9 @@ class _Parser:
         if token.text in ("True", "False"):
             return Value(place, "number", number=int(token.text == "True"))
         if token.kind == "word":
-            raise ServiceError(place, f"'{token.text}' has no value here", f"write self.{token.text} for a field of this unit.")
+            raise ServiceError(
+                place, f"'{token.text}' has no value here", f"write self.{token.text} for a field of this unit."
+            )
         raise ServiceError(place, f"a value is missing; '{token.text}' stands there", "write a number, or self.FIELD.")
 
 
@@ -284,7 +292,9 @@ def _unescape(token: _Token) -> str:
             return chr(int(text[1:], 16))
         known = {"r": "\r", "n": "\n", "t": "\t", "0": "\0", "\\": "\\", '"': '"'}
         if text not in known:
-            raise ServiceError(token.place, f"'\\{text}' is no character", 'write \\r, \\n, \\t, \\0, \\\\, \\" or \\xNN.')
+            raise ServiceError(
+                token.place, f"'\\{text}' is no character", 'write \\r, \\n, \\t, \\0, \\\\, \\" or \\xNN.'
+            )
         return known[text]
 
     return re.sub(r"\\(x[0-9a-fA-F]{2}|.)", one, token.text[1:-1])

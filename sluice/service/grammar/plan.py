@@ -100,9 +100,15 @@ def plan(grammar: Grammar) -> Plan:
     order = grammar.properties.get("byteorder", "big")
     names: dict[str, Item] = {}
     for source in grammar.items:
-        item = _variable(source, len(found.items)) if isinstance(source, Variable) else _field(source, len(found.items), order)
+        item = (
+            _variable(source, len(found.items))
+            if isinstance(source, Variable)
+            else _field(source, len(found.items), order)
+        )
         if item.name in names and item.name:
-            raise ServiceError(source.place, f"'{item.name}' stands twice in unit '{grammar.name}'", "rename one of them.")
+            raise ServiceError(
+                source.place, f"'{item.name}' stands twice in unit '{grammar.name}'", "rename one of them."
+            )
         for value in (item.length, item.condition, item.parse):
             _check(value, names, item)
         found.items.append(item)
@@ -130,7 +136,9 @@ def plan(grammar: Grammar) -> Plan:
 def _variable(source: Variable, index: int) -> Item:
     attributes = _by_name(source.attributes, ("parse", "serialize"), "a variable")
     if source.type.kind not in ("uint", "int"):
-        raise ServiceError(source.place, f"the variable '{source.name}' is no integer", "give it uint8 to uint64, or int8 to int64.")
+        raise ServiceError(
+            source.place, f"the variable '{source.name}' is no integer", "give it uint8 to uint64, or int8 to int64."
+        )
     parse = attributes.get("parse")
     if parse is None or parse.value is None:
         raise ServiceError(
@@ -185,7 +193,9 @@ def _field(source: WireField, index: int, order: str) -> Item:
             try:
                 data = source.type.name.encode("latin-1")
             except UnicodeEncodeError as error:
-                raise ServiceError(source.place, f"{what} has a character above 255", "write its bytes as \\xNN.") from error
+                raise ServiceError(
+                    source.place, f"{what} has a character above 255", "write its bytes as \\xNN."
+                ) from error
             return Item(index, source.name, "constant", len(data), constant=data, condition=source.condition)
         case "constant":
             raise ServiceError(
@@ -202,7 +212,9 @@ def _field(source: WireField, index: int, order: str) -> Item:
 def _by_name(attributes: list[Attribute], known: tuple[str, ...], what: str) -> dict[str, Attribute]:
     for each in attributes:
         if each.name not in known:
-            raise ServiceError(each.place, f"&{each.name} does not belong to {what}", f"known here: &{', &'.join(known)}.")
+            raise ServiceError(
+                each.place, f"&{each.name} does not belong to {what}", f"known here: &{', &'.join(known)}."
+            )
     return {each.name: each for each in attributes}
 
 

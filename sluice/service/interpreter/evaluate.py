@@ -33,7 +33,9 @@ Wait = Generator[None, None, Any]
 class Evaluator:
     """Evaluates the expressions of one rule."""
 
-    def __init__(self, service: Service, channels: dict[tree.Binding, list[Channel]], states: dict[tree.Binding, Value]) -> None:
+    def __init__(
+        self, service: Service, channels: dict[tree.Binding, list[Channel]], states: dict[tree.Binding, Value]
+    ) -> None:
         self.service = service
         self.channels = channels
         self.states = states
@@ -309,7 +311,9 @@ class Evaluator:
 
     def _map(self, node: tree.Map) -> Wait:
         found: list[Value] = []
-        items = yield from self.value(node.over) if not isinstance(node.over.type, ChannelOf) else self._items(node.over)
+        items = (
+            yield from self.value(node.over) if not isinstance(node.over.type, ChannelOf) else self._items(node.over)
+        )
         for item in items:
             self._bind(node.binding, item)
             value = yield from self.value(node.body)

@@ -96,7 +96,7 @@ class _Lexer:
         """Ends the current line and all blocks."""
         place = Place(self.file, number + 1, 1)
         if self.last is not None:
-            yield Token("newline", "", place)
+            yield Token("newline", "", self.last.place)
             self.last = None
         while len(self.columns) > 1:
             self.columns.pop()

@@ -204,7 +204,9 @@ class StatementWriter(ExpressionWriter):
         if self.streamed:
             self.wait(f"service_forward({port.pointer}, &{text}.m)")
         elif type.name in self.values.written:
-            self.wait(f"{text}.m.changed || !{text}.m.raw ? m_{type.name}_write({port.pointer}, &{text}) : service_copy({port.pointer}, &{text}.m)")
+            self.wait(
+                f"{text}.m.changed || !{text}.m.raw ? m_{type.name}_write({port.pointer}, &{text}) : service_copy({port.pointer}, &{text}.m)"
+            )
         else:
             self.wait(f"{text}.m.raw ? service_copy({port.pointer}, &{text}.m) : service_fail(self, SERVICE_UNFIT)")
         self.put("f->did = true;")

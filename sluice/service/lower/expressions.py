@@ -279,7 +279,12 @@ class ExpressionWriter(RuleWriter):
         return self.body(function.declaration.body.expression, function.result, ports, names, node.place)
 
     def body(
-        self, node: tree.Expression, result: Type, ports: dict[tree.Binding, Port], names: dict[tree.Binding, str], place: Place
+        self,
+        node: tree.Expression,
+        result: Type,
+        ports: dict[tree.Binding, Port],
+        names: dict[tree.Binding, str],
+        place: Place,
     ) -> str:
         """A function's body, with what its parameters stand for."""
         kept = self.ports, self.names

@@ -27,15 +27,22 @@ class Lowered:
 
 def lower(service: Service, process: Signature) -> Lowered:
     """Compile a process. Raises ServiceError for what has no form on the wire, or is not compiled yet."""
+    capacities: dict[str, int] = {}
+    _lower(service, process, capacities)
+    return _lower(service, process, capacities)  # now that the largest list of each type is known
+
+
+def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> Lowered:
     declaration = process.declaration
     if declaration.body.handlers:
         raise not_yet(declaration.body.handlers[0].place, "'except'")
     if process.values:
         raise not_yet(process.values[0].place, f"the parameter '{process.values[0].name}' of a process")
-    values = Values(service)
+    values = Values(service, capacities)
     values.written = changed_records(service.checked)
     ports = {
-        each: Port(number, f"self->first[{number}]", each.kind == "array") for number, each in enumerate(process.channels)
+        each: Port(number, f"self->first[{number}]", each.kind == "array")
+        for number, each in enumerate(process.channels)
     }
     body = declaration.body.expression
     parts = body.items if isinstance(body, tree.Parallel) else [body]
@@ -89,7 +96,12 @@ class _States:
 
 
 def _rule(
-    service: Service, values: Values, number: int, node: tree.Expression, ports: dict[tree.Binding, Port], states: _States
+    service: Service,
+    values: Values,
+    number: int,
+    node: tree.Expression,
+    ports: dict[tree.Binding, Port],
+    states: _States,
 ) -> StatementWriter:
     rule = StatementWriter(service, values, number, ports)
     rule.names.update({each: f"all->states.{name}" for each, name in states.fields.items()})
@@ -131,7 +143,7 @@ def _function(rule: StatementWriter) -> list[str]:
     for site in rule.sites:
         out += [f"    if ({site})", f"        service_release({site});"]
     out.append("    f->resume = 0;")
-    if not any(f"f->did = true" in line for line in rule.lines):
+    if not any("f->did = true" in line for line in rule.lines):
         out.append("    (void)outcome;")
     out += ["    if (f->did)", "        return SERVICE_STEP;"]
     for port in sorted(rule.reads):  # nothing was received or sent: wait for a change, unless none can come

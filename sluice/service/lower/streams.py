@@ -40,7 +40,9 @@ def _tail(node: tree.Expression, message: tree.Binding, checked: Checked) -> boo
     """Whether the message is sent as the last act of an expression, and before that only its fields are used."""
     match node:
         case tree.Sequence():
-            return all(_fields_only(item, message) for item in node.items[:-1]) and _tail(node.items[-1], message, checked)
+            return all(_fields_only(item, message) for item in node.items[:-1]) and _tail(
+                node.items[-1], message, checked
+            )
         case tree.If():
             branches = [node.then] + ([node.otherwise] if node.otherwise is not None else [])
             return _fields_only(node.condition, message) and all(_tail(each, message, checked) for each in branches)

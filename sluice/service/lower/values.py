@@ -28,11 +28,26 @@ def bound_of(type: ListOf) -> int:
     return type.bound if type.bound is not None else LIST
 
 
+def _key(type: Type) -> str:
+    """A type without the cardinalities of its lists: these have one C type, whatever their cardinality, so that one can
+    be assigned to another.
+    """
+    match type:
+        case ListOf():
+            return f"[{_key(type.item)}]"
+        case TupleOf():
+            return f"<{' * '.join(map(_key, type.items))}>"
+        case _:
+            return str(type)
+
+
 class Values:
     """Declares the C types that a program uses."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, capacities: dict[str, int] | None = None) -> None:
         self.service = service
+        self.capacities: dict[str, int] = capacities if capacities is not None else {}
+        """The largest cardinality of the lists of each type of items that have been declared so far."""
         self.declared: dict[str, str] = {}
         """The name in C of each type that has one of its own, by how a user writes it."""
         self.text: list[str] = []
@@ -48,7 +63,9 @@ class Values:
             return "bool"
         if type == STRING:
             return "struct service_text"
-        key = f"{type} {bound_of(type)}" if isinstance(type, ListOf) else str(type)
+        key = _key(type)
+        if isinstance(type, ListOf):
+            self.capacities[key] = max(1, bound_of(type), self.capacities.get(key, 0))
         if key not in self.declared:
             self._declare(type, key, place)
         return self.declared[key]
@@ -70,7 +87,7 @@ class Values:
                 fields = [(self.c_type(item, place), f"i_{number}") for number, item in enumerate(type.items, 1)]
                 self._structure(f"t_{len(self.declared)}", fields or [("char", "nothing")], key)
             case ListOf() if type.item != ANY:
-                fields = [("uint32_t", "count"), (self.c_type(type.item, place), f"items[{max(1, bound_of(type))}]")]
+                fields = [("uint32_t", "count"), (self.c_type(type.item, place), f"items[{self.capacities[key]}]")]
                 self._structure(f"l_{len(self.declared)}", fields, key)
             case DictionaryOf() | RefTo():
                 raise not_yet(place, f"a value of type {type}")

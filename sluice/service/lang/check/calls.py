@@ -61,9 +61,7 @@ class CallChecker(OperatorChecker):
             self._argument(given, parameter, function.name)
         return function.result
 
-    def _in_order(
-        self, node: tree.Call, arguments: list[tree.Argument], names: list[str]
-    ) -> list[tree.Expression]:
+    def _in_order(self, node: tree.Call, arguments: list[tree.Argument], names: list[str]) -> list[tree.Expression]:
         """An expression for each parameter."""
         found: dict[str, tree.Expression] = {}
         places = iter([name for name in names if name not in {each.name for each in arguments}])
@@ -72,7 +70,9 @@ class CallChecker(OperatorChecker):
             if name is None or len(arguments) > len(names):
                 raise self._count(node.place, node.function, len(arguments), len(names))
             if name not in names:
-                raise ServiceError(each.value.place, f"'{node.function}' has no parameter '{name}'", suggest(name, names))
+                raise ServiceError(
+                    each.value.place, f"'{node.function}' has no parameter '{name}'", suggest(name, names)
+                )
             if name in found:
                 raise ServiceError(each.value.place, f"the argument '{name}' is given twice", "remove one of them.")
             found[name] = each.value
@@ -82,7 +82,7 @@ class CallChecker(OperatorChecker):
 
     def _count(self, place: Place, name: str, given: int, wanted: int) -> ServiceError:
         plural = "argument" if wanted == 1 else "arguments"
-        return ServiceError(place, f"'{name}' takes {wanted} {plural}, and {given} are given", "give it all of them.")
+        return ServiceError(place, f"'{name}' takes {wanted} {plural}, not {given}", "give it all of them.")
 
     def _argument(self, given: tree.Expression, parameter: tree.Binding, function: str) -> None:
         what = f"the parameter '{parameter.name}' of '{function}'"
@@ -162,7 +162,9 @@ class CallChecker(OperatorChecker):
             found = self.check(each)
             if not isinstance(found, ChannelOf):
                 raise ServiceError(
-                    each.place, f"'{node.function}' takes a channel, and this is {found}", "give it a channel or an array."
+                    each.place,
+                    f"'{node.function}' takes a channel, and this is {found}",
+                    "give it a channel or an array.",
                 )
             if node.function == "all_ready" and found.receives == NOTHING:
                 raise ServiceError(each.place, "nothing is received from this channel", f"its type is {found}.")
@@ -196,11 +198,17 @@ class CallChecker(OperatorChecker):
             signature = ", ".join(map(str, given))
             raise ServiceError(function.place, f"'{target.name}' does not take ({signature})", "change its parameters.")
         if name == "filter" and target.result != BOOLEAN:
-            raise ServiceError(function.place, f"'filter' needs a condition, and '{target.name}' gives {target.result}", "return a boolean.")
+            raise ServiceError(
+                function.place,
+                f"'filter' needs a condition, and '{target.name}' gives {target.result}",
+                "return a boolean.",
+            )
         if name == "fold":
             if joined(target.result, given[1]) is None:
                 raise ServiceError(
-                    function.place, f"'{target.name}' gives {target.result}, and 'fold' starts with {given[1]}", "give both one type."
+                    function.place,
+                    f"'{target.name}' gives {target.result}, and 'fold' starts with {given[1]}",
+                    "give both one type.",
                 )
             self.coerce(node.ordered[1], target.result, "the start of 'fold'")
             return target.result
@@ -218,6 +226,7 @@ def fits(channel: ChannelOf, wanted: Type) -> bool:
 def _with_flow(arguments: list[tree.Argument], flow: tree.Expression) -> list[tree.Argument]:
     if any(isinstance(each.value, tree.Hole) for each in arguments):
         return [
-            tree.Argument(flow, each.name, each.inverted) if isinstance(each.value, tree.Hole) else each for each in arguments
+            tree.Argument(flow, each.name, each.inverted) if isinstance(each.value, tree.Hole) else each
+            for each in arguments
         ]
     return [*arguments, tree.Argument(flow)]

@@ -129,7 +129,9 @@ class ExpressionChecker(CallChecker):
         call = node.call
         held = [each for each in call.arguments if isinstance(each.value, tree.Hole)]
         if len(held) > 1:
-            raise ServiceError(node.place, "'_' stands twice in this call", "the operand before the dot fills one of them.")
+            raise ServiceError(
+                node.place, "'_' stands twice in this call", "the operand before the dot fills one of them."
+            )
         if held:
             held[0].value = node.operand
         else:
@@ -140,7 +142,9 @@ class ExpressionChecker(CallChecker):
         with self.block():
             found = self.check(node.value)
         if isinstance(found, ChannelOf):
-            raise ServiceError(node.place, f"'{node.name}' would be a channel", "name a channel by its own name, or receive: ? c.")
+            raise ServiceError(
+                node.place, f"'{node.name}' would be a channel", "name a channel by its own name, or receive: ? c."
+            )
         if node.wanted is not None:
             wanted = self.resolve(node.wanted)
             self.coerce(node.value, wanted, f"'{node.name}'")
@@ -154,10 +158,14 @@ class ExpressionChecker(CallChecker):
         wanted = self.check(target)
         if not isinstance(base, tree.Name) or base.binding is None or base.binding.kind not in ("local", "global"):
             raise ServiceError(
-                node.place, "only state can be assigned", "declare it at the beginning of the body: local NAME : TYPE := VALUE."
+                node.place,
+                "only state can be assigned",
+                "declare it at the beginning of the body: local NAME : TYPE := VALUE.",
             )
         if isinstance(target, tree.Index) and not isinstance(base.type, DictionaryOf):
-            raise ServiceError(node.place, f"an item of {base.type} cannot be assigned", "only an entry of a dictionary can.")
+            raise ServiceError(
+                node.place, f"an item of {base.type} cannot be assigned", "only an entry of a dictionary can."
+            )
         self.want(node.value, wanted, "what is assigned")
         if joined(base.binding.type, node.value.type) is not None and isinstance(target, tree.Name):
             base.binding.type = joined(base.binding.type, node.value.type) or wanted
@@ -177,7 +185,9 @@ class ExpressionChecker(CallChecker):
         if both is None:
             if used:
                 raise ServiceError(
-                    node.place, f"one branch of this 'if' gives {then}, the other one {otherwise}", "give both one type."
+                    node.place,
+                    f"one branch of this 'if' gives {then}, the other one {otherwise}",
+                    "give both one type.",
                 )
             return UNIT
         self.coerce(node.then, both, "a branch")
@@ -195,7 +205,9 @@ class ExpressionChecker(CallChecker):
                 found = self.check(case.body, used)
             both = joined(result, found)
             if both is None and used:
-                raise ServiceError(case.place, f"one case gives {result}, another one {found}", "give all cases one type.")
+                raise ServiceError(
+                    case.place, f"one case gives {result}, another one {found}", "give all cases one type."
+                )
             result = UNIT if both is None else both
         if used and result != UNIT:
             for case in node.cases:
@@ -213,8 +225,12 @@ class ExpressionChecker(CallChecker):
             if name in subject.fields:
                 case.kind = "label"
                 if isinstance(pattern, tree.Call):
-                    if len(pattern.arguments) != 1 or not isinstance(pattern.arguments[0].value, (tree.Name, tree.Hole)):
-                        raise ServiceError(case.place, f"a pattern of label '{name}' has one name", f"write {name}(x): ...")
+                    if len(pattern.arguments) != 1 or not isinstance(
+                        pattern.arguments[0].value, (tree.Name, tree.Hole)
+                    ):
+                        raise ServiceError(
+                            case.place, f"a pattern of label '{name}' has one name", f"write {name}(x): ..."
+                        )
                     inner = pattern.arguments[0].value
                     bound = inner.name if isinstance(inner, tree.Name) else "_"
                     case.binding = self.declare(bound, "let", subject.fields[name], case.place)
@@ -225,7 +241,9 @@ class ExpressionChecker(CallChecker):
             return
         if joined(subject, found) is None:
             raise ServiceError(
-                pattern.place, f"'switch' looks at {subject}, and this case is {found}", "write a value of that type, or a condition."
+                pattern.place,
+                f"'switch' looks at {subject}, and this case is {found}",
+                "write a value of that type, or a condition.",
             )
         self.coerce(pattern, subject, "the pattern")
         case.kind = "value"
@@ -235,7 +253,11 @@ class ExpressionChecker(CallChecker):
         if any(case.kind == "default" for case in node.cases) or not used:
             return
         if isinstance(subject, Named) and subject.variant:
-            seen = {getattr(case.pattern, "function", getattr(case.pattern, "name", "")) for case in node.cases if case.kind == "label"}
+            seen = {
+                getattr(case.pattern, "function", getattr(case.pattern, "name", ""))
+                for case in node.cases
+                if case.kind == "label"
+            }
             if seen >= subject.fields.keys():
                 return
         if subject == BOOLEAN and {getattr(case.pattern, "value", None) for case in node.cases} >= {True, False}:
@@ -248,7 +270,9 @@ class ExpressionChecker(CallChecker):
         if isinstance(found, ChannelOf) and found.array:
             return ChannelOf(found.receives, found.sends), None
         if not isinstance(found, ListOf):
-            raise ServiceError(over.place, f"'{what}' goes over a list, and this is {found}", "give it a list, or a range a .. b.")
+            raise ServiceError(
+                over.place, f"'{what}' goes over a list, and this is {found}", "give it a list, or a range a .. b."
+            )
         return found.item, found.bound
 
     def _for(self, node: tree.For) -> Type:
@@ -266,7 +290,9 @@ class ExpressionChecker(CallChecker):
             both = joined(start, found)
             if both is None:
                 raise ServiceError(
-                    node.body.place, f"the loop starts with {start}, and its body gives {found}", "the body gives the next value."
+                    node.body.place,
+                    f"the loop starts with {start}, and its body gives {found}",
+                    "the body gives the next value.",
                 )
             node.accumulated.type = both
             self.coerce(node.body, both, "the body")
@@ -286,15 +312,23 @@ class ExpressionChecker(CallChecker):
     def _foldt(self, node: tree.FoldT) -> Type:
         channels = self.check(node.channels)
         if not isinstance(channels, ChannelOf) or not channels.array or channels.receives == NOTHING:
-            raise ServiceError(node.channels.place, f"'foldt' folds an array of channels, and this is {channels}", "give it [t/-].")
+            raise ServiceError(
+                node.channels.place, f"'foldt' folds an array of channels, and this is {channels}", "give it [t/-]."
+            )
         item = channels.receives
         with self.block():
             node.bindings["element"] = self.declare(node.element, "loop", item, node.place)
             key = self.value(node.key, "the key of 'foldt'")
             if key not in ORDERED:
-                raise ServiceError(node.key.place, f"'foldt' orders by {key}", "order by an integer, a string or an address.")
+                raise ServiceError(
+                    node.key.place, f"'foldt' orders by {key}", "order by an integer, a string or an address."
+                )
         with self.block():
-            for role, name, type in (("left", node.left, item), ("right", node.right, item), ("key", node.key_name, key)):
+            for role, name, type in (
+                ("left", node.left, item),
+                ("right", node.right, item),
+                ("key", node.key_name, key),
+            ):
                 node.bindings[role] = self.declare(name, "loop", type, node.place)
             self.want(node.body, item, "the body of 'foldt'")
         return item
@@ -307,13 +341,17 @@ class ExpressionChecker(CallChecker):
         if not isinstance(found, ChannelOf):
             raise ServiceError(node.place, f"{what} is a channel, and this is {found}", "name a channel.")
         if found.array:
-            raise ServiceError(node.place, f"{what} is one channel, and this is an array of them", "choose one: channels[i].")
+            raise ServiceError(
+                node.place, f"{what} is one channel, and this is an array of them", "choose one: channels[i]."
+            )
         return found
 
     def receiver(self, node: tree.Expression) -> ChannelOf:
         found = self.channel(node, "what '?' receives from")
         if found.receives == NOTHING:
-            raise ServiceError(node.place, f"nothing is received from this channel: it is {found}", "its type is RECEIVED/SENT.")
+            raise ServiceError(
+                node.place, f"nothing is received from this channel: it is {found}", "its type is RECEIVED/SENT."
+            )
         return found
 
     def _send(self, node: tree.Send) -> Type:
@@ -324,7 +362,9 @@ class ExpressionChecker(CallChecker):
 
     def _can_send(self, node: tree.Expression, found: ChannelOf) -> None:
         if found.sends == NOTHING:
-            raise ServiceError(node.place, f"nothing can be sent to this channel: it is {found}", "its type is RECEIVED/SENT.")
+            raise ServiceError(
+                node.place, f"nothing can be sent to this channel: it is {found}", "its type is RECEIVED/SENT."
+            )
 
     def _can(self, node: tree.Can) -> Type:
         if not isinstance(node.what, (tree.Receive, tree.Send)):
@@ -341,13 +381,19 @@ class ExpressionChecker(CallChecker):
             found = self.check(source)
             if isinstance(found, ChannelOf):
                 if found.receives == NOTHING:
-                    raise ServiceError(source.place, f"nothing is received from this channel: it is {found}", "begin with another one.")
+                    raise ServiceError(
+                        source.place, f"nothing is received from this channel: it is {found}", "begin with another one."
+                    )
                 found = found.receives
             elif len(node.sources) > 1:
-                raise ServiceError(source.place, f"a source among several is a channel, and this is {found}", "name channels.")
+                raise ServiceError(
+                    source.place, f"a source among several is a channel, and this is {found}", "name channels."
+                )
             both = found if flow is None else joined(flow, found)
             if both is None:
-                raise ServiceError(source.place, f"these sources carry {flow} and {found}", "join channels of one type.")
+                raise ServiceError(
+                    source.place, f"these sources carry {flow} and {found}", "join channels of one type."
+                )
             flow = both
         assert flow is not None
         for position, stage in enumerate(node.stages):
@@ -368,7 +414,9 @@ class ExpressionChecker(CallChecker):
             return stage.type
         found = self.check(stage)
         if not isinstance(found, ChannelOf):
-            raise ServiceError(stage.place, f"'=>' leads to a channel or a function, and this is {found}", "name one of these.")
+            raise ServiceError(
+                stage.place, f"'=>' leads to a channel or a function, and this is {found}", "name one of these."
+            )
         if found.array:
             raise ServiceError(stage.place, "'=>' leads to an array of channels", "choose one of them: channels[i].")
         self._can_send(stage, found)
@@ -379,7 +427,8 @@ class ExpressionChecker(CallChecker):
             binding.type = node.sources[0].type
         if joined(found.sends, binding.type) is None:
             raise ServiceError(
-                stage.place, f"this channel sends {found.sends}, and {binding.type} comes to it", "convert it by a function."
+                stage.place,
+                f"this channel sends {found.sends}, and {binding.type} comes to it",
+                "convert it by a function.",
             )
         return UNIT
-

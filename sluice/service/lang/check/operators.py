@@ -49,7 +49,9 @@ class OperatorChecker(Scope):
         if node.operator == "size":
             found = self.check(node.operand)
             if not isinstance(found, (ChannelOf, ListOf, DictionaryOf)) and found != STRING:
-                raise ServiceError(node.place, f"'size' of {found}", "it takes a channel, a list, a dictionary or a string.")
+                raise ServiceError(
+                    node.place, f"'size' of {found}", "it takes a channel, a list, a dictionary or a string."
+                )
             return INTEGER
         wanted, result = {
             "not": (BOOLEAN, BOOLEAN),
@@ -71,26 +73,37 @@ class OperatorChecker(Scope):
             for side in (node.left, node.right):
                 self.want(side, BOOLEAN, f"the operand of '{operator}'")
             return BOOLEAN
-        left, right = self.value(node.left, f"the left side of '{operator}'"), self.value(node.right, f"the right side of '{operator}'")
+        left, right = (
+            self.value(node.left, f"the left side of '{operator}'"),
+            self.value(node.right, f"the right side of '{operator}'"),
+        )
         if operator == "::":
             return self._cons(node, left, right)
         if operator == "@":
             return self._append(node, left, right)
         both = joined(left, right)
         if both is None:
-            raise ServiceError(node.place, f"'{operator}' compares {left} with {right}", "compare values of the same type.")
+            raise ServiceError(
+                node.place, f"'{operator}' compares {left} with {right}", "compare values of the same type."
+            )
         self.coerce(node.left, both, "the left side")
         self.coerce(node.right, both, "the right side")
         if operator not in ("=", "!=") and both not in ORDERED:
-            raise ServiceError(node.place, f"'{operator}' of {both}", "only integers, strings and addresses have an order.")
+            raise ServiceError(
+                node.place, f"'{operator}' of {both}", "only integers, strings and addresses have an order."
+            )
         return BOOLEAN
 
     def _cons(self, node: tree.Binary, left: Type, right: Type) -> Type:
         if not isinstance(right, ListOf):
-            raise ServiceError(node.place, f"'::' puts an item before a list, and its right side is {right}", "write item :: list.")
+            raise ServiceError(
+                node.place, f"'::' puts an item before a list, and its right side is {right}", "write item :: list."
+            )
         item = joined(right.item, left)
         if item is None:
-            raise ServiceError(node.place, f"'::' puts {left} before a list of {right.item}", "a list has items of one type.")
+            raise ServiceError(
+                node.place, f"'::' puts {left} before a list of {right.item}", "a list has items of one type."
+            )
         self.coerce(node.left, item, "the item")
         return ListOf(item, None if right.bound is None else right.bound + 1)
 
@@ -138,7 +151,9 @@ class OperatorChecker(Scope):
         base = self.check(node.base)
         if isinstance(base, ChannelOf):
             if not base.array:
-                raise ServiceError(node.place, "a single channel has no index", "remove it, or declare an array: [t/t] name.")
+                raise ServiceError(
+                    node.place, "a single channel has no index", "remove it, or declare an array: [t/t] name."
+                )
             self.want(node.index, INTEGER, "the index of a channel")
             return ChannelOf(base.receives, base.sends)
         if isinstance(base, ListOf):
@@ -152,7 +167,9 @@ class OperatorChecker(Scope):
     def with_(self, node: tree.With) -> Type:
         base = self.value(node.base, "what 'with' changes")
         if not isinstance(base, Named) or base.variant:
-            raise ServiceError(node.place, f"'with' changes a field of a record, and this is {base}", "use it on a record.")
+            raise ServiceError(
+                node.place, f"'with' changes a field of a record, and this is {base}", "use it on a record."
+            )
         node.name = self.field_name(base, node.name, node)
         self.want(node.value, base.fields[node.name], f"the field '{node.name}'")
         return base

@@ -72,7 +72,9 @@ class _Types(Scope):
         if declaration is None or name in self.checked.types:
             return
         if name in within:
-            raise ServiceError(declaration.place, f"the type '{name}' consists of itself", "a type has a size: break the cycle.")
+            raise ServiceError(
+                declaration.place, f"the type '{name}' consists of itself", "a type has a size: break the cycle."
+            )
         for used in _names(declaration.type):
             self._alias(used, [*within, name])
         self.checked.types[name] = self.resolve(declaration.type)
@@ -84,7 +86,9 @@ class _Types(Scope):
                 self.resolve(each.type)
                 continue
             if each.name in named.fields:
-                raise ServiceError(each.place, f"the {what} '{each.name}' of '{named.name}' is declared twice", "rename one of them.")
+                raise ServiceError(
+                    each.place, f"the {what} '{each.name}' of '{named.name}' is declared twice", "rename one of them."
+                )
             named.fields[each.name] = self.resolve(each.type)
             if named.variant:
                 if each.name in self.checked.labels:
@@ -99,7 +103,9 @@ class _Types(Scope):
             case Named():
                 if type.name in within:
                     raise ServiceError(
-                        place, f"the type '{type.name}' contains itself, and has no size", "use 'ref' for one of the fields."
+                        place,
+                        f"the type '{type.name}' contains itself, and has no size",
+                        "use 'ref' for one of the fields.",
                     )
                 for each in type.fields.values():
                     self._finite(each, place, [*within, type.name])
@@ -132,7 +138,9 @@ class _Bodies(ExpressionChecker):
         if name in known:
             raise ServiceError(declaration.place, f"the {what} '{name}' is declared twice", "rename one of them.")
         if name in self.checked.types or name in self.checked.labels:
-            raise ServiceError(declaration.place, f"'{name}' is also the name of a type or a label", "rename one of them.")
+            raise ServiceError(
+                declaration.place, f"'{name}' is also the name of a type or a label", "rename one of them."
+            )
         found = Signature(name, declaration, [], [], UNIT)
         self.current = found
         with self.block():
@@ -156,7 +164,9 @@ class _Bodies(ExpressionChecker):
                 results = [self.resolve(each) for each in declaration.results]
                 found.result = UNIT if not results else results[0] if len(results) == 1 else TupleOf(tuple(results))
             elif not declaration.channels:
-                raise ServiceError(declaration.place, f"the process '{name}' has no channel", "a process connects channels.")
+                raise ServiceError(
+                    declaration.place, f"the process '{name}' has no channel", "a process connects channels."
+                )
         known[name] = found
 
     def body(self, signature: Signature) -> None:
@@ -212,7 +222,9 @@ def _refuse_recursion(checked: Checked) -> None:
                 path = [*within, name]
                 cycle = " -> ".join([*path[path.index(called) :], called])
                 raise ServiceError(
-                    place, f"'{called}' calls itself ({cycle})", "functions cannot be recursive: use 'for', 'map' or 'fold'."
+                    place,
+                    f"'{called}' calls itself ({cycle})",
+                    "functions cannot be recursive: use 'for', 'map' or 'fold'.",
                 )
             visit(called, [*within, name])
         done.add(name)

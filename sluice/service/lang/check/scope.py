@@ -15,7 +15,6 @@ from sluice.service.lang.types import (
     INTEGER,
     NOTHING,
     STRING,
-    UNIT,
     ChannelOf,
     DictionaryOf,
     ListOf,
@@ -106,9 +105,13 @@ class Scope:
         found = self.find(name)
         if found is None:
             if name in self.checked.functions:
-                raise ServiceError(place, f"'{name}' is a function, and stands without arguments", f"write {name}(...).")
+                raise ServiceError(
+                    place, f"'{name}' is a function, and stands without arguments", f"write {name}(...)."
+                )
             everything = [each for known in self.names for each in known]
-            raise ServiceError(place, f"there is no '{name}' here", suggest(name, everything, "introduce it with 'let'."))
+            raise ServiceError(
+                place, f"there is no '{name}' here", suggest(name, everything, "introduce it with 'let'.")
+            )
         return found
 
     def warn(self, place: Place, what: str) -> None:
@@ -125,7 +128,9 @@ class Scope:
                 raise ServiceError(
                     written.place,
                     f"there is no type '{written.name}'",
-                    suggest(written.name, [*self.checked.types, *list(_BASIC)[:4]], f"declare it: type {written.name}: ..."),
+                    suggest(
+                        written.name, [*self.checked.types, *list(_BASIC)[:4]], f"declare it: type {written.name}: ..."
+                    ),
                 )
             return self.checked.types[written.name]
         items = [self.resolve(item) for item in written.items]
@@ -137,7 +142,9 @@ class Scope:
             case "dictionary":
                 if isinstance(items[0], (ListOf, DictionaryOf)):
                     raise ServiceError(
-                        written.place, f"{items[0]} cannot be the key of a dictionary", "use an integer, a string, or a tuple."
+                        written.place,
+                        f"{items[0]} cannot be the key of a dictionary",
+                        "use an integer, a string, or a tuple.",
                     )
                 return DictionaryOf(items[0], items[1])
             case _:
@@ -150,7 +157,9 @@ class Scope:
         known = [] if self.current is None else [each.name for each in self.current.constants]
         if bound not in known:
             raise ServiceError(
-                place, f"'{bound}' is no compile-time parameter here", suggest(bound, known, f"write {{{bound}}} => (...).")
+                place,
+                f"'{bound}' is no compile-time parameter here",
+                suggest(bound, known, f"write {{{bound}}} => (...)."),
             )
         return self.checked.settings.get(bound)
 
@@ -163,7 +172,9 @@ class Scope:
             return
         found = joined(wanted, node.type)
         if found is None:
-            raise ServiceError(node.place, f"{what} is of type {wanted}, and this is {_article(node.type)}", "change one of them.")
+            raise ServiceError(
+                node.place, f"{what} has to be of type {wanted}, and this is {_article(node.type)}", "change one of them."
+            )
         push(node, found)
 
 
@@ -207,5 +218,3 @@ def push(node: tree.Expression, type: Type) -> None:
                 push(node.left, type.item)
         case _:
             pass
-
-

@@ -102,7 +102,7 @@ class Cursor:
         if token.kind == "indent":
             return ServiceError(
                 token.place,
-                f"this line is indented more than the one before it, and {after} does not continue there",
+                "this line is indented more than the one before it, which does not continue here",
                 "indent a line more only after ':', '=' or a signature.",
             )
         if token.text in ("else", "except", "initially"):
@@ -113,7 +113,9 @@ class Cursor:
                 f"indent it as the '{matching}' that it belongs to.",
             )
         return ServiceError(
-            token.place, f"{token} does not fit after {after}", "one expression stands on a line; check what is before it."
+            token.place,
+            f"{token} does not fit after {after}",
+            "one expression stands on a line; check what is before it.",
         )
 
     @contextmanager

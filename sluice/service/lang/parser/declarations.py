@@ -142,7 +142,9 @@ class DeclarationParser(ExpressionParser):
         self.expect(":", f"after 'fun {name}'", f"write fun {name}: (...) -> (TYPE).") if not self.at("(") else None
         constants = self._constants()
         channels, parameters, order = self._signature()
-        self.expect("->", f"after the parameters of '{name}'", "write -> (TYPE), or -> () for a function without a result.")
+        self.expect(
+            "->", f"after the parameters of '{name}'", "write -> (TYPE), or -> () for a function without a result."
+        )
         results = self.types(")") if self.take_if("(") else [self.type()]
         body = self._body(f"the function '{name}'")
         return tree.Function(place, name, constants, channels, parameters, results, body, order)
@@ -179,7 +181,9 @@ class DeclarationParser(ExpressionParser):
         token = self.take()
         name = self.name(f"the name after '{token.text}'")
         wanted = self.type() if self.take_if(":") else None
-        self.expect(":=", f"after '{token.text} {name}'", "give a state variable its first value: NAME : TYPE := VALUE.")
+        self.expect(
+            ":=", f"after '{token.text} {name}'", "give a state variable its first value: NAME : TYPE := VALUE."
+        )
         start = self.block("':='")
         self.take_kind("newline")
         return tree.StateDeclaration(token.place, name, token.text == "global", wanted, start)

@@ -1,23 +1,24 @@
 """Expressions. Precedence, loosest first:
 
-    lines of a block; `|`
-    let, :=, if, switch, for, map, filter, foldt
-    a; b => stage => stage
-    or; and; not
-    = != < > <= >=
-    :: @            (group to the right)
-    ..
-    + -             (this and the next level group to the left)
-    * / mod
-    - abs not size can address_to_int int_to_address    (before their operand)
-    c ! e           (the value reaches as far as `or`)
-    with, typed, unsafe_cast, calls, x[i], x.f, ? c, ?? c
+lines of a block; `|`
+let, :=, if, switch, for, map, filter, foldt
+a; b => stage => stage
+or; and; not
+= != < > <= >=
+:: @            (group to the right)
+..
++ -             (this and the next level group to the left)
+* / mod
+- abs not size can address_to_int int_to_address    (before their operand)
+c ! e           (the value reaches as far as `or`)
+with, typed, unsafe_cast, calls, x[i], x.f, ? c, ?? c
 """
 
 from __future__ import annotations
 
 from sluice.service.lang import tree
 from sluice.service.lang.errors import ServiceError, Warned
+from sluice.service.lang.lexer import Token
 from sluice.service.lang.parser.types import TypeParser
 
 _COMPARE = ("=", "<", ">", "<=", ">=", "!=")
@@ -33,6 +34,8 @@ class ExpressionParser(TypeParser):
         self.warnings: list[Warned] = []
         self._semicolons = True
         """Whether `;` joins sources of a pipeline here; in arguments it separates them."""
+        self._withs = True
+        """Whether `with` changes the operand before it."""
 
     # --- blocks
 
@@ -85,7 +88,9 @@ class ExpressionParser(TypeParser):
             self.take()
             if not isinstance(found, (tree.Name, tree.Index)):
                 raise ServiceError(
-                    place, "only a state variable, or an entry of one, can be assigned", "write NAME := e or NAME[KEY] := e."
+                    place,
+                    "only a state variable, or an entry of one, can be assigned",
+                    "write NAME := e or NAME[KEY] := e.",
                 )
             return tree.Assign(place, found, self.block("':='"))
         return found
@@ -128,8 +133,15 @@ class ExpressionParser(TypeParser):
                 return tree.Unary(place, "not", self._negation())
         return self._comparison()
 
+    def _split_arrow(self) -> None:
+        """`<-` before an operand is `<` and `-`: `x <-1`, `<-1, 2>`."""
+        if self.at("<-"):
+            place = self.place
+            self._tokens[self._at : self._at + 1] = [Token("mark", "<", place), Token("mark", "-", place)]
+
     def _comparison(self) -> tree.Expression:
         place, left = self.place, self._chain()
+        self._split_arrow()
         if not self.at(*_COMPARE):
             return left
         operator = self.take()
@@ -137,7 +149,9 @@ class ExpressionParser(TypeParser):
             raise ServiceError(operator.place, "'==' is no operator", "write '=' to compare, ':=' to assign.")
         found = tree.Binary(place, operator.text, left, self._chain())
         if self.at(*_COMPARE):
-            raise ServiceError(self.place, "a comparison is compared again", "put one of them into brackets, or write 'and'.")
+            raise ServiceError(
+                self.place, "a comparison is compared again", "put one of them into brackets, or write 'and'."
+            )
         return found
 
     def _chain(self) -> tree.Expression:
@@ -210,10 +224,12 @@ class ExpressionParser(TypeParser):
             elif self.at("[") and isinstance(found, (tree.Name, tree.Field, tree.Index)):
                 self.take()
                 found = tree.Index(place, found, self._inside("]", "an index"))
-            elif self.take_if("with"):
+            elif self._withs and self.take_if("with"):
                 name = self.name("a field")
                 self.expect("=", f"after 'with {name}'")
+                kept, self._withs = self._withs, False  # a further `with` changes the whole
                 found = tree.With(place, found, name, self._range())
+                self._withs = kept
             elif self.at("typed", "unsafe_cast"):
                 found = tree.Typed(place, found, unsafe=self.take().text == "unsafe_cast", wanted=self.type())
             elif self.at("!"):
@@ -238,14 +254,16 @@ class ExpressionParser(TypeParser):
 
     def _inside(self, end: str, what: str) -> tree.Expression:
         """An expression between brackets, in which `;` joins again."""
-        kept, self._semicolons = self._semicolons, True
+        kept = self._semicolons, self._withs
+        self._semicolons = self._withs = True
         with self.deeper():
             found = self.statement()
-        self._semicolons = kept
+        self._semicolons, self._withs = kept
         self.expect(end, f"after {what}")
         return found
 
     def _primary(self) -> tree.Expression:
+        self._split_arrow()
         place, token = self.place, self.token
         if self.at_kind("number"):
             return tree.Integer(place, int(self.take().text))
@@ -283,8 +301,8 @@ class ExpressionParser(TypeParser):
         if self.at("let", "if", "switch", "for", "map"):
             with self.deeper():
                 return self._construct()
-        if token.kind == "indent":
-            raise self.unexpected("what is there")
+        if token.kind == "indent" or self.at("else", "except", "initially"):
+            raise self.unexpected("what stands before it")
         if self.at("..."):
             raise ServiceError(place, "'...' stands for something that is left out", "write it out.")
         raise ServiceError(place, f"an expression is missing; {token} stands there", "write a value, a name or a call.")
@@ -317,9 +335,10 @@ class ExpressionParser(TypeParser):
         return tree.Record(place, found)
 
     def _argument_value(self) -> tree.Expression:
-        kept, self._semicolons = self._semicolons, False
+        kept = self._semicolons, self._withs
+        self._semicolons, self._withs = False, True
         found = self.pipe()
-        self._semicolons = kept
+        self._semicolons, self._withs = kept
         return found
 
     def _word(self) -> tree.Expression:
@@ -399,7 +418,9 @@ class ExpressionParser(TypeParser):
         subject = self.either()
         self.expect(":", "after what 'switch' looks at")
         if not (self.take_kind("newline") and self.take_kind("indent")):
-            raise ServiceError(self.place, "a 'switch' without cases", "write each case on an indented line: PATTERN: e")
+            raise ServiceError(
+                self.place, "a 'switch' without cases", "write each case on an indented line: PATTERN: e"
+            )
         cases: list[tree.Case] = []
         while not self.take_kind("dedent"):
             start = self.place

@@ -57,7 +57,9 @@ class TypeParser(Cursor):
             return tree.TypeExpression(place, "ref", items=[self.type()])
         if self.at("record", "variant"):
             raise ServiceError(
-                place, f"a {self.token.text} stands inside another type", "declare it with a name of its own: type NAME: ..."
+                place,
+                f"a {self.token.text} stands inside another type",
+                "declare it with a name of its own: type NAME: ...",
             )
         raise ServiceError(
             place,
@@ -146,7 +148,9 @@ class TypeParser(Cursor):
             self.expect("]", "after the types of a channel array")
             bound = self.bound()
             name = self.name("the name of a channel")
-            return tree.ChannelDeclaration(place, name, receives, sends, True, bound if bound is not None else self.bound())
+            return tree.ChannelDeclaration(
+                place, name, receives, sends, True, bound if bound is not None else self.bound()
+            )
         receives, sends = self._sides()
         return tree.ChannelDeclaration(place, self.name("the name of a channel"), receives, sends, False)
 
@@ -166,7 +170,9 @@ class TypeParser(Cursor):
         place = self.place
         receives = self._side()
         self.expect(
-            "/", "between the types that a channel receives and sends", "a channel is RECEIVED/SENT name, a value name : TYPE."
+            "/",
+            "between the types that a channel receives and sends",
+            "a channel is RECEIVED/SENT name, a value name : TYPE.",
         )
         sends = self._side()
         if receives.kind == sends.kind == "nothing":

@@ -21,7 +21,9 @@ from sluice.lang.errors import DescriptionError
 from sluice.service.lang.errors import ServiceError
 from sluice.stacks.find import UnknownStackError
 
-TOLD = (DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError, ServiceError)
+TOLD = (
+    DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError, ServiceError,
+)  # fmt: skip
 """Errors whose message says everything already."""
 
 _NOT_THE_USERS = (

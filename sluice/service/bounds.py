@@ -22,8 +22,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bytes. `instance` is what one connection takes while it is idle; `busy` with a buffer on both sides of each of its
-    channels; `total` is what the process reserves at start, and never exceeds.
+    """Bytes. `instance` is what one connection takes while it is idle; `busy` with a buffer on both sides of each of
+    its channels; `total` is what the process reserves at start, and never exceeds.
     """
 
     instance: int

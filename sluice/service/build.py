@@ -40,8 +40,8 @@ def build_program(name: str, source: str) -> Path:
             made.replace(path)
     except OSError as error:
         raise CacheError(
-            f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder in which compiled programs can "
-            "be kept"
+            f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder in which compiled programs "
+            "can be kept"
         ) from error
     os.chmod(path, 0o755)
     trim(folder)

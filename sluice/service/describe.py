@@ -31,7 +31,8 @@ def describe(service: Service, process: Signature | None, bounds: Bounds | str |
             rules.append({"line": each.place.line, "forwards": streams(each, checked)})
     memory = asdict(bounds) if isinstance(bounds, Bounds) else bounds
     found: dict[str, Any] = {
-        "types": types, "functions": functions, "processes": processes, "units": units, "rules": rules, "memory": memory,
+        "types": types, "functions": functions, "processes": processes,
+        "units": units, "rules": rules, "memory": memory,
     }  # fmt: skip
     return {**found, "text": list(_lines(found))}
 

@@ -56,7 +56,7 @@ class Service:
             raise ServiceError(
                 place,
                 f"nothing says how '{type.name}' stands on the wire",
-                f"name a grammar that has a unit '{type.name}' (--grammar), or write type {type.name} = unit {{ ... }}; here.",
+                f"name a grammar that has a unit '{type.name}' (--grammar), or declare that unit here.",
             )
         return self.units[type.name]
 

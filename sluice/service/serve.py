@@ -52,8 +52,8 @@ def read_address(text: str) -> Address:
 
 
 def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[str, list[Address]]]) -> Wiring:
-    """Connect the channels of a process. A name that is empty means the channel that is left: the one that is accepted is
-    called `client`, or is the first single one. Raises ServiceError.
+    """Connect the channels of a process. A name that is empty means the channel that is left: the one that is accepted
+    is called `client`, or is the first single one. Raises ServiceError.
     """
     place = process.declaration.place
     names = [each.name for each in process.channels]
@@ -61,27 +61,23 @@ def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[s
     accepted = listen[0] or ("client" if "client" in single else next(iter(single), ""))
     if not accepted:
         raise ServiceError(
-            place, "this process has only arrays of channels", "name one that is accepted: --listen NAME=ADDRESS."
+            place, "this process has only arrays of channels", "name one to accept: --listen NAME=ADDRESS."
         )
     if accepted not in names:
         raise ServiceError(place, f"'{process.name}' has no channel '{accepted}'", suggest(accepted, names))
     if accepted not in single:
-        raise ServiceError(
-            place, f"'{accepted}' is an array: only a single channel is accepted", "name another one to listen for."
-        )
+        raise ServiceError(place, f"'{accepted}' is an array: a single channel is accepted", "name another.")
     found: dict[int, list[Address]] = {}
     for name, addresses in backends:
         left = [each for each in names if each != accepted and names.index(each) not in found]
         if not name and len(left) != 1:
             raise ServiceError(
-                place, "these backends could be of several channels" if left else "no channel is left for these backends",
+                place, "these backends fit several channels" if left else "no channel is left for these backends",
                 f"write --backends NAME=ADDRESS,...; the channels are {', '.join(names)}.",
             )  # fmt: skip
         name = name or left[0]
         if name not in left:
-            raise ServiceError(
-                place, f"'{process.name}' has no channel '{name}' that is not connected", suggest(name, left)
-            )
+            raise ServiceError(place, f"'{process.name}' has no channel '{name}' that is left", suggest(name, left))
         if name in single and len(addresses) != 1:
             raise ServiceError(
                 place, f"'{name}' is a single channel, and has {len(addresses)} backends", "give it one."

@@ -77,11 +77,16 @@ class Writer:
         if depth <= 0:
             return self.leaf(type)
         d = depth - 1
-        common = [lambda: self.leaf(type), lambda: f"(if {self.e('boolean', d)}: {self.e(type, d)} else: {self.e(type, d)})"]
+        common = [
+            lambda: self.leaf(type),
+            lambda: f"(if {self.e('boolean', d)}: {self.e(type, d)} else: {self.e(type, d)})",
+        ]
         own = {
             "integer": [
                 lambda: f"({self.e('integer', d)} {self.pick('+', '-', '*')} {self.e('integer', d)})",
-                lambda: f"({self.e('integer', d)} {self.pick('/', 'mod')} {self.pick('3', '-2', self.e('integer', d))})",
+                lambda: (
+                    f"({self.e('integer', d)} {self.pick('/', 'mod')} {self.pick('3', '-2', self.e('integer', d))})"
+                ),
                 lambda: f"hash({self.e(self.pick('integer', 'string'), d)})",
                 lambda: f"len({self.e(self.pick('string', '[integer]'), d)})",
                 lambda: f"abs ({self.e('integer', d)})",
@@ -142,7 +147,9 @@ class Writer:
         if kind == 4:
             subject, name = self.e("integer", depth), self.fresh()
             out = f"{indent}let {name} = switch {subject}:\n"
-            out += f"{indent}  0: {self.e('string', depth)}\n{indent}  {self.e('boolean', 1)}: {self.e('string', depth)}\n"
+            out += (
+                f"{indent}  0: {self.e('string', depth)}\n{indent}  {self.e('boolean', 1)}: {self.e('string', depth)}\n"
+            )
             out += f"{indent}  _: {self.leaf('string')}\n"
             self.names.setdefault("string", []).append(name)
             return out

@@ -50,7 +50,7 @@ bool service_io_fill(struct service_channel *c)
 
     if (!c->in && !(c->in = service_buffer_take(pool)))
         return true;
-    if (c->in->start && c->taken == 0)
+    if (c->in->start && c->taken == 0 && !c->pinned)
         service_buffer_compact(c->in);
     if (size > pool->size - c->in->end)
         size = pool->size - c->in->end;

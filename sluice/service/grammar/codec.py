@@ -54,7 +54,7 @@ def _parse(unit: Plan, data: bytes) -> Parsed | None:
 
 
 def _item(item: Item, data: bytes, at: int, values: dict[str, int | bytes], limit: int) -> int:
-    """One item; where the next one begins. What lies beyond the data is 0 and empty: the caller sees that by the end."""
+    """One item; where the next one begins. Bytes beyond the data are left out: the caller sees that by the end."""
     match item.kind:
         case "integer":
             if at + item.size > len(data):

@@ -62,8 +62,8 @@ class Plan:
         return {item.name: item for item in self.items if item.name}
 
     def needed(self, names: set[str]) -> set[str]:
-        """The items that a parser must read for these: themselves, and all that a length, a condition or a variable uses.
-        (Each length says where the next item begins, or where the message ends; each variable and each constant is
+        """The items that a parser must read for these: themselves, and all that a length, a condition or a variable
+        uses. (Each length says where the next item begins, or where the message ends; each variable and constant is
         checked.)
         """
         found = set(names)

@@ -9,7 +9,7 @@ from sluice.service.lang.errors import Place
 
 @dataclass(frozen=True)
 class Value:
-    """An expression of a grammar. kind: number, text, field (`self.x`), self (`$$`), not, negative, size (`|e|`), choice
+    """An expression of a grammar. kind: number, text, field (`self.x`), self (`$$`), not, negative, choice
     (`a ? b : c`), or a binary operator.
     """
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from typing import cast
 
 from sluice.service.grammar.codec import wrap
+from sluice.service.interpreter.channels import ChannelEvaluator, Wait
 from sluice.service.interpreter.values import (
-    EndError,
     FaultError,
     Record,
     Value,
@@ -20,33 +19,15 @@ from sluice.service.interpreter.values import (
 from sluice.service.interpreter.world import Channel
 from sluice.service.lang import tree
 from sluice.service.lang.types import STRING, ChannelOf, DictionaryOf, ListOf, Named, Type
-from sluice.service.load import Service
 from sluice.service.lower.expressions import ARENA, RANGE
 from sluice.service.lower.values import bound_of
 
 DICTIONARY = 1024
 """Entries of a dictionary."""
 
-Wait = Generator[None, None, Any]
 
-
-class Evaluator:
+class Evaluator(ChannelEvaluator):
     """Evaluates the expressions of one rule."""
-
-    def __init__(
-        self, service: Service, channels: dict[tree.Binding, list[Channel]], states: dict[tree.Binding, Value]
-    ) -> None:
-        self.service = service
-        self.channels = channels
-        self.states = states
-        self.names: dict[tree.Binding, Value] = {}
-        self.ports: dict[tree.Binding, list[Channel]] = dict(channels)
-        self.did = False
-        self.made = 0
-        """Bytes of strings that this step has made."""
-        self.turn = [0]
-
-    # --- expressions
 
     def value(self, node: tree.Expression) -> Wait:
         match node:
@@ -84,7 +65,7 @@ class Evaluator:
             case tree.Dotted():
                 return (yield from self.value(node.call))
             case tree.Call():
-                return (yield from self._call(node))
+                return (yield from self.call(node))
             case _:
                 return (yield from self._construct(node))
 
@@ -119,17 +100,17 @@ class Evaluator:
             case tree.Map():
                 return (yield from self._map(node))
             case tree.FoldT():
-                return (yield from self._foldt(node))
+                return (yield from self.foldt(node))
             case tree.Send():
                 value = yield from self.value(node.value)
-                self._send((yield from self._channel(node.channel)), value, node.type)
+                self.send((yield from self.channel(node.channel)), value, node.type)
                 return value
             case tree.Receive():
-                return (yield from self._receive((yield from self._channel(node.channel)), node.type, node.peek))
+                return (yield from self.receive((yield from self.channel(node.channel)), node.type, node.peek))
             case tree.Can():
-                return (yield from self._can(node))
+                return (yield from self.can(node))
             case tree.Pipe():
-                return (yield from self._pipe(node))
+                return (yield from self.pipe(node))
             case _:
                 raise AssertionError(f"no meaning for {type(node).__name__}")
 
@@ -148,7 +129,8 @@ class Evaluator:
         base = yield from self.value(node.base)
         index = yield from self.value(node.index)
         if isinstance(base, dict):
-            return base.get(_key(index), zero(node.type))  # type: ignore[no-any-return]
+            entries = cast(dict[Value, Value], base)
+            return entries.get(_key(index), zero(node.type))
         if not 0 <= index < len(base):
             raise FaultError("BAD_INDEX")
         return base[index]
@@ -173,10 +155,10 @@ class Evaluator:
         if not isinstance(node.type, ChannelOf):
             return len((yield from self.value(node)))
         if node.type.array:
-            return len(self._array(node))
-        channel, count = (yield from self._channel(node)), 0
+            return len(self.array(node))
+        channel, count = (yield from self.channel(node)), 0
         copy = Channel(channel.port, channel.index, channel.received)
-        while (found := self._look(copy, node.type.receives)) is not None:
+        while (found := self.look(copy, node.type.receives)) is not None:
             copy.received = copy.received[found[1] :]
             count += 1
         return count
@@ -281,7 +263,7 @@ class Evaluator:
     def _items(self, node: tree.Expression) -> Wait:
         """What a loop goes over."""
         if isinstance(node.type, ChannelOf):
-            return [[each] for each in self._array(node)]
+            return [[each] for each in self.array(node)]
         if isinstance(node, tree.Binary) and node.operator == "..":
             low = yield from self.value(node.left)
             high = yield from self.value(node.right)
@@ -325,7 +307,7 @@ class Evaluator:
 
     # --- calls
 
-    def _call(self, node: tree.Call) -> Wait:
+    def call(self, node: tree.Call) -> Wait:
         match node.kind:
             case "function":
                 return (yield from self._function(node))
@@ -344,7 +326,7 @@ class Evaluator:
         for each, parameter in zip(node.ordered, function.parameters, strict=True):
             if isinstance(parameter.type, ChannelOf):
                 inner = each.operand if isinstance(each, tree.Unary) else each
-                given.append(self._array(inner) if parameter.type.array else [(yield from self._channel(inner))])
+                given.append(self.array(inner) if parameter.type.array else [(yield from self.channel(inner))])
             else:
                 given.append((yield from self.value(each)))
         return (yield from self.apply(node.function, given))
@@ -362,11 +344,11 @@ class Evaluator:
     def _built_in(self, node: tree.Call) -> Wait:
         first = node.ordered[0]
         if node.function in ("all_ready", "bind", "src_address"):
-            return (yield from self._of_channels(node))
+            return (yield from self.of_channels(node))
         if node.function in ("fold", "map", "filter"):
             return (yield from self._over(node))
         if node.function == "len" and isinstance(first.type, ChannelOf):
-            return len(self._array(first))
+            return len(self.array(first))
         value = yield from self.value(first)
         match node.function:
             case "hash":
@@ -399,136 +381,6 @@ class Evaluator:
                 elif value:
                     found.append(item)
         return found
-
-    # --- channels
-
-    def _array(self, node: tree.Expression) -> list[Channel]:
-        assert isinstance(node, tree.Name) and node.binding is not None
-        return self.ports[node.binding]
-
-    def _channel(self, node: tree.Expression) -> Generator[None, None, Channel]:
-        if isinstance(node, tree.Index):
-            channels = self._array(node.base)
-            index = yield from self.value(node.index)
-            if not 0 <= index < len(channels):
-                raise FaultError("BAD_INDEX")
-            return channels[index]
-        return self._array(node)[0]
-
-    def _look(self, channel: Channel, type: Type) -> tuple[Record, int] | None:
-        assert isinstance(type, Named)
-        return channel.look(self.service.units[type.name], type.name, self.service.fields(type))
-
-    def _take(self, channel: Channel, found: tuple[Record, int]) -> Record:
-        channel.received = channel.received[found[1] :]
-        self.did = True
-        return found[0]
-
-    def _receive(self, channel: Channel, type: Type, peek: bool) -> Wait:
-        while (found := self._look(channel, type)) is None:
-            if channel.over:
-                raise EndError
-            yield
-        return found[0] if peek else self._take(channel, found)
-
-    def _send(self, channel: Channel, value: Record, type: Type) -> None:
-        assert isinstance(type, Named)
-        channel.send(self.service.units[type.name], value)
-        self.did = True
-
-    def _can(self, node: tree.Can) -> Wait:
-        if isinstance(node.what, tree.Send):
-            yield from self.value(node.what.value)
-            return not (yield from self._channel(node.what.channel)).closed
-        inner = node.what.channel if isinstance(node.what, tree.Receive) else node.what
-        channel = yield from self._channel(inner)
-        type = inner.type
-        assert isinstance(type, ChannelOf)
-        if not isinstance(node.what, tree.Receive) and str(type.receives) == "-":
-            return not channel.closed
-        return self._look(channel, type.receives) is not None
-
-    def _of_channels(self, node: tree.Call) -> Wait:
-        if node.function == "src_address":
-            yield from ()
-            return 0x7F000001
-        if node.function == "bind":
-            yield from self.value(node.ordered[1])
-            return ()
-        ready, some = True, False
-        for each in node.ordered:
-            assert isinstance(each.type, ChannelOf)
-            channels = self._array(each) if each.type.array else [(yield from self._channel(each))]
-            for channel in channels:
-                some = some or not channel.over
-                ready = ready and (channel.over or self._look(channel, each.type.receives) is not None)
-        return ready and some
-
-    def _pipe(self, node: tree.Pipe) -> Wait:
-        first = node.sources[0]
-        if isinstance(first.type, ChannelOf):
-            value = yield from self._from_any(node)
-        else:
-            value = yield from self.value(first)
-        for stage, binding in zip(node.stages, node.bindings, strict=True):
-            self.names[binding] = value
-            if isinstance(stage, tree.Hole):
-                return ()
-            if isinstance(stage, tree.Call):
-                value = yield from self._call(stage)
-            else:
-                self._send((yield from self._channel(stage)), value, binding.type)
-                return ()
-        return value
-
-    def _from_any(self, node: tree.Pipe) -> Wait:
-        """The next message of any of the sources; those of an array in turn."""
-        while True:
-            over = True
-            for source in node.sources:
-                assert isinstance(source.type, ChannelOf)
-                channels = self._array(source) if source.type.array else [(yield from self._channel(source))]
-                for i in range(len(channels)):
-                    at = (self.turn[0] + i) % len(channels)
-                    found = self._look(channels[at], source.type.receives)
-                    if found is not None:
-                        self.turn[0] = at + 1
-                        return self._take(channels[at], found)
-                    over = over and channels[at].over
-            if over:
-                raise EndError
-            yield
-
-    def _foldt(self, node: tree.FoldT) -> Wait:
-        """The elements with the smallest key of all channels, folded into one. Each channel is ordered by the key; an
-        element is known to be the last one of its key when each channel shows a greater one, or is over.
-        """
-        channels = self._array(node.channels)
-        key: Value = None
-        result: Value = None
-        while True:
-            heads: list[tuple[Value, Channel, tuple[Record, int]]] = []
-            for channel in channels:
-                while (found := self._look(channel, node.type)) is None and not channel.over:
-                    yield
-                if found is not None:
-                    self.names[node.bindings["element"]] = found[0]
-                    heads.append(((yield from self.value(node.key)), channel, found))
-            if result is None:
-                if not heads:
-                    raise EndError
-                key = min(each[0] for each in heads)
-            same = [each for each in heads if each[0] == key]
-            if not same:
-                return result
-            for _, channel, found in same:
-                taken = self._take(channel, found)
-                if result is None:
-                    result = taken
-                    continue
-                for role, value in (("left", result), ("right", taken), ("key", key)):
-                    self.names[node.bindings[role]] = value
-                result = yield from self.value(node.body)
 
 
 def _key(value: Value) -> Value:

@@ -62,7 +62,7 @@ class Instance:
         return bytes(self.channels[channel][index].sent)
 
     def run(self) -> None:
-        """Go on until nothing more can happen; `fault` says why an instance has failed, `finished` that it has ended."""
+        """Go on until nothing more can happen; then `fault` says why it has failed, `finished` whether it has ended."""
         progressed = True
         while progressed and not self.fault:
             progressed = False

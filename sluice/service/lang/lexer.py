@@ -1,21 +1,22 @@
 """Characters to tokens, with the off-side rule: indentation becomes INDENT and DEDENT, as in Python.
 
-A newline follows each DEDENT, too: a line ends after its block. Inside brackets, lines do not count. A line that begins with a word that cannot begin an expression (`ordering`, `by`,
-`=>`, ...) continues the line before it, at any column: listing 3 of the paper is laid out so. A unit grammar in a
-program (`type NAME = unit { ... };`) is one token that holds its text; the grammar's own parser reads it.
+A newline follows each DEDENT, too: a line ends after its block. Inside brackets, lines do not count. A line that begins
+with a word that cannot begin an expression (`ordering`, `by`, `=>`, ...) continues the line before it, at any column:
+listing 3 of the paper is laid out so. A unit grammar in a program (`type NAME = unit { ... };`) is one token that holds
+its text; the grammar's own parser reads it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from sluice.service.lang.errors import Place, ServiceError
 
 KEYWORDS = frozenset(
-    "type typed integer string boolean record variant list tuple ipv4_address dictionary ref if else local global let in "
-    "except for initially map unordered mod abs and or not True False address_to_int int_to_address with switch can "
+    "type typed integer string boolean record variant list tuple ipv4_address dictionary ref if else local global let "
+    "in except for initially map unordered mod abs and or not True False address_to_int int_to_address with switch can "
     "unsafe_cast size include process proc fun".split()
 )
 """Words that are no names, but after a dot."""
@@ -170,7 +171,7 @@ class _Lexer:
                     f"write '{_OPEN[start.text]}' first.",
                 )
 
-    def _unit(self, number: int) -> Iterator[Token]:
+    def _unit(self, number: int) -> Generator[Token, None, int]:
         """A grammar's declaration, from its line to the `;` that ends it; returns the line after it."""
         depth, place, taken = 0, Place(self.file, number + 1, 1), number
         for at in range(number, len(self.lines)):

@@ -29,8 +29,8 @@ class Binding:
 
 @dataclass(eq=False)
 class TypeExpression:
-    """A type as written. kind: integer, string, boolean, ipv4_address, name, list, tuple, dictionary, ref, record, variant
-    or nothing (`-`).
+    """A type as written. kind: integer, string, boolean, ipv4_address, name, list, tuple, dictionary, ref, record,
+    variant or nothing (`-`).
     """
 
     place: Place

@@ -217,7 +217,8 @@ class StatementWriter(ExpressionWriter):
         parse = self.parse_of(node.type, node.place)
         self.reads.add(port.number)
         if node.peek:
-            self.wait(f"service_look({port.pointer}, {parse}, {self.whole}, &{found}.m)")
+            self.wait(f"service_peek({port.pointer}, {parse}, {self.whole}, &{found}.m)")
+            self.site(port.pointer)
         else:
             self.wait(f"service_receive({port.pointer}, {parse}, {self.whole}, &{found}.m)")
             self.site(port.pointer)

@@ -106,6 +106,16 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
     return SERVICE_WAIT;
 }
 
+/* The same, for a step that uses the message without taking it. */
+static inline enum service_outcome service_peek(struct service_channel *c, service_parse *parse, bool whole,
+                                                struct service_message *message)
+{
+    enum service_outcome outcome = service_look(c, parse, whole, message);
+
+    c->pinned = c->pinned || outcome == SERVICE_STEP;
+    return outcome;
+}
+
 /* Takes the message that stands next. */
 static inline enum service_outcome service_receive(struct service_channel *c, service_parse *parse, bool whole,
                                                    struct service_message *message)
@@ -282,6 +292,7 @@ static inline enum service_outcome service_forward(struct service_channel *c, co
 /* The end of a step: what it received from a channel is gone; the rest of a message that is not forwarded is skipped. */
 static inline void service_release(struct service_channel *c)
 {
+    c->pinned = false;
     if (c->unsent) {
         c->unsent = false;
         service_count(c->instance, SERVICE_DROPPED, 1);

@@ -65,6 +65,7 @@ struct service_channel {
     bool in_ended;    /* nothing is to come */
     bool out_ending;  /* nothing more will be sent: the connection's half is shut when `out` is empty */
     bool out_ended;   /* it is shut */
+    bool pinned;      /* the current step has looked at the bytes of `in`: they must not move */
     bool unsent;      /* the message received last was not sent to any channel yet */
 };
 

@@ -98,7 +98,7 @@ bool service_io_fill(struct service_channel *c)
             service_count(self, SERVICE_WAITED_BUFFER, 1);
             return true;
         }
-        if (c->in->start && c->taken == 0 && pool->size - c->in->end < pool->size / 2)
+        if (c->in->start && c->taken == 0 && !c->pinned && pool->size - c->in->end < pool->size / 2)
             service_buffer_compact(c->in);
         room = pool->size - c->in->end;
         if (room == 0)

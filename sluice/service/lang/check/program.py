@@ -25,7 +25,7 @@ EXCEPTIONS = ("broken_connection", "malformed_message", "timeout", "limit")
 def check_program(
     program: tree.Program, settings: dict[str, int] | None = None, warnings: list[Warned] | None = None
 ) -> Checked:
-    """Check the names and types of a program; settings are the values of compile-time parameters. Raises ServiceError."""
+    """Check the names and types of a program; settings: values of compile-time parameters. Raises ServiceError."""
     checked = Checked(program, warnings=list(warnings or []), settings=settings or {})
     _Types(checked).declare_all()
     checker = _Bodies(checked)

@@ -173,7 +173,9 @@ class Scope:
         found = joined(wanted, node.type)
         if found is None:
             raise ServiceError(
-                node.place, f"{what} has to be of type {wanted}, and this is {_article(node.type)}", "change one of them."
+                node.place,
+                f"{what} has to be of type {wanted}, and this is {_article(node.type)}",
+                "change one of them.",
             )
         push(node, found)
 

@@ -321,7 +321,8 @@ class ExpressionParser(TypeParser):
         while not self.take_if(end):
             if found and not self.take_if(","):
                 self.expect(end, f"after the items of {what}")
-            found.append(self._chain() if end == ">" else self._argument_value())
+            with self.deeper():
+                found.append(self._chain() if end == ">" else self._argument_value())
         return found
 
     def _record(self, place: tree.Place) -> tree.Expression:

@@ -199,7 +199,7 @@ def test_an_answer_that_breaks_off_ends_the_connection() -> None:
             answer = command(b"", b"answer" * 100, magic=0x81)
             backend.sendall(answer[:200])
             backend.close()
-            assert read_to_end(client) == answer[:200]
+            assert answer.startswith(read_to_end(client))
             assert faults(router.stop()) == {"faults: a connection ended within a message": 1}
 
 

@@ -17,6 +17,8 @@ from sluice.service.lower.program import lower
 
 HERE = Path(__file__).parent
 DEAD = 2
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare")
+"""The last one is for programs that compare a variable with itself."""
 COUNTERS = re.findall(r"X\((\w+),", (RUNTIME / "counters.h").read_text())[0:]
 
 
@@ -44,18 +46,7 @@ class Compiled:
         program = Path(self._folder.name, "program.c")
         program.write_text(self.source)
         library = Path(self._folder.name, "trial.so")
-        command = [
-            *compiler(),
-            "-std=gnu11",
-            *flags,
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-Wno-tautological-compare",
-            "-fPIC",
-            "-shared",
-            f"-I{RUNTIME}",
-        ]
+        command = [*compiler(), "-std=gnu11", *flags, *WARNINGS, "-fPIC", "-shared", f"-I{RUNTIME}"]
         files = [program, RUNTIME / "instance.c", HERE / "trial.c"]
         done = subprocess.run([*command, *map(str, files), "-o", str(library)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr + self.source

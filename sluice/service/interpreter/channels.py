@@ -48,7 +48,7 @@ class ChannelEvaluator:
     def channel(self, node: tree.Expression) -> Generator[None, None, Channel]:
         if isinstance(node, tree.Index):
             channels = self.array(node.base)
-            index = yield from self.value(node.index)
+            index: int = yield from self.value(node.index)
             if not 0 <= index < len(channels):
                 raise FaultError("BAD_INDEX")
             return channels[index]

@@ -41,7 +41,7 @@ def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> 
     values = Values(service, capacities)
     values.written = changed_records(service.checked)
     ports = {
-        each: Port(number, f"self->first[{number}]", each.kind == "array")
+        each: Port(number, f"service_port(self, {number})", each.kind == "array")
         for number, each in enumerate(process.channels)
     }
     body = declaration.body.expression
@@ -149,7 +149,7 @@ def _function(rule: StatementWriter) -> list[str]:
     for port in sorted(rule.reads):  # nothing was received or sent: wait for a change, unless none can come
         out += [
             f"    for (uint32_t i = 0; i < self->core->counts[{port}]; i++)",
-            f"        if (!service_over(&self->first[{port}][i]))",
+            f"        if (!service_over(&service_port(self, {port})[i]))",
             "            return SERVICE_WAIT;",
         ]
     return [*out, "    return SERVICE_END;", "}", ""]

@@ -17,7 +17,7 @@ void service_instance_begin(struct service_instance *self, struct service_core *
     self->frame = (uint8_t *)self + service_instance_head(count);
     self->in_use = true;
     for (uint32_t port = 0; port < program->port_count; port++) {
-        self->first[port] = c;
+        self->first[port] = (uint16_t)(c - self->channels);
         for (uint32_t i = 0; i < core->counts[port]; i++, c++) {
             c->instance = self;
             c->fd = -1;

@@ -24,6 +24,8 @@ static const char *const counter_texts[] = {
 #undef SERVICE_TEXT
 };
 
+enum { MOST_BACKENDS = 4096 }; /* of a port: SERVICE_PORTS times as many can be counted in 16 bits */
+
 static int die(const char *what, const char *why)
 {
     fprintf(stderr, "sluice: %s: %s\n", what, why);
@@ -69,7 +71,7 @@ static const char *read_options(int count, char **arguments, struct service_conf
         } else if (strcmp(option, "--backend") == 0) {
             struct service_address *more;
 
-            if (number >= config->program->port_count || config->counts[number] == UINT16_MAX)
+            if (number >= config->program->port_count || config->counts[number] == MOST_BACKENDS)
                 return "no such port, or too many backends";
             more = realloc(config->backends[number], (config->counts[number] + 1) * sizeof *more);
             if (!more || !address_of(value[1], value[2], &more[config->counts[number]]))

@@ -91,9 +91,15 @@ struct service_instance {
     bool starved;                  /* waits for a buffer of the pool */
     uint32_t active;               /* the second in which it last did something */
     void *frame;
-    struct service_channel *first[SERVICE_PORTS]; /* of each port */
+    uint16_t first[SERVICE_PORTS]; /* the first channel of each port */
     struct service_channel channels[];
 };
+
+/* The channels of a port. */
+static inline struct service_channel *service_port(struct service_instance *self, uint32_t port)
+{
+    return self->channels + self->first[port];
+}
 
 /* Bytes of an instance without its frame. */
 static inline size_t service_instance_head(uint32_t channels)

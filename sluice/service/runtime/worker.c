@@ -123,7 +123,7 @@ static void accept_all(struct service_worker *worker)
             close(fd);
             return;
         }
-        c = instance->first[worker->config->listen_port];
+        c = service_port(instance, worker->config->listen_port);
         c->reopens = false;
         if (!service_socket_adopt(c, fd)) {
             worker->core.counters[SERVICE_ACCEPT_FAILED]++;

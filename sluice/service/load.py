@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sluice.service.grammar.annotated import annotated_unit
 from sluice.service.grammar.plan import Plan, plan
 from sluice.service.grammar.ready import find_grammars
 from sluice.service.grammar.tree import Grammar
@@ -25,6 +26,9 @@ class Service:
 
     checked: Checked
     units: dict[str, Plan] = field(default_factory=dict[str, Plan])
+
+    refused: dict[str, ServiceError] = field(default_factory=dict[str, ServiceError])
+    """Why the annotations of a record do not describe a unit: an error where the record has to stand on a wire."""
 
     @property
     def warnings(self) -> list[Warned]:
@@ -52,6 +56,8 @@ class Service:
         """The unit of what a channel carries. Raises ServiceError."""
         if not isinstance(type, Named) or type.variant:
             raise ServiceError(place, f"{type} has no form on the wire", "a channel of a process carries a record.")
+        if type.name in self.refused:
+            raise self.refused[type.name]
         if type.name not in self.units:
             raise ServiceError(
                 place,
@@ -87,6 +93,15 @@ def _load(
     for name in grammars:
         for grammar in find_grammars(name):
             known.setdefault(grammar.name, grammar)
+    used = {record.name for each in service.checked.processes.values() for record in _records(each)}
+    for declaration in program.types:  # annotations count where no unit is given
+        if declaration.name in used and declaration.name not in known:
+            try:
+                grammar = annotated_unit(declaration)
+                if grammar is not None:
+                    service.units[declaration.name] = plan(grammar)
+            except ServiceError as error:
+                service.refused[declaration.name] = error
     for name, grammar in known.items():
         record = service.checked.types.get(name)
         found = plan(grammar)
@@ -120,6 +135,12 @@ def _match(record: Named, unit: Plan, program: tree.Program, grammar: Grammar) -
                 f"'{name}' is {type} here, and {wanted} in the unit '{unit.name}' ({grammar.place})",
                 f"write {name} : {wanted}.",
             )
+
+
+def _records(process: Signature) -> list[Named]:
+    """The records that the channels of a process carry."""
+    found = [each for _, type in channel_types(process) for each in carried(type)]
+    return [each for each in found if isinstance(each, Named) and not each.variant]
 
 
 def channel_types(signature: Signature) -> list[tuple[tree.Binding, ChannelOf]]:

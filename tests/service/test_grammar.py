@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +14,7 @@ from sluice.service.grammar.plan import Plan, plan
 from sluice.service.grammar.ready import find_grammars, ready_names
 from sluice.service.lang.errors import ServiceError
 from sluice.service.load import load_source
+from sluice.service.lower.program import lower
 from tests.service.programs import command
 from tests.service.trial import Compiled, interpreted
 
@@ -127,3 +131,47 @@ def test_any_text_is_a_grammar_or_refused(text: str) -> None:
             plan(each)
     except ServiceError:
         pass
+
+
+ANNOTATED = """\
+type t: record
+  kind : integer
+    { byte_size = 1 }
+  total : integer
+    { byte_size = 2, byte_order = little }
+  _ : string
+    { byte_size = 3 }
+  wide : integer { signed = true, byte_size = 4 }
+  key : string
+    { byte_size = total - 9, encoding = ascii }
+process P: (t/t c)
+  c => c
+"""
+
+
+def test_annotations_describe_a_unit() -> None:
+    unit = load_source(ANNOTATED).units["t"]
+    data = b"\x05" + (12).to_bytes(2, "little") + b"???" + (-2).to_bytes(4, "big", signed=True) + b"key"
+    found = parse(unit, data)
+    assert found is not None and found.end == len(data)
+    assert {**found.values, "": None} == {"kind": 5, "total": 12, "wide": -2, "key": b"key", "": None}
+    given = {("c", 0): data * 3}
+    assert Compiled(load_source(ANNOTATED)).run(given).sent["c", 0] == data * 3
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("kind : integer\n    { byte_size = 3 }", "the integer 'kind' cannot have this size"),
+        ("kind : integer\n    { signed = true }", "nothing says how long 'kind' is"),
+        ("kind : integer\n    { hadoop_vint = true }", "'hadoop_vint' has no meaning on the wire"),
+        ("kind : integer\n    { byte_size = 1, byte_order = middle }", "this is no byte order"),
+        ("kind : boolean\n    { byte_size = 1 }", "'kind' has no form on the wire"),
+        ("kind : string\n    { byte_size = len }", "'self.len' is not known here"),
+    ],
+)
+def test_wrong_annotations(field: str, message: str) -> None:
+    """Only where the record has to stand on a wire."""
+    service = load_source(f"type t: record\n  {field}\nprocess P: (t/t c)\n  c => c\n")
+    with pytest.raises(ServiceError, match=re.escape(message)):
+        lower(service, service.process())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
+import shlex
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -46,7 +48,8 @@ class Compiled:
         program = Path(self._folder.name, "program.c")
         program.write_text(self.source)
         library = Path(self._folder.name, "trial.so")
-        command = [*compiler(), "-std=gnu11", *flags, *WARNINGS, "-fPIC", "-shared", f"-I{RUNTIME}"]
+        extra = shlex.split(os.environ.get("SLUICE_CFLAGS", ""))  # sanitizers, for instance
+        command = [*compiler(), "-std=gnu11", *flags, *extra, *WARNINGS, "-fPIC", "-shared", f"-I{RUNTIME}"]
         files = [program, RUNTIME / "instance.c", HERE / "trial.c"]
         done = subprocess.run([*command, *map(str, files), "-o", str(library)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr + self.source

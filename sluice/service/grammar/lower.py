@@ -37,39 +37,13 @@ def expression(value: Value, own: str = "0") -> str:
             if value.kind in _CALLS:
                 return f"{_CALLS[value.kind]}({left}, {right})"
             if value.kind in ("/", "mod"):
-                return f"g_{'divide' if value.kind == '/' else 'remainder'}({left}, {right}, &bad)"
+                return f"service_try_{'divide' if value.kind == '/' else 'remainder'}({left}, {right}, &bad)"
             if value.kind == "<<":
                 return f"(int64_t)((uint64_t){left} << ({right} & 63))"
             if value.kind == ">>":
                 return f"({left} >> ({right} & 63))"
             assert value.kind in _SAME
             return f"(int64_t)({left} {value.kind} {right})"
-
-
-HELPERS = """\
-static inline int64_t g_divide(int64_t a, int64_t b, bool *bad)
-{
-    if (b == 0)
-        *bad = true;
-    return b == 0 ? 0 : service_divide(a, b);
-}
-
-static inline int64_t g_remainder(int64_t a, int64_t b, bool *bad)
-{
-    if (b == 0)
-        *bad = true;
-    return b == 0 ? 0 : service_remainder(a, b);
-}
-"""
-
-
-def divides(plan: Plan) -> bool:
-    """Whether an expression of a unit divides, and needs HELPERS."""
-
-    def one(value: Value | None) -> bool:
-        return value is not None and (value.kind in ("/", "mod") or any(one(item) for item in value.items))
-
-    return any(one(value) for item in plan.items for value in (item.length, item.condition, item.parse, item.serialize))
 
 
 def structure(name: str, plan: Plan, fields: Iterable[str]) -> list[str]:

@@ -40,7 +40,7 @@ class ExpressionWriter(RuleWriter):
                 return f"INT64_C({node.value})" if node.value > -(1 << 63) else "INT64_MIN"
             case tree.Text():
                 data = node.value.encode()
-                text = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in data)
+                text = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\?()' else f"\\{b:03o}" for b in data)
                 return f'(struct service_text){{(const uint8_t *)"{text}", {len(data)}}}'
             case tree.Address():
                 first, second, third, fourth = map(int, node.value.split("."))

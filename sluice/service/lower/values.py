@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.service.grammar.lower import HELPERS, divides, parser, serialiser, structure
+from sluice.service.grammar.lower import parser, serialiser, structure
 from sluice.service.lang.errors import Place, ServiceError
 from sluice.service.lang.types import (
     ADDRESS,
@@ -101,8 +101,6 @@ class Values:
     def parsers(self) -> list[str]:
         """The parsers and serialisers of all messages that are used."""
         out: list[str] = []
-        if any(divides(self.service.units[each.name]) for each in self._units):
-            out += [HELPERS]
         for each in self._units:
             unit, fields = self.service.units[each.name], self.service.fields(each)
             out += parser(each.name, unit, fields)

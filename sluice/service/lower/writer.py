@@ -65,6 +65,8 @@ class RuleWriter:
     @contextmanager
     def block(self, head: str) -> Generator[None]:
         """Statements in braces."""
+        if head.startswith("if ("):
+            head = f"if ({_bare(head[4:-1])})"
         self.put(f"{head} {{")
         self.depth += 1
         yield
@@ -141,3 +143,13 @@ class RuleWriter:
 
     def integer(self, node: tree.Expression) -> str:
         raise NotImplementedError
+
+
+def _bare(text: str) -> str:
+    """A condition without brackets around all of it, which compilers warn of."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and at < len(text) - 1:
+            return text
+    return _bare(text[1:-1]) if text.startswith("(") else text

@@ -19,6 +19,19 @@ static inline int64_t service_multiply(int64_t a, int64_t b) { return (int64_t)(
 static inline int64_t service_divide(int64_t a, int64_t b) { return b == -1 ? service_subtract(0, a) : a / b; }
 static inline int64_t service_remainder(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
 
+/* The same of a message grammar: a divisor of 0 sets `bad`. */
+static inline int64_t service_try_divide(int64_t a, int64_t b, bool *bad)
+{
+    *bad = *bad || b == 0;
+    return b == 0 ? 0 : service_divide(a, b);
+}
+
+static inline int64_t service_try_remainder(int64_t a, int64_t b, bool *bad)
+{
+    *bad = *bad || b == 0;
+    return b == 0 ? 0 : service_remainder(a, b);
+}
+
 static inline int64_t service_absolute(int64_t a) { return a < 0 ? service_subtract(0, a) : a; }
 
 static inline int service_compare(struct service_text a, struct service_text b)

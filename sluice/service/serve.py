@@ -107,7 +107,7 @@ def run_service(command: list[str], ready: Callable[[str], None]) -> tuple[int, 
     """Run a service until it is stopped by SIGINT or SIGTERM; `ready` is given the address when it accepts connections.
     The exit status, and all counters by their name.
     """
-    # a group of its own: Ctrl-C reaches it once, by way of the handler
+    # a group of its own: Ctrl-C reaches it once, through the handler
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
     def stop(number: int, _: FrameType | None) -> None:

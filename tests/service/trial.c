@@ -2,14 +2,12 @@
  * sent is collected. Implements io.h. */
 #include <stdlib.h>
 
-#include "instance.h"
-#include "message.h"
-
-enum { MOST = 1 << 20 };
+#include "../../sluice/service/runtime/instance.h"
+#include "../../sluice/service/runtime/message.h"
 
 struct end {
     uint8_t *given, *taken;
-    size_t given_length, given_at, taken_length;
+    size_t given_length, given_at, given_room, taken_length, taken_room;
     bool over, shut;
 };
 
@@ -22,6 +20,17 @@ struct trial {
 };
 
 extern const struct service_program service_program;
+
+/* Makes room for `size` bytes, and one: a pointer to no bytes is none that memcpy takes. */
+static void grow(uint8_t **bytes, size_t *room, size_t size)
+{
+    if (size + 1 <= *room)
+        return;
+    *room = 2 * size + 64;
+    *bytes = realloc(*bytes, *room);
+    if (!*bytes)
+        abort();
+}
 
 static struct end *end_of(const struct service_channel *c)
 {
@@ -56,7 +65,8 @@ bool service_io_fill(struct service_channel *c)
         size = pool->size - c->in->end;
     if (size > budget_of(c))
         size = budget_of(c);
-    memcpy(c->in->bytes + c->in->end, end->given + end->given_at, size);
+    if (size)
+        memcpy(c->in->bytes + c->in->end, end->given + end->given_at, size);
     c->in->end += (uint32_t)size;
     end->given_at += size;
     c->instance->progressed |= size > 0;
@@ -77,8 +87,7 @@ bool service_io_flush(struct service_channel *c)
 
         if (size > budget_of(c))
             size = budget_of(c);
-        if (end->taken_length + size > MOST)
-            abort();
+        grow(&end->taken, &end->taken_room, end->taken_length + size);
         memcpy(end->taken + end->taken_length, c->out->bytes + c->out->start, size);
         end->taken_length += size;
         c->out->start += size;
@@ -121,8 +130,6 @@ struct trial *trial_make(const uint32_t *counts, uint32_t buffer_size, unsigned 
     for (uint32_t i = 0; i < channels; i++) {
         trial->instance->channels[i].reopens = false; /* its end is an end, not a fault */
         service_io_open(&trial->instance->channels[i]);
-        trial->ends[i].given = malloc(MOST);
-        trial->ends[i].taken = malloc(MOST);
     }
     return trial;
 }
@@ -131,9 +138,9 @@ void trial_give(struct trial *trial, uint32_t channel, const uint8_t *data, uint
 {
     struct end *end = &trial->ends[channel];
 
-    if (end->given_length + length > MOST)
-        abort();
-    memcpy(end->given + end->given_length, data, length);
+    grow(&end->given, &end->given_room, end->given_length + length);
+    if (length)
+        memcpy(end->given + end->given_length, data, length);
     end->given_length += length;
     end->over = end->over || over;
 }

@@ -112,5 +112,5 @@ class Values:
 def not_yet(place: Place, what: str) -> ServiceError:
     """The error for what the interpreter runs and the compiler does not."""
     return ServiceError(
-        place, f"{what} is not compiled yet", "write it another way; the interpreter and --check accept it."
+        place, f"{what} is not compiled yet", "express it differently; the interpreter and --check accept it."
     )

@@ -139,7 +139,7 @@ class RuleWriter:
             pointer = self.raw_variable("struct service_channel *")
             self.put(f"{pointer} = {base.pointer} + {index};")
             return Port(base.number, pointer, False)
-        raise not_yet(node.place, "this way to name a channel" if isinstance(node.type, ChannelOf) else "this")
+        raise not_yet(node.place, "a channel named like this" if isinstance(node.type, ChannelOf) else "this")
 
     def integer(self, node: tree.Expression) -> str:
         raise NotImplementedError

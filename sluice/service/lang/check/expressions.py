@@ -368,7 +368,7 @@ class ExpressionChecker(CallChecker):
 
     def _can(self, node: tree.Can) -> Type:
         if not isinstance(node.what, (tree.Receive, tree.Send)):
-            self.channel(node.what, "what 'can' asks about")
+            self.channel(node.what, "what 'can' tests")
             return BOOLEAN
         self.check(node.what)
         return BOOLEAN

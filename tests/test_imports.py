@@ -23,7 +23,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "events": {"lang", "protocols"},
     "service": {"engine"},
     "cli": {
-        "lang", "ir", "passes", "codegen", "runtime", "engine", "protocols", "stacks", "functions", "events", "service",
+        "lang",
+        "ir",
+        "passes",
+        "codegen",
+        "runtime",
+        "engine",
+        "protocols",
+        "stacks",
+        "functions",
+        "events",
+        "service",
     },
 }
 """A package may also import itself and `sluice` for its version. `sluice/__init__.py` imports nothing."""

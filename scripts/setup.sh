@@ -269,6 +269,8 @@ get_servers() {
     [ "${CI:-}" = true ] && can_apt || return 0
     have nginx || missing+=(nginx-light)
     have curl || missing+=(curl)
+    have memcached || missing+=(memcached)
+    have memccat || missing+=(libmemcached-tools)
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}" || say "could not install ${missing[*]}; going on without"
 }
 

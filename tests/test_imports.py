@@ -24,7 +24,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "functions": {"lang"},
     "compat": {"lang", "protocols"},
     "isolate": set(),
+    "service": {"engine"},
     "cli": {
+        "service",
         "isolate",
         "lang",
         "ir",

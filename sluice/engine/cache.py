@@ -22,8 +22,8 @@ LIMIT = 1 << 30
 """Bytes of all that is kept."""
 ABANDONED = 24 * 3600
 """Seconds after which a folder in which somebody compiled is nobody's any more."""
-LIBRARY, OBJECT, KEPT = ".so", ".o", ".stack"
-"""How the names of what is kept end: libraries, the runtime's part of them, and what descriptions came to."""
+LIBRARY, OBJECT, KEPT, PROGRAM = ".so", ".o", ".stack", ".service"
+"""How the names of what is kept end: libraries, the runtime's part of them, what descriptions came to, services."""
 WORK = ".compiling-"
 _USER = ".user-"  # no name of a library begins so
 _LOCK = ".lock"
@@ -104,7 +104,7 @@ def trim(folder: Path, limit: int | None = None) -> None:
         found = sorted(
             (entry.stat().st_mtime, entry.stat().st_size, entry)
             for entry in folder.iterdir()
-            if entry.suffix in (LIBRARY, OBJECT, KEPT)
+            if entry.suffix in (LIBRARY, OBJECT, KEPT, PROGRAM)
         )
         total = sum(size for _, size, _ in found) - (LIMIT if limit is None else limit)
         used = _in_use(folder)

@@ -18,9 +18,12 @@ from sluice.engine.compiler import CompilerError
 from sluice.engine.functions import FunctionError
 from sluice.hooks.subscription import HookError
 from sluice.lang.errors import DescriptionError
+from sluice.service.lang.errors import ServiceError
 from sluice.stacks.find import UnknownStackError
 
-TOLD = (DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError)
+TOLD = (
+    DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError, ServiceError,
+)  # fmt: skip
 """Errors whose message says everything already."""
 
 _NOT_THE_USERS = (

@@ -1,0 +1,169 @@
+"""sluice serve PROGRAM.fk: compile a service written in FLICK, and run it.
+
+Each connection that --listen accepts has an instance of the program's process; --backends says where the other channels
+lead. The service runs until Ctrl-C or SIGTERM, and then prints what it counted. --check only checks the program, and
+says its types and the memory that it takes.
+
+  sluice serve router.fk --grammar memcached_binary --listen 127.0.0.1:11211 --backends 127.0.0.1:11301,127.0.0.1:11302
+
+ADDRESS is HOST:PORT; a port of 0 is chosen by the system. A channel is named before it where there are several:
+--backends caches=10.0.0.1:11211,10.0.0.2:11211.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from typing import Any
+
+from sluice.cli.common.errors import UsageError
+from sluice.cli.common.options import add_command, busy
+from sluice.service.bounds import Bounds, Limits, bounds_of
+from sluice.service.build import build_program
+from sluice.service.describe import describe
+from sluice.service.grammar.ready import ready_names
+from sluice.service.lang.errors import ServiceError
+from sluice.service.load import load_file
+from sluice.service.lower.program import lower
+from sluice.service.serve import Address, AddressError, command_of, read_address, run_service, wire
+
+_BACKENDS = 2
+"""Channels of an array whose backends are not given, where --check computes memory."""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = add_command(commands, "serve", __doc__, action)
+    parser.add_argument("program", metavar="PROGRAM", help="a FLICK program")
+    parser.add_argument("--listen", metavar="[CHANNEL=]ADDRESS", help="where connections are accepted")
+    parser.add_argument(
+        "--backends",
+        action="append",
+        default=[],
+        metavar="[CHANNEL=]ADDRESS,...",
+        help="what a channel, or each channel of an array, is connected to; may be given several times",
+    )
+    names = ", ".join(ready_names())
+    parser.add_argument(
+        "--grammar", action="append", default=[], metavar="GRAMMAR", help=f"message grammars: a file, or one of {names}"
+    )
+    parser.add_argument("--process", metavar="NAME", help="which process, if the program has several")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=N", dest="settings", help="a compile-time parameter's value"
+    )
+    defaults = Limits()
+    for name, text in (
+        ("workers", "threads that serve"),
+        ("instances", "connections at once"),
+        ("buffers", "buffers of all connections"),
+        ("buffer_size", "bytes of a buffer"),
+        ("idle", "seconds after which a connection ends on which nothing happens; 0: never"),
+    ):
+        default = getattr(defaults, name)
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=int, default=default, metavar="N", help=f"{text} ({default})"
+        )
+    parser.add_argument("--check", action="store_true", help="check the program, print its types and memory, and end")
+    parser.add_argument("--print-c", action="store_true", help="print the generated C, and end")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def action(options: argparse.Namespace) -> int:
+    """Run it."""
+    limits = _limits(options)
+    service = load_file(options.program, options.grammar, _settings(options.settings))
+    for warning in service.warnings:
+        print(f"sluice: warning: {warning}", file=sys.stderr)
+    if options.check and not service.checked.processes:
+        _print(describe(service, None, None), options.json)
+        return 0
+    process = service.process(options.process)
+    if options.check:
+        _print(describe(service, process, _checked_bounds(service, process, options, limits)), options.json)
+        return 0
+    lowered = lower(service, process)
+    if options.print_c:
+        print(lowered.source, end="")
+        return 0
+    if options.listen is None:
+        raise UsageError("--listen is missing: say where connections are accepted, such as --listen 127.0.0.1:11211")
+    try:
+        wiring = wire(process, _one(options.listen), [_several(each) for each in options.backends])
+    except AddressError as error:
+        raise UsageError(str(error)) from error
+    with busy("compiling"):
+        program = build_program(process.name, lowered.source)
+    bounds = bounds_of(program, wiring.channels, limits)
+
+    def ready(address: str) -> None:
+        text = f"{process.name} serves at {address}; at most {bounds.total:,} bytes of memory"
+        print(json.dumps({"ready": address, **dataclasses.asdict(bounds)}) if options.json else text, flush=True)
+
+    status, counters = run_service(command_of(program, wiring, limits), ready)
+    if options.json:
+        print(json.dumps({"counters": counters}))
+    else:
+        width = max((len(f"{value:,}") for value in counters.values()), default=1)
+        for name, value in counters.items():
+            if value:
+                print(f"{value:>{width},} {name}")
+    return 1 if status else 0
+
+
+def _checked_bounds(service: Any, process: Any, options: argparse.Namespace, limits: Limits) -> Bounds | str:
+    """The memory of a process with the backends that are given, or why it is not known."""
+    try:
+        lowered = lower(service, process)
+    except ServiceError as error:
+        return f"not compiled: {error}"
+    channels = sum(_BACKENDS if each.kind == "array" else 1 for each in process.channels)
+    if options.backends:
+        channels = 1 + sum(len(each.rpartition("=")[2].split(",")) for each in options.backends)
+    with busy("compiling"):
+        program = build_program(process.name, lowered.source)
+    return bounds_of(program, channels, limits)
+
+
+def _print(data: dict[str, Any], as_json: bool) -> None:
+    print(json.dumps(data) if as_json else "\n".join(data["text"]))
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    limits = Limits(options.instances, options.buffers, options.buffer_size, options.workers, options.idle)
+    if not 1 <= limits.workers <= 256:
+        raise UsageError(f"--workers {limits.workers}: from 1 to 256")
+    if not 64 <= limits.buffer_size <= 1 << 24:
+        raise UsageError(f"--buffer-size {limits.buffer_size}: from 64 to {1 << 24} bytes")
+    for name in ("instances", "buffers"):
+        if getattr(limits, name) < limits.workers:
+            raise UsageError(f"--{name} {getattr(limits, name)}: one for each worker at least")
+    if limits.idle < 0:
+        raise UsageError(f"--idle {limits.idle}: 0 or more seconds")
+    return limits
+
+
+def _settings(given: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not value.isdigit():
+            raise UsageError(f"--set {each}: write NAME=NUMBER")
+        found[name] = int(value)
+    return found
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, rest = text.partition("=")
+    return (name, rest) if equals else ("", text)
+
+
+def _one(text: str) -> tuple[str, Address]:
+    name, rest = _named(text)
+    return name, read_address(rest)
+
+
+def _several(text: str) -> tuple[str, list[Address]]:
+    name, rest = _named(text)
+    return name, [read_address(each) for each in rest.split(",") if each]

@@ -1,0 +1,48 @@
+"""A service to an executable file, which is cached by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from sluice.engine.cache import PROGRAM, WORK, CacheError, cache_folder, kept, trim
+from sluice.engine.compiler import CompilerError, compiler, flags
+
+RUNTIME = Path(__file__).resolve().parent / "runtime"
+SOURCES = ("instance.c", "socket.c", "worker.c", "main.c")
+
+
+def build_program(name: str, source: str) -> Path:
+    """The executable of a compiled process. Raises CompilerError, and CacheError where there is no place for it."""
+    command = compiler()
+    options = [*flags(), "-pthread", f"-I{RUNTIME}"]
+    digest = hashlib.sha256()
+    for text in (*command, *options, source):
+        digest.update(text.encode() + b"\0")
+    for path in sorted(RUNTIME.glob("*.[ch]")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    folder = cache_folder()
+    path = folder / f"{name}-{digest.hexdigest()[:32]}{PROGRAM}"
+    if kept(path):
+        return path
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:
+            program = Path(work, "program.c")
+            program.write_text(source, encoding="utf-8")
+            made = Path(work, path.name)
+            files = [str(program), *(str(RUNTIME / each) for each in SOURCES)]
+            done = subprocess.run([*command, *options, *files, "-o", str(made)], capture_output=True, text=True)
+            if done.returncode:
+                raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}")
+            made.replace(path)
+    except OSError as error:
+        raise CacheError(
+            f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder in which compiled programs "
+            "can be kept"
+        ) from error
+    os.chmod(path, 0o755)
+    trim(folder)
+    return path

@@ -1,0 +1,11 @@
+"""Message grammars: how messages stand on the wire.
+
+tree.py parser.py   the text of a grammar
+plan.py             a grammar that is checked: steps over the bytes, and how lengths depend on fields
+codec.py            what a grammar means, in Python: parse, and serialise
+lower.py            the C for the fields that a program names
+annotated.py        the unit of a record whose fields have annotations
+ready.py            the grammars that come with Sluice
+
+A module imports only from those above it, and places and errors of lang.
+"""

@@ -1,0 +1,240 @@
+"""A grammar that is checked: its items in order, and what each depends on.
+
+A unit is a sequence of integers, constants, byte strings with a length, and variables. Lengths and conditions may use
+what stands before them. Arithmetic is that of int64; a variable's value that does not fit its type, a length below 0,
+and one above the limit make the message malformed. When a message is serialised, a field that is the length of another
+(`&length = self.x`) takes the size of that one, and then the variables are evaluated in reverse order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sluice.service.grammar.tree import Attribute, Grammar, Value, Variable, WireField
+from sluice.service.lang.errors import ServiceError, suggest
+
+LIMIT = 64 << 20
+"""Bytes of a message, unless the grammar gives another %limit."""
+LARGEST_LIMIT = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Item:
+    """kind: integer, constant, bytes or variable."""
+
+    index: int
+    name: str
+    kind: str
+    size: int = 0
+    """Bytes of an integer or constant; of a variable, those of its type."""
+    signed: bool = False
+    order: str = "big"
+    text: bool = False
+    """Whether bytes are a string."""
+    length: Value | None = None
+    constant: bytes = b""
+    condition: Value | None = None
+    parse: Value | None = None
+    target: str = ""
+    """Of a variable with &serialize: the field that it sets."""
+    serialize: Value | None = None
+
+    @property
+    def smallest(self) -> int:
+        return -(1 << (8 * self.size - 1)) if self.signed else 0
+
+    @property
+    def largest(self) -> int:
+        return (1 << (8 * self.size - (1 if self.signed else 0))) - 1
+
+
+@dataclass
+class Plan:
+    """A checked unit."""
+
+    name: str
+    items: list[Item] = field(default_factory=list[Item])
+    limit: int = LIMIT
+
+    @property
+    def by_name(self) -> dict[str, Item]:
+        return {item.name: item for item in self.items if item.name}
+
+    def needed(self, names: set[str]) -> set[str]:
+        """The items that a parser must read for these: themselves, and all that a length, a condition or a variable
+        uses. (Each length says where the next item begins, or where the message ends; each variable and constant is
+        checked.)
+        """
+        found = set(names)
+        for item in self.items:
+            for value in (item.length, item.condition, item.parse):
+                found.update(fields_of(value))
+            if item.kind == "variable":
+                found.add(item.name)
+        return found
+
+    def lengths(self) -> dict[str, str]:
+        """Fields and variables that are the length of a byte string, with the name of that one."""
+        found: dict[str, str] = {}
+        for item in self.items:
+            if item.kind == "bytes" and item.name and item.length is not None and item.length.kind == "field":
+                found.setdefault(item.length.name, item.name)
+        return found
+
+
+def fields_of(value: Value | None) -> Iterator[str]:
+    """Names of all fields in an expression."""
+    if value is not None:
+        if value.kind == "field":
+            yield value.name
+        for item in value.items:
+            yield from fields_of(item)
+
+
+def plan(grammar: Grammar) -> Plan:
+    """Check a grammar. Raises ServiceError."""
+    found = Plan(grammar.name, limit=int(grammar.properties.get("limit", LIMIT)))
+    if not 1 <= found.limit <= LARGEST_LIMIT:
+        raise ServiceError(grammar.place, f"%limit = {found.limit}", f"a message has 1 to {LARGEST_LIMIT} bytes.")
+    order = grammar.properties.get("byteorder", "big")
+    names: dict[str, Item] = {}
+    for source in grammar.items:
+        item = (
+            _variable(source, len(found.items))
+            if isinstance(source, Variable)
+            else _field(source, len(found.items), order)
+        )
+        if item.name in names and item.name:
+            raise ServiceError(
+                source.place, f"'{item.name}' stands twice in unit '{grammar.name}'", "rename one of them."
+            )
+        for value in (item.length, item.condition, item.parse):
+            _check(value, names, item)
+        found.items.append(item)
+        if item.name:
+            names[item.name] = item
+    if not any(item.kind != "variable" for item in found.items):
+        raise ServiceError(grammar.place, f"the unit '{grammar.name}' has no field", "a message has one byte at least.")
+    if not any(item.kind in ("integer", "constant") and item.condition is None for item in found.items):
+        raise ServiceError(
+            grammar.place, f"a message of unit '{grammar.name}' can be empty", "give it a field of fixed size."
+        )
+    for item, source in zip(found.items, grammar.items, strict=True):
+        if item.target:
+            attribute = next(each for each in source.attributes if each.name == "serialize")
+            if item.target not in names or names[item.target].kind != "integer":
+                raise ServiceError(
+                    attribute.place,
+                    f"&serialize sets '{item.target}', which is no integer field of this unit",
+                    suggest(item.target, [name for name, each in names.items() if each.kind == "integer"]),
+                )
+            _check(item.serialize, names, item, own=True)
+    return found
+
+
+def _variable(source: Variable, index: int) -> Item:
+    attributes = _by_name(source.attributes, ("parse", "serialize"), "a variable")
+    if source.type.kind not in ("uint", "int"):
+        raise ServiceError(
+            source.place, f"the variable '{source.name}' is no integer", "give it uint8 to uint64, or int8 to int64."
+        )
+    parse = attributes.get("parse")
+    if parse is None or parse.value is None:
+        raise ServiceError(
+            source.place, f"nothing says how the variable '{source.name}' is computed", "add &parse = VALUE."
+        )
+    serialize = attributes.get("serialize")
+    return Item(
+        index,
+        source.name,
+        "variable",
+        source.type.bits // 8,
+        source.type.kind == "int",
+        parse=parse.value,
+        target=serialize.target if serialize else "",
+        serialize=serialize.value if serialize else None,
+    )
+
+
+def _field(source: WireField, index: int, order: str) -> Item:
+    what = f"the field '{source.name}'" if source.name else "an anonymous field"
+    if source.count is not None:
+        raise ServiceError(source.place, f"{what} is repeated: lists are not compiled yet", "use bytes with a &length.")
+    match source.type.kind:
+        case "uint" | "int":
+            attributes = _by_name(source.attributes, ("byteorder",), what)
+            own = attributes.get("byteorder")
+            if own is not None and own.value is not None and own.value.kind == "text":
+                order = own.value.name
+            return Item(
+                index,
+                source.name,
+                "integer",
+                source.type.bits // 8,
+                source.type.kind == "int",
+                order,
+                condition=source.condition,
+            )
+        case "bytes" | "string":
+            attributes = _by_name(source.attributes, ("length",), what)
+            length = attributes.get("length")
+            if length is None or length.value is None:
+                raise ServiceError(source.place, f"{what} has no length", "add &length = VALUE.")
+            return Item(
+                index,
+                source.name,
+                "bytes",
+                text=source.type.kind == "string",
+                length=length.value,
+                condition=source.condition,
+            )
+        case "constant" if source.type.name:
+            try:
+                data = source.type.name.encode("latin-1")
+            except UnicodeEncodeError as error:
+                raise ServiceError(
+                    source.place, f"{what} has a character above 255", "write its bytes as \\xNN."
+                ) from error
+            return Item(index, source.name, "constant", len(data), constant=data, condition=source.condition)
+        case "constant":
+            raise ServiceError(
+                source.place, f"{what} is a number, which has no size", 'write its bytes in quotes: "\\x80".'
+            )
+        case _:
+            raise ServiceError(
+                source.place,
+                f"{what} is a unit, '{source.type.name}': units inside units are not compiled yet",
+                "write the fields of it here.",
+            )
+
+
+def _by_name(attributes: list[Attribute], known: tuple[str, ...], what: str) -> dict[str, Attribute]:
+    for each in attributes:
+        if each.name not in known:
+            raise ServiceError(
+                each.place, f"&{each.name} does not belong to {what}", f"known here: &{', &'.join(known)}."
+            )
+    return {each.name: each for each in attributes}
+
+
+def _check(value: Value | None, names: dict[str, Item], item: Item, own: bool = False) -> None:
+    """Every field of an expression is an integer that stands before it."""
+    if value is None:
+        return
+    if value.kind == "field":
+        if value.name not in names:
+            raise ServiceError(
+                value.place,
+                f"'self.{value.name}' is not known here",
+                suggest(value.name, [name for name, each in names.items() if each.kind in ("integer", "variable")],
+                        "a length can only use fields that stand before it."),
+            )  # fmt: skip
+        if names[value.name].kind not in ("integer", "variable"):
+            raise ServiceError(value.place, f"'self.{value.name}' is no integer", "use an integer field.")
+    if value.kind == "text":
+        raise ServiceError(value.place, "a string stands where a number belongs", "write a number, or self.FIELD.")
+    if value.kind == "self" and not own:
+        raise ServiceError(value.place, "'$$' has no value here", "use it in &serialize only.")
+    for each in value.items:
+        _check(each, names, item, own)

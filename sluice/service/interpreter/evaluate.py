@@ -1,0 +1,387 @@
+"""Expressions, as coroutines: they yield where they wait for a message, and are resumed when something has come."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from sluice.service.grammar.codec import wrap
+from sluice.service.interpreter.channels import ChannelEvaluator, Wait
+from sluice.service.interpreter.values import (
+    FaultError,
+    Record,
+    Value,
+    Variant,
+    arithmetic,
+    hashed,
+    to_integer,
+    zero,
+)
+from sluice.service.interpreter.world import Channel
+from sluice.service.lang import tree
+from sluice.service.lang.types import STRING, ChannelOf, DictionaryOf, ListOf, Named, Type
+from sluice.service.lower.expressions import ARENA, RANGE
+from sluice.service.lower.values import bound_of
+
+DICTIONARY = 1024
+"""Entries of a dictionary."""
+
+
+class Evaluator(ChannelEvaluator):
+    """Evaluates the expressions of one rule."""
+
+    def value(self, node: tree.Expression) -> Wait:
+        match node:
+            case tree.Boolean() | tree.Integer():
+                return node.value
+            case tree.Text():
+                return node.value.encode()
+            case tree.Address():
+                return int.from_bytes(bytes(map(int, node.value.split("."))), "big")
+            case tree.Name():
+                return self._name(node)
+            case tree.Field():
+                return (yield from self.value(node.base)).fields[node.name]
+            case tree.Item():
+                return (yield from self.value(node.base))[node.number - 1]
+            case tree.Index():
+                return (yield from self._index(node))
+            case tree.Unary():
+                return (yield from self._unary(node))
+            case tree.Binary():
+                return (yield from self._binary(node))
+            case tree.Tuple():
+                return tuple((yield from self._all(node.items)))
+            case tree.List():
+                return (yield from self._all(node.items))
+            case tree.Record():
+                values = yield from self._all([item for _, item in node.fields])
+                return Record(str(node.type), dict(zip((name for name, _ in node.fields), values, strict=True)))
+            case tree.With():
+                base = yield from self.value(node.base)
+                value = yield from self.value(node.value)
+                return Record(base.name, {**base.fields, node.name: value}, base.raw, True, base.came_from)
+            case tree.Typed() | tree.CompileTime():
+                return (yield from self.value(node.value))
+            case tree.Dotted():
+                return (yield from self.value(node.call))
+            case tree.Call():
+                return (yield from self.call(node))
+            case _:
+                return (yield from self._construct(node))
+
+    def _all(self, nodes: list[tree.Expression]) -> Wait:
+        found: list[Value] = []
+        for node in nodes:
+            found.append((yield from self.value(node)))
+        return found
+
+    def _construct(self, node: tree.Expression) -> Wait:
+        match node:
+            case tree.Sequence() | tree.Parallel():
+                found: Value = ()
+                for item in node.items:
+                    found = yield from self.value(item)
+                return found if isinstance(node, tree.Sequence) else ()
+            case tree.If():
+                if (yield from self.value(node.condition)):
+                    return (yield from self.value(node.then))
+                return (yield from self.value(node.otherwise)) if node.otherwise is not None else ()
+            case tree.Switch():
+                return (yield from self._switch(node))
+            case tree.Let():
+                found = yield from self.value(node.value)
+                assert node.binding is not None
+                self.names[node.binding] = found
+                return found
+            case tree.Assign():
+                return (yield from self._assign(node))
+            case tree.For():
+                return (yield from self._for(node))
+            case tree.Map():
+                return (yield from self._map(node))
+            case tree.FoldT():
+                return (yield from self.foldt(node))
+            case tree.Send():
+                value = yield from self.value(node.value)
+                self.send((yield from self.channel(node.channel)), value, node.type)
+                return value
+            case tree.Receive():
+                return (yield from self.receive((yield from self.channel(node.channel)), node.type, node.peek))
+            case tree.Can():
+                return (yield from self.can(node))
+            case tree.Pipe():
+                return (yield from self.pipe(node))
+            case _:
+                raise AssertionError(f"no meaning for {type(node).__name__}")
+
+    # --- names and operators
+
+    def _name(self, node: tree.Name) -> Value:
+        if node.binding is None:
+            return zero(node.type)
+        if node.binding in self.names:
+            return self.names[node.binding]
+        if node.binding in self.states:
+            return self.states[node.binding]
+        return node.binding.value or 0
+
+    def _index(self, node: tree.Index) -> Wait:
+        base = yield from self.value(node.base)
+        index = yield from self.value(node.index)
+        if isinstance(base, dict):
+            entries = cast(dict[Value, Value], base)
+            return entries.get(_key(index), zero(node.type))
+        if not 0 <= index < len(base):
+            raise FaultError("BAD_INDEX")
+        return base[index]
+
+    def _unary(self, node: tree.Unary) -> Wait:
+        if node.operator == "size":
+            return (yield from self._size(node.operand))
+        value = yield from self.value(node.operand)
+        match node.operator:
+            case "not":
+                return not value
+            case "-":
+                return wrap(-value)
+            case "abs":
+                return wrap(abs(value))
+            case "int_to_address":
+                return value & 0xFFFFFFFF
+            case _:
+                return value
+
+    def _size(self, node: tree.Expression) -> Wait:
+        if not isinstance(node.type, ChannelOf):
+            return len((yield from self.value(node)))
+        if node.type.array:
+            return len(self.array(node))
+        channel, count = (yield from self.channel(node)), 0
+        copy = Channel(channel.port, channel.index, channel.received)
+        while (found := self.look(copy, node.type.receives)) is not None:
+            copy.received = copy.received[found[1] :]
+            count += 1
+        return count
+
+    def _binary(self, node: tree.Binary) -> Wait:
+        operator = node.operator
+        if operator in ("and", "or"):
+            left = yield from self.value(node.left)
+            return left if left == (operator == "or") else (yield from self.value(node.right))
+        absent = yield from self._absent(node)
+        if absent is not None:
+            return absent
+        left = yield from self.value(node.left)
+        right = yield from self.value(node.right)
+        match operator:
+            case "=":
+                return left == right
+            case "!=":
+                return left != right
+            case "<":
+                return left < right
+            case ">":
+                return left > right
+            case "<=":
+                return left <= right
+            case ">=":
+                return left >= right
+            case "..":
+                if left <= right and right - left >= self._bound(node.type):
+                    raise FaultError("LIMIT")
+                return list(range(left, right + 1))
+            case "::":
+                return self._limited([left, *right], node.type)
+            case "@" if node.type == STRING:
+                return self._text(left + right)
+            case "@":
+                return self._limited(left + right, node.type)
+            case _:
+                return arithmetic(operator, left, right)
+
+    def _absent(self, node: tree.Binary) -> Wait:
+        """`d[k] = None`: whether the dictionary has no such key; None for another expression."""
+        sides = [node.left, node.right]
+        empty = [each for each in sides if isinstance(each, tree.Name) and each.binding is None and each.name == "None"]
+        if node.operator not in ("=", "!=") or len(empty) != 1:
+            return None
+        other = sides[0] if sides[1] is empty[0] else sides[1]
+        if not isinstance(other, tree.Index) or not isinstance(other.base.type, DictionaryOf):
+            return None
+        base = yield from self.value(other.base)
+        index = yield from self.value(other.index)
+        return (_key(index) not in base) == (node.operator == "=")
+
+    def _bound(self, type: Type) -> int:
+        return bound_of(type) if isinstance(type, ListOf) else 0
+
+    def _limited(self, items: list[Value], type: Type) -> list[Value]:
+        if len(items) > self._bound(type):
+            raise FaultError("LIMIT")
+        return items
+
+    def _text(self, made: bytes, reserved: int | None = None) -> bytes:
+        if (len(made) if reserved is None else reserved) > ARENA - self.made:
+            raise FaultError("LIMIT")
+        self.made += len(made)
+        return made
+
+    # --- choices and loops
+
+    def _switch(self, node: tree.Switch) -> Wait:
+        subject = yield from self.value(node.subject)
+        for case in node.cases:
+            match case.kind:
+                case "default":
+                    fits = True
+                case "guard":
+                    fits = yield from self.value(case.pattern)
+                case "label":
+                    pattern = case.pattern
+                    name = pattern.function if isinstance(pattern, tree.Call) else getattr(pattern, "name", "")
+                    fits = subject.label == name
+                    if fits and case.binding is not None:
+                        self.names[case.binding] = subject.value
+                case _:
+                    fits = subject == (yield from self.value(case.pattern))
+            if fits:
+                return (yield from self.value(case.body))
+        return zero(node.type)
+
+    def _assign(self, node: tree.Assign) -> Wait:
+        value = yield from self.value(node.value)
+        if isinstance(node.target, tree.Index):
+            base = yield from self.value(node.target.base)
+            key = _key((yield from self.value(node.target.index)))
+            if key not in base and len(base) >= DICTIONARY:
+                raise FaultError("LIMIT")
+            base[key] = value
+        elif isinstance(node.target, tree.Name) and node.target.binding is not None:
+            self.states[node.target.binding] = value
+        return ()
+
+    def _items(self, node: tree.Expression) -> Wait:
+        """What a loop goes over."""
+        if isinstance(node.type, ChannelOf):
+            return [[each] for each in self.array(node)]
+        if isinstance(node, tree.Binary) and node.operator == "..":
+            low = yield from self.value(node.left)
+            high = yield from self.value(node.right)
+            if low <= high and high - low >= RANGE:
+                raise FaultError("LIMIT")
+            return range(low, high + 1)
+        return list((yield from self.value(node)))
+
+    def _bind(self, binding: tree.Binding | None, item: Value) -> None:
+        assert binding is not None
+        if isinstance(binding.type, ChannelOf):
+            self.ports[binding] = item
+        else:
+            self.names[binding] = item
+
+    def _for(self, node: tree.For) -> Wait:
+        found: Value = ()
+        if node.start is not None:
+            found = yield from self.value(node.start)
+        for item in (yield from self._items(node.over)):
+            self._bind(node.binding, item)
+            if node.accumulated is not None:
+                self.names[node.accumulated] = found
+            value = yield from self.value(node.body)
+            found = value if node.accumulated is not None else ()
+        return found
+
+    def _map(self, node: tree.Map) -> Wait:
+        found: list[Value] = []
+        items = (
+            yield from self.value(node.over) if not isinstance(node.over.type, ChannelOf) else self._items(node.over)
+        )
+        for item in items:
+            self._bind(node.binding, item)
+            value = yield from self.value(node.body)
+            if node.kind == "map":
+                found.append(value)
+            elif value:
+                found.append(item)
+        return found
+
+    # --- calls
+
+    def call(self, node: tree.Call) -> Wait:
+        match node.kind:
+            case "function":
+                return (yield from self._function(node))
+            case "record":
+                assert isinstance(node.type, Named)
+                values = yield from self._all(node.ordered)
+                return Record(node.type.name, dict(zip(node.type.fields, values, strict=True)))
+            case "label":
+                return Variant(node.function, (yield from self.value(node.ordered[0])))
+            case _:
+                return (yield from self._built_in(node))
+
+    def _function(self, node: tree.Call) -> Wait:
+        function = self.service.checked.functions[node.function]
+        given: list[Value] = []
+        for each, parameter in zip(node.ordered, function.parameters, strict=True):
+            if isinstance(parameter.type, ChannelOf):
+                inner = each.operand if isinstance(each, tree.Unary) else each
+                given.append(self.array(inner) if parameter.type.array else [(yield from self.channel(inner))])
+            else:
+                given.append((yield from self.value(each)))
+        return (yield from self.apply(node.function, given))
+
+    def apply(self, name: str, given: list[Value]) -> Wait:
+        """A function with its arguments."""
+        function = self.service.checked.functions[name]
+        for value, parameter in zip(given, function.parameters, strict=True):
+            self._bind(parameter, value)
+        for state in function.declaration.body.states:
+            if state.binding is not None and (state.binding not in self.states or not state.everywhere):
+                self.states[state.binding] = yield from self.value(state.start)
+        return (yield from self.value(function.declaration.body.expression))
+
+    def _built_in(self, node: tree.Call) -> Wait:
+        first = node.ordered[0]
+        if node.function in ("all_ready", "bind", "src_address"):
+            return (yield from self.of_channels(node))
+        if node.function in ("fold", "map", "filter"):
+            return (yield from self._over(node))
+        if node.function == "len" and isinstance(first.type, ChannelOf):
+            return len(self.array(first))
+        value = yield from self.value(first)
+        match node.function:
+            case "hash":
+                return hashed(value)
+            case "len":
+                return len(value)
+            case "string_to_int":
+                return to_integer(value)
+            case "int_to_string":
+                return self._text(str(value).encode(), 20)
+            case _:
+                if not value:
+                    raise FaultError("EMPTY_LIST")
+                return value[0] if node.function == "head" else value[1:]
+
+    def _over(self, node: tree.Call) -> Wait:
+        assert isinstance(node.ordered[0], tree.Name)
+        name = node.ordered[0].name
+        items = yield from self.value(node.ordered[-1])
+        found: Value = []
+        if node.function == "fold":
+            found = yield from self.value(node.ordered[1])
+        for item in items:
+            if node.function == "fold":
+                found = yield from self.apply(name, [item, found])
+            else:
+                value = yield from self.apply(name, [item])
+                if node.function == "map":
+                    found.append(value)
+                elif value:
+                    found.append(item)
+        return found
+
+
+def _key(value: Value) -> Value:
+    return tuple(sorted(value.fields.items())) if isinstance(value, Record) else value

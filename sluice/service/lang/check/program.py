@@ -1,0 +1,233 @@
+"""Types of a whole program: its declarations, and the bodies of its functions and processes."""
+
+from __future__ import annotations
+
+from sluice.service.lang import tree
+from sluice.service.lang.check.expressions import ExpressionChecker
+from sluice.service.lang.check.scope import Checked, Scope, Signature
+from sluice.service.lang.errors import Place, ServiceError, Warned
+from sluice.service.lang.types import (
+    INTEGER,
+    UNIT,
+    DictionaryOf,
+    ListOf,
+    Named,
+    RefTo,
+    TupleOf,
+    Type,
+    joined,
+)
+
+EXCEPTIONS = ("broken_connection", "malformed_message", "timeout", "limit")
+"""What `except` can name."""
+
+
+def check_program(
+    program: tree.Program, settings: dict[str, int] | None = None, warnings: list[Warned] | None = None
+) -> Checked:
+    """Check the names and types of a program; settings: values of compile-time parameters. Raises ServiceError."""
+    checked = Checked(program, warnings=list(warnings or []), settings=settings or {})
+    _Types(checked).declare_all()
+    checker = _Bodies(checked)
+    for function in program.functions:
+        checker.signature(function, checked.functions)
+    for process in program.processes:
+        checker.signature(process, checked.processes)
+    for signature in (*checked.functions.values(), *checked.processes.values()):
+        checker.body(signature)
+    for expression in program.expressions:
+        with checker.block():
+            checker.check(expression)
+    _refuse_recursion(checked)
+    return checked
+
+
+class _Types(Scope):
+    """Declarations of types."""
+
+    def declare_all(self) -> None:
+        for each in self.checked.program.types:
+            if each.name in self.checked.types or each.name in self.waiting:
+                raise ServiceError(each.place, f"the type '{each.name}' is declared twice", "rename one of them.")
+            if each.type.kind in ("record", "variant"):
+                self.checked.types[each.name] = Named(each.name, each.type.kind == "variant")
+            else:
+                self.waiting[each.name] = each
+        for name in list(self.waiting):
+            self._alias(name, [])
+        for each in self.checked.program.types:
+            found = self.checked.types[each.name]
+            if each.type.kind in ("record", "variant") and isinstance(found, Named):
+                self._fields(each, found)
+        for each in self.checked.program.types:
+            self._finite(self.checked.types[each.name], each.place, [])
+
+    def __init__(self, checked: Checked) -> None:
+        super().__init__(checked)
+        self.waiting: dict[str, tree.TypeDeclaration] = {}
+
+    def _alias(self, name: str, within: list[str]) -> None:
+        """A name for a type, after the names that it uses."""
+        declaration = self.waiting.get(name)
+        if declaration is None or name in self.checked.types:
+            return
+        if name in within:
+            raise ServiceError(
+                declaration.place, f"the type '{name}' consists of itself", "a type has a size: break the cycle."
+            )
+        for used in _names(declaration.type):
+            self._alias(used, [*within, name])
+        self.checked.types[name] = self.resolve(declaration.type)
+
+    def _fields(self, declaration: tree.TypeDeclaration, named: Named) -> None:
+        what = "label" if named.variant else "field"
+        for each in declaration.type.fields:
+            if each.name == "_":
+                self.resolve(each.type)
+                continue
+            if each.name in named.fields:
+                raise ServiceError(
+                    each.place, f"the {what} '{each.name}' of '{named.name}' is declared twice", "rename one of them."
+                )
+            named.fields[each.name] = self.resolve(each.type)
+            if named.variant:
+                if each.name in self.checked.labels:
+                    other = self.checked.labels[each.name].name
+                    raise ServiceError(each.place, f"'{each.name}' is also a label of '{other}'", "rename one of them.")
+                self.checked.labels[each.name] = named
+        if not named.fields:
+            raise ServiceError(declaration.place, f"'{named.name}' has no {what} with a name", f"give it a {what}.")
+
+    def _finite(self, type: Type, place: Place, within: list[str]) -> None:
+        match type:
+            case Named():
+                if type.name in within:
+                    raise ServiceError(
+                        place,
+                        f"the type '{type.name}' contains itself, and has no size",
+                        "use 'ref' for one of the fields.",
+                    )
+                for each in type.fields.values():
+                    self._finite(each, place, [*within, type.name])
+            case ListOf():
+                self._finite(type.item, place, within)
+            case DictionaryOf():
+                self._finite(type.key, place, within)
+                self._finite(type.value, place, within)
+            case TupleOf():
+                for each in type.items:
+                    self._finite(each, place, within)
+            case RefTo() | _:
+                return
+
+
+def _names(written: tree.TypeExpression) -> list[str]:
+    found = [written.name] if written.kind == "name" else []
+    for item in written.items:
+        found += _names(item)
+    return found
+
+
+class _Bodies(ExpressionChecker):
+    """Signatures and bodies."""
+
+    def signature(self, declaration: tree.Function | tree.Process, known: dict[str, Signature]) -> None:
+        """Enter a function or process into the known ones."""
+        what = "function" if isinstance(declaration, tree.Function) else "process"
+        name = declaration.name
+        if name in known:
+            raise ServiceError(declaration.place, f"the {what} '{name}' is declared twice", "rename one of them.")
+        if name in self.checked.types or name in self.checked.labels:
+            raise ServiceError(
+                declaration.place, f"'{name}' is also the name of a type or a label", "rename one of them."
+            )
+        found = Signature(name, declaration, [], [], UNIT)
+        self.current = found
+        with self.block():
+            for constant in declaration.constants:
+                binding = self.declare(constant, "constant", INTEGER, declaration.place)
+                binding.value = self.checked.settings.get(constant)
+                found.constants.append(binding)
+            by_name: dict[str, tree.Binding] = {}
+            for channel in declaration.channels:
+                if channel.array:
+                    self.cardinality(channel.bound, channel.place)
+                kind = "array" if channel.array else "channel"
+                by_name[channel.name] = self.declare(channel.name, kind, self.channel_type(channel), channel.place)
+            for parameter in declaration.parameters:
+                by_name[parameter.name] = self.declare(
+                    parameter.name, "parameter", self.resolve(parameter.type), parameter.place
+                )
+            order = declaration.order if isinstance(declaration, tree.Function) else list(by_name)
+            found.parameters = [by_name[each] for each in order]
+            if isinstance(declaration, tree.Function):
+                results = [self.resolve(each) for each in declaration.results]
+                found.result = UNIT if not results else results[0] if len(results) == 1 else TupleOf(tuple(results))
+            elif not declaration.channels:
+                raise ServiceError(
+                    declaration.place, f"the process '{name}' has no channel", "a process connects channels."
+                )
+        known[name] = found
+
+    def body(self, signature: Signature) -> None:
+        """Check a body."""
+        self.current = signature
+        declaration = signature.declaration
+        with self.block():
+            for binding in (*signature.constants, *signature.parameters):
+                self.names[-1][binding.name] = binding
+            for state in declaration.body.states:
+                self._state(state, signature)
+            with self.block():
+                used = isinstance(declaration, tree.Function) and signature.result != UNIT
+                found = self.check(declaration.body.expression, used)
+            if used:
+                result = joined(signature.result, found)
+                if result is None:
+                    raise ServiceError(
+                        _last(declaration.body.expression).place,
+                        f"the function '{signature.name}' returns {signature.result}, and this is {found}",
+                        "change the signature, or the last expression of the body.",
+                    )
+                self.coerce(declaration.body.expression, result, "the result")
+            for handler in declaration.body.handlers:
+                if handler.exception not in EXCEPTIONS:
+                    self.warn(handler.place, f"'{handler.exception}' never happens; there are {', '.join(EXCEPTIONS)}")
+                with self.block():
+                    self.check(handler.body, used=False)
+        self.current = None
+
+    def _state(self, state: tree.StateDeclaration, signature: Signature) -> None:
+        found = self.value(state.start, f"the first value of '{state.name}'")
+        if state.wanted is not None:
+            self.coerce(state.start, self.resolve(state.wanted), f"'{state.name}'")
+            found = state.start.type
+        kind = "global" if state.everywhere else "local"
+        state.binding = self.declare(state.name, kind, found, state.place)
+        signature.states.append(state.binding)
+
+
+def _last(node: tree.Expression) -> tree.Expression:
+    return _last(node.items[-1]) if isinstance(node, tree.Sequence) else node
+
+
+def _refuse_recursion(checked: Checked) -> None:
+    done: set[str] = set()
+
+    def visit(name: str, within: list[str]) -> None:
+        if name in done:
+            return
+        for called, place in checked.functions[name].calls:
+            if called in [*within, name]:
+                path = [*within, name]
+                cycle = " -> ".join([*path[path.index(called) :], called])
+                raise ServiceError(
+                    place,
+                    f"'{called}' calls itself ({cycle})",
+                    "functions cannot be recursive: use 'for', 'map' or 'fold'.",
+                )
+            visit(called, [*within, name])
+        done.add(name)
+
+    for name in checked.functions:
+        visit(name, [])

@@ -1,0 +1,153 @@
+"""A program with the grammars of its messages: what the interpreter runs, and what is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sluice.service.grammar.annotated import annotated_unit
+from sluice.service.grammar.plan import Plan, plan
+from sluice.service.grammar.ready import find_grammars
+from sluice.service.grammar.tree import Grammar
+from sluice.service.lang import tree
+from sluice.service.lang.check.program import check_program
+from sluice.service.lang.check.scope import Checked, Signature
+from sluice.service.lang.errors import Place, ServiceError, Warned, suggest
+from sluice.service.lang.parser.program import parse_program, parse_source
+from sluice.service.lang.types import INTEGER, NOTHING, STRING, ChannelOf, Named, Type
+
+PORTS = 16
+"""Channels and channel arrays of a process; service.h has the same number."""
+
+
+@dataclass
+class Service:
+    """A checked program, and the unit of each record that stands on a wire."""
+
+    checked: Checked
+    units: dict[str, Plan] = field(default_factory=dict[str, Plan])
+
+    refused: dict[str, ServiceError] = field(default_factory=dict[str, ServiceError])
+    """Why the annotations of a record do not describe a unit: an error where the record has to stand on a wire."""
+
+    @property
+    def warnings(self) -> list[Warned]:
+        return self.checked.warnings
+
+    def fields(self, record: Named) -> list[str]:
+        """The fields of a record that its unit has."""
+        return list(record.fields)
+
+    def process(self, name: str | None = None) -> Signature:
+        """The process of a name, or the only one. Raises ServiceError."""
+        known = self.checked.processes
+        place = Place(self.checked.program.file, 1)
+        if name is None:
+            if len(known) == 1:
+                return next(iter(known.values()))
+            if not known:
+                raise ServiceError(place, "this program has no process", "write process NAME: (CHANNELS).")
+            raise ServiceError(place, "this program has several processes", f"choose one: {', '.join(sorted(known))}.")
+        if name not in known:
+            raise ServiceError(place, f"there is no process '{name}'", suggest(name, known))
+        return known[name]
+
+    def unit(self, type: Type, place: Place) -> Plan:
+        """The unit of what a channel carries. Raises ServiceError."""
+        if not isinstance(type, Named) or type.variant:
+            raise ServiceError(place, f"{type} has no form on the wire", "a channel of a process carries a record.")
+        if type.name in self.refused:
+            raise self.refused[type.name]
+        if type.name not in self.units:
+            raise ServiceError(
+                place,
+                f"nothing says how '{type.name}' stands on the wire",
+                f"name a grammar that has a unit '{type.name}' (--grammar), or declare that unit here.",
+            )
+        return self.units[type.name]
+
+
+def load_file(path: str, grammars: Sequence[str] = (), settings: dict[str, int] | None = None) -> Service:
+    """Read and check a program; `grammars` are names or files. Raises ServiceError."""
+    program, warnings = parse_program(path)
+    return _load(program, warnings, grammars, settings)
+
+
+def load_source(
+    source: str, grammars: Sequence[str] = (), settings: dict[str, int] | None = None, file: str = "program.fk"
+) -> Service:
+    """The same of a text."""
+    program, warnings = parse_source(source, file)
+    return _load(program, warnings, grammars, settings)
+
+
+def _load(
+    program: tree.Program, warnings: list[Warned], grammars: Sequence[str], settings: dict[str, int] | None
+) -> Service:
+    service = Service(check_program(program, settings, warnings))
+    known: dict[str, Grammar] = {}
+    for grammar in program.grammars:
+        if grammar.name in known:
+            raise ServiceError(grammar.place, f"the unit '{grammar.name}' is declared twice", "rename one of them.")
+        known[grammar.name] = grammar
+    for name in grammars:
+        for grammar in find_grammars(name):
+            known.setdefault(grammar.name, grammar)
+    used = {record.name for each in service.checked.processes.values() for record in _records(each)}
+    for declaration in program.types:  # annotations count where no unit is given
+        if declaration.name in used and declaration.name not in known:
+            try:
+                grammar = annotated_unit(declaration)
+                if grammar is not None:
+                    service.units[declaration.name] = plan(grammar)
+            except ServiceError as error:
+                service.refused[declaration.name] = error
+    for name, grammar in known.items():
+        record = service.checked.types.get(name)
+        found = plan(grammar)
+        if isinstance(record, Named) and not record.variant:
+            _match(record, found, program, grammar)
+            service.units[name] = found
+    for signature in service.checked.processes.values():
+        if len(signature.channels) > PORTS:
+            raise ServiceError(
+                signature.declaration.place,
+                f"'{signature.name}' has {len(signature.channels)} channels",
+                f"use at most {PORTS}.",
+            )
+    return service
+
+
+def _match(record: Named, unit: Plan, program: tree.Program, grammar: Grammar) -> None:
+    """Each field of a record is one of its unit, of the same type."""
+    declaration = next(each for each in program.types if each.name == record.name)
+    places = {each.name: each.place for each in declaration.type.fields}
+    items = unit.by_name
+    for name, type in record.fields.items():
+        if name not in items:
+            raise ServiceError(
+                places[name], f"the unit '{unit.name}' ({grammar.place}) has no field '{name}'", suggest(name, items)
+            )
+        wanted = STRING if items[name].kind == "bytes" else INTEGER
+        if type != wanted:
+            raise ServiceError(
+                places[name],
+                f"'{name}' is {type} here, and {wanted} in the unit '{unit.name}' ({grammar.place})",
+                f"write {name} : {wanted}.",
+            )
+
+
+def _records(process: Signature) -> list[Named]:
+    """The records that the channels of a process carry."""
+    found = [each for _, type in channel_types(process) for each in carried(type)]
+    return [each for each in found if isinstance(each, Named) and not each.variant]
+
+
+def channel_types(signature: Signature) -> list[tuple[tree.Binding, ChannelOf]]:
+    """The channels of a process with their types."""
+    return [(each, each.type) for each in signature.channels if isinstance(each.type, ChannelOf)]
+
+
+def carried(type: ChannelOf) -> list[Type]:
+    """The types that a channel carries, in either direction."""
+    return [each for each in (type.receives, type.sends) if each != NOTHING]

@@ -1,0 +1,380 @@
+"""Expressions to C: statements that are written before, and the text of a C expression without effects."""
+
+from __future__ import annotations
+
+from sluice.service.lang import tree
+from sluice.service.lang.errors import Place
+from sluice.service.lang.types import (
+    ADDRESS,
+    BOOLEAN,
+    INTEGER,
+    STRING,
+    UNIT,
+    ChannelOf,
+    ListOf,
+    Named,
+    TupleOf,
+    Type,
+)
+from sluice.service.lower.values import bound_of, not_yet
+from sluice.service.lower.writer import Port, RuleWriter
+
+ARENA = 16384
+"""Bytes of the strings that a step of a rule can make."""
+RANGE = 65536
+"""Numbers of a range that a loop goes over."""
+
+_ARITHMETIC = {"+": "service_add", "-": "service_subtract", "*": "service_multiply"}
+_CHECKED = {"/": "service_divide", "mod": "service_remainder"}
+
+
+class ExpressionWriter(RuleWriter):
+    """Writes expressions."""
+
+    def value(self, node: tree.Expression) -> str:
+        """The C of a value; "0" of what has none."""
+        match node:
+            case tree.Boolean():
+                return "true" if node.value else "false"
+            case tree.Integer():
+                return f"INT64_C({node.value})" if node.value > -(1 << 63) else "INT64_MIN"
+            case tree.Text():
+                data = node.value.encode()
+                text = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\?()' else f"\\{b:03o}" for b in data)
+                return f'(struct service_text){{(const uint8_t *)"{text}", {len(data)}}}'
+            case tree.Address():
+                first, second, third, fourth = map(int, node.value.split("."))
+                return f"INT64_C({first << 24 | second << 16 | third << 8 | fourth})"
+            case tree.Name():
+                return self.name(node)
+            case tree.Field():
+                return f"{self.value(node.base)}.f_{node.name}"
+            case tree.Item():
+                return f"{self.value(node.base)}.i_{node.number}"
+            case tree.Unary():
+                return self.unary(node)
+            case tree.Binary():
+                return self.binary(node)
+            case tree.Tuple() | tree.List() | tree.Record() | tree.With():
+                return self.made(node)
+            case tree.Typed() if not node.unsafe:
+                return self.value(node.value)
+            case tree.CompileTime():
+                return self.value(node.value)
+            case tree.Dotted():
+                return self.value(node.call)
+            case tree.Call():
+                return self.call(node)
+            case _:
+                return self.construct(node)
+
+    def integer(self, node: tree.Expression) -> str:
+        return self.value(node)
+
+    def name(self, node: tree.Name) -> str:
+        if node.binding is None:
+            return self.zero(node.type, node.place)
+        if node.binding in self.names:
+            return self.names[node.binding]
+        if node.binding.kind == "constant":
+            if node.binding.value is None:
+                raise not_yet(node.place, f"the compile-time parameter '{node.name}' without a value (--set)")
+            return f"INT64_C({node.binding.value})"
+        raise not_yet(node.place, f"'{node.name}' as a value")
+
+    # --- operators
+
+    def unary(self, node: tree.Unary) -> str:
+        if node.operator == "size":
+            return self.size(node.operand)
+        operand = self.value(node.operand)
+        match node.operator:
+            case "not":
+                return f"!{operand}"
+            case "-":
+                return f"service_subtract(0, {operand})"
+            case "abs":
+                return f"service_absolute({operand})"
+            case "int_to_address":
+                return f"({operand} & INT64_C(0xffffffff))"
+            case _:
+                return operand
+
+    def size(self, node: tree.Expression) -> str:
+        if node.type == STRING:
+            return f"(int64_t){self.value(node)}.length"
+        if isinstance(node.type, ListOf):
+            return f"(int64_t){self.held(node)}.count"
+        raise not_yet(node.place, f"the size of {node.type}")
+
+    def held(self, node: tree.Expression) -> str:
+        """A value that is a variable, so that its parts can be taken."""
+        text = self.value(node)
+        return text if text.startswith("f->v") and text[4:].isdigit() else self.keep(text, node.type, node.place)
+
+    def binary(self, node: tree.Binary) -> str:
+        operator = node.operator
+        if operator in ("and", "or"):
+            return self.circuit(node)
+        if operator == "..":
+            return self.range(node)
+        if operator in ("::", "@"):
+            return self.joined(node)
+        left = self.value(node.left)
+        if _effects(node.right):
+            left = self.keep(left, node.left.type, node.left.place)
+        right = self.value(node.right)
+        if operator in _ARITHMETIC:
+            return f"{_ARITHMETIC[operator]}({left}, {right})"
+        if operator in _CHECKED:
+            divisor = self.keep(right, INTEGER, node.place)
+            self.fault(f"{divisor} == 0", "DIVISION")
+            return f"{_CHECKED[operator]}({left}, {divisor})"
+        return self.compared(operator, left, right, node.left.type, node.place)
+
+    def compared(self, operator: str, left: str, right: str, type: Type, place: Place) -> str:
+        """A comparison."""
+        sign = {"=": "=="}.get(operator, operator)
+        if type in (INTEGER, BOOLEAN, ADDRESS):
+            return f"({left} {sign} {right})"
+        if type == STRING:
+            if operator in ("=", "!="):
+                return f"{'!' if operator == '!=' else ''}service_same({left}, {right})"
+            return f"(service_compare({left}, {right}) {sign} 0)"
+        if isinstance(type, (TupleOf, Named)) and not (isinstance(type, Named) and type.variant):
+            parts = (
+                [(f"i_{number}", item) for number, item in enumerate(type.items, 1)]
+                if isinstance(type, TupleOf)
+                else [(f"f_{name}", item) for name, item in type.fields.items()]
+            )
+            left, right = self.keep(left, type, place), self.keep(right, type, place)
+            each = [self.compared("=", f"{left}.{name}", f"{right}.{name}", item, place) for name, item in parts]
+            return f"{'!' if operator == '!=' else ''}({' && '.join(each) or 'true'})"
+        raise not_yet(place, f"a comparison of {type}")
+
+    def circuit(self, node: tree.Binary) -> str:
+        """`and` and `or`: the right side only where it counts."""
+        left = self.value(node.left)
+        if not _effects(node.right):
+            return f"({left} {'&&' if node.operator == 'and' else '||'} {self.value(node.right)})"
+        found = self.keep(left, BOOLEAN, node.place)
+        with self.block(f"if ({found if node.operator == 'and' else '!' + found})"):
+            self.put(f"{found} = {self.value(node.right)};")
+        return found
+
+    # --- lists and strings
+
+    def range(self, node: tree.Binary) -> str:
+        low, high = self.ends(node)
+        found = self.zero(node.type, node.place)
+        assert isinstance(node.type, ListOf)
+        self.fault(f"{low} <= {high} && (uint64_t){high} - (uint64_t){low} >= {bound_of(node.type)}", "LIMIT")
+        counter = self.variable(INTEGER, node.place)
+        with self.block(f"for ({counter} = {low}; {low} <= {high}; {counter}++)"):
+            self.put(f"{found}.items[{found}.count++] = {counter};")
+            with self.block(f"if ({counter} == {high})"):
+                self.put("break;")
+        return found
+
+    def ends(self, node: tree.Binary) -> tuple[str, str]:
+        """Both ends of a range, in variables."""
+        low = self.keep(self.value(node.left), INTEGER, node.place)
+        return low, self.keep(self.value(node.right), INTEGER, node.place)
+
+    def joined(self, node: tree.Binary) -> str:
+        if node.type == STRING:
+            left, right = self.held(node.left), self.held(node.right)
+            found = self.room(f"(uint64_t){left}.length + {right}.length", node.place)
+            self.put(f"memcpy(f->arena + f->used, {left}.at ? {left}.at : f->arena, {left}.length);")
+            self.put(f"memcpy(f->arena + f->used + {left}.length, {right}.at ? {right}.at : f->arena, {right}.length);")
+            self.put(f"f->used += {found}.length;")
+            return found
+        found = self.zero(node.type, node.place)
+        assert isinstance(node.type, ListOf)
+        parts = [self.held(node.left), self.held(node.right)]
+        if node.operator == "::":
+            self.put(f"{found}.items[{found}.count++] = {parts.pop(0)};")
+        for part in parts:
+            self.fault(f"(uint64_t){found}.count + {part}.count > {bound_of(node.type)}", "LIMIT")
+            counter = self.raw_variable("uint32_t")
+            with self.block(f"for ({counter} = 0; {counter} < {part}.count; {counter}++)"):
+                self.put(f"{found}.items[{found}.count++] = {part}.items[{counter}];")
+        return found
+
+    def room(self, size: str, place: Place) -> str:
+        """A string of that size in the step's memory for strings; `used` is set by the caller when it is written."""
+        self.arena = True
+        self.fault(f"{size} > {ARENA} - f->used", "LIMIT")
+        return self.keep(f"(struct service_text){{f->arena + f->used, (uint32_t)({size})}}", STRING, place)
+
+    # --- made values
+
+    def made(self, node: tree.Expression) -> str:
+        match node:
+            case tree.Tuple():
+                if not node.items:
+                    return self.zero(UNIT, node.place)
+                found = self.zero(node.type, node.place)
+                for number, item in enumerate(node.items, 1):
+                    self.put(f"{found}.i_{number} = {self.value(item)};")
+                return found
+            case tree.List():
+                found = self.zero(node.type, node.place)
+                assert isinstance(node.type, ListOf)
+                if len(node.items) > bound_of(node.type):
+                    raise not_yet(node.place, f"a list of more than {bound_of(node.type)} items here")
+                for item in node.items:
+                    text = self.value(item)
+                    self.put(f"{found}.items[{found}.count++] = {text};")
+                return found
+            case tree.Record():
+                return self.record(node.type, [(name, item) for name, item in node.fields], node.place)
+            case tree.With():
+                found = self.keep(self.value(node.base), node.type, node.place)
+                self.put(f"{found}.f_{node.name} = {self.value(node.value)};")
+                if self.is_unit(node.type):
+                    self.put(f"{found}.m.changed = true;")
+                return found
+            case _:
+                raise not_yet(node.place, "this value")
+
+    def record(self, type: Type, fields: list[tuple[str, tree.Expression]], place: Place) -> str:
+        found = self.zero(type, place)
+        for name, item in fields:
+            self.put(f"{found}.f_{name} = {self.value(item)};")
+        if self.is_unit(type):
+            self.put(f"{found}.m.changed = true;")
+        return found
+
+    # --- calls
+
+    def call(self, node: tree.Call) -> str:
+        match node.kind:
+            case "function":
+                return self.inlined(node)
+            case "record":
+                assert isinstance(node.type, Named)
+                return self.record(node.type, list(zip(node.type.fields, node.ordered, strict=True)), node.place)
+            case "label":
+                assert isinstance(node.type, Named)
+                found = self.zero(node.type, node.place)
+                self.put(f"{found}.label = {list(node.type.fields).index(node.function)};")
+                self.put(f"{found}.f_{node.function} = {self.value(node.ordered[0])};")
+                return found
+            case _:
+                return self.built_in(node)
+
+    def inlined(self, node: tree.Call) -> str:
+        """A call of a function of the program: its body, with its own variables."""
+        function = self.checked.functions[node.function]
+        if function.declaration.body.states or function.declaration.body.handlers:
+            raise not_yet(node.place, f"the function '{function.name}' with state or handlers of its own")
+        ports: dict[tree.Binding, Port] = {}
+        names: dict[tree.Binding, str] = {}
+        for given, parameter in zip(node.ordered, function.parameters, strict=True):
+            if isinstance(parameter.type, ChannelOf):
+                ports[parameter] = self.port(given)
+            else:
+                names[parameter] = self.keep(self.value(given), parameter.type, given.place)
+        return self.body(function.declaration.body.expression, function.result, ports, names, node.place)
+
+    def body(
+        self,
+        node: tree.Expression,
+        result: Type,
+        ports: dict[tree.Binding, Port],
+        names: dict[tree.Binding, str],
+        place: Place,
+    ) -> str:
+        """A function's body, with what its parameters stand for."""
+        kept = self.ports, self.names
+        self.ports, self.names = {**self.ports, **ports}, {**self.names, **names}
+        if result == UNIT:
+            self.effect(node)
+            found = "0"
+        else:
+            found = self.keep(self.value(node), result, place)
+        self.ports, self.names = kept
+        return found
+
+    def applied(self, function: str, given: list[str], place: Place) -> str:
+        """A function with values that are there."""
+        target = self.checked.functions[function]
+        names = dict(zip(target.parameters, given, strict=True))
+        return self.body(target.declaration.body.expression, target.result, {}, names, place)
+
+    def built_in(self, node: tree.Call) -> str:
+        first = node.ordered[0]
+        match node.function:
+            case "hash" if first.type == STRING:
+                return f"service_hash_text({self.value(first)})"
+            case "hash":
+                return f"service_hash_integer({self.value(first)})"
+            case "len" if isinstance(first.type, ChannelOf):
+                return f"(int64_t)self->core->counts[{self.port(first).number}]"
+            case "len":
+                return self.size(first)
+            case "head" | "tail":
+                return self.ends_of(node.function, first, node)
+            case "string_to_int":
+                text, found = self.held(first), self.variable(INTEGER, node.place)
+                self.fault(f"!service_to_integer({text}, &{found})", "BAD_NUMBER")
+                return found
+            case "int_to_string":
+                number = self.keep(self.value(first), INTEGER, node.place)
+                found = self.room("20", node.place)
+                self.put(f"{found}.length = service_to_text({number}, f->arena + f->used);")
+                self.put(f"f->used += {found}.length;")
+                return found
+            case "fold" | "map" | "filter":
+                return self.over(node)
+            case "all_ready":
+                return self.all_ready(node)
+            case _:
+                raise not_yet(node.place, f"'{node.function}'")
+
+    def ends_of(self, which: str, first: tree.Expression, node: tree.Call) -> str:
+        items = self.held(first)
+        self.fault(f"{items}.count == 0", "EMPTY_LIST")
+        if which == "head":
+            return f"{items}.items[0]"
+        found = self.keep(items, node.type, node.place)
+        self.put(f"memmove({found}.items, {found}.items + 1, --{found}.count * sizeof {found}.items[0]);")
+        return found
+
+    def over(self, node: tree.Call) -> str:
+        """fold(f, start, list), map(f, list), filter(f, list)."""
+        assert isinstance(node.ordered[0], tree.Name)
+        items, function = self.held(node.ordered[-1]), node.ordered[0].name
+        if node.function == "fold":
+            found = self.keep(self.value(node.ordered[1]), node.type, node.place)
+        else:
+            found = self.zero(node.type, node.place)
+        counter = self.raw_variable("uint32_t")
+        with self.block(f"for ({counter} = 0; {counter} < {items}.count; {counter}++)"):
+            item = f"{items}.items[{counter}]"
+            if node.function == "fold":
+                self.put(f"{found} = {self.applied(function, [item, found], node.place)};")
+            elif node.function == "map":
+                text = self.applied(function, [item], node.place)
+                self.put(f"{found}.items[{found}.count++] = {text};")
+            else:
+                with self.block(f"if ({self.applied(function, [item], node.place)})"):
+                    self.put(f"{found}.items[{found}.count++] = {item};")
+        return found
+
+    def construct(self, node: tree.Expression) -> str:
+        raise NotImplementedError
+
+    def effect(self, node: tree.Expression) -> None:
+        raise NotImplementedError
+
+    def all_ready(self, node: tree.Call) -> str:
+        raise NotImplementedError
+
+
+def _effects(node: tree.Expression) -> bool:
+    """Whether the C of an expression may have statements before it."""
+    return not isinstance(node, (tree.Boolean, tree.Integer, tree.Text, tree.Address, tree.Name)) and not (
+        isinstance(node, tree.Field) and not _effects(node.base)
+    )

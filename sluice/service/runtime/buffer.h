@@ -1,0 +1,79 @@
+/* Buffers of one size, from a pool that is allocated at start. A channel has one only while it holds bytes. */
+#ifndef SERVICE_BUFFER_H
+#define SERVICE_BUFFER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct service_buffer {
+    struct service_buffer *next; /* in the pool */
+    uint32_t start, end;         /* its bytes */
+    uint8_t bytes[];
+};
+
+struct service_buffers {
+    struct service_buffer *free;
+    uint8_t *memory;
+    uint64_t count, used; /* `used`: taken once at least. Untouched memory costs nothing. */
+    uint64_t taken;
+    uint32_t size;
+};
+
+static inline uint64_t service_buffer_stride(const struct service_buffers *pool)
+{
+    return (sizeof(struct service_buffer) + pool->size + 63) & ~UINT64_C(63);
+}
+
+/* False if there is no memory. */
+static inline bool service_buffers_make(struct service_buffers *pool, uint64_t count, uint32_t size)
+{
+    *pool = (struct service_buffers){.count = count, .size = size};
+    pool->memory = mmap(NULL, count * service_buffer_stride(pool), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return pool->memory != MAP_FAILED;
+}
+
+static inline void service_buffers_free(struct service_buffers *pool)
+{
+    munmap(pool->memory, pool->count * service_buffer_stride(pool));
+}
+
+/* An empty buffer, or null if all are in use. */
+static inline struct service_buffer *service_buffer_take(struct service_buffers *pool)
+{
+    struct service_buffer *found = pool->free;
+
+    if (found)
+        pool->free = found->next;
+    else if (pool->used < pool->count)
+        found = (struct service_buffer *)(pool->memory + pool->used++ * service_buffer_stride(pool));
+    else
+        return NULL;
+    pool->taken++;
+    found->start = found->end = 0;
+    return found;
+}
+
+static inline void service_buffer_give(struct service_buffers *pool, struct service_buffer *buffer)
+{
+    buffer->next = pool->free;
+    pool->free = buffer;
+    pool->taken--;
+}
+
+static inline uint32_t service_buffer_held(const struct service_buffer *buffer)
+{
+    return buffer ? buffer->end - buffer->start : 0;
+}
+
+/* Moves the bytes to the front. Pointers into the buffer are invalid after it. */
+static inline void service_buffer_compact(struct service_buffer *buffer)
+{
+    memmove(buffer->bytes, buffer->bytes + buffer->start, buffer->end - buffer->start);
+    buffer->end -= buffer->start;
+    buffer->start = 0;
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* What is counted, with its reason. Faults end an instance; the others do not. */
+#ifndef SERVICE_COUNTERS_H
+#define SERVICE_COUNTERS_H
+
+#include <stdint.h>
+
+#define SERVICE_COUNTERS(X)                                                                    \
+    X(ACCEPTED, "connections accepted")                                                        \
+    X(CONNECTED, "connections to backends")                                                    \
+    X(REOPENED, "connections that a backend closed while nothing was due")                      \
+    X(RECEIVED, "messages received")                                                           \
+    X(SENT, "messages sent")                                                                   \
+    X(DROPPED, "messages received that were not sent on")                              \
+    X(BYTES_IN, "bytes received")                                                              \
+    X(BYTES_OUT, "bytes sent")                                                                 \
+    X(ENDED, "instances ended by their program")                                               \
+    X(WAITED_BUFFER, "waits for a buffer: the pool was empty")                                  \
+    X(WAITED_INSTANCE, "waits of the listener: all instances were in use")                      \
+    X(ACCEPT_FAILED, "connections that could not be accepted")                                 \
+    X(BAD_MESSAGE, "faults: malformed message")                                                  \
+    X(TRUNCATED, "faults: a connection ended within a message")                                \
+    X(TOO_LARGE, "faults: message larger than a buffer")                                       \
+    X(CONNECT_FAILED, "faults: a backend could not be connected")                              \
+    X(BACKEND_CLOSED, "faults: a backend closed while answers were due")                       \
+    X(RESET, "faults: connection reset")                                                       \
+    X(CLOSED_CHANNEL, "faults: sent to a channel that is closed")                              \
+    X(BAD_INDEX, "faults: index out of range")                                                 \
+    X(DIVISION, "faults: division by zero")                                                    \
+    X(BAD_NUMBER, "faults: string is no number")                                               \
+    X(LIMIT, "faults: limit of a list, string or dictionary")                                  \
+    X(EMPTY_LIST, "faults: head or tail of an empty list")                                     \
+    X(UNFIT, "faults: a value does not fit its field")                                         \
+    X(IDLE, "faults: nothing happened for the idle time")                                      \
+    X(STOPPED, "instances ended by the end of the service")
+
+enum service_counter {
+#define SERVICE_NAME(name, text) SERVICE_##name,
+    SERVICE_COUNTERS(SERVICE_NAME)
+#undef SERVICE_NAME
+    SERVICE_COUNTER_COUNT
+};
+
+#endif

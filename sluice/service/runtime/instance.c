@@ -1,0 +1,180 @@
+#include "instance.h"
+
+#include "message.h"
+
+void service_instance_begin(struct service_instance *self, struct service_core *core)
+{
+    const struct service_program *program = core->program;
+    struct service_channel *c = self->channels;
+    uint32_t count = 0;
+
+    for (uint32_t port = 0; port < program->port_count; port++)
+        count += core->counts[port];
+    memset(self, 0, service_instance_head(count) + program->frame_size);
+    self->core = core;
+    self->channel_count = count;
+    self->alive = program->rule_count == 64 ? UINT64_MAX : (UINT64_C(1) << program->rule_count) - 1;
+    self->frame = (uint8_t *)self + service_instance_head(count);
+    self->in_use = true;
+    for (uint32_t port = 0; port < program->port_count; port++) {
+        self->first[port] = (uint16_t)(c - self->channels);
+        for (uint32_t i = 0; i < core->counts[port]; i++, c++) {
+            c->instance = self;
+            c->fd = -1;
+            c->port = (uint16_t)port;
+            c->index = (uint16_t)i;
+            c->reopens = program->ports[port].sends;
+        }
+    }
+    if (program->begin)
+        program->begin(self);
+}
+
+void service_instance_close(struct service_instance *self)
+{
+    for (uint32_t i = 0; i < self->channel_count; i++)
+        service_io_close(&self->channels[i]);
+}
+
+static bool read_all(struct service_instance *self)
+{
+    for (uint32_t i = 0; i < self->channel_count; i++) {
+        struct service_channel *c = &self->channels[i];
+
+        if (c->readable && c->link == SERVICE_OPEN && !service_io_fill(c))
+            return false;
+    }
+    return true;
+}
+
+static bool write_all(struct service_instance *self)
+{
+    for (uint32_t i = 0; i < self->channel_count; i++) {
+        struct service_channel *c = &self->channels[i];
+
+        if (c->link == SERVICE_OPEN && c->writable && (c->out || (c->out_ending && !c->out_ended)) && !service_io_flush(c))
+            return false;
+    }
+    return true;
+}
+
+static bool pass_all(struct service_instance *self)
+{
+    for (uint32_t i = 0; i < self->channel_count; i++) {
+        struct service_channel *c = &self->channels[i];
+
+        if (c->passing && c->taken == 0) {
+            service_pass(c);
+            if (c->passing && c->in_ended && service_buffer_held(c->in) == 0) {
+                service_fail(self, SERVICE_TRUNCATED);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* What no rule can send to any more is shut; where nothing can be asked, nothing is to come. */
+static void end_outputs(struct service_instance *self)
+{
+    const struct service_program *program = self->core->program;
+    uint64_t written = 0;
+
+    for (uint32_t i = 0; i < program->rule_count; i++)
+        if (self->alive >> i & 1)
+            written |= program->rules[i].writes;
+    for (uint32_t i = 0; i < self->channel_count; i++) {
+        struct service_channel *c = &self->channels[i];
+
+        if (written >> c->port & 1 || c->from)
+            continue;
+        if (program->ports[c->port].sends)
+            c->out_ending = true;
+        if (c->link == SERVICE_CLOSED)
+            c->in_ended = true;
+    }
+}
+
+/* Backends that have closed their connections: a fault where an answer is due. */
+static bool settle_closed(struct service_instance *self)
+{
+    for (uint32_t i = 0; i < self->channel_count; i++) {
+        struct service_channel *c = &self->channels[i];
+
+        if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || !service_drained(c))
+            continue;
+        if (!service_reopen(c)) {
+            service_fail(self, SERVICE_BACKEND_CLOSED);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether all that was sent has left. */
+static bool all_sent(const struct service_instance *self)
+{
+    for (uint32_t i = 0; i < self->channel_count; i++) {
+        const struct service_channel *c = &self->channels[i];
+
+        if (c->out || c->passing)
+            return false;
+    }
+    return true;
+}
+
+/* Each rule once. False if one has failed. */
+static bool run_rules(struct service_instance *self)
+{
+    const struct service_program *program = self->core->program;
+
+    for (uint32_t i = 0; i < program->rule_count; i++) {
+        if (!(self->alive >> i & 1))
+            continue;
+        switch (program->rules[i].run(self)) {
+        case SERVICE_STEP:
+        case SERVICE_WAIT:
+            break;
+        case SERVICE_END:
+            self->alive &= ~(UINT64_C(1) << i);
+            self->progressed = true;
+            break;
+        case SERVICE_FAULT:
+            return false;
+        }
+    }
+    return true;
+}
+
+enum service_life service_instance_turn(struct service_instance *self, unsigned steps)
+{
+    enum service_life life = SERVICE_AGAIN;
+
+    while (steps--) {
+        self->progressed = false;
+        if (!read_all(self) || !pass_all(self) || !run_rules(self)) {
+            life = SERVICE_DEAD;
+            break;
+        }
+        end_outputs(self);
+        if (self->progressed)
+            continue;
+        if (!write_all(self) || !settle_closed(self)) {
+            life = SERVICE_DEAD;
+            break;
+        }
+        if (!self->progressed) { /* nothing was read, done, or written that would make room */
+            life = SERVICE_ASLEEP;
+            break;
+        }
+    }
+    if (life == SERVICE_AGAIN && !write_all(self))
+        life = SERVICE_DEAD;
+    if (life != SERVICE_DEAD && self->alive == 0 && all_sent(self)) {
+        service_count(self, SERVICE_ENDED, 1);
+        return SERVICE_DEAD;
+    }
+    if (life == SERVICE_DEAD)
+        service_count(self, self->fault, 1);
+    return life;
+}

@@ -1,0 +1,307 @@
+/* What compiled code does with messages: receive, forward, copy, write, release.
+ *
+ * A message that is received stays at the front of the channel's `in` until the step of the rule ends. One of which a
+ * step only looks at some fields, and that it sends on as its last act, need not be in the buffer as a whole: it is
+ * forwarded, and the platform passes the rest on as it comes.
+ */
+#ifndef SERVICE_MESSAGE_H
+#define SERVICE_MESSAGE_H
+
+#include "io.h"
+
+/* A message that came from a channel, or one that the program made (`raw` is null then). */
+struct service_message {
+    const uint8_t *raw;
+    uint64_t here, total; /* bytes in the buffer, and in all */
+    struct service_channel *origin;
+    bool changed; /* has to be serialised */
+};
+
+enum service_parsed {
+    SERVICE_READY,     /* all fields that the program names are there */
+    SERVICE_MORE,      /* `need` bytes are needed */
+    SERVICE_MALFORMED,
+};
+
+/* Looks at the message that the bytes begin with; sets the fields of `out`, and its `total`. */
+typedef enum service_parsed service_parse(const uint8_t *data, uint64_t length, void *out, uint64_t *need);
+
+static inline void service_count(struct service_instance *self, enum service_counter what, uint64_t by)
+{
+    self->core->counters[what] += by;
+}
+
+/* Gives the buffer `in` back if it is empty. */
+static inline void service_empty_in(struct service_channel *c)
+{
+    if (c->in && c->in->start == c->in->end) {
+        service_buffer_give(&c->instance->core->buffers, c->in);
+        c->in = NULL;
+    }
+}
+
+/* Bytes of `in` that the current step has not received. */
+static inline uint64_t service_left(const struct service_channel *c)
+{
+    return service_buffer_held(c->in) - c->taken;
+}
+
+/* Whether all that has come from a connection that has ended was received. */
+static inline bool service_drained(const struct service_channel *c)
+{
+    return c->in_ended && c->passing == 0 && service_left(c) == 0;
+}
+
+/* Whether nothing is to come from a channel. A backend may answer again as long as it may be sent to. */
+static inline bool service_over(const struct service_channel *c)
+{
+    return service_drained(c) && (!c->reopens || c->out_ending);
+}
+
+/* Whether it may pay to receive from it. */
+static inline bool service_waiting(const struct service_channel *c)
+{
+    return c->passing == 0 && c->in && service_left(c) >= (c->need ? c->need : 1);
+}
+
+/* The message that stands next on a channel, without taking it: SERVICE_STEP if it is there. `whole`: with all its bytes,
+ * not only with the fields that the program names. */
+static inline enum service_outcome service_look(struct service_channel *c, service_parse *parse, bool whole,
+                                                struct service_message *message)
+{
+    struct service_instance *self = c->instance;
+    uint64_t left = service_left(c), need = 0;
+    const uint8_t *data;
+
+    if (c->passing)
+        return SERVICE_WAIT;
+    if (left == 0)
+        return service_over(c) ? SERVICE_END : SERVICE_WAIT;
+    if (left < c->need)
+        return c->in_ended ? service_fail(self, SERVICE_TRUNCATED) : SERVICE_WAIT;
+    data = c->in->bytes + c->in->start + c->taken;
+    switch (parse(data, left, message, &need)) {
+    case SERVICE_MALFORMED:
+        return service_fail(self, SERVICE_BAD_MESSAGE);
+    case SERVICE_READY:
+        if (!whole || message->total <= left) {
+            message->raw = data;
+            message->here = message->total < left ? message->total : left;
+            message->origin = c;
+            message->changed = false;
+            return SERVICE_STEP;
+        }
+        need = message->total;
+        break;
+    case SERVICE_MORE:
+        break;
+    }
+    if (need > self->core->buffers.size)
+        return service_fail(self, SERVICE_TOO_LARGE);
+    if (c->in_ended)
+        return service_fail(self, SERVICE_TRUNCATED);
+    if (c->taken && c->in->start + c->taken + need > self->core->buffers.size)
+        return service_fail(self, SERVICE_TOO_LARGE); /* what the step has received fills the buffer */
+    c->need = need;
+    return SERVICE_WAIT;
+}
+
+/* The same, for a step that uses the message without taking it. */
+static inline enum service_outcome service_peek(struct service_channel *c, service_parse *parse, bool whole,
+                                                struct service_message *message)
+{
+    enum service_outcome outcome = service_look(c, parse, whole, message);
+
+    c->pinned = c->pinned || outcome == SERVICE_STEP;
+    return outcome;
+}
+
+/* Takes the message that stands next. */
+static inline enum service_outcome service_receive(struct service_channel *c, service_parse *parse, bool whole,
+                                                   struct service_message *message)
+{
+    enum service_outcome outcome = service_look(c, parse, whole, message);
+
+    if (outcome == SERVICE_STEP) {
+        c->taken += (uint32_t)message->here;
+        c->passing = message->total - message->here;
+        c->to = NULL;
+        c->need = 0;
+        c->received++;
+        c->unsent = true;
+        c->instance->progressed = true;
+        service_count(c->instance, SERVICE_RECEIVED, 1);
+    }
+    return outcome;
+}
+
+/* A channel of an array from which a message may be taken, in turn: null, and SERVICE_WAIT or SERVICE_END. */
+static inline struct service_channel *service_any(struct service_instance *self, struct service_channel *first,
+                                                  uint32_t count, enum service_outcome *outcome)
+{
+    bool over = true;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct service_channel *c = first + (self->turn + i) % count;
+
+        if (service_waiting(c) || (c->passing == 0 && c->in_ended && service_left(c))) {
+            self->turn = (uint16_t)(c - first + 1);
+            return c;
+        }
+        over = over && service_over(c);
+    }
+    *outcome = over ? SERVICE_END : SERVICE_WAIT;
+    return NULL;
+}
+
+/* A backend that has closed its connection and owes no answer: the next message opens another one. */
+static inline bool service_reopen(struct service_channel *c)
+{
+    if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || c->received < c->sent || c->out || !service_drained(c))
+        return false;
+    service_io_close(c);
+    c->in_ended = false;
+    c->received = c->sent = 0;
+    service_count(c->instance, SERVICE_REOPENED, 1);
+    return true;
+}
+
+/* Makes a channel ready to be sent to, with a buffer: SERVICE_STEP if it is. */
+static inline enum service_outcome service_sendable(struct service_channel *c)
+{
+    struct service_instance *self = c->instance;
+
+    if (c->out_ending || c->out_ended)
+        return service_fail(self, SERVICE_CLOSED_CHANNEL);
+    if (c->from)
+        return SERVICE_WAIT;
+    service_reopen(c);
+    if (c->link == SERVICE_CLOSED && !service_io_open(c))
+        return SERVICE_FAULT;
+    if (!c->out) {
+        c->out = service_buffer_take(&self->core->buffers);
+        if (!c->out) {
+            self->starved = true;
+            service_count(self, SERVICE_WAITED_BUFFER, 1);
+            return SERVICE_WAIT;
+        }
+    }
+    return SERVICE_STEP;
+}
+
+/* Room for `size` bytes at the end of `out`: SERVICE_STEP and where they go. */
+static inline enum service_outcome service_room(struct service_channel *c, uint64_t size, uint8_t **at)
+{
+    enum service_outcome outcome = service_sendable(c);
+    uint32_t capacity = c->instance->core->buffers.size;
+
+    if (outcome != SERVICE_STEP)
+        return outcome;
+    if (size > capacity)
+        return service_fail(c->instance, SERVICE_TOO_LARGE);
+    if (size > capacity - c->out->end && size <= capacity - service_buffer_held(c->out))
+        service_buffer_compact(c->out);
+    if (size > capacity - c->out->end)
+        return SERVICE_WAIT;
+    *at = c->out->bytes + c->out->end;
+    return SERVICE_STEP;
+}
+
+/* `size` bytes were written to where service_room() said. */
+static inline void service_wrote(struct service_channel *c, uint64_t size)
+{
+    c->out->end += (uint32_t)size;
+    c->sent++;
+    c->instance->progressed = true;
+    service_count(c->instance, SERVICE_SENT, 1);
+}
+
+/* Sends a message as it came; it is in the buffer as a whole. */
+static inline enum service_outcome service_copy(struct service_channel *c, const struct service_message *message)
+{
+    uint8_t *at;
+    enum service_outcome outcome = service_room(c, message->total, &at);
+
+    if (outcome == SERVICE_STEP) {
+        memcpy(at, message->raw, message->total);
+        message->origin->unsent = false;
+        service_wrote(c, message->total);
+    }
+    return outcome;
+}
+
+/* Moves what there is, and what there is room for, of a message that passes from `c`. */
+static inline void service_pass(struct service_channel *c)
+{
+    struct service_instance *self = c->instance;
+    uint64_t size = service_buffer_held(c->in);
+
+    if (size > c->passing)
+        size = c->passing;
+    if (c->to && size) {
+        struct service_buffer *out = c->to->out;
+        uint32_t capacity = self->core->buffers.size;
+
+        if (!out) { /* it was flushed meanwhile */
+            out = c->to->out = service_buffer_take(&self->core->buffers);
+            if (!out) {
+                self->starved = true;
+                service_count(self, SERVICE_WAITED_BUFFER, 1);
+                return;
+            }
+        }
+        if (out->start == out->end)
+            out->start = out->end = 0;
+        if (size > capacity - out->end)
+            size = capacity - out->end;
+        memcpy(out->bytes + out->end, c->in->bytes + c->in->start, size);
+        out->end += (uint32_t)size;
+    }
+    if (size) {
+        c->in->start += (uint32_t)size;
+        c->passing -= size;
+        self->progressed = true;
+    }
+    service_empty_in(c);
+    if (c->passing == 0 && c->to) {
+        c->to->from = NULL;
+        c->to = NULL;
+    }
+}
+
+/* Sends the message that the step received last, as its last act: the platform passes it on. It is not copied as a whole
+ * before, so that its size has no limit but that of its grammar. */
+static inline enum service_outcome service_forward(struct service_channel *c, const struct service_message *message)
+{
+    struct service_channel *origin = message->origin;
+    enum service_outcome outcome = service_sendable(c);
+
+    if (outcome != SERVICE_STEP)
+        return outcome;
+    origin->unsent = false;
+    origin->taken = 0;
+    origin->passing = message->total;
+    origin->to = c;
+    c->from = origin;
+    c->sent++;
+    service_count(c->instance, SERVICE_SENT, 1);
+    service_pass(origin);
+    return SERVICE_STEP;
+}
+
+/* The end of a step: what it received from a channel is gone; the rest of a message that is not forwarded is skipped. */
+static inline void service_release(struct service_channel *c)
+{
+    c->pinned = false;
+    if (c->unsent) {
+        c->unsent = false;
+        service_count(c->instance, SERVICE_DROPPED, 1);
+    }
+    if (c->taken) {
+        c->in->start += c->taken;
+        c->taken = 0;
+        service_empty_in(c);
+    }
+}
+
+#endif

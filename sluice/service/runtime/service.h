@@ -1,0 +1,116 @@
+/* What a compiled program consists of, and what the platform makes of it.
+ *
+ * A program has ports: a channel, or an array of channels. An instance is made for each connection that is accepted; it
+ * has a channel for each port, or several for an array, and a frame: the variables of the program's rules. A rule is a
+ * function that goes on until it has to wait, and that is called again when anything has changed.
+ */
+#ifndef SERVICE_SERVICE_H
+#define SERVICE_SERVICE_H
+
+#include <stddef.h>
+
+#include "buffer.h"
+#include "counters.h"
+#include "value.h"
+
+struct service_instance;
+
+enum service_outcome {
+    SERVICE_STEP,  /* did something; may go on */
+    SERVICE_WAIT,  /* for bytes, or for room */
+    SERVICE_END,   /* nothing is to come from what it reads */
+    SERVICE_FAULT, /* the instance ends; its `fault` says why */
+};
+
+typedef enum service_outcome service_run(struct service_instance *self);
+
+struct service_rule {
+    service_run *run;
+    uint64_t reads, writes; /* bit i: port i */
+};
+
+struct service_port {
+    const char *name;
+    bool array, receives, sends;
+};
+
+struct service_program {
+    const char *name;
+    const struct service_port *ports;
+    const struct service_rule *rules;
+    uint32_t port_count, rule_count; /* at most SERVICE_PORTS, and 64 */
+    uint32_t frame_size;
+    void (*begin)(struct service_instance *self); /* first values of its state; may be null */
+};
+
+enum service_link { SERVICE_CLOSED, SERVICE_CONNECTING, SERVICE_OPEN };
+
+/* One end of a connection. */
+struct service_channel {
+    struct service_instance *instance;
+    struct service_buffer *in, *out;
+    struct service_channel *to;   /* where the message that passes goes; null if it is skipped */
+    struct service_channel *from; /* whose message is passing to this one: no other may be sent meanwhile */
+    uint64_t passing;             /* bytes of a message that are still to pass or to be skipped */
+    uint64_t need;                /* bytes without which a parser cannot go on */
+    uint64_t received, sent;      /* messages since the connection was made */
+    uint32_t taken;               /* bytes at the front of `in` that the current step of a rule has received */
+    int fd;
+    uint16_t port, index;
+    uint8_t link;     /* enum service_link */
+    bool reopens;     /* connected to a backend, at the first message and again after its end */
+    bool readable;    /* more may be read from the connection */
+    bool writable;    /* more may be written to it */
+    bool hung_up;     /* the other side has shut its half: what was not read yet, and then the end, is there */
+    bool in_ended;    /* nothing is to come */
+    bool out_ending;  /* nothing more will be sent: the connection's half is shut when `out` is empty */
+    bool out_ended;   /* it is shut */
+    bool pinned;      /* the current step has looked at the bytes of `in`: they must not move */
+    bool unsent;      /* the message received last was not sent to any channel yet */
+};
+
+enum { SERVICE_PORTS = 16 };
+
+/* What instances of one program share within a worker. */
+struct service_core {
+    const struct service_program *program;
+    struct service_buffers buffers;
+    uint64_t counters[SERVICE_COUNTER_COUNT];
+    uint32_t counts[SERVICE_PORTS]; /* channels of each port */
+};
+
+struct service_instance {
+    struct service_core *core;
+    struct service_instance *next; /* in the queue, or among the free ones */
+    struct service_instance *older, *newer; /* of the instances in use */
+    uint64_t alive;                /* bit i: rule i has not ended */
+    uint32_t channel_count;
+    uint16_t turn;                 /* where the next choice among channels begins */
+    uint8_t fault;                 /* enum service_counter */
+    bool queued, progressed, in_use;
+    bool starved;                  /* waits for a buffer of the pool */
+    uint32_t active;               /* the second in which it last did something */
+    void *frame;
+    uint16_t first[SERVICE_PORTS]; /* the first channel of each port */
+    struct service_channel channels[];
+};
+
+/* The channels of a port. */
+static inline struct service_channel *service_port(struct service_instance *self, uint32_t port)
+{
+    return self->channels + self->first[port];
+}
+
+/* Bytes of an instance without its frame. */
+static inline size_t service_instance_head(uint32_t channels)
+{
+    return (sizeof(struct service_instance) + channels * sizeof(struct service_channel) + 15) & ~(size_t)15;
+}
+
+static inline enum service_outcome service_fail(struct service_instance *self, enum service_counter reason)
+{
+    self->fault = (uint8_t)reason;
+    return SERVICE_FAULT;
+}
+
+#endif

@@ -1,0 +1,179 @@
+/* Connections over epoll, edge-triggered: a channel is registered once, and reads and writes until it may not. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "message.h"
+#include "worker.h"
+
+static struct service_worker *worker_of(const struct service_channel *c)
+{
+    return (struct service_worker *)c->instance->core;
+}
+
+static bool watch(struct service_channel *c)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
+
+    return epoll_ctl(worker_of(c)->epoll, EPOLL_CTL_ADD, c->fd, &event) == 0;
+}
+
+bool service_socket_adopt(struct service_channel *c, int fd)
+{
+    int on = 1;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    c->fd = fd;
+    c->link = SERVICE_OPEN;
+    c->readable = c->writable = true;
+    if (watch(c))
+        return true;
+    service_io_close(c);
+    return false;
+}
+
+bool service_io_open(struct service_channel *c)
+{
+    const struct service_config *config = worker_of(c)->config;
+    const struct service_address *address;
+    int on = 1;
+
+    if (!config->backends[c->port]) {
+        service_fail(c->instance, SERVICE_CLOSED_CHANNEL);
+        return false;
+    }
+    address = &config->backends[c->port][c->index];
+    c->fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (c->fd < 0) {
+        service_fail(c->instance, SERVICE_CONNECT_FAILED);
+        return false;
+    }
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    c->link = SERVICE_CONNECTING;
+    c->readable = c->writable = c->hung_up = c->in_ended = c->out_ended = false;
+    if ((connect(c->fd, (const struct sockaddr *)&address->storage, address->length) != 0 && errno != EINPROGRESS) ||
+        !watch(c)) {
+        service_io_close(c);
+        service_fail(c->instance, SERVICE_CONNECT_FAILED);
+        return false;
+    }
+    service_count(c->instance, SERVICE_CONNECTED, 1);
+    return true;
+}
+
+/* What epoll reports of a channel. False if its connection could not be made. */
+bool service_socket_event(struct service_channel *c, uint32_t events)
+{
+    if (c->link == SERVICE_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) {
+        int error = 0;
+        socklen_t length = sizeof error;
+
+        if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) {
+            service_fail(c->instance, SERVICE_CONNECT_FAILED);
+            return false;
+        }
+        c->link = SERVICE_OPEN;
+    }
+    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        c->readable = true;
+    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        c->hung_up = true;
+    if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+        c->writable = true;
+    return true;
+}
+
+bool service_io_fill(struct service_channel *c)
+{
+    struct service_instance *self = c->instance;
+    struct service_buffers *pool = &self->core->buffers;
+
+    while (c->readable) {
+        ssize_t got;
+        uint32_t room;
+
+        if (!c->in && !(c->in = service_buffer_take(pool))) {
+            self->starved = true;
+            service_count(self, SERVICE_WAITED_BUFFER, 1);
+            return true;
+        }
+        if (c->in->start && c->taken == 0 && !c->pinned && pool->size - c->in->end < pool->size / 2)
+            service_buffer_compact(c->in);
+        room = pool->size - c->in->end;
+        if (room == 0)
+            return true;
+        got = read(c->fd, c->in->bytes + c->in->end, room);
+        if (got > 0) {
+            c->in->end += (uint32_t)got;
+            /* Less than there was room for is all that had come; but the end may have come with it, and is reported
+             * only once. */
+            c->readable = (uint32_t)got == room || c->hung_up;
+            self->progressed = true;
+            service_count(self, SERVICE_BYTES_IN, (uint64_t)got);
+            continue;
+        }
+        if (got < 0 && errno == EINTR)
+            continue;
+        c->readable = false;
+        service_empty_in(c);
+        if (got < 0 && errno != EAGAIN) {
+            service_fail(self, SERVICE_RESET);
+            return false;
+        }
+        if (got == 0 && !c->in_ended) {
+            c->in_ended = true;
+            self->progressed = true;
+        }
+    }
+    return true;
+}
+
+bool service_io_flush(struct service_channel *c)
+{
+    struct service_instance *self = c->instance;
+
+    while (c->out && c->out->start < c->out->end) {
+        ssize_t sent = send(c->fd, c->out->bytes + c->out->start, c->out->end - c->out->start, MSG_NOSIGNAL);
+
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno == EAGAIN) {
+            c->writable = false;
+            return true;
+        }
+        if (sent < 0) {
+            service_fail(self, SERVICE_RESET);
+            return false;
+        }
+        c->out->start += (uint32_t)sent;
+        self->progressed = true;
+        service_count(self, SERVICE_BYTES_OUT, (uint64_t)sent);
+    }
+    if (c->out) {
+        service_buffer_give(&self->core->buffers, c->out);
+        c->out = NULL;
+    }
+    if (c->out_ending && !c->out_ended && !c->from) {
+        shutdown(c->fd, SHUT_WR);
+        c->out_ended = true;
+        self->progressed = true;
+    }
+    return true;
+}
+
+void service_io_close(struct service_channel *c)
+{
+    struct service_buffers *pool = &c->instance->core->buffers;
+
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = -1;
+    c->link = SERVICE_CLOSED;
+    c->readable = c->writable = false;
+    if (c->in)
+        service_buffer_give(pool, c->in);
+    if (c->out)
+        service_buffer_give(pool, c->out);
+    c->in = c->out = NULL;
+}

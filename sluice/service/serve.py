@@ -1,0 +1,133 @@
+"""Runs a compiled service as a process of its own, and gives back what it counted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from sluice.service.bounds import Limits
+from sluice.service.lang.check.scope import Signature
+from sluice.service.lang.errors import ServiceError, suggest
+
+Address = tuple[str, int]
+
+
+class AddressError(Exception):
+    """An address that is none, or a name that is not known; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What each channel of a process is connected to: the number of the one that is accepted, and its address; the
+    addresses of the others by their number.
+    """
+
+    accept: int
+    listen: Address
+    backends: dict[int, list[Address]]
+
+    @property
+    def channels(self) -> int:
+        """Channels of an instance."""
+        return 1 + sum(len(each) for each in self.backends.values())
+
+
+def read_address(text: str) -> Address:
+    """HOST:PORT or [HOST]:PORT, with the host's first address. Raises AddressError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise AddressError(f"'{text}' is no address: write HOST:PORT, such as 127.0.0.1:11211")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        found = socket.getaddrinfo(host or "0.0.0.0", int(port), type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise AddressError(f"'{text}': {error.strerror or error}; give a name that is known, or an address") from error
+    return str(found[0][4][0]), int(found[0][4][1])
+
+
+def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[str, list[Address]]]) -> Wiring:
+    """Connect the channels of a process. A name that is empty means the channel that is left: the one that is accepted
+    is called `client`, or is the first single one. Raises ServiceError.
+    """
+    place = process.declaration.place
+    names = [each.name for each in process.channels]
+    single = [each.name for each in process.channels if each.kind == "channel"]
+    accepted = listen[0] or ("client" if "client" in single else next(iter(single), ""))
+    if not accepted:
+        raise ServiceError(
+            place, "this process has only arrays of channels", "name one to accept: --listen NAME=ADDRESS."
+        )
+    if accepted not in names:
+        raise ServiceError(place, f"'{process.name}' has no channel '{accepted}'", suggest(accepted, names))
+    if accepted not in single:
+        raise ServiceError(place, f"'{accepted}' is an array: a single channel is accepted", "name another.")
+    found: dict[int, list[Address]] = {}
+    for name, addresses in backends:
+        left = [each for each in names if each != accepted and names.index(each) not in found]
+        if not name and len(left) != 1:
+            raise ServiceError(
+                place, "these backends fit several channels" if left else "no channel is left for these backends",
+                f"write --backends NAME=ADDRESS,...; the channels are {', '.join(names)}.",
+            )  # fmt: skip
+        name = name or left[0]
+        if name not in left:
+            raise ServiceError(place, f"'{process.name}' has no channel '{name}' that is left", suggest(name, left))
+        if name in single and len(addresses) != 1:
+            raise ServiceError(
+                place, f"'{name}' is a single channel, and has {len(addresses)} backends", "give it one."
+            )
+        found[names.index(name)] = addresses
+    missing = [each for each in names if each != accepted and names.index(each) not in found]
+    if missing:
+        raise ServiceError(
+            place, f"nothing is connected to '{missing[0]}'", f"give --backends {missing[0]}=ADDRESS,...."
+        )
+    return Wiring(names.index(accepted), listen[1], found)
+
+
+def command_of(program: Path, wiring: Wiring, limits: Limits) -> list[str]:
+    """The command line of a compiled service."""
+    host, port = wiring.listen
+    out = [str(program), "--listen", host, str(port), "--accept", str(wiring.accept)]
+    for number, addresses in sorted(wiring.backends.items()):
+        for each in addresses:
+            out += ["--backend", str(number), each[0], str(each[1])]
+    for name in ("workers", "buffers", "buffer_size", "instances", "idle"):
+        out += [f"--{name.replace('_', '-')}", str(getattr(limits, name))]
+    return out
+
+
+def run_service(command: list[str], ready: Callable[[str], None]) -> tuple[int, dict[str, int]]:
+    """Run a service until it is stopped by SIGINT or SIGTERM; `ready` is given the address when it accepts connections.
+    The exit status, and all counters by their name.
+    """
+    # a group of its own: Ctrl-C reaches it once, through the handler
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+    def stop(number: int, _: FrameType | None) -> None:
+        process.send_signal(signal.SIGTERM)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        assert process.stdout is not None
+        counters: dict[str, int] = {}
+        for line in process.stdout:
+            word, *rest = line.split()
+            if word == "ready":
+                host = f"[{rest[0]}]" if ":" in rest[0] else rest[0]
+                ready(f"{host}:{rest[1]}")
+            elif line.startswith("{"):
+                counters = json.loads(line)
+        return process.wait(), counters
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if process.poll() is None:
+            process.kill()
+            process.wait()

@@ -1,0 +1,1 @@
+"""Services: programs in FLICK, from their text to real peers."""

@@ -1,0 +1,136 @@
+"""Real peers on loopback: memcached servers, and a service in front of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.service.bounds import Limits
+from sluice.service.build import build_program
+from sluice.service.load import Service
+from sluice.service.lower.program import lower
+from sluice.service.serve import command_of, wire
+
+PATIENCE = 20.0
+LIMITS = Limits()
+
+needs_memcached = pytest.mark.skipif(shutil.which("memcached") is None, reason="there is no memcached")
+needs_clients = pytest.mark.skipif(shutil.which("memccat") is None, reason="there is no libmemcached-tools")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(port: int) -> None:
+    """Until something accepts connections at a port."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def memcached(count: int) -> Iterator[dict[int, subprocess.Popen[bytes]]]:
+    """Servers by their port."""
+    servers: dict[int, subprocess.Popen[bytes]] = {}
+    try:
+        for _ in range(count):
+            port = free_port()
+            command = ["memcached", "-u", "root", "-t", "1", "-m", "64", "-l", "127.0.0.1", "-p", str(port), "-U", "0"]
+            servers[port] = subprocess.Popen(command)
+        for port in servers:
+            wait_for(port)
+        yield servers
+    finally:
+        for server in servers.values():
+            server.kill()
+            server.wait()
+
+
+class Served:
+    """A running service: `port`, and `counters` after `stop()`."""
+
+    def __init__(self, service: Service, backends: list[int], limits: Limits = LIMITS) -> None:
+        process = service.process()
+        program = build_program(process.name, lower(service, process).source)
+        given = [("", [("127.0.0.1", port) for port in backends])] if backends else []
+        wiring = wire(process, ("", ("127.0.0.1", 0)), given)
+        self._process = subprocess.Popen(command_of(program, wiring, limits), stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        word, _, port = self._process.stdout.readline().split()
+        assert word == "ready"
+        self.port = int(port)
+        self.counters: dict[str, int] = {}
+
+    def connect(self) -> socket.socket:
+        found = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return found
+
+    def memory(self) -> int:
+        """Bytes of memory that the service has in use."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+
+    def stop(self) -> dict[str, int]:
+        if self._process.poll() is None:
+            self._process.terminate()
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.counters = json.loads(line)
+        assert self._process.wait(PATIENCE) == 0
+        return self.counters
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self.stop()
+
+
+def read_exactly(end: socket.socket, size: int) -> bytes:
+    parts: list[bytes] = []
+    while size:
+        part = end.recv(min(size, 1 << 16))
+        assert part, "the connection ended"
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def read_answer(end: socket.socket) -> tuple[int, int, bytes]:
+    """An answer of Memcached's binary protocol: its status, its opaque number, and its value."""
+    head = read_exactly(end, 24)
+    assert head[0] == 0x81
+    body = read_exactly(end, int.from_bytes(head[8:12], "big"))
+    return (
+        int.from_bytes(head[6:8], "big"),
+        int.from_bytes(head[12:16], "big"),
+        body[head[4] + int.from_bytes(head[2:4], "big") :],
+    )
+
+
+def read_to_end(end: socket.socket) -> bytes:
+    """All that comes until the connection ends, also by a reset."""
+    parts: list[bytes] = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := end.recv(1 << 16):
+            parts.append(part)
+    return b"".join(parts)

@@ -1,0 +1,182 @@
+/* A compiled program over channels in memory, for comparison with the interpreter: bytes are given in pieces, and what is
+ * sent is collected. Implements io.h. */
+#include <stdlib.h>
+
+#include "../../sluice/service/runtime/instance.h"
+#include "../../sluice/service/runtime/message.h"
+
+struct end {
+    uint8_t *given, *taken;
+    size_t given_length, given_at, given_room, taken_length, taken_room;
+    bool over, shut;
+};
+
+struct trial {
+    struct service_core core;
+    struct service_instance *instance;
+    struct end *ends;
+    unsigned budget; /* bytes that each read and write may move */
+    int life;
+};
+
+extern const struct service_program service_program;
+
+/* Makes room for `size` bytes, and one: a pointer to no bytes is none that memcpy takes. */
+static void grow(uint8_t **bytes, size_t *room, size_t size)
+{
+    if (size + 1 <= *room)
+        return;
+    *room = 2 * size + 64;
+    *bytes = realloc(*bytes, *room);
+    if (!*bytes)
+        abort();
+}
+
+static struct end *end_of(const struct service_channel *c)
+{
+    struct trial *trial = (struct trial *)c->instance->core;
+
+    return &trial->ends[c - c->instance->channels];
+}
+
+static unsigned budget_of(const struct service_channel *c)
+{
+    return ((struct trial *)c->instance->core)->budget;
+}
+
+bool service_io_open(struct service_channel *c)
+{
+    c->link = SERVICE_OPEN;
+    c->readable = c->writable = true;
+    return true;
+}
+
+bool service_io_fill(struct service_channel *c)
+{
+    struct service_buffers *pool = &c->instance->core->buffers;
+    struct end *end = end_of(c);
+    size_t size = end->given_length - end->given_at;
+
+    if (!c->in && !(c->in = service_buffer_take(pool)))
+        return true;
+    if (c->in->start && c->taken == 0 && !c->pinned)
+        service_buffer_compact(c->in);
+    if (size > pool->size - c->in->end)
+        size = pool->size - c->in->end;
+    if (size > budget_of(c))
+        size = budget_of(c);
+    if (size)
+        memcpy(c->in->bytes + c->in->end, end->given + end->given_at, size);
+    c->in->end += (uint32_t)size;
+    end->given_at += size;
+    c->instance->progressed |= size > 0;
+    if (end->given_at == end->given_length && end->over && !c->in_ended) {
+        c->in_ended = true;
+        c->instance->progressed = true;
+    }
+    service_empty_in(c);
+    return true;
+}
+
+bool service_io_flush(struct service_channel *c)
+{
+    struct end *end = end_of(c);
+
+    if (c->out) {
+        uint32_t size = c->out->end - c->out->start;
+
+        if (size > budget_of(c))
+            size = budget_of(c);
+        grow(&end->taken, &end->taken_room, end->taken_length + size);
+        memcpy(end->taken + end->taken_length, c->out->bytes + c->out->start, size);
+        end->taken_length += size;
+        c->out->start += size;
+        c->instance->progressed |= size > 0;
+        if (c->out->start == c->out->end) {
+            service_buffer_give(&c->instance->core->buffers, c->out);
+            c->out = NULL;
+        }
+    }
+    if (!c->out && c->out_ending && !c->out_ended && !c->from)
+        c->out_ended = end->shut = c->instance->progressed = true;
+    return true;
+}
+
+void service_io_close(struct service_channel *c)
+{
+    struct service_buffers *pool = &c->instance->core->buffers;
+
+    if (c->in)
+        service_buffer_give(pool, c->in);
+    if (c->out)
+        service_buffer_give(pool, c->out);
+    c->in = c->out = NULL;
+    c->link = SERVICE_CLOSED;
+}
+
+struct trial *trial_make(const uint32_t *counts, uint32_t buffer_size, unsigned budget)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+    uint32_t channels = 0;
+
+    trial->core.program = &service_program;
+    trial->budget = budget;
+    for (uint32_t port = 0; port < service_program.port_count; port++)
+        channels += trial->core.counts[port] = counts[port];
+    service_buffers_make(&trial->core.buffers, 2 * channels, buffer_size);
+    trial->instance = aligned_alloc(64, (service_instance_head(channels) + service_program.frame_size + 63) & ~(size_t)63);
+    service_instance_begin(trial->instance, &trial->core);
+    trial->ends = calloc(channels, sizeof *trial->ends);
+    for (uint32_t i = 0; i < channels; i++) {
+        trial->instance->channels[i].reopens = false; /* its end is an end, not a fault */
+        service_io_open(&trial->instance->channels[i]);
+    }
+    return trial;
+}
+
+void trial_give(struct trial *trial, uint32_t channel, const uint8_t *data, uint32_t length, bool over)
+{
+    struct end *end = &trial->ends[channel];
+
+    grow(&end->given, &end->given_room, end->given_length + length);
+    if (length)
+        memcpy(end->given + end->given_length, data, length);
+    end->given_length += length;
+    end->over = end->over || over;
+}
+
+/* Runs until nothing changes; the life of the instance. */
+int trial_run(struct trial *trial)
+{
+    for (unsigned i = 0; i < 100000 && trial->life != SERVICE_DEAD; i++) {
+        trial->life = (int)service_instance_turn(trial->instance, 64);
+        if (trial->life == SERVICE_ASLEEP)
+            break;
+    }
+    return trial->life;
+}
+
+int trial_fault(const struct trial *trial) { return trial->instance->fault; }
+
+const uint8_t *trial_sent(const struct trial *trial, uint32_t channel, uint64_t *length)
+{
+    *length = trial->ends[channel].taken_length;
+    return trial->ends[channel].taken;
+}
+
+uint64_t trial_counter(const struct trial *trial, uint32_t counter) { return trial->core.counters[counter]; }
+
+uint64_t trial_buffers(const struct trial *trial) { return trial->core.buffers.taken; }
+
+void trial_free(struct trial *trial)
+{
+    for (uint32_t i = 0; i < trial->instance->channel_count; i++) {
+        free(trial->ends[i].given);
+        free(trial->ends[i].taken);
+    }
+    service_instance_close(trial->instance);
+    service_buffers_free(&trial->core.buffers);
+    free(trial->ends);
+    free(trial->instance);
+    free(trial);
+}

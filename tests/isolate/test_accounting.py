@@ -223,6 +223,18 @@ def test_in_a_shared_namespace_packets_are_their_sockets(lab: Lab, session: Sess
     assert 1000 <= of(sample, "b").received < 1100
 
 
+def test_the_interrupt_of_another_cpu_is_its_senders_work(lab: Lab, session: Session) -> None:
+    """With receive packet steering, a softirq that sees no packet interrupts the other CPU."""
+    namespace, address = lab.namespace(cpu=CPU)
+    lab.start("hold", PORT, cgroup=lab.cgroup("i"), namespace=namespace)
+    lab.start("send", address, PORT, "20000", "100", "0", cgroup=lab.cgroup("s"), cpu=OTHER_CPU)
+    session.wait(0.3)
+    sample = sampled(session, 0.5)
+    assert of(sample, "s").own_network > 0
+    assert of(sample, "s").for_others < 0.2 * of(sample, "s").own_network
+    assert sample.host.network < 0.1 * of(sample, "i").network
+
+
 def test_packets_that_a_shaper_holds_back_are_charged_to_their_sender(lab: Lab, session: Session) -> None:
     """HTB sends them later, from a softirq in the context of whatever runs then."""
     namespace, _ = lab.namespace()

@@ -58,6 +58,13 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
     if (cpu->section)
         __sync_fetch_and_add(&control.unfinished, 1);
     open_section(cpu, vector + 1);
+    /* Receive packet steering: a system call that sends to a link raises NET_RX here for the interrupt of another CPU,
+     * where the packet is processed. It is the sender's work, though no packet is seen.
+     */
+    if (is_network(vector + 1)) {
+        cpu->last_owner = cpu->raiser;
+        cpu->raiser = SLOT_HOST;
+    }
     leave(cpu);
     return 0;
 }
@@ -232,8 +239,12 @@ SEC("tp_btf/softirq_raise")
 int BPF_PROG(on_raise, unsigned int vector)
 {
     struct cpu *cpu = this_cpu();
-    if (cpu && cpu->interrupt_since && (vector == VECTOR_NET_RX || vector == VECTOR_NET_TX))
+    if (!cpu || (vector != VECTOR_NET_RX && vector != VECTOR_NET_TX))
+        return 0;
+    if (cpu->interrupt_since)
         cpu->raised = 1;
+    else if (cpu->section == NO_SECTION && cpu->runner != SLOT_IDLE)
+        cpu->raiser = cpu->runner;
     return 0;
 }
 

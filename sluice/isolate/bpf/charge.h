@@ -102,7 +102,9 @@ static __always_inline bool is_network(__u32 section)
     return section == VECTOR_NET_RX + 1 || section == VECTOR_NET_TX + 1 || section == SECTION_NAPI_THREAD;
 }
 
-/* Without a packet: the tail of a section belongs to its last packet, a section without any to the host. */
+/* Without a packet: the tail of a section belongs to its last packet; a section without any to the container whose system
+ * call raised it, else to the host.
+ */
 static __always_inline void settle_without_packets(struct cpu *cpu, __u64 interrupts)
 {
     transfer(cpu->runner, cpu->last_owner, cpu->shared);

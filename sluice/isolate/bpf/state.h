@@ -87,7 +87,7 @@ struct cpu {
     __u32 current; /* index of the party whose packet is processed, or NO_PARTY */
     __u32 parties;
     __u32 found;      /* index of the party to which the last packet was added */
-    __u32 last_owner; /* of the section's last packet */
+    __u32 last_owner; /* of the section's last packet; before the first one, of what raised it */
     __u64 packets;    /* of all parties */
     __u64 shared;     /* time of the section that belongs to no single packet */
     __u64 interrupts_settled;
@@ -95,7 +95,9 @@ struct cpu {
     __u64 interrupt_since; /* 0 outside interrupts */
     __u64 interrupts_total; /* ns of network interrupts since the start */
     __u32 raised;           /* the current interrupt raised a network softirq */
+    __u32 raiser;           /* slot of the task whose system call raised one, until it runs; else SLOT_HOST */
     __u32 interrupted;      /* slot that ran when the last network interrupt came */
+    __u32 spare;
     struct party party[PARTIES];
 };
 

@@ -1,0 +1,17 @@
+// The bitcode that clang embedded in a program's object files (section .llvmbc, which linkers concatenate), linked into
+// one module; and what of the program's code it does not cover.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+
+namespace analyze {
+
+// files: the program first, then shared libraries to include. Writes the module to `output`. Returns the number of
+// modules that were linked, and the functions and variables of the program that none of them defines.
+llvm::Expected<llvm::json::Object> extract(const std::vector<std::string> &files, const std::string &output);
+
+}  // namespace analyze

@@ -1,0 +1,152 @@
+#include "report.h"
+
+#include "llvm/Support/Path.h"
+#include "module.h"
+
+namespace analyze {
+
+using llvm::json::Array;
+using llvm::json::Object;
+
+static std::string path_of(const llvm::DIFile *file) {
+  if (!file) return "";
+  if (llvm::sys::path::is_absolute(file->getFilename())) return file->getFilename().str();
+  llvm::SmallString<256> path(file->getDirectory());
+  llvm::sys::path::append(path, file->getFilename());
+  llvm::sys::path::remove_dots(path, true);
+  return path.str().str();
+}
+
+static Object place(const llvm::DIFile *file, unsigned line) {
+  return Object{{"file", path_of(file)}, {"line", line}};
+}
+
+static Object place(const llvm::DebugLoc &location) {
+  const llvm::DILocation *found = location.get();
+  if (!found) return Object{{"file", ""}, {"line", 0}};
+  return place(found->getFile(), found->getLine());
+}
+
+static Object site(const llvm::CallBase *call) {
+  Object found = place(call->getDebugLoc());
+  found["in"] = call->getFunction()->getName();
+  return found;
+}
+
+template <typename List, typename Describe>
+static Array each(const List &list, Describe describe) {
+  Array found;
+  for (const auto &item : list) found.push_back(describe(item));
+  return found;
+}
+
+static const char *kind_name(VariableKind kind) {
+  switch (kind) {
+    case VariableKind::Global: return "global";
+    case VariableKind::Static: return "static";
+    case VariableKind::Local: return "local";
+    case VariableKind::Parameter: return "parameter";
+  }
+  return "";
+}
+
+static Object variable(const Persistent &persistent) {
+  const Variable &variable = *persistent.variable;
+  Object found{{"name", variable.info->getName()},
+               {"kind", kind_name(variable.kind)},
+               {"type", type_name(variable.info->getType())},
+               {"function", scope_name(variable.info)},
+               {"declared", place(variable.info->getFile(), variable.info->getLine())},
+               {"constant", variable.global && variable.global->isConstant()},
+               {"top_level", persistent.top_level()},
+               {"uses", each(persistent.uses, [](const Use &use) {
+                  Object one = place(use.place);
+                  one["in"] = use.function->getName();
+                  one["direct"] = use.direct;
+                  return one;
+                })}};
+  if (persistent.loop)
+    found["loop"] = place(persistent.loop->header->getTerminator()->getDebugLoc());
+  else if (persistent.library_loop)
+    found["loop"] = site(persistent.library_loop);
+  return found;
+}
+
+static Array procedures(const Analysis &analysis) {
+  return each(analysis.reach.functions(), [&](const llvm::Function *function) {
+    Object found{{"name", function->getName()}};
+    if (const llvm::DISubprogram *info = function->getSubprogram())
+      found["declared"] = place(info->getFile(), info->getLine());
+    if (const llvm::CallBase *reason = analysis.reach.reason(function)) found["called_at"] = site(reason);
+    found["receives"] = analysis.receives.may_receive(function);
+    return found;
+  });
+}
+
+static Object assumptions(const Analysis &analysis) {
+  const Assumptions &known = analysis.points_to.assumptions();
+  Object functions;
+  for (const auto &[name, calls] : known.unknown_functions)
+    functions[name] = each(calls, [](const llvm::CallBase *call) { return site(call); });
+  const auto sites = [](const std::vector<const llvm::CallBase *> &calls) {
+    return each(calls, [](const llvm::CallBase *call) { return site(call); });
+  };
+  return Object{{"unknown_functions", std::move(functions)},
+          {"inline_assembly", sites(known.inline_assembly)},
+          {"unknown_code", sites(known.unknown_code)},
+          {"not_receive", each(analysis.receives.excluded(), [](const NotReceive &excluded) {
+             Object found = site(excluded.site);
+             found["reason"] = excluded.reason;
+             return found;
+           })}};
+}
+
+llvm::json::Object report(const Analysis &analysis) {
+  const Classes &classes = analysis.classes;
+  const Constraints &constraints = analysis.points_to.constraints();
+  size_t functions = 0, instructions = 0;
+  for (const llvm::Function &function : analysis.module) {
+    if (function.isDeclaration()) continue;
+    ++functions;
+    instructions += function.getInstructionCount();
+  }
+  const auto top_level = static_cast<int64_t>(
+      llvm::count_if(classes.persistent(), [](const Persistent &found) { return found.top_level(); }));
+  return Object{
+      {"version", 1},
+      {"totals", Object{{"variables", analysis.variables.all().size()},
+                        {"persistent", classes.persistent().size()},
+                        {"top_level", top_level},
+                        {"functions", functions},
+                        {"functions_entered", analysis.points_to.calls().entered().size()},
+                        {"packet_procedures", analysis.reach.functions().size()},
+                        {"instructions", instructions}}},
+      {"receive", each(analysis.receives.calls(), [](const ReceiveCall &call) {
+         Object found = site(call.site);
+         found["function"] = call.function->getName();
+         found["source"] = call.model->source;
+         return found;
+       })},
+      {"loops", each(classes.loops(), [](const Loop *loop) {
+         Object found = place(loop->header->getTerminator()->getDebugLoc());
+         found["in"] = loop->function->getName();
+         return found;
+       })},
+      {"procedures", procedures(analysis)},
+      {"variables", each(classes.persistent(), variable)},
+      {"assumptions", assumptions(analysis)},
+      {"without_debug_info", Object{{"functions", each(without_debug_info(analysis.module), [](const auto *function) {
+                                       return function->getName();
+                                     })},
+                                    {"variables", each(analysis.variables.nameless(), [](const auto *global) {
+                                       return global->getName();
+                                     })}}},
+      {"points_to", Object{{"nodes", constraints.nodes()},
+                           {"objects", constraints.memory().objects()},
+                           {"waves", constraints.waves()},
+                           {"cycles", constraints.collapsed_cycles()},
+                           {"call_edges", analysis.points_to.calls().edges()}}},
+  };
+}
+
+}  // namespace analyze

@@ -21,7 +21,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "stacks": {"lang", "protocols"},
     "functions": {"lang"},
     "events": {"lang", "protocols"},
-    "cli": {"lang", "ir", "passes", "codegen", "runtime", "engine", "protocols", "stacks", "functions", "events"},
+    "analyze": set(),
+    "cli": {"analyze", "lang", "ir", "passes", "codegen", "runtime", "engine", "protocols", "stacks", "functions", "events"},
 }
 """A package may also import itself and `sluice` for its version. `sluice/__init__.py` imports nothing."""
 

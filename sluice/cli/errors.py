@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 
 import sluice
+from sluice.analyze.errors import AnalyzeError
 from sluice.codegen.hooks import HookError
 from sluice.engine.box import RunError
 from sluice.engine.cache import CacheError
@@ -20,7 +21,7 @@ from sluice.engine.functions import FunctionError
 from sluice.lang.errors import DescriptionError
 from sluice.stacks.find import UnknownStackError
 
-TOLD = (DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError)
+TOLD = (DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError, AnalyzeError)
 """Errors whose message says everything already."""
 
 _NOT_THE_USERS = (

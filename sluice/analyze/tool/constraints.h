@@ -57,6 +57,7 @@ class Constraints {
 
   size_t nodes() const { return nodes_.size(); }
   size_t waves() const { return waves_; }
+  size_t distinct_sets() const { return sets_.distinct(); }
   size_t collapsed_cycles() const { return collapsed_; }
 
   static constexpr uint64_t kAllBytes = UINT64_MAX;

@@ -79,6 +79,15 @@ llvm::Error link_file(const std::string &path, llvm::Linker &linker, llvm::LLVMC
   return llvm::Error::success();
 }
 
+// In the module, so that every report on it can say so.
+void note_missing(llvm::Module &module, llvm::StringRef kind, const llvm::json::Array &names) {
+  if (names.empty()) return;
+  llvm::NamedMDNode *list = module.getOrInsertNamedMetadata(kind);
+  for (const llvm::json::Value &name : names)
+    list->addOperand(
+        llvm::MDNode::get(module.getContext(), llvm::MDString::get(module.getContext(), *name.getAsString())));
+}
+
 }  // namespace
 
 llvm::Expected<llvm::json::Object> extract(const std::vector<std::string> &files, const std::string &output) {
@@ -103,6 +112,8 @@ llvm::Expected<llvm::json::Object> extract(const std::vector<std::string> &files
   for (const std::string &name : symbols.variables)
     if (!defined(name)) variables.push_back(name);
 
+  note_missing(whole, kMissingFunctions, functions);
+  note_missing(whole, kMissingVariables, variables);
   std::error_code error;
   llvm::raw_fd_ostream stream(output, error, llvm::sys::fs::OF_None);
   if (error) return problem(output + ": " + error.message());

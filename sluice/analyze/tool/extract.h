@@ -10,6 +10,10 @@
 
 namespace analyze {
 
+// Named metadata of a module: what the program contains and the module does not.
+constexpr char kMissingFunctions[] = "sluice.missing.functions";
+constexpr char kMissingVariables[] = "sluice.missing.variables";
+
 // files: the program first, then shared libraries to include. Writes the module to `output`. Returns the number of
 // modules that were linked, and the functions and variables of the program that none of them defines.
 llvm::Expected<llvm::json::Object> extract(const std::vector<std::string> &files, const std::string &output);

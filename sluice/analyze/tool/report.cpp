@@ -1,5 +1,9 @@
 #include "report.h"
 
+#include <sys/resource.h>
+
+#include "extract.h"
+#include "llvm/IR/CFG.h"
 #include "llvm/Support/Path.h"
 #include "module.h"
 
@@ -31,6 +35,36 @@ static Object site(const llvm::CallBase *call) {
   Object found = place(call->getDebugLoc());
   found["in"] = call->getFunction()->getName();
   return found;
+}
+
+// Where a loop statement begins: clang attaches that to the branch that closes it. A loop of gotos has its branch only.
+static Object place(const Loop &loop) {
+  const llvm::Instruction *closing = nullptr;
+  for (const llvm::BasicBlock *before : llvm::predecessors(loop.header))
+    if (loop.blocks.contains(before)) closing = before->getTerminator();
+  Object found = place(closing ? closing->getDebugLoc() : llvm::DebugLoc());
+  if (const llvm::MDNode *info = closing ? closing->getMetadata(llvm::LLVMContext::MD_loop) : nullptr)
+    for (const llvm::MDOperand &operand : llvm::drop_begin(info->operands()))
+      if (const auto *location = llvm::dyn_cast<llvm::DILocation>(operand)) {
+        found = place(location->getFile(), location->getLine());
+        break;
+      }
+  found["in"] = loop.function->getName();
+  return found;
+}
+
+static Array missing(const llvm::Module &module, llvm::StringRef kind) {
+  Array names;
+  if (const llvm::NamedMDNode *list = module.getNamedMetadata(kind))
+    for (const llvm::MDNode *entry : list->operands())
+      names.push_back(llvm::cast<llvm::MDString>(entry->getOperand(0))->getString());
+  return names;
+}
+
+static int64_t peak_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * int64_t{1024};
 }
 
 template <typename List, typename Describe>
@@ -66,7 +100,7 @@ static Object variable(const Persistent &persistent) {
                   return one;
                 })}};
   if (persistent.loop)
-    found["loop"] = place(persistent.loop->header->getTerminator()->getDebugLoc());
+    found["loop"] = place(*persistent.loop);
   else if (persistent.library_loop)
     found["loop"] = site(persistent.library_loop);
   return found;
@@ -127,11 +161,7 @@ llvm::json::Object report(const Analysis &analysis) {
          found["source"] = call.model->source;
          return found;
        })},
-      {"loops", each(classes.loops(), [](const Loop *loop) {
-         Object found = place(loop->header->getTerminator()->getDebugLoc());
-         found["in"] = loop->function->getName();
-         return found;
-       })},
+      {"loops", each(classes.loops(), [](const Loop *loop) { return place(*loop); })},
       {"procedures", procedures(analysis)},
       {"variables", each(classes.persistent(), variable)},
       {"assumptions", assumptions(analysis)},
@@ -141,11 +171,15 @@ llvm::json::Object report(const Analysis &analysis) {
                                     {"variables", each(analysis.variables.nameless(), [](const auto *global) {
                                        return global->getName();
                                      })}}},
+      {"missing", Object{{"functions", missing(analysis.module, kMissingFunctions)},
+                         {"variables", missing(analysis.module, kMissingVariables)}}},
       {"points_to", Object{{"nodes", constraints.nodes()},
                            {"objects", constraints.memory().objects()},
                            {"waves", constraints.waves()},
                            {"cycles", constraints.collapsed_cycles()},
-                           {"call_edges", analysis.points_to.calls().edges()}}},
+                           {"call_edges", analysis.points_to.calls().edges()},
+                           {"distinct_sets", constraints.distinct_sets()},
+                           {"peak_bytes", peak_bytes()}}},
   };
 }
 

@@ -1,0 +1,131 @@
+"""Runs instead of a compiler while `sluice analyze build` records: wrapper.py NAME ARGUMENT...
+
+Compiles with clang 19, without optimisation and with debug info, and has it embed the bitcode of each translation unit in the
+object file (section .llvmbc), so that the linker itself selects what belongs to a program. If clang does not
+compile a file, the compiler that was called does, and the file is logged as left out.
+
+Environment: SLUICE_RECORD_LOG, the file to which a line of JSON is appended for each call; SLUICE_RECORD_PATH, the PATH
+on which the build's own compilers are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+RECORD = [
+    *("-O0", "-g", "-fno-discard-value-names", "-Xclang", "-disable-O0-optnone", "-Xclang", "-fembed-bitcode=all"),
+    *("-Wno-error", "-Wno-unknown-warning-option", "-Wno-unused-command-line-argument", "-Wno-ignored-optimization-argument"),
+]
+_DROPPED = re.compile(
+    r"-O.*|-g(?!cc-).*|-s|-flto.*|-fno-lto|-ffat-lto-objects|-fuse-linker-plugin|-fwhole-program|-fembed-bitcode.*"
+    r"|-Werror.*|-pedantic-errors|(-Wp,)?-[DU]_FORTIFY_SOURCE.*|-fprofile-.*|-fsanitize=.*|--coverage|-fauto-profile.*"
+)
+_C, _CPP, _ASSEMBLY = {".c", ".i"}, {".cc", ".cpp", ".cxx", ".C", ".ii"}, {".s", ".S", ".sx"}
+_WITH_VALUE = {"-o", "-I", "-D", "-U", "-L", "-l", "-include", "-isystem", "-idirafter", "-iquote", "-imacros", "-MF", "-MT",
+               "-MQ", "-x", "-Xlinker", "-Xassembler", "-Xpreprocessor", "-T", "-u", "-z", "-e", "-arch", "-aux-info"}  # fmt: skip
+
+
+def expand(arguments: list[str]) -> list[str]:
+    """Arguments with response files (@FILE) replaced by what they contain."""
+    found: list[str] = []
+    for argument in arguments:
+        if argument.startswith("@") and os.path.isfile(argument[1:]):
+            with open(argument[1:], encoding="utf-8", errors="surrogateescape") as file:
+                found += expand(shlex.split(file.read()))
+        else:
+            found.append(argument)
+    return found
+
+
+def read(arguments: list[str]) -> dict[str, object]:
+    """What a call does: its output, sources, other inputs, and whether it compiles, links, or neither."""
+    output: str | None = None
+    sources: list[str] = []
+    inputs: list[str] = []
+    at = 0
+    while at < len(arguments):
+        argument = arguments[at]
+        if argument in _WITH_VALUE:
+            at += 1
+            value = arguments[at] if at < len(arguments) else ""
+            if argument == "-o":
+                output = value
+            elif argument == "-l":
+                inputs.append(f"-l{value}")
+        elif argument.startswith("-o") and len(argument) > 2:
+            output = argument[2:]
+        elif argument.startswith("-l"):
+            inputs.append(argument)
+        elif not argument.startswith("-"):
+            known = os.path.splitext(argument)[1] in _C | _CPP | _ASSEMBLY
+            (sources if known else inputs).append(argument)
+        at += 1
+    flags = set(arguments)
+    if flags & {"-E", "-M", "-MM", "-fsyntax-only", "--version", "-dumpversion", "-dumpmachine"}:
+        kind = "other"
+    elif flags & {"-c", "-S"}:
+        kind = "compile"
+    else:
+        kind = "link" if sources or inputs else "other"
+    return {"kind": kind, "output": output, "sources": sources, "inputs": inputs, "shared": "-shared" in flags}
+
+
+def clang(name: str, arguments: list[str], record: bool) -> tuple[int, str]:
+    """Run clang on a call's arguments, without those that it does not know; the status and standard error."""
+    program = "clang++-19" if "++" in name else "clang-19"
+    kept = [argument for argument in arguments if not _DROPPED.fullmatch(argument)]
+    while True:
+        done = subprocess.run([program, *kept, *(RECORD if record else [])], stderr=subprocess.PIPE)
+        text = done.stderr.decode(errors="replace")
+        unknown = set(re.findall(r"(?:unknown argument|unsupported option|unsupported argument)[^']*'([^']+)'", text))
+        if done.returncode == 0 or not unknown & set(kept):
+            return done.returncode, text
+        kept = [argument for argument in kept if argument not in unknown]
+
+
+def original(name: str, arguments: list[str]) -> int:
+    """Run the compiler that the build called; its status."""
+    path = os.environ["SLUICE_RECORD_PATH"]
+    program = shutil.which(os.path.basename(name), path=path)
+    if program is None:
+        return 127
+    return subprocess.run([program, *arguments], env={**os.environ, "PATH": path}).returncode
+
+
+def first_error(text: str) -> str:
+    """The first line of a compiler's output that reports an error."""
+    lines = [line for line in text.splitlines() if "error:" in line or "undefined reference" in line]
+    return lines[0] if lines else text.strip().split("\n")[0]
+
+
+def main(name: str, arguments: list[str]) -> int:
+    expanded = expand(arguments)
+    call = read(expanded)
+    sources = [str(source) for source in call["sources"]]  # type: ignore[union-attr]
+    compiles = call["kind"] != "other" and bool(sources)
+    status, text = clang(name, expanded, record=compiles)
+    probe = any(os.path.basename(source).startswith("conftest") for source in sources)  # of a configure script
+    call["left_out"] = False
+    call["error"] = "" if status == 0 else first_error(text)
+    if status != 0 and compiles and not probe and original(name, arguments) == 0:
+        status = 0
+        call["left_out"] = True
+    else:
+        sys.stderr.write(text)
+    call.update(status=status, folder=os.getcwd())
+    if call["kind"] != "other" and not probe:
+        line = json.dumps(call) + "\n"
+        log = os.open(os.environ["SLUICE_RECORD_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        os.write(log, line.encode())  # one write: calls run at the same time
+        os.close(log)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

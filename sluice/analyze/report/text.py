@@ -1,0 +1,137 @@
+"""The report as text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from sluice.analyze.report.model import Analysis, Place, Variable, common_folder
+
+_MOST_USES = 4
+_MOST_LINES = 20
+
+
+def text_of(analysis: Analysis, everything: bool = False) -> str:
+    """The report for a terminal. everything: all uses, procedures and variables, else the first of long lists."""
+    folder = common_folder(analysis)
+
+    def where(place: Place) -> str:
+        file = os.path.relpath(place.file, folder) if folder and place.file.startswith(folder + os.sep) else place.file
+        return f"{file}:{place.line}" if place.line else "(no line)"
+
+    parts = [
+        [_summary(analysis), *([f"sources are named from {folder}"] if folder else [])],
+        _receive(analysis, where),
+        _variables("top-level variables (persist, and are used in packet processing)", analysis.top_level, where, everything),
+        _not_used(analysis, where, everything),
+        _procedures(analysis, where, everything),
+        _assumed(analysis, where),
+        [_totals(analysis)],
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def _summary(analysis: Analysis) -> str:
+    totals = analysis.totals
+    return (
+        f"{analysis.module}: {totals['variables']:,} variables, of which {totals['persistent']:,} persist from packet to "
+        f"packet, and packet processing uses {totals['top_level']:,} of these"
+    )
+
+
+def _receive(analysis: Analysis, where: Callable[[Place], str]) -> list[str]:
+    rows = [(where(one.place), f"{one.function} in {one.place.function}", one.source) for one in analysis.receive]
+    return ["receive calls", *_table(rows)]
+
+
+def _variables(title: str, variables: list[Variable], where: Callable[[Place], str], everything: bool) -> list[str]:
+    rows: list[tuple[str, ...]] = [("variable", "type", "declared", "used in")]
+    for variable in variables:
+        rows.append((_name(variable), variable.type, where(variable.declared), _uses(variable, where, everything)))
+    return [f"{title}: {len(variables)}", *_table(rows)] if variables else [f"{title}: none"]
+
+
+def _name(variable: Variable) -> str:
+    name = f"{variable.function}: {variable.name}" if variable.function else variable.name
+    return name if variable.kind == "global" else f"{name} ({variable.kind})"
+
+
+def _uses(variable: Variable, where: Callable[[Place], str], everything: bool) -> str:
+    """Lines by function: `enqueue (box.c:53, 54)`; with `*` after those that use it through a pointer only."""
+    by_function: dict[str, list[str]] = {}
+    for use in variable.uses:
+        lines = by_function.setdefault(use.place.function, [])
+        text = where(use.place) if not lines else str(use.place.line)
+        lines.append(text if use.direct else f"{text}*")
+    found = [f"{name} ({', '.join(lines)})" for name, lines in by_function.items()]
+    if everything or len(found) <= _MOST_USES:
+        return ", ".join(found)
+    return f"{', '.join(found[:_MOST_USES])} and {len(found) - _MOST_USES} more functions"
+
+
+def _not_used(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:
+    found = [variable for variable in analysis.variables if not variable.top_level]
+    if not found:
+        return []
+    rows = [(_name(variable), variable.type, where(variable.declared)) for variable in found]
+    return [f"persistent, and not used in packet processing: {len(found)}", *_cut(_table(rows), everything)]
+
+
+def _procedures(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:
+    rows: list[tuple[str, ...]] = []
+    for procedure in analysis.procedures:
+        reason = f"called in {procedure.called_at.function}, {where(procedure.called_at)}" if procedure.called_at else ""
+        if procedure.receives:
+            reason = "receives packets"
+        rows.append((procedure.name, where(procedure.declared) if procedure.declared else "", reason))
+    return [f"packet procedures: {len(rows)}", *_cut(_table(rows), everything)] if rows else []
+
+
+def _assumed(analysis: Analysis, where: Callable[[Place], str]) -> list[str]:
+    lines: list[str] = []
+    for name, calls in analysis.unknown_functions.items():
+        lines.append(
+            f"  {name} ({_some(map(where, calls))}) is not described: it may keep, change and call all that it gets "
+            f"(describe it in a file for --models, or --assume {name})"
+        )
+    if analysis.inline_assembly:
+        lines.append(f"  inline assembly may do the same ({_some(map(where, analysis.inline_assembly))}; --assume assembly)")
+    if analysis.unknown_code:
+        lines.append(f"  code that is loaded at run time, too ({_some(map(where, analysis.unknown_code))}; --assume dlopen)")
+    lines += [f"  {where(place)} in {place.function}: {reason}; taken not to receive packets" for place, reason in analysis.not_receive]
+    if analysis.missing:
+        lines.append(f"  the program contains what was not recorded: {_some(analysis.missing)}")
+    if analysis.without_debug_info:
+        lines.append(f"  compiled without debug info, so that variables are missing: {_some(analysis.without_debug_info)}")
+    return ["assumed, where the analysis cannot know", *lines] if lines else []
+
+
+def _totals(analysis: Analysis) -> str:
+    totals, seconds = analysis.totals, analysis.seconds
+    return (
+        f"{totals['functions']:,} functions ({totals['functions_entered']:,} may run, {totals['packet_procedures']:,} "
+        f"process packets), {totals['instructions']:,} instructions; {seconds['total']:.2f} s, "
+        f"{analysis.points_to['peak_bytes'] / 1e6:.0f} MB"
+    )
+
+
+def _some(items: Iterable[str], most: int = 5) -> str:
+    found = list(items)
+    return ", ".join(found[:most]) + (f" and {len(found) - most} more" if len(found) > most else "")
+
+
+def _cut(lines: list[str], everything: bool) -> list[str]:
+    if everything or len(lines) <= _MOST_LINES:
+        return lines
+    return [*lines[:_MOST_LINES], f"  and {len(lines) - _MOST_LINES} more (--all)"]
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Rows in columns that line up, except for the last."""
+    if not rows:
+        return ["  none"]
+    widths = [min(max(len(row[i]) for row in rows), 48) for i in range(len(rows[0]) - 1)]
+    return [
+        "  " + "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in rows
+    ]

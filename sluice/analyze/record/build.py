@@ -33,6 +33,8 @@ class Call:
     inputs: list[str]
     """Objects, archives and libraries of a link, as they were given."""
     shared: bool
+    unresolved: list[str]
+    """Functions that the link lacked, and went without."""
     left_out: bool
     """clang did not compile it, and the build's own compiler did."""
     error: str
@@ -94,7 +96,7 @@ def _run(command: list[str], work: Path) -> tuple[int, list[Call]]:
     _write_shim(shims / "strip", "exit 0")  # symbols say what was left out
     path = os.environ.get("PATH", os.defpath)
     environment = {**os.environ, "PATH": f"{shims}:{path}", "SLUICE_RECORD_LOG": str(log), "SLUICE_RECORD_PATH": path}
-    environment.update(CC=str(shims / "cc"), CXX=str(shims / "c++"))
+    environment.update(CC="cc", CXX="c++")  # no paths: a configure script writes them down for later
     try:
         status = subprocess.run(command, env=environment, stdout=sys.stderr).returncode
     except OSError as error:
@@ -129,8 +131,10 @@ def _failure(command: list[str], status: int, calls: list[Call]) -> str:
 def _nothing(command: list[str], calls: list[Call]) -> str:
     text = f"`{' '.join(command)}` linked no program"
     if not calls:
-        return f"{text} and called no compiler: if it is up to date, run `make clean` first; if it calls a compiler by " \
-               "its whole path, give it CC=cc"  # fmt: skip
+        return (
+            f"{text} and called no compiler: if it is up to date, run `make clean` first; "
+            "if it calls a compiler by its whole path, give it CC=cc"
+        )
     return f"{text}: it compiled {sum(call.kind == 'compile' for call in calls)} files; build the program, too"
 
 
@@ -152,8 +156,8 @@ def _libraries(program: Call, calls: list[Call]) -> Iterator[Path]:
             continue
         name = re.match(r"lib(.+?)\.so", Path(call.output).name)
         for given in program.inputs:
-            same = not given.startswith("-l") and program.path(given).exists() and program.path(given).samefile(call.path(call.output))
-            if same or (name and given == f"-l{name[1]}"):
+            path = program.path(given)
+            if (path.exists() and path.samefile(call.path(call.output))) or (name and given == f"-l{name[1]}"):
                 yield call.path(call.output)
                 break
 
@@ -162,9 +166,26 @@ def _extract(program: Path, link: Call, calls: list[Call], output: str | None) -
     module = Path(output or f"{program.name}.bc")
     libraries = list(_libraries(link, calls))
     found: dict[str, Any] = run_tool("extract", "-o", str(module), str(program), *map(str, libraries))
-    left_out = [(source, call.error) for call in calls if call.left_out for source in call.sources]
-    assembly = [source for call in calls for source in call.sources if Path(source).suffix in (".s", ".S", ".sx")]
-    left_out += [(source, "assembly has no bitcode") for source in dict.fromkeys(assembly)]
+    if broken := sorted(set(link.unresolved) - set(found["inline_functions"])):
+        raise AnalyzeError(f"the build failed: {program.name} does not link: there is no {', '.join(broken)}")
+    left_out = [(source, reason) for call, source, reason in _without_bitcode(calls) if _is_part(call, source, program)]
     return Recorded(
         program, module, found["modules"], libraries, found["missing_functions"], found["missing_variables"], left_out
     )
+
+
+def _without_bitcode(calls: list[Call]) -> Iterator[tuple[Call, str, str]]:
+    """Calls and their sources that gave no bitcode, with the reason."""
+    for call in calls:
+        for source in call.sources:
+            if call.left_out:
+                yield call, source, call.error
+            elif Path(source).suffix in (".s", ".S", ".sx"):
+                yield call, source, "assembly has no bitcode"
+
+
+def _is_part(call: Call, source: str, program: Path) -> bool:
+    """Whether a source may be part of the program: not one that a build script tried and removed, or another program's."""
+    if call.kind == "link" and call.path(call.output or "a.out") != program:
+        return False
+    return call.path(source).is_file()

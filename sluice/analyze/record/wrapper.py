@@ -19,7 +19,9 @@ import subprocess
 import sys
 
 RECORD = [
-    *("-O0", "-g", "-fno-discard-value-names", "-Xclang", "-disable-O0-optnone", "-Xclang", "-fembed-bitcode=all"),
+    # As at -O0, but with the bodies of C99's inline functions, which a program may have nowhere else.
+    *("-O1", "-Xclang", "-disable-llvm-passes"),
+    *("-g", "-fno-discard-value-names", "-Xclang", "-fembed-bitcode=all"),
     *("-Wno-error", "-Wno-unknown-warning-option", "-Wno-unused-command-line-argument", "-Wno-ignored-optimization-argument"),
 ]
 _DROPPED = re.compile(
@@ -89,6 +91,18 @@ def clang(name: str, arguments: list[str], record: bool) -> tuple[int, str]:
         kept = [argument for argument in kept if argument not in unknown]
 
 
+def link_anyway(name: str, arguments: list[str], error: str) -> list[str]:
+    """Link once more without functions that only inlining provides; their names, or nothing if that does not help.
+
+    Whether they are such functions is checked when the bitcode, which has their bodies, is linked.
+    """
+    names = sorted(set(re.findall(r"undefined reference to [`'\"]?([\w.$]+)", error)))
+    if not names:
+        return []
+    status, _ = clang(name, [*arguments, "-Wl,--unresolved-symbols=ignore-all"], record=False)
+    return names if status == 0 else []
+
+
 def original(name: str, arguments: list[str]) -> int:
     """Run the compiler that the build called; its status."""
     path = os.environ["SLUICE_RECORD_PATH"]
@@ -109,14 +123,19 @@ def main(name: str, arguments: list[str]) -> int:
     call = read(expanded)
     sources = [str(source) for source in call["sources"]]  # type: ignore[union-attr]
     compiles = call["kind"] != "other" and bool(sources)
+    # of a configure script, whose answers must be those of clang alone
+    probe = any(os.path.basename(path).startswith("conftest") for path in [*sources, str(call["output"])])
     status, text = clang(name, expanded, record=compiles)
-    probe = any(os.path.basename(source).startswith("conftest") for source in sources)  # of a configure script
     call["left_out"] = False
+    call["unresolved"] = []
     call["error"] = "" if status == 0 else first_error(text)
+    if status != 0 and call["kind"] == "link" and not sources and not probe:
+        call["unresolved"] = link_anyway(name, expanded, text)
+        status = 0 if call["unresolved"] else status
     if status != 0 and compiles and not probe and original(name, arguments) == 0:
         status = 0
         call["left_out"] = True
-    else:
+    elif not call["unresolved"]:
         sys.stderr.write(text)
     call.update(status=status, folder=os.getcwd())
     if call["kind"] != "other" and not probe:

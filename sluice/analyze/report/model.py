@@ -56,8 +56,9 @@ class Procedure:
     name: str
     declared: Place | None
     called_at: Place | None
-    """A call by which it was reached; None for one that receives packets, a thread's or a signal handler's."""
-    receives: bool
+    """A call by which it was reached; None for one that receives packets."""
+    role: str
+    """called, receives, callback, thread or signal"""
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def _variable(found: dict[str, Any]) -> Variable:
 def _procedure(found: dict[str, Any]) -> Procedure:
     declared, called = found.get("declared"), found.get("called_at")
     return Procedure(
-        found["name"], _place(declared) if declared else None, _place(called) if called else None, found["receives"]
+        found["name"], _place(declared) if declared else None, _place(called) if called else None, found["role"]
     )
 
 

@@ -9,6 +9,13 @@ from sluice.analyze.report.model import Analysis, Place, Variable, common_folder
 
 _MOST_USES = 4
 _MOST_LINES = 20
+_ROLES = {
+    "called": "called",
+    "receives": "receives packets",
+    "callback": "gets packets from the library, called",
+    "thread": "thread, started",
+    "signal": "signal handler, set",
+}
 
 
 def text_of(analysis: Analysis, everything: bool = False) -> str:
@@ -80,9 +87,8 @@ def _not_used(analysis: Analysis, where: Callable[[Place], str], everything: boo
 def _procedures(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:
     rows: list[tuple[str, ...]] = []
     for procedure in analysis.procedures:
-        reason = f"called in {procedure.called_at.function}, {where(procedure.called_at)}" if procedure.called_at else ""
-        if procedure.receives:
-            reason = "receives packets"
+        at = f" in {procedure.called_at.function}, {where(procedure.called_at)}" if procedure.called_at else ""
+        reason = _ROLES[procedure.role] + ("" if procedure.role == "receives" else at)
         rows.append((procedure.name, where(procedure.declared) if procedure.declared else "", reason))
     return [f"packet procedures: {len(rows)}", *_cut(_table(rows), everything)] if rows else []
 

@@ -5,6 +5,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/Bitstream/BitstreamReader.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Linker/Linker.h"
@@ -52,6 +53,41 @@ llvm::Error read_symbols(const llvm::object::ObjectFile &file, Symbols &symbols)
   return llvm::Error::success();
 }
 
+constexpr llvm::StringLiteral kMagic("BC\xC0\xDE");
+
+// The length of the first of several modules that stand one after the other. A module is a sequence of blocks after the
+// magic number, none of which begins like it.
+llvm::Expected<size_t> module_length(llvm::StringRef bytes) {
+  llvm::BitstreamCursor cursor(bytes);
+  if (auto magic = cursor.Read(32); !magic) return magic.takeError();
+  while (!cursor.AtEndOfStream()) {
+    const size_t at = cursor.getCurrentByteNo();
+    if (bytes.substr(at).starts_with(kMagic)) return at;
+    auto code = cursor.ReadCode();
+    if (!code) return code.takeError();
+    if (*code != llvm::bitc::ENTER_SUBBLOCK) return problem("no block where one must be");
+    if (auto block = cursor.ReadSubBlockID(); !block) return block.takeError();
+    if (llvm::Error error = cursor.SkipBlock()) return error;
+  }
+  return bytes.size();
+}
+
+llvm::Error link_section(llvm::StringRef bytes, const std::string &path, llvm::Linker &linker,
+                         llvm::LLVMContext &context, size_t &modules) {
+  while (bytes.starts_with(kMagic)) {
+    auto length = module_length(bytes);
+    if (!length) return length.takeError();
+    const auto one = llvm::MemoryBuffer::getMemBufferCopy(bytes.take_front(*length), path);  // aligned, unlike the section
+    bytes = bytes.drop_front(*length);
+    auto module = llvm::parseBitcodeFile(*one, context);
+    if (!module) return module.takeError();
+    const std::string source = (*module)->getSourceFileName();
+    if (linker.linkInModule(std::move(*module))) return problem("the module of " + source + " does not link");
+    ++modules;
+  }
+  return bytes.empty() ? llvm::Error::success() : problem("no module where one must be");
+}
+
 llvm::Error link_file(const std::string &path, llvm::Linker &linker, llvm::LLVMContext &context, Symbols &symbols,
                       size_t &modules) {
   auto binary = llvm::object::ObjectFile::createObjectFile(path);
@@ -66,15 +102,8 @@ llvm::Error link_file(const std::string &path, llvm::Linker &linker, llvm::LLVMC
     }
     auto contents = section.getContents();
     if (!contents) return contents.takeError();
-    auto embedded = llvm::getBitcodeModuleList(llvm::MemoryBufferRef(*contents, path));
-    if (!embedded) return problem(path + ": the bitcode in it is damaged: " + llvm::toString(embedded.takeError()));
-    for (llvm::BitcodeModule &one : *embedded) {
-      auto module = one.parseModule(context);
-      if (!module) return problem(path + ": the bitcode in it is damaged: " + llvm::toString(module.takeError()));
-      const std::string source = (*module)->getSourceFileName();
-      if (linker.linkInModule(std::move(*module))) return problem(path + ": the bitcode of " + source + " does not link");
-      ++modules;
-    }
+    if (llvm::Error error = link_section(*contents, path, linker, context, modules))
+      return problem(path + ": the bitcode in it cannot be used: " + llvm::toString(std::move(error)));
   }
   return llvm::Error::success();
 }
@@ -112,6 +141,9 @@ llvm::Expected<llvm::json::Object> extract(const std::vector<std::string> &files
   for (const std::string &name : symbols.variables)
     if (!defined(name)) variables.push_back(name);
 
+  llvm::json::Array inline_functions;
+  for (const llvm::Function &function : whole)
+    if (function.hasAvailableExternallyLinkage()) inline_functions.push_back(function.getName());
   note_missing(whole, kMissingFunctions, functions);
   note_missing(whole, kMissingVariables, variables);
   std::error_code error;
@@ -121,7 +153,10 @@ llvm::Expected<llvm::json::Object> extract(const std::vector<std::string> &files
   stream.close();
   if (stream.has_error()) return problem(output + ": " + stream.error().message());
   return llvm::json::Object{
-      {"modules", modules}, {"missing_functions", std::move(functions)}, {"missing_variables", std::move(variables)}};
+      {"modules", modules},
+      {"inline_functions", std::move(inline_functions)},
+      {"missing_functions", std::move(functions)},
+      {"missing_variables", std::move(variables)}};
 }
 
 }  // namespace analyze

@@ -15,7 +15,8 @@ constexpr char kMissingFunctions[] = "sluice.missing.functions";
 constexpr char kMissingVariables[] = "sluice.missing.variables";
 
 // files: the program first, then shared libraries to include. Writes the module to `output`. Returns the number of
-// modules that were linked, and the functions and variables of the program that none of them defines.
+// modules that were linked, the functions of the program and its variables that none of them defines, and the inline
+// functions that the module has a body of and the program need not have.
 llvm::Expected<llvm::json::Object> extract(const std::vector<std::string> &files, const std::string &output);
 
 }  // namespace analyze

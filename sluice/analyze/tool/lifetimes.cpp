@@ -29,6 +29,7 @@ class Accesses {
 
   bool address_taken = false;
   std::vector<Access> all;
+  std::vector<const llvm::LifetimeIntrinsic *> markers;  // where the lifetime begins and ends, if clang says so
 
  private:
   // direct: the pointer is the variable's own address, not that of a member
@@ -47,7 +48,9 @@ class Accesses {
         const auto *length = dyn_cast<ConstantInt>(transfer->getLength());
         const bool target = transfer->getRawDest() == &pointer;
         all.push_back({transfer, !target, target, target && direct && length && length->getZExtValue() >= size_});
-      } else if (auto *marker = dyn_cast<IntrinsicInst>(user); !marker || !marker->isLifetimeStartOrEnd()) {
+      } else if (auto *marker = dyn_cast<LifetimeIntrinsic>(user)) {
+        markers.push_back(marker);
+      } else {
         address_taken = true;
       }
     }
@@ -78,6 +81,29 @@ llvm::SmallPtrSet<const llvm::BasicBlock *, 16> live_blocks(const Accesses &acce
   return live;
 }
 
+// Whether an iteration may end within the variable's lifetime, by the markers of its beginning and end.
+bool lives_on(const Accesses &accesses, const llvm::Cycle &cycle) {
+  llvm::DenseMap<const llvm::BasicBlock *, const llvm::LifetimeIntrinsic *> last;
+  for (const llvm::LifetimeIntrinsic *marker : accesses.markers) {
+    const llvm::LifetimeIntrinsic *&latest = last[marker->getParent()];
+    if (!latest || latest->comesBefore(marker)) latest = marker;
+  }
+  llvm::SmallPtrSet<const llvm::BasicBlock *, 16> alive;  // at their end
+  std::vector<const llvm::BasicBlock *> pending;
+  for (const auto &[block, marker] : last)
+    if (marker->getIntrinsicID() == llvm::Intrinsic::lifetime_start && alive.insert(block).second)
+      pending.push_back(block);
+  while (!pending.empty()) {
+    const llvm::BasicBlock *block = pending.back();
+    pending.pop_back();
+    for (const llvm::BasicBlock *next : llvm::successors(block)) {
+      if (next == cycle.getHeader() && cycle.contains(block)) return true;
+      if (!last.count(next) && alive.insert(next).second) pending.push_back(next);
+    }
+  }
+  return false;
+}
+
 bool within(const llvm::DIScope *inner, const llvm::DIScope *outer) {
   for (const llvm::DIScope *scope = inner; scope; scope = scope->getScope()) {
     if (scope == outer) return true;
@@ -86,7 +112,7 @@ bool within(const llvm::DIScope *inner, const llvm::DIScope *outer) {
   return false;
 }
 
-// Whether an iteration may end without leaving the block in which the variable is declared.
+// Whether an iteration may end without leaving the block in which the variable is declared, by the debug info.
 bool stays_in_scope(const llvm::DILocalVariable &variable, const llvm::Cycle &cycle) {
   for (const llvm::BasicBlock *latch : llvm::predecessors(cycle.getHeader())) {
     if (!cycle.contains(latch)) continue;
@@ -126,7 +152,9 @@ void Lifetimes::add(const llvm::Function &function) {
       const auto live = live_blocks(accesses);
       for (size_t i = 0; i < cycles.size(); ++i) {
         if (!accesses.address_taken && !live.contains(cycles[i]->getHeader())) continue;
-        if (!stays_in_scope(*record.getVariable(), *cycles[i])) continue;
+        const bool survives = accesses.markers.empty() ? stays_in_scope(*record.getVariable(), *cycles[i])
+                                                       : lives_on(accesses, *cycles[i]);
+        if (!survives) continue;
         LoopLocal survivor{static_cast<unsigned>(locals.size() - 1), false, false, {}};
         for (const Access &access : accesses.all) {
           if (!cycles[i]->contains(access.instruction->getParent())) continue;

@@ -2,9 +2,10 @@
 //
 // A local variable survives an iteration if the loop may read the value that an earlier iteration (or the code before
 // the loop) left: it is live where the loop begins, and no iteration leaves the block in which it is declared (C11,
-// 6.2.4: the lifetime of an object ends there). If its address is taken, it counts as live.
+// 6.2.4: the lifetime of an object ends there). If its address is taken, it counts as live. Where the lifetime ends is
+// known from the markers that clang emits when it optimises; without them, from the debug info.
 //
-// Computed on the module as clang emits it at -O0, before local variables are promoted to registers.
+// Computed on the module as clang emits it before any optimisation, while local variables are still in memory.
 #pragma once
 
 #include <vector>

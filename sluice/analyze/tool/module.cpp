@@ -66,10 +66,20 @@ void promote_locals(llvm::Module &module) {
   }
 }
 
+const llvm::DILocation *location_near(const llvm::Instruction &instruction) {
+  for (const llvm::Instruction *at = &instruction; at; at = at->getPrevNode())
+    if (const llvm::DILocation *found = at->getDebugLoc().get(); found && found->getLine() != 0) return found;
+  return instruction.getDebugLoc().get();
+}
+
+llvm::StringRef source_name(const llvm::Function &function) {
+  const llvm::DISubprogram *info = function.getSubprogram();
+  return info ? info->getName() : function.getName();
+}
+
 std::string place_of(const llvm::Instruction &instruction) {
-  const llvm::DILocation *location = instruction.getDebugLoc().get();
-  if (!location) return "";
-  return location->getFilename().str() + ":" + std::to_string(location->getLine());
+  const llvm::DILocation *location = location_near(instruction);
+  return location ? location->getFilename().str() + ":" + std::to_string(location->getLine()) : "";
 }
 
 }  // namespace analyze

@@ -25,15 +25,14 @@ static Object place(const llvm::DIFile *file, unsigned line) {
   return Object{{"file", path_of(file)}, {"line", line}};
 }
 
-static Object place(const llvm::DebugLoc &location) {
-  const llvm::DILocation *found = location.get();
-  if (!found) return Object{{"file", ""}, {"line", 0}};
-  return place(found->getFile(), found->getLine());
+static Object place(const llvm::DILocation *location) {
+  if (!location) return Object{{"file", ""}, {"line", 0}};
+  return place(location->getFile(), location->getLine());
 }
 
 static Object site(const llvm::CallBase *call) {
-  Object found = place(call->getDebugLoc());
-  found["in"] = call->getFunction()->getName();
+  Object found = place(location_near(*call));
+  found["in"] = source_name(*call->getFunction());
   return found;
 }
 
@@ -42,14 +41,14 @@ static Object place(const Loop &loop) {
   const llvm::Instruction *closing = nullptr;
   for (const llvm::BasicBlock *before : llvm::predecessors(loop.header))
     if (loop.blocks.contains(before)) closing = before->getTerminator();
-  Object found = place(closing ? closing->getDebugLoc() : llvm::DebugLoc());
+  Object found = place(closing ? location_near(*closing) : nullptr);
   if (const llvm::MDNode *info = closing ? closing->getMetadata(llvm::LLVMContext::MD_loop) : nullptr)
     for (const llvm::MDOperand &operand : llvm::drop_begin(info->operands()))
       if (const auto *location = llvm::dyn_cast<llvm::DILocation>(operand)) {
         found = place(location->getFile(), location->getLine());
         break;
       }
-  found["in"] = loop.function->getName();
+  found["in"] = source_name(*loop.function);
   return found;
 }
 
@@ -94,8 +93,8 @@ static Object variable(const Persistent &persistent) {
                {"constant", variable.global && variable.global->isConstant()},
                {"top_level", persistent.top_level()},
                {"uses", each(persistent.uses, [](const Use &use) {
-                  Object one = place(use.place);
-                  one["in"] = use.function->getName();
+                  Object one = place(use.place.get());
+                  one["in"] = source_name(*use.function);
                   one["direct"] = use.direct;
                   return one;
                 })}};
@@ -106,13 +105,23 @@ static Object variable(const Persistent &persistent) {
   return found;
 }
 
+// Why packets get to a function.
+static const char *role(const Analysis &analysis, const llvm::Function *function) {
+  for (const Spawn &spawn : analysis.points_to.calls().spawns()) {
+    if (spawn.function != function) continue;
+    if (spawn.role == CallRole::Thread) return "thread";
+    if (spawn.role == CallRole::Signal) return "signal";
+  }
+  if (analysis.receives.callbacks().contains(function)) return "callback";
+  return analysis.receives.may_receive(function) ? "receives" : "called";
+}
+
 static Array procedures(const Analysis &analysis) {
   return each(analysis.reach.functions(), [&](const llvm::Function *function) {
-    Object found{{"name", function->getName()}};
+    Object found{{"name", source_name(*function)}, {"role", role(analysis, function)}};
     if (const llvm::DISubprogram *info = function->getSubprogram())
       found["declared"] = place(info->getFile(), info->getLine());
     if (const llvm::CallBase *reason = analysis.reach.reason(function)) found["called_at"] = site(reason);
-    found["receives"] = analysis.receives.may_receive(function);
     return found;
   });
 }

@@ -1,7 +1,7 @@
 // Top-level variables: persistent ones that an instruction uses that may run after a packet was received, by name or
 // through a pointer.
 #include "classify.h"
-#include "llvm/IR/IntrinsicInst.h"
+#include "module.h"
 
 namespace analyze {
 
@@ -18,7 +18,7 @@ void Classes::add_use(size_t persistent, const Use &use) {
 // Globals that an operand names, also within a constant expression.
 void Classes::use(const llvm::Value *named, const llvm::Instruction &by) {
   if (const auto found = by_memory_.find(named); found != by_memory_.end()) {
-    add_use(found->second, {&by, by.getDebugLoc(), by.getFunction(), true});
+    add_use(found->second, {&by, location_near(by), by.getFunction(), true});
   } else if (const auto *expression = llvm::dyn_cast<llvm::ConstantExpr>(named)) {
     for (const llvm::Use &used : expression->operands()) use(used.get(), by);
   } else if (const auto *alias = llvm::dyn_cast<llvm::GlobalAlias>(named)) {
@@ -31,7 +31,7 @@ void Classes::use_pointee(const llvm::Value *pointer, const llvm::Instruction &b
     const MemoryObject &object = points_to_.memory().object(points_to_.memory().object_of(cell));
     if (object.kind != ObjectKind::Global && object.kind != ObjectKind::Stack) continue;
     const auto found = by_memory_.find(object.site);
-    if (found != by_memory_.end()) add_use(found->second, {&by, by.getDebugLoc(), by.getFunction(), false});
+    if (found != by_memory_.end()) add_use(found->second, {&by, location_near(by), by.getFunction(), false});
   }
 }
 
@@ -39,7 +39,7 @@ void Classes::find_uses() {
   for (const llvm::Function *function : reach_.functions())
     for (const llvm::BasicBlock &block : *function)
       for (const llvm::Instruction &instruction : block) {
-        if (!reach_.contains(&instruction)) continue;
+        if (!reach_.contains(&instruction) || instruction.isLifetimeStartOrEnd()) continue;
         for (const llvm::Use &used : instruction.operands()) use(used.get(), instruction);
         if (const auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction)) {
           use_pointee(load->getPointerOperand(), instruction);

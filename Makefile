@@ -1,7 +1,7 @@
 # `make demo` and `make test` on a fresh machine do all that is needed; see README.md.
 PY := .venv/bin/python
 
-.PHONY: demo setup tools test corpus bench lint format fuzz sanitize clean
+.PHONY: demo setup tools test analyze corpus bench lint format fuzz sanitize clean
 
 demo: setup
 	.venv/bin/sluice run examples/first/hello.py -r examples/first/capture.pcap -f examples/first/hello.py
@@ -19,8 +19,14 @@ tools:
 # Sanitizers where they can be had; the tests that need them say so where they cannot. By files, as the tests of one share
 # what they compile.
 test:
-	@scripts/setup.sh --sanitizers=try --tshark
+	@scripts/setup.sh --sanitizers=try --tshark --analyze=try
+	@SLUICE_CACHE=build/tests-cache $(PY) -m sluice.analyze.toolchain --try
 	$(PY) -m pytest -n 2 --dist loadfile
+
+# The tool of `sluice analyze`, which builds it on demand as well.
+analyze: setup
+	@scripts/setup.sh --analyze
+	@$(PY) -m sluice.analyze.toolchain
 
 # What of the truth about the captures a stack reproduces; the captures are those of $SLUICE_CORPUS, or tests/corpus.
 corpus: setup

@@ -18,7 +18,7 @@ from sluice.analyze.report.page import page_of
 from sluice.analyze.report.text import text_of
 from sluice.analyze.run import analyze
 from sluice.cli.common import add_command, busy, check_output, write_text
-from sluice.cli.errors import UsageError
+from sluice.cli.errors import CommandError, UsageError
 
 _BUILD = """sluice analyze build -- COMMAND...: record a build as bitcode.
 
@@ -134,7 +134,7 @@ def _report(options: argparse.Namespace) -> int:
     else:
         print(text_of(analysis, options.all))
     if not analysis.receive:
-        raise UsageError(
+        raise CommandError(
             f"{options.module}: has no receive call, so that no variable is used in packet processing; describe the "
             "function that receives packets in a YAML file for --models (sluice/analyze/models/README.md)"
         )

@@ -19,7 +19,9 @@ from sluice.analyze.errors import AnalyzeError
 from sluice.analyze.toolchain import CLANG, PACKAGES, run_tool
 
 WRAPPER = Path(__file__).resolve().parent / "wrapper.py"
-_COMPILER = re.compile(r"(?:x86_64-linux-gnu-|x86_64-pc-linux-gnu-)?(?:gcc|cc|c89|c99|clang|g\+\+|c\+\+|clang\+\+)(?:-\d+)?")
+_COMPILER = re.compile(
+    r"(?:x86_64-linux-gnu-|x86_64-pc-linux-gnu-)?(?:gcc|cc|c89|c99|clang|g\+\+|c\+\+|clang\+\+)(?:-\d+)?"
+)
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,9 @@ def _failure(command: list[str], status: int, calls: list[Call]) -> str:
     failed = [call for call in calls if call.status != 0]
     if failed:
         what = ", ".join(failed[0].sources) or failed[0].output or failed[0].kind
-        text += f"; the first compiler call that failed is that of {what}, in {failed[0].folder}:\n    {failed[0].error}"
+        text += (
+            f"; the first compiler call that failed is that of {what}, in {failed[0].folder}:\n    {failed[0].error}"
+        )
     return f"{text}\nsee to it that the build works without `sluice analyze build`, and with {CLANG} as its compiler"
 
 

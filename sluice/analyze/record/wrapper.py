@@ -1,8 +1,8 @@
 """Runs instead of a compiler while `sluice analyze build` records: wrapper.py NAME ARGUMENT...
 
-Compiles with clang 19, without optimisation and with debug info, and has it embed the bitcode of each translation unit in the
-object file (section .llvmbc), so that the linker itself selects what belongs to a program. If clang does not
-compile a file, the compiler that was called does, and the file is logged as left out.
+Compiles with clang 19, without optimisation and with debug info, and has it embed the bitcode of each translation unit in
+the object file, so that the linker itself selects what belongs to a program. If clang does not compile a file, the
+compiler that was called does, and the file is logged as left out.
 
 Environment: SLUICE_RECORD_LOG, the file to which a line of JSON is appended for each call; SLUICE_RECORD_PATH, the PATH
 on which the build's own compilers are.
@@ -17,13 +17,21 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 
 RECORD = [
     # As at -O0, but with the bodies of C99's inline functions, which a program may have nowhere else.
     *("-O1", "-Xclang", "-disable-llvm-passes"),
     *("-g", "-fno-discard-value-names", "-Xclang", "-fembed-bitcode=all"),
-    *("-Wno-error", "-Wno-unknown-warning-option", "-Wno-unused-command-line-argument", "-Wno-ignored-optimization-argument"),
+    *(
+        "-Wno-error",
+        "-Wno-unknown-warning-option",
+        "-Wno-unused-command-line-argument",
+        "-Wno-ignored-optimization-argument",
+    ),
 ]
+SECTION = ".sluice.bitcode"
+"""Not clang's .llvmbc, by which plug-ins of GNU ar and ld take an object for one of link-time optimisation."""
 _DROPPED = re.compile(
     r"-O.*|-g(?!cc-).*|-s|-flto.*|-fno-lto|-ffat-lto-objects|-fuse-linker-plugin|-fwhole-program|-fembed-bitcode.*"
     r"|-Werror.*|-pedantic-errors|(-Wp,)?-[DU]_FORTIFY_SOURCE.*|-fprofile-.*|-fsanitize=.*|--coverage|-fauto-profile.*"
@@ -78,6 +86,22 @@ def read(arguments: list[str]) -> dict[str, object]:
     return {"kind": kind, "output": output, "sources": sources, "inputs": inputs, "shared": "-shared" in flags}
 
 
+def without_inputs(arguments: list[str]) -> list[str]:
+    """The options of a call, without its output, inputs and libraries."""
+    kept: list[str] = []
+    at = 0
+    while at < len(arguments):
+        argument = arguments[at]
+        if argument in _WITH_VALUE:
+            if argument not in ("-o", "-l"):
+                kept += arguments[at : at + 2]
+            at += 1
+        elif argument.startswith("-") and not argument.startswith(("-o", "-l")):
+            kept.append(argument)
+        at += 1
+    return kept
+
+
 def clang(name: str, arguments: list[str], record: bool) -> tuple[int, str]:
     """Run clang on a call's arguments, without those that it does not know; the status and standard error."""
     program = "clang++-19" if "++" in name else "clang-19"
@@ -89,6 +113,32 @@ def clang(name: str, arguments: list[str], record: bool) -> tuple[int, str]:
         if done.returncode == 0 or not unknown & set(kept):
             return done.returncode, text
         kept = [argument for argument in kept if argument not in unknown]
+
+
+def compile_objects(name: str, arguments: list[str], objects: list[str]) -> tuple[int, str]:
+    """Compile source files to objects with their bitcode."""
+    status, text = clang(name, arguments, record=True)
+    for path in objects:
+        if status == 0 and os.path.isfile(path) and "-S" not in arguments:
+            subprocess.run(["llvm-objcopy-19", "--rename-section", f".llvmbc={SECTION}", path], check=True)
+    return status, text
+
+
+def compile_and_link(name: str, arguments: list[str], sources: list[str]) -> tuple[int, str]:
+    """A call that compiles and links, as one that compiles for each source, and one that links."""
+    with tempfile.TemporaryDirectory(prefix="sluice-link-") as folder:
+        objects: dict[str, str] = {}
+        texts: list[str] = []
+        options = without_inputs(arguments)
+        for number, source in enumerate(sources):
+            objects[source] = os.path.join(folder, f"{number}.o")
+            status, text = compile_objects(name, [*options, "-c", source, "-o", objects[source]], [objects[source]])
+            texts.append(text)
+            if status != 0:
+                return status, "".join(texts)
+        linked = [objects.get(argument, argument) for argument in arguments]
+        status, text = clang(name, linked, record=False)
+        return status, "".join([*texts, text])
 
 
 def link_anyway(name: str, arguments: list[str], error: str) -> list[str]:
@@ -125,7 +175,13 @@ def main(name: str, arguments: list[str]) -> int:
     compiles = call["kind"] != "other" and bool(sources)
     # of a configure script, whose answers must be those of clang alone
     probe = any(os.path.basename(path).startswith("conftest") for path in [*sources, str(call["output"])])
-    status, text = clang(name, expanded, record=compiles)
+    if not compiles:
+        status, text = clang(name, expanded, record=False)
+    elif call["kind"] == "link":
+        status, text = compile_and_link(name, expanded, sources)
+    else:
+        objects = [str(call["output"] or os.path.splitext(os.path.basename(source))[0] + ".o") for source in sources]
+        status, text = compile_objects(name, expanded, objects)
     call["left_out"] = False
     call["unresolved"] = []
     call["error"] = "" if status == 0 else first_error(text)

@@ -43,6 +43,8 @@ class Variable:
     declared: Place
     constant: bool
     top_level: bool
+    points_to: list[str]
+    """What the pointers in it may point to, in words."""
     uses: list[Use]
     """In packet processing."""
     loop: Place | None
@@ -84,6 +86,8 @@ class Analysis:
     inline_assembly: list[Place]
     unknown_code: list[Place]
     not_receive: list[tuple[Place, str]]
+    assumed: list[str]
+    """What the user declared harmless."""
     missing: list[str]
     """Functions and variables of the program that have no bitcode."""
     without_debug_info: list[str]
@@ -113,6 +117,7 @@ def read(module: str, found: dict[str, Any]) -> Analysis:
         inline_assembly=_places(assumptions["inline_assembly"]),
         unknown_code=_places(assumptions["unknown_code"]),
         not_receive=[(_place(one), one["reason"]) for one in assumptions["not_receive"]],
+        assumed=assumptions["harmless"],
         missing=[*found["missing"]["functions"], *found["missing"]["variables"]],
         without_debug_info=[*without["functions"], *without["variables"]],
         seconds=found["seconds"],
@@ -142,6 +147,7 @@ def _variable(found: dict[str, Any]) -> Variable:
         declared=_place(found["declared"]),
         constant=found["constant"],
         top_level=found["top_level"],
+        points_to=found["points_to"],
         uses=[Use(place, direct) for place, direct in sorted(uses.items(), key=lambda one: (one[0].file, one[0].line))],
         loop=_place(found["loop"]) if "loop" in found else None,
     )

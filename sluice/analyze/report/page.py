@@ -90,7 +90,9 @@ def _variable_table(analysis: Analysis, names: dict[str, str]) -> str:
         for use in variable.uses:
             text = f"{use.place.line}{'' if use.direct else '*'}"
             by_function.setdefault(use.place.function, []).append(_link(use.place, names, text))
-        uses = "<br>".join(f"<code>{html.escape(name)}</code> {', '.join(lines)}" for name, lines in by_function.items())
+        uses = "<br>".join(
+            f"<code>{html.escape(name)}</code> {', '.join(lines)}" for name, lines in by_function.items()
+        )
         scope = f"{variable.function}: " if variable.function else ""
         rows.append(
             f"<tr id='{html.escape(_anchor(variable), quote=True)}'><td><code>{html.escape(scope + variable.name)}</code>"

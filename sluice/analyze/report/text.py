@@ -29,10 +29,12 @@ def text_of(analysis: Analysis, everything: bool = False) -> str:
     parts = [
         [_summary(analysis), *([f"sources are named from {folder}"] if folder else [])],
         _receive(analysis, where),
-        _variables("top-level variables (persist, and are used in packet processing)", analysis.top_level, where, everything),
+        _variables(
+            "top-level variables (persist, and are used in packet processing)", analysis.top_level, where, everything
+        ),
         _not_used(analysis, where, everything),
         _procedures(analysis, where, everything),
-        _assumed(analysis, where),
+        _assumed(analysis, where, everything),
         [_totals(analysis)],
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
@@ -93,23 +95,34 @@ def _procedures(analysis: Analysis, where: Callable[[Place], str], everything: b
     return [f"packet procedures: {len(rows)}", *_cut(_table(rows), everything)] if rows else []
 
 
-def _assumed(analysis: Analysis, where: Callable[[Place], str]) -> list[str]:
+def _assumed(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:
     lines: list[str] = []
-    for name, calls in analysis.unknown_functions.items():
-        lines.append(
-            f"  {name} ({_some(map(where, calls))}) is not described: it may keep, change and call all that it gets "
-            f"(describe it in a file for --models, or --assume {name})"
-        )
+    if analysis.unknown_functions:
+        rows = [(name, _some(map(where, calls))) for name, calls in analysis.unknown_functions.items()]
+        lines += [
+            f"  {len(rows)} functions outside the program are not described, and may keep, change and call all that they get",
+            "  (describe them in a file for --models, or narrow by --assume NAME or --assume externals):",
+            *_cut([f"  {line}" for line in _table(rows)], everything),
+        ]
     if analysis.inline_assembly:
-        lines.append(f"  inline assembly may do the same ({_some(map(where, analysis.inline_assembly))}; --assume assembly)")
+        places = _some(map(where, analysis.inline_assembly))
+        lines.append(f"  inline assembly may do the same: {places} (--assume assembly)")
     if analysis.unknown_code:
-        lines.append(f"  code that is loaded at run time, too ({_some(map(where, analysis.unknown_code))}; --assume dlopen)")
-    lines += [f"  {where(place)} in {place.function}: {reason}; taken not to receive packets" for place, reason in analysis.not_receive]
+        places = _some(map(where, analysis.unknown_code))
+        lines.append(
+            f"  code that is loaded at run time may use all that the program exports: {places} (--assume dlopen)"
+        )
+    for place, reason in analysis.not_receive:
+        lines.append(f"  {where(place)} in {place.function} {reason}: it receives no packets")
     if analysis.missing:
         lines.append(f"  the program contains what was not recorded: {_some(analysis.missing)}")
     if analysis.without_debug_info:
-        lines.append(f"  compiled without debug info, so that variables are missing: {_some(analysis.without_debug_info)}")
-    return ["assumed, where the analysis cannot know", *lines] if lines else []
+        lines.append(
+            f"  compiled without debug info, so that variables are missing: {_some(analysis.without_debug_info)}"
+        )
+    if analysis.assumed:
+        lines.append(f"  assumed to be harmless (--assume): {', '.join(analysis.assumed)}")
+    return ["where the analysis cannot know", *lines] if lines else []
 
 
 def _totals(analysis: Analysis) -> str:

@@ -53,6 +53,9 @@ llvm::Error read_symbols(const llvm::object::ObjectFile &file, Symbols &symbols)
   return llvm::Error::success();
 }
 
+// To which the wrapper renames clang's .llvmbc: plug-ins of GNU ar and ld would take objects with that for LTO's.
+constexpr llvm::StringLiteral kSection(".sluice.bitcode");
+
 constexpr llvm::StringLiteral kMagic("BC\xC0\xDE");
 
 // The length of the first of several modules that stand one after the other. A module is a sequence of blocks after the
@@ -96,7 +99,7 @@ llvm::Error link_file(const std::string &path, llvm::Linker &linker, llvm::LLVMC
   if (llvm::Error error = read_symbols(file, symbols)) return error;
   for (const llvm::object::SectionRef &section : file.sections()) {
     auto name = section.getName();
-    if (!name || *name != ".llvmbc") {
+    if (!name || *name != kSection) {
       llvm::consumeError(name.takeError());
       continue;
     }
@@ -143,7 +146,7 @@ llvm::Expected<llvm::json::Object> extract(const std::vector<std::string> &files
 
   llvm::json::Array inline_functions;
   for (const llvm::Function &function : whole)
-    if (function.hasAvailableExternallyLinkage()) inline_functions.push_back(function.getName());
+    if (function.hasAvailableExternallyLinkage()) inline_functions.push_back(function.getName().str());
   note_missing(whole, kMissingFunctions, functions);
   note_missing(whole, kMissingVariables, variables);
   std::error_code error;

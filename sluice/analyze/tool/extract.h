@@ -1,4 +1,4 @@
-// The bitcode that clang embedded in a program's object files (section .llvmbc, which linkers concatenate), linked into
+// The bitcode that recording embedded in a program's object files (in a section that linkers concatenate), linked into
 // one module; and what of the program's code it does not cover.
 #pragma once
 

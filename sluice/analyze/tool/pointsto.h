@@ -36,6 +36,7 @@ class PointsTo {
 
   void run();
 
+  const PointsToOptions &options() const { return options_; }
   const CallGraph &calls() const { return calls_; }
   const Assumptions &assumptions() const { return assumptions_; }
   const Constraints &constraints() const { return constraints_; }
@@ -43,6 +44,8 @@ class PointsTo {
 
   // Cells that a value may point to; nothing for values that the analysis has no node for.
   llvm::ArrayRef<NodeId> targets(const llvm::Value *value) const;
+  // The name of memory of the library: of the function that returns it, as models have it.
+  llvm::StringRef library_name(ObjectId object) const { return library_names_.find(object)->second; }
   // The object of a global, function, or local variable; of an allocation site, its first one.
   const ObjectId *object_of(const llvm::Value *site) const;
 
@@ -91,6 +94,7 @@ class PointsTo {
   llvm::DenseMap<const llvm::Value *, ObjectId> objects_;
   llvm::DenseMap<const llvm::Function *, NodeId> results_, varargs_;
   llvm::StringMap<NodeId> statics_;
+  llvm::DenseMap<ObjectId, std::string> library_names_;
   std::vector<const llvm::Function *> pending_;  // entered, and without constraints so far
 };
 

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <set>
+
 #include "extract.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/Support/Path.h"
@@ -83,7 +85,40 @@ static const char *kind_name(VariableKind kind) {
   return "";
 }
 
-static Object variable(const Persistent &persistent) {
+// An object in words: "&head", "main: context", "memory of malloc at flows.c:52".
+static std::string describe(const PointsTo &points_to, ObjectId id) {
+  const MemoryObject &object = points_to.memory().object(id);
+  switch (object.kind) {
+    case ObjectKind::Function: return source_name(*llvm::cast<llvm::Function>(object.site)).str();
+    case ObjectKind::Global: return object.site->getName().str();
+    case ObjectKind::Library: return "memory of " + points_to.library_name(id).str();
+    case ObjectKind::Varargs: return "arguments of " + object.site->getName().str();
+    case ObjectKind::Stack:
+    case ObjectKind::Heap: break;
+  }
+  if (const auto *argument = llvm::dyn_cast<llvm::Argument>(object.site))
+    return source_name(*argument->getParent()).str() + ": " + argument->getName().str();
+  const auto *instruction = llvm::cast<llvm::Instruction>(object.site);
+  if (object.kind == ObjectKind::Stack)
+    return source_name(*instruction->getFunction()).str() + ": " + instruction->getName().str();
+  const llvm::Value *called = llvm::cast<llvm::CallBase>(instruction)->getCalledOperand();
+  return (called->hasName() ? called->getName().str() : "allocation") + " at " + place_of(*instruction);
+}
+
+// What the pointers in a variable may point to.
+static Array targets(const PointsTo &points_to, const Persistent &persistent) {
+  const llvm::Value *memory = persistent.variable->global;
+  if (!memory && !persistent.variable->local->promoted) memory = persistent.variable->local->memory;
+  const ObjectId *object = memory ? points_to.object_of(memory) : nullptr;
+  std::set<std::string> names;
+  if (object)
+    for (const auto &[offset, cell] : points_to.memory().cells(*object))
+      for (const NodeId target : points_to.constraints().targets(cell))
+        names.insert(describe(points_to, points_to.memory().object_of(target)));
+  return Array(names);
+}
+
+static Object variable(const PointsTo &points_to, const Persistent &persistent) {
   const Variable &variable = *persistent.variable;
   Object found{{"name", variable.info->getName()},
                {"kind", kind_name(variable.kind)},
@@ -92,6 +127,7 @@ static Object variable(const Persistent &persistent) {
                {"declared", place(variable.info->getFile(), variable.info->getLine())},
                {"constant", variable.global && variable.global->isConstant()},
                {"top_level", persistent.top_level()},
+               {"points_to", targets(points_to, persistent)},
                {"uses", each(persistent.uses, [](const Use &use) {
                   Object one = place(use.place.get());
                   one["in"] = source_name(*use.function);
@@ -137,6 +173,7 @@ static Object assumptions(const Analysis &analysis) {
   return Object{{"unknown_functions", std::move(functions)},
           {"inline_assembly", sites(known.inline_assembly)},
           {"unknown_code", sites(known.unknown_code)},
+          {"harmless", Array(analysis.points_to.options().assume_harmless)},
           {"not_receive", each(analysis.receives.excluded(), [](const NotReceive &excluded) {
              Object found = site(excluded.site);
              found["reason"] = excluded.reason;
@@ -172,7 +209,9 @@ llvm::json::Object report(const Analysis &analysis) {
        })},
       {"loops", each(classes.loops(), [](const Loop *loop) { return place(*loop); })},
       {"procedures", procedures(analysis)},
-      {"variables", each(classes.persistent(), variable)},
+      {"variables", each(classes.persistent(), [&](const Persistent &persistent) {
+         return variable(analysis.points_to, persistent);
+       })},
       {"assumptions", assumptions(analysis)},
       {"without_debug_info", Object{{"functions", each(without_debug_info(analysis.module), [](const auto *function) {
                                        return function->getName();

@@ -103,11 +103,12 @@ void Constraints::apply_link(ObjectId from, const Link &link, NodeId cell) {
   const MemoryObject &object = memory_.object(from);
   const uint64_t at = memory_.offset_of(cell);
   uint64_t element = object.collapsed ? 1 : 0;
-  uint64_t start = 0;
+  uint64_t start = 0, end = UINT64_MAX;
   for (const Region &region : object.regions)
     if (region.contains(at)) {
       element = region.element;
       start = region.start;
+      end = region.end();
     }
   const bool many = element != 0 && link.bytes > element;
   uint64_t distance = 0;
@@ -122,7 +123,9 @@ void Constraints::apply_link(ObjectId from, const Link &link, NodeId cell) {
   if (!target) return;
   if (many) {
     std::vector<NodeId> same;
-    const uint64_t count = link.bytes == kAllBytes ? Region::kUnbounded : (link.bytes - distance) / element;
+    const uint64_t bytes = std::min(link.bytes == kAllBytes ? UINT64_MAX : link.bytes - distance,
+                                    end == UINT64_MAX ? UINT64_MAX : end - at);
+    const uint64_t count = bytes == UINT64_MAX ? Region::kUnbounded : (bytes + element - 1) / element;
     if (count != 1) memory_.index(*target, element, count, same);
   }
   copy(*target, cell);

@@ -46,6 +46,7 @@ NodeId PointsTo::static_cell(llvm::StringRef name) {
   memory.collapse(object);
   const NodeId cell = *memory.cell(object, 0);
   statics_[name] = cell;
+  library_names_[object] = name.str();
   constraints_.address(cell, cell);
   return cell;
 }

@@ -3,8 +3,8 @@
     python bench/analyze.py [--folder DIR] [NAME ...]
 
 Fetches each source package with apt (needs the package index of sources, which it reads into DIR from the machine's own
-sources), records its build, analyses the program, and prints both tables. Build dependencies are installed where apt-get
-may. What cannot be fetched or built is said, and left out.
+sources), records its build, analyses the program, and prints both tables. Build dependencies are installed where
+apt-get may. What cannot be fetched or built is said, and left out.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sluice.analyze.record.build import record
 from sluice.analyze.report.model import Analysis
 from sluice.analyze.run import analyze
 
+OPENVPN = "--disable-lzo --disable-lz4 --disable-dco --disable-plugin-auth-pam"
 CONFIGURE = "./configure >configure.log 2>&1 && make"
 
 
@@ -48,7 +49,7 @@ SUBJECTS = (
     Subject("tayga", "tayga"),
     Subject("dnsmasq", "dnsmasq", "make"),
     Subject(
-        *("openvpn", "openvpn", f"./configure --disable-lzo --disable-lz4 --disable-dco --disable-plugin-auth-pam {CONFIGURE[11:]}"),
+        *("openvpn", "openvpn", f"./configure {OPENVPN} {CONFIGURE[11:]}"),
         ("libssl-dev", "libcap-ng-dev"),
         {PROTOTYPE: (10228, 140, 133, 62), THESIS: (8704, 156, 131, 106)},
     ),

@@ -10,7 +10,7 @@ TARGETS = "static int a, b; static int *found;\n"
 
 
 def targets(program: Analyses, text: str, name: str = "found", **options: object) -> set[str]:
-    """What the variable `name` points to in a program with this text as the body of main, or with functions before it."""
+    """What the variable `name` points to in a program with this text as the body of main, after functions."""
     before, _, body = text.rpartition("---")
     analysis = program(f"{TARGETS}{before}\nint main(int argc, char **argv) {{ {body} return found == 0; }}", **options)
     return set(next(one for one in analysis.variables if one.name == name).points_to)
@@ -32,7 +32,8 @@ CASES = {
         {"b"},
     ),
     "memcpy of a part": (
-        "struct s { long n; int *x, *y; } s; int *t[2]; s.x = &a; s.y = &b; memcpy(t, &s.x, sizeof(t)); found = t[argc];",
+        "struct s { long n; int *x, *y; } s; int *t[2]; s.x = &a; s.y = &b; "
+        "memcpy(t, &s.x, sizeof(t)); found = t[argc];",
         {"a", "b"},
     ),
     "memcpy out of a buffer": (
@@ -51,14 +52,16 @@ CASES = {
         {"a"},
     ),
     "a header before the data": (
-        "struct h { int *x; } *h = malloc(64); h->x = &a; char *data = (char *)(h + 1); found = ((struct h *)data)[-1].x;",
+        "struct h { int *x; } *h = malloc(64); h->x = &a; char *data = (char *)(h + 1); "
+        "found = ((struct h *)data)[-1].x;",
         {"a"},
     ),
     "an integer": ("uintptr_t n = (uintptr_t)&a | 1; found = (int *)(n & ~(uintptr_t)1);", {"a"}),
     "a union": ("union { int *p; uintptr_t n; } u; u.n = (uintptr_t)&a; found = u.p;", {"a"}),
     "a list": (
-        "struct l { struct l *next; int *x; } *l = 0; for (int i = 0; i < argc; i++) { struct l *n = malloc(sizeof(*n)); "
-        "n->x = i ? &a : &b; n->next = l; l = n; } found = l->next->next->x;",
+        "struct l { struct l *next; int *x; } *l = 0; "
+        "for (int i = 0; i < argc; i++) { struct l *n = malloc(sizeof(*n)); n->x = i ? &a : &b; n->next = l; "
+        "l = n; } found = l->next->next->x;",
         {"a", "b"},
     ),
     "realloc keeps the contents": ("int **p = malloc(8); *p = &a; p = realloc(p, 16); found = *p;", {"a"}),
@@ -79,7 +82,8 @@ CASES = {
         {"a", "b"},
     ),
     "a structure by value": (
-        "struct big { int *x[4]; int *y; }; int *y(struct big s) { return s.y; } --- struct big s = {{&a}, &b}; found = y(s);",
+        "struct big { int *x[4]; int *y; }; int *y(struct big s) { return s.y; } --- "
+        "struct big s = {{&a}, &b}; found = y(s);",
         {"b"},
     ),
     "a structure returned": (

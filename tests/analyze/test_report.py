@@ -80,7 +80,8 @@ def test_a_function_that_reads_no_packets_can_be_excluded(subject: Analyses, pro
     text = (
         "#include <unistd.h>\nint settings, state; void configure(int fd) { char b[9]; read(fd, b, 9); }\n"
         "void start(void) { settings = 1; }\n"
-        "int main(int argc, char **argv) { char b[9]; configure(argc); start(); while (read(0, b, 9)) state++; return 0; }"
+        "int main(int argc, char **argv) { char b[9]; configure(argc); start(); "
+        "while (read(0, b, 9)) state++; return 0; }"
     )
     assert {one.name for one in program(text).top_level if one.kind == "global"} == {"settings", "state"}
     narrowed = program(text, not_receive=["configure"])

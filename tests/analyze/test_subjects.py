@@ -1,6 +1,6 @@
 """Small programs in which every variable that persists is labelled by hand, in a comment where it is declared:
-`persistent` if its value may last from packet to packet, `top-level` if packet processing uses it besides, and `updated`
-if it changes it. What has no label is not persistent.
+`persistent` if its value may last from packet to packet, `top-level` if packet processing uses it besides, and
+`updated` if it changes it. What has no label is not persistent.
 """
 
 from __future__ import annotations

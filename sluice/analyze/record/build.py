@@ -189,7 +189,7 @@ def _without_bitcode(calls: list[Call]) -> Iterator[tuple[Call, str, str]]:
 
 
 def _is_part(call: Call, source: str, program: Path) -> bool:
-    """Whether a source may be part of the program: not one that a build script tried and removed, or another program's."""
+    """Whether a source may be part of the program: not one that a script tried and removed, nor another program's."""
     if call.kind == "link" and call.path(call.output or "a.out") != program:
         return False
     return call.path(source).is_file()

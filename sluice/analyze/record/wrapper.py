@@ -1,7 +1,7 @@
 """Runs instead of a compiler while `sluice analyze build` records: wrapper.py NAME ARGUMENT...
 
-Compiles with clang 19, without optimisation and with debug info, and has it embed the bitcode of each translation unit in
-the object file, so that the linker itself selects what belongs to a program. If clang does not compile a file, the
+Compiles with clang 19, without optimisation and with debug info, and has it embed the bitcode of each translation unit
+in the object file, so that the linker itself selects what belongs to a program. If clang does not compile a file, the
 compiler that was called does, and the file is logged as left out.
 
 Environment: SLUICE_RECORD_LOG, the file to which a line of JSON is appended for each call; SLUICE_RECORD_PATH, the PATH
@@ -37,8 +37,10 @@ _DROPPED = re.compile(
     r"|-Werror.*|-pedantic-errors|(-Wp,)?-[DU]_FORTIFY_SOURCE.*|-fprofile-.*|-fsanitize=.*|--coverage|-fauto-profile.*"
 )
 _C, _CPP, _ASSEMBLY = {".c", ".i"}, {".cc", ".cpp", ".cxx", ".C", ".ii"}, {".s", ".S", ".sx"}
-_WITH_VALUE = {"-o", "-I", "-D", "-U", "-L", "-l", "-include", "-isystem", "-idirafter", "-iquote", "-imacros", "-MF", "-MT",
-               "-MQ", "-x", "-Xlinker", "-Xassembler", "-Xpreprocessor", "-T", "-u", "-z", "-e", "-arch", "-aux-info"}  # fmt: skip
+_WITH_VALUE = {
+    *("-o", "-I", "-D", "-U", "-L", "-l", "-x", "-T", "-u", "-z", "-e", "-MF", "-MT", "-MQ", "-arch", "-aux-info"),
+    *("-include", "-isystem", "-idirafter", "-iquote", "-imacros", "-Xlinker", "-Xassembler", "-Xpreprocessor"),
+}
 
 
 def expand(arguments: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from sluice.analyze.report.model import Analysis, Place, Variable, common_folder
-from sluice.analyze.report.text import text_of
+from sluice.analyze.report.text import summary_of, text_of
 
 _STYLE = """
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em; color: #222 }
@@ -32,8 +32,7 @@ def page_of(analysis: Analysis) -> str:
         "<!DOCTYPE html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>State of {html.escape(analysis.module)}</title><style>{_STYLE}</style>",
         f"<h1>State of {html.escape(os.path.basename(analysis.module))}</h1>",
-        f"<p>{analysis.totals['variables']:,} variables, of which {analysis.totals['persistent']:,} persist from packet to "
-        f"packet; packet processing uses {analysis.totals['top_level']:,} of these.</p>",
+        f"<p>{html.escape(summary_of(analysis))}.</p>",
         _receive_table(analysis, names),
         "<h2>Top-level variables</h2>",
         _variable_table(analysis, names),
@@ -94,9 +93,10 @@ def _variable_table(analysis: Analysis, names: dict[str, str]) -> str:
             f"<code>{html.escape(name)}</code> {', '.join(lines)}" for name, lines in by_function.items()
         )
         scope = f"{variable.function}: " if variable.function else ""
+        anchor = html.escape(_anchor(variable), quote=True)
         rows.append(
-            f"<tr id='{html.escape(_anchor(variable), quote=True)}'><td><code>{html.escape(scope + variable.name)}</code>"
-            f"<td>{variable.kind}<td><code>{html.escape(variable.type)}</code><td>{_link(variable.declared, names)}<td>{uses}"
+            f"<tr id='{anchor}'><td><code>{html.escape(scope + variable.name)}</code><td>{variable.kind}"
+            f"<td><code>{html.escape(variable.type)}</code><td>{_link(variable.declared, names)}<td>{uses}"
         )
     head = "<tr><th>variable<th>kind<th>type<th>declared<th>used at (* through a pointer)"
     return f"<table>{head}{''.join(rows)}</table>"

@@ -27,7 +27,7 @@ def text_of(analysis: Analysis, everything: bool = False) -> str:
         return f"{file}:{place.line}" if place.line else "(no line)"
 
     parts = [
-        [_summary(analysis), *([f"sources are named from {folder}"] if folder else [])],
+        [f"{analysis.module}: {summary_of(analysis)}", *([f"sources are named from {folder}"] if folder else [])],
         _receive(analysis, where),
         _variables(
             "top-level variables (persist, and are used in packet processing)", analysis.top_level, where, everything
@@ -40,11 +40,12 @@ def text_of(analysis: Analysis, everything: bool = False) -> str:
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def _summary(analysis: Analysis) -> str:
+def summary_of(analysis: Analysis) -> str:
+    """A sentence with the counts of the classes."""
     totals = analysis.totals
     return (
-        f"{analysis.module}: {totals['variables']:,} variables, of which {totals['persistent']:,} persist from packet to "
-        f"packet, and packet processing uses {totals['top_level']:,} of these"
+        f"{totals['variables']:,} variables, of which {totals['persistent']:,} persist from packet to packet, "
+        f"and packet processing uses {totals['top_level']:,} of these"
     )
 
 
@@ -100,7 +101,7 @@ def _assumed(analysis: Analysis, where: Callable[[Place], str], everything: bool
     if analysis.unknown_functions:
         rows = [(name, _some(map(where, calls))) for name, calls in analysis.unknown_functions.items()]
         lines += [
-            f"  {len(rows)} functions outside the program are not described, and may keep, change and call all that they get",
+            f"  {len(rows)} functions outside the program are not described, and may keep, change and call what they get",
             "  (describe them in a file for --models, or narrow by --assume NAME or --assume externals):",
             *_cut([f"  {line}" for line in _table(rows)], everything),
         ]

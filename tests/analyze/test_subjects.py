@@ -20,13 +20,17 @@ _LABEL = re.compile(r"/\* (persistent|top-level)( updated)?\b")
 def labels(path: Path) -> dict[int, str]:
     """The label of each line that has one."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    return {number: found[1] for number, line in enumerate(lines, 1) if (found := _LABEL.search(line))}
+    return {
+        number: found[1] + (found[2] or "") for number, line in enumerate(lines, 1) if (found := _LABEL.search(line))
+    }
 
 
 def classes(analysis: Analysis) -> dict[int, str]:
     """What the analysis says of the variable that each line declares."""
     return {
-        variable.declared.line: "top-level" if variable.top_level else "persistent" for variable in analysis.variables
+        variable.declared.line: ("top-level" if variable.top_level else "persistent")
+        + (" updated" if variable.updates else "")
+        for variable in analysis.variables
     }
 
 
@@ -41,6 +45,7 @@ def test_a_refinement_gives_a_subset(name: str, subject: Analyses) -> None:
     for coarse in (subject(name, field_insensitive=True), subject(name, all_locals=True)):
         assert classes(fine).keys() <= classes(coarse).keys()
         assert {one.name for one in fine.top_level} <= {one.name for one in coarse.top_level}
+        assert {one.name for one in fine.updateable} <= {one.name for one in coarse.updateable}
         assert {one.name for one in fine.procedures} <= {one.name for one in coarse.procedures}
 
 
@@ -48,11 +53,12 @@ def test_a_refinement_gives_a_subset(name: str, subject: Analyses) -> None:
 def test_assumptions_only_narrow(name: str, subject: Analyses) -> None:
     fine, coarse = subject(name, assume=("externals", "assembly", "dlopen")), subject(name)
     assert {one.name for one in fine.top_level} <= {one.name for one in coarse.top_level}
+    assert {one.name for one in fine.updateable} <= {one.name for one in coarse.updateable}
 
 
 def test_the_running_example_is_what_the_thesis_says(subject: Analyses) -> None:
     found = subject("running")
-    assert {one.name for one in found.variables if one.kind == "global"} >= {"head", "tail", "hosts", "queue"}
+    assert {one.name for one in found.updateable} == {"head", "tail", "hosts", "queue"}
     assert {one.name for one in found.top_level} == {
         *("head", "tail", "hosts", "queue", "threshold", "intPcap", "extPcap"),
         *("lock", "changed"),  # of our completion

@@ -31,6 +31,15 @@ class Use:
 
 
 @dataclass(frozen=True)
+class Update:
+    """A line of packet processing that may change a variable, or memory that it leads to."""
+
+    place: Place
+    chain: tuple[str, ...]
+    """The objects from the variable to what is written, in words; empty for a variable in a register."""
+
+
+@dataclass(frozen=True)
 class Variable:
     """A persistent variable."""
 
@@ -46,6 +55,8 @@ class Variable:
     points_to: list[str]
     """What the pointers in it may point to, in words."""
     uses: list[Use]
+    """In packet processing."""
+    updates: list[Update]
     """In packet processing."""
     loop: Place | None
     """Over whose iterations a local variable persists."""
@@ -99,6 +110,10 @@ class Analysis:
     def top_level(self) -> list[Variable]:
         return [variable for variable in self.variables if variable.top_level]
 
+    @property
+    def updateable(self) -> list[Variable]:
+        return [variable for variable in self.variables if variable.updates]
+
 
 def read(module: str, found: dict[str, Any]) -> Analysis:
     """The analysis of a module from the tool's JSON."""
@@ -149,8 +164,14 @@ def _variable(found: dict[str, Any]) -> Variable:
         top_level=found["top_level"],
         points_to=found["points_to"],
         uses=[Use(place, direct) for place, direct in sorted(uses.items(), key=lambda one: (one[0].file, one[0].line))],
+        updates=_updates(found["updates"]),
         loop=_place(found["loop"]) if "loop" in found else None,
     )
+
+
+def _updates(found: list[dict[str, Any]]) -> list[Update]:
+    updates = {Update(_place(one), tuple(one["chain"])) for one in found}
+    return sorted(updates, key=lambda one: (one.place.file, one.place.line, one.chain))
 
 
 def _procedure(found: dict[str, Any]) -> Procedure:

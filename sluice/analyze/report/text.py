@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 from sluice.analyze.report.model import Analysis, Place, Variable, common_folder
 
-_MOST_USES = 4
+_MOST_FUNCTIONS = 4
+_MOST_PLACES = 6
 _MOST_LINES = 20
 _ROLES = {
     "called": "called",
@@ -29,9 +30,8 @@ def text_of(analysis: Analysis, everything: bool = False) -> str:
     parts = [
         [f"{analysis.module}: {summary_of(analysis)}", *([f"sources are named from {folder}"] if folder else [])],
         _receive(analysis, where),
-        _variables(
-            "top-level variables (persist, and are used in packet processing)", analysis.top_level, where, everything
-        ),
+        _updateable(analysis, where, everything),
+        _only_read(analysis, where, everything),
         _not_used(analysis, where, everything),
         _procedures(analysis, where, everything),
         _assumed(analysis, where, everything),
@@ -45,7 +45,7 @@ def summary_of(analysis: Analysis) -> str:
     totals = analysis.totals
     return (
         f"{totals['variables']:,} variables, of which {totals['persistent']:,} persist from packet to packet, "
-        f"and packet processing uses {totals['top_level']:,} of these"
+        f"packet processing uses {totals['top_level']:,} of these and may update {totals['updateable']:,}"
     )
 
 
@@ -54,11 +54,26 @@ def _receive(analysis: Analysis, where: Callable[[Place], str]) -> list[str]:
     return ["receive calls", *_table(rows)]
 
 
-def _variables(title: str, variables: list[Variable], where: Callable[[Place], str], everything: bool) -> list[str]:
+def _updateable(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:
+    rows: list[tuple[str, ...]] = [("variable", "type", "declared", "updated in")]
+    for variable in analysis.updateable:
+        found: dict[Place, str] = {}
+        for update in variable.updates:
+            found.setdefault(update.place, "" if len(update.chain) < 2 else f" through {' -> '.join(update.chain[1:])}")
+        updates = _by_function([(place, text) for place, text in found.items()], where, everything)
+        rows.append((_name(variable), variable.type, where(variable.declared), updates))
+    title = f"top-level variables that packet processing may update: {len(analysis.updateable)}"
+    return [title, *_table(rows)] if analysis.updateable else [title]
+
+
+def _only_read(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:
     rows: list[tuple[str, ...]] = [("variable", "type", "declared", "used in")]
-    for variable in variables:
-        rows.append((_name(variable), variable.type, where(variable.declared), _uses(variable, where, everything)))
-    return [f"{title}: {len(variables)}", *_table(rows)] if variables else [f"{title}: none"]
+    found = [variable for variable in analysis.top_level if not variable.updates]
+    for variable in found:
+        uses = _by_function([(use.place, "" if use.direct else "*") for use in variable.uses], where, everything)
+        rows.append((_name(variable), variable.type, where(variable.declared), uses))
+    title = f"top-level variables that it only reads: {len(found)}"
+    return [title, *_table(rows)] if found else [title]
 
 
 def _name(variable: Variable) -> str:
@@ -66,17 +81,18 @@ def _name(variable: Variable) -> str:
     return name if variable.kind == "global" else f"{name} ({variable.kind})"
 
 
-def _uses(variable: Variable, where: Callable[[Place], str], everything: bool) -> str:
-    """Lines by function: `enqueue (box.c:53, 54)`; with `*` after those that use it through a pointer only."""
+def _by_function(places: list[tuple[Place, str]], where: Callable[[Place], str], everything: bool) -> str:
+    """Lines by function, with a mark after each: `enqueue (box.c:53, 54)`."""
     by_function: dict[str, list[str]] = {}
-    for use in variable.uses:
-        lines = by_function.setdefault(use.place.function, [])
-        text = where(use.place) if not lines else str(use.place.line)
-        lines.append(text if use.direct else f"{text}*")
-    found = [f"{name} ({', '.join(lines)})" for name, lines in by_function.items()]
-    if everything or len(found) <= _MOST_USES:
+    for place, mark in places:
+        lines = by_function.setdefault(place.function, [])
+        lines.append(f"{place.line if lines else where(place)}{mark}")
+    found = [
+        f"{name} ({_some(lines, len(lines) if everything else _MOST_PLACES)})" for name, lines in by_function.items()
+    ]
+    if everything or len(found) <= _MOST_FUNCTIONS:
         return ", ".join(found)
-    return f"{', '.join(found[:_MOST_USES])} and {len(found) - _MOST_USES} more functions"
+    return f"{', '.join(found[:_MOST_FUNCTIONS])} and {len(found) - _MOST_FUNCTIONS} more functions"
 
 
 def _not_used(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:
@@ -101,8 +117,8 @@ def _assumed(analysis: Analysis, where: Callable[[Place], str], everything: bool
     if analysis.unknown_functions:
         rows = [(name, _some(map(where, calls))) for name, calls in analysis.unknown_functions.items()]
         lines += [
-            f"  {len(rows)} functions outside the program are not described, and may keep, change and call what they get",
-            "  (describe them in a file for --models, or narrow by --assume NAME or --assume externals):",
+            f"  {len(rows)} functions outside the program are not described: they may keep, change and call what they",
+            "  get (describe them in a file for --models, or narrow by --assume NAME or --assume externals):",
             *_cut([f"  {line}" for line in _table(rows)], everything),
         ]
     if analysis.inline_assembly:

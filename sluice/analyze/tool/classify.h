@@ -19,6 +19,7 @@ struct Use {
   llvm::DebugLoc place;
   const llvm::Function *function;
   bool direct;  // by name; else through a pointer
+  bool writes = false;  // known for promoted variables only; see Updates
 };
 
 struct Persistent {
@@ -37,7 +38,11 @@ class Classes {
   const std::vector<Persistent> &persistent() const { return persistent_; }
   // Loops that receive a packet in each iteration, or wait for one (the loops of threads).
   const std::vector<const Loop *> &loops() const { return loops_; }
-  const llvm::SetVector<const llvm::Function *> &packet_procedures() const { return reach_.functions(); }
+  // The number in persistent() of the variable with this memory; nothing if it is no persistent variable's.
+  const size_t *numbered(const llvm::Value *memory) const {
+    const auto found = by_memory_.find(memory);
+    return found == by_memory_.end() ? nullptr : &found->second;
+  }
 
  private:
   void find_loops();

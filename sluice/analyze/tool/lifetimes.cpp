@@ -160,7 +160,7 @@ void Lifetimes::add(const llvm::Function &function) {
           if (!cycles[i]->contains(access.instruction->getParent())) continue;
           survivor.read |= access.reads;
           survivor.written |= access.writes;
-          survivor.places.push_back(access.instruction->getDebugLoc());
+          survivor.places.emplace_back(access.instruction->getDebugLoc(), access.writes);
         }
         loops[i].survivors.push_back(survivor);
       }

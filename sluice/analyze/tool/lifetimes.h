@@ -30,7 +30,7 @@ struct LoopLocal {
   unsigned local;  // index in the function's locals
   bool read;       // by name, in the loop
   bool written;
-  std::vector<llvm::DebugLoc> places;  // of accesses by name, in the loop
+  std::vector<std::pair<llvm::DebugLoc, bool>> places;  // of accesses by name, in the loop; whether they write
 };
 
 struct Loop {

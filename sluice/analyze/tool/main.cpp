@@ -65,7 +65,8 @@ int analyze_module() {
   classify_options.all_locals = all_locals;
   const Classes classes(points_to, known, receives, reach, lifetimes, variables, classify_options);
 
-  llvm::json::Object found = report({**module, points_to, receives, reach, variables, classes});
+  const Updates updates(points_to, known, reach, classes);
+  llvm::json::Object found = report({**module, points_to, receives, reach, variables, classes, updates});
   found["seconds"] = llvm::json::Object{
       {"load", loaded}, {"points_to", solved - loaded}, {"total", seconds_since(begin)}};
   llvm::outs() << llvm::json::Value(std::move(found)) << "\n";

@@ -103,6 +103,8 @@ struct MappingTraits<ExternalEntry> {
   static void mapping(IO &io, ExternalEntry &entry) {
     io.mapRequired("functions", entry.functions);
     io.mapOptional("returns", entry.model.returns);
+    io.mapOptional("writes", entry.model.writes);
+    io.mapOptional("writes-varargs", entry.model.writes_varargs);
     io.mapOptional("stores", entry.model.stores);
     io.mapOptional("moves", entry.model.moves);
     io.mapOptional("calls", entry.model.calls);

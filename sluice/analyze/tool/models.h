@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct CallModel {
 };
 
 struct ExternalModel {
+  // Arguments whose memory the function writes. Without a list: those that its prototype does not declare const.
+  std::optional<std::vector<Operand>> writes;
+  bool writes_varargs = false;
   std::vector<Operand> returns;
   std::vector<StoreModel> stores;
   std::vector<MoveModel> moves;

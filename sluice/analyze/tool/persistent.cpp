@@ -111,7 +111,8 @@ void Classes::add_loop(const Loop &loop) {
     if (!survivor.read && !survivor.written && !local.address_taken) continue;  // used after the loop only
     Persistent *found = add(local);
     if (!found) continue;
-    for (const llvm::DebugLoc &place : survivor.places) add_use(index_[local.info], {nullptr, place, loop.function, true});
+    for (const auto &[place, writes] : survivor.places)
+      add_use(index_[local.info], {nullptr, place, loop.function, true, writes});
   }
 }
 

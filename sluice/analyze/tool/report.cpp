@@ -118,7 +118,16 @@ static Array targets(const PointsTo &points_to, const Persistent &persistent) {
   return Array(names);
 }
 
-static Object variable(const PointsTo &points_to, const Persistent &persistent) {
+static Object update(const PointsTo &points_to, const Update &update) {
+  Object found = place(update.place);
+  found["in"] = source_name(*update.function);
+  Array chain;
+  for (const ObjectId object : update.chain) chain.push_back(describe(points_to, object));
+  found["chain"] = std::move(chain);
+  return found;
+}
+
+static Object variable(const PointsTo &points_to, const Persistent &persistent, const std::vector<Update> &updates) {
   const Variable &variable = *persistent.variable;
   Object found{{"name", variable.info->getName()},
                {"kind", kind_name(variable.kind)},
@@ -128,6 +137,7 @@ static Object variable(const PointsTo &points_to, const Persistent &persistent) 
                {"constant", variable.global && variable.global->isConstant()},
                {"top_level", persistent.top_level()},
                {"points_to", targets(points_to, persistent)},
+               {"updates", each(updates, [&](const Update &one) { return update(points_to, one); })},
                {"uses", each(persistent.uses, [](const Use &use) {
                   Object one = place(use.place.get());
                   one["in"] = source_name(*use.function);
@@ -192,11 +202,15 @@ llvm::json::Object report(const Analysis &analysis) {
   }
   const auto top_level = static_cast<int64_t>(
       llvm::count_if(classes.persistent(), [](const Persistent &found) { return found.top_level(); }));
+  Array variables;
+  for (size_t i = 0; i < classes.persistent().size(); ++i)
+    variables.push_back(variable(analysis.points_to, classes.persistent()[i], analysis.updates.of(i)));
   return Object{
       {"version", 1},
       {"totals", Object{{"variables", analysis.variables.all().size()},
                         {"persistent", classes.persistent().size()},
                         {"top_level", top_level},
+                        {"updateable", analysis.updates.variables()},
                         {"functions", functions},
                         {"functions_entered", analysis.points_to.calls().entered().size()},
                         {"packet_procedures", analysis.reach.functions().size()},
@@ -209,9 +223,7 @@ llvm::json::Object report(const Analysis &analysis) {
        })},
       {"loops", each(classes.loops(), [](const Loop *loop) { return place(*loop); })},
       {"procedures", procedures(analysis)},
-      {"variables", each(classes.persistent(), [&](const Persistent &persistent) {
-         return variable(analysis.points_to, persistent);
-       })},
+      {"variables", std::move(variables)},
       {"assumptions", assumptions(analysis)},
       {"without_debug_info", Object{{"functions", each(without_debug_info(analysis.module), [](const auto *function) {
                                        return function->getName();

@@ -1,7 +1,7 @@
 // The result of all analyses as JSON. ../report/model.py reads it; docs/analyze.md documents it.
 #pragma once
 
-#include "classify.h"
+#include "updates.h"
 #include "llvm/Support/JSON.h"
 
 namespace analyze {
@@ -13,6 +13,7 @@ struct Analysis {
   const Reach &reach;
   const Variables &variables;
   const Classes &classes;
+  const Updates &updates;
 };
 
 llvm::json::Object report(const Analysis &analysis);

@@ -9,6 +9,7 @@ void Classes::add_use(size_t persistent, const Use &use) {
   for (Use &other : persistent_[persistent].uses)
     if (other.place == use.place && other.function == use.function) {
       other.direct |= use.direct;
+      other.writes |= use.writes;
       if (!other.instruction) other.instruction = use.instruction;
       return;
     }

@@ -68,7 +68,7 @@ int main(int argc, char **argv) {
   seed = (uint32_t)argc;
   output = fopen("flows.log", "w");
   prepare(1000);
-  struct pcap_pkthdr header; /* top-level: libpcap has its address, so that it might be read before it is written */
+  struct pcap_pkthdr header; /* top-level updated: libpcap has its address, so that it might be read before it is written */
   const unsigned char *bytes;
   while ((bytes = pcap_next(handle, &header))) {
     const struct packet *packet = (const struct packet *)bytes;

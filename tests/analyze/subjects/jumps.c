@@ -5,10 +5,10 @@
 
 void inspector_register(int (*callback)(void *), void *argument); /* of a library without a description */
 
-static jmp_buf failed; /* top-level updated */
+static jmp_buf failed; /* top-level: it is written before the first packet */
 static unsigned failures; /* top-level updated */
 static unsigned inspected; /* top-level updated */
-static unsigned *hidden = &inspected; /* top-level */
+static unsigned *hidden = &inspected; /* top-level updated: unknown code has its address */
 static unsigned starts; /* persistent */
 
 static int inspect(void *argument) {

@@ -29,7 +29,7 @@ def test_the_text_says_where_packets_come_from_and_which_variables_are_state(slu
     assert re.search(r"^  queue +char \*\[100\] ", done.out, re.MULTILINE)
     row = next(line for line in done.out.splitlines() if line.startswith("  head "))
     assert "int" in row and "enqueue (running.c:" in row and "dequeue" not in row
-    assert re.search(r"^  hosts .*processPacket \(.* through malloc at .*\)", done.out, re.MULTILINE)
+    assert re.search(r"^  hosts .*processPacket \(running.c:\d+\*", done.out, re.MULTILINE)
     assert "thread, started in main, running.c:" in done.out
 
 

@@ -59,7 +59,7 @@ def _updateable(analysis: Analysis, where: Callable[[Place], str], everything: b
     for variable in analysis.updateable:
         found: dict[Place, str] = {}
         for update in variable.updates:
-            found.setdefault(update.place, "" if len(update.chain) < 2 else f" through {' -> '.join(update.chain[1:])}")
+            found.setdefault(update.place, "" if len(update.chain) < 2 else "*")
         updates = _by_function([(place, text) for place, text in found.items()], where, everything)
         rows.append((_name(variable), variable.type, where(variable.declared), updates))
     title = f"top-level variables that packet processing may update: {len(analysis.updateable)}"

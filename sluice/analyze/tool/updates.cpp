@@ -150,14 +150,18 @@ void Updates::assign(size_t number) {
         if (is_opaque(next)) continue;
         if (from.try_emplace(next, order[i]).second) order.push_back(next);
       }
+  llvm::DenseSet<std::pair<const llvm::Function *, unsigned>> seen;  // one update for each line, by its shortest chain
   for (const ObjectId object : order) {
     const auto writes = writes_.find(object);
     if (writes == writes_.end()) continue;
     std::vector<ObjectId> chain{object};
     while (from[chain.back()] != chain.back()) chain.push_back(from[chain.back()]);
     std::reverse(chain.begin(), chain.end());
-    for (const llvm::Instruction *write : writes->second)
-      updates.push_back({write, location_near(*write), write->getFunction(), chain});
+    for (const llvm::Instruction *write : writes->second) {
+      const llvm::DILocation *place = location_near(*write);
+      if (seen.insert({write->getFunction(), place ? place->getLine() : 0}).second)
+        updates.push_back({write, place, write->getFunction(), chain});
+    }
   }
 }
 

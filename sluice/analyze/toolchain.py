@@ -90,7 +90,7 @@ def run_tool(*arguments: str) -> dict[str, Any]:
 
 if __name__ == "__main__":  # `make analyze`; with --try, goes on where the tool cannot be built
     try:
-        print(f"{tool()}")
+        print(tool())
     except AnalyzeError as error:
         print(f"sluice: {error}", file=sys.stderr)
         sys.exit(0 if sys.argv[1:] == ["--try"] and missing_programs() else 1)

@@ -21,7 +21,16 @@ from sluice.engine.functions import FunctionError
 from sluice.lang.errors import DescriptionError
 from sluice.stacks.find import UnknownStackError
 
-TOLD = (DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError, AnalyzeError)
+TOLD = (
+    DescriptionError,
+    UnknownStackError,
+    FunctionError,
+    HookError,
+    RunError,
+    CompilerError,
+    CacheError,
+    AnalyzeError,
+)
 """Errors whose message says everything already."""
 
 _NOT_THE_USERS = (

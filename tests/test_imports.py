@@ -22,7 +22,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "functions": {"lang"},
     "events": {"lang", "protocols"},
     "analyze": set(),
-    "cli": {"analyze", "lang", "ir", "passes", "codegen", "runtime", "engine", "protocols", "stacks", "functions", "events"},
+    "cli": {
+        "analyze",
+        "lang",
+        "ir",
+        "passes",
+        "codegen",
+        "runtime",
+        "engine",
+        "protocols",
+        "stacks",
+        "functions",
+        "events",
+    },
 }
 """A package may also import itself and `sluice` for its version. `sluice/__init__.py` imports nothing."""
 

@@ -1,7 +1,7 @@
 # `make demo` and `make test` on a fresh machine do all that is needed; see README.md.
 PY := .venv/bin/python
 
-.PHONY: demo setup tools check test test-all corpus bench lint format fuzz sanitize clean
+.PHONY: demo setup tools check test test-all analyze corpus bench lint format fuzz sanitize clean
 
 demo: setup
 	.venv/bin/sluice run examples/first/hello.py -r examples/first/capture.pcap -f examples/first/hello.py
@@ -27,12 +27,18 @@ CHECK := tests/test_imports.py tests/lang tests/ir tests/lower tests/hooks tests
 # files, as the tests of one file share what they compile. MATRIX: none, tenth or all (tests/support/budget.py).
 MATRIX ?= none
 test:
-	@scripts/setup.sh --sanitizers=try --tshark --isolate=try
+	@scripts/setup.sh --sanitizers=try --tshark --isolate=try --analyze=try
+	@SLUICE_CACHE=build/tests-cache $(PY) -m sluice.analyze.toolchain --try
 	$(PY) -m pytest -n 2 --dist loadfile --matrix=$(MATRIX)
 
 # With every setting of passes over the whole corpus, both compilers over every stack, and long random campaigns.
 test-all:
 	@$(MAKE) test MATRIX=all
+
+# The tool of `sluice analyze`, which builds it on demand as well.
+analyze: setup
+	@scripts/setup.sh --analyze
+	@$(PY) -m sluice.analyze.toolchain
 
 # What of the truth about the captures a stack reproduces; the captures are those of $SLUICE_CORPUS, or tests/corpus.
 corpus: setup

@@ -7,6 +7,8 @@
 #   scripts/setup.sh --sanitizers       these, and clang with libFuzzer and the sanitizers; fails where it cannot
 #   scripts/setup.sh --sanitizers=try   the same, but only says so where it cannot get that clang
 #   scripts/setup.sh --tshark           the tools, and tshark, with which tests compare; only says so where it cannot
+#   scripts/setup.sh --analyze          what `sluice analyze` needs: LLVM 19 and clang; fails where it cannot
+#   scripts/setup.sh --analyze=try      the same, but only says so where it cannot
 #   scripts/setup.sh --bench            what `make bench` compares with and makes traces with; only says so where it cannot
 #   scripts/setup.sh --isolate          what `sluice isolate` needs: clang for BPF, libbpf, iproute2; fails where it cannot
 #   scripts/setup.sh --isolate=try      the same, but only says so where it cannot
@@ -21,8 +23,9 @@ tools=no
 tshark=no
 bench=no
 isolate=no
+analyze=no
 for arg in "$@"; do
-    case $arg in --bench | --isolate | --isolate=try) ;; *) tools=yes ;; esac
+    case $arg in --bench | --isolate | --isolate=try | --analyze) ;; *) tools=yes ;; esac
     case $arg in
         --tools) ;;
         --sanitizers) sanitizers=must ;;
@@ -31,7 +34,13 @@ for arg in "$@"; do
         --bench) bench=yes ;;
         --isolate) isolate=must ;;
         --isolate=try) isolate=try ;;
-        *) echo "usage: scripts/setup.sh [--tools] [--sanitizers[=try]] [--tshark] [--bench] [--isolate[=try]]" >&2; exit 2 ;;
+        --analyze) analyze=must ;;
+        --analyze=try) analyze=try ;;
+        *)
+            options="[--tools] [--sanitizers[=try]] [--tshark] [--bench] [--isolate[=try]] [--analyze[=try]]"
+            echo "usage: scripts/setup.sh $options" >&2
+            exit 2
+            ;;
     esac
 done
 
@@ -40,6 +49,7 @@ stamp=$venv/setup.stamp                  # the key for which all that `sluice` n
 tools_stamp=$venv/tools.stamp            # the key for which the tools were
 sanitizers_stamp=$venv/sanitizers.stamp  # that key, and whether there are sanitizers
 tshark_stamp=$venv/tshark.stamp          # that key, when tshark was looked for in vain
+analyze_stamp=$venv/analyze.stamp        # that key, when LLVM 19 was looked for in vain
 bench_stamp=$venv/bench.stamp            # that key, when what `make bench` can use was looked for
 isolate_stamp=$venv/isolate.stamp        # that key, when what `sluice isolate` needs was looked for in vain
 
@@ -106,6 +116,14 @@ sanitizers_settled() {
 tshark_settled() {
     { [ $tshark = no ] || have tshark; } && return
     [ "$(cat $tshark_stamp 2>/dev/null)" = "$(key)" ] && say "going on without tshark"
+}
+
+have_analyze() { have llvm-config-19 && have llvm-objcopy-19 && have clang-19 && have g++ && have make; }
+
+# The same for what `sluice analyze` needs.
+analyze_settled() {
+    { [ $analyze = no ] || have_analyze; } && return
+    [ $analyze = try ] && [ "$(cat $analyze_stamp 2>/dev/null)" = "$(key)" ] && say "going on without LLVM 19"
 }
 
 bench_settled() { [ $bench = no ] || [ "$(cat $bench_stamp 2>/dev/null)" = "$(key)" ]; }
@@ -225,6 +243,13 @@ get_isolate() {
     key >$isolate_stamp
 }
 
+get_analyze() {
+    if can_apt && apt_install llvm-19-dev clang-19 g++ make && have_analyze; then return; fi
+    [ $analyze = try ] || die "no LLVM 19, which \`sluice analyze\` needs: install llvm-19-dev, clang-19, g++ and make"
+    say "no LLVM 19, which \`sluice analyze\` needs: install llvm-19-dev, clang-19, g++ and make; going on without"
+    key >$analyze_stamp
+}
+
 # Libraries to compare with, and what makes traces of real traffic. Each for itself: what one machine lacks is skipped.
 get_bench() {
     local wanted package missing=()
@@ -287,7 +312,8 @@ get_tools() {
 if [ -n "${CC:-}" ] && ! is_set_up; then
     can_compile "$CC" || die "CC='$CC' does not compile and link a C program; set it to a C compiler, or unset it"
 fi
-if is_set_up && tools_settled && sanitizers_settled && tshark_settled && bench_settled && isolate_settled; then exit; fi
+if is_set_up && tools_settled && sanitizers_settled && tshark_settled && bench_settled && isolate_settled &&
+    analyze_settled; then exit; fi
 if have flock; then
     exec 9<. # one at a time in a checkout
     flock 9
@@ -310,6 +336,7 @@ if ! sanitizers_settled; then
     fi
 fi
 tshark_settled || get_tshark
+analyze_settled || get_analyze
 bench_settled || get_bench
 isolate_settled || get_isolate
 say "done"

@@ -25,7 +25,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compat": {"lang", "protocols"},
     "isolate": set(),
     "service": {"engine"},
+    "analyze": set(),
     "cli": {
+        "analyze",
         "service",
         "isolate",
         "lang",

@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 
 import sluice
+from sluice.analyze.errors import AnalyzeError
 from sluice.engine.box import RunError
 from sluice.engine.cache import CacheError
 from sluice.engine.compiler import CompilerError
@@ -23,6 +24,7 @@ from sluice.stacks.find import UnknownStackError
 
 TOLD = (
     DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError, ServiceError,
+    AnalyzeError,
 )  # fmt: skip
 """Errors whose message says everything already."""
 

@@ -1,0 +1,164 @@
+"""State analysis of middleboxes from Debian's sources, beside the thesis: tables 4.13 and 4.17.
+
+    python bench/analyze.py [--folder DIR] [NAME ...]
+
+Fetches each source package with apt (needs the package index of sources, which it reads into DIR from the machine's own
+sources), records its build, analyses the program, and prints both tables. Build dependencies are installed where
+apt-get may. What cannot be fetched or built is said, and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sluice.analyze.errors import AnalyzeError
+from sluice.analyze.record.build import record
+from sluice.analyze.report.model import Analysis
+from sluice.analyze.run import analyze
+
+OPENVPN = "--disable-lzo --disable-lz4 --disable-dco --disable-plugin-auth-pam"
+CONFIGURE = "./configure >configure.log 2>&1 && make"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A program of a source package, and how it is built."""
+
+    package: str
+    program: str
+    build: str = CONFIGURE
+    needs: tuple[str, ...] = ()
+    """Packages."""
+    known: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    """Counts of others: all, persistent, top-level, updateable."""
+
+
+PROTOTYPE, THESIS = "prototype", "thesis"
+SUBJECTS = (
+    Subject("fprobe", "fprobe", needs=("libpcap-dev",), known={PROTOTYPE: (198, 90, 54, 16)}),
+    Subject("p0f", "p0f", "./build.sh", ("libpcap-dev",), {PROTOTYPE: (640, 83, 62, 37)}),
+    Subject("pen", "pen", needs=("libssl-dev",), known={PROTOTYPE: (649, 117, 111, 91)}),
+    Subject("tinyproxy", "tinyproxy"),
+    Subject("tayga", "tayga"),
+    Subject("dnsmasq", "dnsmasq", "make"),
+    Subject(
+        *("openvpn", "openvpn", f"./configure {OPENVPN} {CONFIGURE[11:]}"),
+        ("libssl-dev", "libcap-ng-dev"),
+        {PROTOTYPE: (10228, 140, 133, 62), THESIS: (8704, 156, 131, 106)},
+    ),
+    Subject(
+        *("haproxy", "haproxy", "make TARGET=linux-glibc CPU_CFLAGS=-O0 USE_THREAD=1"),
+        known={PROTOTYPE: (37530, 1140, 521, 349), THESIS: (7876, 272, 176, 115)},
+    ),
+)  # fmt: skip
+
+
+def source_lists(folder: Path) -> list[str]:
+    """Options of apt-get that make it read source packages from where the machine gets its binary ones."""
+    lists = folder / "apt" / "sources"
+    lists.mkdir(parents=True, exist_ok=True)
+    known = [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]
+    for number, path in enumerate(path for path in known if path.is_file()):
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(r"^deb ", "deb-src ", text, flags=re.MULTILINE)
+        text = re.sub(r"^Types:.*", "Types: deb-src", text, flags=re.MULTILINE)
+        (lists / f"{number}{path.suffix}").write_text(text, encoding="utf-8")
+    for name in ("lists", "cache"):
+        (folder / "apt" / name).mkdir(exist_ok=True)
+    options = {
+        "Dir::Etc::sourcelist": "/dev/null",
+        "Dir::Etc::sourceparts": lists,
+        "Dir::State::lists": folder / "apt" / "lists",
+        "Dir::Cache": folder / "apt" / "cache",
+    }
+    return [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
+
+
+def fetch(package: str, folder: Path, apt: list[str]) -> Path:
+    """The unpacked upstream sources of a package. Raises AnalyzeError."""
+    place = folder / package
+    if not place.is_dir():
+        archives = folder / "archives"
+        archives.mkdir(exist_ok=True)
+        subprocess.run(
+            ["apt-get", *apt, "source", "-qq", "--download-only", package], cwd=archives, capture_output=True
+        )
+        # the upstream tarball is enough; Debian's own changes are missing for some packages
+        found = sorted(archives.glob(f"{package}_*.orig.tar.*[zZ2]"))
+        if not found:
+            raise AnalyzeError(f"{package}: apt-get gives no source")
+        place.mkdir()
+        subprocess.run(["tar", "-xf", found[-1], "-C", place, "--strip-components=1"], check=True)
+    return place
+
+
+def study(subject: Subject, folder: Path, apt: list[str]) -> Analysis:
+    """Fetch, build and analyse. Raises AnalyzeError."""
+    if subject.needs and os.getuid() == 0:
+        command = ["apt-get", "install", "-qq", "-y", "-o", "DPkg::Lock::Timeout=300", "--no-install-recommends"]
+        subprocess.run([*command, *subject.needs], capture_output=True)
+    place = fetch(subject.package, folder, apt)
+    module = folder / f"{subject.program}.bc"
+    if not module.exists():
+        work = folder / "build" / subject.package
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(place, work, symlinks=True)
+        before = os.getcwd()
+        os.chdir(work)
+        try:
+            record(["sh", "-c", f"({subject.build}) >build.log 2>&1"], subject.program, str(module))
+        finally:
+            os.chdir(before)
+    return analyze(str(module))
+
+
+def table(found: dict[str, Analysis]) -> str:
+    """Both tables, by subject; of others the counts that are known."""
+    head = f"{'':<22} {'all':>7} {'persist':>8} {'top':>6} {'procs':>7} {'seconds':>8} {'MB':>7}"
+    lines = [head]
+    for subject in SUBJECTS:
+        if subject.program not in found:
+            continue
+        one = found[subject.program]
+        totals = one.totals
+        row = f"{subject.program:<22} {totals['variables']:>7} {totals['persistent']:>8} {totals['top_level']:>6}"
+        row += (
+            f" {totals['packet_procedures']:>7} {one.seconds['total']:>8.2f} {one.points_to['peak_bytes'] / 1e6:>7.0f}"
+        )
+        lines.append(row)
+        for name, counts in subject.known.items():
+            lines.append(f"{'  ' + name:<22} {counts[0]:>7} {counts[1]:>8} {counts[2]:>6}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="programs; all unless given")
+    parser.add_argument("--folder", type=Path, default=Path("build/analyze"), help="for sources and modules")
+    options = parser.parse_args()
+    folder: Path = options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    apt = source_lists(folder)
+    subprocess.run(["apt-get", *apt, "update", "-qq"], capture_output=True)
+    found: dict[str, Analysis] = {}
+    for subject in SUBJECTS:
+        if options.names and subject.program not in options.names:
+            continue
+        print(f"{subject.program} ...", file=sys.stderr)
+        try:
+            found[subject.program] = study(subject, folder, apt)
+        except (AnalyzeError, subprocess.CalledProcessError) as error:
+            print(f"{subject.program}: left out: {error}", file=sys.stderr)
+    print(table(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

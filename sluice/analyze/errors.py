@@ -1,0 +1,5 @@
+"""The error of this folder."""
+
+
+class AnalyzeError(Exception):
+    """A build, a module or a description that cannot be used; the message says what to do."""

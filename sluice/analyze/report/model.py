@@ -1,0 +1,195 @@
+"""The result of the analyses, as the tool prints it in JSON."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.analyze.errors import AnalyzeError
+
+VERSION = 1
+"""Of the tool's JSON."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a source file, and the function that contains it; a line of 0 is not known."""
+
+    file: str
+    line: int
+    function: str = ""
+
+
+@dataclass(frozen=True)
+class Use:
+    """A line of packet processing that uses a variable."""
+
+    place: Place
+    direct: bool
+    """By name; else through a pointer."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """A line of packet processing that may change a variable, or memory that it leads to."""
+
+    place: Place
+    chain: tuple[str, ...]
+    """The objects from the variable to what is written, in words; empty for a variable in a register."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A persistent variable."""
+
+    name: str
+    kind: str
+    """global, static, local or parameter"""
+    type: str
+    function: str
+    """That declares it; empty for a global."""
+    declared: Place
+    constant: bool
+    top_level: bool
+    points_to: list[str]
+    """What the pointers in it may point to, in words."""
+    uses: list[Use]
+    """In packet processing."""
+    updates: list[Update]
+    """In packet processing."""
+    loop: Place | None
+    """Over whose iterations a local variable persists."""
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A function that processes packets."""
+
+    name: str
+    declared: Place | None
+    called_at: Place | None
+    """A call by which it was reached; None for one that receives packets."""
+    role: str
+    """called, receives, callback, thread or signal"""
+
+
+@dataclass(frozen=True)
+class Receive:
+    """A call that receives packets."""
+
+    place: Place
+    function: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """All of it."""
+
+    module: str
+    totals: dict[str, int]
+    receive: list[Receive]
+    loops: list[Place]
+    procedures: list[Procedure]
+    variables: list[Variable]
+    unknown_functions: dict[str, list[Place]]
+    inline_assembly: list[Place]
+    unknown_code: list[Place]
+    not_receive: list[tuple[Place, str]]
+    assumed: list[str]
+    """What the user declared harmless."""
+    missing: list[str]
+    """Functions and variables of the program that have no bitcode."""
+    without_debug_info: list[str]
+    seconds: dict[str, float]
+    points_to: dict[str, int]
+    json: dict[str, Any]
+
+    @property
+    def top_level(self) -> list[Variable]:
+        return [variable for variable in self.variables if variable.top_level]
+
+    @property
+    def updateable(self) -> list[Variable]:
+        return [variable for variable in self.variables if variable.updates]
+
+
+def read(module: str, found: dict[str, Any]) -> Analysis:
+    """The analysis of a module from the tool's JSON."""
+    if found.get("version") != VERSION:
+        raise AnalyzeError(f"the tool's report has version {found.get('version')}, not {VERSION}: rebuild the tool")
+    assumptions = found["assumptions"]
+    without = found["without_debug_info"]
+    return Analysis(
+        module=module,
+        totals=found["totals"],
+        receive=[Receive(_place(one), one["function"], one["source"]) for one in found["receive"]],
+        loops=[_place(one) for one in found["loops"]],
+        procedures=[_procedure(one) for one in found["procedures"]],
+        variables=sorted((_variable(one) for one in found["variables"]), key=_order),
+        unknown_functions={name: _places(calls) for name, calls in assumptions["unknown_functions"].items()},
+        inline_assembly=_places(assumptions["inline_assembly"]),
+        unknown_code=_places(assumptions["unknown_code"]),
+        not_receive=[(_place(one), one["reason"]) for one in assumptions["not_receive"]],
+        assumed=assumptions["harmless"],
+        missing=[*found["missing"]["functions"], *found["missing"]["variables"]],
+        without_debug_info=[*without["functions"], *without["variables"]],
+        seconds=found["seconds"],
+        points_to=found["points_to"],
+        json=found,
+    )
+
+
+def _place(found: dict[str, Any]) -> Place:
+    return Place(found["file"], found["line"], found.get("in", ""))
+
+
+def _places(found: list[dict[str, Any]]) -> list[Place]:
+    return list(dict.fromkeys(_place(one) for one in found))
+
+
+def _variable(found: dict[str, Any]) -> Variable:
+    uses: dict[Place, bool] = {}
+    for one in found["uses"]:
+        place = _place(one)
+        uses[place] = uses.get(place, False) or one["direct"]
+    return Variable(
+        name=found["name"],
+        kind=found["kind"],
+        type=found["type"],
+        function=found["function"],
+        declared=_place(found["declared"]),
+        constant=found["constant"],
+        top_level=found["top_level"],
+        points_to=found["points_to"],
+        uses=[Use(place, direct) for place, direct in sorted(uses.items(), key=lambda one: (one[0].file, one[0].line))],
+        updates=_updates(found["updates"]),
+        loop=_place(found["loop"]) if "loop" in found else None,
+    )
+
+
+def _updates(found: list[dict[str, Any]]) -> list[Update]:
+    updates = {Update(_place(one), tuple(one["chain"])) for one in found}
+    return sorted(updates, key=lambda one: (one.place.file, one.place.line, one.chain))
+
+
+def _procedure(found: dict[str, Any]) -> Procedure:
+    declared, called = found.get("declared"), found.get("called_at")
+    return Procedure(
+        found["name"], _place(declared) if declared else None, _place(called) if called else None, found["role"]
+    )
+
+
+def _order(variable: Variable) -> tuple[str, int, str]:
+    return variable.declared.file, variable.declared.line, variable.name
+
+
+def common_folder(analysis: Analysis) -> str:
+    """The folder below which the sources lie, to name them from there."""
+    files = {variable.declared.file for variable in analysis.variables if os.path.isabs(variable.declared.file)}
+    files |= {one.place.file for one in analysis.receive if os.path.isabs(one.place.file)}
+    try:
+        return os.path.commonpath([os.path.dirname(file) for file in files if not file.startswith("/usr/include")])
+    except ValueError:
+        return ""

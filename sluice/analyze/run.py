@@ -1,0 +1,34 @@
+"""Runs the analyses on a module."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from sluice.analyze.errors import AnalyzeError
+from sluice.analyze.report.model import Analysis, read
+from sluice.analyze.toolchain import MODELS, run_tool
+
+
+def analyze(
+    module: str,
+    models: Iterable[str] = (),
+    not_receive: Iterable[str] = (),
+    assume: Iterable[str] = (),
+    field_insensitive: bool = False,
+    all_locals: bool = False,
+) -> Analysis:
+    """The analysis of a bitcode module. Raises AnalyzeError.
+
+    models: YAML files that describe external functions, besides those of this folder
+    not_receive: functions whose receive calls receive no packets
+    assume: external functions that do nothing with pointers; or `externals` for all, `assembly`, `dlopen`
+    """
+    for path in (module, *models):
+        if not os.path.isfile(path):
+            raise AnalyzeError(f"{path}: there is no such file")
+    arguments = [f"--models={path}" for path in (*sorted(map(str, MODELS.glob("*.yaml"))), *models)]
+    arguments += [f"--not-receive={name}" for name in not_receive]
+    arguments += [f"--assume={name}" for name in assume]
+    arguments += ["--field-insensitive"] * field_insensitive + ["--all-locals"] * all_locals
+    return read(module, run_tool("analyze", *arguments, module))

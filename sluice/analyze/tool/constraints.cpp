@@ -1,0 +1,213 @@
+#include "constraints.h"
+
+#include <algorithm>
+
+namespace analyze {
+
+Constraints::Constraints(bool field_sensitive)
+    : memory_(field_sensitive, [this] { return node(); }), unknown_(node()) {}
+
+NodeId Constraints::node() {
+  const auto id = static_cast<NodeId>(nodes_.size());
+  nodes_.emplace_back();
+  parents_.push_back(id);
+  changed_ = true;
+  return id;
+}
+
+NodeId Constraints::find(NodeId node) const {
+  while (parents_[node] != node) {
+    parents_[node] = parents_[parents_[node]];
+    node = parents_[node];
+  }
+  return node;
+}
+
+Constraints::Rules &Constraints::rules_of(NodeId node) {
+  Node &found = nodes_[find(node)];
+  if (!found.rules) found.rules = std::make_unique<Rules>();
+  found.applied = SetPool::kEmpty;  // the new rule has to see all targets
+  changed_ = true;
+  return *found.rules;
+}
+
+void Constraints::address(NodeId to, NodeId cell) {
+  Node &node = nodes_[find(to)];
+  node.targets = sets_.unite(node.targets, sets_.of({cell}));
+  changed_ = true;
+}
+
+void Constraints::copy(NodeId to, NodeId from) {
+  to = find(to);
+  from = find(from);
+  if (to == from || !edges_.insert({from, to}).second) return;
+  nodes_[from].successors.push_back(to);
+  nodes_[to].targets = sets_.unite(nodes_[to].targets, nodes_[from].targets);
+  changed_ = true;
+}
+
+void Constraints::load(NodeId to, NodeId pointer) { rules_of(pointer).loads.push_back(to); }
+void Constraints::store(NodeId pointer, NodeId from) { rules_of(pointer).stores.push_back(from); }
+
+void Constraints::derive(NodeId to, NodeId base, std::vector<PointerOp> operations) {
+  if (operations.empty())
+    copy(to, base);
+  else
+    rules_of(base).derivations.push_back({to, std::move(operations)});
+}
+
+void Constraints::move(NodeId to, NodeId from, uint64_t bytes) {
+  auto rule = std::make_shared<Move>(Move{to, from, bytes});
+  rules_of(to).moves.push_back(rule);
+  rules_of(from).moves.push_back(std::move(rule));
+}
+
+void Constraints::escape(NodeId pointer) { copy(unknown_, pointer); }
+
+void Constraints::call(NodeId pointer, std::function<void(const llvm::Value *)> on_target) {
+  rules_of(pointer).calls.push_back(std::move(on_target));
+}
+
+template <typename T>
+static void append(std::vector<T> &to, std::vector<T> &from) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+  from.clear();
+}
+
+void Constraints::merge(NodeId into, NodeId from) {
+  into = find(into);
+  from = find(from);
+  if (into == from) return;
+  parents_[from] = into;
+  Node &a = nodes_[into];
+  Node &b = nodes_[from];
+  a.targets = sets_.unite(a.targets, b.targets);
+  a.propagated = a.applied = SetPool::kEmpty;
+  append(a.successors, b.successors);
+  append(a.cells, b.cells);
+  if (b.rules) {
+    if (!a.rules) a.rules = std::make_unique<Rules>();
+    append(a.rules->loads, b.rules->loads);
+    append(a.rules->stores, b.rules->stores);
+    append(a.rules->derivations, b.rules->derivations);
+    append(a.rules->moves, b.rules->moves);
+    append(a.rules->calls, b.rules->calls);
+    b.rules.reset();
+  }
+  changed_ = true;
+}
+
+// Takes over what Memory did meanwhile: cells that were made, and cells that became one.
+void Constraints::settle_memory() {
+  for (NodeId cell : memory_.take_new()) {
+    nodes_[find(cell)].cells.push_back(cell);
+    if (escaped_objects_.count(memory_.object_of(cell))) apply_escape(cell);
+  }
+  for (const auto &[kept, merged] : memory_.take_merges()) merge(kept, merged);
+}
+
+// Tarjan's algorithm without recursion; leaves the representatives in topological order.
+void Constraints::collapse_cycles() {
+  const size_t count = nodes_.size();
+  std::vector<uint32_t> index(count, 0), low(count, 0);
+  std::vector<bool> on_stack(count, false);
+  std::vector<NodeId> stack;
+  std::vector<std::pair<NodeId, size_t>> frames;
+  std::vector<std::vector<NodeId>> cycles;
+  uint32_t next = 0;
+  order_.clear();
+  for (NodeId root = 0; root < count; ++root) {
+    if (find(root) != root || index[root] != 0) continue;
+    frames.emplace_back(root, 0);
+    while (!frames.empty()) {
+      const NodeId at = frames.back().first;
+      if (frames.back().second == 0) {
+        index[at] = low[at] = ++next;
+        stack.push_back(at);
+        on_stack[at] = true;
+        for (NodeId &successor : nodes_[at].successors) successor = find(successor);
+      }
+      bool descended = false;
+      while (frames.back().second < nodes_[at].successors.size()) {
+        const NodeId to = nodes_[at].successors[frames.back().second++];
+        if (index[to] == 0) {
+          frames.emplace_back(to, 0);
+          descended = true;
+          break;
+        }
+        if (on_stack[to]) low[at] = std::min(low[at], index[to]);
+      }
+      if (descended) continue;
+      frames.pop_back();
+      if (!frames.empty()) low[frames.back().first] = std::min(low[frames.back().first], low[at]);
+      if (low[at] != index[at]) continue;
+      std::vector<NodeId> members;
+      NodeId member;
+      do {
+        member = stack.back();
+        stack.pop_back();
+        on_stack[member] = false;
+        members.push_back(member);
+      } while (member != at);
+      order_.push_back(at);
+      if (members.size() > 1) cycles.push_back(std::move(members));
+    }
+  }
+  for (const std::vector<NodeId> &members : cycles) {
+    for (NodeId member : members) merge(members.back(), member);  // the last one is in order_
+    ++collapsed_;
+  }
+  std::reverse(order_.begin(), order_.end());
+}
+
+bool Constraints::propagate() {
+  bool any = false;
+  for (NodeId at : order_) {
+    Node &node = nodes_[at];
+    const SetId fresh = sets_.minus(node.targets, node.propagated);
+    if (fresh == SetPool::kEmpty) continue;
+    node.propagated = node.targets;
+    for (NodeId successor : node.successors) {
+      const NodeId to = find(successor);
+      if (to != at) nodes_[to].targets = sets_.unite(nodes_[to].targets, fresh);
+    }
+    any = true;
+  }
+  return any;
+}
+
+bool Constraints::apply_rules() {
+  bool any = false;
+  for (NodeId at = 0; at < nodes_.size(); ++at) {  // rules may add nodes
+    if (find(at) != at) continue;
+    const SetId fresh = sets_.minus(nodes_[at].targets, nodes_[at].applied);
+    if (fresh == SetPool::kEmpty) continue;
+    const bool first = nodes_[at].applied == SetPool::kEmpty;
+    nodes_[at].applied = nodes_[at].targets;
+    if (first)  // contents that may be pointers now follow the moves of their object
+      for (NodeId cell : std::vector<NodeId>(nodes_[at].cells)) {
+        const ObjectId object = memory_.object_of(cell);
+        const auto links = links_.find(object);
+        if (links == links_.end()) continue;
+        for (const Link &link : std::vector<Link>(links->second)) apply_link(object, link, cell);
+      }
+    if (nodes_[at].rules || at == find(unknown_)) apply(at, fresh);
+    settle_memory();
+    any = true;
+  }
+  return any;
+}
+
+void Constraints::solve() {
+  settle_memory();
+  while (changed_) {
+    changed_ = false;
+    ++waves_;
+    collapse_cycles();
+    const bool moved = propagate();
+    const bool applied = apply_rules();
+    changed_ = changed_ || moved || applied;
+  }
+}
+
+}  // namespace analyze

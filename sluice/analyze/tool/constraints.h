@@ -1,0 +1,123 @@
+// The constraint graph of the points-to analysis: what it is made of, and how it is solved.
+//
+// Inclusion-based (Andersen), by wave propagation (Pereira and Berlin, 2009): cycles of the copy edges are collapsed,
+// new targets propagate in topological order, then loads, stores and calls add edges for the new targets; until nothing
+// changes. A node is the value of a register or the contents of a cell.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "llvm/ADT/DenseSet.h"
+#include "memory.h"
+#include "sets.h"
+
+namespace analyze {
+
+// What pointer arithmetic does to a pointer; see Memory.
+struct PointerOp {
+  enum Kind { Shift, Step, Walk, Index, Anywhere } kind;
+  uint64_t stride = 0;
+  int64_t amount = 0;  // Shift: bytes; Step: steps; Index: number of elements
+};
+
+class Constraints {
+ public:
+  explicit Constraints(bool field_sensitive);
+
+  NodeId node();
+  Memory &memory() { return memory_; }
+  const Memory &memory() const { return memory_; }
+  SetPool &sets() { return sets_; }
+
+  void address(NodeId to, NodeId cell);                                  // to = &cell
+  void copy(NodeId to, NodeId from);                                     // to = from
+  void load(NodeId to, NodeId pointer);                                  // to = *pointer
+  void store(NodeId pointer, NodeId from);                               // *pointer = from
+  void derive(NodeId to, NodeId base, std::vector<PointerOp> operations);  // to = base + ...
+  // memmove(to, from, bytes); kAllBytes if the number is not known
+  void move(NodeId to, NodeId from, uint64_t bytes);
+  // Code that is not known has this pointer: everything reachable from it may be read, changed and called.
+  void escape(NodeId pointer);
+  // `on_target` is called once for each function that the pointer may point to.
+  void call(NodeId pointer, std::function<void(const llvm::Value *)> on_target);
+
+  // What unknown code returns and stores: a pointer to anything that escaped.
+  NodeId unknown() const { return unknown_; }
+  // Called once for each function that escaped.
+  void on_escaped_function(std::function<void(const llvm::Value *)> action) { escaped_function_ = std::move(action); }
+
+  void solve();
+
+  // After solve(): the cells that a node may point to.
+  llvm::ArrayRef<NodeId> targets(NodeId node) const { return sets_.elements(nodes_[find(node)].targets); }
+  bool escaped(ObjectId object) const { return escaped_objects_.count(object) != 0; }
+
+  size_t nodes() const { return nodes_.size(); }
+  size_t waves() const { return waves_; }
+  size_t distinct_sets() const { return sets_.distinct(); }
+  size_t collapsed_cycles() const { return collapsed_; }
+
+  static constexpr uint64_t kAllBytes = UINT64_MAX;
+
+ private:
+  struct Derivation {
+    NodeId to;
+    std::vector<PointerOp> operations;
+  };
+  struct Move {  // of the memory that two pointers point to
+    NodeId to, from;
+    uint64_t bytes;
+  };
+  struct Link {  // a move between two objects
+    ObjectId to;
+    uint64_t to_offset, from_offset, bytes;
+  };
+  struct Rules {  // what a pointer is used for
+    std::vector<NodeId> loads;
+    std::vector<NodeId> stores;
+    std::vector<Derivation> derivations;
+    std::vector<std::shared_ptr<Move>> moves;
+    std::vector<std::function<void(const llvm::Value *)>> calls;
+  };
+  struct Node {
+    SetId targets = SetPool::kEmpty;
+    SetId propagated = SetPool::kEmpty;  // of targets, those that all successors have
+    SetId applied = SetPool::kEmpty;     // of targets, those that the rules were applied to
+    std::vector<NodeId> successors = {};
+    std::vector<NodeId> cells = {};      // whose contents this node is
+    std::unique_ptr<Rules> rules = nullptr;
+  };
+
+  NodeId find(NodeId node) const;
+  Rules &rules_of(NodeId node);
+  void merge(NodeId into, NodeId from);
+  void settle_memory();
+  void collapse_cycles();
+  bool propagate();
+  bool apply_rules();
+  void apply(NodeId node, SetId fresh);
+  void apply_move(const Move &move);
+  void add_link(ObjectId from, const Link &link);
+  void apply_link(ObjectId from, const Link &link, NodeId cell);
+  void apply_escape(NodeId cell);
+  std::vector<NodeId> derived(NodeId cell, const std::vector<PointerOp> &operations);
+
+  SetPool sets_;
+  std::deque<Node> nodes_;
+  mutable std::vector<NodeId> parents_;
+  Memory memory_;
+  llvm::DenseSet<std::pair<NodeId, NodeId>> edges_;
+  std::vector<NodeId> order_;  // representatives in topological order
+  llvm::DenseMap<ObjectId, std::vector<Link>> links_;
+  llvm::DenseSet<ObjectId> escaped_objects_;
+  std::function<void(const llvm::Value *)> escaped_function_;
+  NodeId unknown_;
+  bool changed_ = false;
+  size_t waves_ = 0;
+  size_t collapsed_ = 0;
+};
+
+}  // namespace analyze

@@ -1,0 +1,162 @@
+// Constraints of instructions, other than calls.
+#include "pointsto.h"
+
+namespace analyze {
+
+PointsTo::PointsTo(const llvm::Module &module, const Models &models, PointsToOptions options)
+    : module_(module),
+      layout_(module.getDataLayout()),
+      models_(models),
+      options_(std::move(options)),
+      constraints_(options_.field_sensitive) {}
+
+void PointsTo::run() {
+  constraints_.on_escaped_function([this](const llvm::Value *function) {
+    call_escaped(*llvm::cast<llvm::Function>(function));
+  });
+  for (const llvm::GlobalVariable &global : module_.globals()) add_global(global);
+  const llvm::Function *main = module_.getFunction("main");
+  for (const llvm::Function &function : module_) {
+    if (function.isDeclaration()) continue;
+    const bool root = main ? &function == main : !function.hasLocalLinkage();
+    if (!root) continue;
+    enter(&function);
+    for (const llvm::Argument &argument : function.args())  // argv and envp
+      if (carries_pointers(argument.getType())) constraints_.address(value(&argument), static_cell("arguments"));
+  }
+  for (const char *list : {"llvm.global_ctors", "llvm.global_dtors"})
+    if (const llvm::GlobalVariable *global = module_.getGlobalVariable(list))
+      if (const auto *entries = llvm::dyn_cast<llvm::ConstantArray>(global->getInitializer()))
+        for (const llvm::Use &entry : entries->operands())
+          if (const auto *function = llvm::dyn_cast<llvm::Function>(
+                  llvm::cast<llvm::ConstantStruct>(entry)->getOperand(1)->stripPointerCasts()))
+            enter(function);
+  do {
+    while (!pending_.empty()) {
+      const llvm::Function *function = pending_.back();
+      pending_.pop_back();
+      add_body(*function);
+    }
+    constraints_.solve();
+  } while (!pending_.empty());
+}
+
+void PointsTo::enter(const llvm::Function *function) {
+  if (function->isDeclaration() || calls_.entered().contains(function)) return;
+  calls_.enter(function);
+  pending_.push_back(function);
+}
+
+void PointsTo::add_body(const llvm::Function &function) {
+  for (const llvm::BasicBlock &block : function)
+    for (const llvm::Instruction &instruction : block) add(instruction);
+}
+
+// A load or store of an aggregate is one of each of its members that may be a pointer.
+void PointsTo::add_access(const llvm::Value *pointer, const llvm::Value *data, llvm::Type *type, bool is_store) {
+  if (!carries_pointers(type)) return;
+  const NodeId base = value(pointer);
+  const NodeId contents = value(data);
+  std::vector<std::pair<llvm::Type *, uint64_t>> parts{{type, 0}};
+  while (!parts.empty()) {
+    const auto [part, offset] = parts.back();
+    parts.pop_back();
+    if (!carries_pointers(part)) continue;
+    if (auto *record = llvm::dyn_cast<llvm::StructType>(part)) {
+      const llvm::StructLayout *fields = layout_.getStructLayout(record);
+      for (unsigned i = 0; i < record->getNumElements(); ++i)
+        parts.emplace_back(record->getElementType(i), offset + fields->getElementOffset(i).getFixedValue());
+      continue;
+    }
+    if (auto *array = llvm::dyn_cast<llvm::ArrayType>(part)) {
+      const uint64_t size = layout_.getTypeAllocSize(array->getElementType()).getFixedValue();
+      for (uint64_t i = 0; i < array->getNumElements(); ++i) parts.emplace_back(array->getElementType(), offset + i * size);
+      continue;
+    }
+    // vectors and wide integers hold a pointer in each of their words
+    const uint64_t bytes = layout_.getTypeStoreSize(part).getFixedValue();
+    for (uint64_t word = 0; word + 8 <= bytes; word += 8) {
+      NodeId address = base;
+      if (offset + word != 0) {
+        address = constraints_.node();
+        constraints_.derive(address, base, {{PointerOp::Shift, 0, static_cast<int64_t>(offset + word)}});
+      }
+      if (is_store)
+        constraints_.store(address, contents);
+      else
+        constraints_.load(contents, address);
+    }
+  }
+}
+
+void PointsTo::add(const llvm::Instruction &instruction) {
+  using namespace llvm;
+  if (auto *call = dyn_cast<CallBase>(&instruction)) {
+    add_call(*call);
+  } else if (auto *variable = dyn_cast<AllocaInst>(&instruction)) {
+    constraints_.address(value(variable), cell_of(variable, ObjectKind::Stack, variable->getAllocatedType()));
+  } else if (auto *load = dyn_cast<LoadInst>(&instruction)) {
+    add_access(load->getPointerOperand(), load, load->getType(), false);
+  } else if (auto *store = dyn_cast<StoreInst>(&instruction)) {
+    const Value *data = store->getValueOperand();
+    add_access(store->getPointerOperand(), data, data->getType(), true);
+  } else if (auto *address = dyn_cast<GetElementPtrInst>(&instruction)) {
+    constraints_.derive(value(address), value(address->getPointerOperand()), operations_of(*cast<GEPOperator>(address)));
+  } else if (auto *phi = dyn_cast<PHINode>(&instruction)) {
+    if (!carries_pointers(phi->getType())) return;
+    for (const Use &incoming : phi->incoming_values()) constraints_.copy(value(phi), value(incoming));
+  } else if (auto *select = dyn_cast<SelectInst>(&instruction)) {
+    if (!carries_pointers(select->getType())) return;
+    constraints_.copy(value(select), value(select->getTrueValue()));
+    constraints_.copy(value(select), value(select->getFalseValue()));
+  } else if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(&instruction)) {
+    const Value *data = exchange->getNewValOperand();
+    if (!carries_pointers(data->getType())) return;
+    constraints_.store(value(exchange->getPointerOperand()), value(data));
+    constraints_.load(value(exchange), value(exchange->getPointerOperand()));
+  } else if (auto *update = dyn_cast<AtomicRMWInst>(&instruction)) {
+    if (!carries_pointers(update->getType())) return;
+    constraints_.store(value(update->getPointerOperand()), value(update->getValOperand()));
+    constraints_.load(value(update), value(update->getPointerOperand()));
+  } else if (auto *ret = dyn_cast<ReturnInst>(&instruction)) {
+    if (ret->getReturnValue() && carries_pointers(ret->getReturnValue()->getType()))
+      constraints_.copy(result(*instruction.getFunction()), value(ret->getReturnValue()));
+  } else if (auto *argument = dyn_cast<VAArgInst>(&instruction)) {
+    constraints_.copy(value(argument), dereference(value(argument->getPointerOperand()), 0));
+  } else if (instruction.isCast() || isa<FreezeInst, ExtractValueInst, InsertValueInst, ExtractElementInst,
+                                         InsertElementInst, ShuffleVectorInst>(instruction)) {
+    if (!carries_pointers(instruction.getType())) return;
+    for (const Use &used : instruction.operands())
+      if (carries_pointers(used->getType())) constraints_.copy(value(&instruction), value(used));
+  } else if (instruction.isBinaryOp()) {
+    add_arithmetic(instruction);
+  }
+}
+
+// Whether an integer is a pointer that was cast.
+static bool is_address(const llvm::Value *value) { return llvm::isa<llvm::PtrToIntOperator>(value); }
+
+// Arithmetic on pointers that were cast to integers. The difference of two pointers is no pointer.
+void PointsTo::add_arithmetic(const llvm::Instruction &instruction) {
+  using namespace llvm;
+  if (!instruction.getType()->isIntegerTy() || !carries_pointers(instruction.getType())) return;
+  const Value *left = instruction.getOperand(0);
+  const Value *right = instruction.getOperand(1);
+  const unsigned opcode = instruction.getOpcode();
+  if (opcode == Instruction::Sub && is_address(left) && is_address(right)) return;
+  const bool adds = opcode == Instruction::Add || opcode == Instruction::Sub;
+  const bool masks = opcode == Instruction::And || opcode == Instruction::Or || opcode == Instruction::Xor;
+  if (!adds && !masks) return;  // of products, quotients and shifts, programs make hashes, not pointers
+  if (adds && isa<ConstantInt>(right)) {
+    const int64_t amount = cast<ConstantInt>(right)->getSExtValue();
+    constraints_.derive(value(&instruction), value(left),
+                        {{PointerOp::Shift, 0, opcode == Instruction::Sub ? -amount : amount}});
+    return;
+  }
+  for (const Value *used : {left, right}) {
+    if (isa<ConstantInt>(used) || (opcode == Instruction::Sub && used == right)) continue;
+    constraints_.derive(value(&instruction), value(used), {{PointerOp::Anywhere}});
+  }
+}
+
+}  // namespace analyze

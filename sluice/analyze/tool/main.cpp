@@ -1,0 +1,89 @@
+// sluice-analyze: the analyses of one bitcode module, as JSON on standard output. `sluice analyze` runs it.
+#include <chrono>
+
+#include "extract.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/WithColor.h"
+#include "module.h"
+#include "report.h"
+
+namespace {
+
+namespace cl = llvm::cl;
+
+cl::SubCommand extract_command("extract", "link the bitcode that a program and its libraries contain into one module");
+cl::SubCommand analyze_command("analyze", "analyse a module");
+
+cl::list<std::string> objects(cl::Positional, cl::OneOrMore, cl::desc("PROGRAM [LIBRARY...]"), cl::sub(extract_command));
+cl::opt<std::string> output("o", cl::Required, cl::desc("the module to write"), cl::sub(extract_command));
+
+cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("PROGRAM.bc"), cl::sub(analyze_command));
+cl::list<std::string> models("models", cl::desc("YAML file of external functions"), cl::sub(analyze_command));
+cl::list<std::string> not_receive("not-receive", cl::desc("a function that receives no packets"),
+                                  cl::sub(analyze_command));
+cl::list<std::string> assume("assume", cl::desc("unknown function that is harmless; externals, assembly, dlopen"),
+                             cl::sub(analyze_command));
+cl::opt<bool> field_insensitive("field-insensitive", cl::desc("one cell for each object"), cl::sub(analyze_command));
+cl::opt<bool> all_locals("all-locals", cl::desc("all locals of receiving functions persist"), cl::sub(analyze_command));
+
+int fail(const std::string &text) {
+  llvm::errs() << text << "\n";
+  return 1;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+int analyze_module() {
+  using namespace analyze;
+  const auto begin = std::chrono::steady_clock::now();
+  Models known;
+  for (const std::string &path : models)
+    if (llvm::Error error = known.read(path)) return fail(llvm::toString(std::move(error)));
+  llvm::LLVMContext context;
+  auto module = load_module(input, context);
+  if (!module) return fail(llvm::toString(module.takeError()));
+  const Lifetimes lifetimes(**module);
+  const Variables variables(**module, lifetimes);
+  promote_locals(**module);
+  const double loaded = seconds_since(begin);
+
+  PointsToOptions options;
+  options.field_sensitive = !field_insensitive;
+  options.assume_harmless = {assume.begin(), assume.end()};
+  PointsTo points_to(**module, known, options);
+  points_to.run();
+  const double solved = seconds_since(begin);
+
+  ReceiveOptions receive_options;
+  receive_options.not_in = {not_receive.begin(), not_receive.end()};
+  const Receives receives(points_to, known, receive_options);
+  const Reach reach(points_to, known, receives);
+  ClassifyOptions classify_options;
+  classify_options.all_locals = all_locals;
+  const Classes classes(points_to, known, receives, reach, lifetimes, variables, classify_options);
+
+  const Updates updates(points_to, known, reach, classes);
+  llvm::json::Object found = report({**module, points_to, receives, reach, variables, classes, updates});
+  found["seconds"] = llvm::json::Object{
+      {"load", loaded}, {"points_to", solved - loaded}, {"total", seconds_since(begin)}};
+  llvm::outs() << llvm::json::Value(std::move(found)) << "\n";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::ParseCommandLineOptions(argc, argv, "finds the state in a program's bitcode\n");
+  if (extract_command) {
+    auto result = analyze::extract(objects, output);
+    if (!result) return fail(llvm::toString(result.takeError()));
+    llvm::outs() << llvm::json::Value(std::move(*result)) << "\n";
+    return 0;
+  }
+  if (analyze_command) return analyze_module();
+  return fail("usage: sluice-analyze extract|analyze ...");
+}

@@ -1,0 +1,246 @@
+#include "report.h"
+
+#include <sys/resource.h>
+
+#include <set>
+
+#include "extract.h"
+#include "llvm/IR/CFG.h"
+#include "llvm/Support/Path.h"
+#include "module.h"
+
+namespace analyze {
+
+using llvm::json::Array;
+using llvm::json::Object;
+
+static std::string path_of(const llvm::DIFile *file) {
+  if (!file) return "";
+  if (llvm::sys::path::is_absolute(file->getFilename())) return file->getFilename().str();
+  llvm::SmallString<256> path(file->getDirectory());
+  llvm::sys::path::append(path, file->getFilename());
+  llvm::sys::path::remove_dots(path, true);
+  return path.str().str();
+}
+
+static Object place(const llvm::DIFile *file, unsigned line) {
+  return Object{{"file", path_of(file)}, {"line", line}};
+}
+
+static Object place(const llvm::DILocation *location) {
+  if (!location) return Object{{"file", ""}, {"line", 0}};
+  return place(location->getFile(), location->getLine());
+}
+
+static Object site(const llvm::CallBase *call) {
+  Object found = place(location_near(*call));
+  found["in"] = source_name(*call->getFunction());
+  return found;
+}
+
+// Where a loop statement begins: clang attaches that to the branch that closes it. A loop of gotos has its branch only.
+static Object place(const Loop &loop) {
+  const llvm::Instruction *closing = nullptr;
+  for (const llvm::BasicBlock *before : llvm::predecessors(loop.header))
+    if (loop.blocks.contains(before)) closing = before->getTerminator();
+  Object found = place(closing ? location_near(*closing) : nullptr);
+  if (const llvm::MDNode *info = closing ? closing->getMetadata(llvm::LLVMContext::MD_loop) : nullptr)
+    for (const llvm::MDOperand &operand : llvm::drop_begin(info->operands()))
+      if (const auto *location = llvm::dyn_cast<llvm::DILocation>(operand)) {
+        found = place(location->getFile(), location->getLine());
+        break;
+      }
+  found["in"] = source_name(*loop.function);
+  return found;
+}
+
+static Array missing(const llvm::Module &module, llvm::StringRef kind) {
+  Array names;
+  if (const llvm::NamedMDNode *list = module.getNamedMetadata(kind))
+    for (const llvm::MDNode *entry : list->operands())
+      names.push_back(llvm::cast<llvm::MDString>(entry->getOperand(0))->getString());
+  return names;
+}
+
+static int64_t peak_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * int64_t{1024};
+}
+
+template <typename List, typename Describe>
+static Array each(const List &list, Describe describe) {
+  Array found;
+  for (const auto &item : list) found.push_back(describe(item));
+  return found;
+}
+
+static const char *kind_name(VariableKind kind) {
+  switch (kind) {
+    case VariableKind::Global: return "global";
+    case VariableKind::Static: return "static";
+    case VariableKind::Local: return "local";
+    case VariableKind::Parameter: return "parameter";
+  }
+  return "";
+}
+
+// An object in words: "&head", "main: context", "memory of malloc at flows.c:52".
+static std::string describe(const PointsTo &points_to, ObjectId id) {
+  const MemoryObject &object = points_to.memory().object(id);
+  switch (object.kind) {
+    case ObjectKind::Function: return source_name(*llvm::cast<llvm::Function>(object.site)).str();
+    case ObjectKind::Global: return object.site->getName().str();
+    case ObjectKind::Library: return "memory of " + points_to.library_name(id).str();
+    case ObjectKind::Varargs: return "arguments of " + object.site->getName().str();
+    case ObjectKind::Stack:
+    case ObjectKind::Heap: break;
+  }
+  if (const auto *argument = llvm::dyn_cast<llvm::Argument>(object.site))
+    return source_name(*argument->getParent()).str() + ": " + argument->getName().str();
+  const auto *instruction = llvm::cast<llvm::Instruction>(object.site);
+  if (object.kind == ObjectKind::Stack)
+    return source_name(*instruction->getFunction()).str() + ": " + instruction->getName().str();
+  const llvm::Value *called = llvm::cast<llvm::CallBase>(instruction)->getCalledOperand();
+  return (called->hasName() ? called->getName().str() : "allocation") + " at " + place_of(*instruction);
+}
+
+// What the pointers in a variable may point to.
+static Array targets(const PointsTo &points_to, const Persistent &persistent) {
+  const llvm::Value *memory = persistent.variable->global;
+  if (!memory && !persistent.variable->local->promoted) memory = persistent.variable->local->memory;
+  const ObjectId *object = memory ? points_to.object_of(memory) : nullptr;
+  std::set<std::string> names;
+  if (object)
+    for (const auto &[offset, cell] : points_to.memory().cells(*object))
+      for (const NodeId target : points_to.constraints().targets(cell))
+        names.insert(describe(points_to, points_to.memory().object_of(target)));
+  return Array(names);
+}
+
+static Object update(const PointsTo &points_to, const Update &update) {
+  Object found = place(update.place);
+  found["in"] = source_name(*update.function);
+  Array chain;
+  for (const ObjectId object : update.chain) chain.push_back(describe(points_to, object));
+  found["chain"] = std::move(chain);
+  return found;
+}
+
+static Object variable(const PointsTo &points_to, const Persistent &persistent, const std::vector<Update> &updates) {
+  const Variable &variable = *persistent.variable;
+  Object found{{"name", variable.info->getName()},
+               {"kind", kind_name(variable.kind)},
+               {"type", type_name(variable.info->getType())},
+               {"function", scope_name(variable.info)},
+               {"declared", place(variable.info->getFile(), variable.info->getLine())},
+               {"constant", variable.global && variable.global->isConstant()},
+               {"top_level", persistent.top_level()},
+               {"points_to", targets(points_to, persistent)},
+               {"updates", each(updates, [&](const Update &one) { return update(points_to, one); })},
+               {"uses", each(persistent.uses, [](const Use &use) {
+                  Object one = place(use.place.get());
+                  one["in"] = source_name(*use.function);
+                  one["direct"] = use.direct;
+                  return one;
+                })}};
+  if (persistent.loop)
+    found["loop"] = place(*persistent.loop);
+  else if (persistent.library_loop)
+    found["loop"] = site(persistent.library_loop);
+  return found;
+}
+
+// Why packets get to a function.
+static const char *role(const Analysis &analysis, const llvm::Function *function) {
+  for (const Spawn &spawn : analysis.points_to.calls().spawns()) {
+    if (spawn.function != function) continue;
+    if (spawn.role == CallRole::Thread) return "thread";
+    if (spawn.role == CallRole::Signal) return "signal";
+  }
+  if (analysis.receives.callbacks().contains(function)) return "callback";
+  return analysis.receives.may_receive(function) ? "receives" : "called";
+}
+
+static Array procedures(const Analysis &analysis) {
+  return each(analysis.reach.functions(), [&](const llvm::Function *function) {
+    Object found{{"name", source_name(*function)}, {"role", role(analysis, function)}};
+    if (const llvm::DISubprogram *info = function->getSubprogram())
+      found["declared"] = place(info->getFile(), info->getLine());
+    if (const llvm::CallBase *reason = analysis.reach.reason(function)) found["called_at"] = site(reason);
+    return found;
+  });
+}
+
+static Object assumptions(const Analysis &analysis) {
+  const Assumptions &known = analysis.points_to.assumptions();
+  Object functions;
+  for (const auto &[name, calls] : known.unknown_functions)
+    functions[name] = each(calls, [](const llvm::CallBase *call) { return site(call); });
+  const auto sites = [](const std::vector<const llvm::CallBase *> &calls) {
+    return each(calls, [](const llvm::CallBase *call) { return site(call); });
+  };
+  return Object{{"unknown_functions", std::move(functions)},
+          {"inline_assembly", sites(known.inline_assembly)},
+          {"unknown_code", sites(known.unknown_code)},
+          {"harmless", Array(analysis.points_to.options().assume_harmless)},
+          {"not_receive", each(analysis.receives.excluded(), [](const NotReceive &excluded) {
+             Object found = site(excluded.site);
+             found["reason"] = excluded.reason;
+             return found;
+           })}};
+}
+
+llvm::json::Object report(const Analysis &analysis) {
+  const Classes &classes = analysis.classes;
+  const Constraints &constraints = analysis.points_to.constraints();
+  size_t functions = 0, instructions = 0;
+  for (const llvm::Function &function : analysis.module) {
+    if (function.isDeclaration()) continue;
+    ++functions;
+    instructions += function.getInstructionCount();
+  }
+  const auto top_level = static_cast<int64_t>(
+      llvm::count_if(classes.persistent(), [](const Persistent &found) { return found.top_level(); }));
+  Array variables;
+  for (size_t i = 0; i < classes.persistent().size(); ++i)
+    variables.push_back(variable(analysis.points_to, classes.persistent()[i], analysis.updates.of(i)));
+  return Object{
+      {"version", 1},
+      {"totals", Object{{"variables", analysis.variables.all().size()},
+                        {"persistent", classes.persistent().size()},
+                        {"top_level", top_level},
+                        {"updateable", analysis.updates.variables()},
+                        {"functions", functions},
+                        {"functions_entered", analysis.points_to.calls().entered().size()},
+                        {"packet_procedures", analysis.reach.functions().size()},
+                        {"instructions", instructions}}},
+      {"receive", each(analysis.receives.calls(), [](const ReceiveCall &call) {
+         Object found = site(call.site);
+         found["function"] = call.function->getName();
+         found["source"] = call.model->source;
+         return found;
+       })},
+      {"loops", each(classes.loops(), [](const Loop *loop) { return place(*loop); })},
+      {"procedures", procedures(analysis)},
+      {"variables", std::move(variables)},
+      {"assumptions", assumptions(analysis)},
+      {"without_debug_info", Object{{"functions", each(without_debug_info(analysis.module), [](const auto *function) {
+                                       return function->getName();
+                                     })},
+                                    {"variables", each(analysis.variables.nameless(), [](const auto *global) {
+                                       return global->getName();
+                                     })}}},
+      {"missing", Object{{"functions", missing(analysis.module, kMissingFunctions)},
+                         {"variables", missing(analysis.module, kMissingVariables)}}},
+      {"points_to", Object{{"nodes", constraints.nodes()},
+                           {"objects", constraints.memory().objects()},
+                           {"waves", constraints.waves()},
+                           {"cycles", constraints.collapsed_cycles()},
+                           {"call_edges", analysis.points_to.calls().edges()},
+                           {"distinct_sets", constraints.distinct_sets()},
+                           {"peak_bytes", peak_bytes()}}},
+  };
+}
+
+}  // namespace analyze

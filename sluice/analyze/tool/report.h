@@ -1,0 +1,21 @@
+// The result of all analyses as JSON. ../report/model.py reads it; docs/analyze.md documents it.
+#pragma once
+
+#include "updates.h"
+#include "llvm/Support/JSON.h"
+
+namespace analyze {
+
+struct Analysis {
+  const llvm::Module &module;
+  const PointsTo &points_to;
+  const Receives &receives;
+  const Reach &reach;
+  const Variables &variables;
+  const Classes &classes;
+  const Updates &updates;
+};
+
+llvm::json::Object report(const Analysis &analysis);
+
+}  // namespace analyze

@@ -1,0 +1,140 @@
+// What loads, stores, pointer arithmetic, moves of memory, calls and escapes add to the constraint graph for the new
+// targets of a pointer.
+#include <algorithm>
+
+#include "constraints.h"
+
+namespace analyze {
+
+void Constraints::apply(NodeId at, SetId fresh) {
+  const std::vector<NodeId> targets = sets_.elements(fresh).vec();
+  if (at == find(unknown_))
+    for (NodeId cell : targets) {
+      const ObjectId object = memory_.object_of(cell);
+      if (!escaped_objects_.insert(object).second) continue;
+      for (const auto &[offset, member] : memory_.cells(object)) apply_escape(member);
+      const MemoryObject &whole = memory_.object(object);
+      if (whole.kind == ObjectKind::Function && escaped_function_) escaped_function_(whole.site);
+    }
+  if (!nodes_[at].rules) return;
+  // By index, and copied: a call that is resolved may add rules to this node.
+  for (size_t i = 0; i < nodes_[at].rules->loads.size(); ++i) {
+    const NodeId to = nodes_[at].rules->loads[i];
+    for (NodeId cell : targets) copy(to, cell);
+  }
+  for (size_t i = 0; i < nodes_[at].rules->stores.size(); ++i) {
+    const NodeId from = nodes_[at].rules->stores[i];
+    for (NodeId cell : targets)
+      if (memory_.object(memory_.object_of(cell)).kind != ObjectKind::Function) copy(cell, from);
+  }
+  for (size_t i = 0; i < nodes_[at].rules->derivations.size(); ++i) {
+    const Derivation derivation = nodes_[at].rules->derivations[i];
+    std::vector<NodeId> results;
+    for (NodeId cell : targets) {
+      const std::vector<NodeId> some = derived(cell, derivation.operations);
+      results.insert(results.end(), some.begin(), some.end());
+    }
+    Node &to = nodes_[find(derivation.to)];
+    const SetId united = sets_.unite(to.targets, sets_.of(std::move(results)));
+    if (united != to.targets) changed_ = true;
+    to.targets = united;
+  }
+  for (size_t i = 0; i < nodes_[at].rules->moves.size(); ++i) {
+    const std::shared_ptr<Move> move = nodes_[at].rules->moves[i];
+    apply_move(*move);
+  }
+  for (size_t i = 0; i < nodes_[at].rules->calls.size(); ++i) {
+    const auto on_target = nodes_[at].rules->calls[i];
+    for (NodeId cell : targets) {
+      const MemoryObject &object = memory_.object(memory_.object_of(cell));
+      if (object.kind == ObjectKind::Function) on_target(object.site);
+    }
+  }
+}
+
+std::vector<NodeId> Constraints::derived(NodeId cell, const std::vector<PointerOp> &operations) {
+  std::vector<NodeId> current{cell};
+  for (const PointerOp &operation : operations) {
+    std::vector<NodeId> next;
+    for (NodeId from : current) {
+      if (memory_.object(memory_.object_of(from)).kind == ObjectKind::Function) continue;
+      switch (operation.kind) {
+        case PointerOp::Shift: memory_.shift(from, operation.amount, next); break;
+        case PointerOp::Step: memory_.step(from, operation.stride, operation.amount, next); break;
+        case PointerOp::Walk: memory_.walk(from, operation.stride, next); break;
+        case PointerOp::Index:
+          memory_.index(from, operation.stride, static_cast<uint64_t>(operation.amount), next);
+          break;
+        case PointerOp::Anywhere: memory_.anywhere(from, next); break;
+      }
+    }
+    current = std::move(next);
+  }
+  return current;
+}
+
+void Constraints::apply_move(const Move &move) {
+  const std::vector<NodeId> to = targets(move.to).vec();
+  const std::vector<NodeId> from = targets(move.from).vec();
+  for (NodeId source : from)
+    for (NodeId target : to) {
+      if (memory_.object(memory_.object_of(target)).kind == ObjectKind::Function) continue;
+      add_link(memory_.object_of(source),
+               {memory_.object_of(target), memory_.offset_of(target), memory_.offset_of(source), move.bytes});
+    }
+}
+
+void Constraints::add_link(ObjectId from, const Link &link) {
+  std::vector<Link> &links = links_[from];
+  const bool known = std::any_of(links.begin(), links.end(), [&](const Link &other) {
+    return other.to == link.to && other.to_offset == link.to_offset && other.from_offset == link.from_offset &&
+           other.bytes >= link.bytes;
+  });
+  if (known) return;
+  links.push_back(link);
+  const std::map<uint64_t, NodeId> cells = memory_.cells(from);
+  for (const auto &[offset, cell] : cells)
+    if (nodes_[find(cell)].targets != SetPool::kEmpty) apply_link(from, link, cell);
+}
+
+// Copies one cell of a moved object. If the cell stands for many elements of an array (or for the whole of a collapsed
+// object), its contents may lie at any of them, so that the destination becomes an array of the same elements.
+void Constraints::apply_link(ObjectId from, const Link &link, NodeId cell) {
+  const MemoryObject &object = memory_.object(from);
+  const uint64_t at = memory_.offset_of(cell);
+  uint64_t element = object.collapsed ? 1 : 0;
+  uint64_t start = 0, end = UINT64_MAX;
+  for (const Region &region : object.regions)
+    if (region.contains(at)) {
+      element = region.element;
+      start = region.start;
+      end = region.end();
+    }
+  const bool many = element != 0 && link.bytes > element;
+  uint64_t distance = 0;
+  if (at >= link.from_offset) {
+    distance = at - link.from_offset;
+  } else {
+    if (!many || link.from_offset < start) return;
+    distance = (element - (link.from_offset - at) % element) % element;
+  }
+  if (distance >= link.bytes) return;
+  const auto target = memory_.cell(link.to, static_cast<int64_t>(link.to_offset + distance));
+  if (!target) return;
+  if (many) {
+    std::vector<NodeId> same;
+    const uint64_t bytes = std::min(link.bytes == kAllBytes ? UINT64_MAX : link.bytes - distance,
+                                    end == UINT64_MAX ? UINT64_MAX : end - at);
+    const uint64_t count = bytes == UINT64_MAX ? Region::kUnbounded : (bytes + element - 1) / element;
+    if (count != 1) memory_.index(*target, element, count, same);
+  }
+  copy(*target, cell);
+}
+
+void Constraints::apply_escape(NodeId cell) {
+  if (memory_.object(memory_.object_of(cell)).kind == ObjectKind::Function) return;
+  copy(unknown_, cell);
+  copy(cell, unknown_);
+}
+
+}  // namespace analyze

@@ -1,0 +1,96 @@
+"""The analysis tool: built on demand with Debian's LLVM 19, cached by the content of its sources, and run."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from sluice.analyze.errors import AnalyzeError
+
+HERE = Path(__file__).resolve().parent
+SOURCES = HERE / "tool"
+MODELS = HERE / "models"
+LLVM_CONFIG = "llvm-config-19"
+CLANG = "clang-19"
+OBJCOPY = "llvm-objcopy-19"
+PACKAGES = "llvm-19-dev clang-19 g++ make"
+"""Debian's names of what building the tool and recording builds needs."""
+
+
+def missing_programs() -> list[str]:
+    """Programs that the tool needs and that are not installed."""
+    return [name for name in (LLVM_CONFIG, CLANG, OBJCOPY, "g++", "make") if shutil.which(name) is None]
+
+
+def tool() -> Path:
+    """The tool, built first if it is not in the cache: this takes some minutes. Raises AnalyzeError."""
+    folder = _cache() / f"analyze-{_key()}"
+    program = folder / "sluice-analyze"
+    if program.exists():
+        return program
+    if missing := missing_programs():
+        raise AnalyzeError(
+            f"the analysis tool needs LLVM 19, and {', '.join(missing)} is missing: run `scripts/setup.sh --analyze`, "
+            f"or install {PACKAGES}"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several tests or users at once: one of them builds
+        if not program.exists():
+            _build(folder, program)
+    return program
+
+
+def _build(folder: Path, program: Path) -> None:
+    print("sluice: building the analysis tool (once; some minutes)", file=sys.stderr)
+    with tempfile.TemporaryDirectory(dir=folder) as work:
+        command = ["make", "-C", str(SOURCES), f"-j{min(4, os.cpu_count() or 1)}", f"OUT={work}"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise AnalyzeError(f"the analysis tool does not build ({' '.join(command)}):\n{done.stderr.strip()}")
+        (Path(work) / "sluice-analyze").rename(program)
+
+
+def _key() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.iterdir()):
+        if path.suffix in (".cpp", ".h") or path.name == "Makefile":
+            digest.update(f"{path.name}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache() -> Path:
+    given = os.environ.get("SLUICE_CACHE")
+    folder = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sluice"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AnalyzeError(f"{folder}: {error.strerror}; set SLUICE_CACHE to a folder that can be written") from error
+    return folder
+
+
+def run_tool(*arguments: str) -> dict[str, Any]:
+    """Run the tool; what it printed. Raises AnalyzeError with its message."""
+    done = subprocess.run([str(tool()), *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        message = done.stderr.strip()
+        if done.returncode < 0 or not message:
+            message = f"the analysis tool failed (status {done.returncode}), a defect of Sluice:\n{message}"
+        raise AnalyzeError(message)
+    return json.loads(done.stdout)
+
+
+if __name__ == "__main__":  # `make analyze`; with --try, goes on where the tool cannot be built
+    try:
+        print(tool())
+    except AnalyzeError as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        sys.exit(0 if sys.argv[1:] == ["--try"] and missing_programs() else 1)

@@ -1,0 +1,141 @@
+"""sluice analyze build|report: find the state in a third-party middlebox in C.
+
+  sluice analyze build -- make           records a build as one bitcode module for each program
+  sluice analyze report PROGRAM.bc       says which variables are state, and why
+
+The analyses need LLVM 19 (Debian: llvm-19-dev, clang-19); scripts/setup.sh --analyze installs it. docs/analyze.md is
+their manual.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from sluice.analyze.record.build import Recorded, record
+from sluice.analyze.report.page import page_of
+from sluice.analyze.report.text import text_of
+from sluice.analyze.run import analyze
+from sluice.cli.common.errors import CommandError, UsageError
+from sluice.cli.common.options import add_command, busy, check_output, write_text
+
+_BUILD = """sluice analyze build -- COMMAND...: record a build as bitcode.
+
+Runs the build with compilers that embed LLVM bitcode with debug info into every object file, whatever the build's own
+flags are, and links the bitcode of each program into NAME.bc. The build must compile everything anew: run `make clean`
+first. A configure script is best run by this command as well: `sluice analyze build -- sh -c './configure && make'`.
+
+Says what was left out: assembly, files that clang does not compile, functions of objects that were there before.
+"""
+
+_REPORT = """sluice analyze report PROGRAM.bc: find the variables that are state.
+
+A variable is persistent if its value may last from one packet to the next: globals, static variables, and local
+variables of functions with a loop that receives packets. It is top-level if packet processing, that is, code that may
+run after a packet was received, uses it, by name or through a pointer (lines with *).
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = add_command(commands, "analyze", __doc__, action)
+    actions = parser.add_subparsers(dest="what", metavar="build|report", required=True)
+    build = add_command(actions, "build", _BUILD, _build)
+    build.add_argument("-o", metavar="FILE", dest="output", help="the module to write, if the build links one program")
+    build.add_argument("--program", metavar="NAME", help="only this one of the programs that the build links")
+    build.add_argument("--json", action="store_true", help="print what was recorded as JSON")
+    build.add_argument("build", nargs="+", metavar="COMMAND", help="the build, after --")
+    report = add_command(actions, "report", _REPORT, _report)
+    report.add_argument("module", metavar="PROGRAM.bc", help="a module, as `sluice analyze build` writes it")
+    report.add_argument("--json", action="store_true", help="print all of it as JSON")
+    report.add_argument("--page", metavar="FILE", help="write a page with the source to this file (HTML)")
+    report.add_argument("--all", action="store_true", help="print long lists whole")
+    report.add_argument(
+        "--models", action="append", default=[], metavar="FILE", help="describes functions outside the program (YAML)"
+    )
+    report.add_argument(
+        "--not-receive",
+        action="append",
+        default=[],
+        metavar="FUNCTION",
+        help="a function of the program that reads, but no packets (a configuration, say)",
+    )
+    report.add_argument(
+        "--assume",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="harmless: an unknown function by its name, or all (externals), assembly, dlopen",
+    )
+    report.add_argument("--field-insensitive", action="store_true", help="do not tell the members of structures apart")
+    report.add_argument(
+        "--all-locals", action="store_true", help="every local variable of a function that receives in a loop persists"
+    )
+
+
+def action(options: argparse.Namespace) -> int:
+    """Only with `build` or `report`, which have actions of their own."""
+    raise UsageError(f"sluice analyze {options.what}: is no action")
+
+
+def _build(options: argparse.Namespace) -> int:
+    if options.output:
+        check_output(options.output)
+    recorded = record(options.build, options.program, options.output)
+    if options.json:
+        print(json.dumps([_recorded_json(one) for one in recorded]))
+    else:
+        print("\n".join(_recorded_text(one) for one in recorded))
+    return 0
+
+
+def _recorded_json(one: Recorded) -> dict[str, Any]:
+    return {
+        "program": str(one.program),
+        "module": str(one.module),
+        "units": one.units,
+        "libraries": [str(path) for path in one.libraries],
+        "missing_functions": one.missing_functions,
+        "missing_variables": one.missing_variables,
+        "left_out": [{"source": source, "reason": reason} for source, reason in one.left_out],
+    }
+
+
+def _recorded_text(one: Recorded) -> str:
+    lines = [f"{one.module}: {one.units} translation units of {one.program.name}"]
+    lines += [f"  with {path.name}, which the same build made" for path in one.libraries]
+    lines += [f"  left out of the build: {source} ({reason})" for source, reason in one.left_out]
+    missing = [*one.missing_functions, *one.missing_variables]
+    if missing:
+        more = f" and {len(missing) - 10} more (--json)" if len(missing) > 10 else ""
+        lines.append(f"  the program contains, and the module does not: {', '.join(missing[:10])}{more}")
+    elif not one.left_out:
+        lines.append("  nothing was left out")
+    return "\n".join(lines)
+
+
+def _report(options: argparse.Namespace) -> int:
+    if options.page:
+        check_output(options.page, options.module)
+    with busy(f"analysing {options.module}"):
+        analysis = analyze(
+            options.module,
+            options.models,
+            options.not_receive,
+            options.assume,
+            options.field_insensitive,
+            options.all_locals,
+        )
+    if options.page:
+        write_text(options.page, page_of(analysis))
+    if options.json:
+        print(json.dumps(analysis.json))
+    else:
+        print(text_of(analysis, options.all))
+    if not analysis.receive:
+        raise CommandError(
+            f"{options.module}: has no receive call, so that no variable is used in packet processing; describe the "
+            "function that receives packets in a YAML file for --models (sluice/analyze/models/README.md)"
+        )
+    return 0

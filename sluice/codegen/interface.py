@@ -211,9 +211,9 @@ def _tick(names: StackNames) -> list[str]:
         "    base->depth = 0;",
         *(["    sl_output_begin(base, NULL, NULL);", "    sl_output_end(base, 0);"] if names.functions.inline else []),
     ]
+    # timers count from the first packet on (sl_timers_begin)
+    first = f"base->counters[{names.counters.index('box', 'packets')}]"
     if names.functions.timers:
-        # they count from the first packet on (sl_timers_begin)
-        first = f"base->counters[{names.counters.index('box', 'packets')}]"
         out += [f"    if ({first} && sl_timers_due(base))", "        fire_timers(box);"]
     out += [f"    due = sl_min(due, tick_{identifier(table.name)}(box));" for table in names.tables.values()]
     if names.functions.timers:

@@ -8,7 +8,6 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sluice.codegen.stack import Generated, generate
@@ -16,7 +15,6 @@ from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_library
 from sluice.engine.events import Decoder, Handler, PythonFunction, Seen, place_of
 from sluice.engine.inputs import (
-    MESSAGE_SIZE,
     PROGRESS,
     STOPPED,
     Drive,
@@ -188,8 +186,8 @@ class Outcome:
     """What a run came to.
 
     counters: by layer ("box" for the whole) and name. reports: figures of functions. failure: what a function could
-    not do, None when nothing. fault: what is wrong with an input, None when nothing is. stopped: whether the user stopped
-    it. received: counters of interfaces (struct sl_source_statistics), empty without one.
+    not do, None when nothing. fault: what is wrong with an input, None when nothing is. stopped: whether the user
+    stopped it. received: counters of interfaces (struct sl_source_statistics), empty without one.
     """
 
     packets: int
@@ -372,10 +370,13 @@ class Box:
         hand(self._box, kind, _Bytes(data, len(data), len(data)))
 
     def run(
-        self, given: str | os.PathLike[str] | Inputs, progress: Callable[[int, int, int], bool] | None = None
+        self,
+        given: str | os.PathLike[str] | Inputs,
+        progress: Callable[[int, int, int], bool] | None = None,
+        opened: Callable[[], None] | None = None,
     ) -> Outcome:
-        """Process a capture file, or other inputs. `progress(bytes done, bytes, packets)` may return True to stop; bytes is
-        0 where it is not known.
+        """Process a capture file, or other inputs. `progress(bytes done, bytes, packets)` may return True to stop; of
+        bytes that are not known it is 0. `opened` is called once inputs are open.
 
         Ctrl-C and SIGTERM end an input that does not end of its own accord, and the outcome is `stopped`; of files
         Ctrl-C raises KeyboardInterrupt. Raises RunError when an input cannot be read at all; a fault in its middle is
@@ -389,6 +390,8 @@ class Box:
         self._drive.input, self._drive.progress = source.handle, PROGRESS(self._reporting(progress))
         begin = time.perf_counter()
         try:
+            if opened is not None:
+                opened()
             with stopping(self._stop) if inputs.endless else noted(self._interrupted):
                 driven = self._library.sl_drive(ctypes.byref(self._drive))
             fault, counted = source.fault(), source.statistics() if inputs.live else {}

@@ -30,9 +30,9 @@ class InputError(Exception):
 class Inputs:
     """Sources whose packets a box processes, in the order of time.
 
-    uris: files, `-` for standard input, `af_packet:NAME` for interfaces. follow: files still grow. promiscuous: interfaces
-    receive what is for other hosts, too. ring_bytes: of each interface's receive ring (0: 64 MiB). snap_length: captured
-    bytes of each packet of an interface (0: all).
+    uris: files, `-` for standard input, `af_packet:NAME` for interfaces. follow: files still grow. promiscuous:
+    interfaces receive what is for other hosts, too. ring_bytes: of each interface's receive ring (0: 64 MiB).
+    snap_length: captured bytes of each packet of an interface (0: all).
     """
 
     uris: tuple[str, ...]
@@ -91,13 +91,13 @@ class _Options(ctypes.Structure):
     )
 
 
+_COUNTED = ("packets", "dropped_kernel", "dropped_interface", "refused", "vlan_restored", "freezes")
+
+
 class _Statistics(ctypes.Structure):
     """struct sl_source_statistics."""
 
-    _fields_ = tuple(
-        (name, ctypes.c_uint64)
-        for name in ("packets", "dropped_kernel", "dropped_interface", "refused", "vlan_restored", "freezes")
-    )
+    _fields_ = tuple((name, ctypes.c_uint64) for name in _COUNTED)
 
 
 class Drive(ctypes.Structure):
@@ -162,7 +162,7 @@ class Source:
         """Its counters."""
         found = _Statistics()
         self._library.sl_source_statistics(self.handle, ctypes.byref(found))
-        return {name: getattr(found, name) for name, _ in _Statistics._fields_}
+        return {name: getattr(found, name) for name in _COUNTED}
 
     def close(self) -> str | None:
         """Close it; what was lost by that, if anything."""

@@ -2,9 +2,9 @@
 boxes'.
 
 The C loop (sl_bench in runtime/driver/bench.c) loads the trace, then has the stacks process it in turns as often as
-asked, each time in a new box, on one pinned thread, and times the loop over the packets alone (of warm packets without
-copying them). Of stacks that took turns the ratio within a turn is to be trusted where neither figure is: what else the machine
-does falls on both.
+asked, each time in a new box, on one pinned thread, and times the loop over the packets alone (of warm packets
+without copying them). Of stacks that took turns the ratio within a turn is to be trusted where neither figure is: what
+else the machine does falls on both.
 """
 
 from __future__ import annotations

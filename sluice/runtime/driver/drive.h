@@ -58,7 +58,7 @@ enum sl_driven {
 /* Runs until the source ends or it is stopped. */
 enum sl_driven sl_drive(struct sl_drive *drive);
 
-/* Lets sl_drive return after the current burst, at most a fiftieth of a second later. */
+/* Lets sl_drive return once it has processed what has come in so far, at most half a second later. */
 void sl_drive_stop(struct sl_drive *drive);
 
 /* Processes packets of the caller's own as sl_drive does those of a source. */

@@ -16,7 +16,7 @@ enum {
 
 static const uint64_t progress_nanoseconds = 100 * 1000 * 1000;
 static const uint64_t wait_most = 20 * 1000 * 1000;   /* nanoseconds: how long a stop and a progress may be delayed */
-static const uint64_t drain_most = 500 * 1000 * 1000, drain_live = 40 * 1000 * 1000;
+static const uint64_t drain_most = 500 * 1000 * 1000, drain_live = 100 * 1000 * 1000;
 static const uint64_t never = UINT64_MAX;
 
 struct sl_leaving {
@@ -180,12 +180,13 @@ enum sl_driven sl_drive(struct sl_drive *drive)
 {
     struct sl_frame frames[READ];
     struct pace pace = {PROGRESS_PACKETS, PROGRESS_BYTES, monotonic() + progress_nanoseconds};
-    bool stopped = false, buffered = true;
-    uint64_t clock = 0, stopping = 0;
+    bool stopped = false, buffered = true, live = false;
+    uint64_t stopping = 0;
     int32_t got = 1;
     sl_source_on_secrets(drive->in, hand_secrets, drive);
-    while (!stopped && (!__atomic_load_n(&drive->stop, __ATOMIC_RELAXED) || drain(got, clock != 0, &stopping))) {
-        clock = sl_source_clock(drive->in);   /* first: packets that come in between are later than it */
+    while (!stopped && (!__atomic_load_n(&drive->stop, __ATOMIC_RELAXED) || drain(got, live, &stopping))) {
+        uint64_t clock = sl_source_clock(drive->in);   /* first: packets that come in between are later than it */
+        live = live || clock;
         got = sl_source_receive(drive->in, frames, READ);
         if (got < 0)
             break;

@@ -1,6 +1,7 @@
 /* The hand-written bound: the least that any program must do that tracks TCP connections and hands over their bytes.
  *
- *     cc -O3 -march=native -I sluice/runtime bench/bound.c sluice/runtime/io/capture.c -o bound
+ *     cc -O3 -march=native -I sluice/runtime bench/bound.c sluice/runtime/io/capture.c \
+ *         sluice/runtime/io/pcapng.c -o bound
  *     ./bound TRACE none|assemble|search [--warm] [--connections N] [--patterns FILE]
  *
  * A burst of packets is processed in two sweeps. The first parses each to its 5-tuple, hashes that and asks for the

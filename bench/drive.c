@@ -6,7 +6,7 @@
  * delivered. */
 #define _GNU_SOURCE
 
-#include "driver/run.h"
+#include "driver/bench.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

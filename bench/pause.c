@@ -3,7 +3,7 @@
  * LIBRARY is a compiled stack (the path that `bench/run.py --pause` finds), without functions that need options. Each
  * packet is processed alone. Prints JSON: CPU time of the thread (page faults included, other programs not) and wall
  * time of the slowest, its number, and how many took longer than some bounds. */
-#include "driver/run.h"
+#include "driver/bench.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
         for (uint32_t i = 0; i < frame.captured; i += 4096)
             (void)*(const volatile uint8_t *)(frame.at + i);   /* page faults of the file are not the box's */
         uint64_t wall_begin = now(CLOCK_MONOTONIC), cpu_begin = now(CLOCK_THREAD_CPUTIME_ID);
-        process(box, &frame, 1);
+        process(box, &frame, 1, NULL);
         uint64_t cpu_ns = now(CLOCK_THREAD_CPUTIME_ID) - cpu_begin, wall_ns = now(CLOCK_MONOTONIC) - wall_begin;
         packets++;
         cpu_total += cpu_ns;

@@ -1,4 +1,4 @@
-// links: sluice/runtime/io/capture.c
+// links: sluice/runtime/io/capture.c sluice/runtime/io/pcapng.c
 /* Fuzzes the capture reader, and holds it to what capture.h promises. Run: scripts/fuzz.sh fuzz_capture */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +23,6 @@ static void check_frame(const struct sl_frame *f, const uint8_t *from, const uin
     EXPECT(f->captured <= (size_t)(end - f->at));
     EXPECT(f->length >= f->captured);
     EXPECT(f->number == number);
-    EXPECT(f->link_type <= 0xffff);
-    EXPECT(f->interface < SL_CAPTURE_MOST_INTERFACES);
     for (uint32_t i = 0; i < f->captured; i++)
         sink += f->at[i];
 }

@@ -67,7 +67,7 @@ static void check(const struct sl_box *box) {
 
 /* Each packet lies in memory of its own that is given back once it is processed. */
 static void process(struct sl_box *box, struct sl_frame *frames, size_t count) {
-    tcp_ip_process(box, frames, count);
+    tcp_ip_process(box, frames, count, NULL);
     for (size_t i = 0; i < count; i++)
         free((void *)(uintptr_t)frames[i].at);
 }
@@ -101,8 +101,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size) {
         at += captured, size -= captured;
         /* mostly a little later; up to hours, some back */
         time = step == 255 ? UINT64_MAX : step >= 224 ? time - ((uint64_t)step << 22) : time + ((uint64_t)1 << step % 48);
-        uint32_t link_type = kind & 0x40 ? kind : link_types[kind % (sizeof link_types / sizeof *link_types)];
-        frames[together++] = (struct sl_frame){bytes, captured, captured + more, time, link_type, 0, ++number};
+        uint16_t link_type = kind & 0x40 ? kind : link_types[kind % (sizeof link_types / sizeof *link_types)];
+        frames[together++] = (struct sl_frame){.at = bytes, .captured = captured, .length = captured + more, .time = time,
+                                                 .link_type = link_type, .number = ++number};
         if (together == MOST_TOGETHER || !(kind & 0x80)) {
             process(box, frames, together);
             together = 0;

@@ -94,7 +94,13 @@ def _in_c_only(wanted: Wanted) -> Wanted:
 
 def _refuse_taken_names(program: Program) -> None:
     """Refuse an event whose function would be a word of C, or take the place of one that others call."""
-    own = {"main", *(f"{identifier(program.name)}_{name}" for name in ("open", "process", "finish", "close"))}
+    own = {
+        "main",
+        *(
+            f"{identifier(program.name)}_{name}"
+            for name in ("open", "process", "tick", "worker", "finish", "finish_step", "close")
+        ),
+    }
     system = ctypes.CDLL(None)  # the C library, and what else this process has: more than a program will link
     for name, shape in callback_functions(program).items():
         if name in C_WORDS:

@@ -1,9 +1,9 @@
-"""sluice flows -r FILE [-o OUT.jsonl]: list the flows of a capture file, one JSON object each.
+"""sluice flows -r FILE [-o OUT.jsonl]: list the flows of captures or of an interface, one JSON object each.
 
 A row for each connection or bidirectional flow, in order of first packet: who, how many packets and bytes,
 length and SHA-256 of each side's stream, gaps, the last state and how it ended (docs/commands.md has every
-key), inside tunnels too. On files nothing times out unless --idle is given. Without -o the rows go to standard
-output, and what is asked of the summary (--summary, --json) to standard error.
+key), inside tunnels too. On files nothing times out unless --idle is given; on interfaces flows do. Without -o
+the rows go to standard output, and what is asked of the summary (--summary, --json) to standard error.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import json
 import sys
 from typing import Any
 
+from sluice.cli.common.inputs import add_inputs, input_files, inputs_of
 from sluice.cli.common.options import (
     add_command,
     add_run_options,
-    check_input,
     check_output,
     compile_for,
     count_from_1,
@@ -42,7 +42,7 @@ NOTES = {
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = add_command(commands, "flows", __doc__, action)
-    parser.add_argument("-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)")
+    add_inputs(parser)
     parser.add_argument(
         "--stack", default=DEFAULT, metavar="STACK", help=f"a name, or a Python file (default {DEFAULT})"
     )
@@ -72,16 +72,16 @@ def add(commands: Any) -> None:
 def action(options: argparse.Namespace) -> int:
     """Run it."""
     stack = stack_of(options.stack, options)
-    check_input(options.file)
+    inputs = inputs_of(options)
     if options.out:
-        check_output(options.out, options.file)
+        check_output(options.out, *input_files(inputs))
     given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": options.out}
     said = ",".join(f"{name}={value}" for name, value in given.items() if value)
     wanted = find_functions([f"flow_log:{said}"])
     compiled = compile_for(stack, wanted, options)
-    settings = settings_of(options, timeouts=options.idle is not None)
+    settings = settings_of(options, timeouts=options.idle is not None or inputs.live)
     on_terminal = not options.out and sys.stdout.isatty()
-    outcome = run_file(compiled, wanted, settings, options.file, rows_on_terminal=on_terminal)
+    outcome = run_file(compiled, wanted, settings, inputs, rows_on_terminal=on_terminal)
     status = _finish(outcome, options)
     for name, note in NOTES.items():
         if outcome.reports.get(name):

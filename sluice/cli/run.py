@@ -1,7 +1,12 @@
-"""sluice run STACK -r FILE [-f FUNCTION ...]: run a stack over a capture file.
+"""sluice run STACK -r FILE|-i INTERFACE [-f FUNCTION ...]: run a stack over captures or an interface.
 
-Compiles the stack with its functions (kept for the next time), processes every packet, and says by layer
+Compiles the stack with its functions (cached for the next time), processes every packet, and prints by layer
 what it saw: packets, bytes, what was passed on, and what was malformed or dropped and why.
+
+  sluice run tcp_ip -r capture.pcap.gz                     a file, perhaps compressed
+  sluice run tcp_ip -r captures/                           all captures of a folder, in the order of time
+  tcpdump -i eth0 -w - | sluice run tcp_ip -r -            standard input
+  sluice run tcp_ip -i eth0 -f flow_log:out=flows.jsonl    an interface, until Ctrl-C or SIGTERM
 
 A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; its parameters stand
 behind a colon, as in flow_log:out=flows.jsonl. `none` tracks connections without keeping their bytes.
@@ -15,13 +20,13 @@ import sys
 from typing import Any
 
 from sluice.cli.common.errors import CommandError
+from sluice.cli.common.inputs import add_inputs, input_files, inputs_of
 from sluice.cli.common.options import (
     add_command,
     add_functions,
     add_run_options,
     add_stack,
     check_function_outputs,
-    check_input,
     check_output,
     compile_for,
     finish,
@@ -36,7 +41,7 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = add_command(commands, "run", __doc__, action)
     add_stack(parser)
-    parser.add_argument("-r", required=True, metavar="FILE", dest="file", help="capture file (pcap or pcapng)")
+    add_inputs(parser)
     parser.add_argument(
         "-w",
         metavar="FILE",
@@ -49,11 +54,11 @@ def add(commands: Any) -> None:
     add_run_options(parser)
 
 
-def check_inline(wanted: Wanted, output: str | None, file: str) -> None:
+def check_inline(wanted: Wanted, output: str | None, files: list[str]) -> None:
     """Say that functions need a box inline, or raise CommandError where a file is given that none would change."""
     inline = [f"{function.name}.c" for function in wanted.c if function.inline]
     if output is not None:
-        check_output(output, file)
+        check_output(output, *files)
         if not inline:
             raise CommandError(
                 f"-w {output}: no function drops, changes or sends packets (by SLUICE_INLINE): it would be the input"
@@ -70,9 +75,10 @@ def action(options: argparse.Namespace) -> int:
     """Run it."""
     stack = stack_of(options.stack, options)
     wanted = find_functions(options.functions)
-    check_input(options.file)
-    check_function_outputs(wanted, options.file)
-    check_inline(wanted, options.output, options.file)
+    inputs = inputs_of(options)
+    files = input_files(inputs)
+    check_function_outputs(wanted, *files)
+    check_inline(wanted, options.output, files)
     compiled = compile_for(stack, wanted, options)
     settings = settings_of(options, timeouts=not options.no_timeouts)
-    return finish(run_file(compiled, wanted, settings, options.file, output=options.output), options.json)
+    return finish(run_file(compiled, wanted, settings, inputs, output=options.output), options.json)

@@ -1,4 +1,4 @@
-"""With what a program embeds a stack: the header, for C11 and C++, and the functions open, process, finish and close."""
+"""The interface by which a program embeds a stack: the header, for C11 and C++, and the functions that it declares."""
 
 from __future__ import annotations
 
@@ -49,14 +49,22 @@ def header(names: StackNames) -> str:
     out += [
         "/* A box with nothing in it, or NULL when there is not enough memory or a function refuses. */",
         f"struct sl_box *{names.prefix}_open(const struct sl_options *options);",
-        "/* Every packet of a burst, in order. The bytes are not needed any more afterwards. */",
-        f"void {names.prefix}_process(struct sl_box *box, const struct sl_frame *frames, size_t count);",
+        "/* Processes every packet of a burst, in order. The bytes are not needed after the call. `verdicts` gets what is to happen",
+        " * to each packet, as functions decided; NULL where nothing will: the box is passive. */",
+        f"void {names.prefix}_process(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts);",
+        "/* While no packet comes: it is `now`, in the time of the packets (nanoseconds since 1970). Fires timers and ends expired",
+        " * instances, a bounded number at a time. Returns when it is to be called again: `now` or earlier: soon, there is more to",
+        " * do; UINT64_MAX: nothing is waiting. An earlier time than the last one changes nothing. */",
+        f"uint64_t {names.prefix}_tick(struct sl_box *box, uint64_t now);",
         "/* For which of `workers` boxes, each on a core of its own, a packet is, from 0 on: the same for all packets of an",
-        " * instance. `seed` is the same for all packets. Asks no box, so whoever receives packets may call it. */",
+        " * instance. `seed` is the same for all packets. It reads no box, so that any thread may call it. */",
         f"unsigned {names.prefix}_worker(const struct sl_frame *frame, unsigned workers, uint64_t seed);",
         "/* The end of input: every instance ends, functions report. Counters and reports can be read after it. */",
         f"void {names.prefix}_finish(struct sl_box *box);",
-        "/* Gives all memory back. */",
+        "/* The same in steps, of at most `slots` places of tables each, so that the caller can do other work in between: true",
+        " * while there is more to do. No packet is processed after the first step. */",
+        f"bool {names.prefix}_finish_step(struct sl_box *box, uint32_t slots);",
+        "/* Frees all memory. */",
         f"void {names.prefix}_close(struct sl_box *box);",
         "",
         f"extern const struct sl_counter_info {names.prefix}_counters[];   /* by number, as sl_box_counters() has them */",
@@ -102,6 +110,7 @@ def interface(names: StackNames) -> list[str]:
         *_open(names),
         *processing,
         *worker(names),
+        *_tick(names),
         *_finish(names),
         *_close(names),
         "",
@@ -189,46 +198,98 @@ def _open(names: StackNames) -> list[str]:
     return [*out, "}"]
 
 
+def _tick(names: StackNames) -> list[str]:
+    out = [
+        "",
+        f"uint64_t {names.prefix}_tick(struct sl_box *base, uint64_t now)",
+        "{",
+        "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        "    uint64_t due = SL_NEVER;",
+        "    base->now = sl_max(base->now, now);",
+        "    base->time = base->now;",
+        "    base->frame = NULL;   /* no packet is processed */",
+        "    base->depth = 0;",
+        *(["    sl_output_begin(base, NULL, NULL);", "    sl_output_end(base, 0);"] if names.functions.inline else []),
+    ]
+    # timers count from the first packet on (sl_timers_begin)
+    first = f"base->counters[{names.counters.index('box', 'packets')}]"
+    if names.functions.timers:
+        out += [f"    if ({first} && sl_timers_due(base))", "        fire_timers(box);"]
+    out += [f"    due = sl_min(due, tick_{identifier(table.name)}(box));" for table in names.tables.values()]
+    if names.functions.timers:
+        out += [f"    if ({first} && base->timers.count)", "        due = sl_min(due, base->timers.entry[0].time);"]
+    return [*out, *flush_columns(names), "    sl_batch_flush(&base->batch);", "    return due;", "}"]
+
+
 def _finish(names: StackNames) -> list[str]:
     out = [
         "",
-        f"void {names.prefix}_finish(struct sl_box *base)",
+        f"bool {names.prefix}_finish_step(struct sl_box *base, SL_UNUSED uint32_t slots)",
         "{",
-        "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        "    struct sl_finish *finish = &base->finish;",
+        "    if (finish->done)",
+        "        return false;",
         "    base->frame = NULL;",
+        *(["    sl_output_begin(base, NULL, NULL);", "    sl_output_end(base, 0);"] if names.functions.inline else []),
     ]
     if names.tables:
-        # What an end delivers may begin instances of the layers above: no more often than layers may be in each other, as a
-        # layer that hands on all that it takes, to itself, would never come to an end.
+        # What an end delivers may begin instances of the layers above: no more often than layers may be nested, as a layer
+        # that forwards all that it takes, to itself, would never come to an end.
         depth = names.program.depth
         out += [
-            "    bool again = true;",
-            "    for (unsigned round = 0; again; round++) {",
-            f"        base->depth = round < {depth} ? 0 : {depth};   /* so deep that nothing goes further up */",
-            "        again = false;",
+            "    bool again;   /* this round has ended instances */",
+            "    do {",
+            f"        base->depth = finish->round < {depth} ? 0 : {depth};   /* so deep that nothing is forwarded to a layer above */",
+            "        switch (finish->table) {",
+            "        case 0:",
         ]
-    for table in names.tables.values():
+    for number, table in enumerate(names.tables.values()):
         # the sweep may not have come by yet
         reason = "sl_expired(base, instance) ? SL_END_TIMEOUT : SL_END_EOF"
+        if number:
+            out += ["            __attribute__((fallthrough));", f"        case {number}:"]
         out += [
-            f"        for (uint32_t slot = 0; slot < box->{table.variable}.high_water; slot++) {{",
-            f"            struct sl_instance *instance = sl_table_at(&box->{table.variable}, slot);",
-            "            if (!instance)",
-            "                continue;",
-            "            base->scratch.used = 0;",
-            "            again = true;",
-            f"            end_other_{identifier(table.name)}(box, instance, {reason});",
-            "        }",
+            f"            for (; finish->slot < box->{table.variable}.high_water; finish->slot++, slots--) {{",
+            "                if (slots == 0)",
+            "                    return true;",
+            f"                struct sl_instance *instance = sl_table_at(&box->{table.variable}, finish->slot);",
+            "                if (!instance)",
+            "                    continue;",
+            "                base->scratch.used = 0;",
+            "                finish->again = true;",
+            f"                end_other_{identifier(table.name)}(box, instance, {reason});",
+            "            }",
+            "            finish->slot = 0;",
+            f"            finish->table = {number + 1};",
         ]
     if names.tables:
-        out.append("    }")
+        out += [
+            "        }",
+            "        again = finish->again;",
+            "        *finish = (struct sl_finish){.round = finish->round + 1};",
+            "    } while (again);",
+        ]
     for function in names.functions.c:
         if function.closes:
             out.append(f"    {function.name}_close(base);")
         out += [f'    sl_report(base, "{name}", box->{function.name}_counted.{name});' for name, _ in function.counters]
     if names.functions.inline:
         out.append("    sl_output_finish(base);")
-    return [*out, *flush_columns(names), "    sl_batch_flush(&base->batch);", "    (void)box;", "}"]
+    return [
+        *out,
+        *flush_columns(names),
+        "    sl_batch_flush(&base->batch);",
+        "    finish->done = true;",
+        "    return false;",
+        "}",
+        "",
+        f"void {names.prefix}_finish(struct sl_box *base)",
+        "{",
+        f"    while ({names.prefix}_finish_step(base, UINT32_MAX))",
+        "        continue;",
+        "}",
+    ]
 
 
 def _close(names: StackNames) -> list[str]:

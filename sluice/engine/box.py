@@ -8,14 +8,22 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sluice.codegen.stack import Generated, generate
 from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_library
 from sluice.engine.events import Decoder, Handler, PythonFunction, Seen, place_of
-from sluice.engine.interrupt import noted
+from sluice.engine.inputs import (
+    PROGRESS,
+    STOPPED,
+    Drive,
+    Frame,
+    InputError,
+    Inputs,
+    Source,
+)
+from sluice.engine.interrupt import noted, stopping
 from sluice.engine.program_cache import Made, content, noted_warnings, outline, recall
 from sluice.engine.program_cache import keep as keep_made
 from sluice.hooks.function import CFunction, Functions
@@ -27,8 +35,8 @@ from sluice.passes.pipeline import run as run_passes
 from sluice.passes.pipeline import uncollected
 
 _DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-_PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
-MESSAGE_SIZE = 512
+_DRIVEN = ("process", "tick", "finish_step")
+"""Functions of a stack that its driver calls."""
 TLS_KEY_LOG = 0x544C534B
 """The kind of secrets that are text as SSLKEYLOGFILE has it: SL_SECRETS_TLS_KEY_LOG."""
 
@@ -41,20 +49,6 @@ class _Bytes(ctypes.Structure):
     """sl_bytes."""
 
     _fields_ = (("at", ctypes.c_char_p), ("captured", ctypes.c_uint32), ("length", ctypes.c_uint32))
-
-
-class Frame(ctypes.Structure):
-    """struct sl_frame."""
-
-    _fields_ = (
-        ("at", ctypes.c_char_p),
-        ("captured", ctypes.c_uint32),
-        ("length", ctypes.c_uint32),
-        ("time", ctypes.c_uint64),
-        ("link_type", ctypes.c_uint32),
-        ("interface", ctypes.c_uint32),
-        ("number", ctypes.c_uint64),
-    )
 
 
 class CounterInfo(ctypes.Structure):
@@ -83,8 +77,7 @@ class COptions(ctypes.Structure):
         ("user", ctypes.c_void_p),
         ("native_options", ctypes.POINTER(ctypes.c_char_p)),
         ("prefault", ctypes.c_bool),
-        ("forward", ctypes.c_void_p),
-        ("forward_user", ctypes.c_void_p),
+        ("forwards", ctypes.c_bool),
     )
 
 
@@ -128,8 +121,7 @@ def c_options(
         None,
         _texts([settings.natives.get(option, "") for option in natives]),
         settings.prefault,
-        None,
-        None,
+        False,
     )
 
 
@@ -194,8 +186,8 @@ class Outcome:
     """What a run came to.
 
     counters: by layer ("box" for the whole) and name. reports: figures of functions. failure: what a function could
-    not do, None when nothing. fault: what is wrong with the
-    file, None when nothing is. stopped: whether the user stopped it.
+    not do, None when nothing. fault: what is wrong with an input, None when nothing is. stopped: whether the user
+    stopped it. received: counters of interfaces (struct sl_source_statistics), empty without one.
     """
 
     packets: int
@@ -205,6 +197,7 @@ class Outcome:
     failure: str | None = None
     stopped: bool = False
     seconds: float = 0.0
+    received: dict[str, int] = field(default_factory=lambda: {})
 
 
 @dataclass
@@ -250,12 +243,10 @@ class Box:
         natives = [module.option for module in self.stack.program.natives]
         functions = len(self.stack.functions.c)
         self._options = c_options(self.settings, self.function_options, functions, natives, self._deliver)
-        self._writer = ctypes.c_void_p()
+        self._writer: Source | None = None
         if self.output is not None:
             self._open_output(self.output)
         self._open = self._function("open", ctypes.c_void_p, ctypes.POINTER(COptions))
-        self._process = self._function("process", None, ctypes.c_void_p, ctypes.POINTER(Frame), ctypes.c_size_t)
-        self._finish = self._function("finish", None, ctypes.c_void_p)
         self._close = self._function("close", None, ctypes.c_void_p)
         box = self._open(ctypes.byref(self._options))
         if not box:
@@ -265,35 +256,35 @@ class Box:
                 f"{self.settings.max_instances} instances and {self.settings.memory} bytes of held data"
             )
         self._box = ctypes.c_void_p(box)
+        self._make_drive()
         self._switches()
         self._finished = False
         self._output_fault: str | None = None
 
     def _open_output(self, path: str | os.PathLike[str]) -> None:
         """Create the capture file that takes what leaves the box."""
-        library, message = self._library, ctypes.create_string_buffer(MESSAGE_SIZE)
-        library.sl_writer_open.argtypes = [
-            ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t,
-        ]  # fmt: skip
-        link_type = 0xFFFFFFFF  # that of the first packet
-        if library.sl_writer_open(ctypes.byref(self._writer), os.fsencode(path), link_type, 0, message, MESSAGE_SIZE):
-            raise RunError(message.value.decode(errors="replace"))
-        self._options.forward = ctypes.cast(library.sl_writer_forward, ctypes.c_void_p)
-        self._options.forward_user = self._writer
+        try:
+            self._writer = Source.create(self._library, path)
+        except InputError as error:
+            raise RunError(str(error)) from error
+        self._options.forwards = True
 
     def _close_output(self) -> None:
-        """End that file; what it could not take is told in `_output_fault`."""
-        if not self._writer.value:
+        """End that file; `_output_fault` says what it could not take."""
+        if self._writer is None:
             return
-        library, message = self._library, ctypes.create_string_buffer(MESSAGE_SIZE)
-        library.sl_writer_fault.restype = ctypes.c_char_p
-        library.sl_writer_fault.argtypes = [ctypes.c_void_p]
-        library.sl_writer_close.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
-        fault = library.sl_writer_fault(self._writer)
-        failed = library.sl_writer_close(self._writer, message, MESSAGE_SIZE)
-        self._writer = ctypes.c_void_p()
-        text = fault or (message.value if failed else b"")
-        self._output_fault = f"{self.output}: {text.decode(errors='replace')}" if text else None
+        fault = self._writer.fault()
+        lost = self._writer.close()
+        self._writer = None
+        self._output_fault = fault or lost
+
+    def _make_drive(self) -> None:
+        """The driver of this box."""
+        address = {part: ctypes.cast(self._library[f"{self._prefix}_{part}"], ctypes.c_void_p) for part in _DRIVEN}
+        self._drive = Drive(**address, box=self._box)
+        if self._writer is not None:
+            self._ports = (ctypes.c_void_p * 1)(self._writer.handle)
+            self._drive.ports, self._drive.port_count = self._ports, 1
 
     def _function(self, name: str, result: type | None, *arguments: type) -> Callable[..., int]:
         function = self._library[f"{self._prefix}_{name}"]
@@ -360,8 +351,17 @@ class Box:
             frame.at = ctypes.cast(at, ctypes.c_char_p) if at is not None else None
             frame.captured, frame.length = len(data), len(data) if length is None else length
             frame.time, frame.link_type, frame.number = time_ns, link_type, self._number
-        self._process(self._box, frames, len(packets))
+        self._library.sl_drive_burst(ctypes.byref(self._drive), frames, ctypes.c_size_t(len(packets)))
         self._raise()
+
+    def tick(self, time_ns: int) -> int:
+        """While no packet comes it is `time_ns`: fires timers and ends expired instances, a bounded number at a time.
+
+        Returns when to call it again, in nanoseconds since 1970; a time that has come: soon; 2^64 - 1: nothing waits.
+        """
+        due = self._function("tick", ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(self._box, time_ns)
+        self._raise()
+        return due
 
     def secrets(self, data: bytes, kind: int = TLS_KEY_LOG) -> None:
         """Hand secrets to the native modules, for the packets from now on; those of a capture file `run` hands on."""
@@ -369,22 +369,50 @@ class Box:
         hand.restype, hand.argtypes = None, [ctypes.c_void_p, ctypes.c_uint32, _Bytes]
         hand(self._box, kind, _Bytes(data, len(data), len(data)))
 
-    def run(self, path: str | os.PathLike[str], progress: Callable[[int, int, int], bool] | None = None) -> Outcome:
-        """Process a capture file. `progress(bytes done, bytes, packets)` may return True to stop.
+    def run(
+        self,
+        given: str | os.PathLike[str] | Inputs,
+        progress: Callable[[int, int, int], bool] | None = None,
+        opened: Callable[[], None] | None = None,
+    ) -> Outcome:
+        """Process a capture file, or other inputs. `progress(bytes done, bytes, packets)` may return True to stop; of
+        bytes that are not known it is 0. `opened` is called once inputs are open.
 
-        Raises RunError when the file cannot be read at all; a fault in its middle is told in the outcome.
+        Ctrl-C and SIGTERM end an input that does not end of its own accord, and the outcome is `stopped`; of files
+        Ctrl-C raises KeyboardInterrupt. Raises RunError when an input cannot be read at all; a fault in its middle is
+        part of the outcome.
         """
-        library = self._library
-        capture = ctypes.c_void_p()
-        message = ctypes.create_string_buffer(MESSAGE_SIZE)
-        library.sl_capture_open.argtypes = [
-            ctypes.c_void_p,
-            ctypes.c_char_p,
-            ctypes.c_char_p,
-            ctypes.c_size_t,
-        ]
-        if library.sl_capture_open(ctypes.byref(capture), os.fsencode(path), message, MESSAGE_SIZE):
-            raise RunError(message.value.decode(errors="replace"))
+        inputs = Inputs.of(given)
+        try:
+            source = Source.open(self._library, inputs)
+        except InputError as error:
+            raise RunError(str(error)) from error
+        self._drive.input, self._drive.progress = source.handle, PROGRESS(self._reporting(progress))
+        begin = time.perf_counter()
+        try:
+            if opened is not None:
+                opened()
+            with stopping(self._stop) if inputs.endless else noted(self._interrupted):
+                driven = self._library.sl_drive(ctypes.byref(self._drive))
+            fault, counted = source.fault(), source.statistics() if inputs.live else {}
+            self._raise()
+            self.finish()
+        finally:
+            self._drive.progress = PROGRESS()
+            source.close()
+        return Outcome(
+            packets=self._drive.packets,
+            counters=self.counters(),
+            reports=self.reports(),
+            failure=self.failure(),
+            fault=fault,
+            stopped=driven == STOPPED,
+            seconds=time.perf_counter() - begin,
+            received=counted,
+        )
+
+    def _reporting(self, progress: Callable[[int, int, int], bool] | None) -> Callable[[int, int, int, int], int]:
+        """What the driver calls now and then, which is also when Python handles signals."""
 
         def report(_user: int, done: int, size: int, packets: int) -> int:
             if self._error is not None:
@@ -395,41 +423,20 @@ class Box:
                 self._error = error
                 return 1
 
-        stopped = ctypes.c_int()
-        library.sl_run.restype = ctypes.c_uint64
-        library.sl_run.argtypes = [
-            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, _PROGRESS, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int),
-        ]  # fmt: skip
-        process = ctypes.cast(library[f"{self._prefix}_process"], ctypes.c_void_p)
-        callback = _PROGRESS(report)
-        library.sl_capture_fault.restype = ctypes.c_char_p
-        library.sl_capture_fault.argtypes = [ctypes.c_void_p]
-        library.sl_capture_close.argtypes = [ctypes.c_void_p]
-        begin = time.perf_counter()
-        try:
-            with noted(self._interrupted):
-                packets = library.sl_run(process, self._box, capture, callback, None, ctypes.byref(stopped))
-            fault = library.sl_capture_fault(capture)
-            self._raise()
-            self.finish()
-        finally:
-            library.sl_capture_close(capture)
-        return Outcome(
-            packets=packets,
-            counters=self.counters(),
-            reports=self.reports(),
-            failure=self.failure(),
-            fault=f"{Path(path)}: {fault.decode(errors='replace')}" if fault else None,
-            stopped=stopped.value == 2,
-            seconds=time.perf_counter() - begin,
-        )
+        return report
+
+    def _stop(self) -> None:
+        """A signal ends the input; another one ends the run at once."""
+        if self._drive.stop:
+            self._interrupted()
+        self._drive.stop = 1
 
     def finish(self) -> None:
         """The end of input: every instance ends, functions report."""
         if not self._finished:
             self._finished = True
             with noted(self._interrupted):
-                self._finish(self._box)
+                self._library.sl_drive_finish(ctypes.byref(self._drive))
             # what functions in C printed stands before what is said of the run, also where nobody watches
             ctypes.CDLL(None).fflush(None)
             self._close_output()
@@ -468,6 +475,7 @@ class Box:
     def close(self) -> None:
         """Give the memory back. Without `finish` before, what was held is forgotten."""
         if self._box.value:
+            self._library.sl_drive_close(ctypes.byref(self._drive))
             self._close(self._box)
             self._box = ctypes.c_void_p()
             self._close_output()

@@ -23,7 +23,7 @@ from sluice.engine.processor import processor
 from sluice.ir.graph import NativeModule
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
-RUNTIME_SOURCES = (RUNTIME / "driver" / "run.c", RUNTIME / "io" / "capture.c", RUNTIME / "io" / "writer.c")
+RUNTIME_SOURCES = tuple(sorted([*RUNTIME.glob("driver/*.c"), *RUNTIME.glob("io/*.c")]))
 INCLUDE_FOLDERS = (RUNTIME, RUNTIME / "function", RUNTIME / "native")
 """The include path: the runtime, and the headers that users' functions and native modules name without a folder."""
 INCLUDES = tuple(f"-I{folder}" for folder in INCLUDE_FOLDERS)

@@ -31,3 +31,23 @@ def noted(note: Callable[[], None]) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextlib.contextmanager
+def stopping(stop: Callable[[], None]) -> Generator[None]:
+    """Meanwhile Ctrl-C and SIGTERM call `stop`, unless the program handles them in another way (as in `noted`)."""
+    numbers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    replaced: list[signal.Signals] = []
+
+    def stopped(_signal: int, _frame: object) -> None:
+        stop()
+
+    if threading.current_thread() is threading.main_thread():
+        replaced = [number for number, usual in numbers.items() if signal.getsignal(number) is usual]
+    for number in replaced:
+        signal.signal(number, stopped)
+    try:
+        yield
+    finally:
+        for number in replaced:
+            signal.signal(number, numbers[number])

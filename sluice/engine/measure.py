@@ -1,10 +1,10 @@
 """How fast compiled stacks are, and how much memory they take: in a process of its own, so that both are the
 boxes'.
 
-The C loop (sl_bench in runtime/run.c) loads the trace, then has the stacks process it in turns as often as asked, each
-time in a new box, on one pinned thread, and times the loop over the packets alone (of warm packets without copying
-them). Of stacks that took turns the ratio within a turn is to be trusted where neither figure is: what else the machine
-does falls on both.
+The C loop (sl_bench in runtime/driver/bench.c) loads the trace, then has the stacks process it in turns as often as
+asked, each time in a new box, on one pinned thread, and times the loop over the packets alone (of warm packets
+without copying them). Of stacks that took turns the ratio within a turn is to be trusted where neither figure is: what
+else the machine does falls on both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sluice.engine.box import MESSAGE_SIZE, CompiledStack, COptions, Report, RunError, Settings, c_options
+from sluice.engine.box import CompiledStack, COptions, Report, RunError, Settings, c_options
+from sluice.engine.inputs import MESSAGE_SIZE
 
 _MAX_REPORTS = 64
 """SL_REPORTS_MOST."""

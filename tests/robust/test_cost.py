@@ -36,7 +36,7 @@ int main(int count, char **arguments) {
     while (filled < MOST && sl_capture_next(capture, &frames[filled]) == 1)
         filled++;
     unsigned long before = counted;
-    tcp_ip_process(box, frames, filled);
+    tcp_ip_process(box, frames, filled, NULL);
     printf("%lu %lu %lu\\n", before, counted - before, (unsigned long)filled);
     return 0;
 }

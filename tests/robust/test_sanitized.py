@@ -81,7 +81,7 @@ def test_the_sanitizer_is_there(environment: dict[str, str]) -> None:
         "frame = (ctypes.c_uint64 * 6)(libc.malloc(12), 60 | 60 << 32, 0, 1, 1, 0)\n"
         "from sluice.engine.box import Box\n"
         "box = Box(stack(), function_options=['out=/dev/null', ''])\n"
-        "c.tcp_ip_process(box._box, ctypes.byref(frame), ctypes.c_size_t(1))\n"
+        "c.tcp_ip_process(box._box, ctypes.byref(frame), ctypes.c_size_t(1), None)\n"
     )
     # no names in its report: clang's program for them hangs when it has to load the library too
     environment = {**environment, "ASAN_OPTIONS": environment["ASAN_OPTIONS"] + ":symbolize=0"}

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sluice.engine.box import MESSAGE_SIZE, Box, Frame
+from sluice.engine.box import Box
+from sluice.engine.inputs import MESSAGE_SIZE, Frame
 
 
 class Packet(NamedTuple):
@@ -66,7 +67,7 @@ class Edge:
         self.number = 0
         self._process = ctypes.CDLL(str(box.stack.compiled.path))[f"{box.stack.generated.name}_process"]
         self._process.restype = None
-        self._process.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+        self._process.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
         self._map = mmap.mmap(-1, self.SIZE + mmap.PAGESIZE)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         libc = ctypes.CDLL(None, use_errno=True)
@@ -79,5 +80,5 @@ class Edge:
         size = len(packet.data)
         self._map[self.SIZE - size : self.SIZE] = packet.data
         at = self._start + self.SIZE - size
-        frame = _Frame(at, size, packet.length, packet.time, packet.link_type, 0, self.number)
-        self._process(self.box._box, ctypes.byref(frame), 1)  # pyright: ignore[reportPrivateUsage]
+        frame = _Frame(at, size, packet.length, packet.time, packet.link_type, number=self.number)
+        self._process(self.box._box, ctypes.byref(frame), 1, None)  # pyright: ignore[reportPrivateUsage]

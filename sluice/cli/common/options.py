@@ -16,6 +16,7 @@ from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
 from sluice.engine.functions import FunctionError, Wanted, counters_of, parameters_of
+from sluice.engine.inputs import INTERFACE, Inputs
 from sluice.hooks.parameter_text import read_parameters
 from sluice.ir.graph import Program
 from sluice.lang.errors import DescriptionError
@@ -338,17 +339,23 @@ def run_file(
     compiled: CompiledStack,
     wanted: Wanted,
     settings: Settings,
-    path: str,
+    inputs: Inputs,
     rows_on_terminal: bool = False,
     output: str | None = None,
 ) -> Outcome:
-    """Run a box over a file, with progress on a terminal, unless what a function writes goes there.
+    """Run a box over inputs, with progress on a terminal, unless what a function writes goes there.
 
     output: the capture file of what leaves the box.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     with Box(compiled, settings, wanted.python, wanted.options, output) as box, shown as progress:
-        return box.run(path, progress)
+        return box.run(inputs, progress, (lambda: _receiving(inputs)) if inputs.live else None)
+
+
+def _receiving(inputs: Inputs) -> None:
+    """Say that interfaces are received from: what is sent from now on is seen."""
+    names = ", ".join(uri.partition(":")[2] for uri in inputs.uris if uri.startswith(INTERFACE))
+    print(f"sluice: receiving from {names}; Ctrl-C ends it", file=sys.stderr, flush=True)
 
 
 def _on_terminal() -> bool:
@@ -390,7 +397,8 @@ def progress_line() -> Generator[Callable[[int, int, int], bool] | None]:
             last = now
             shown = True
             rate = packets / max(now - begin, 1e-9) / 1e6
-            text = f"\r{100 * done // max(size, 1):3d}%  {packets:,} packets  {rate:.2f} M/s{_CLEAR[1:]}"
+            share = f"{100 * done // size:3d}%  " if size else ""
+            text = f"\r{share}{packets:,} packets  {rate:.2f} M/s{_CLEAR[1:]}"
             print(text, end="", file=sys.stderr, flush=True)
         return False
 
@@ -413,6 +421,7 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "fault": outcome.fault,
         "failure": outcome.failure,
         "stopped": outcome.stopped,
+        **({"received": outcome.received} if outcome.received else {}),
     }
 
 
@@ -440,6 +449,11 @@ def summary(outcome: Outcome) -> str:
             row += f" {c.get('ended', 0):>11,} {c.get('held', 0):>9,} {c.get('instances', 0):>10,}"
             lines.append(f"{row}  {_what_else(c)}".rstrip())
     lines += [f"{box[key]:,} {text}" for key, text in _BOX_REASONS if box.get(key)]
+    if outcome.received:
+        lines.append(
+            f"{outcome.received['dropped_kernel']:,} packets dropped by the kernel, "
+            f"{outcome.received['dropped_interface']:,} by the interface"
+        )
     lines += [f"{name}: {value:,}" for name, value in outcome.reports.items()]
     return "\n".join(lines)
 

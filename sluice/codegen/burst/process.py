@@ -35,9 +35,10 @@ def process(names: StackNames) -> list[str]:
         *_turn(names),
         *_series(names),
         "",
-        f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count)",
+        f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        *(["    sl_output_begin(base, frames, verdicts);"] if names.functions.inline else []),
         *_looking(names, f"    sl_lookahead_burst(&base->ahead, frames, count, {header});"),
         *_timers_begin(names),
         "    for (size_t first = 0; first < count; first += SL_GROUP) {",
@@ -61,8 +62,16 @@ def process(names: StackNames) -> list[str]:
         "            end_turn(box, &frame[i]);",
         "        }",
         "    }",
+        *_verdicts(names),
         "}",
     ]
+
+
+def _verdicts(names: StackNames) -> list[str]:
+    """Statements that complete the verdicts of a burst: without a function that decides anything all packets pass."""
+    if names.functions.inline:
+        return ["    sl_output_end(base, count);"]
+    return ["    if (SL_UNLIKELY(verdicts != NULL))", "        memset(verdicts, 0, count * sizeof *verdicts);"]
 
 
 def _begin_counting(names: StackNames) -> list[str]:

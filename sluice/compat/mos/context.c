@@ -296,19 +296,14 @@ static void advance(struct mos_context **contexts, unsigned count, uint64_t now)
 
 /* --- the loop --- */
 
-struct input {
-    struct sl_capture *capture;
-    struct sl_frame frame;
-    bool there;
-};
-
-static void read_next(struct input *input, int device)
-{
-    int got = sl_capture_next(input->capture, &input->frame);
-    input->there = got == 1;
-    if (got < 0)
-        fprintf(stderr, "libsluice_mos: %s: %s\n", mos_configuration.devices[device].name, sl_capture_fault(input->capture));
-}
+/* What the driver's bursts are processed by. */
+static struct {
+    struct sl_drive drive;
+    struct mos_context *contexts[CONTEXTS];
+    unsigned count;
+    int devices[MOS_DEVICES];   /* by the port of a packet */
+    uint64_t now;
+} loop;
 
 static struct output *output_of(const char *name)
 {
@@ -370,60 +365,71 @@ static void process(struct mos_context *context, const struct sl_frame *frame, i
     if (packet->frame.captured)
         memcpy(bytes, frame->at, packet->frame.captured);
     output_for(device, frame->link_type);   /* a file, even if everything is dropped */
-    sluice_mos_process(context->box, &packet->frame, 1);
+    sluice_mos_process(context->box, &packet->frame, 1, NULL);
     if (!packet->dropped)
         mos_output(device, &packet->frame);
     mos_sockets_free_closed(context);
 }
 
-static void loop(struct input *inputs, struct mos_context **contexts, unsigned count)
+/* In place of a box's function: each packet goes to the context of its connection, whose time is that of all. */
+static void process_burst(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
 {
-    uint64_t now = 0;
-    for (int device = 0; device < mos_configuration.device_count; device++)
-        if (inputs[device].capture)
-            read_next(&inputs[device], device);
-    while (!stopped()) {
-        int first = -1;
-        for (int device = 0; device < mos_configuration.device_count; device++)
-            if (inputs[device].there && (first < 0 || inputs[device].frame.time < inputs[first].frame.time))
-                first = device;
-        if (first < 0)
-            break;
-        struct sl_frame *frame = &inputs[first].frame;
-        now = sl_max(now, frame->time);
-        advance(contexts, count, now);
-        process(contexts[sluice_mos_worker(frame, count, SAME_EACH_TIME)], frame, first);
-        read_next(&inputs[first], first);
+    (void)box, (void)verdicts;
+    for (const struct sl_frame *frame = frames; frame < frames + count; frame++) {
+        if (stopped()) {
+            sl_drive_stop(&loop.drive);
+            return;
+        }
+        loop.now = sl_max(loop.now, frame->time);
+        advance(loop.contexts, loop.count, loop.now);
+        process(loop.contexts[sluice_mos_worker(frame, loop.count, SAME_EACH_TIME)], frame, loop.devices[frame->port]);
     }
+}
+
+/* Opens the devices as one source; NULL where there is none. inputs: by port, the source of each, which belongs to that one. */
+static struct sl_source *open_devices(struct sl_source **inputs, size_t *count)
+{
+    struct sl_source **opened = calloc(MOS_DEVICES, sizeof(struct sl_source *)), *all = NULL;
+    char message[SL_SOURCE_MESSAGE];
+    *count = 0;
+    for (int device = 0; opened && device < mos_configuration.device_count; device++) {
+        if (sl_source_open(&opened[*count], mos_configuration.devices[device].name, NULL, message, sizeof message)) {
+            fprintf(stderr, "libsluice_mos: %s\n", message);
+            continue;
+        }
+        inputs[*count] = opened[*count];
+        loop.devices[(*count)++] = device;
+    }
+    if (*count && sl_merge_source_open(&all, opened, *count, message, sizeof message))
+        fprintf(stderr, "libsluice_mos: %s\n", message);
+    else if (!*count)
+        free(opened);
+    return all;
 }
 
 static void run(void)
 {
-    static struct input inputs[MOS_DEVICES];
-    struct mos_context *contexts[CONTEXTS];
-    unsigned count = 0;
+    struct sl_source *inputs[MOS_DEVICES];
+    size_t count;
+    memset(&loop, 0, sizeof loop);
     for (int cpu = 0; cpu < CONTEXTS; cpu++)
         if (library.contexts[cpu]) {
             library.contexts[cpu]->thread = pthread_self();
-            contexts[count++] = library.contexts[cpu];
+            loop.contexts[loop.count++] = library.contexts[cpu];
         }
-    for (int device = 0; device < mos_configuration.device_count; device++) {
-        char message[SL_CAPTURE_MESSAGE];
-        if (sl_capture_open(&inputs[device].capture, mos_configuration.devices[device].name, message, sizeof message))
-            fprintf(stderr, "libsluice_mos: %s\n", message);
-    }
+    loop.drive = (struct sl_drive){.process = process_burst, .in = open_devices(inputs, &count)};
     library.running = library.ran = true;
-    loop(inputs, contexts, count);
-    for (unsigned i = 0; i < count; i++) {
-        end_all(contexts[i]);
-        sluice_mos_finish(contexts[i]->box);
+    if (loop.drive.in && sl_drive(&loop.drive) != SL_DRIVEN_STOPPED)
+        for (size_t port = 0; port < count; port++)
+            if (sl_source_fault(inputs[port]))
+                fprintf(stderr, "libsluice_mos: %s\n", sl_source_fault(inputs[port]));
+    for (unsigned i = 0; i < loop.count; i++) {
+        end_all(loop.contexts[i]);
+        sluice_mos_finish(loop.contexts[i]->box);
     }
     library.running = false;
     close_outputs();
-    for (int device = 0; device < mos_configuration.device_count; device++) {
-        sl_capture_close(inputs[device].capture);
-        inputs[device] = (struct input){0};
-    }
+    sl_source_close(loop.drive.in, NULL, 0);
     if (library.destroy)
         mtcp_destroy();
 }

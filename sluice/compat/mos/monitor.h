@@ -10,6 +10,7 @@
 #include "tcp_end.h"
 
 #include "core/box.h"
+#include "driver/drive.h"
 #include "io/capture.h"
 #include "io/writer.h"
 

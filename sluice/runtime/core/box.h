@@ -117,15 +117,34 @@ struct sl_timers {
 /* --- what leaves the box, see output.h --- */
 
 struct sl_output {
-    void (*forward)(void *user, const struct sl_frame *frame);   /* NULL: nobody takes it */
-    void *user;
-    bool dropped, changed, reset;   /* the packet in hand is; its connection */
-    uint8_t *bytes;              /* what it was changed to, and as much room again */
-    uint32_t room;
-    uint32_t link_type;          /* of the last packet */
-    uint8_t *sent;               /* the bytes of packets that leave behind it */
-    uint32_t sent_length[64], sent_count, sent_used;
-    uint64_t drops, changes, sends;
+    bool forwards;               /* the caller applies verdicts and transmits what functions send */
+    bool dropped, changed, reset, redirected;   /* the current packet is; its connection */
+    bool in_burst;               /* a burst is processed */
+    bool taken;                  /* the caller has taken what is in `sent` */
+    uint16_t port;               /* where the current packet is redirected to */
+    uint16_t link_type;          /* of the last packet */
+    uint16_t last_port;          /* where it came in */
+    const struct sl_frame *frames;   /* of the burst */
+    struct sl_verdict *verdicts; /* of these; NULL: the caller wants none */
+    uint32_t place;              /* of the current packet in the burst */
+    uint8_t *bytes;              /* what packets of the burst were changed to, one after the other, and room */
+    size_t used, room;
+    size_t current;              /* where the current packet's begin */
+    struct sl_sent *sent;        /* packets that functions sent; frame.at is an offset in sent_bytes until they are taken */
+    uint32_t sent_count, sent_room;
+    uint8_t *sent_bytes;
+    size_t sent_used, sent_bytes_room;
+    uint32_t packet_sent, packet_sent_bytes;   /* while the current packet was processed */
+    uint64_t drops, changes, sends, not_sent;
+};
+
+/* --- the end of input in steps, see NAME_finish_step --- */
+
+struct sl_finish {
+    uint32_t table, slot;   /* where the next step goes on */
+    uint32_t round;
+    bool again;             /* this round has ended instances: another one follows */
+    bool done;
 };
 
 struct sl_box {
@@ -158,6 +177,7 @@ struct sl_box {
     void **function_counters;    /* what each function counts */
     struct sl_timers timers;
     struct sl_output output;
+    struct sl_finish finish;
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
 };
 
@@ -443,6 +463,7 @@ SL_COLD void sl_box_close(struct sl_box *box) {
     free(box->timers.entry);
     free(box->output.bytes);
     free(box->output.sent);
+    free(box->output.sent_bytes);
     for (uint32_t i = 0; box->texts && i < box->function_count; i++)
         free(box->texts[i]);
     free(box->texts);
@@ -464,8 +485,7 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->batch.at = options->deliver ? malloc(box->batch.size) : NULL;
     box->batch.deliver = options->deliver;
     box->batch.user = options->user;
-    box->output.forward = options->forward;
-    box->output.user = options->forward_user;
+    box->output.forwards = options->forwards;
     box->scratch.size = (size_t)1 << 28;
     box->scratch.at = sl_map(box->scratch.size, box->scratch.size);
     if (!box->workers || !box->parameters || !box->texts || !box->function_counters || !box->scratch.at ||

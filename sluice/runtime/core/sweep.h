@@ -12,6 +12,8 @@
 enum {
     SL_SWEEP_EVERY = 32,   /* look-ups of a table between two steps of its sweep */
     SL_SWEEP_STEP = 8,     /* slots that a step of the sweep, or an eviction, looks at */
+    SL_SWEEP_TICK = 1024,  /* slots that a tick looks at: bounded, as packets may come meanwhile */
+    SL_SWEEP_GIVEN_BACK = 100 * 1000 * 1000,   /* nanoseconds between ticks where functions end instances by their deadline */
 };
 
 struct sl_sweep {
@@ -35,6 +37,13 @@ static inline void sl_sweep_layer(struct sl_sweep *sweep, const uint64_t *timeou
 
 static inline bool sl_sweep_rests(const struct sl_box *box, const struct sl_sweep *sweep) {
     return box->now < sweep->rests && !box->gives_back;
+}
+
+/* When a tick is due again after it has looked at slots: at once while a round is under way. */
+static inline uint64_t sl_sweep_due(const struct sl_box *box, const struct sl_sweep *sweep) {
+    if (box->gives_back)
+        return sl_deadline(box, SL_SWEEP_GIVEN_BACK);   /* functions end instances without a word to the sweep */
+    return box->now < sweep->rests ? sweep->rests : box->now;
 }
 
 /* A step begins: how many slots it looks at. */

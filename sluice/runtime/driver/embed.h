@@ -1,7 +1,6 @@
 /* What a program that embeds a stack needs of the runtime, besides the stack's own NAME.h, which includes this.
  *
- * For C11 and C++ without extensions, and nothing of the machinery: a box is opaque, and these functions of the library
- * read what it counted. */
+ * For C11 and C++ without extensions. A box is opaque: these functions of the library read what it counted. */
 #ifndef SL_EMBED_H
 #define SL_EMBED_H
 
@@ -28,9 +27,38 @@ struct sl_options {
     void *user;
     const char *const *native_options;     /* one string for each native module, in order; may be NULL */
     bool prefault;   /* whether all memory that `memory` and `max_instances` allow is taken when the box is opened */
-    /* takes each packet that leaves the box, of functions that drop, change or send packets; NULL: nobody does */
-    void (*forward)(void *user, const struct sl_frame *frame);
-    void *forward_user;
+    bool forwards;   /* the box is inline: the caller applies verdicts and transmits what functions send */
+};
+
+/* --- what happens to packets --- */
+
+enum sl_action {
+    SL_PASS,   /* the packet leaves, as it came or changed */
+    SL_DROP,   /* it does not */
+};
+
+enum {
+    SL_VERDICT_CHANGED = 1,      /* other bytes leave in its place: `at` and `length` */
+    SL_VERDICT_REDIRECTED = 2,   /* it leaves at `port`, and not at the peer of the port where it came in */
+};
+
+/* What functions have decided for one packet of a burst. Of several functions: a drop overrides all else; changes apply one
+ * after the other, in the order of the functions; of redirections the last one holds; a packet for which no function decides
+ * anything passes. All zeros is a pass. */
+struct sl_verdict {
+    const uint8_t *at;   /* of changed bytes; valid until the next call with the box */
+    uint32_t length;
+    uint16_t port;
+    uint8_t action;      /* enum sl_action */
+    uint8_t flags;       /* SL_VERDICT_... */
+};
+
+/* A packet that a function sent. */
+struct sl_sent {
+    struct sl_frame frame;   /* its bytes are valid until the next call with the box; its port: where the packet came in that
+                              * the function was called for */
+    uint32_t after;          /* so many packets of the burst leave before it */
+    bool back;               /* it leaves at frame.port; else at the peer of that */
 };
 
 struct sl_counter_info {
@@ -53,12 +81,16 @@ const uint64_t *sl_box_counters(const struct sl_box *box);
 const char *sl_box_failure(const struct sl_box *box);
 
 /* Hands secrets to the native modules of a box, for the packets that come from now on. kind: SL_SECRETS_TLS_KEY_LOG, or any
- * other, which modules that do not know it pass over. The bytes are not needed any more afterwards. */
+ * other, which modules ignore that do not know it. The bytes are not needed after the call. */
 void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets);
 
-/* So many packets come in the burst after the next one, and their frames lie right behind that one's: the box asks for their
- * headers while it processes what is before them. Nothing depends on it but time. For a program that has more packets at
- * hand than it processes at once; one burst of all of them does the same by itself. */
+/* Packets that functions have sent, in their order, since this was called last: how many. *sent is valid until the next call
+ * with the box. Call it after each NAME_process, NAME_tick and NAME_finish of an inline box. */
+uint32_t sl_box_sent(struct sl_box *box, const struct sl_sent **sent);
+
+/* So many packets come in the burst after the next one, and their frames lie right behind that one's: the box prefetches their
+ * headers while it processes what is before them. Only the time depends on it. For a program that has more packets than it
+ * processes at once; one burst of all of them has the same effect. */
 void sl_box_coming(struct sl_box *box, uint32_t packets);
 
 /* Copies at most `most` reports of functions; how many there are. */

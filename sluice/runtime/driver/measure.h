@@ -6,7 +6,7 @@
 #define SL_MEASURE_H
 
 #include "core/bytes.h"
-#include "driver/run.h"
+#include "driver/bench.h"
 
 #include <errno.h>
 #include <sched.h>

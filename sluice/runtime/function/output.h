@@ -1,7 +1,7 @@
-/* What leaves a box that is inline: each packet as it came, unless a function drops it or changes bytes of it, and packets
- * of functions behind it. Of a capture file that is `sluice run -w FILE`; where nobody takes what leaves, nothing is made.
+/* Verdicts of functions on packets, and packets that functions send. A box is inline where its caller applies the verdicts
+ * that NAME_process returns, and transmits what functions send (embed.h): `sluice run -w FILE` writes both to a file.
  *
- * What functions see of a packet stays as it came, also behind a change. */
+ * What functions see of a packet stays as it came, also after a change. */
 #ifndef SL_OUTPUT_H
 #define SL_OUTPUT_H
 
@@ -9,16 +9,16 @@
 #include "function/checksum_fix.h"
 
 enum {
-    /* packets that functions may send while one is processed */
-    SL_SENT_MOST = sizeof ((struct sl_output *)0)->sent_length / sizeof *((struct sl_output *)0)->sent_length,
+    SL_SENT_MOST = 64,             /* packets that functions may send while one is processed */
     SL_SENT_BYTES = 256 << 10,     /* and their bytes */
+    SL_SENT_WAITING = 1 << 16,     /* packets that may wait until the caller takes them */
     SL_RESET_MOST = 14 + 8 + 40 + 20,
 };
 
-/* Does somebody take what leaves the box? */
-static inline bool sl_is_inline(const struct sl_box *box) { return box->output.forward != NULL; }
+/* Does the caller transmit what leaves the box? */
+static inline bool sl_is_inline(const struct sl_box *box) { return box->output.forwards; }
 
-/* The packet in hand goes no further. False where none is. */
+/* The current packet does not leave. False where there is none. */
 static inline bool sl_drop(struct sl_box *box) {
     if (box->frame && !box->output.dropped) {
         box->output.dropped = true;
@@ -27,9 +27,31 @@ static inline bool sl_drop(struct sl_box *box) {
     return box->frame != NULL;
 }
 
-/* `length` bytes of the packet in hand, which lie at `at` in it (as in event->unit or box->frame), leave as `bytes`, with
- * the checksums over them mended. False, and nothing is changed, where they are not in it, where a
- * checksum over them is in another fragment, or where there is no memory. */
+/* The current packet leaves at another port. False where there is no packet. */
+static inline bool sl_redirect(struct sl_box *box, uint16_t port) {
+    if (!box->frame)
+        return false;
+    box->output.redirected = true;
+    box->output.port = port;
+    return true;
+}
+
+/* Room for so many more bytes after those that are used. False without memory. */
+static inline bool sl_output_room(struct sl_output *output, size_t more) {
+    if (more <= output->room - output->used)
+        return true;
+    size_t room = sl_max(2 * output->room, output->used + more);
+    uint8_t *larger = realloc(output->bytes, room);
+    if (!larger)
+        return false;
+    output->bytes = larger;
+    output->room = room;
+    return true;
+}
+
+/* `length` bytes of the current packet, which lie at `at` in it (as in event->unit or box->frame), leave as `bytes`, and the
+ * checksums over them are fixed up. False, and nothing is changed, where they are not in it, where a checksum over them is in
+ * another fragment, or where there is no memory. */
 static inline bool sl_rewrite(struct sl_box *box, const uint8_t *at, const void *bytes, uint32_t length) {
     struct sl_output *output = &box->output;
     const struct sl_frame *frame = box->frame;
@@ -38,39 +60,82 @@ static inline bool sl_rewrite(struct sl_box *box, const uint8_t *at, const void 
     uint64_t lo = (uintptr_t)at - (uintptr_t)frame->at;
     if (lo > frame->captured || length > frame->captured - lo || sl_checksum_fix_elsewhere(frame, (uint32_t)lo + length))
         return false;
-    if (frame->captured > output->room) {
-        uint8_t *larger = realloc(output->bytes, 2 * (size_t)frame->captured);
-        if (!larger)
-            return false;
-        output->bytes = larger;
-        output->room = frame->captured;
-    }
+    if (!sl_output_room(output, (output->changed ? 0 : frame->captured) + (size_t)length))
+        return false;
     if (!output->changed) {
-        memcpy(output->bytes, frame->at, frame->captured);
+        output->current = output->used;
+        memcpy(output->bytes + output->current, frame->at, frame->captured);
+        output->used += frame->captured;
         output->changed = true;
     }
-    uint8_t *before = output->bytes + output->room;   /* what the checksums covered up to now */
-    memcpy(before, output->bytes + lo, length);
-    memcpy(output->bytes + lo, bytes, length);
+    uint8_t *changed = output->bytes + output->current, *before = output->bytes + output->used;
+    memcpy(before, changed + lo, length);   /* what the checksums covered up to now */
+    memcpy(changed + lo, bytes, length);
     struct sl_frame now = *frame;
-    now.at = output->bytes;
-    sl_checksum_fix(output->bytes, &now, before, (uint32_t)lo, (uint32_t)lo + length);
+    now.at = changed;
+    sl_checksum_fix(changed, &now, before, (uint32_t)lo, (uint32_t)lo + length);
     return true;
 }
 
-/* A whole packet of the link type of the last one leaves behind the packet in hand. False where nobody takes it, or where
- * there are too many. */
-static inline bool sl_send(struct sl_box *box, const void *bytes, uint32_t length) {
+/* Room for a packet that is sent. False without memory. */
+SL_COLD bool sl_sent_room(struct sl_output *output, uint32_t length) {
+    if (output->sent_count == output->sent_room) {
+        uint32_t room = output->sent_room ? 2 * output->sent_room : 64;
+        struct sl_sent *larger = realloc(output->sent, room * sizeof *larger);
+        if (!larger)
+            return false;
+        output->sent = larger;
+        output->sent_room = room;
+    }
+    if (length > output->sent_bytes_room - output->sent_used) {
+        size_t room = sl_max(2 * output->sent_bytes_room, output->sent_used + length);
+        uint8_t *larger = realloc(output->sent_bytes, room);
+        if (!larger)
+            return false;
+        output->sent_bytes = larger;
+        output->sent_bytes_room = room;
+    }
+    return true;
+}
+
+/* What the caller has taken makes room. */
+static inline void sl_sent_reset(struct sl_output *output) {
+    if (!output->taken)
+        return;
+    output->taken = false;
+    output->sent_count = 0;
+    output->sent_used = 0;
+}
+
+/* sl_send; `back`: to where the current packet came from. */
+static inline bool sl_send_to(struct sl_box *box, const void *bytes, uint32_t length, bool back) {
     struct sl_output *output = &box->output;
-    if (!output->forward || !length || output->sent_count == SL_SENT_MOST || length > SL_SENT_BYTES - output->sent_used)
+    if (!output->forwards || !length)
         return false;
-    if (!output->sent && !(output->sent = malloc(SL_SENT_BYTES)))
+    sl_sent_reset(output);
+    if (output->packet_sent == SL_SENT_MOST || length > SL_SENT_BYTES - output->packet_sent_bytes ||
+        output->sent_count == SL_SENT_WAITING || !sl_sent_room(output, length)) {
+        output->not_sent++;
         return false;
-    memcpy(output->sent + output->sent_used, bytes, length);
+    }
+    memcpy(output->sent_bytes + output->sent_used, bytes, length);
+    output->sent[output->sent_count++] = (struct sl_sent){
+        .frame = {.at = (const uint8_t *)(uintptr_t)output->sent_used, .captured = length, .length = length,
+                  .time = box->time, .link_type = output->link_type, .port = output->last_port, .number = box->number},
+        .after = output->in_burst ? output->place + 1 : 0,
+        .back = back,
+    };
     output->sent_used += length;
-    output->sent_length[output->sent_count++] = length;
+    output->packet_sent++;
+    output->packet_sent_bytes += length;
     output->sends++;
     return true;
+}
+
+/* A whole packet of the link type of the current one (or the last one) leaves after it, in the same direction. False where
+ * the box is not inline, or where there are too many. */
+static inline bool sl_send(struct sl_box *box, const void *bytes, uint32_t length) {
+    return sl_send_to(box, bytes, length, false);
 }
 
 /* One segment that resets a connection: `reverse` from where the packet came to, back. at: room for SL_RESET_MOST bytes. */
@@ -105,7 +170,7 @@ static inline uint32_t sl_make_reset(const struct sl_frame *frame, const struct 
         ip_out[6] = 6;
         ip_out[7] = 64;
     }
-    /* RFC 9293, 3.10.7.1 for the way back; in the other direction as if the sender had closed here */
+    /* RFC 9293, 3.10.7.1 for the direction back; in the other one as if the sender had closed here */
     uint32_t words = (uint32_t)(tcp[12] >> 4) * 4, wire = ip->end > ip->payload + words ? ip->end - ip->payload - words : 0;
     bool acknowledges = tcp[13] & 0x10;
     uint32_t sequence = (uint32_t)sl_load_be32(tcp + 4), acknowledged = (uint32_t)sl_load_be32(tcp + 8);
@@ -126,9 +191,9 @@ static inline uint32_t sl_make_reset(const struct sl_frame *frame, const struct 
     return total;
 }
 
-/* Ends the TCP connection of the packet in hand: it is dropped, and a segment with RST leaves for each end in its place,
- * once, whoever asks for it, and none for a segment with RST (RFC 9293, 3.10.7.1), which is only dropped.
- * False, and nothing happens, where it is no TCP segment right on the outermost IP, and a whole header is here. */
+/* Ends the TCP connection of the current packet: the packet is dropped, and a segment with RST leaves for each end in its
+ * place, once, however many functions reset it, and none for a segment with RST (RFC 9293, 3.10.7.1), which is only dropped.
+ * False, and nothing happens, where it is no TCP segment right on the outermost IP with a whole header. */
 static inline bool sl_reset(struct sl_box *box) {
     const struct sl_frame *frame = box->frame;
     uint8_t forth[SL_RESET_MOST], back[SL_RESET_MOST];
@@ -141,49 +206,71 @@ static inline bool sl_reset(struct sl_box *box) {
     if (box->output.reset || frame->at[ip.payload + 13] & 4)
         return sl_drop(box);
     uint32_t there = sl_make_reset(frame, &ip, false, forth), here = sl_make_reset(frame, &ip, true, back);
-    if (!sl_is_inline(box) || box->output.sent_count + 2 > SL_SENT_MOST ||
-        there + here > SL_SENT_BYTES - box->output.sent_used)
+    if (!sl_is_inline(box) || box->output.packet_sent + 2 > SL_SENT_MOST ||
+        there + here > SL_SENT_BYTES - box->output.packet_sent_bytes)
         return false;
-    box->output.reset = sl_send(box, forth, there) && sl_send(box, back, here);
+    box->output.reset = sl_send(box, forth, there) && sl_send_to(box, back, here, true);
     return box->output.reset && sl_drop(box);
-}
-
-/* What functions sent since the last packet leaves. */
-SL_COLD void sl_output_sent(struct sl_box *box, uint32_t link_type) {
-    struct sl_output *output = &box->output;
-    const uint8_t *at = output->sent;
-    for (uint32_t i = 0; i < output->sent_count; at += output->sent_length[i++]) {
-        uint32_t length = output->sent_length[i];
-        struct sl_frame made = {at, length, length, box->time, link_type, 0, box->number};
-        output->forward(output->user, &made);
-    }
-    output->sent_count = output->sent_used = 0;
 }
 
 /* --- used by generated code --- */
 
-/* A packet was processed: it leaves, and what functions sent. */
-static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *frame) {
+/* A burst begins. verdicts: see NAME_process. */
+static inline void sl_output_begin(struct sl_box *box, const struct sl_frame *frames, struct sl_verdict *verdicts) {
     struct sl_output *output = &box->output;
-    if (output->forward && !output->dropped) {
-        struct sl_frame leaves = *frame;
-        if (output->changed)
-            leaves.at = output->bytes;
-        output->forward(output->user, &leaves);
-    }
-    if (output->sent_count)
-        sl_output_sent(box, frame->link_type);
-    output->changes += output->changed && !output->dropped;
-    output->link_type = frame->link_type;
-    output->dropped = output->changed = output->reset = false;
+    sl_sent_reset(output);
+    output->frames = frames;
+    output->verdicts = verdicts;
+    output->in_burst = true;
+    output->place = 0;
+    output->used = 0;
+    output->packet_sent = output->packet_sent_bytes = 0;
 }
 
-/* The end of input: what was sent since the last packet leaves; what there was is reported. */
+/* A packet was processed: its verdict. */
+static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *frame) {
+    struct sl_output *output = &box->output;
+    const bool changed = output->changed && !output->dropped;
+    if (output->verdicts)
+        output->verdicts[frame - output->frames] = (struct sl_verdict){
+            .at = changed ? (const uint8_t *)(uintptr_t)output->current : NULL,   /* an offset until the burst ends */
+            .length = changed ? frame->captured : 0,
+            .port = output->port,
+            .action = output->dropped ? SL_DROP : SL_PASS,
+            .flags = (uint8_t)((changed ? SL_VERDICT_CHANGED : 0) | (output->redirected ? SL_VERDICT_REDIRECTED : 0)),
+        };
+    if (output->changed && (output->dropped || !output->verdicts))
+        output->used = output->current;   /* no one will read it */
+    for (uint32_t i = output->sent_count - output->packet_sent; i < output->sent_count; i++) {
+        output->sent[i].frame.time = box->time;
+        output->sent[i].frame.number = box->number;
+        output->sent[i].frame.link_type = frame->link_type;
+        output->sent[i].frame.port = frame->port;
+    }
+    output->changes += changed;
+    output->link_type = frame->link_type;
+    output->last_port = frame->port;
+    output->place = (uint32_t)(frame - output->frames) + 1;
+    output->packet_sent = output->packet_sent_bytes = 0;
+    output->dropped = output->changed = output->reset = output->redirected = false;
+}
+
+/* A burst of so many packets ends: offsets of changed bytes become pointers. */
+static inline void sl_output_end(struct sl_box *box, size_t count) {
+    struct sl_output *output = &box->output;
+    for (size_t i = 0; output->used && output->verdicts && i < count; i++)
+        if (output->verdicts[i].flags & SL_VERDICT_CHANGED)
+            output->verdicts[i].at = output->bytes + (uintptr_t)output->verdicts[i].at;
+    output->in_burst = false;
+}
+
+/* The end of input: what was counted is reported. */
 SL_COLD void sl_output_finish(struct sl_box *box) {
-    sl_output_sent(box, box->output.link_type);
     sl_report(box, "packets_dropped", box->output.drops);
     sl_report(box, "packets_changed", box->output.changes);
     sl_report(box, "packets_sent", box->output.sends);
+    if (box->output.not_sent)
+        sl_report(box, "packets_not_sent", box->output.not_sent);
 }
 
 #endif

@@ -28,8 +28,9 @@
  *                                   which on its handlers hear no more of a side (0: the active one's, 1, or SL_BOTH), nor
  *                                   of the end when that is both; SLUICE_RESUME(event, side) lets them again.
  * SLUICE_INLINE                     what follows needs a box that packets go through, as `sluice run -w FILE` has one:
- *                                   SLUICE_DROP(box), SLUICE_REWRITE(box, at, bytes, length), SLUICE_RESET(box) for both
- *                                   ends of a TCP connection, SLUICE_SEND(box, bytes, length); see output.h.
+ *                                   SLUICE_DROP(box), SLUICE_REWRITE(box, at, bytes, length), SLUICE_REDIRECT(box, port),
+ *                                   SLUICE_RESET(box) for both ends of a TCP connection, SLUICE_SEND(box, bytes, length);
+ *                                   see output.h.
  * SLUICE_STATE(type)                every instance of the layers that it listens to carries one, zeroed when it begins;
  *                                   SLUICE_STATE_OF(event) points to it.
  * SLUICE_DESTROY { ... }            `state` is given up, as its instance is: behind its end, whoever hears of that.
@@ -105,6 +106,7 @@
 #define SLUICE_DROP(box) SL_INLINE(sl_drop(box))
 #define SLUICE_REWRITE(box, at, bytes, length) SL_INLINE(sl_rewrite(box, at, bytes, length))
 #define SLUICE_RESET(box) SL_INLINE(sl_reset(box))
+#define SLUICE_REDIRECT(box, port) SL_INLINE(sl_redirect(box, port))
 #define SLUICE_SEND(box, bytes, length) SL_INLINE(sl_send(box, bytes, length))
 
 #define SLUICE_TIMER(layer, name)                                                                         \

@@ -2,17 +2,17 @@
  *
  *     struct sl_capture *c;
  *     char why[SL_CAPTURE_MESSAGE];
- *     if (sl_capture_open(&c, path, why, sizeof why)) ...say why...
+ *     if (sl_capture_open(&c, path, why, sizeof why)) ...print why...
  *     while ((got = sl_capture_next(c, &frame)) == 1) ...use frame...
- *     if (got < 0) ...say sl_capture_fault(c)...
+ *     if (got < 0) ...print sl_capture_fault(c)...
  *     sl_capture_close(c);
  *
- * A frame points into the map: nothing is copied, allocated or asked of the kernel per packet. However corrupt
- * a file is, nothing outside it is read, and the packets before the fault are delivered.
+ * A frame points into the map: nothing is copied or allocated per packet, and no system call is made. However corrupt a file
+ * is, nothing outside it is read, and the packets before the fault are delivered.
  *
- * Limits. The size is the one at opening: packets that are appended later are not seen, and a file that is
- * *truncated* while open ends the process (SIGBUS); so never write to a file that is being read. Pipes and
- * compressed files cannot be mapped and are refused. One reader belongs to one thread at a time. */
+ * Limits. The size is the one at opening: packets that are appended later are not seen, and a file that is *truncated* while
+ * open ends the process (SIGBUS); so never write to a file that is being read. Pipes, compressed and growing files cannot be
+ * mapped: source.h reads them. One reader belongs to one thread at a time. */
 #ifndef SL_IO_CAPTURE_H
 #define SL_IO_CAPTURE_H
 
@@ -45,16 +45,16 @@ int sl_capture_open_memory(struct sl_capture **out, const uint8_t *bytes, size_t
  * it leaves *frame alone, and so does every later call, with the same result. */
 int sl_capture_next(struct sl_capture *c, struct sl_frame *frame);
 
-/* From now on `take` is given the secrets that sl_capture_next passes in a pcapng file, before it returns a packet behind
- * them. They may be of any kind and content, and are valid until the capture is closed. A block that says it has more than
- * there is gives what there is. */
+/* From now on sl_capture_next calls `take` with the secrets that it passes in a pcapng file, before it returns the packet
+ * after them. They may be of any kind and content, and are valid until the capture is closed. A block that states more bytes
+ * than it has gives those that it has. */
 void sl_capture_on_secrets(struct sl_capture *c, void (*take)(void *user, uint32_t kind, sl_bytes secrets), void *user);
 
-/* What ended the capture early: where, at which packet (the one that would have been next), and "cut short" or
+/* What ended the capture early: where, at which packet (that would have been next), and "cut short" or
  * "corrupt" with the reason. NULL when there was no fault. Valid until the capture is closed. */
 const char *sl_capture_fault(const struct sl_capture *c);
 
-/* For progress: bytes behind us (after a fault: where the faulty record or block begins), and bytes in all. */
+/* For progress: bytes that were read (after a fault: where the faulty record or block begins), and bytes in all. */
 uint64_t sl_capture_position(const struct sl_capture *c);
 uint64_t sl_capture_size(const struct sl_capture *c);
 

@@ -104,12 +104,12 @@ int sl_writer_write(struct sl_writer *w, const struct sl_frame *frame)
         return -1;
     uint64_t seconds = frame->time / 1000000000;
     if (w->link_type == SL_WRITER_FIRST) {
-        w->link_type = frame->link_type & 0xffff;
+        w->link_type = frame->link_type;
         if (put_header(w))
             return -1;
     }
     if (frame->link_type != w->link_type)
-        return fault(w, "packet %" PRIu64 " has link type %" PRIu32 ", the file %" PRIu32, frame->number,
+        return fault(w, "packet %" PRIu64 " has link type %" PRIu16 ", the file %" PRIu32, frame->number,
                      frame->link_type, w->link_type);
     if (seconds > UINT32_MAX)
         return fault(w, "packet %" PRIu64 ": a time of %" PRIu64 " seconds is beyond the 32 bits of pcap", frame->number,
@@ -125,9 +125,14 @@ int sl_writer_write(struct sl_writer *w, const struct sl_frame *frame)
     return put(w, frame->at, captured);
 }
 
-void sl_writer_forward(void *writer, const struct sl_frame *frame)
+int sl_writer_flush(struct sl_writer *w)
 {
-    sl_writer_write(writer, frame);
+    if (w->failed)
+        return -1;
+    if (fflush(w->file) == 0)
+        return 0;
+    w->failed = true;
+    return fault(w, "cannot write: %s", strerror(errno));
 }
 
 const char *sl_writer_fault(const struct sl_writer *w)

@@ -26,12 +26,12 @@ struct sl_writer;
 int sl_writer_open(struct sl_writer **out, const char *path, uint32_t link_type, uint32_t snap_length, char *message,
                    size_t message_size);
 
-/* Appends frame: its at, captured, length, time and link_type; interface and number have no place in pcap.
+/* Appends frame: its at, captured, length, time and link_type; the rest has no place in pcap.
  * 0, or -1, and then sl_writer_fault says why. */
 int sl_writer_write(struct sl_writer *w, const struct sl_frame *frame);
 
-/* sl_writer_write with the writer as a user's pointer, for a box that forwards packets to a file. */
-void sl_writer_forward(void *writer, const struct sl_frame *frame);
+/* Hands what is buffered to the kernel: if the process is killed afterwards, the file has every packet up to here. 0, or -1. */
+int sl_writer_flush(struct sl_writer *w);
 
 /* Why the last sl_writer_write that failed did so; NULL if none has. Valid until the next call with w. */
 const char *sl_writer_fault(const struct sl_writer *w);

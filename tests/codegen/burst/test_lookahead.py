@@ -109,7 +109,7 @@ class Packets:
             if i < len(told):
                 library.sl_box_coming(handle, told[i])
             frames = ctypes.byref(self.frames, first * ctypes.sizeof(Frame))
-            self._process(handle, frames, ctypes.c_size_t(count))
+            self._process(handle, frames, ctypes.c_size_t(count), None)
         count = ctypes.c_uint.in_dll(library, "asked_count").value
         found: list[int | None] = []
         places = (ctypes.c_void_p * count).in_dll(library, "asked")

@@ -59,7 +59,7 @@ def test_the_second_fragment_is_foreseen_with_the_first(below: Packet, recording
         memory = ctypes.create_string_buffer(packet + bytes(256))
         frame = Frame(captured=len(packet), length=len(packet), time=number, link_type=1, number=number)
         frame.at = ctypes.cast(memory, ctypes.c_char_p)
-        library.tcp_ip_process(handle, ctypes.byref(frame), ctypes.c_size_t(1))
+        library.tcp_ip_process(handle, ctypes.byref(frame), ctypes.c_size_t(1), None)
         begin = ctypes.addressof(memory)
         of_table = {at or 0 for at in (ctypes.c_void_p * count.value).in_dll(library, "asked")}
         asked.append({at for at in of_table if not begin <= at < begin + len(packet) + 256})

@@ -36,7 +36,7 @@ class Frame(NamedTuple):
     length: int
     time: int
     link_type: int = 1
-    interface: int = 0
+    port: int = 0
     number: int = 1
 
 
@@ -46,8 +46,11 @@ class SlFrame(ctypes.Structure):
         ("captured", ctypes.c_uint32),
         ("length", ctypes.c_uint32),
         ("time", ctypes.c_uint64),
-        ("link_type", ctypes.c_uint32),
-        ("interface", ctypes.c_uint32),
+        ("link_type", ctypes.c_uint16),
+        ("port", ctypes.c_uint16),
+        ("buffer", ctypes.c_uint16),
+        ("queue", ctypes.c_uint8),
+        ("flags", ctypes.c_uint8),
         ("number", ctypes.c_uint64),
     ]
 
@@ -79,7 +82,7 @@ class OpenError(Exception):
 
 
 class Library:
-    """capture.c and writer.c, compiled with the system's compiler."""
+    """capture.c, pcapng.c and writer.c, compiled with the system's compiler."""
 
     def __init__(self, path: Path) -> None:
         c = self.c = ctypes.CDLL(str(path))
@@ -134,7 +137,7 @@ class Library:
         self.c.sl_capture_on_secrets(handle, callback, None)
         while (got := self.c.sl_capture_next(handle, frame)) == 1:
             data = ctypes.string_at(frame.at, frame.captured)
-            frames.append(Frame(data, frame.length, frame.time, frame.link_type, frame.interface, frame.number))
+            frames.append(Frame(data, frame.length, frame.time, frame.link_type, frame.port, frame.number))
         assert self.c.sl_capture_next(handle, frame) == got
         fault, position = self.c.sl_capture_fault(handle), self.c.sl_capture_position(handle)
         assert (got == -1) == (fault is not None)
@@ -147,7 +150,7 @@ class Library:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     path = tmp_path_factory.mktemp("io") / "io.so"
     command = [*compiler(), "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
-    command += [*INCLUDES, str(SOURCES / "capture.c"), str(SOURCES / "writer.c"), "-o", str(path)]
+    command += [*INCLUDES, *(str(SOURCES / name) for name in ("capture.c", "pcapng.c", "writer.c")), "-o", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return Library(path)
@@ -679,7 +682,7 @@ def write(
     faults: list[str | None] = []
     for frame in frames:
         data = ctypes.create_string_buffer(frame.data, len(frame.data) or 1)
-        c_frame = SlFrame(ctypes.addressof(data), len(frame.data), *frame[1:])
+        c_frame = SlFrame(ctypes.addressof(data), len(frame.data), *frame[1:5], number=frame.number)
         failed = library.c.sl_writer_write(handle, c_frame)
         faults.append(library.c.sl_writer_fault(handle).decode() if failed else None)
     failed = library.c.sl_writer_close(handle, message, MESSAGE)

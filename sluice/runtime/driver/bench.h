@@ -1,22 +1,11 @@
-/* Drives a box over a capture: the loop of `sluice run`, and that of `sluice bench`. */
-#ifndef SL_RUN_H
-#define SL_RUN_H
+/* Measures boxes over a capture in memory: the loop of `sluice bench`. */
+#ifndef SL_BENCH_H
+#define SL_BENCH_H
 
-#include "driver/embed.h"
+#include "driver/drive.h"
 #include "io/capture.h"
 
 enum { SL_BURST = 32 };   /* packets that are processed together */
-
-typedef struct sl_box *(*sl_open_function)(const struct sl_options *options);
-typedef void (*sl_process_function)(struct sl_box *box, const struct sl_frame *frames, size_t count);
-typedef void (*sl_box_function)(struct sl_box *box);
-
-/* Processes all packets of a capture in bursts, and hands on the secrets that it carries. `progress`, when given, is
- * called every few megabytes of the file; not 0 from it stops. Returns the number of packets processed; *stopped says why
- * it ended early: 1 a fault in the file (sl_capture_fault says what), 2 because progress said so, 0 not at all. */
-uint64_t sl_run(sl_process_function process, struct sl_box *box, struct sl_capture *capture,
-                int (*progress)(void *user, uint64_t position, uint64_t size, uint64_t packets), void *user,
-                int *stopped);
 
 /* Nanoseconds of the thread's CPU time, and by the clock on the wall. */
 struct sl_elapsed {

@@ -1,0 +1,133 @@
+"""The options that say where packets come from: files, folders, standard input, interfaces."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable
+
+from sluice.cli.common.errors import CommandError, UsageError
+from sluice.engine.inputs import INTERFACE, STANDARD_INPUT, Inputs
+
+_SCHEME = re.compile(r"[a-z_]+:")
+_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp)\d*(\.(gz|zst|lz4|xz))?$", re.IGNORECASE)
+"""Names of captures in a folder, also of those that `tcpdump -C` numbers."""
+_SNAP_MOST = 1 << 18
+_RING_MOST = 16384
+"""MiB."""
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """The options -r, -i and what belongs to them."""
+    parser.add_argument(
+        "-r",
+        action="append",
+        default=[],
+        metavar="FILE",
+        dest="files",
+        help="capture file (pcap or pcapng), perhaps compressed (gzip, zstd, lz4, xz), a folder of them, or - for"
+        " standard input; may be given several times: packets are taken in the order of time",
+    )
+    parser.add_argument(
+        "-i",
+        action="append",
+        default=[],
+        metavar="INTERFACE",
+        dest="interfaces",
+        help="interface to receive from until Ctrl-C or SIGTERM, `any` for all; may be given several times",
+    )
+    parser.add_argument("--follow", action="store_true", help="files still grow: wait for more until Ctrl-C or SIGTERM")
+    parser.add_argument(
+        "--no-promiscuous", action="store_true", help="with -i: only packets that are for this host, or sent by it"
+    )
+    parser.add_argument(
+        "--ring",
+        type=_bounded("MiB", _RING_MOST),
+        default=0,
+        metavar="MIB",
+        help="with -i: memory of each interface's receive ring (default 64 MiB)",
+    )
+    parser.add_argument(
+        "--snaplen",
+        type=_bounded("bytes", _SNAP_MOST),
+        default=0,
+        metavar="BYTES",
+        help="with -i: captured bytes of each packet (default: all)",
+    )
+
+
+def _bounded(unit: str, most: int) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        if not text.isdecimal() or not 1 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a number of {unit} from 1 to {most}")
+        return int(text)
+
+    return convert
+
+
+def inputs_of(options: argparse.Namespace) -> Inputs:
+    """The inputs of the command line.
+
+    Raises UsageError where they are none or do not go together, CommandError where one cannot be read: before anything
+    is compiled or written for it.
+    """
+    if not options.files and not options.interfaces:
+        raise UsageError("where do packets come from? Give -r FILE, or -i INTERFACE")
+    if options.files.count(STANDARD_INPUT) > 1:
+        raise UsageError("-r -: standard input can be read once")
+    if options.follow and not options.files:
+        raise UsageError("--follow: is for files that grow, given by -r FILE")
+    files = [path for given in options.files for path in _files(given)]
+    for path in files:
+        _check_readable(path)
+    uris = [path if path == STANDARD_INPUT else f"file:{path}" for path in files]
+    uris += [_interface(name) for name in options.interfaces]
+    return Inputs(tuple(uris), options.follow, not options.no_promiscuous, options.ring << 20, options.snaplen)
+
+
+def input_files(inputs: Inputs) -> list[str]:
+    """The paths of those that are files."""
+    return [uri.removeprefix("file:") for uri in inputs.uris if uri.startswith("file:")]
+
+
+def _interface(name: str) -> str:
+    if name.startswith(INTERFACE):
+        return name
+    if _SCHEME.match(name):
+        raise UsageError(f"-i {name}: interfaces are received from by their names, as in -i eth0")
+    return INTERFACE + name
+
+
+def _files(given: str) -> list[str]:
+    """The file of that name, or the captures of the folder."""
+    if given == STANDARD_INPUT or not os.path.isdir(given):
+        return [given]
+    try:
+        names = sorted(os.listdir(given))
+    except OSError as error:
+        raise CommandError(f"{given}: {error.strerror}") from error
+    captures = [name for name in names if _CAPTURE.search(name) and os.path.isfile(os.path.join(given, name))]
+    if not captures:
+        raise CommandError(
+            f"{given}: the folder has no capture file (named *.pcap, *.pcapng, *.cap or *.dmp, perhaps with .gz)"
+        )
+    if len(captures) < len(names):
+        left_out = f"{len(names) - len(captures)} of {len(names)} names are not those of captures and are left out"
+        print(f"sluice: note: {given}: {left_out}", file=sys.stderr)
+    return [os.path.join(given, name) for name in captures]
+
+
+def _check_readable(path: str) -> None:
+    """Raise CommandError when a file cannot be read."""
+    if path == STANDARD_INPUT:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise CommandError(
+                "-: standard input is a terminal: give a capture, as in `tcpdump -w - | sluice ... -r -`"
+            )
+        return
+    if not os.path.exists(path):
+        raise CommandError(f"{path}: No such file or directory")
+    if not os.access(path, os.R_OK):
+        raise CommandError(f"{path}: Permission denied")

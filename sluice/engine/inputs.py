@@ -1,0 +1,171 @@
+"""Where a box's packets come from and go to, and the driver that moves them: the C side of both, for Python.
+
+`runtime/io/source.h` and `runtime/driver/drive.h` define what is declared here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MESSAGE_SIZE = 512
+"""SL_SOURCE_MESSAGE."""
+INTERFACE = "af_packet:"
+"""The scheme of interfaces."""
+STANDARD_INPUT = "-"
+
+PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
+STOPPED = 2
+"""SL_DRIVEN_STOPPED."""
+
+
+class InputError(Exception):
+    """A source or a destination of packets that cannot be opened; the text begins with its name."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Sources whose packets a box processes, in the order of time.
+
+    uris: files, `-` for standard input, `af_packet:NAME` for interfaces. follow: files still grow. promiscuous:
+    interfaces receive what is for other hosts, too. ring_bytes: of each interface's receive ring (0: 64 MiB).
+    snap_length: captured bytes of each packet of an interface (0: all).
+    """
+
+    uris: tuple[str, ...]
+    follow: bool = False
+    promiscuous: bool = True
+    ring_bytes: int = 0
+    snap_length: int = 0
+
+    @property
+    def live(self) -> bool:
+        """Whether any is an interface."""
+        return any(uri.startswith(INTERFACE) for uri in self.uris)
+
+    @property
+    def endless(self) -> bool:
+        """Whether the user ends it, rather than the input."""
+        return self.live or self.follow or STANDARD_INPUT in self.uris
+
+    @classmethod
+    def of(cls, given: str | os.PathLike[str] | Inputs) -> Inputs:
+        """One file as inputs; inputs as they are."""
+        return given if isinstance(given, Inputs) else cls((_file(given),))
+
+
+def _file(path: str | os.PathLike[str]) -> str:
+    """A path as a URI, whatever it looks like."""
+    text = os.fsdecode(path)
+    return text if text == STANDARD_INPUT else f"file:{text}"
+
+
+class Frame(ctypes.Structure):
+    """struct sl_frame."""
+
+    _fields_ = (
+        ("at", ctypes.c_char_p),
+        ("captured", ctypes.c_uint32),
+        ("length", ctypes.c_uint32),
+        ("time", ctypes.c_uint64),
+        ("link_type", ctypes.c_uint16),
+        ("port", ctypes.c_uint16),
+        ("buffer", ctypes.c_uint16),
+        ("queue", ctypes.c_uint8),
+        ("flags", ctypes.c_uint8),
+        ("number", ctypes.c_uint64),
+    )
+
+
+class _Options(ctypes.Structure):
+    """struct sl_source_options."""
+
+    _fields_ = (
+        ("follow", ctypes.c_bool),
+        ("no_promiscuous", ctypes.c_bool),
+        ("ring_bytes", ctypes.c_uint64),
+        ("snap_length", ctypes.c_uint32),
+    )
+
+
+_COUNTED = ("packets", "dropped_kernel", "dropped_interface", "refused", "vlan_restored", "freezes")
+
+
+class _Statistics(ctypes.Structure):
+    """struct sl_source_statistics."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in _COUNTED)
+
+
+class Drive(ctypes.Structure):
+    """struct sl_drive."""
+
+    _fields_ = (
+        ("process", ctypes.c_void_p),
+        ("tick", ctypes.c_void_p),
+        ("finish_step", ctypes.c_void_p),
+        ("box", ctypes.c_void_p),
+        ("input", ctypes.c_void_p),
+        ("ports", ctypes.POINTER(ctypes.c_void_p)),
+        ("port_count", ctypes.c_uint32),
+        ("peer", ctypes.c_void_p),
+        ("progress", PROGRESS),
+        ("user", ctypes.c_void_p),
+        ("stop", ctypes.c_int),
+        ("packets", ctypes.c_uint64),
+        ("no_port", ctypes.c_uint64),
+        ("leaving", ctypes.c_void_p),
+    )
+
+
+class Source:
+    """An open source, or a destination, of a stack's library. Closed by `close`."""
+
+    def __init__(self, library: Any, handle: ctypes.c_void_p) -> None:
+        self._library = library
+        self.handle = handle
+        for name in ("fault", "statistics", "close"):
+            getattr(library, f"sl_source_{name}").restype = {"fault": ctypes.c_char_p, "close": ctypes.c_int}.get(name)
+
+    @classmethod
+    def open(cls, library: Any, inputs: Inputs) -> Source:
+        """Open what packets come from. Raises InputError."""
+        names: Sequence[bytes] = [os.fsencode(uri) for uri in inputs.uris]
+        array = (ctypes.c_char_p * len(names))(*names)
+        options = _Options(inputs.follow, not inputs.promiscuous, inputs.ring_bytes, inputs.snap_length)
+        handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
+        size = ctypes.c_size_t(len(names))
+        if library.sl_source_open_all(
+            ctypes.byref(handle), array, size, ctypes.byref(options), message, ctypes.c_size_t(MESSAGE_SIZE)
+        ):
+            raise InputError(message.value.decode(errors="replace"))
+        return cls(library, handle)
+
+    @classmethod
+    def create(cls, library: Any, path: str | os.PathLike[str]) -> Source:
+        """Create a capture file for packets that leave a box. Raises InputError."""
+        handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
+        uri = b"file:" + os.fsencode(path)
+        if library.sl_source_create(ctypes.byref(handle), uri, message, ctypes.c_size_t(MESSAGE_SIZE)):
+            raise InputError(message.value.decode(errors="replace"))
+        return cls(library, handle)
+
+    def fault(self) -> str | None:
+        """What is wrong with it, beginning with its name."""
+        text = self._library.sl_source_fault(self.handle)
+        return text.decode(errors="replace") if text else None
+
+    def statistics(self) -> dict[str, int]:
+        """Its counters."""
+        found = _Statistics()
+        self._library.sl_source_statistics(self.handle, ctypes.byref(found))
+        return {name: getattr(found, name) for name in _COUNTED}
+
+    def close(self) -> str | None:
+        """Close it; what was lost by that, if anything."""
+        message = ctypes.create_string_buffer(MESSAGE_SIZE)
+        lost = self._library.sl_source_close(self.handle, message, ctypes.c_size_t(MESSAGE_SIZE))
+        return message.value.decode(errors="replace") if lost else None

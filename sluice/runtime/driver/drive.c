@@ -1,0 +1,230 @@
+#define _GNU_SOURCE
+#include "driver/drive.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    READ = 256,                 /* packets that a box gets at once: it looks ahead from one burst to the next in them */
+    TOGETHER = 64,              /* packets that are sent at once */
+    PROGRESS_BYTES = 8 << 20,   /* of a file, between two calls of progress */
+    PROGRESS_PACKETS = 1024,    /* between two looks at the position */
+    FINISH_SLOTS = 1 << 16,     /* places of tables that a step of the end looks at */
+};
+
+static const uint64_t progress_nanoseconds = 100 * 1000 * 1000;
+static const uint64_t wait_most = 20 * 1000 * 1000;   /* nanoseconds: how long a stop and a progress may be delayed */
+static const uint64_t drain_most = 500 * 1000 * 1000, drain_live = 100 * 1000 * 1000;
+static const uint64_t never = UINT64_MAX;
+
+struct sl_leaving {
+    uint32_t count;
+    struct sl_frame frames[TOGETHER];
+};
+
+/* --- what leaves --- */
+
+static void send_port(struct sl_drive *drive, uint32_t port)
+{
+    struct sl_leaving *leaving = &drive->leaving[port];
+    if (leaving->count)
+        sl_source_send(drive->ports[port], leaving->frames, leaving->count);
+    leaving->count = 0;
+}
+
+static void leave(struct sl_drive *drive, uint32_t port, const struct sl_frame *frame)
+{
+    if (port >= drive->port_count || !drive->ports[port]) {
+        drive->no_port++;
+        return;
+    }
+    struct sl_leaving *leaving = &drive->leaving[port];
+    leaving->frames[leaving->count++] = *frame;
+    if (leaving->count == TOGETHER)
+        send_port(drive, port);
+}
+
+/* Where packets leave that came in at a port. */
+static uint32_t peer_of(const struct sl_drive *drive, uint32_t port)
+{
+    if (!drive->peer)
+        return 0;
+    return port < drive->port_count ? drive->peer[port] : UINT32_MAX;
+}
+
+/* What functions sent leaves, in front of packet `before` of the burst. */
+static void leave_sent(struct sl_drive *drive, const struct sl_sent **sent, uint32_t *left, uint64_t before)
+{
+    for (; *left && (*sent)->after <= before; ++*sent, --*left) {
+        const struct sl_frame *frame = &(*sent)->frame;
+        leave(drive, (*sent)->back && drive->peer ? frame->port : peer_of(drive, frame->port), frame);
+    }
+}
+
+static void leave_burst(struct sl_drive *drive, const struct sl_frame *frames, size_t count, const struct sl_verdict *verdicts)
+{
+    const struct sl_sent *sent;
+    uint32_t left = sl_box_sent(drive->box, &sent);
+    for (size_t i = 0; i < count; i++) {
+        const struct sl_verdict *verdict = &verdicts[i];
+        leave_sent(drive, &sent, &left, i);
+        if (verdict->action == SL_DROP)
+            continue;
+        struct sl_frame frame = frames[i];
+        if (verdict->flags & SL_VERDICT_CHANGED) {
+            frame.length = frame.length - frame.captured + verdict->length;
+            frame.captured = verdict->length;
+            frame.at = verdict->at;
+        }
+        leave(drive, verdict->flags & SL_VERDICT_REDIRECTED ? verdict->port : peer_of(drive, frame.port), &frame);
+    }
+    leave_sent(drive, &sent, &left, UINT64_MAX);
+    for (uint32_t port = 0; port < drive->port_count; port++)
+        send_port(drive, port);   /* the bytes are the burst's */
+}
+
+static bool begin_leaving(struct sl_drive *drive)
+{
+    if (!drive->leaving)
+        drive->leaving = calloc(drive->port_count, sizeof *drive->leaving);
+    return drive->leaving != NULL;
+}
+
+static void flush(struct sl_drive *drive)
+{
+    for (uint32_t port = 0; drive->ports && port < drive->port_count; port++)
+        if (drive->ports[port])
+            sl_source_flush(drive->ports[port]);
+}
+
+/* --- what comes in --- */
+
+void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_t count)
+{
+    if (!drive->ports || !begin_leaving(drive)) {
+        drive->no_port += drive->ports ? count : 0;   /* no memory to send by */
+        drive->process(drive->box, frames, count, NULL);
+        return;
+    }
+    struct sl_verdict verdicts[READ];
+    for (size_t first = 0; first < count; first += READ) {
+        size_t together = count - first < READ ? count - first : READ;
+        drive->process(drive->box, frames + first, together, verdicts);
+        leave_burst(drive, frames + first, together, verdicts);
+    }
+}
+
+static void hand_secrets(void *user, uint32_t kind, sl_bytes secrets)
+{
+    const struct sl_drive *drive = user;
+    if (drive->box)
+        sl_box_secrets(drive->box, kind, secrets);
+}
+
+static uint64_t monotonic(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct pace {
+    uint64_t packets, bytes, time;   /* when the position is looked at next; when progress is called: by position, by the clock */
+};
+
+/* Calls progress where it is due; true where it stops. */
+static bool report(struct sl_drive *drive, struct pace *pace)
+{
+    uint64_t now = monotonic(), position, size;
+    if (!drive->progress || (now < pace->time && drive->packets < pace->packets))
+        return false;
+    pace->packets = drive->packets + PROGRESS_PACKETS;   /* of a thousand files the position is a thousand calls */
+    sl_source_progress(drive->in, &position, &size);
+    if (now < pace->time && position < pace->bytes)
+        return false;
+    pace->bytes = position + PROGRESS_BYTES;
+    pace->time = now + progress_nanoseconds;
+    return drive->progress(drive->user, position, size, drive->packets) != 0;
+}
+
+/* Nothing is there: time goes on, and what functions did is given out, before the driver waits. */
+static void idle(struct sl_drive *drive, uint64_t clock, bool *buffered)
+{
+    uint64_t due = drive->tick ? drive->tick(drive->box, clock) : never, wait = wait_most;
+    if (drive->ports && begin_leaving(drive))
+        leave_burst(drive, NULL, 0, NULL);
+    if (*buffered) {
+        flush(drive);
+        fflush(NULL);   /* rows of functions are there for others to read while the wire is idle */
+        *buffered = false;
+    }
+    if (clock && due != never)
+        wait = due <= clock ? 0 : due - clock < wait ? due - clock : wait;
+    if (wait)
+        sl_source_wait(drive->in, wait);
+}
+
+/* Whether to go on once a stop was asked for: what has come in until then is processed, also what the kernel has not handed
+ * over yet, but no longer than drain_most. */
+static bool drain(int32_t got, bool live, uint64_t *since)
+{
+    uint64_t now = monotonic();
+    if (!*since)
+        *since = now;
+    return now - *since < drain_most && (got > 0 || (live && now - *since < drain_live));
+}
+
+enum sl_driven sl_drive(struct sl_drive *drive)
+{
+    struct sl_frame frames[READ];
+    struct pace pace = {PROGRESS_PACKETS, PROGRESS_BYTES, monotonic() + progress_nanoseconds};
+    bool stopped = false, buffered = true, live = false;
+    uint64_t stopping = 0;
+    int32_t got = 1;
+    sl_source_on_secrets(drive->in, hand_secrets, drive);
+    while (!stopped && (!__atomic_load_n(&drive->stop, __ATOMIC_RELAXED) || drain(got, live, &stopping))) {
+        uint64_t clock = sl_source_clock(drive->in);   /* first: packets that come in between are later than it */
+        live = live || clock;
+        got = sl_source_receive(drive->in, frames, READ);
+        if (got < 0)
+            break;
+        if (got) {
+            drive->packets += (uint32_t)got;
+            sl_drive_burst(drive, frames, (size_t)got);
+            buffered = true;
+        }
+        sl_source_release(drive->in);
+        if (!got)
+            idle(drive, clock, &buffered);
+        stopped = report(drive, &pace);
+    }
+    sl_source_on_secrets(drive->in, NULL, NULL);
+    flush(drive);
+    return got == SL_SOURCE_END ? SL_DRIVEN_END : got == SL_SOURCE_FAULT ? SL_DRIVEN_FAULT : SL_DRIVEN_STOPPED;
+}
+
+void sl_drive_stop(struct sl_drive *drive)
+{
+    __atomic_store_n(&drive->stop, 1, __ATOMIC_RELAXED);
+}
+
+void sl_drive_finish(struct sl_drive *drive)
+{
+    bool more = true;
+    while (more) {
+        more = drive->finish_step(drive->box, FINISH_SLOTS);
+        if (drive->ports && begin_leaving(drive))
+            leave_burst(drive, NULL, 0, NULL);
+        if (drive->progress && more)
+            drive->progress(drive->user, 0, 0, drive->packets);
+    }
+    flush(drive);
+}
+
+void sl_drive_close(struct sl_drive *drive)
+{
+    free(drive->leaving);
+    drive->leaving = NULL;
+}

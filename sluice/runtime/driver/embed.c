@@ -1,0 +1,40 @@
+/* What a box counted and sent, for programs that do not see its insides. */
+#include "driver/embed.h"
+
+#include "function/output.h"
+#include "native/contexts.h"
+
+const uint64_t *sl_box_counters(const struct sl_box *box) { return box->counters; }
+
+void sl_box_coming(struct sl_box *box, uint32_t packets) { box->ahead.coming = packets; }
+
+void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets)
+{
+    for (struct sl_natives *natives = box->natives; natives; natives = natives->next)
+        if (natives->module->secrets)
+            natives->module->secrets(natives->worker, kind, secrets);
+}
+
+const char *sl_box_failure(const struct sl_box *box) { return box->failure; }
+
+uint32_t sl_box_reports(const struct sl_box *box, struct sl_report *reports, uint32_t most)
+{
+    memcpy(reports, box->reports, sl_min(most, box->report_count) * sizeof *reports);
+    return box->report_count;
+}
+
+uint32_t sl_box_sent(struct sl_box *box, const struct sl_sent **sent)
+{
+    struct sl_output *output = &box->output;
+    *sent = output->sent;
+    if (output->taken)
+        return 0;
+    for (uint32_t i = 0; i < output->sent_count; i++) {
+        struct sl_frame *frame = &output->sent[i].frame;
+        frame->at = output->sent_bytes + (uintptr_t)frame->at;
+        if (!frame->link_type)   /* sent before the first packet */
+            frame->link_type = output->link_type;
+    }
+    output->taken = true;
+    return output->sent_count;
+}

@@ -1,0 +1,397 @@
+/* Packets of an interface, by the kernel's AF_PACKET sockets, version 3: the kernel fills blocks of a ring in memory that it
+ * shares with us, and hands over each block when it is full or RETIRE milliseconds old (packet_mmap in the kernel's
+ * documentation). Frames point into the ring; nothing is copied here. */
+#define _GNU_SOURCE
+#include "io/source.h"
+
+#include <stdio.h>
+
+#if defined(__linux__) && __has_include(<linux/if_packet.h>)
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    BLOCK = 1 << 20,
+    SLOT = 2048,                /* what the kernel calls a frame; of version 3 it only has to divide a block */
+    RING = 64 << 20,
+    RETIRE = 10,                /* milliseconds */
+    DELAY = 30 * 1000 * 1000,   /* nanoseconds: no packet is handed over later than so long after its time stamp */
+    TAG = 4,                    /* bytes of a VLAN tag, for which there is room in front of each packet */
+    SENT_TOGETHER = 64,
+    INTERFACES = 1024,          /* of `any`, that have a port of their own; further ones share the last */
+};
+
+struct packet_source {
+    struct sl_source base;
+    int socket;
+    unsigned index;                  /* of the interface; 0: any */
+    uint8_t *ring;
+    unsigned blocks, block, held;    /* in all; the current one; those before it that are not released */
+    uint32_t left;                   /* packets of the current block that were not received yet */
+    struct tpacket3_hdr *next;       /* the first of them */
+    uint64_t packets, sent, refused, restored, missed_before;
+    struct tpacket_stats_v3 total;   /* the kernel's counters start again at each reading */
+    unsigned ports[INTERFACES], port_count;   /* of `any`: the indexes of interfaces, by port */
+};
+
+static struct packet_source *of(struct sl_source *source) { return (struct packet_source *)(void *)source; }
+
+/* --- what the kernel says of an interface --- */
+
+/* LINKTYPE_ of a kernel's type of device; -1: unknown. */
+static int link_type_of(unsigned hardware)
+{
+    switch (hardware) {
+    case ARPHRD_ETHER:
+    case ARPHRD_LOOPBACK: return 1;
+    case ARPHRD_TUNNEL:
+    case ARPHRD_TUNNEL6:
+    case ARPHRD_SIT:
+    case ARPHRD_IPGRE:
+    case 519:               /* ARPHRD_RAWIP */
+    case 0xfffe: return 101;   /* ARPHRD_NONE: TUN devices, WireGuard */
+    case ARPHRD_IEEE80211: return 105;
+    case ARPHRD_IEEE80211_PRISM: return 119;
+    case ARPHRD_IEEE80211_RADIOTAP: return 127;
+    default: return -1;
+    }
+}
+
+static uint64_t read_counter(const char *interface, const char *counter)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/sys/class/net/%.32s/statistics/%s", interface, counter);
+    FILE *file = fopen(path, "re");
+    uint64_t value = 0;
+    if (file && fscanf(file, "%" SCNu64, &value) != 1)
+        value = 0;
+    if (file)
+        fclose(file);
+    return value;
+}
+
+/* Packets that the card had no room for. */
+static uint64_t missed(const struct packet_source *s)
+{
+    if (!s->index)
+        return 0;
+    return read_counter(s->base.name, "rx_missed_errors") + read_counter(s->base.name, "rx_fifo_errors");
+}
+
+/* --- receiving --- */
+
+static struct tpacket_block_desc *block_at(const struct packet_source *s, unsigned block)
+{
+    return (struct tpacket_block_desc *)(void *)(s->ring + (size_t)block * BLOCK);
+}
+
+/* Makes the current block's packets the next ones, if the kernel has handed it over. */
+static bool begin_block(struct packet_source *s)
+{
+    struct tpacket_block_desc *block = block_at(s, s->block);
+    if (s->held == s->blocks || !(__atomic_load_n(&block->hdr.bh1.block_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
+        return false;
+    s->left = block->hdr.bh1.num_pkts;
+    s->next = (struct tpacket3_hdr *)(void *)((uint8_t *)block + block->hdr.bh1.offset_to_first_pkt);
+    return true;
+}
+
+static uint16_t port_of(struct packet_source *s, unsigned index)
+{
+    for (unsigned port = 0; port < s->port_count; port++)
+        if (s->ports[port] == index)
+            return (uint16_t)port;
+    if (s->port_count == INTERFACES)
+        return INTERFACES - 1;
+    s->ports[s->port_count] = index;
+    return (uint16_t)s->port_count++;
+}
+
+/* Puts a VLAN tag back behind the addresses, which are moved to the room in front of the packet. */
+static void restore_tag(struct packet_source *s, const struct tpacket3_hdr *header, uint8_t *at, struct sl_frame *frame)
+{
+    uint16_t protocol = header->tp_status & TP_STATUS_VLAN_TPID_VALID ? header->hv1.tp_vlan_tpid : ETH_P_8021Q;
+    uint16_t tag[2] = {htons(protocol), htons((uint16_t)header->hv1.tp_vlan_tci)};
+    memmove(at - TAG, at, 2 * ETH_ALEN);
+    memcpy(at - TAG + 2 * ETH_ALEN, tag, TAG);
+    frame->at = at - TAG;
+    frame->captured += TAG;
+    frame->length += TAG;
+    frame->flags |= SL_FRAME_VLAN_RESTORED;
+    s->restored++;
+}
+
+/* Fills a frame from a packet of the ring; false for one that is left out. */
+static bool fill_frame(struct packet_source *s, struct tpacket3_hdr *header, struct sl_frame *frame)
+{
+    const struct sockaddr_ll *from = (const void *)((uint8_t *)header + TPACKET_ALIGN(sizeof *header));
+    bool outgoing = from->sll_pkttype == PACKET_OUTGOING;
+    int link_type = link_type_of(from->sll_hatype);
+    if (outgoing && from->sll_hatype == ARPHRD_LOOPBACK)
+        return false;   /* it comes in as well */
+    uint8_t *at = (uint8_t *)header + header->tp_mac;
+    *frame = (struct sl_frame){
+        .at = at,
+        .captured = header->tp_snaplen,
+        .length = header->tp_len < header->tp_snaplen ? header->tp_snaplen : header->tp_len,
+        .time = (uint64_t)header->tp_sec * 1000000000 + header->tp_nsec,
+        .link_type = (uint16_t)(link_type < 0 ? UINT16_MAX : link_type),
+        .port = s->index ? 0 : port_of(s, (unsigned)from->sll_ifindex),
+        .buffer = (uint16_t)s->block,
+        .flags = (uint8_t)((outgoing ? SL_FRAME_OUTGOING : 0) |
+                           (header->tp_status & TP_STATUS_CSUMNOTREADY ? SL_FRAME_CHECKSUM_PARTIAL : 0)),
+        .number = ++s->packets,
+    };
+    if ((header->tp_status & TP_STATUS_VLAN_VALID) && link_type == 1 && frame->captured >= 2 * ETH_ALEN)
+        restore_tag(s, header, at, frame);
+    return true;
+}
+
+/* Nothing was received: is the interface still there? A link that is only down may come up again. */
+static int32_t check_interface(struct packet_source *s)
+{
+    int number = 0;
+    socklen_t size = sizeof number;
+    char name[IF_NAMESIZE];
+    if (!s->index || getsockopt(s->socket, SOL_SOCKET, SO_ERROR, &number, &size) || !number ||
+        if_indextoname(s->index, name))
+        return 0;
+    sl_source_fail(&s->base, "the interface is gone");
+    return SL_SOURCE_FAULT;
+}
+
+static int32_t packet_receive(struct sl_source *source, struct sl_frame *frames, uint32_t most)
+{
+    struct packet_source *s = of(source);
+    uint32_t count = 0;
+    if (source->fault[0])
+        return SL_SOURCE_FAULT;
+    while (count < most) {
+        if (!s->left && !begin_block(s))
+            break;
+        for (; s->left && count < most; s->left--) {
+            count += fill_frame(s, s->next, &frames[count]);
+            s->next = (struct tpacket3_hdr *)(void *)((uint8_t *)s->next + s->next->tp_next_offset);
+        }
+        if (!s->left) {
+            s->held++;
+            s->block = (s->block + 1) % s->blocks;
+        }
+    }
+    return count ? (int32_t)count : s->held ? 0 : check_interface(s);
+}
+
+static void packet_release(struct sl_source *source)
+{
+    struct packet_source *s = of(source);
+    for (; s->held; s->held--) {
+        unsigned block = (s->block + s->blocks - s->held) % s->blocks;
+        __atomic_store_n(&block_at(s, block)->hdr.bh1.block_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+    }
+}
+
+/* --- sending --- */
+
+static uint32_t packet_send(struct sl_source *source, const struct sl_frame *frames, uint32_t count)
+{
+    struct packet_source *s = of(source);
+    uint32_t taken = 0;
+    for (uint32_t first = 0; first < count;) {
+        struct mmsghdr messages[SENT_TOGETHER];
+        struct iovec bytes[SENT_TOGETHER];
+        unsigned together = count - first < SENT_TOGETHER ? count - first : SENT_TOGETHER;
+        memset(messages, 0, sizeof messages);
+        for (unsigned i = 0; i < together; i++) {
+            bytes[i] = (struct iovec){(void *)(uintptr_t)frames[first + i].at, frames[first + i].captured};
+            messages[i].msg_hdr.msg_iov = &bytes[i];
+            messages[i].msg_hdr.msg_iovlen = 1;
+        }
+        int sent = sendmmsg(s->socket, messages, together, MSG_DONTWAIT);
+        if (sent <= 0) {   /* the first one is refused: too long, or no room in the queue */
+            sl_source_fail(source, "packet %" PRIu64 " of %" PRIu32 " bytes cannot be sent: %s", frames[first].number,
+                           frames[first].captured, strerror(errno));
+            s->refused++;
+            first++;
+            continue;
+        }
+        taken += (uint32_t)sent;
+        first += (uint32_t)sent;
+    }
+    s->sent += taken;
+    return taken;
+}
+
+/* --- the rest --- */
+
+static unsigned packet_descriptors(struct sl_source *source, struct pollfd *fds, unsigned most)
+{
+    if (most == 0)
+        return 0;
+    fds[0] = (struct pollfd){of(source)->socket, POLLIN, 0};
+    return 1;
+}
+
+static uint64_t packet_clock(struct sl_source *source)
+{
+    struct timespec now;
+    (void)source;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - DELAY;
+}
+
+static void packet_statistics(struct sl_source *source, struct sl_source_statistics *out)
+{
+    struct packet_source *s = of(source);
+    struct tpacket_stats_v3 now = {0};
+    socklen_t size = sizeof now;
+    if (getsockopt(s->socket, SOL_PACKET, PACKET_STATISTICS, &now, &size) == 0) {
+        s->total.tp_drops += now.tp_drops;
+        s->total.tp_freeze_q_cnt += now.tp_freeze_q_cnt;
+    }
+    out->packets = s->packets;
+    out->dropped_kernel = s->total.tp_drops;
+    out->dropped_interface = missed(s) - s->missed_before;
+    out->refused = s->refused;
+    out->vlan_restored = s->restored;
+    out->freezes = s->total.tp_freeze_q_cnt;
+}
+
+static int packet_close(struct sl_source *source)
+{
+    struct packet_source *s = of(source);
+    if (s->ring)
+        munmap(s->ring, (size_t)s->blocks * BLOCK);
+    if (s->socket >= 0)
+        close(s->socket);
+    return 0;
+}
+
+static const struct sl_source_back_end back_end = {
+    .scheme = "af_packet",
+    .receive = packet_receive,
+    .release = packet_release,
+    .send = packet_send,
+    .descriptors = packet_descriptors,
+    .clock = packet_clock,
+    .statistics = packet_statistics,
+    .close = packet_close,
+};
+
+/* --- opening --- */
+
+static int refuse(struct packet_source *s, const char *what)
+{
+    return sl_source_fail(&s->base, "%s: %s", what, strerror(errno));
+}
+
+static int find_interface(struct packet_source *s)
+{
+    struct ifreq request = {0};
+    if (strcmp(s->base.name, "any") == 0)
+        return 0;
+    if (strlen(s->base.name) >= sizeof request.ifr_name || !(s->index = if_nametoindex(s->base.name)))
+        return sl_source_fail(&s->base, "there is no interface of that name (`ip link` lists them)");
+    memcpy(request.ifr_name, s->base.name, strlen(s->base.name));
+    if (ioctl(s->socket, SIOCGIFFLAGS, &request))
+        return refuse(s, "cannot be examined");
+    if (!(request.ifr_flags & IFF_UP))
+        return sl_source_fail(&s->base, "the interface is down (`ip link set %s up`)", s->base.name);
+    if (ioctl(s->socket, SIOCGIFHWADDR, &request))
+        return refuse(s, "cannot be examined");
+    if (link_type_of(request.ifr_hwaddr.sa_family) < 0)
+        return sl_source_fail(&s->base, "device type %d of the kernel has no link type that is known here",
+                              request.ifr_hwaddr.sa_family);
+    return 0;
+}
+
+static int set_up_ring(struct packet_source *s, const struct sl_source_options *options)
+{
+    int version = TPACKET_V3;
+    unsigned reserve = 16;   /* at least a VLAN tag */
+    uint64_t bytes = options->ring_bytes ? options->ring_bytes : RING;
+    s->blocks = (unsigned)(bytes / BLOCK < 2 ? 2 : bytes / BLOCK > 16384 ? 16384 : bytes / BLOCK);
+    struct tpacket_req3 ring = {.tp_block_size = BLOCK, .tp_block_nr = s->blocks, .tp_frame_size = SLOT,
+                                .tp_frame_nr = s->blocks * (BLOCK / SLOT), .tp_retire_blk_tov = RETIRE};
+    struct sock_filter cut = {BPF_RET | BPF_K, 0, 0, options->snap_length};
+    struct sock_fprog program = {1, &cut};
+    if (options->snap_length && setsockopt(s->socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program))
+        return refuse(s, "the snap length cannot be set");
+    if (setsockopt(s->socket, SOL_PACKET, PACKET_VERSION, &version, sizeof version) ||
+        setsockopt(s->socket, SOL_PACKET, PACKET_RESERVE, &reserve, sizeof reserve) ||
+        setsockopt(s->socket, SOL_PACKET, PACKET_RX_RING, &ring, sizeof ring))
+        return refuse(s, "the kernel gives no receive ring");
+    void *map = mmap(NULL, (size_t)s->blocks * BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, s->socket, 0);
+    if (map == MAP_FAILED)
+        return refuse(s, "the receive ring cannot be mapped");
+    s->ring = map;
+    return 0;
+}
+
+static int attach(struct packet_source *s, const struct sl_source_options *options)
+{
+    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)s->index};
+    struct packet_mreq promiscuous = {.mr_ifindex = (int)s->index, .mr_type = PACKET_MR_PROMISC};
+    if (bind(s->socket, (struct sockaddr *)&address, sizeof address))
+        return refuse(s, "cannot receive from it");
+    if (s->index && !options->no_promiscuous &&
+        setsockopt(s->socket, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous))
+        return refuse(s, "cannot be made promiscuous");
+    s->missed_before = missed(s);
+    return 0;
+}
+
+int sl_packet_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options,
+                          char *message, size_t message_size)
+{
+    *out = NULL;
+    struct packet_source *s = calloc(1, sizeof *s);
+    if (!s) {
+        snprintf(message, message_size, "%s: out of memory", interface);
+        return -1;
+    }
+    s->base.back_end = &back_end;
+    snprintf(s->base.name, sizeof s->base.name, "%s", interface);
+    s->socket = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);   /* no protocol: no packet before it is bound */
+    int result = 0;
+    if (s->socket < 0 && errno == EPERM)
+        result = sl_source_fail(&s->base, "to receive from interfaces takes root, or the capability CAP_NET_RAW");
+    else if (s->socket < 0)
+        result = refuse(s, "the kernel gives no packet socket");
+    if (result || find_interface(s) || set_up_ring(s, options) || attach(s, options)) {
+        snprintf(message, message_size, "%s", s->base.fault);
+        packet_close(&s->base);
+        free(s);
+        return -1;
+    }
+    *out = &s->base;
+    return 0;
+}
+
+#else
+
+int sl_packet_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options,
+                          char *message, size_t message_size)
+{
+    (void)options;
+    *out = NULL;
+    snprintf(message, message_size, "%s: no interfaces here: the kernel's headers (linux/if_packet.h) were not there when this "
+             "was compiled", interface);
+    return -1;
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* Finds the back end of a URI, and does for a source what its back end has no function for. */
+#define _GNU_SOURCE
+#include "io/source.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DESCRIPTORS = 64 };   /* that are waited for together; the packets of further sources are found after the wait */
+
+static const char *after_scheme(const char *uri, const char *scheme)
+{
+    size_t n = strlen(scheme);
+    return strncmp(uri, scheme, n) == 0 && uri[n] == ':' ? uri + n + 1 : NULL;
+}
+
+int sl_source_fail(struct sl_source *source, const char *form, ...)
+{
+    int n = snprintf(source->fault, sizeof source->fault, "%s: ", source->name);
+    va_list arguments;
+    va_start(arguments, form);
+    vsnprintf(source->fault + n, sizeof source->fault - (size_t)n, form, arguments);
+    va_end(arguments);
+    return -1;
+}
+
+int sl_source_open(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
+                   size_t message_size)
+{
+    static const struct sl_source_options none;
+    const char *rest;
+    options = options ? options : &none;
+    if ((rest = after_scheme(uri, "af_packet")))
+        return sl_packet_source_open(out, rest, options, message, message_size);
+    rest = after_scheme(uri, "file");
+    return sl_capture_source_open(out, rest ? rest : uri, options, message, message_size);
+}
+
+int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t count,
+                       const struct sl_source_options *options, char *message, size_t message_size)
+{
+    *out = NULL;
+    if (count == 1)
+        return sl_source_open(out, uris[0], options, message, message_size);
+    if (count == 0 || count > SL_SOURCES_MOST) {
+        snprintf(message, message_size, "%zu sources: give from 1 to %d", count, SL_SOURCES_MOST);
+        return -1;
+    }
+    struct sl_source **sources = calloc(count, sizeof(struct sl_source *));
+    if (!sources) {
+        snprintf(message, message_size, "%s: out of memory", uris[0]);
+        return -1;
+    }
+    int result = 0;
+    size_t opened = 0;
+    while (opened < count && !(result = sl_source_open(&sources[opened], uris[opened], options, message, message_size)))
+        opened++;
+    if (!result)
+        return sl_merge_source_open(out, sources, count, message, message_size);
+    while (opened)
+        sl_source_close(sources[--opened], NULL, 0);
+    free(sources);
+    return -1;
+}
+
+int sl_source_create(struct sl_source **out, const char *uri, char *message, size_t message_size)
+{
+    const char *rest = after_scheme(uri, "file");
+    return sl_writer_source_create(out, rest ? rest : uri, message, message_size);
+}
+
+int32_t sl_source_receive(struct sl_source *source, struct sl_frame *frames, uint32_t most)
+{
+    return source->back_end->receive ? source->back_end->receive(source, frames, most) : SL_SOURCE_END;
+}
+
+void sl_source_release(struct sl_source *source)
+{
+    if (source->back_end->release)
+        source->back_end->release(source);
+}
+
+uint32_t sl_source_send(struct sl_source *source, const struct sl_frame *frames, uint32_t count)
+{
+    return source->back_end->send ? source->back_end->send(source, frames, count) : 0;
+}
+
+int sl_source_flush(struct sl_source *source)
+{
+    return source->back_end->flush ? source->back_end->flush(source) : 0;
+}
+
+bool sl_source_wait(struct sl_source *source, uint64_t nanoseconds)
+{
+    struct pollfd fds[DESCRIPTORS];
+    unsigned count = source->back_end->descriptors ? source->back_end->descriptors(source, fds, DESCRIPTORS) : 0;
+    if (count > DESCRIPTORS)
+        count = DESCRIPTORS;
+    struct timespec time = {(time_t)(nanoseconds / 1000000000), (long)(nanoseconds % 1000000000)};
+    return ppoll(fds, count, &time, NULL) > 0;
+}
+
+uint64_t sl_source_clock(struct sl_source *source)
+{
+    return source->back_end->clock ? source->back_end->clock(source) : 0;
+}
+
+void sl_source_on_secrets(struct sl_source *source, void (*take)(void *user, uint32_t kind, sl_bytes secrets), void *user)
+{
+    source->take_secrets = take;
+    source->secrets_user = user;
+}
+
+const char *sl_source_fault(const struct sl_source *source)
+{
+    return source->fault[0] ? source->fault : NULL;
+}
+
+void sl_source_progress(struct sl_source *source, uint64_t *position, uint64_t *size)
+{
+    *position = *size = 0;
+    if (source->back_end->progress)
+        source->back_end->progress(source, position, size);
+}
+
+void sl_source_statistics(struct sl_source *source, struct sl_source_statistics *out)
+{
+    memset(out, 0, sizeof *out);
+    if (source->back_end->statistics)
+        source->back_end->statistics(source, out);
+}
+
+int sl_source_close(struct sl_source *source, char *message, size_t message_size)
+{
+    if (!source)
+        return 0;
+    int result = source->back_end->close(source);
+    if (result && message_size)
+        snprintf(message, message_size, "%s", source->fault);
+    free(source);
+    return result;
+}

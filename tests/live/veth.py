@@ -1,0 +1,106 @@
+"""Two network namespaces joined by a veth pair, as hosts and a box between them see it. Needs root and `ip`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from threading import Thread
+from typing import TypeVar
+
+T = TypeVar("T")
+
+CLIENT, SERVER = "10.78.0.1", "10.78.0.2"
+CLIENT6, SERVER6 = "fd78::1", "fd78::2"
+_CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@cache
+def why_not() -> str:
+    """What keeps a Veth from being made here; empty when it can be."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if shutil.which("ip") is None:
+        return "there is no ip (Debian: iproute2)"
+    try:
+        Veth("iowhy").close()
+    except (subprocess.CalledProcessError, OSError) as error:
+        return f"no namespaces with a veth pair can be made: {error}"
+    return ""
+
+
+class Veth:
+    """Namespaces NAMEa (the client's, device c0) and NAMEb (the server's, device s0)."""
+
+    def __init__(self, name: str) -> None:
+        self.client, self.server = f"{name}a", f"{name}b"
+        for space in (self.client, self.server):
+            subprocess.run(["ip", "netns", "del", space], capture_output=True)  # of a run that was killed
+            _ip("netns", "add", space)
+        try:
+            _ip("link", "add", "c0", "netns", self.client, "type", "veth", "peer", "name", "s0", "netns", self.server)
+            for space, device, four, six in (
+                (self.client, "c0", CLIENT, CLIENT6),
+                (self.server, "s0", SERVER, SERVER6),
+            ):
+                _ip("-n", space, "addr", "add", f"{four}/24", "dev", device)
+                _ip("-n", space, "addr", "add", f"{six}/64", "dev", device, "nodad")
+                for each in ("lo", device):
+                    _ip("-n", space, "link", "set", each, "up")
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Veth:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Both go away."""
+        for space in (self.client, self.server):
+            subprocess.run(["ip", "netns", "del", space], capture_output=True)
+
+    def start(self, space: str, command: list[str], **options: object) -> subprocess.Popen[str]:
+        """A program that runs in one of them."""
+        return subprocess.Popen(["ip", "netns", "exec", space, *command], text=True, **options)  # type: ignore[call-overload]
+
+    def within(self, space: str, make: Callable[[], T]) -> T:
+        """What a thread of its own comes to in one of them."""
+        found: list[T] = []
+        wrong: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                handle = os.open(f"/run/netns/{space}", os.O_RDONLY)
+                try:
+                    if _libc.setns(handle, _CLONE_NEWNET):
+                        raise OSError(ctypes.get_errno(), "setns")
+                finally:
+                    os.close(handle)
+                found.append(make())
+            except BaseException as error:
+                wrong.append(error)
+
+        thread = Thread(target=run)
+        thread.start()
+        thread.join()
+        if wrong:
+            raise wrong[0]
+        return found[0]
+
+    def socket(
+        self, space: str, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, protocol: int = 0
+    ) -> socket.socket:
+        """A socket of one of them."""
+        return self.within(space, lambda: socket.socket(family, kind, protocol))

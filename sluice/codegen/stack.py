@@ -210,6 +210,7 @@ def _box(names: StackNames) -> list[str]:
         # within reach of the box's own address, and of no pointer that a store might have changed
         f"    uint64_t counters[{len(names.counters.names)}];",
         f"    uint64_t timeouts[{max(1, len(names.seconds))}];",
+        *(["    sl_bytes units[SL_DEPTH_MOST];"] if names.functions.needs_units else []),
     ]
     for table in names.tables.values():
         word = identifier(table.name)

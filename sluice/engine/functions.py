@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ from sluice.lang.userfile import executed
 
 READY = Path(__file__).resolve().parent.parent / "functions" / "ready"
 NONE = "none"
+_VENDOR = re.compile(r'^#include "\.\./vendor/(\w+)/', re.MULTILINE)
+"""Parsers of others that ready functions include; what is there stands in the function's text instead."""
 
 
 class FunctionError(Exception):
@@ -106,9 +109,16 @@ def counters_of(name: str) -> Counters:
 
 def _load_c(path: Path) -> CFunction:
     try:
-        return read_c_function(_identifier(path.stem), path.read_text(), str(path))
+        function = read_c_function(_identifier(path.stem), path.read_text(), str(path))
     except HookError as error:
         raise FunctionError(str(error)) from error
+    missing = _VENDOR.search(function.text)
+    if missing and path.parent == READY:
+        raise FunctionError(
+            f"{path.stem} needs the parser {missing[1]}, which is not there: run `scripts/setup.sh` in a checkout of "
+            "Sluice, which gets it"
+        )
+    return function
 
 
 def _read_parameters(name: str, parameters: tuple[Parameter, ...], options: str) -> dict[str, Value]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from sluice.hooks.declaration import Counters, read_counters, read_parameters
+from sluice.hooks.includes import with_own_includes
 from sluice.hooks.parameter import Parameter, ParameterError
 from sluice.hooks.subscription import (
     MAX_ON_DEMAND,
@@ -56,8 +57,11 @@ class Timer:
         return is_named(self.layer, layer)
 
 
-_READS_PATH = re.compile(r"(?:->|\.)\s*(?:path|depth)\b|\bsl_way\b")
-"""The way of a packet in C: box->path, box->depth, sl_path."""
+_READS_PATH = re.compile(r"(?:->|\.)\s*(?:path|depth)\b|\bsl_path\b")
+"""The layers that a packet is in, in C: box->path, box->depth, sl_path."""
+
+_READS_UNITS = re.compile(r"\bsl_layer_unit\b")
+"""The headers of these layers, in C: sl_layer_unit."""
 
 _READS_PACKET = re.compile(r"(?:->|\.)\s*(?:frame|time|number)\b")
 """The packet in hand in C: box->frame, box->time, box->number."""
@@ -145,7 +149,12 @@ class Functions:
     @cached_property
     def needs_path(self) -> bool:
         """Whether a function may ask which layers the packet is in: it has the words, or files that may have them."""
-        return any(_may_ask(function.text, _READS_PATH) for function in self.c)
+        return self.needs_units or any(_may_ask(function.text, _READS_PATH) for function in self.c)
+
+    @cached_property
+    def needs_units(self) -> bool:
+        """Whether a function reads the headers of the layers that the packet is in: only where it has the word."""
+        return any(_READS_UNITS.search(function.text) for function in self.c)
 
     @cached_property
     def needs_packet(self) -> bool:
@@ -182,6 +191,7 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
 
     Raises HookError when it hooks nothing, or declares a parameter that could not be read.
     """
+    text = with_own_includes(text, path)
     hooks, on_demand = read_hooks(text, path)
     timers, events = tuple(_read_timers(name, text, path)), read_events(name, text, path)
     if not (hooks or timers or events):

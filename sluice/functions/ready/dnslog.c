@@ -1,0 +1,406 @@
+/* A row for each exchange of DNS: a question with its answers and their delay, or what of it was seen.
+ *
+ * Over UDP and TCP on port 53, mDNS (RFC 6762) on 5353 and LLMNR (RFC 4795) on 5355. A response belongs to the query of its
+ * flow with its id and question; the same query sent again before is a retry. A query is held until its response comes, its
+ * flow ends, or more wait than the bounds allow. mDNS has no such pairs (RFC 6762, 6.7): there each message is a row. */
+#include "sluice.h"
+
+#include "dns_message.h"
+#include "log_row.h"
+
+SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
+SLUICE_PARAMETER(queries, number, 64, "queries of one flow that wait for their responses at most")
+SLUICE_PARAMETER(all_queries, number, 65536, "queries of all flows that wait at most")
+SLUICE_PARAMETER(answers, number, 1024, "records that one row lists at most; the others are counted in it")
+
+SLUICE_COUNTER(dns_malformed, "messages of DNS that could not be read to their end")
+SLUICE_COUNTER(dns_cut, "messages that the snap length cut off, read as far as they are there")
+SLUICE_COUNTER(dns_not_dns, "datagrams on a port of DNS that have no header of it")
+SLUICE_COUNTER(dns_early, "queries that were written before a response could come, as too many waited")
+SLUICE_COUNTER(dns_gaps, "sides of TCP connections of which nothing more is read, as bytes are missing")
+SLUICE_COUNTER(dns_no_memory, "messages that are not in the log for want of memory")
+
+enum { DNSLOG_TCP_MOST = 65537 };   /* bytes of a message over TCP, and its length */
+
+/* A query that waits. The message is stored, as the row is written from it. */
+struct dnslog_query {
+    struct dnslog_query *next;
+    uint64_t time, last;      /* of the first and of the last time that it was sent */
+    uint32_t retries, length, wire;   /* bytes that are here, and that were sent */
+    uint8_t side;
+    uint8_t message[];
+};
+
+struct dnslog_side {
+    uint8_t *bytes;           /* of a message over TCP that is not complete, with its length */
+    uint32_t used, room;
+    bool lost;                /* a gap: where the next message begins is not known */
+};
+
+struct dnslog_flow {
+    struct dnslog_query *first;
+    uint32_t count, path;
+    struct dnslog_side *sides;   /* two, of a TCP connection that carries DNS */
+};
+SLUICE_STATE(struct dnslog_flow)
+
+struct dnslog {
+    struct log_output log;
+    uint64_t waiting, most, most_all, answers;
+};
+SLUICE_WORKER(struct dnslog)
+
+static const char *const dnslog_reasons[] = {NULL, "short", "compression pointer", "name too long", "label type"};
+
+static uint16_t dnslog_port(const struct sl_event *event, unsigned side)
+{
+    const struct sl_key_part *port = sl_port_part(event->owner);
+    return port ? (uint16_t)sl_part_number(port, sl_event_half(event, side)) : 0;
+}
+
+/* Which of the ports of DNS a flow has; 0: none. */
+static uint16_t dnslog_service(const struct sl_event *event)
+{
+    for (unsigned side = 0; side < 2; side++) {
+        uint16_t port = dnslog_port(event, side);
+        if (port == 53 || port == 5353 || port == 5355)
+            return port;
+    }
+    return 0;
+}
+
+/* mDNS: questions and answers are for all, and answers come unasked (RFC 6762, 6.7 and 8.3). */
+static bool dnslog_unpaired(const struct sl_event *event) { return dnslog_service(event) == 5353; }
+
+/* --- rows --- */
+
+static void dnslog_records(struct dnslog *dns, struct dns_reader *reader, const char *name, uint32_t count, uint64_t *left,
+                           struct dns_record *options)
+{
+    struct log_text *row = &dns->log.row;
+    struct dns_record record;
+    uint32_t listed = 0;
+    log_name(row, name);
+    log_put(row, "[");
+    for (uint32_t i = 0; i < count && dns_record(reader, &record); i++) {
+        if (record.type == DNS_OPT) {
+            *options = record;
+            continue;
+        }
+        if (!*left)
+            continue;
+        --*left;
+        log_put(row, listed++ ? ",{\"name\":" : "{\"name\":");
+        log_string(row, record.name.text, record.name.length);
+        log_put(row, ",\"type\":");
+        DNS_WORD(row, dns_types, record.type, "TYPE");
+        log_number(row, "ttl", record.ttl);
+        log_put(row, ",\"data\":");
+        dns_data(row, reader, &record);
+        log_put(row, "}");
+    }
+    log_put(row, "]");
+}
+
+/* The questions of a message; the first ones are members of the row. */
+static void dnslog_questions(struct log_text *row, struct dns_reader *reader, uint32_t count)
+{
+    struct dns_question question;
+    for (uint32_t i = 0; i < count && !row->failed && dns_question(reader, &question); i++) {
+        log_put(row, i == 0 ? ",\"query\":" : i == 1 ? ",\"more_queries\":[{\"query\":" : ",{\"query\":");
+        log_string(row, question.name.text, question.name.length);
+        log_put(row, ",\"qtype\":");
+        DNS_WORD(row, dns_types, question.type, "TYPE");
+        log_put(row, ",\"qclass\":");
+        /* mDNS: the highest bit asks for a unicast response (RFC 6762, 5.4) */
+        DNS_WORD(row, dns_classes, question.class_ & 0x7fffu, "CLASS");
+        log_put(row, i ? "}" : "");
+        if (i + 1 == count || reader->place >= reader->length) {
+            log_put(row, i ? "]" : "");
+            return;
+        }
+    }
+    if (row->at[row->used - 1] == '}')
+        log_put(row, "]");
+}
+
+/* The rest of a row: what a message contains. `query` is that of a response, whose flags and questions count. */
+static void dnslog_message(struct dnslog *dns, sl_bytes message, bool response)
+{
+    struct log_text *row = &dns->log.row;
+    struct dns_reader reader = {message.at, message.captured, DNS_HEADER, DNS_WHOLE};
+    struct dns_record options = {.type = 0};
+    uint32_t flags = (uint32_t)sl_load_be16(message.at + 2), counts[4];
+    uint64_t left = dns->answers;
+    for (unsigned i = 0; i < 4; i++)
+        counts[i] = (uint32_t)sl_load_be16(message.at + 4 + 2 * i);
+    log_number(row, "id", sl_load_be16(message.at));
+    log_number(row, "opcode", flags >> 11 & 15);
+    dnslog_questions(row, &reader, counts[0]);
+    log_flag(row, "authoritative", flags >> 10 & 1);
+    log_flag(row, "truncated", flags >> 9 & 1);
+    log_flag(row, "recursion_desired", flags >> 8 & 1);
+    log_flag(row, "recursion_available", flags >> 7 & 1);
+    log_number(row, "answer_count", counts[1]);
+    dnslog_records(dns, &reader, "answers", reader.reason ? 0 : counts[1], &left, &options);
+    dnslog_records(dns, &reader, "authorities", reader.reason ? 0 : counts[2], &left, &options);
+    dnslog_records(dns, &reader, "additionals", reader.reason ? 0 : counts[3], &left, &options);
+    uint32_t code = flags & 15;
+    if (options.type == DNS_OPT)
+        code |= options.ttl >> 24 << 4;   /* RFC 6891, 6.1.3 */
+    log_name(row, "rcode");
+    if (response)
+        DNS_WORD(row, dns_codes, code, "RCODE");
+    else
+        log_put(row, "null");
+    log_name(row, "edns");
+    if (options.type == DNS_OPT)
+        log_format(row, "{\"version\":%u,\"udp_size\":%u,\"dnssec_ok\":%s}", options.ttl >> 16 & 255, options.class_,
+                   options.ttl & 0x8000 ? "true" : "false");
+    else
+        log_put(row, "null");
+    if (!left)
+        log_flag(row, "answers_left_out", true);
+    log_word(row, "malformed", dnslog_reasons[reader.reason]);
+}
+
+/* Writes the row of a query, of a response, or of both; `client` is the side that asked, `base` gives the flow. */
+static void dnslog_row(const struct sl_event *event, const struct dnslog_query *query, const sl_bytes *response, unsigned client,
+                       bool cut)
+{
+    struct dnslog *dns = SLUICE_WORKER_OF(event->box);
+    struct log_flow flow = log_flow_of(event, SLUICE_STATE_OF(event)->path);
+    uint16_t service = dnslog_service(event);
+    struct log_text *row = log_begin(&dns->log, event->box, &flow, client, query ? query->time : event->box->time);
+    bool tcp = strcmp(event->owner->prototype, "tcp") == 0;
+    log_word(row, "proto", service == 5353 ? "mdns" : service == 5355 ? "llmnr" : tcp ? "tcp" : "udp");
+    log_flag(row, "request", query != NULL);
+    log_flag(row, "response", response != NULL);
+    if (query && response)
+        log_seconds(row, "delay", event->box->time > query->last ? event->box->time - query->last : 0);
+    else
+        log_word(row, "delay", NULL);
+    log_number(row, "retries", query ? query->retries : 0);
+    log_number(row, "query_bytes", query ? query->wire : 0);
+    log_number(row, "response_bytes", response ? response->length : 0);
+    log_flag(row, "cut", cut || (query && query->length < query->wire));
+    sl_bytes own = query ? (sl_bytes){query->message, query->length, query->length} : (sl_bytes){0};
+    dnslog_message(dns, response ? *response : own, response != NULL);
+    log_finish(&dns->log);
+}
+
+/* --- queries that wait --- */
+
+/* Takes a query out of its flow's list. */
+static void dnslog_remove(struct dnslog *dns, struct dnslog_flow *flow, struct dnslog_query **place)
+{
+    struct dnslog_query *query = *place;
+    *place = query->next;
+    flow->count--;
+    dns->waiting--;
+    free(query);
+}
+
+/* The octets of the first question, with its type and class. */
+static uint32_t dnslog_question_end(const uint8_t *at, uint32_t length)
+{
+    struct dns_reader reader = {at, length, DNS_HEADER, DNS_WHOLE};
+    struct dns_question question;
+    return sl_load_be16(at + 4) && dns_question(&reader, &question) ? reader.place : DNS_HEADER;
+}
+
+/* Is the message about the same as a query that waits: its id, opcode and question? A response without question (RFC 2308,
+ * 2.1, has some) goes by the id. Names are equal in upper and lower case (RFC 4343). */
+static bool dnslog_same(const struct dnslog_query *query, sl_bytes message, bool response)
+{
+    if (memcmp(query->message, message.at, 2) || ((query->message[2] ^ message.at[2]) & 0x78))
+        return false;
+    uint32_t own = dnslog_question_end(query->message, query->length), other = dnslog_question_end(message.at, message.captured);
+    if (response && other == DNS_HEADER)
+        return true;
+    if (own != other)
+        return false;
+    for (uint32_t i = DNS_HEADER; i < own; i++) {
+        uint8_t a = query->message[i], b = message.at[i];
+        if (a != b && !((a ^ b) == 0x20 && (a | 0x20) >= 'a' && (a | 0x20) <= 'z'))
+            return false;
+    }
+    return true;
+}
+
+static struct dnslog_query **dnslog_find(struct dnslog_flow *flow, sl_bytes message, unsigned side, bool response)
+{
+    struct dnslog_query **place = &flow->first;
+    while (*place && ((*place)->side != side || !dnslog_same(*place, message, response)))
+        place = &(*place)->next;
+    return place;
+}
+
+static void dnslog_wait(const struct sl_event *event, sl_bytes message)
+{
+    struct dnslog *dns = SLUICE_WORKER_OF(event->box);
+    struct dnslog_flow *flow = SLUICE_STATE_OF(event);
+    struct dnslog_query **place = dnslog_find(flow, message, event->side, false);
+    if (*place) {
+        (*place)->retries++;
+        (*place)->last = event->box->time;
+        return;
+    }
+    struct dnslog_query *query = malloc(sizeof *query + message.captured);
+    if (!query) {
+        SLUICE_COUNTER_OF(event->box, dns_no_memory)++;
+        return;
+    }
+    *query = (struct dnslog_query){NULL, event->box->time, event->box->time, 0, message.captured, message.length,
+                                   (uint8_t)event->side};
+    memcpy(query->message, message.at, message.captured);
+    if (dnslog_unpaired(event) || dns->waiting >= dns->most_all) {
+        SLUICE_COUNTER_OF(event->box, dns_early) += !dnslog_unpaired(event);
+        dnslog_row(event, query, NULL, event->side, false);
+        free(query);
+        return;
+    }
+    *place = query;
+    dns->waiting++;
+    if (++flow->count > dns->most) {
+        SLUICE_COUNTER_OF(event->box, dns_early)++;
+        dnslog_row(event, flow->first, NULL, flow->first->side, false);
+        dnslog_remove(dns, flow, &flow->first);
+    }
+}
+
+/* A whole message from a side of a flow. */
+static void dnslog_read(const struct sl_event *event, sl_bytes message)
+{
+    struct dnslog *dns = SLUICE_WORKER_OF(event->box);
+    struct dnslog_flow *flow = SLUICE_STATE_OF(event);
+    bool cut = message.captured < message.length;
+    SLUICE_COUNTER_OF(event->box, dns_cut) += cut;
+    if (message.captured < DNS_HEADER) {
+        SLUICE_COUNTER_OF(event->box, dns_not_dns)++;
+        return;
+    }
+    if (!(message.at[2] & 0x80)) {
+        dnslog_wait(event, message);
+        return;
+    }
+    struct dnslog_query **place = dnslog_find(flow, message, event->side ^ 1, true);
+    dnslog_row(event, *place, &message, dnslog_unpaired(event) ? event->side : event->side ^ 1, cut);
+    if (*place)
+        dnslog_remove(dns, flow, place);
+}
+
+/* --- where messages come from --- */
+
+SLUICE_ON(udp, created) {
+    if (event->instance && dnslog_service(event))
+        SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
+}
+
+SLUICE_ON(udp, packet) {
+    if (!event->instance || event->unit.captured < 8 || !data->length || !dnslog_service(event))
+        return;
+    dnslog_read(event, sl_bytes_slice(event->unit, 8, 8 + data->length));
+}
+
+SLUICE_ON(tcp, created) {
+    if (event->instance && dnslog_service(event))
+        SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
+}
+
+/* Room for `size` bytes of a message that comes in pieces. */
+static bool dnslog_room(struct dnslog_side *side, uint32_t size)
+{
+    if (size <= side->room)
+        return true;
+    uint32_t room = (uint32_t)sl_max(512, sl_min(2 * (uint64_t)size, DNSLOG_TCP_MOST));
+    uint8_t *larger = realloc(side->bytes, room);
+    if (!larger)
+        return false;
+    side->bytes = larger;
+    side->room = room;
+    return true;
+}
+
+/* Messages over TCP are preceded by their length (RFC 1035, 4.2.2). */
+SLUICE_ON(tcp, data) {
+    if (!event->instance || dnslog_service(event) != 53)
+        return;
+    struct dnslog_flow *flow = SLUICE_STATE_OF(event);
+    if (!flow->sides && !(flow->sides = calloc(2, sizeof *flow->sides))) {
+        SLUICE_COUNTER_OF(event->box, dns_no_memory)++;
+        return;
+    }
+    struct dnslog_side *side = &flow->sides[event->side & 1];
+    const uint8_t *at = data->bytes.at;
+    uint32_t left = data->bytes.captured;
+    while (left && !side->lost) {
+        uint32_t whole = side->used < 2 ? 2 : 2 + (uint32_t)sl_load_be16(side->bytes);
+        uint32_t take = (uint32_t)sl_min(whole - side->used, left);
+        if (!dnslog_room(side, side->used + take)) {
+            SLUICE_COUNTER_OF(event->box, dns_no_memory)++;
+            side->lost = true;
+            return;
+        }
+        memcpy(side->bytes + side->used, at, take);
+        side->used += take;
+        at += take;
+        left -= take;
+        if (side->used < 2 || side->used < (whole = 2 + (uint32_t)sl_load_be16(side->bytes)))
+            continue;
+        dnslog_read(event, (sl_bytes){side->bytes + 2, whole - 2, whole - 2});
+        side->used = 0;
+    }
+}
+
+SLUICE_ON(tcp, gap) {
+    if (!event->instance || dnslog_service(event) != 53)
+        return;
+    struct dnslog_flow *flow = SLUICE_STATE_OF(event);
+    if (!flow->sides)
+        flow->sides = calloc(2, sizeof *flow->sides);
+    if (!flow->sides || flow->sides[event->side & 1].lost)
+        return;
+    flow->sides[event->side & 1].lost = true;
+    SLUICE_COUNTER_OF(event->box, dns_gaps)++;
+}
+
+static void dnslog_end(const struct sl_event *event)
+{
+    struct dnslog_flow *flow = SLUICE_STATE_OF(event);
+    while (flow->first) {
+        dnslog_row(event, flow->first, NULL, flow->first->side, false);
+        dnslog_remove(SLUICE_WORKER_OF(event->box), flow, &flow->first);
+    }
+}
+
+SLUICE_ON(udp, end) {
+    if (event->instance)
+        dnslog_end(event);
+}
+
+SLUICE_ON(tcp, end) {
+    if (event->instance)
+        dnslog_end(event);
+}
+
+SLUICE_DESTROY {
+    while (state->first)
+        dnslog_remove(SLUICE_WORKER_OF(box), state, &state->first);
+    for (unsigned side = 0; state->sides && side < 2; side++)
+        free(state->sides[side].bytes);
+    free(state->sides);
+}
+
+SLUICE_OPEN {
+    struct dnslog *dns = SLUICE_WORKER_OF(box);
+    dns->most = sl_max(1, SLUICE_PARAMETER_OF(box, queries));
+    dns->most_all = SLUICE_PARAMETER_OF(box, all_queries);
+    dns->answers = SLUICE_PARAMETER_OF(box, answers);
+    return log_open(&dns->log, "dns", SLUICE_PARAMETER_OF(box, out));
+}
+
+SLUICE_CLOSE {
+    log_close(&SLUICE_WORKER_OF(box)->log, box, "dnslog rows", "dnslog rows lost for want of memory",
+              "dnslog flows without layers");
+}

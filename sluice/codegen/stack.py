@@ -31,7 +31,7 @@ class Generated:
 
     counters: (layer, name) by number. events: (layer, event) by number, for batches. roots: the event of the
     stack that each of these happens with. columns, column_roots: the same of those that Python takes many at once of. timeouts: seconds by number.
-    natives: modules to compile and link with it.
+    natives: modules to compile and link with it. sources: paths of C files of functions, the same.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Generated:
     column_roots: list[str]
     timeouts: list[float]
     natives: tuple[NativeModule, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 def generate(program: Program, functions: Functions, weak: bool = False) -> Generated:
@@ -103,6 +104,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         column_roots=[functions.events.root(program.layers[layer], event) for layer, event in names.columns],
         timeouts=names.seconds,
         natives=program.natives,
+        sources=functions.sources,
     )
 
 

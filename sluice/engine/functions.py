@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +20,8 @@ from sluice.lang.userfile import executed
 
 READY = Path(__file__).resolve().parent.parent / "functions" / "ready"
 NONE = "none"
-_VENDOR = re.compile(r'^#include "\.\./vendor/(\w+)/', re.MULTILINE)
-"""Parsers of others that ready functions include; what is there stands in the function's text instead."""
+VENDOR = READY.parent / "vendor"
+"""Parsers of others, which `scripts/setup.sh` gets."""
 
 
 class FunctionError(Exception):
@@ -108,17 +107,16 @@ def counters_of(name: str) -> Counters:
 
 
 def _load_c(path: Path) -> CFunction:
+    text = path.read_text()
     try:
-        function = read_c_function(_identifier(path.stem), path.read_text(), str(path))
+        return read_c_function(_identifier(path.stem), text, str(path))
     except HookError as error:
+        if path.parent == READY and not VENDOR.is_dir():
+            raise FunctionError(
+                f"{path.stem} reads with a parser of others that is not there: run `scripts/setup.sh` in a checkout of "
+                "Sluice, which gets it"
+            ) from error
         raise FunctionError(str(error)) from error
-    missing = _VENDOR.search(function.text)
-    if missing and path.parent == READY:
-        raise FunctionError(
-            f"{path.stem} needs the parser {missing[1]}, which is not there: run `scripts/setup.sh` in a checkout of "
-            "Sluice, which gets it"
-        )
-    return function
 
 
 def _read_parameters(name: str, parameters: tuple[Parameter, ...], options: str) -> dict[str, Value]:

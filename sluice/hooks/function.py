@@ -29,6 +29,7 @@ _CONTROL = re.compile(r"^SLUICE_CONTROL\(\s*(\w+)\s*\)", re.MULTILINE)
 _TIMER = re.compile(r"^SLUICE_TIMER\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 _DESTROY = re.compile(r"^SLUICE_DESTROY\b", re.MULTILINE)
 _INLINE = re.compile(r"^SLUICE_INLINE\b", re.MULTILINE)
+_SOURCE = re.compile(r'^SLUICE_SOURCE\(\s*"([^"\n]+)"\s*\)', re.MULTILINE)
 _STATE = re.compile(r"^SLUICE_STATE\(", re.MULTILINE)
 _WORKER = re.compile(r"^SLUICE_WORKER\(", re.MULTILINE)
 _OPEN = re.compile(r"^SLUICE_OPEN\b", re.MULTILINE)
@@ -90,6 +91,7 @@ class CFunction:
     controlled: the layers whose instances it controls.
     destroys: whether it has a destructor for its state.
     inline: whether it drops, changes or sends packets.
+    sources: paths of other C files that it is linked with.
     """
 
     name: str
@@ -109,6 +111,7 @@ class CFunction:
     timers: tuple[Timer, ...] = ()
     destroys: bool = False
     inline: bool = False
+    sources: tuple[str, ...] = ()
 
     def controls(self, layer: LayerProgram) -> bool:
         """Whether it decides something for instances of a layer."""
@@ -161,6 +164,11 @@ class Functions:
         """Whether a function may read the current packet or its time. Records for Python do, and output does."""
         asks = any(_may_ask(function.text, _READS_PACKET) for function in self.c)
         return asks or self.inline or bool(self.python or self.many or self.demanded)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Paths of other C files that functions are linked with, each once."""
+        return tuple(dict.fromkeys(source for function in self.c for source in function.sources))
 
     @property
     def timers(self) -> list[Timer]:
@@ -217,6 +225,7 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
         timers=timers,
         destroys=_destroys(text, path),
         inline=bool(_INLINE.search(text)),
+        sources=tuple(_read_sources(text, path)),
         controlled=tuple("*" if name == "any" else name for name in _CONTROL.findall(text)),
     )
 
@@ -231,6 +240,17 @@ def _read_kept(text: str, path: str) -> Iterator[tuple[str, int]]:
         yield "*" if layer == "any" else layer, int(octets)
     if _PEEK.search(text):
         yield "*", 0
+
+
+def _read_sources(text: str, path: str) -> Iterator[str]:
+    for match in _SOURCE.finditer(text):
+        source = Path(path).parent / match[1]
+        if not source.is_file():
+            raise HookError(
+                f'{path}: SLUICE_SOURCE("{match[1]}"): there is no file {source}\n'
+                "    name a C file by its place, seen from the function's folder."
+            )
+        yield str(source.resolve())
 
 
 def _read_timers(function: str, text: str, path: str) -> Iterator[Timer]:

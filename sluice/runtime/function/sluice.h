@@ -48,6 +48,9 @@
  *                                   Not 0 refuses to run.
  * SLUICE_CLOSE { ... }              once at the end; `box`.
  *
+ * SLUICE_SOURCE("file.c")           another C file, a parser of others say, that is compiled by itself and linked with the stack;
+ *                                   its place is seen from the function's folder, and headers beside it belong to it.
+ *
  * The file is compiled with the stack, as one unit: a function that is called for every packet costs no call. Sluice
  * finds the lines by reading them, so each of these stands at the beginning of a line. */
 #ifndef SL_SLUICE_H
@@ -86,6 +89,8 @@
         __attribute__((unused)) const SL_JOIN(sl_data, SL_JOIN(layer, name)) *data)
 
 #define SLUICE_KEEP(layer, bytes)
+
+#define SLUICE_SOURCE(file)
 
 #define SLUICE_CONTROL(layer) typedef uint64_t SL_JOIN(SLUICE_FUNCTION, says_SLUICE_CONTROL);   /* there may be several */
 #define SL_CONTROL_BIT ((SL_JOIN(SLUICE_FUNCTION, says_SLUICE_CONTROL))1 << SL_JOIN(SLUICE_FUNCTION, index))

@@ -1,8 +1,9 @@
 /* A row for each exchange of DNS: a question with its answers and their delay, or what of it was seen.
  *
- * Over UDP and TCP on port 53, mDNS (RFC 6762) on 5353 and LLMNR (RFC 4795) on 5355. A response belongs to the query of its
- * flow with its id and question; the same query sent again before is a retry. A query is held until its response comes, its
- * flow ends, or more wait than the bounds allow. mDNS has no such pairs (RFC 6762, 6.7): there each message is a row. */
+ * Over UDP and TCP on port 53, mDNS (RFC 6762) on 5353 and LLMNR (RFC 4795) on 5355; over UDP also on other ports, where a
+ * datagram is nothing but a message with one question. A response belongs to the query of its
+ * flow with its id and question, also where it was captured first; the same query sent again before is a retry. A message is
+ * held until its counterpart comes, its flow ends, or more wait than the bounds allow. mDNS has no such pairs (RFC 6762, 6.7): there each message is a row. */
 #include "sluice.h"
 
 #include "dns_message.h"
@@ -20,14 +21,17 @@ SLUICE_COUNTER(dns_early, "queries that were written before a response could com
 SLUICE_COUNTER(dns_gaps, "sides of TCP connections of which nothing more is read, as bytes are missing")
 SLUICE_COUNTER(dns_no_memory, "messages that are not in the log for want of memory")
 
+enum { DNSLOG_PORT = 53, DNSLOG_MDNS = 5353, DNSLOG_LLMNR = 5355 };
 enum { DNSLOG_TCP_MOST = 65537 };   /* bytes of a message over TCP, and its length */
+#define DNSLOG_REORDERED UINT64_C(1000000000)   /* nanoseconds by which a response may be captured before its query */
 
-/* A query that waits. The message is stored, as the row is written from it. */
+/* A query that waits for its response, or a response that came first. The message is stored, as the row is written from it. */
 struct dnslog_query {
     struct dnslog_query *next;
     uint64_t time, last;      /* of the first and of the last time that it was sent */
     uint32_t retries, length, wire;   /* bytes that are here, and that were sent */
-    uint8_t side;
+    uint8_t side;             /* of the one that asks */
+    bool response;
     uint8_t message[];
 };
 
@@ -63,14 +67,32 @@ static uint16_t dnslog_service(const struct sl_event *event)
 {
     for (unsigned side = 0; side < 2; side++) {
         uint16_t port = dnslog_port(event, side);
-        if (port == 53 || port == 5353 || port == 5355)
+        if (port == DNSLOG_PORT || port == DNSLOG_MDNS || port == DNSLOG_LLMNR)
             return port;
     }
     return 0;
 }
 
-/* mDNS: questions and answers are for all, and answers come unasked (RFC 6762, 6.7 and 8.3). */
-static bool dnslog_unpaired(const struct sl_event *event) { return dnslog_service(event) == 5353; }
+/* Does a datagram on another port look like a message of DNS: one question, whose octets and all records' are the whole of it? */
+static bool dnslog_looks(sl_bytes message)
+{
+    const uint8_t *at = message.at;
+    /* one question, opcode 0, the reserved bit 0; and no more records than their octets allow */
+    if (message.captured < DNS_HEADER + 5 || message.captured < message.length || sl_load_be16(at + 4) != 1 ||
+        at[2] & 0x78 || at[3] & 0x40)
+        return false;
+    struct dns_reader reader = {at, message.captured, DNS_HEADER, DNS_WHOLE};
+    struct dns_question question;
+    struct dns_record record;
+    uint32_t records = (uint32_t)(sl_load_be16(at + 6) + sl_load_be16(at + 8) + sl_load_be16(at + 10));
+    if (records > message.captured / 11 || !dns_question(&reader, &question) || !question.type ||
+        (question.class_ != 1 && question.class_ != 3 && question.class_ != 255))
+        return false;
+    for (; records; records--)
+        if (!dns_record(&reader, &record))
+            return false;
+    return reader.place == message.captured;
+}
 
 /* --- rows --- */
 
@@ -164,29 +186,49 @@ static void dnslog_message(struct dnslog *dns, sl_bytes message, bool response)
     log_word(row, "malformed", dnslog_reasons[reader.reason]);
 }
 
-/* Writes the row of a query, of a response, or of both; `client` is the side that asked, `base` gives the flow. */
-static void dnslog_row(const struct sl_event *event, const struct dnslog_query *query, const sl_bytes *response, unsigned client,
-                       bool cut)
+/* A message of an exchange, and when it was sent for the first and the last time. */
+struct dnslog_part {
+    sl_bytes message;
+    uint64_t time, last;
+    uint32_t retries;
+};
+
+static struct dnslog_part dnslog_stored(const struct dnslog_query *query)
+{
+    return (struct dnslog_part){{query->message, query->length, query->wire}, query->time, query->last, query->retries};
+}
+
+static bool dnslog_is_cut(const struct dnslog_part *part) { return part && part->message.captured < part->message.length; }
+
+/* Writes the row of a query, of a response, or of both; `client` is the side that asked. */
+static void dnslog_row(const struct sl_event *event, const struct dnslog_part *query, const struct dnslog_part *response,
+                       unsigned client)
 {
     struct dnslog *dns = SLUICE_WORKER_OF(event->box);
     struct log_flow flow = log_flow_of(event, SLUICE_STATE_OF(event)->path);
     uint16_t service = dnslog_service(event);
-    struct log_text *row = log_begin(&dns->log, event->box, &flow, client, query ? query->time : event->box->time);
+    struct log_text *row = log_begin(&dns->log, event->box, &flow, client, query ? query->time : response->time);
     bool tcp = strcmp(event->owner->prototype, "tcp") == 0;
-    log_word(row, "proto", service == 5353 ? "mdns" : service == 5355 ? "llmnr" : tcp ? "tcp" : "udp");
+    log_word(row, "proto", service == DNSLOG_MDNS ? "mdns" : service == DNSLOG_LLMNR ? "llmnr" : tcp ? "tcp" : "udp");
     log_flag(row, "request", query != NULL);
     log_flag(row, "response", response != NULL);
     if (query && response)
-        log_seconds(row, "delay", event->box->time > query->last ? event->box->time - query->last : 0);
+        log_seconds(row, "delay", response->time > query->last ? response->time - query->last : 0);
     else
         log_word(row, "delay", NULL);
     log_number(row, "retries", query ? query->retries : 0);
-    log_number(row, "query_bytes", query ? query->wire : 0);
-    log_number(row, "response_bytes", response ? response->length : 0);
-    log_flag(row, "cut", cut || (query && query->length < query->wire));
-    sl_bytes own = query ? (sl_bytes){query->message, query->length, query->length} : (sl_bytes){0};
-    dnslog_message(dns, response ? *response : own, response != NULL);
+    log_number(row, "query_bytes", query ? query->message.length : 0);
+    log_number(row, "response_bytes", response ? response->message.length : 0);
+    log_flag(row, "cut", dnslog_is_cut(query) || dnslog_is_cut(response));
+    dnslog_message(dns, response ? response->message : query->message, response != NULL);
     log_finish(&dns->log);
+}
+
+/* Writes the row of a message whose counterpart was not seen. */
+static void dnslog_alone(const struct sl_event *event, const struct dnslog_query *query)
+{
+    struct dnslog_part part = dnslog_stored(query);
+    dnslog_row(event, query->response ? NULL : &part, query->response ? &part : NULL, query->side);
 }
 
 /* --- queries that wait --- */
@@ -228,79 +270,111 @@ static bool dnslog_same(const struct dnslog_query *query, sl_bytes message, bool
     return true;
 }
 
-static struct dnslog_query **dnslog_find(struct dnslog_flow *flow, sl_bytes message, unsigned side, bool response)
+/* What waits of the same exchange: a query, or a `waiting` response. `response`: whether the message is one. */
+static struct dnslog_query **dnslog_find(struct dnslog_flow *flow, sl_bytes message, unsigned side, bool response, bool waiting)
 {
     struct dnslog_query **place = &flow->first;
-    while (*place && ((*place)->side != side || !dnslog_same(*place, message, response)))
+    while (*place && ((*place)->side != side || (*place)->response != waiting || !dnslog_same(*place, message, response)))
         place = &(*place)->next;
     return place;
 }
 
-static void dnslog_wait(const struct sl_event *event, sl_bytes message)
+/* Stores a message until its counterpart comes, after all others of its flow. */
+static void dnslog_wait(const struct sl_event *event, sl_bytes message, bool response)
 {
     struct dnslog *dns = SLUICE_WORKER_OF(event->box);
     struct dnslog_flow *flow = SLUICE_STATE_OF(event);
-    struct dnslog_query **place = dnslog_find(flow, message, event->side, false);
-    if (*place) {
-        (*place)->retries++;
-        (*place)->last = event->box->time;
-        return;
-    }
-    struct dnslog_query *query = malloc(sizeof *query + message.captured);
+    struct dnslog_query *query = malloc(sizeof *query + message.captured), **place = &flow->first;
     if (!query) {
         SLUICE_COUNTER_OF(event->box, dns_no_memory)++;
         return;
     }
-    *query = (struct dnslog_query){NULL, event->box->time, event->box->time, 0, message.captured, message.length,
-                                   (uint8_t)event->side};
+    uint8_t side = (uint8_t)(response ? event->side ^ 1 : event->side);
+    *query = (struct dnslog_query){NULL, event->box->time, event->box->time, 0, message.captured, message.length, side, response};
     memcpy(query->message, message.at, message.captured);
-    if (dnslog_unpaired(event) || dns->waiting >= dns->most_all) {
-        SLUICE_COUNTER_OF(event->box, dns_early) += !dnslog_unpaired(event);
-        dnslog_row(event, query, NULL, event->side, false);
+    if (dns->waiting >= dns->most_all) {
+        SLUICE_COUNTER_OF(event->box, dns_early)++;
+        dnslog_alone(event, query);
         free(query);
         return;
     }
+    while (*place)
+        place = &(*place)->next;
     *place = query;
     dns->waiting++;
     if (++flow->count > dns->most) {
         SLUICE_COUNTER_OF(event->box, dns_early)++;
-        dnslog_row(event, flow->first, NULL, flow->first->side, false);
+        dnslog_alone(event, flow->first);
         dnslog_remove(dns, flow, &flow->first);
     }
+}
+
+/* A query: the same one again, one whose response was captured first, or one that waits. */
+static void dnslog_query(const struct sl_event *event, sl_bytes message)
+{
+    struct dnslog *dns = SLUICE_WORKER_OF(event->box);
+    struct dnslog_flow *flow = SLUICE_STATE_OF(event);
+    struct dnslog_query **same = dnslog_find(flow, message, event->side, false, false);
+    if (*same) {
+        (*same)->retries++;
+        (*same)->last = event->box->time;
+        return;
+    }
+    same = dnslog_find(flow, message, event->side, false, true);
+    if (!*same || event->box->time > (*same)->time + DNSLOG_REORDERED) {
+        dnslog_wait(event, message, false);
+        return;
+    }
+    struct dnslog_part query = {message, event->box->time, event->box->time, 0};
+    struct dnslog_part response = dnslog_stored(*same);
+    dnslog_row(event, &query, &response, event->side);
+    dnslog_remove(dns, flow, same);
+}
+
+static void dnslog_response(const struct sl_event *event, sl_bytes message)
+{
+    struct dnslog_flow *flow = SLUICE_STATE_OF(event);
+    struct dnslog_query **query = dnslog_find(flow, message, event->side ^ 1, true, false);
+    if (!*query) {
+        dnslog_wait(event, message, true);
+        return;
+    }
+    struct dnslog_part asked = dnslog_stored(*query), response = {message, event->box->time, event->box->time, 0};
+    dnslog_row(event, &asked, &response, event->side ^ 1);
+    dnslog_remove(SLUICE_WORKER_OF(event->box), flow, query);
 }
 
 /* A whole message from a side of a flow. */
 static void dnslog_read(const struct sl_event *event, sl_bytes message)
 {
-    struct dnslog *dns = SLUICE_WORKER_OF(event->box);
-    struct dnslog_flow *flow = SLUICE_STATE_OF(event);
-    bool cut = message.captured < message.length;
-    SLUICE_COUNTER_OF(event->box, dns_cut) += cut;
+    SLUICE_COUNTER_OF(event->box, dns_cut) += message.captured < message.length;
     if (message.captured < DNS_HEADER) {
         SLUICE_COUNTER_OF(event->box, dns_not_dns)++;
         return;
     }
-    if (!(message.at[2] & 0x80)) {
-        dnslog_wait(event, message);
-        return;
-    }
-    struct dnslog_query **place = dnslog_find(flow, message, event->side ^ 1, true);
-    dnslog_row(event, *place, &message, dnslog_unpaired(event) ? event->side : event->side ^ 1, cut);
-    if (*place)
-        dnslog_remove(dns, flow, place);
+    bool response = message.at[2] & 0x80;
+    struct dnslog_part part = {message, event->box->time, event->box->time, 0};
+    if (dnslog_service(event) == DNSLOG_MDNS)   /* both are for all, and answers come unasked (RFC 6762, 6.7 and 8.3) */
+        dnslog_row(event, response ? NULL : &part, response ? &part : NULL, event->side);
+    else if (response)
+        dnslog_response(event, message);
+    else
+        dnslog_query(event, message);
 }
 
 /* --- where messages come from --- */
 
 SLUICE_ON(udp, created) {
-    if (event->instance && dnslog_service(event))
+    if (event->instance)
         SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
 }
 
 SLUICE_ON(udp, packet) {
-    if (!event->instance || event->unit.captured < 8 || !data->length || !dnslog_service(event))
+    if (!event->instance || event->unit.captured < 8 || !data->length)
         return;
-    dnslog_read(event, sl_bytes_slice(event->unit, 8, 8 + data->length));
+    sl_bytes message = sl_bytes_slice(event->unit, 8, 8 + data->length);
+    if (dnslog_service(event) || dnslog_looks(message))
+        dnslog_read(event, message);
 }
 
 SLUICE_ON(tcp, created) {
@@ -324,7 +398,7 @@ static bool dnslog_room(struct dnslog_side *side, uint32_t size)
 
 /* Messages over TCP are preceded by their length (RFC 1035, 4.2.2). */
 SLUICE_ON(tcp, data) {
-    if (!event->instance || dnslog_service(event) != 53)
+    if (!event->instance || dnslog_service(event) != DNSLOG_PORT)
         return;
     struct dnslog_flow *flow = SLUICE_STATE_OF(event);
     if (!flow->sides && !(flow->sides = calloc(2, sizeof *flow->sides))) {
@@ -354,7 +428,7 @@ SLUICE_ON(tcp, data) {
 }
 
 SLUICE_ON(tcp, gap) {
-    if (!event->instance || dnslog_service(event) != 53)
+    if (!event->instance || dnslog_service(event) != DNSLOG_PORT)
         return;
     struct dnslog_flow *flow = SLUICE_STATE_OF(event);
     if (!flow->sides)
@@ -369,7 +443,7 @@ static void dnslog_end(const struct sl_event *event)
 {
     struct dnslog_flow *flow = SLUICE_STATE_OF(event);
     while (flow->first) {
-        dnslog_row(event, flow->first, NULL, flow->first->side, false);
+        dnslog_alone(event, flow->first);
         dnslog_remove(SLUICE_WORKER_OF(event->box), flow, &flow->first);
     }
 }

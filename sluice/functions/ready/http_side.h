@@ -116,12 +116,14 @@ static int http_on_begin(llhttp_t *parser) {
 
 static int http_on_path(llhttp_t *parser, const char *at, size_t length) {
     struct http_side *side = parser->data;
+    side->message->method = parser->method;
     http_append(side->message, &side->message->path, at, length, HTTP_PATH_MOST);
     return http_head(side, length);
 }
 
 static int http_on_reason(llhttp_t *parser, const char *at, size_t length) {
     struct http_side *side = parser->data;
+    side->message->status = parser->status_code;
     http_append(side->message, &side->message->reason, at, length, HTTP_VALUE_MOST);
     return http_head(side, length);
 }

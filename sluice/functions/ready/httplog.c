@@ -114,14 +114,14 @@ static void httplog_row(struct httplog_connection *connection, const struct http
         log_begin(&http->log, box, &connection->flow, client, request->begun ? request->time : response->time);
     log_flag(row, "request", request->begun);
     log_flag(row, "response", response->begun);
-    log_word(row, "method", request->headed ? llhttp_method_name((llhttp_method_t)request->method) : NULL);
+    log_word(row, "method", request->path.used ? llhttp_method_name((llhttp_method_t)request->method) : NULL);
     httplog_header(row, "host", request, HTTP_HOST);
     httplog_text(row, "path", &request->path);
     httplog_header(row, "user_agent", request, HTTP_AGENT);
     httplog_header(row, "referrer", request, HTTP_REFERRER);
     httplog_lengths(row, request, "request");
     log_name(row, "status");
-    if (response->headed)
+    if (response->status)
         log_format(row, "%u", response->status);
     else
         log_put(row, "null");
@@ -211,13 +211,20 @@ static struct httplog_connection *httplog_of(struct http_side *side) { return si
 
 /* --- what sides say --- */
 
+/* Is the head of a request there, which says what its response may consist of? */
+static bool httplog_is_asked(const struct httplog_connection *connection, const struct httplog_exchange *exchange)
+{
+    const struct http_message *request = &exchange->request;
+    return request->headed || request->broken || (request->begun && !connection->from_its_beginning);
+}
+
 static struct http_message *httplog_begin(struct http_side *side)
 {
     struct httplog_connection *connection = httplog_of(side);
     struct httplog_exchange *exchange = connection->first;
     while (exchange && (side->response ? exchange->response.begun : exchange->request.begun))
         exchange = exchange->next;
-    if (exchange && side->response && !exchange->request.begun)
+    if (exchange && side->response && !httplog_is_asked(connection, exchange))
         exchange = NULL;
     if (!exchange && side->response && connection->from_its_beginning && !side->alone)
         return NULL;   /* its request will come */
@@ -330,7 +337,7 @@ static void httplog_go_on(struct httplog_connection *connection)
             bool answered = !side->response && !side->waits_to_begin && connection->resume;
             bool asked = false;
             for (struct httplog_exchange *at = connection->first; side->response && side->waits_to_begin && at; at = at->next)
-                asked |= at->request.begun && at->request.headed && !at->response.begun;
+                asked |= !at->response.begun && httplog_is_asked(connection, at);
             if (!answered && !asked)
                 continue;
             connection->resume &= !answered;

@@ -181,7 +181,7 @@ get_libcrypto() {
     have_libcrypto || say "there is no libcrypto, with which \`sluice flows\` hashes and QUIC packets are opened: install OpenSSL (Debian: libssl3)"
 }
 
-# llhttp, which httplog reads with: the C files of its source distribution. Nothing of that is run or installed.
+# llhttp, which httplog reads with: the C files of the source distribution of its Python package, which is not installed.
 get_parsers() {
     local vendor=sluice/functions/vendor/llhttp work status=0
     work=$(mktemp -d)

@@ -21,7 +21,7 @@ SLUICE_COUNTER(dns_early, "queries that were written before a response could com
 SLUICE_COUNTER(dns_gaps, "sides of TCP connections of which nothing more is read, as bytes are missing")
 SLUICE_COUNTER(dns_no_memory, "messages that are not in the log for want of memory")
 
-enum { DNSLOG_PORT = 53, DNSLOG_MDNS = 5353, DNSLOG_LLMNR = 5355 };
+enum { DNSLOG_PORT = 53, DNSLOG_NETBIOS = 137, DNSLOG_MDNS = 5353, DNSLOG_LLMNR = 5355 };
 enum { DNSLOG_TCP_MOST = 65537 };   /* bytes of a message over TCP, and its length */
 #define DNSLOG_REORDERED UINT64_C(1000000000)   /* nanoseconds by which a response may be captured before its query */
 
@@ -71,6 +71,12 @@ static uint16_t dnslog_service(const struct sl_event *event)
             return port;
     }
     return 0;
+}
+
+/* NetBIOS's name service has messages of the same form (RFC 1002, 4.2), with names and types of its own. */
+static bool dnslog_is_netbios(const struct sl_event *event)
+{
+    return dnslog_port(event, 0) == DNSLOG_NETBIOS || dnslog_port(event, 1) == DNSLOG_NETBIOS;
 }
 
 /* Does a datagram on another port look like a message of DNS: one question, whose octets and all records' are the whole of it? */
@@ -146,8 +152,8 @@ static void dnslog_questions(struct log_text *row, struct dns_reader *reader, ui
         log_put(row, "]");
 }
 
-/* The rest of a row: what a message contains. `query` is that of a response, whose flags and questions count. */
-static void dnslog_message(struct dnslog *dns, sl_bytes message, bool response)
+/* The rest of a row: what a message contains. False for one that is malformed. */
+static bool dnslog_message(struct dnslog *dns, sl_bytes message, bool response)
 {
     struct log_text *row = &dns->log.row;
     struct dns_reader reader = {message.at, message.captured, DNS_HEADER, DNS_WHOLE};
@@ -184,6 +190,7 @@ static void dnslog_message(struct dnslog *dns, sl_bytes message, bool response)
     if (!left)
         log_flag(row, "answers_left_out", true);
     log_word(row, "malformed", dnslog_reasons[reader.reason]);
+    return reader.reason == DNS_WHOLE;
 }
 
 /* A message of an exchange, and when it was sent for the first and the last time. */
@@ -220,7 +227,8 @@ static void dnslog_row(const struct sl_event *event, const struct dnslog_part *q
     log_number(row, "query_bytes", query ? query->message.length : 0);
     log_number(row, "response_bytes", response ? response->message.length : 0);
     log_flag(row, "cut", dnslog_is_cut(query) || dnslog_is_cut(response));
-    dnslog_message(dns, response ? response->message : query->message, response != NULL);
+    if (!dnslog_message(dns, response ? response->message : query->message, response != NULL))
+        SLUICE_COUNTER_OF(event->box, dns_malformed)++;
     log_finish(&dns->log);
 }
 
@@ -373,7 +381,7 @@ SLUICE_ON(udp, packet) {
     if (!event->instance || event->unit.captured < 8 || !data->length)
         return;
     sl_bytes message = sl_bytes_slice(event->unit, 8, 8 + data->length);
-    if (dnslog_service(event) || dnslog_looks(message))
+    if (dnslog_service(event) || (dnslog_looks(message) && !dnslog_is_netbios(event)))
         dnslog_read(event, message);
 }
 

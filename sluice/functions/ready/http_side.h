@@ -209,6 +209,7 @@ static const char *const http_methods[] = {
 #define HTTP_METHOD(number, name, string) #string,
     HTTP_METHOD_MAP(HTTP_METHOD)
 #undef HTTP_METHOD
+    "PRI",   /* the preface of HTTP/2 (RFC 9113, 3.4), which is counted */
 };
 
 /* Does a request begin here? Its method, and after other bytes also the form of its target (RFC 9112, 3.2). */
@@ -216,7 +217,7 @@ static inline bool http_is_request(const uint8_t *at, bool strict) {
     for (unsigned i = 0; i < sizeof http_methods / sizeof *http_methods; i++) {
         size_t length = strlen(http_methods[i]);
         if (memcmp(at, http_methods[i], length) == 0 && at[length] == ' ')
-            return !strict || at[length + 1] == '/' || (length + 6 <= HTTP_BEGINNING && !memcmp(at + length + 1, "http", 4));
+            return !strict || at[length + 1] == '/' || at[length + 1] == '*' || (length + 6 <= HTTP_BEGINNING && !memcmp(at + length + 1, "http", 4));
     }
     return false;
 }
@@ -271,6 +272,10 @@ static inline void http_break(struct http_side *side, const char *error) {
     side->in_body = side->to_the_end = false;
     if (!message)
         return;
+    if (!message->headed) {   /* as far as it was read */
+        message->major = side->parser.http_major;
+        message->minor = side->parser.http_minor;
+    }
     message->broken = true;
     message->error = error;
     side->message = message;

@@ -80,7 +80,7 @@ static void httplog_lengths(struct log_text *row, const struct http_message *mes
     char name[32];
     snprintf(name, sizeof name, "%s_version", prefix);
     log_name(row, name);
-    if (message->headed)
+    if (message->major)
         log_format(row, "\"%u.%u\"", message->major, message->minor);
     else
         log_put(row, "null");
@@ -303,7 +303,7 @@ static void httplog_complete(struct http_side *side)
     } else {
         httplog_count(connection, message);
     }
-    if (no_http && message->head == 0) {   /* the first line is none of HTTP/1 */
+    if (no_http && (message->head == 0 || !strcmp(message->error, "HTTP2"))) {   /* the first line is none of HTTP/1 */
         http_message_free(message);
         *message = (struct http_message){.begun = false};
         if (!exchange->request.begun && !exchange->response.begun)

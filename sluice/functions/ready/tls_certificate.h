@@ -11,6 +11,7 @@ enum {
     TLS_NAMES_MOST = 256,            /* subject alternative names of a certificate that a row lists */
     OSSL_ALTERNATIVE_NAMES = 85,     /* NID_subject_alt_name */
     OSSL_MEMORY_INFO = 3,            /* BIO_CTRL_INFO */
+    OSSL_NEGATIVE = 0x102,           /* V_ASN1_NEG_INTEGER */
     OSSL_EMAIL = 1, OSSL_DNS = 2, OSSL_URI = 6, OSSL_IP = 7,   /* GEN_EMAIL and so on: RFC 5280's choices */
 };
 #define OSSL_RFC2253 0x1110313ul     /* XN_FLAG_RFC2253 without ASN1_STRFLGS_ESC_MSB: names stay UTF-8 */
@@ -25,7 +26,7 @@ struct tls_x509 {
     void *(*item)(const void *, int), *(*name_value)(const void *, int *);
     void (*names_free)(void *);
     const unsigned char *(*string)(const void *);
-    int (*string_length)(const void *);
+    int (*string_length)(const void *), (*string_type)(const void *);
     int (*to_time)(const void *, struct tm *);
     int (*print_name)(void *, const void *, int, unsigned long);
     void *(*output)(const void *);
@@ -44,6 +45,7 @@ SL_COLD bool tls_x509_open(struct tls_x509 *x509, void *library) {
         {&x509->extension, "X509_get_ext_d2i"}, {&x509->count, "OPENSSL_sk_num"}, {&x509->item, "OPENSSL_sk_value"},
         {&x509->name_value, "GENERAL_NAME_get0_value"}, {&x509->names_free, "GENERAL_NAMES_free"},
         {&x509->string, "ASN1_STRING_get0_data"}, {&x509->string_length, "ASN1_STRING_length"},
+        {&x509->string_type, "ASN1_STRING_type"},
         {&x509->to_time, "ASN1_TIME_to_tm"}, {&x509->print_name, "X509_NAME_print_ex"}, {&x509->output, "BIO_new"},
         {&x509->memory, "BIO_s_mem"}, {&x509->control, "BIO_ctrl"}, {&x509->output_free, "BIO_free"},
         {&x509->clear_errors, "ERR_clear_error"}};
@@ -122,6 +124,7 @@ SL_COLD bool tls_certificate(struct log_text *text, const struct tls_x509 *x509,
         log_hex(text, hash, LOG_HASH_MOST);
     const void *serial = x509->serial(certificate);
     log_put(text, "\",\"serial\":\"");
+    log_put(text, x509->string_type(serial) == OSSL_NEGATIVE ? "-" : "");
     log_hex(text, x509->string(serial), (size_t)x509->string_length(serial));
     log_put(text, "\"");
     tls_name(text, x509, "subject", x509->subject(certificate));

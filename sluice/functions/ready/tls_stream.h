@@ -36,6 +36,7 @@ struct tls_side {
     uint8_t type;             /* of the record */
     uint32_t record_left;
     uint8_t alert[2], alert_used;
+    bool begun;               /* a record was found */
     bool changed;             /* ChangeCipherSpec was seen: what follows is encrypted, but for the hello after a retry */
     bool secured;             /* application data was seen, or messages that are encrypted */
     struct tls_message message;
@@ -189,6 +190,7 @@ static inline void tls_side_bytes(struct tls_side *side, const struct tls_readin
                 uint8_t begun[TLS_BEGINNING];
                 memcpy(begun, side->head, sizeof begun);
                 side->state = TLS_IN_RECORDS;
+                side->begun = true;
                 side->head_used = 0;
                 reading->begun(reading->user);
                 tls_side_records(side, reading, begun, TLS_BEGINNING);

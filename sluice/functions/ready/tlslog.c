@@ -353,6 +353,9 @@ SLUICE_ON(tcp, data) {
     if (!connection || connection->side[number].state == TLS_STOPPED)
         return;
     struct tls_side *side = &connection->side[number];
+    bool first = side->state == TLS_SEARCHING && !side->searched && !side->head_used && data->bytes.captured;
+    if (first && data->bytes.at[0] == TLS_ALERT && connection->side[number ^ 1].begun)
+        side->state = TLS_IN_RECORDS;   /* a hello is refused */
     struct tlslog_reading reading = {event->box, connection, number, number};
     struct tls_reading callbacks = tlslog_callbacks(&reading);
     tls_side_bytes(side, &callbacks, data->bytes.at, data->bytes.captured);

@@ -46,6 +46,7 @@ def test_layers_without_layers_above():
         ("(void)event->box->path[0];", True),
         ("(void)event->box->depth;", True),
         ("(void)sl_path(event->box);", True),
+        ("(void)sl_layer_unit(event->box, 0);", True),
     ],
 )
 def test_functions_that_ask(tmp_path: Path, says: str, asks: bool):
@@ -54,10 +55,10 @@ def test_functions_that_ask(tmp_path: Path, says: str, asks: bool):
 
 
 @pytest.mark.parametrize(
-    ("header", "asks"), [('"own.h"', True), ("<own.h>", True), ("<string.h>", False), ('"in_order.h"', False)]
+    ("header", "asks"), [('"own.h"', False), ("<own.h>", True), ("<string.h>", False), ('"reorder_queue.h"', False)]
 )
 def test_what_a_function_includes_may_ask(tmp_path: Path, header: str, asks: bool):
-    """It is not looked into, unless it is one of the C library's or of the runtime's."""
+    """Files of the function's folder are looked into; others are not, unless of the C library or the runtime."""
     (tmp_path / "own.h").write_text("\n")
     text = FUNCTION.replace('"sluice.h"', f'"sluice.h"\n#include {header}') % "(void)event;"
     (tmp_path / "asks.c").write_text(text)
@@ -94,3 +95,15 @@ def test_others_that_ask_for_the_packet():
     assert keeps_packet(Functions(python=frozenset({Hook("tcp", "data")})))
     assert keeps_packet(Functions(many=frozenset({Hook("tcp", "data")})))
     assert keeps_packet(Functions(), "quic")
+
+
+def notes_units(says: str, tmp_path: Path, stack: str = "tcp_ip") -> bool:
+    """Whether a box notes what each layer was given."""
+    (tmp_path / "asks.c").write_text(FUNCTION % says)
+    functions = Functions(tuple(find_functions([str(tmp_path / "asks.c")]).c))
+    return "units[" in generate(run(build(find_stack(stack), functions.hooks())), functions).source
+
+
+def test_headers_of_layers_are_only_noted_for_functions_that_read_them(tmp_path: Path) -> None:
+    assert notes_units("(void)sl_layer_unit(event->box, 0);", tmp_path)
+    assert not notes_units("(void)event->box->path[0];", tmp_path)

@@ -1,7 +1,7 @@
 """What tshark says of the captures of the corpus: messages of HTTP, TLS and DNS, and community-ids.
 
-`python -m tests.functions.logs.truth CORPUS` writes truth.json beside this file, and the tests compare rows with that, so
-that they need no tshark. A message is a number, how often it occurs, and its fields: logs and tshark order them
+`python -m tests.functions.logs.truth CORPUS` writes truth.json beside this file. The tests compare rows with that, and
+need no tshark. A message is a number, how often it occurs, and its fields: logs and tshark order them
 differently.
 """
 
@@ -51,8 +51,10 @@ FIELDS = (
 
 
 def packets(path: Path, ordered: bool) -> Iterator[dict[str, list[str]]]:
-    """Of each packet the occurrences of each field. With `ordered` tshark puts segments in order, and shows nothing of a
-    stream after a gap; without, nothing of messages whose segments are out of order.
+    """Of each packet the occurrences of each field.
+
+    With `ordered` tshark puts segments in order and shows nothing of a stream after a gap; without, it shows nothing of
+    messages whose segments are out of order.
     """
     command = ["tshark", "-2", "-r", str(path), "-T", "fields"]
     command += ["-E", f"separator={SEPARATOR}", "-E", f"aggregator={AGGREGATOR}", "-E", "occurrence=a"]

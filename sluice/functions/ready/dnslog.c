@@ -1,9 +1,10 @@
 /* A row for each exchange of DNS: a question with its answers and their delay, or what of it was seen.
  *
  * Over UDP and TCP on port 53, mDNS (RFC 6762) on 5353 and LLMNR (RFC 4795) on 5355; over UDP also on other ports, where a
- * datagram is nothing but a message with one question. A response belongs to the query of its
- * flow with its id and question, also where it was captured first; the same query sent again before is a retry. A message is
- * held until its counterpart comes, its flow ends, or more wait than the bounds allow. mDNS has no such pairs (RFC 6762, 6.7): there each message is a row. */
+ * datagram is nothing but a message with one question. A response belongs to the query of its flow with its id and question,
+ * also where it was captured first; the same query sent again before is a retry. A message is held until its counterpart
+ * comes, its flow ends, or more wait than the bounds allow. mDNS has no such pairs (RFC 6762, 6.7): there each message is a
+ * row. */
 #include "sluice.h"
 
 #include "dns_message.h"
@@ -12,6 +13,7 @@
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(queries, number, 64, "queries of one flow that wait for their responses at most")
 SLUICE_PARAMETER(all_queries, number, 65536, "queries of all flows that wait at most")
+SLUICE_PARAMETER(memory, number, 67108864, "bytes of these messages, and of those that come in pieces over TCP, at most")
 SLUICE_PARAMETER(answers, number, 1024, "records that one row lists at most; the others are counted in it")
 
 SLUICE_COUNTER(dns_malformed, "messages of DNS that could not be read to their end")
@@ -19,13 +21,13 @@ SLUICE_COUNTER(dns_cut, "messages that the snap length cut off, read as far as t
 SLUICE_COUNTER(dns_not_dns, "datagrams on a port of DNS that have no header of it")
 SLUICE_COUNTER(dns_early, "queries that were written before a response could come, as too many waited")
 SLUICE_COUNTER(dns_gaps, "sides of TCP connections of which nothing more is read, as bytes are missing")
-SLUICE_COUNTER(dns_no_memory, "messages that are not in the log for want of memory")
+SLUICE_COUNTER(dns_no_memory, "messages that are not in the log for want of memory, or of the bound's")
 
 enum { DNSLOG_PORT = 53, DNSLOG_NETBIOS = 137, DNSLOG_MDNS = 5353, DNSLOG_LLMNR = 5355 };
 enum { DNSLOG_TCP_MOST = 65537 };   /* bytes of a message over TCP, and its length */
 #define DNSLOG_REORDERED UINT64_C(1000000000)   /* nanoseconds by which a response may be captured before its query */
 
-/* A query that waits for its response, or a response that came first. The message is stored, as the row is written from it. */
+/* A query that waits for its response, or a response that came first, with its message, from which the row is written. */
 struct dnslog_query {
     struct dnslog_query *next;
     uint64_t time, last;      /* of the first and of the last time that it was sent */
@@ -50,6 +52,7 @@ SLUICE_STATE(struct dnslog_flow)
 
 struct dnslog {
     struct log_output log;
+    struct log_budget budget;
     uint64_t waiting, most, most_all, answers;
 };
 SLUICE_WORKER(struct dnslog)
@@ -79,7 +82,7 @@ static bool dnslog_is_netbios(const struct sl_event *event)
     return dnslog_port(event, 0) == DNSLOG_NETBIOS || dnslog_port(event, 1) == DNSLOG_NETBIOS;
 }
 
-/* Does a datagram on another port look like a message of DNS: one question, whose octets and all records' are the whole of it? */
+/* Is a datagram on another port a message of DNS: one question and records, whose octets are all of it? */
 static bool dnslog_looks(sl_bytes message)
 {
     const uint8_t *at = message.at;
@@ -248,6 +251,7 @@ static void dnslog_remove(struct dnslog *dns, struct dnslog_flow *flow, struct d
     *place = query->next;
     flow->count--;
     dns->waiting--;
+    log_give(&dns->budget, sizeof *query + query->length);
     free(query);
 }
 
@@ -300,7 +304,7 @@ static void dnslog_wait(const struct sl_event *event, sl_bytes message, bool res
     uint8_t side = (uint8_t)(response ? event->side ^ 1 : event->side);
     *query = (struct dnslog_query){NULL, event->box->time, event->box->time, 0, message.captured, message.length, side, response};
     memcpy(query->message, message.at, message.captured);
-    if (dns->waiting >= dns->most_all) {
+    if (dns->waiting >= dns->most_all || !log_take(&dns->budget, sizeof *query + query->length)) {
         SLUICE_COUNTER_OF(event->box, dns_early)++;
         dnslog_alone(event, query);
         free(query);
@@ -391,14 +395,18 @@ SLUICE_ON(tcp, created) {
 }
 
 /* Room for `size` bytes of a message that comes in pieces. */
-static bool dnslog_room(struct dnslog_side *side, uint32_t size)
+static bool dnslog_room(struct dnslog *dns, struct dnslog_side *side, uint32_t size)
 {
     if (size <= side->room)
         return true;
     uint32_t room = (uint32_t)sl_max(512, sl_min(2 * (uint64_t)size, DNSLOG_TCP_MOST));
-    uint8_t *larger = realloc(side->bytes, room);
-    if (!larger)
+    if (!log_take(&dns->budget, room - side->room))
         return false;
+    uint8_t *larger = realloc(side->bytes, room);
+    if (!larger) {
+        log_give(&dns->budget, room - side->room);
+        return false;
+    }
     side->bytes = larger;
     side->room = room;
     return true;
@@ -419,7 +427,7 @@ SLUICE_ON(tcp, data) {
     while (left && !side->lost) {
         uint32_t whole = side->used < 2 ? 2 : 2 + (uint32_t)sl_load_be16(side->bytes);
         uint32_t take = (uint32_t)sl_min(whole - side->used, left);
-        if (!dnslog_room(side, side->used + take)) {
+        if (!dnslog_room(SLUICE_WORKER_OF(event->box), side, side->used + take)) {
             SLUICE_COUNTER_OF(event->box, dns_no_memory)++;
             side->lost = true;
             return;
@@ -469,13 +477,16 @@ SLUICE_ON(tcp, end) {
 SLUICE_DESTROY {
     while (state->first)
         dnslog_remove(SLUICE_WORKER_OF(box), state, &state->first);
-    for (unsigned side = 0; state->sides && side < 2; side++)
+    for (unsigned side = 0; state->sides && side < 2; side++) {
+        log_give(&SLUICE_WORKER_OF(box)->budget, state->sides[side].room);
         free(state->sides[side].bytes);
+    }
     free(state->sides);
 }
 
 SLUICE_OPEN {
     struct dnslog *dns = SLUICE_WORKER_OF(box);
+    dns->budget.most = SLUICE_PARAMETER_OF(box, memory);
     dns->most = sl_max(1, SLUICE_PARAMETER_OF(box, queries));
     dns->most_all = SLUICE_PARAMETER_OF(box, all_queries);
     dns->answers = SLUICE_PARAMETER_OF(box, answers);

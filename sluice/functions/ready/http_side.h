@@ -36,6 +36,7 @@ struct http_message {
     uint8_t major, minor, method;
     uint16_t status;
     uint64_t time, length, body, missing, head;   /* `missing`: bytes of the body that lie in gaps */
+    uint64_t stored;              /* bytes in the texts, of the budget */
     struct log_text path, reason, header[HTTP_HEADERS];
     bool cut;                     /* a text is longer than what is stored */
     const char *error;            /* why reading ended within it */
@@ -64,6 +65,7 @@ struct http_side {
     struct http_message *message;
     void *user;
     const struct http_owner *owner;
+    struct log_budget *budget;    /* for texts and held bytes */
     uint8_t window[HTTP_BEGINNING], used;
     uint64_t searched;
     uint8_t *held;                /* bytes after what it waits at */
@@ -73,26 +75,36 @@ struct http_side {
     int header;                   /* enum http_header; -1: not stored */
 };
 
-static inline void http_message_free(struct http_message *message) {
+static inline void http_message_free(struct http_message *message, struct log_budget *budget) {
+    log_give(budget, message->stored);
     free(message->path.at);
     free(message->reason.at);
     for (unsigned i = 0; i < HTTP_HEADERS; i++)
         free(message->header[i].at);
 }
 
-static inline void http_stop(struct http_side *side, const char *why) {
-    side->state = HTTP_STOPPED;
-    side->why = why;
+/* Gives held bytes up. */
+static inline void http_held_free(struct http_side *side) {
+    log_give(side->budget, side->held_room);
     free(side->held);
     side->held = NULL;
     side->held_used = side->held_room = 0;
 }
 
-/* Appends to a text up to its bound. */
-static inline void http_append(struct http_message *message, struct log_text *text, const char *at, size_t length, size_t most) {
-    size_t room = most - text->used;
-    message->cut |= length > room;
-    log_bytes(text, at, sl_min(length, room));
+static inline void http_stop(struct http_side *side, const char *why) {
+    side->state = HTTP_STOPPED;
+    side->why = why;
+    http_held_free(side);
+}
+
+/* Appends to a text of the current message, up to its bound and the budget. */
+static inline void http_append(struct http_side *side, struct log_text *text, const char *at, size_t length, size_t most) {
+    size_t take = (size_t)sl_min(length, most - text->used);
+    if (!log_take(side->budget, take))
+        take = 0;
+    side->message->cut |= take < length;
+    side->message->stored += take;
+    log_bytes(text, at, take);
 }
 
 /* --- llhttp's callbacks --- */
@@ -117,14 +129,14 @@ static int http_on_begin(llhttp_t *parser) {
 static int http_on_path(llhttp_t *parser, const char *at, size_t length) {
     struct http_side *side = parser->data;
     side->message->method = parser->method;
-    http_append(side->message, &side->message->path, at, length, HTTP_PATH_MOST);
+    http_append(side, &side->message->path, at, length, HTTP_PATH_MOST);
     return http_head(side, length);
 }
 
 static int http_on_reason(llhttp_t *parser, const char *at, size_t length) {
     struct http_side *side = parser->data;
     side->message->status = parser->status_code;
-    http_append(side->message, &side->message->reason, at, length, HTTP_VALUE_MOST);
+    http_append(side, &side->message->reason, at, length, HTTP_VALUE_MOST);
     return http_head(side, length);
 }
 
@@ -151,7 +163,7 @@ static int http_on_name_complete(llhttp_t *parser) {
 static int http_on_value(llhttp_t *parser, const char *at, size_t length) {
     struct http_side *side = parser->data;
     if (side->header >= 0)
-        http_append(side->message, &side->message->header[side->header], at, length, HTTP_VALUE_MOST);
+        http_append(side, &side->message->header[side->header], at, length, HTTP_VALUE_MOST);
     return http_head(side, length);
 }
 
@@ -217,7 +229,8 @@ static inline bool http_is_request(const uint8_t *at, bool strict) {
     for (unsigned i = 0; i < sizeof http_methods / sizeof *http_methods; i++) {
         size_t length = strlen(http_methods[i]);
         if (memcmp(at, http_methods[i], length) == 0 && at[length] == ' ')
-            return !strict || at[length + 1] == '/' || at[length + 1] == '*' || (length + 6 <= HTTP_BEGINNING && !memcmp(at + length + 1, "http", 4));
+            return !strict || at[length + 1] == '/' || at[length + 1] == '*' ||
+                   (length + 6 <= HTTP_BEGINNING && !memcmp(at + length + 1, "http", 4));
     }
     return false;
 }
@@ -253,9 +266,13 @@ static inline bool http_hold(struct http_side *side, const uint8_t *at, uint32_t
         return false;
     if (side->held_used + length > side->held_room) {
         uint32_t room = (uint32_t)sl_min(HTTP_HELD_MOST, 2 * (uint64_t)(side->held_used + length));
-        uint8_t *larger = realloc(side->held, room);
-        if (!larger)
+        if (!log_take(side->budget, room - side->held_room))
             return false;
+        uint8_t *larger = realloc(side->held, room);
+        if (!larger) {
+            log_give(side->budget, room - side->held_room);
+            return false;
+        }
         side->held = larger;
         side->held_room = room;
     }
@@ -340,22 +357,20 @@ static inline void http_read(struct http_side *side, const uint8_t *at, uint32_t
 
 /* Goes on after what the side waited for has come. */
 static inline void http_side_resume(struct http_side *side) {
-    uint8_t *held = side->held;
-    uint32_t length = side->held_used;
-    side->held = NULL;
-    side->held_used = side->held_room = 0;
     if (side->waits_to_begin) {
         side->message = side->owner->begin(side);
-        if (!side->message) {
-            side->held = held;
-            side->held_used = side->held_room = length;
+        if (!side->message)
             return;
-        }
         side->waits_to_begin = false;
         llhttp_resume(&side->parser);
     } else {
         llhttp_resume_after_upgrade(&side->parser);
     }
+    uint8_t *held = side->held;
+    uint32_t length = side->held_used;
+    log_give(side->budget, side->held_room);
+    side->held = NULL;
+    side->held_used = side->held_room = 0;
     side->state = HTTP_READING;
     if (length)
         http_read(side, held, length);

@@ -12,6 +12,7 @@ SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one 
 SLUICE_PARAMETER(search, number, 4096, "bytes of each side of a connection in which a first message may begin")
 SLUICE_PARAMETER(pipelined, number, 256, "exchanges of one connection that are not complete, at most")
 SLUICE_PARAMETER(connections, number, 65536, "connections that are read at once, at most")
+SLUICE_PARAMETER(memory, number, 268435456, "bytes that all of them store together, at most")
 
 SLUICE_COUNTER(http_gaps, "messages that bytes are missing of, other than of their bodies")
 SLUICE_COUNTER(http_refused, "messages that are no HTTP by llhttp, as those with contradicting lengths")
@@ -20,7 +21,7 @@ SLUICE_COUNTER(http_cut_values, "messages of which a path or a header is longer 
 SLUICE_COUNTER(http_incomplete, "messages that their connection ended within")
 SLUICE_COUNTER(http_unpaired_responses, "responses whose request was not seen")
 SLUICE_COUNTER(http_unanswered_requests, "requests whose response was not seen")
-SLUICE_COUNTER(http_too_many, "connections that are not read further, as too many of their exchanges are open")
+SLUICE_COUNTER(http_too_many, "connections that are not read further, as too many exchanges are open")
 SLUICE_COUNTER(http_version_2, "connections with HTTP/2, which is not read")
 SLUICE_COUNTER(http_tunnels, "connections that went on with another protocol after CONNECT or Upgrade")
 SLUICE_COUNTER(http_connections_left_out, "connections that are not read, as too many were open")
@@ -54,6 +55,7 @@ SLUICE_STATE(struct httplog_state)
 
 struct httplog {
     struct log_output log;
+    struct log_budget budget;
     uint64_t open;
 };
 SLUICE_WORKER(struct httplog)
@@ -150,18 +152,24 @@ static void httplog_row(struct httplog_connection *connection, const struct http
 
 /* --- exchanges --- */
 
-static void httplog_exchange_free(struct httplog_exchange *exchange)
+static struct log_budget *httplog_budget(const struct sl_box *box) { return &SLUICE_WORKER_OF(box)->budget; }
+
+static void httplog_exchange_free(const struct sl_box *box, struct httplog_exchange *exchange)
 {
-    http_message_free(&exchange->request);
-    http_message_free(&exchange->response);
+    http_message_free(&exchange->request, httplog_budget(box));
+    http_message_free(&exchange->response, httplog_budget(box));
+    log_give(httplog_budget(box), sizeof *exchange);
     free(exchange);
 }
 
 static struct httplog_exchange *httplog_exchange_new(struct httplog_connection *connection)
 {
-    bool many = connection->count >= SLUICE_PARAMETER_OF(connection->box, pipelined);
+    bool many = connection->count >= SLUICE_PARAMETER_OF(connection->box, pipelined) ||
+                !log_take(httplog_budget(connection->box), sizeof(struct httplog_exchange));
     struct httplog_exchange *exchange = many ? NULL : calloc(1, sizeof *exchange);
     if (!exchange) {
+        if (!many)
+            log_give(httplog_budget(connection->box), sizeof *exchange);
         SLUICE_COUNTER_OF(connection->box, http_too_many) += many;
         SLUICE_COUNTER_OF(connection->box, http_no_memory) += !many;
         connection->given_up = true;
@@ -185,7 +193,7 @@ static void httplog_remove(struct httplog_connection *connection, struct httplog
     if (connection->last == exchange)
         connection->last = before;
     connection->count--;
-    httplog_exchange_free(exchange);
+    httplog_exchange_free(connection->box, exchange);
 }
 
 static bool httplog_is_over(const struct http_message *message) { return message->complete || message->broken; }
@@ -268,12 +276,12 @@ static int httplog_headed(struct http_side *side)
 }
 
 /* An interim response (RFC 9110, 15.2): the final one is still to come. */
-static void httplog_interim(struct httplog_exchange *exchange)
+static void httplog_interim(const struct httplog_connection *connection, struct httplog_exchange *exchange)
 {
     struct http_message *response = &exchange->response;
     if (exchange->interim_count < HTTP_INFORMATIONAL)
         exchange->interim[exchange->interim_count++] = response->status;
-    http_message_free(response);
+    http_message_free(response, httplog_budget(connection->box));
     *response = (struct http_message){.begun = false};
 }
 
@@ -304,14 +312,14 @@ static void httplog_complete(struct http_side *side)
         httplog_count(connection, message);
     }
     if (no_http && (message->head == 0 || !strcmp(message->error, "HTTP2"))) {   /* the first line is none of HTTP/1 */
-        http_message_free(message);
+        http_message_free(message, httplog_budget(connection->box));
         *message = (struct http_message){.begun = false};
         if (!exchange->request.begun && !exchange->response.begun)
             httplog_remove(connection, exchange);
         return;
     }
     if (side->response && message->complete && message->status / 100 == 1 && message->status != 101) {
-        httplog_interim(exchange);
+        httplog_interim(connection, exchange);
         return;
     }
     if (side->response && exchange->tunnel) {
@@ -371,6 +379,7 @@ static struct httplog_connection *httplog_connection(const struct sl_event *even
     for (unsigned i = 0; i < 2; i++) {
         connection->side[i].user = connection;
         connection->side[i].owner = &httplog_owner;
+        connection->side[i].budget = &http->budget;
     }
     return connection;
 }
@@ -383,7 +392,7 @@ static void httplog_free(struct sl_box *box, struct httplog_state *state)
     while (connection->first)
         httplog_remove(connection, connection->first);
     for (unsigned i = 0; i < 2; i++)
-        free(connection->side[i].held);
+        http_held_free(&connection->side[i]);
     free(connection);
     state->connection = NULL;
     SLUICE_WORKER_OF(box)->open--;
@@ -465,7 +474,10 @@ SLUICE_ON(tcp, end) {
 
 SLUICE_DESTROY { httplog_free(box, state); }
 
-SLUICE_OPEN { return log_open(&SLUICE_WORKER_OF(box)->log, "http", SLUICE_PARAMETER_OF(box, out)); }
+SLUICE_OPEN {
+    httplog_budget(box)->most = SLUICE_PARAMETER_OF(box, memory);
+    return log_open(&SLUICE_WORKER_OF(box)->log, "http", SLUICE_PARAMETER_OF(box, out));
+}
 
 SLUICE_CLOSE {
     log_close(&SLUICE_WORKER_OF(box)->log, box, "httplog rows", "httplog rows lost for want of memory",

@@ -70,12 +70,17 @@ static inline struct log_flow log_flow_of(const struct sl_event *event, uint32_t
     return flow;
 }
 
+/* Is the part within what of a half is stored? */
+static inline bool log_has(const struct sl_key_part *part) {
+    return part && part->word + (part->bits + 63) / 64 <= LOG_HALF_MOST;
+}
+
 /* The number of the protocol for a community-id: that of the key, else that which the layer stands for; 0: none. */
 static inline uint8_t log_protocol(const struct log_flow *flow) {
     static const struct { const char *name; uint8_t number; } known[] = {
         {"tcp", 6}, {"udp", 17}, {"quic", 17}, {"sctp", 132}, {"icmp", 1}, {"icmp6", 58}, {"esp", 50}, {"gre", 47}};
     const struct sl_key_part *part = sl_key_part_named(flow->layer, "protocol");
-    if (part)
+    if (log_has(part))
         return (uint8_t)sl_part_number(part, flow->half[0]);
     for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(flow->layer->prototype, known[i].name) == 0)
@@ -85,6 +90,8 @@ static inline uint8_t log_protocol(const struct log_flow *flow) {
 
 /* An address in network byte order; its size, 4 or 16, or 0 where it is no IP address. */
 static inline unsigned log_address(const struct sl_key_part *part, const uint64_t *half, uint8_t to[16]) {
+    if (!log_has(part))
+        return 0;
     if (part->bits == 32) {
         sl_store_be32(to, sl_part_number(part, half));
         return 4;
@@ -120,6 +127,7 @@ SL_COLD void log_community(struct log_text *row, const struct log_hashes *hashes
                            uint8_t type, uint8_t code) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const struct sl_key_part *address = sl_address_part(flow->layer), *port = sl_port_part(flow->layer);
+    port = log_has(port) ? port : NULL;
     uint8_t end[2][16], text[40] = {0}, hash[LOG_HASH_MOST], protocol = log_protocol(flow);
     unsigned size = log_address(address, flow->half[from], end[0]);
     log_address(address, flow->half[from ^ 1], end[1]);
@@ -164,11 +172,11 @@ SL_COLD void log_end(struct log_text *row, const struct log_flow *flow, unsigned
     unsigned size = log_address(part, flow->half[side], bytes);
     if (size)
         log_word(row, address, inet_ntop(size == 4 ? AF_INET : AF_INET6, bytes, text, sizeof text));
-    else if (part->bits <= 64)
+    else if (log_has(part) && part->bits <= 64)
         log_number(row, address, sl_part_number(part, flow->half[side]));
     else
         log_word(row, address, NULL);
-    if (number)
+    if (log_has(number))
         log_number(row, port, sl_part_number(number, flow->half[side]));
     else
         log_word(row, port, NULL);

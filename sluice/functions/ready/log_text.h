@@ -10,6 +10,19 @@
 
 enum { LOG_TEXT_MOST = 1 << 22 };   /* bytes of a row: more than all bounds of the logs together come to */
 
+/* Bytes that all connections of a log store together, and how many they may be. */
+struct log_budget { uint64_t used, most; };
+
+/* Takes so many bytes; false beyond the bound. */
+static inline bool log_take(struct log_budget *budget, uint64_t bytes) {
+    if (bytes > budget->most - sl_min(budget->used, budget->most))
+        return false;
+    budget->used += bytes;
+    return true;
+}
+
+static inline void log_give(struct log_budget *budget, uint64_t bytes) { budget->used -= bytes; }
+
 struct log_text {
     char *at;
     size_t used, room;

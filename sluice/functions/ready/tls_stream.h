@@ -5,9 +5,7 @@
 #ifndef TLS_STREAM_H
 #define TLS_STREAM_H
 
-#include "core/bytes.h"
-
-#include <stdlib.h>
+#include "log_text.h"
 
 enum {
     TLS_CHANGE_CIPHER = 20, TLS_ALERT = 21, TLS_HANDSHAKE = 22, TLS_APPLICATION = 23,
@@ -25,7 +23,8 @@ struct tls_message {
     uint8_t head_used;
     uint32_t left;            /* bytes of the body that are to come */
     uint8_t *body;
-    uint32_t used;
+    uint32_t used, room;
+    struct log_budget *budget;   /* that the body is of */
 };
 
 struct tls_side {
@@ -49,12 +48,15 @@ struct tls_reading {
     void (*message)(void *user, uint8_t type, const uint8_t *body, uint32_t length);
     void (*alert)(void *user, uint8_t level, uint8_t description);
     void (*begun)(void *user);
+    struct log_budget *budget;
     uint64_t search_most;     /* bytes of a stream in which TLS may begin */
 };
 
 static inline void tls_message_drop(struct tls_message *message) {
+    if (message->body)
+        log_give(message->budget, message->room);
     free(message->body);
-    *message = (struct tls_message){{0}, 0, 0, NULL, 0};
+    *message = (struct tls_message){.head_used = 0};
 }
 
 static inline void tls_side_stop(struct tls_side *side, enum tls_stop why) {
@@ -88,11 +90,16 @@ static inline bool tls_messages(struct tls_side *side, const struct tls_reading 
                     tls_side_stop(side, TLS_TOO_LONG);
                     return false;
                 }
-                message->body = malloc(message->left + 1);
+                bool taken = log_take(reading->budget, message->left + 1);
+                message->body = taken ? malloc(message->left + 1) : NULL;
                 if (!message->body) {
+                    if (taken)
+                        log_give(reading->budget, message->left + 1);
                     tls_side_stop(side, TLS_NO_MEMORY);
                     return false;
                 }
+                message->budget = reading->budget;
+                message->room = message->left + 1;
             }
         }
         uint32_t take = (uint32_t)sl_min(message->left, length);

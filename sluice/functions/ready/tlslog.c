@@ -14,7 +14,8 @@
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(search, number, 65536, "bytes of each side of a TCP connection in which TLS may begin")
 SLUICE_PARAMETER(certificates, number, 8, "certificates of one connection that its row lists at most")
-SLUICE_PARAMETER(connections, number, 262144, "connections whose hellos are stored at once, at most")
+SLUICE_PARAMETER(connections, number, 65536, "connections whose hellos are stored at once, at most")
+SLUICE_PARAMETER(memory, number, 268435456, "bytes of handshakes that all of them store together, at most")
 
 SLUICE_COUNTER(tls_gaps, "sides of a handshake of which nothing more is read, as bytes are missing")
 SLUICE_COUNTER(tls_bad_records, "sides that went on with something that is no record of TLS")
@@ -22,7 +23,7 @@ SLUICE_COUNTER(tls_too_long, "sides with a handshake message beyond the bound of
 SLUICE_COUNTER(tls_malformed_hellos, "hellos that could not be read to their end")
 SLUICE_COUNTER(tls_malformed_certificates, "certificates that could not be read")
 SLUICE_COUNTER(tls_connections_left_out, "connections that are not in the log, as too many were open")
-SLUICE_COUNTER(tls_no_memory, "sides that are not read for want of memory")
+SLUICE_COUNTER(tls_no_memory, "sides that are not read for want of memory, or of the bound's")
 
 enum { TLSLOG_SIDES = 6, TLSLOG_ALERTS = 8 };   /* two of a TCP connection; of QUIC two for each of three levels */
 
@@ -35,6 +36,7 @@ struct tlslog_connection {
     uint8_t client_hellos, attempt;
     struct tls_hello hello, answer;
     struct log_text certificates;
+    uint64_t stored;                   /* bytes of hellos and certificates, of the budget */
     char chosen[64];                   /* the protocol that EncryptedExtensions of QUIC name */
     struct { uint8_t side, level, description; } alert[TLSLOG_ALERTS];
     uint8_t alerts;
@@ -54,6 +56,7 @@ struct tlslog {
     struct log_output log;
     struct tls_x509 x509;
     bool reads_certificates;
+    struct log_budget budget;
     uint64_t open;
     struct { struct log_flow flow; struct tlslog_state *state; uint64_t packet; } quic;   /* that of the current packet */
 };
@@ -180,6 +183,7 @@ static void tlslog_free(struct sl_box *box, struct tlslog_state *state)
         tls_message_drop(&connection->side[i].message);
     tls_hello_free(&connection->hello);
     tls_hello_free(&connection->answer);
+    log_give(&SLUICE_WORKER_OF(box)->budget, connection->stored);
     free(connection->certificates.at);
     free(connection);
     state->connection = NULL;
@@ -187,6 +191,17 @@ static void tlslog_free(struct sl_box *box, struct tlslog_state *state)
 }
 
 /* --- messages --- */
+
+/* Takes bytes of the budget for what a connection stores until its row is written. */
+static bool tlslog_store(const struct tlslog_reading *reading, uint64_t bytes)
+{
+    if (!log_take(&SLUICE_WORKER_OF(reading->box)->budget, bytes)) {
+        SLUICE_COUNTER_OF(reading->box, tls_no_memory)++;
+        return false;
+    }
+    reading->connection->stored += bytes;
+    return true;
+}
 
 /* The certificates of a message (RFC 5246, 7.4.2; RFC 8446, 4.4.2, where each has extensions). */
 static void tlslog_certificates(struct tlslog_reading *reading, const uint8_t *body, uint32_t length, bool newer)
@@ -213,6 +228,8 @@ static void tlslog_certificates(struct tlslog_reading *reading, const uint8_t *b
         }
         if (connection->certificate_count++ >= SLUICE_PARAMETER_OF(reading->box, certificates) || !tls->reads_certificates)
             continue;
+        if (!tlslog_store(reading, 4 * (uint64_t)one.left + 4096))   /* no text of a certificate is longer */
+            continue;
         size_t before = connection->certificates.used;
         log_put(&connection->certificates, before ? "," : "");
         if (!tls_certificate(&connection->certificates, &tls->x509, &tls->log.hashes, one.at, one.left)) {
@@ -233,6 +250,8 @@ static void tlslog_hello(struct tlslog_reading *reading, const uint8_t *body, ui
 {
     struct tlslog_connection *connection = reading->connection;
     struct tls_hello hello = {0};
+    if (!tlslog_store(reading, 4 * (uint64_t)length))   /* its texts are no longer */
+        return;
     bool whole = tls_hello_read(&hello, &SLUICE_WORKER_OF(reading->box)->log.hashes, body, length, client, connection->transport);
     if (!whole)
         SLUICE_COUNTER_OF(reading->box, tls_malformed_hellos)++;
@@ -297,7 +316,7 @@ static void tlslog_begun(void *user)
 static struct tls_reading tlslog_callbacks(struct tlslog_reading *reading)
 {
     return (struct tls_reading){reading, tlslog_wanted, tlslog_message, tlslog_alert, tlslog_begun,
-                                SLUICE_PARAMETER_OF(reading->box, search)};
+                                &SLUICE_WORKER_OF(reading->box)->budget, SLUICE_PARAMETER_OF(reading->box, search)};
 }
 
 /* Counts why a side has stopped. */
@@ -447,6 +466,7 @@ SLUICE_DESTROY { tlslog_free(box, state); }
 
 SLUICE_OPEN {
     struct tlslog *tls = SLUICE_WORKER_OF(box);
+    tls->budget.most = SLUICE_PARAMETER_OF(box, memory);
     if (log_open(&tls->log, "tls", SLUICE_PARAMETER_OF(box, out)))
         return -1;
     tls->reads_certificates = tls_x509_open(&tls->x509, tls->log.hashes.library);

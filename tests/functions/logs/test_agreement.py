@@ -41,7 +41,8 @@ def number(word: str, words: dict[str, int], otherwise: str) -> str:
 
 def dns(row: Row) -> Iterator[tuple[Message, int]]:
     """Messages of DNS: tshark has the lower bits of the code alone, and calls the root by a name of its own."""
-    name = {"": "", ".": "<Root>"}.get(row.get("query", ""), row.get("query", ""))
+    name = str(row.get("query", ""))
+    name = "<Root>" if name == "." else name
     kind = number(row["qtype"], TYPES, "TYPE") if "qtype" in row else ""
     if row["request"]:
         yield (str(row["id"]), "0", name, kind, ""), 1 + row["retries"]

@@ -148,6 +148,13 @@ def test_queries_that_wait_are_bounded() -> None:
     assert len(logs["dnslog"]) == 10 and logs.reports["dns_early"] == 6
 
 
+def test_memory_is_bounded() -> None:
+    logs = run(*(ask(query(id), sport=1000 + id) for id in range(10)), parameters=",memory=500")
+    assert len(logs["dnslog"]) == 10 and 0 < logs.reports["dns_early"] < 10
+    stream = struct.pack(">H", 5000) + bytes(4000)
+    assert run_packets(connection([(">", stream)], port=53), {"dnslog": ",memory=2000"}).reports["dns_no_memory"] == 1
+
+
 def test_what_is_no_message_is_counted() -> None:
     logs = run(ask(b"short"))
     assert logs["dnslog"] == [] and logs.reports["dns_not_dns"] == 1

@@ -82,3 +82,9 @@ def test_vlans_and_tunnels() -> None:
     in_ip6 = row([eth(ip6(frame[14:], 4)) for frame in frames])
     assert (in_ip6["layers"], in_ip6["tunnels"][0]["kind"]) == ("eth/ipv6/ipv4/tcp", "ipv4")
     assert ":" in in_ip6["tunnels"][0]["src"]
+
+
+def test_the_example_shows_the_rows_of_all_logs() -> None:
+    logs = run_capture(EXAMPLES / "logs" / "capture.pcap")
+    expected = [json.loads(line) for line in (EXAMPLES / "logs" / "expected.jsonl").read_text().splitlines()]
+    assert [row for log in ("httplog", "tlslog", "dnslog", "flowlog") for row in logs[log]] == expected

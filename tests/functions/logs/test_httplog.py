@@ -168,6 +168,12 @@ def test_connections_are_bounded() -> None:
     assert logs["httplog"] == [] and logs.reports["http_connections_left_out"] == 1
 
 
+def test_memory_is_bounded() -> None:
+    requests = b"".join(GET % number for number in range(200))
+    logs = run_packets(connection([(">", requests)]), {"httplog": ",memory=20000"})
+    assert 1 < len(logs["httplog"]) < 100 and logs.reports["http_too_many"] == 1
+
+
 def test_http_2_is_counted() -> None:
     logs = run_packets(connection([(">", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(40))]))
     assert logs["httplog"] == [] and logs.reports["http_version_2"] == 1

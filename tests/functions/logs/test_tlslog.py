@@ -126,6 +126,11 @@ def test_connections_are_bounded() -> None:
     assert logs["tlslog"] == [] and logs.reports["tls_connections_left_out"] == 1
 
 
+def test_memory_is_bounded() -> None:
+    logs = run_packets(connection([(">", record(client_hello()))]), {"tlslog": ",memory=100"})
+    assert logs["tlslog"] == [] and logs.reports["tls_no_memory"] == 1
+
+
 def test_certificates_are_bounded() -> None:
     chain = vector(b"".join(vector(b"x" * 9, 3) for _ in range(20)), 3)
     talk: Talk = [(">", record(client_hello())), ("<", record(server_hello(0xC02F, b"", b"") + message(11, chain)))]

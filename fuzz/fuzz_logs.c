@@ -22,8 +22,8 @@ struct world {
     uint32_t next[2];     /* sequence numbers */
     uint64_t number;
     uint16_t port;
-    uint8_t late[HEAD + MOST_PIECE];   /* a segment that comes after the next one */
-    uint32_t late_length;
+    uint8_t delayed[HEAD + MOST_PIECE];   /* a segment that comes after the next one */
+    uint32_t delayed_length;
 };
 
 /* A packet lies in memory of its own, which ends where it ends. */
@@ -82,18 +82,18 @@ static void say(struct world *world, uint8_t what, const uint8_t *at, uint32_t l
         uint32_t take = (uint32_t)sl_min(cut, length - done);
         uint32_t size = segment(world, frame, side, 0x10, at + done, take);
         done += take;
-        if ((what & 4) && !world->late_length) {
-            memcpy(world->late, frame, size);
-            world->late_length = size;
+        if ((what & 4) && !world->delayed_length) {
+            memcpy(world->delayed, frame, size);
+            world->delayed_length = size;
             continue;
         }
         if (!(what & 16))
             give(world, frame, size);
         if (what & 8)
             give(world, frame, size);
-        if (world->late_length)
-            give(world, world->late, world->late_length);
-        world->late_length = 0;
+        if (world->delayed_length)
+            give(world, world->delayed, world->delayed_length);
+        world->delayed_length = 0;
     }
 }
 

@@ -31,7 +31,7 @@ ANSWERED = struct.pack(">6H", 4660, 0x8180, 1, 1, 0, 0) + QUESTION + ANSWER
 
 
 def vector(data, size=2):
-    """Bytes behind their length."""
+    """Bytes after their length."""
     return len(data).to_bytes(size, "big") + data
 
 

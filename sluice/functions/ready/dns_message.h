@@ -55,7 +55,7 @@ static inline void dns_letter(struct dns_name *name, uint8_t octet) {
 /* Reads the name at the reader's place. Each pointer must lead to a place before the one where the name, or the part of it
  * that a pointer led to, began: so a name ends, whatever the message contains. */
 static inline bool dns_name(struct dns_reader *reader, struct dns_name *name) {
-    uint32_t at = reader->place, begin = at, octets = 0, behind = 0;
+    uint32_t at = reader->place, begin = at, octets = 0, after = 0;
     name->length = 0;
     for (;;) {
         if (at >= reader->length)
@@ -65,7 +65,7 @@ static inline bool dns_name(struct dns_reader *reader, struct dns_name *name) {
             if (at + 2 > reader->length)
                 return dns_refuse(reader, DNS_SHORT);
             uint32_t to = (uint32_t)sl_load_be16(reader->at + at) & 0x3fff;
-            behind = behind ? behind : at + 2;
+            after = after ? after : at + 2;
             if (to >= begin)
                 return dns_refuse(reader, DNS_POINTER);
             at = begin = to;
@@ -88,7 +88,7 @@ static inline bool dns_name(struct dns_reader *reader, struct dns_name *name) {
     }
     if (!name->length)
         name->text[name->length++] = '.';   /* the root */
-    reader->place = behind ? behind : at + 1;
+    reader->place = after ? after : at + 1;
     return true;
 }
 

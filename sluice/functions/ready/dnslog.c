@@ -143,7 +143,7 @@ static void dnslog_questions(struct log_text *row, struct dns_reader *reader, ui
         log_put(row, ",\"qtype\":");
         DNS_WORD(row, dns_types, question.type, "TYPE");
         log_put(row, ",\"qclass\":");
-        /* mDNS: the highest bit asks for a unicast response (RFC 6762, 5.4) */
+        /* mDNS: the highest bit requests a unicast response (RFC 6762, 5.4) */
         DNS_WORD(row, dns_classes, question.class_ & 0x7fffu, "CLASS");
         log_put(row, i ? "}" : "");
         if (i + 1 == count || reader->place >= reader->length) {

@@ -53,7 +53,7 @@ static inline struct tls_reader tls_take(struct tls_reader *reader, uint32_t siz
     return part;
 }
 
-/* A vector behind its length of `size` bytes. */
+/* A vector after its length of `size` bytes. */
 static inline struct tls_reader tls_vector(struct tls_reader *reader, unsigned size) {
     uint32_t length = tls_number(reader, size);
     return tls_take(reader, length);

@@ -8,7 +8,7 @@ RANDOM = bytes(range(32))
 
 
 def vector(data: bytes, size: int = 2) -> bytes:
-    """Bytes behind their length."""
+    """Bytes after their length."""
     return len(data).to_bytes(size, "big") + data
 
 

@@ -105,7 +105,7 @@ def differences(name: str, logs: Logs) -> dict[str, tuple[Counter[Message], Coun
 
     - tshark counts a message again for a copy of its packet, and for what an ICMP error quotes of it.
     - tshark shows no response whose body is not complete; and some that are not, which rows have as incomplete.
-    - Serial numbers behind those of the certificates are those of a stapled OCSP response.
+    - Serial numbers after those of the certificates are those of a stapled OCSP response.
     """
     rows, said = ours(logs), theirs(name)
     found: dict[str, tuple[Counter[Message], Counter[Message]]] = {}

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from sluice.engine import functions
+from sluice.engine.functions import READY, FunctionError, find_functions
 from tests.functions.logs.boxes import Row, Talk, connection, needs_parsers, run_packets
 
 pytestmark = needs_parsers
@@ -182,3 +188,16 @@ def test_http_2_is_counted() -> None:
 def test_bytes_that_are_no_text_are_escaped() -> None:
     (row,) = rows([(">", b'GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: \xff"\\\xc3\xa9\r\n\r\n'), ("<", EMPTY)])
     assert row["user_agent"] == '\xff"\\é'
+
+
+def test_a_missing_parser_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    ready.mkdir()
+    for file in ("httplog.c", "http_side.h", "log_text.h"):
+        (ready / file).write_text((READY / file).read_text())
+    monkeypatch.setattr(functions, "READY", ready)
+    monkeypatch.setattr(functions, "VENDOR", tmp_path / "vendor")
+    with pytest.raises(
+        FunctionError, match=r"httplog reads with a parser of others that is not there: run `scripts/setup.sh`"
+    ):
+        find_functions(["httplog"])

@@ -37,6 +37,7 @@ for harness in "${harnesses[@]}"; do
         failed+=("$name")
         continue
     fi
+    [ ! -f "$made/links" ] || mapfile -t links <"$made/links" # C files that functions are linked with
     if ! clang "${flags[@]}" -I "$made" -o "$folder/bin/$name" "$harness" "${links[@]}"; then
         echo "fuzz: $name does not build"
         failed+=("$name")

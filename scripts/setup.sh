@@ -213,6 +213,18 @@ get_libcrypto() {
     have_libcrypto || say "there is no libcrypto, with which \`sluice flows\` hashes and QUIC packets are opened: install OpenSSL (Debian: libssl3)"
 }
 
+# llhttp, which httplog reads with: the C files of the source distribution of its Python package, which is not installed.
+get_parsers() {
+    local vendor=sluice/functions/vendor/llhttp work status=0
+    work=$(mktemp -d)
+    quietly $venv/bin/python -m pip download -q --no-input --disable-pip-version-check --no-deps --no-binary :all: \
+        --no-build-isolation --require-hashes -r requirements-parsers.lock -d "$work" &&
+        tar -xzf "$work"/llhttp-*.tar.gz -C "$work" && mkdir -p $vendor &&
+        cp "$work"/llhttp-*/LICENSE "$work"/llhttp-*/lib/*.[ch] $vendor || status=$?
+    rm -rf "$work"
+    [ $status -eq 0 ] || say "could not get llhttp, with which httplog reads HTTP; going on without"
+}
+
 get_sanitizers() {
     if can_fuzz && have llvm-symbolizer; then return; fi
     if can_apt; then
@@ -271,6 +283,7 @@ set_up() {
     pip_install --no-build-isolation --no-deps -e . || die "could not install Sluice"
     get_compiler
     get_libcrypto
+    get_parsers
     have make || { can_apt && apt_install make; } || say "there is no make: install it to use the Makefile"
     key >$stamp
 }

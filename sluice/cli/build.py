@@ -32,7 +32,7 @@ from sluice.cli.common.toolchain import makefile_defaults
 from sluice.codegen.c.names import data_member, identifier
 from sluice.codegen.events.functions import callback_functions, event_struct
 from sluice.codegen.stack import generate
-from sluice.engine.compiler import RUNTIME, native_files
+from sluice.engine.compiler import RUNTIME, native_files, source_files
 from sluice.engine.functions import Wanted, find_functions
 from sluice.hooks.c_words import C_WORDS
 from sluice.hooks.function import Functions
@@ -75,6 +75,7 @@ def action(options: argparse.Namespace) -> int:
         **_filled_in(program, generated.name, wanted, options.stack),
         **_runtime(),
         **{f"native/{path.name}": path.read_text(encoding="utf-8") for path in native_files(program.natives)},
+        **{f"native/{path.name}": path.read_text(encoding="utf-8") for path in source_files(functions.sources)},
     }
     written = write_generated(folder, files, once=OURS_ONCE)
     if options.json:
@@ -117,6 +118,12 @@ def _refuse_taken_names(program: Program) -> None:
         )
 
 
+def _sources(program: Program, wanted: Wanted) -> list[str]:
+    """The C files that are compiled each by itself: native modules, and what functions are linked with."""
+    of_functions = Functions(tuple(wanted.c)).sources
+    return [*(module.name for module in program.natives), *(Path(source).stem for source in of_functions)]
+
+
 def _filled_in(program: Program, name: str, wanted: Wanted, source: str) -> dict[str, str]:
     """The files that are filled in from templates."""
     values = {"NAME": name, "STACK": program.name, "SOURCE": Path(source).name}
@@ -127,7 +134,7 @@ def _filled_in(program: Program, name: str, wanted: Wanted, source: str) -> dict
         "Makefile": fill(
             "build/Makefile",
             DEFAULTS=makefile_defaults(),
-            NATIVE_SOURCES="".join(f"native/{module.name}.c " for module in program.natives),
+            NATIVE_SOURCES="".join(f"native/{name}.c " for name in _sources(program, wanted)),
             NATIVE_LIBRARIES="".join(f"-l{library} " for library in libraries),
             **values,
         ),

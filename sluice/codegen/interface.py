@@ -133,6 +133,7 @@ def _open(names: StackNames) -> list[str]:
         f"    box->base.layer_count = {len(names.program.layers)};",
         "    box->base.counters = box->counters;",
         "    box->base.timeouts = box->timeouts;",
+        *(["    box->base.units = box->units;"] if names.functions.needs_units else []),
         f"    if (sl_box_open(&box->base, options, {len(functions)})) {{",
         "        free(box);",
         "        return NULL;",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from sluice.codegen.burst.arrive import context, waiting
 from sluice.codegen.burst.fast_path import counted_per_burst
@@ -32,7 +31,7 @@ class Generated:
 
     counters: (layer, name) by number. events: (layer, event) by number, for batches. roots: the event of the
     stack that each of these happens with. columns, column_roots: the same of those that Python takes many at once of. timeouts: seconds by number.
-    natives: modules to compile and link with it. folders: where functions find headers of their own.
+    natives: modules to compile and link with it. sources: paths of C files of functions, the same.
     """
 
     name: str
@@ -45,7 +44,7 @@ class Generated:
     column_roots: list[str]
     timeouts: list[float]
     natives: tuple[NativeModule, ...] = ()
-    folders: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 def generate(program: Program, functions: Functions, weak: bool = False) -> Generated:
@@ -105,7 +104,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         column_roots=[functions.events.root(program.layers[layer], event) for layer, event in names.columns],
         timeouts=names.seconds,
         natives=program.natives,
-        folders=tuple(dict.fromkeys(str(Path(function.path).resolve().parent) for function in functions.c)),
+        sources=functions.sources,
     )
 
 
@@ -213,6 +212,7 @@ def _box(names: StackNames) -> list[str]:
         # within reach of the box's own address, and of no pointer that a store might have changed
         f"    uint64_t counters[{len(names.counters.names)}];",
         f"    uint64_t timeouts[{max(1, len(names.seconds))}];",
+        *(["    sl_bytes units[SL_DEPTH_MOST];"] if names.functions.needs_units else []),
     ]
     for table in names.tables.values():
         word = identifier(table.name)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sluice.engine.compiler import INCLUDES, compiler
 from sluice.hooks.function import CFunction, declared_function
-from sluice.hooks.marks import Mark, read_marks
+from sluice.hooks.includes import with_own_includes
+from sluice.hooks.marks import OPAQUE, Mark, read_marks, read_opaque
 from sluice.hooks.subscription import HookError
 
 _RUNTIME = str(Path(INCLUDES[0].removeprefix("-I"))) + "/"
@@ -22,7 +23,8 @@ def read_c_function(name: str, text: str, path: str) -> CFunction:
     Raises HookError for what the preprocessor refuses, for a declaration that makes no sense, and for a function that
     would never be called; CompilerError where there is no compiler.
     """
-    return declared_function(name, text, path, list(_marks(text, path, compiler())))
+    whole = with_own_includes(text, path)
+    return declared_function(name, whole, path, _marks(whole, path, compiler()))
 
 
 @lru_cache(maxsize=256)
@@ -30,10 +32,14 @@ def _marks(text: str, path: str, command: tuple[str, ...]) -> tuple[Mark, ...]:
     """The marks of a source, without those of the runtime's own headers."""
     # The generated unit has included sluice.h before the text of a function.
     source = f'#include "function/sluice.h"\n#line 1 "{_quoted(path)}"\n{text}\n'
-    words = [*command, "-E", "-std=gnu11", "-DSLUICE_DECLARATIONS", *INCLUDES, "-iquote", str(Path(path).parent)]
+    words = [*command, "-E", "-std=gnu11", "-DSLUICE_DECLARATIONS", *INCLUDES]
     done = subprocess.run([*words, "-x", "c", "-"], input=source, capture_output=True, text=True)
     if done.returncode:
         raise HookError(_errors(done.stderr))
+    for mark in read_opaque(done.stdout):
+        if not mark.file.startswith(_RUNTIME):
+            member = mark.arguments[0]
+            raise HookError(f"{mark.where}: event->box->{member}: struct sl_box is opaque: call {OPAQUE[member]}")
     return tuple(mark for mark in read_marks(done.stdout) if not mark.file.startswith(_RUNTIME))
 
 

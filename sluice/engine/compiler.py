@@ -108,20 +108,20 @@ def _digest(command: tuple[str, ...], sources: Sequence[tuple[bytes, Path | None
         digest.update(text.encode() + b"\0")
     for text, _ in sources:
         digest.update(text + b"\0")
-    for path in included(sources, [*INCLUDE_FOLDERS, *map(Path, folders)]):
+    for path in included(sources, INCLUDE_FOLDERS):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:32]
 
 
 def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
-    natives = native_files(generated.natives)
+    others = (*native_files(generated.natives), *source_files(generated.sources), *RUNTIME_SOURCES)
     sources = [
         (generated.source.encode(), None),
         (generated.header.encode(), None),
-        *((path.read_bytes(), path.parent) for path in (*natives, *RUNTIME_SOURCES)),
+        *((path.read_bytes(), path.parent) for path in others),
         *((" ".join(module.libraries).encode(), None) for module in generated.natives),
     ]
-    return _digest(command, sources, generated.folders)
+    return _digest(command, sources)
 
 
 def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
@@ -170,19 +170,24 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
             each: Path(work, f"{i}{OBJECT}")
             for i, each in enumerate([source, *(Path(module.path) for module in generated.natives), *missing])
         }
-        own = [word for folder in generated.folders for word in ("-iquote", folder)]
-        run = [*command, *flags(), f"-I{work}", *INCLUDES, *own]
+        run = [*command, *flags(), f"-I{work}", *INCLUDES]
+        others = {Path(source): Path(work, f"source{i}{OBJECT}") for i, source in enumerate(generated.sources)}
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             steps = [
                 pool.submit(_call, generated, [*run, "-c", str(each), "-o", str(made)])
                 for each, made in objects.items()
+            ]
+            # what others wrote is not ours to change: no warnings
+            steps += [
+                pool.submit(_call, generated, [*run, "-w", "-c", str(each), "-o", str(made)])
+                for each, made in others.items()
             ]
         messages = "".join(step.result() for step in steps)
         for each in missing:
             objects.pop(each).replace(places[each])
         made = Path(work, path.name)
         libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
-        linked = [*map(str, objects.values()), *map(str, places.values())]
+        linked = [str(made) for made in (*objects.values(), *others.values(), *places.values())]
         messages += _call(generated, [*run, "-shared", *linked, "-o", str(made), *libraries, "-ldl", "-lm"])
         seconds = time.perf_counter() - begin
         made.replace(path)
@@ -204,6 +209,13 @@ def native_files(modules: tuple[NativeModule, ...]) -> list[Path]:
         source = Path(module.path)
         found += [source, *sorted(source.parent.glob(f"{source.stem}_*.h"))]
     return found
+
+
+def source_files(sources: tuple[str, ...]) -> list[Path]:
+    """The C files that functions are linked with, and the headers beside them."""
+    paths = [Path(source) for source in sources]
+    headers = {header for path in paths for header in path.parent.glob("*.h")}
+    return [*paths, *sorted(headers)]
 
 
 def _libraries(generated: Generated) -> str:

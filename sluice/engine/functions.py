@@ -21,6 +21,8 @@ from sluice.lang.userfile import executed
 
 READY = Path(__file__).resolve().parent.parent / "functions" / "ready"
 NONE = "none"
+VENDOR = READY.parent / "vendor"
+"""Parsers of others, which `scripts/setup.sh` gets."""
 
 
 class FunctionError(Exception):
@@ -106,9 +108,15 @@ def counters_of(name: str) -> Counters:
 
 
 def _load_c(path: Path) -> CFunction:
+    text = path.read_text()
     try:
-        return read_c_function(_identifier(path.stem), path.read_text(), str(path))
+        return read_c_function(_identifier(path.stem), text, str(path))
     except HookError as error:
+        if path.parent == READY and not VENDOR.is_dir():
+            raise FunctionError(
+                f"{path.stem} reads with a parser of others that is not there: run `scripts/setup.sh` in a checkout of "
+                "Sluice, which gets it"
+            ) from error
         raise FunctionError(str(error)) from error
 
 

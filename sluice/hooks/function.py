@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sluice.hooks.declaration import Counters, read_counters, read_parameters
 from sluice.hooks.marks import Mark
@@ -52,7 +53,9 @@ class CFunction:
     controlled: the layers whose instances it controls.
     destroys: whether it has a destructor for its state.
     inline: whether it drops, changes or sends packets.
-    needs: what the box maintains for its accessors: "path" (the packet's layers), "packet" (its time, number, frame).
+    needs: what the box maintains for its accessors: "path" (the packet's layers), "units" (their headers),
+        "packet" (its time, number, frame).
+    sources: paths of other C files that it is linked with.
     """
 
     name: str
@@ -73,6 +76,7 @@ class CFunction:
     destroys: bool = False
     inline: bool = False
     needs: frozenset[str] = frozenset()
+    sources: tuple[str, ...] = ()
 
     def controls(self, layer: LayerProgram) -> bool:
         """Whether it decides something for instances of a layer."""
@@ -113,13 +117,23 @@ class Functions:
     @property
     def needs_path(self) -> bool:
         """Whether a function reads the path of layers of the current packet."""
-        return any("path" in function.needs for function in self.c)
+        return any(function.needs & {"path", "units"} for function in self.c)
+
+    @property
+    def needs_units(self) -> bool:
+        """Whether a function reads the headers of the layers that the packet is in."""
+        return any("units" in function.needs for function in self.c)
 
     @property
     def needs_packet(self) -> bool:
         """Whether a function reads the current packet, its number or its time; records for Python and output do."""
         reads = any("packet" in function.needs for function in self.c)
         return reads or self.inline or bool(self.python or self.many or self.demanded)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Paths of other C files that functions are linked with, each once."""
+        return tuple(dict.fromkeys(source for function in self.c for source in function.sources))
 
     @property
     def timers(self) -> list[Timer]:
@@ -182,7 +196,8 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         destroys="destroy" in kinds,
         inline="inline" in kinds | needs,
         controlled=controlled,
-        needs=needs & {"path", "packet"},
+        needs=needs & {"path", "units", "packet"},
+        sources=tuple(_sources(marks, path)),
     )
 
 
@@ -210,6 +225,18 @@ def _kept(marks: Sequence[Mark], needs: frozenset[str]) -> Iterator[tuple[str, i
             yield _layer(layer), int(octets)
     if "peek" in needs:
         yield "*", 0
+
+
+def _sources(marks: Sequence[Mark], path: str) -> Iterator[str]:
+    for mark in marks:
+        if mark.kind == "source":
+            source = Path(path).parent / mark.arguments[0]
+            if not source.is_file():
+                raise HookError(
+                    f'{mark.where}: SLUICE_SOURCE("{mark.arguments[0]}"): there is no file {source}\n'
+                    "    name a C file by its place, relative to the function's folder."
+                )
+            yield str(source.resolve())
 
 
 def _timers(function: str, marks: Sequence[Mark]) -> Iterator[Timer]:

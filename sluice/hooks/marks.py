@@ -19,6 +19,7 @@ _TOKEN = re.compile(
     | (?P<char>'(?:[^'\\\n]|\\.)*')
     | (?P<word>[A-Za-z_]\w*)
     | (?P<number_>\.?\d(?:[eEpP][+-]|[\w.])*)
+    | (?P<arrow>->)
     | (?P<other>[^\s])
     """,
     re.MULTILINE | re.VERBOSE,
@@ -57,6 +58,27 @@ def read_marks(text: str) -> list[Mark]:
             kind, *arguments = _arguments(tokens, at + 2)
             found.append(Mark(kind, tuple(arguments), token.file, token.line))
     return found
+
+
+OPAQUE = {
+    "time": "sl_packet_time(event)",
+    "number": "sl_packet_number(event)",
+    "frame": "sl_packet_frame(event)",
+    "path": "sl_path_layer(event, depth)",
+    "depth": "sl_path_depth(event)",
+}
+"""Members of struct sl_box that hold something only where an accessor is called, and the accessor of each."""
+
+
+def read_opaque(text: str) -> list[Mark]:
+    """Where a source reads a member of OPAQUE as event->box->MEMBER, past its accessor."""
+    tokens = list(_tokens(text))
+    words = [token.text for token in tokens]
+    return [
+        Mark("opaque", (words[at + 4],), token.file, token.line)
+        for at, token in enumerate(tokens)
+        if words[at : at + 4] == ["event", "->", "box", "->"] and at + 4 < len(words) and words[at + 4] in OPAQUE
+    ]
 
 
 def _tokens(text: str) -> Iterator[_Token]:

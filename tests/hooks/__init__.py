@@ -1,0 +1,1 @@
+"""Declarations of functions on events, and what their files consist of."""

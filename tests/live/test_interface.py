@@ -203,7 +203,7 @@ PRINT = """
 #include "sluice.h"
 SLUICE_ON(udp, packet)
 {
-    const struct sl_frame *frame = event->box->frame;
+    const struct sl_frame *frame = sl_packet_frame(event);
     if (frame->captured < 60 || memcmp(frame->at + 12, "\\x81\\x00\\x00\\x07", 4))
         return;
     FILE *out = fopen(getenv("SLUICE_TEST_OUT"), "a");

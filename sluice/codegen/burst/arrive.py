@@ -11,6 +11,7 @@ from sluice.codegen.burst.stages import (
     PASSED_MAX,
     UNIT,
     WAITING,
+    copied_units,
     ends_templates,
     enter_of,
     fast_path,
@@ -53,6 +54,7 @@ def context(names: StackNames) -> list[str]:
         "    uint32_t captured, length;",
         "    uint32_t depth;",
         f"    uint8_t path[{PASSED_MAX + 1}];   /* the last is of one that is only looked at ahead */",
+        *([f"    sl_bytes units[{PASSED_MAX + 1}];   /* of these layers */"] if names.functions.needs_units else []),
         "    struct sl_slots slots;",
         *_owed(names),
         "};",
@@ -109,6 +111,7 @@ def waiting(names: StackNames) -> list[str]:
         "{",
         "    box->base.depth = waiting->depth;",
         "    memcpy(box->base.path, waiting->path, sizeof waiting->path);",
+        *copied_units(names),
         "}",
     ]
     for name in dict.fromkeys(roots + led):

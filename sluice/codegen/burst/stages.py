@@ -152,6 +152,12 @@ def needs_packet(layer: LayerProgram, names: StackNames) -> bool:
     return names.functions.needs_packet or any(isinstance(i, ir.CallNative) for g in graphs for i in g.instructions())
 
 
+def copied_units(names: StackNames) -> list[str]:
+    """Statements that copy the units of the layers that a waiting packet has passed to where functions read them."""
+    copy = "    memcpy(box->base.units, waiting->units, sizeof waiting->units);"
+    return [copy] if names.functions.needs_units else []
+
+
 def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
     """The statement by which an arriving packet goes on to a layer, as far as that is stateless."""
     way = "wait" if layer.stateless is None else "stateless"

@@ -16,6 +16,7 @@ from sluice.codegen.burst.stages import (
     PASSED_MAX,
     UNIT,
     WAITING,
+    copied_units,
     ends_templates,
     go_on,
     is_led_one_way,
@@ -214,6 +215,7 @@ class LayerWriter:
             if self.names.functions.needs_path:  # as of functions that look where an instance ends
                 out.append("    box->base.depth = waiting->turn_depth;")
                 out.append("    memcpy(box->base.path, waiting->path, sizeof waiting->path);")
+                out += copied_units(self.names)
         elif UNIT in head:
             out.append("    SL_UNUSED sl_bytes unit = {at, captured, length};")
         if kind not in ("turn", "ahead", "dispatch"):
@@ -226,6 +228,8 @@ class LayerWriter:
             out.append("    SL_UNUSED uint64_t side = stream.side;")
         if kind == "main":
             if not self.is_noted_outside:
+                if self.names.functions.needs_units:
+                    out.append("    box->base.units[box->base.depth] = unit;")
                 out.append(f"    box->base.path[box->base.depth++] = {self.index};")
             packets = "    " + self.count("packets")  # numbered here also where a row of packets counts them at its end
             out += [] if self.in_series else [packets]
@@ -366,7 +370,11 @@ class LayerWriter:
             on = handed(terminator.sdu, lambda sdu: stay_on_fast_path(layer, sdu, "depth + 1", otherwise))
         if isinstance(terminator, ir.NextDeferring):
             on = self._defer(terminator, on)
-        return [*left, *path, *on]
+        return [*left, *self._unit_noted(), *path, *on]
+
+    def _unit_noted(self) -> list[str]:
+        """An arriving packet notes the unit of a layer that it passes, where a function reads it."""
+        return ["waiting->units[depth] = unit;"] if self.names.functions.needs_units else []
 
     def _wait(self) -> list[str]:
         """A packet waits for the main graph of the layer."""
@@ -400,7 +408,7 @@ class LayerWriter:
                 on = handed(sdu, lambda sdu: go_on(layer, sdu, "depth + 1"))
                 if isinstance(terminator, ir.NextDeferring):
                     on = self._defer(terminator, on)
-                return [*self._left(outcome, terminator), path, *on, "return;"]
+                return [*self._left(outcome, terminator), *self._unit_noted(), path, *on, "return;"]
             case ir.End(outcome):
                 leave = [] if self.is_noted_outside else ["box->base.depth--;"]
                 return [self.count(outcome) + self._note(terminator), *leave, "return;"]

@@ -19,6 +19,12 @@ SLUICE_PARAMETER(holes, number, 65536, "gaps that one row lists at most; the oth
 SLUICE_PARAMETER(all_holes, number, 4194304, "gaps that all rows in memory list together at most")
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 
+#ifndef FLOW_EXTRAS   /* flowlog.c includes this file, and adds to its rows */
+#define FLOW_EXTRAS_ROW
+#define FLOW_EXTRAS_WORKER
+#define FLOW_EXTRAS(call)
+#endif
+
 /* A row takes about 300 bytes, a hole 24. */
 enum { ROWS_LEAST = 1 << 16, ROWS_MOST = 1 << 22 };
 
@@ -49,6 +55,7 @@ struct row {
     uint8_t syn, fin, rst;      /* 1: the first sender, 2: the other */
     uint8_t state, reason;
     uint32_t icmp_type, icmp_code, icmp_id;
+    FLOW_EXTRAS_ROW
     uint64_t key[];             /* both halves, that of the first sender first; then the path's layer indexes */
 };
 
@@ -62,6 +69,7 @@ struct flow_log {
     uint64_t unhashed;          /* streams that there was no memory to hash */
     uint64_t lost;              /* rows that there was no memory for */
     const char *joined;         /* names of what joined the keys by option, with '+' between them */
+    FLOW_EXTRAS_WORKER
 };
 SLUICE_WORKER(struct flow_log)
 
@@ -101,6 +109,7 @@ static struct row *row_new(const struct sl_event *event)
     const struct sl_key_part *port = sl_port_part(row->layer);
     const uint64_t *first = row_half(row, 0), *other = row_half(row, 1);
     row->own = sl_part_same(sl_address_part(row->layer), first, other) && (!port || sl_part_same(port, first, other));
+    FLOW_EXTRAS(flow_extras_begin(&row->extras, &SLUICE_WORKER_OF(event->box)->extras, event->box);)
     return row;
 }
 
@@ -148,6 +157,8 @@ SLUICE_ON(any, packet) {
     struct direction *way = way_of(event);
     if (!way)
         return;
+    FLOW_EXTRAS(flow_extras_packet(&SLUICE_STATE_OF(event)->row->extras, &SLUICE_WORKER_OF(event->box)->extras, event,
+                                   way_number(event, SLUICE_STATE_OF(event)), way->counted != sl_packet_number(event), data->length);)
     way->packets += way->counted != sl_packet_number(event);
     way->counted = sl_packet_number(event);
     way->payload += data->length;
@@ -169,8 +180,11 @@ SLUICE_ON(any, data) {
 
 SLUICE_ON(any, rexmit) {
     struct direction *way = way_of(event);
-    if (way)
-        way->rexmit += data->length;
+    if (!way)
+        return;
+    way->rexmit += data->length;
+    FLOW_EXTRAS(flow_extras_again(&SLUICE_STATE_OF(event)->row->extras, event, way_number(event, SLUICE_STATE_OF(event)),
+                                  data->length);)
 }
 
 /* Room for one more hole; false at a bound, or without memory. */
@@ -305,6 +319,20 @@ static void write_joined(FILE *out, const struct row *row, const char *joined)
         }
 }
 
+#ifdef FLOW_EXTRAS_H
+/* What flowlog adds to a row. */
+static void write_extras(struct flow_log *log, const struct row *row)
+{
+    struct log_flow flow = {.layer = row->layer, .number = row->turn.number};
+    for (unsigned half = 0; half < 2; half++)
+        memcpy(flow.half[half], row_half(row, half), 8 * sl_min(row->layer->half_words, LOG_HALF_MOST));
+    const struct log_text *text = flow_extras_text(&log->extras, &row->extras, &flow, row->first, row->last, row->icmp_type,
+                                                   row->icmp_code);
+    if (text)
+        fwrite(text->at, 1, text->used, log->out);
+}
+#endif
+
 static void write_row(FILE *out, const struct sl_box *box, struct row *row, const char *joined)
 {
     const char *kind = row->layer->prototype;
@@ -346,12 +374,13 @@ static void write_row(FILE *out, const struct sl_box *box, struct row *row, cons
         else
             fputs(",\"icmp_id\":null", out);
     }
-    fputs("}\n", out);
 }
 
 static void write_and_free(struct flow_log *log, const struct sl_box *box, struct row *row)
 {
     write_row(log->out, box, row, log->joined);
+    FLOW_EXTRAS(write_extras(log, row);)
+    fputs("}\n", log->out);
     if (!log->failed && ferror(log->out))
         log->failed = errno;
     log->written++;
@@ -381,6 +410,7 @@ SLUICE_OPEN {
         fputs("flow_log: " SL_DIGEST_ADVICE "\n", stderr);
         return -1;
     }
+    FLOW_EXTRAS(if (!flow_extras_open(&log->extras, box)) return -1;)
     log->out = sl_output_file_open(SLUICE_PARAMETER_OF(box, out));
     return log->out ? 0 : -1;
 }
@@ -396,6 +426,7 @@ SLUICE_CLOSE {
         log->failed = errno;
     if (log->failed)
         sl_fail(box, "flow_log: the rows could not all be written", strerror(log->failed));
+    FLOW_EXTRAS(free(log->extras.text.at);)
     sl_report(box, "flows", log->written);
     if (late)
         sl_report(box, "flows out of order", late);

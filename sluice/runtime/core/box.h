@@ -179,6 +179,7 @@ struct sl_box {
     struct sl_output output;
     struct sl_finish finish;
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
+    sl_bytes *units;             /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
 };
 
 /* Stands for the layers that the packet is in now: the FNV-1a hash of their indexes. */
@@ -191,6 +192,12 @@ static inline uint32_t sl_path_of(const uint8_t *path, uint32_t depth) {
 
 /* The way of the packet in hand. */
 static inline uint32_t sl_path(const struct sl_box *box) { return sl_path_of(box->path, box->depth); }
+
+/* What the layer at place `at` of box->path was given of the packet, from its header on. Empty where no packet is being
+ * processed, or the packet is in fewer layers. Bytes stay valid until the handler returns. */
+static inline sl_bytes sl_layer_unit(const struct sl_box *box, uint32_t at) {
+    return box->units && box->frame && at < box->depth ? box->units[at] : (sl_bytes){0};
+}
 
 /* --- events --- */
 

@@ -33,4 +33,9 @@ static inline const struct sl_layer_info *sl_layer_at(const struct sl_box *box, 
     return &box->layers[index];
 }
 
+/* The same by the box, for helpers that have no event. */
+static inline uint64_t sl_box_time(const struct sl_box *box) { return box->time; }
+static inline uint32_t sl_box_depth(const struct sl_box *box) { return box->depth; }
+static inline const uint8_t *sl_box_path(const struct sl_box *box) { return box->path; }   /* indexes of layers */
+
 #endif

@@ -52,6 +52,9 @@
  * sl_packet_time(event), sl_packet_number(event), sl_packet_frame(event)   the current packet, see current.h, which also has
  *                                   the layers that it is in: sl_path_depth, sl_path_layer, sl_path.
  *
+ * SLUICE_SOURCE("file.c")           another C file, a third-party parser say, that is compiled on its own and linked with the
+ *                                   stack; its place is relative to the function's folder, and headers beside it belong to it.
+ *
  * The file is compiled with the stack, as one unit: a function that is called for every packet costs no call. Sluice reads
  * the declarations through the preprocessor (declarations.h), so they may stand in headers and come from macros. */
 #ifndef SL_SLUICE_H
@@ -95,6 +98,8 @@
         __attribute__((unused)) const SL_JOIN(sl_data, SL_JOIN(layer, name)) *data)
 
 #define SLUICE_KEEP(layer, bytes)
+
+#define SLUICE_SOURCE(file)
 
 #define SLUICE_CONTROL(layer) typedef uint64_t SL_JOIN(SLUICE_FUNCTION, says_SLUICE_CONTROL);   /* there may be several */
 #define SL_CONTROL_BIT ((SL_JOIN(SLUICE_FUNCTION, says_SLUICE_CONTROL))1 << SL_JOIN(SLUICE_FUNCTION, index))

@@ -46,6 +46,7 @@ def test_layers_without_layers_above():
         ("(void)sl_path_layer(event, 0);", True),
         ("(void)sl_path_depth(event);", True),
         ("(void)sl_path(event->box);", True),
+        ("(void)sl_layer_unit(event->box, 0);", True),
     ],
 )
 def test_functions_that_ask(tmp_path: Path, says: str, asks: bool):
@@ -94,3 +95,15 @@ def test_others_that_ask_for_the_packet():
     assert keeps_packet(Functions(python=frozenset({Hook("tcp", "data")})))
     assert keeps_packet(Functions(many=frozenset({Hook("tcp", "data")})))
     assert keeps_packet(Functions(), "quic")
+
+
+def notes_units(says: str, tmp_path: Path, stack: str = "tcp_ip") -> bool:
+    """Whether a box notes what each layer was given."""
+    (tmp_path / "asks.c").write_text(FUNCTION % says)
+    functions = Functions(tuple(find_functions([str(tmp_path / "asks.c")]).c))
+    return "units[" in generate(run(build(find_stack(stack), functions.hooks())), functions).source
+
+
+def test_headers_of_layers_are_only_noted_for_functions_that_read_them(tmp_path: Path) -> None:
+    assert notes_units("(void)sl_layer_unit(event->box, 0);", tmp_path)
+    assert not notes_units("(void)sl_path_layer(event, 0);", tmp_path)

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
-from sluice.hooks.function import read_c_function
+from sluice.engine.c_function import read_c_function
 from sluice.stacks.find import find_stack
 from tests.support.conserve import check_all_ended, check_conservation
 from tests.support.packets import A4, B4, UDP, eth, ip4, udp

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.inputs import Frame
-from sluice.hooks.function import read_c_function
 from sluice.stacks.find import find_stack
 from tests.support.packets import A4, B4, UDP, eth, ip4, udp
 
@@ -20,7 +20,7 @@ DECIDE = """
 #include "sluice.h"
 SLUICE_INLINE
 SLUICE_ON(udp, packet) {
-    const struct sl_frame *frame = event->box->frame;
+    const struct sl_frame *frame = sl_packet_frame(event);
     const uint8_t *payload = frame->at + 42;
     for (const uint8_t *at = payload; at < frame->at + frame->captured; at++)
         switch (*at) {
@@ -36,7 +36,7 @@ AGAIN = """
 #include "sluice.h"
 SLUICE_INLINE
 SLUICE_ON(udp, packet) {
-    const uint8_t *payload = event->box->frame->at + 42;
+    const uint8_t *payload = sl_packet_frame(event)->at + 42;
     uint8_t y = 'Y';
     if (payload[0] == 'c')
         SLUICE_REWRITE(event->box, payload, &y, 1);

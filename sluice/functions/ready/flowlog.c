@@ -1,0 +1,10 @@
+/* The flow log with all that is known of a flow: the rows of flow_log, to which flow_extras.h adds. */
+#include "sluice.h"
+
+#include "flow_extras.h"
+
+#define FLOW_EXTRAS_ROW struct flow_extras extras;
+#define FLOW_EXTRAS_WORKER struct flow_extras_worker extras;
+#define FLOW_EXTRAS(call) call
+
+#include "flow_log.c"

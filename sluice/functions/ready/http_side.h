@@ -1,0 +1,460 @@
+/* One side of an HTTP/1 connection: finding where messages begin, and reading them with llhttp, however the stream was cut.
+ *
+ * A side is searched for the beginning of a request or a response: at its first byte, after bytes of another protocol (a
+ * proxy's, say), and after a gap that lies in no body. What a message consists of is collected in bounded texts. */
+#ifndef HTTP_SIDE_H
+#define HTTP_SIDE_H
+
+#include "log_text.h"
+
+#include "../vendor/llhttp/llhttp.h"
+
+SLUICE_SOURCE("../vendor/llhttp/llhttp.c")
+SLUICE_SOURCE("../vendor/llhttp/api.c")
+SLUICE_SOURCE("../vendor/llhttp/http.c")
+
+enum {
+    HTTP_BEGINNING = 16,          /* bytes by which the beginning of a message is found; none is shorter */
+    HTTP_PATH_MOST = 8192, HTTP_VALUE_MOST = 2048,   /* bytes of a path, and of a header's value, that are stored */
+    HTTP_HEAD_MOST = 1 << 18,     /* bytes of one head: with more the side is not read any further */
+    HTTP_NAME_MOST = 24,          /* longer names of headers are none that are stored */
+    HTTP_HELD_MOST = 1 << 16,     /* bytes that wait for what the other side says */
+    HTTP_INFORMATIONAL = 4,       /* interim responses that an exchange lists */
+};
+
+enum http_header {
+    HTTP_HOST, HTTP_AGENT, HTTP_REFERRER, HTTP_TYPE, HTTP_ENCODING, HTTP_LOCATION, HTTP_SERVER, HTTP_UPGRADE, HTTP_HEADERS
+};
+
+static const char *const http_header_names[] = {"host", "user-agent", "referer", "content-type", "content-encoding",
+                                                "location", "server", "upgrade"};
+
+enum http_state { HTTP_SEARCHING, HTTP_READING, HTTP_HOLDING, HTTP_TUNNEL, HTTP_STOPPED };
+
+struct http_message {
+    bool begun, headed, complete, broken, chunked, has_length;
+    uint8_t major, minor, method;
+    uint16_t status;
+    uint64_t time, length, body, missing, head;   /* `missing`: bytes of the body that lie in gaps */
+    uint64_t stored;              /* bytes in the texts, of the budget */
+    struct log_text path, reason, header[HTTP_HEADERS];
+    bool cut;                     /* a text is longer than what is stored */
+    const char *error;            /* why reading ended within it */
+};
+
+struct http_side;
+
+/* What the owner of a side does. */
+struct http_owner {
+    /* The message that begins now; NULL: wait until http_side_resume, or the side has stopped. */
+    struct http_message *(*begin)(struct http_side *side);
+    /* The head is complete; what llhttp expects of on_headers_complete. */
+    int (*headed)(struct http_side *side);
+    void (*complete)(struct http_side *side);
+};
+
+struct http_side {
+    enum http_state state;
+    bool known, response;         /* whether it sends requests or responses is known; responses */
+    bool resumed;                 /* its beginning was found after a gap, or after other bytes */
+    bool in_body, to_the_end;     /* within a body or chunk whose length is known; within one that ends with the stream */
+    bool waits_to_begin;          /* holding, since a message could not begin */
+    bool alone;                   /* its messages begin whatever the other side sends */
+    const char *why;              /* it stopped */
+    llhttp_t parser;
+    struct http_message *message;
+    void *user;
+    const struct http_owner *owner;
+    struct log_budget *budget;    /* for texts and held bytes */
+    uint8_t window[HTTP_BEGINNING], used;
+    uint64_t searched;
+    uint8_t *held;                /* bytes after what it waits at */
+    uint32_t held_used, held_room;
+    char name[HTTP_NAME_MOST];    /* of the current header */
+    uint32_t name_length;
+    int header;                   /* enum http_header; -1: not stored */
+};
+
+static inline void http_message_free(struct http_message *message, struct log_budget *budget) {
+    log_give(budget, message->stored);
+    free(message->path.at);
+    free(message->reason.at);
+    for (unsigned i = 0; i < HTTP_HEADERS; i++)
+        free(message->header[i].at);
+}
+
+/* Gives held bytes up. */
+static inline void http_held_free(struct http_side *side) {
+    log_give(side->budget, side->held_room);
+    free(side->held);
+    side->held = NULL;
+    side->held_used = side->held_room = 0;
+}
+
+static inline void http_stop(struct http_side *side, const char *why) {
+    side->state = HTTP_STOPPED;
+    side->why = why;
+    http_held_free(side);
+}
+
+/* Appends to a text of the current message, up to its bound and the budget. */
+static inline void http_append(struct http_side *side, struct log_text *text, const char *at, size_t length, size_t most) {
+    size_t take = (size_t)sl_min(length, most - text->used);
+    if (!log_take(side->budget, take))
+        take = 0;
+    side->message->cut |= take < length;
+    side->message->stored += take;
+    log_bytes(text, at, take);
+}
+
+/* --- llhttp's callbacks --- */
+
+static int http_head(struct http_side *side, size_t length) {
+    if (side->message->head > HTTP_HEAD_MOST - sl_min(length, HTTP_HEAD_MOST)) {
+        llhttp_set_error_reason(&side->parser, "head too long");
+        return -1;
+    }
+    side->message->head += length;
+    return 0;
+}
+
+static int http_on_begin(llhttp_t *parser) {
+    struct http_side *side = parser->data;
+    side->in_body = side->to_the_end = false;
+    side->message = side->owner->begin(side);
+    side->waits_to_begin = !side->message;
+    return side->message ? 0 : HPE_PAUSED;
+}
+
+static int http_on_path(llhttp_t *parser, const char *at, size_t length) {
+    struct http_side *side = parser->data;
+    side->message->method = parser->method;
+    http_append(side, &side->message->path, at, length, HTTP_PATH_MOST);
+    return http_head(side, length);
+}
+
+static int http_on_reason(llhttp_t *parser, const char *at, size_t length) {
+    struct http_side *side = parser->data;
+    side->message->status = parser->status_code;
+    http_append(side, &side->message->reason, at, length, HTTP_VALUE_MOST);
+    return http_head(side, length);
+}
+
+static int http_on_name(llhttp_t *parser, const char *at, size_t length) {
+    struct http_side *side = parser->data;
+    for (size_t i = 0; i < length && side->name_length <= HTTP_NAME_MOST; i++) {
+        if (side->name_length < HTTP_NAME_MOST)
+            side->name[side->name_length] = at[i] >= 'A' && at[i] <= 'Z' ? (char)(at[i] | 0x20) : at[i];
+        side->name_length++;
+    }
+    return http_head(side, length);
+}
+
+static int http_on_name_complete(llhttp_t *parser) {
+    struct http_side *side = parser->data;
+    side->header = -1;
+    for (int i = 0; i < HTTP_HEADERS; i++)
+        if (strlen(http_header_names[i]) == side->name_length && !memcmp(http_header_names[i], side->name, side->name_length))
+            side->header = side->message->header[i].used ? -1 : i;   /* of several the first is stored */
+    side->name_length = 0;
+    return 0;
+}
+
+static int http_on_value(llhttp_t *parser, const char *at, size_t length) {
+    struct http_side *side = parser->data;
+    if (side->header >= 0)
+        http_append(side, &side->message->header[side->header], at, length, HTTP_VALUE_MOST);
+    return http_head(side, length);
+}
+
+static int http_on_headed(llhttp_t *parser) {
+    struct http_side *side = parser->data;
+    struct http_message *message = side->message;
+    message->headed = true;
+    message->major = parser->http_major;
+    message->minor = parser->http_minor;
+    message->method = parser->method;
+    message->status = parser->status_code;
+    message->chunked = parser->flags & F_CHUNKED;
+    message->has_length = parser->flags & F_CONTENT_LENGTH;
+    message->length = message->has_length ? parser->content_length : 0;
+    int body = side->owner->headed(side);
+    side->in_body = !body && !message->chunked && message->length && message->status != 204 && message->status != 304;
+    side->to_the_end = !body && side->response && !side->in_body && llhttp_message_needs_eof(parser);
+    return body;
+}
+
+static int http_on_body(llhttp_t *parser, const char *at, size_t length) {
+    (void)at;
+    ((struct http_side *)parser->data)->message->body += length;
+    return 0;
+}
+
+static int http_on_chunk(llhttp_t *parser) {
+    ((struct http_side *)parser->data)->in_body = parser->content_length > 0;
+    return 0;
+}
+
+static int http_on_chunk_end(llhttp_t *parser) {
+    ((struct http_side *)parser->data)->in_body = false;
+    return 0;
+}
+
+static int http_on_complete(llhttp_t *parser) {
+    struct http_side *side = parser->data;
+    side->in_body = side->to_the_end = false;
+    side->message->complete = true;
+    side->owner->complete(side);
+    side->message = NULL;
+    return 0;
+}
+
+static const llhttp_settings_t http_settings = {
+    .on_message_begin = http_on_begin, .on_url = http_on_path, .on_status = http_on_reason, .on_header_field = http_on_name,
+    .on_header_field_complete = http_on_name_complete, .on_header_value = http_on_value,
+    .on_headers_complete = http_on_headed, .on_body = http_on_body, .on_message_complete = http_on_complete,
+    .on_chunk_header = http_on_chunk, .on_chunk_complete = http_on_chunk_end};
+
+/* --- finding the beginning of a message --- */
+
+static const char *const http_methods[] = {
+#define HTTP_METHOD(number, name, string) #string,
+    HTTP_METHOD_MAP(HTTP_METHOD)
+#undef HTTP_METHOD
+    "PRI",   /* the preface of HTTP/2 (RFC 9113, 3.4), which is counted */
+};
+
+/* Does a request begin here? Its method, and after other bytes also the form of its target (RFC 9112, 3.2). */
+static inline bool http_is_request(const uint8_t *at, bool strict) {
+    for (unsigned i = 0; i < sizeof http_methods / sizeof *http_methods; i++) {
+        size_t length = strlen(http_methods[i]);
+        if (memcmp(at, http_methods[i], length) == 0 && at[length] == ' ')
+            return !strict || at[length + 1] == '/' || at[length + 1] == '*' ||
+                   (length + 6 <= HTTP_BEGINNING && !memcmp(at + length + 1, "http", 4));
+    }
+    return false;
+}
+
+static inline bool http_is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
+
+/* Does a response begin here: HTTP/1.1 200? */
+static inline bool http_is_response(const uint8_t *at) {
+    return memcmp(at, "HTTP/1.", 7) == 0 && http_is_digit(at[7]) && at[8] == ' ' && http_is_digit(at[9]) &&
+           http_is_digit(at[10]) && http_is_digit(at[11]);
+}
+
+static inline void http_side_parser(struct http_side *side) {
+    llhttp_init(&side->parser, side->response ? HTTP_RESPONSE : HTTP_REQUEST, &http_settings);
+    side->parser.data = side;
+    /* Messages after one that said `Connection: close` are messages, lines may end in LF alone (RFC 9112, 2.2), and values
+     * may have any bytes. Contradicting lengths stay errors: which one the receiver takes is not known. */
+    llhttp_set_lenient_keep_alive(&side->parser, 1);
+    llhttp_set_lenient_optional_cr_before_lf(&side->parser, 1);
+    llhttp_set_lenient_headers(&side->parser, 1);
+    side->message = NULL;
+    side->in_body = side->to_the_end = false;
+    side->name_length = 0;
+    side->header = -1;
+    side->state = HTTP_READING;
+}
+
+/* --- reading --- */
+
+/* Stores bytes until the side goes on. Beyond the bound it goes on without what it waits for; false then. */
+static inline bool http_hold(struct http_side *side, const uint8_t *at, uint32_t length) {
+    if (length > HTTP_HELD_MOST - side->held_used)
+        return false;
+    if (side->held_used + length > side->held_room) {
+        uint32_t room = (uint32_t)sl_min(HTTP_HELD_MOST, 2 * (uint64_t)(side->held_used + length));
+        if (!log_take(side->budget, room - side->held_room))
+            return false;
+        uint8_t *larger = realloc(side->held, room);
+        if (!larger) {
+            log_give(side->budget, room - side->held_room);
+            return false;
+        }
+        side->held = larger;
+        side->held_room = room;
+    }
+    if (length)
+        memcpy(side->held + side->held_used, at, length);
+    side->held_used += length;
+    return true;
+}
+
+/* Ends the current message before its end. */
+static inline void http_break(struct http_side *side, const char *error) {
+    struct http_message *message = side->message;
+    side->message = NULL;
+    side->in_body = side->to_the_end = false;
+    if (!message)
+        return;
+    if (!message->headed) {   /* as far as it was read */
+        message->major = side->parser.http_major;
+        message->minor = side->parser.http_minor;
+    }
+    message->broken = true;
+    message->error = error;
+    side->message = message;
+    side->owner->complete(side);
+    side->message = NULL;
+}
+
+static inline void http_search(struct http_side *side) {
+    side->state = HTTP_SEARCHING;
+    side->resumed = true;
+    side->used = 0;
+    side->searched = 0;
+}
+
+/* What the side waits for does not come: it goes on without. False where what follows is another protocol. */
+static inline bool http_wait_no_more(struct http_side *side) {
+    if (!side->waits_to_begin) {
+        side->state = HTTP_TUNNEL;
+        return false;
+    }
+    side->alone = true;
+    side->message = side->owner->begin(side);
+    if (!side->message)
+        return false;   /* and has stopped */
+    side->waits_to_begin = false;
+    llhttp_resume(&side->parser);
+    side->state = HTTP_READING;
+    return true;
+}
+
+/* llhttp found an error. */
+static inline void http_refused(struct http_side *side, llhttp_errno_t error) {
+    const char *why = error == HPE_PAUSED_H2_UPGRADE ? "HTTP2" : error == HPE_USER ? "HEAD_TOO_LONG" : llhttp_errno_name(error);
+    why += strncmp(why, "HPE_", 4) ? 0 : 4;
+    http_break(side, why);
+    if (side->resumed && error != HPE_PAUSED_H2_UPGRADE)   /* what was found may have been no beginning */
+        http_search(side);
+    else
+        http_stop(side, why);
+}
+
+/* Bytes for llhttp. It may stop at a place where it has to wait: the rest is held. */
+static inline void http_read(struct http_side *side, const uint8_t *at, uint32_t length) {
+    for (;;) {
+        const char *begin = (const char *)at;
+        llhttp_errno_t error = llhttp_execute(&side->parser, begin, length);
+        if (error == HPE_OK || side->state == HTTP_STOPPED || side->state == HTTP_TUNNEL)
+            return;
+        if (error != HPE_PAUSED && error != HPE_PAUSED_UPGRADE) {
+            http_refused(side, error);
+            return;
+        }
+        const char *place = llhttp_get_error_pos(&side->parser);
+        uint32_t done = place && place >= begin && place <= begin + length ? (uint32_t)(place - begin) : length;
+        at += done;
+        length -= done;
+        side->state = HTTP_HOLDING;
+        if (http_hold(side, at, length) || !http_wait_no_more(side))
+            return;
+    }
+}
+
+/* Goes on after what the side waited for has come. */
+static inline void http_side_resume(struct http_side *side) {
+    if (side->waits_to_begin) {
+        side->message = side->owner->begin(side);
+        if (!side->message)
+            return;
+        side->waits_to_begin = false;
+        llhttp_resume(&side->parser);
+    } else {
+        llhttp_resume_after_upgrade(&side->parser);
+    }
+    uint8_t *held = side->held;
+    uint32_t length = side->held_used;
+    log_give(side->budget, side->held_room);
+    side->held = NULL;
+    side->held_used = side->held_room = 0;
+    side->state = HTTP_READING;
+    if (length)
+        http_read(side, held, length);
+    free(held);
+}
+
+/* The window is full: a message begins with it, or not. */
+static inline bool http_found(struct http_side *side) {
+    bool response = http_is_response(side->window);
+    bool request = !response && http_is_request(side->window, side->searched > 0 || side->resumed);
+    if ((!response && !request) || (side->known && response != side->response))
+        return false;
+    side->known = true;
+    side->response = response;
+    side->resumed |= side->searched > 0;
+    http_side_parser(side);
+    side->used = 0;
+    http_read(side, side->window, HTTP_BEGINNING);
+    return true;
+}
+
+/* Bytes of the stream, in order. `most`: of those in which a first message may begin. */
+static inline void http_side_bytes(struct http_side *side, const uint8_t *at, uint32_t length, uint64_t most) {
+    while (length && side->state == HTTP_SEARCHING) {
+        if (!side->used && !side->searched && (*at == '\r' || *at == '\n')) {   /* RFC 9112, 2.2 */
+            at++;
+            length--;
+            continue;
+        }
+        uint32_t take = (uint32_t)sl_min(HTTP_BEGINNING - side->used, length);
+        memcpy(side->window + side->used, at, take);
+        side->used += (uint8_t)take;
+        at += take;
+        length -= take;
+        while (side->used == HTTP_BEGINNING && side->state == HTTP_SEARCHING && !http_found(side)) {
+            memmove(side->window, side->window + 1, --side->used);
+            while (side->used && (side->window[0] < 'A' || side->window[0] > 'Z'))
+                memmove(side->window, side->window + 1, --side->used), side->searched++;
+            if (++side->searched >= most && !side->known)
+                http_stop(side, NULL);
+        }
+    }
+    if (!length)
+        return;
+    if (side->state == HTTP_HOLDING && !http_hold(side, at, length)) {
+        side->alone = true;
+        if (side->waits_to_begin)
+            http_side_resume(side);
+        else
+            side->state = HTTP_TUNNEL;
+    } else if (side->state == HTTP_HOLDING) {
+        return;
+    }
+    if (side->state == HTTP_READING)
+        http_read(side, at, length);
+}
+
+/* Bytes are missing. Within a body nothing is lost but these; elsewhere the next message is searched for. */
+static inline void http_side_gap(struct http_side *side, uint64_t length) {
+    if (side->state == HTTP_READING && side->message && side->to_the_end) {
+        side->message->missing += length;
+        return;
+    }
+    if (side->state == HTTP_READING && side->message && side->in_body && length <= side->parser.content_length) {
+        side->message->missing += length;
+        side->parser.content_length -= length;
+        if (!side->parser.content_length)
+            http_read(side, (const uint8_t *)"", 0);   /* the body, or the chunk, is complete */
+        return;
+    }
+    if (side->state == HTTP_READING) {
+        http_break(side, "GAP");
+        http_search(side);
+    } else if (side->state == HTTP_SEARCHING) {
+        http_search(side);
+    } else if (side->state == HTTP_HOLDING) {
+        http_stop(side, "gap");
+    }
+}
+
+/* The stream is over. */
+static inline void http_side_end(struct http_side *side) {
+    if (side->state == HTTP_READING && side->message && llhttp_finish(&side->parser) != HPE_OK)
+        http_break(side, "EOF");
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* Hashes of short texts, by OpenSSL's libcrypto: for community-id, JA3 and JA4. */
+#ifndef LOG_HASH_H
+#define LOG_HASH_H
+
+#include "core/bytes.h"
+#include "digest.h"
+
+struct log_hashes {
+    void *library;
+    int (*digest)(const void *, size_t, unsigned char *, unsigned *, const void *, void *);
+    const void *md5, *sha1, *sha256;
+};
+
+/* A hash, fetched once where that can be (OpenSSL 3): else every call looks for it by its name. NULL: there is none. */
+SL_COLD const void *log_hash_find(void *library, const char *name, const char *symbol) {
+    const void *(*fetch)(void *, const char *, const char *);
+    const void *(*kind)(void);
+    *(void **)&fetch = dlsym(library, "EVP_MD_fetch");
+    if (fetch)
+        return fetch(NULL, name, NULL);
+    *(void **)&kind = dlsym(library, symbol);
+    return kind ? kind() : NULL;
+}
+
+/* False where there is no libcrypto, or one without SHA-1 and SHA-256 (SL_DIGEST_ADVICE says what to do). One that leaves
+ * out MD5, as in FIPS mode, has no JA3. */
+SL_COLD bool log_hashes_open(struct log_hashes *hashes) {
+    const char *const names[] = {SL_DIGEST_LIBRARIES};
+    for (unsigned i = 0; i < sizeof names / sizeof *names && !hashes->library; i++)
+        hashes->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!hashes->library)
+        return false;
+    *(void **)&hashes->digest = dlsym(hashes->library, "EVP_Digest");
+    hashes->md5 = log_hash_find(hashes->library, "MD5", "EVP_md5");
+    hashes->sha1 = log_hash_find(hashes->library, "SHA1", "EVP_sha1");
+    hashes->sha256 = log_hash_find(hashes->library, "SHA256", "EVP_sha256");
+    return hashes->digest && hashes->sha1 && hashes->sha256;
+}
+
+enum { LOG_HASH_MOST = 32 };
+
+static inline bool log_hash(const struct log_hashes *hashes, const void *kind, const void *at, size_t length,
+                            uint8_t out[LOG_HASH_MOST]) {
+    return kind && hashes->digest(at, length, out, NULL, kind, NULL);
+}
+
+#endif

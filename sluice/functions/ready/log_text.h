@@ -1,0 +1,146 @@
+/* Text of bounded size, as JSON: a row of a log is built in memory and written whole, or not. */
+#ifndef LOG_TEXT_H
+#define LOG_TEXT_H
+
+#include "core/bytes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LOG_TEXT_MOST = 1 << 22 };   /* bytes of a row: more than all bounds of the logs together come to */
+
+/* Bytes that all connections of a log store together, and how many they may be. */
+struct log_budget { uint64_t used, most; };
+
+/* Takes so many bytes; false beyond the bound. */
+static inline bool log_take(struct log_budget *budget, uint64_t bytes) {
+    if (bytes > budget->most - sl_min(budget->used, budget->most))
+        return false;
+    budget->used += bytes;
+    return true;
+}
+
+static inline void log_give(struct log_budget *budget, uint64_t bytes) { budget->used -= bytes; }
+
+struct log_text {
+    char *at;
+    size_t used, room;
+    bool failed;   /* no memory, or beyond the bound: the row is incomplete */
+};
+
+/* Room for `more` bytes; false without it. */
+static inline bool log_room(struct log_text *text, size_t more) {
+    if (text->failed || more > LOG_TEXT_MOST - text->used) {
+        text->failed = true;
+        return false;
+    }
+    if (more <= text->room - text->used)
+        return true;
+    size_t room = text->room ? 2 * text->room : 1024;
+    while (room - text->used < more)
+        room *= 2;
+    char *larger = realloc(text->at, room);
+    if (!larger) {
+        text->failed = true;
+        return false;
+    }
+    text->at = larger;
+    text->room = room;
+    return true;
+}
+
+static inline void log_bytes(struct log_text *text, const void *bytes, size_t length) {
+    if (length && log_room(text, length)) {
+        memcpy(text->at + text->used, bytes, length);
+        text->used += length;
+    }
+}
+
+static inline void log_put(struct log_text *text, const char *words) { log_bytes(text, words, strlen(words)); }
+
+/* At most 1023 bytes by a format. */
+SL_COLD __attribute__((format(printf, 2, 3))) void log_format(struct log_text *text, const char *format, ...) {
+    char line[1024];
+    va_list values;
+    va_start(values, format);
+    int length = vsnprintf(line, sizeof line, format, values);
+    va_end(values);
+    log_bytes(text, line, length < 0 ? 0 : (size_t)sl_min((uint64_t)length, sizeof line - 1));
+}
+
+/* How many bytes of well-formed UTF-8 (RFC 3629, 4) of more than one byte begin at `at`; 0: none. */
+static inline unsigned log_utf8(const uint8_t *at, size_t left) {
+    unsigned size = at[0] >= 0xc2 && at[0] <= 0xdf ? 2 : (at[0] & 0xf0) == 0xe0 ? 3 : at[0] >= 0xf0 && at[0] <= 0xf4 ? 4 : 0;
+    if (!size || size > left)
+        return 0;
+    for (unsigned i = 1; i < size; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    bool beyond = (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf4 && at[1] > 0x8f);
+    return overlong || beyond ? 0 : size;
+}
+
+/* Bytes from the network as a JSON string. What is no UTF-8 is written byte by byte, as the characters U+0080 to U+00FF. */
+static inline void log_string(struct log_text *text, const void *bytes, size_t length) {
+    const uint8_t *at = bytes;
+    log_put(text, "\"");
+    for (size_t i = 0, begin = 0; i <= length; i++) {
+        unsigned wide = i < length && at[i] >= 0x80 ? log_utf8(at + i, length - i) : 0;
+        if (wide) {
+            i += wide - 1;
+            continue;
+        }
+        if (i < length && at[i] >= 0x20 && at[i] < 0x7f && at[i] != '"' && at[i] != '\\')
+            continue;
+        log_bytes(text, at + begin, i - begin);
+        begin = i + 1;
+        if (i < length && (at[i] == '"' || at[i] == '\\'))
+            log_format(text, "\\%c", at[i]);
+        else if (i < length)
+            log_format(text, "\\u%04x", at[i]);
+    }
+    log_put(text, "\"");
+}
+
+/* `,"name":` */
+static inline void log_name(struct log_text *text, const char *name) {
+    log_put(text, ",\"");
+    log_put(text, name);
+    log_put(text, "\":");
+}
+
+static inline void log_number(struct log_text *text, const char *name, uint64_t value) {
+    log_name(text, name);
+    log_format(text, "%llu", (unsigned long long)value);
+}
+
+static inline void log_flag(struct log_text *text, const char *name, bool value) {
+    log_name(text, name);
+    log_put(text, value ? "true" : "false");
+}
+
+/* A member that is a string of the program's own, or null. */
+static inline void log_word(struct log_text *text, const char *name, const char *word) {
+    log_name(text, name);
+    if (word)
+        log_string(text, word, strlen(word));
+    else
+        log_put(text, "null");
+}
+
+/* A time, or a duration, of nanoseconds as seconds. */
+static inline void log_seconds(struct log_text *text, const char *name, uint64_t nanoseconds) {
+    log_name(text, name);
+    log_format(text, "\"%llu.%09llu\"", (unsigned long long)(nanoseconds / 1000000000),
+               (unsigned long long)(nanoseconds % 1000000000));
+}
+
+static inline void log_hex(struct log_text *text, const uint8_t *at, size_t length) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < length; i++)
+        log_bytes(text, (const char[]){digits[at[i] >> 4], digits[at[i] & 15]}, 2);
+}
+
+#endif

@@ -1,0 +1,293 @@
+/* Reading TLS hellos (RFC 8446, 4.1; RFC 5246, 7.4.1), and their fingerprints: JA3 and JA3S (MD5 of what is offered in its
+ * order), JA4 and JA4S (counts, and hashes of what is offered, sorted for JA4). GREASE values (RFC 8701) are in none. */
+#ifndef TLS_HELLO_H
+#define TLS_HELLO_H
+
+#include "log_hash.h"
+#include "log_text.h"
+
+enum { TLS_SESSION_MOST = 32, TLS_LIST_MOST = 512 };   /* items of one list that are read; a longer list is not whole */
+
+/* What a hello says. Of a ServerHello `ciphers` is what it chose. */
+struct tls_hello {
+    uint16_t version;               /* the legacy field */
+    uint16_t best;                  /* the highest of supported_versions, or the one that the server chose; else `version` */
+    uint16_t cipher;                /* of a ServerHello */
+    uint8_t session[TLS_SESSION_MOST], session_length;
+    bool retry;                     /* a ServerHello that is a HelloRetryRequest (RFC 8446, 4.1.3) */
+    bool has_name, has_psk, has_ticket, has_ech;
+    char ja3[33], ja4[64];          /* of a ServerHello JA3S and JA4S; empty where there is no such hash */
+    struct log_text name, alpn;     /* the server's name, as it is; the protocols as a JSON list */
+};
+
+static inline void tls_hello_free(struct tls_hello *hello) {
+    free(hello->name.at);
+    free(hello->alpn.at);
+    *hello = (struct tls_hello){0};
+}
+
+/* Bytes that are read from the front; `failed` when there were not enough. */
+struct tls_reader { const uint8_t *at; uint32_t left; bool failed; };
+
+static inline uint32_t tls_number(struct tls_reader *reader, unsigned size) {
+    if (reader->left < size) {
+        reader->failed = true;
+        reader->left = 0;
+        return 0;
+    }
+    uint32_t value = (uint32_t)sl_load_be(reader->at, size);
+    reader->at += size;
+    reader->left -= size;
+    return value;
+}
+
+/* So many bytes as a reader of their own. */
+static inline struct tls_reader tls_take(struct tls_reader *reader, uint32_t size) {
+    if (reader->left < size) {
+        reader->failed = true;
+        size = reader->left;
+    }
+    struct tls_reader part = {reader->at, size, false};
+    reader->at = size ? reader->at + size : reader->at;
+    reader->left -= size;
+    return part;
+}
+
+/* A vector after its length of `size` bytes. */
+static inline struct tls_reader tls_vector(struct tls_reader *reader, unsigned size) {
+    uint32_t length = tls_number(reader, size);
+    return tls_take(reader, length);
+}
+
+static inline bool tls_is_grease(uint32_t value) { return (value & 0x0f0f) == 0x0a0a && value >> 8 == (value & 0xff); }
+
+/* A list of numbers without GREASE. */
+struct tls_list { uint16_t item[TLS_LIST_MOST]; uint32_t count; };
+
+static inline void tls_list_add(struct tls_list *list, uint32_t value) {
+    if (!tls_is_grease(value) && list->count < TLS_LIST_MOST)
+        list->item[list->count++] = (uint16_t)value;
+}
+
+static inline void tls_list_read(struct tls_list *list, struct tls_reader items, unsigned size) {
+    while (items.left >= size)
+        tls_list_add(list, tls_number(&items, size));
+}
+
+static int tls_compare(const void *a, const void *b) { return *(const uint16_t *)a - *(const uint16_t *)b; }
+
+static inline void tls_sort(struct tls_list *list) { qsort(list->item, list->count, sizeof *list->item, tls_compare); }
+
+static inline void tls_join(struct log_text *text, const struct tls_list *list, const char *format, const char *between) {
+    for (uint32_t i = 0; i < list->count; i++) {
+        log_put(text, i ? between : "");
+        log_format(text, format, list->item[i]);
+    }
+}
+
+/* All that a fingerprint takes of a hello. */
+struct tls_offer {
+    struct tls_list ciphers, extensions, groups, formats, signatures;
+    uint8_t alpn_first[2];          /* the first and the last byte of the first protocol */
+    bool has_alpn;
+};
+
+static inline void tls_hexadecimal(char *to, const uint8_t *hash, unsigned bytes) {
+    for (unsigned i = 0; i < bytes; i++)
+        snprintf(to + 2 * i, 3, "%02x", hash[i]);
+}
+
+/* Appends the first 12 digits of a list's SHA-256; zeros for an empty one. */
+static inline void tls_ja4_hash(char *to, const struct log_hashes *hashes, const struct log_text *text, bool empty) {
+    uint8_t hash[LOG_HASH_MOST];
+    strcpy(to, "000000000000");
+    if (!empty && log_hash(hashes, hashes->sha256, text->at, text->used, hash))
+        tls_hexadecimal(to, hash, 6);
+}
+
+static inline const char *tls_ja4_version(uint16_t version) {
+    switch (version) {
+    case 0x0304: return "13";
+    case 0x0303: return "12";
+    case 0x0302: return "11";
+    case 0x0301: return "10";
+    case 0x0300: return "s3";
+    case 0x0002: return "s2";
+    default: return "00";
+    }
+}
+
+static inline bool tls_is_alphanumeric(uint8_t c) {
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+}
+
+/* The two characters that stand for the first protocol: its ends, or the ends of its hexadecimal form. */
+static inline void tls_ja4_alpn(char to[3], const struct tls_offer *offer) {
+    static const char digits[] = "0123456789abcdef";
+    bool plain = tls_is_alphanumeric(offer->alpn_first[0]) && tls_is_alphanumeric(offer->alpn_first[1]);
+    to[0] = !offer->has_alpn ? '0' : plain ? (char)offer->alpn_first[0] : digits[offer->alpn_first[0] >> 4];
+    to[1] = !offer->has_alpn ? '0' : plain ? (char)offer->alpn_first[1] : digits[offer->alpn_first[1] & 15];
+    to[2] = 0;
+}
+
+static inline void tls_ja3(struct tls_hello *hello, const struct log_hashes *hashes, const struct tls_offer *offer, bool client) {
+    struct log_text text = {0};
+    uint8_t hash[LOG_HASH_MOST];
+    log_format(&text, "%u,", hello->version);
+    tls_join(&text, &offer->ciphers, "%u", "-");
+    log_put(&text, ",");
+    tls_join(&text, &offer->extensions, "%u", "-");
+    if (client) {
+        log_put(&text, ",");
+        tls_join(&text, &offer->groups, "%u", "-");
+        log_put(&text, ",");
+        tls_join(&text, &offer->formats, "%u", "-");
+    }
+    if (!text.failed && log_hash(hashes, hashes->md5, text.at, text.used, hash))
+        tls_hexadecimal(hello->ja3, hash, 16);
+    free(text.at);
+}
+
+/* `offer` is sorted by it. */
+static inline void tls_ja4(struct tls_hello *hello, const struct log_hashes *hashes, struct tls_offer *offer, char transport) {
+    struct log_text text = {0};
+    char alpn[3], *to = hello->ja4;
+    tls_ja4_alpn(alpn, offer);
+    to += snprintf(to, 16, "%c%s%c%02u%02u%s_", transport, tls_ja4_version(hello->best), hello->has_name ? 'd' : 'i',
+                   (unsigned)sl_min(offer->ciphers.count, 99), (unsigned)sl_min(offer->extensions.count, 99), alpn);
+    tls_sort(&offer->ciphers);
+    tls_join(&text, &offer->ciphers, "%04x", ",");
+    tls_ja4_hash(to, hashes, &text, !offer->ciphers.count);
+    to[12] = '_';
+    struct tls_list others = {.count = 0};
+    for (uint32_t i = 0; i < offer->extensions.count; i++)
+        if (offer->extensions.item[i] != 0 && offer->extensions.item[i] != 16)   /* the name and the protocols are above */
+            others.item[others.count++] = offer->extensions.item[i];
+    tls_sort(&others);
+    text.used = 0;
+    tls_join(&text, &others, "%04x", ",");
+    log_put(&text, offer->signatures.count ? "_" : "");
+    tls_join(&text, &offer->signatures, "%04x", ",");
+    tls_ja4_hash(to + 13, hashes, &text, !offer->extensions.count);
+    free(text.at);
+}
+
+static inline void tls_ja4s(struct tls_hello *hello, const struct log_hashes *hashes, const struct tls_offer *offer, char transport) {
+    struct log_text text = {0};
+    char alpn[3];
+    tls_ja4_alpn(alpn, offer);
+    int used = snprintf(hello->ja4, 24, "%c%s%02u%s_%04x_", transport, tls_ja4_version(hello->best),
+                        (unsigned)sl_min(offer->extensions.count, 99), alpn, hello->cipher);
+    tls_join(&text, &offer->extensions, "%04x", ",");
+    tls_ja4_hash(hello->ja4 + used, hashes, &text, !offer->extensions.count);
+    free(text.at);
+}
+
+/* The protocols of an ALPN extension (RFC 7301, 3.1). */
+static inline void tls_alpn(struct tls_hello *hello, struct tls_offer *offer, struct tls_reader content) {
+    struct tls_reader list = tls_vector(&content, 2);
+    while (list.left && !hello->alpn.failed) {
+        struct tls_reader name = tls_vector(&list, 1);
+        if (list.failed || !name.left)
+            return;
+        if (!offer->has_alpn) {
+            offer->has_alpn = true;
+            offer->alpn_first[0] = name.at[0];
+            offer->alpn_first[1] = name.at[name.left - 1];
+        }
+        log_put(&hello->alpn, hello->alpn.used ? "," : "");
+        log_string(&hello->alpn, name.at, name.left);
+    }
+}
+
+/* The name of a server_name extension (RFC 6066, 3): the first of type host_name. */
+static inline void tls_server_name(struct tls_hello *hello, struct tls_reader content) {
+    struct tls_reader list = tls_vector(&content, 2);
+    while (list.left) {
+        uint32_t type = tls_number(&list, 1);
+        struct tls_reader name = tls_vector(&list, 2);
+        if (list.failed)
+            return;
+        if (type == 0 && !hello->name.used)
+            log_bytes(&hello->name, name.at, name.left);
+    }
+}
+
+static inline void tls_extension(struct tls_hello *hello, struct tls_offer *offer, uint32_t type, struct tls_reader content,
+                                 bool client) {
+    struct tls_list versions = {.count = 0};
+    switch (type) {
+    case 0:
+        hello->has_name = true;
+        tls_server_name(hello, content);
+        break;
+    case 10: tls_list_read(&offer->groups, tls_vector(&content, 2), 2); break;
+    case 11: {
+        struct tls_reader formats = tls_vector(&content, 1);   /* one byte each, of which none is GREASE */
+        while (formats.left && offer->formats.count < TLS_LIST_MOST)
+            offer->formats.item[offer->formats.count++] = (uint16_t)tls_number(&formats, 1);
+        break;
+    }
+    case 13: tls_list_read(&offer->signatures, tls_vector(&content, 2), 2); break;
+    case 16: tls_alpn(hello, offer, content); break;
+    case 35: hello->has_ticket = content.left > 0; break;
+    case 41: hello->has_psk = true; break;
+    case 43:
+        tls_list_read(&versions, client ? tls_vector(&content, 1) : content, 2);
+        if (versions.count)
+            hello->best = 0;
+        for (uint32_t i = 0; i < versions.count; i++)
+            hello->best = (uint16_t)sl_max(hello->best, versions.item[i]);
+        break;
+    case 0xfe0d: hello->has_ech = true; break;
+    default: break;
+    }
+}
+
+/* SHA-256 of "HelloRetryRequest", which is the random of one (RFC 8446, 4.1.3). */
+static const uint8_t tls_retry_random[32] = {
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c};
+
+/* Reads the body of a ClientHello or ServerHello into *hello, which is empty. False for one that is malformed. */
+SL_COLD bool tls_hello_read(struct tls_hello *hello, const struct log_hashes *hashes, const uint8_t *at, uint32_t length,
+                            bool client, char transport) {
+    struct tls_reader body = {at, length, false};
+    struct tls_offer offer = {.has_alpn = false};
+    hello->version = hello->best = (uint16_t)tls_number(&body, 2);
+    struct tls_reader random = tls_take(&body, 32), session = tls_vector(&body, 1);
+    if (body.failed || session.left > TLS_SESSION_MOST)
+        return false;
+    hello->retry = !client && memcmp(random.at, tls_retry_random, 32) == 0;
+    memcpy(hello->session, session.at, session.left);
+    hello->session_length = (uint8_t)session.left;
+    if (client) {
+        tls_list_read(&offer.ciphers, tls_vector(&body, 2), 2);
+        tls_vector(&body, 1);
+    } else {
+        hello->cipher = (uint16_t)tls_number(&body, 2);
+        offer.ciphers.item[offer.ciphers.count++] = hello->cipher;
+        tls_number(&body, 1);
+    }
+    if (body.failed)
+        return false;
+    if (body.left) {   /* before TLS 1.2 there need be none */
+        struct tls_reader extensions = tls_vector(&body, 2);
+        while (extensions.left) {
+            uint32_t type = tls_number(&extensions, 2);
+            struct tls_reader content = tls_vector(&extensions, 2);
+            if (extensions.failed)
+                return false;
+            tls_list_add(&offer.extensions, type);
+            tls_extension(hello, &offer, type, content, client);
+        }
+    }
+    tls_ja3(hello, hashes, &offer, client);
+    if (client)
+        tls_ja4(hello, hashes, &offer, transport);
+    else
+        tls_ja4s(hello, hashes, &offer, transport);
+    return !body.failed;
+}
+
+#endif

@@ -1,0 +1,226 @@
+/* One side of a TLS connection as it is seen: finding where TLS begins in a stream, its records (RFC 8446, 5.1), and the
+ * handshake messages in them (4), however the stream was cut.
+ *
+ * Only messages that `wanted` names are stored; the others are skipped. What is encrypted is not looked into. */
+#ifndef TLS_STREAM_H
+#define TLS_STREAM_H
+
+#include "log_text.h"
+
+enum {
+    TLS_CHANGE_CIPHER = 20, TLS_ALERT = 21, TLS_HANDSHAKE = 22, TLS_APPLICATION = 23,
+    TLS_CLIENT_HELLO = 1, TLS_SERVER_HELLO = 2, TLS_NEW_TICKET = 4, TLS_ENCRYPTED_EXTENSIONS = 8, TLS_CERTIFICATE = 11,
+    TLS_RECORD_MOST = (1 << 14) + 2048,   /* RFC 5246, 6.2.3 */
+    TLS_MESSAGE_MOST = 1 << 18,           /* of a message that is stored: long chains of certificates have 20 KB */
+    TLS_BEGINNING = 11,                   /* bytes by which the beginning of TLS is found */
+};
+
+enum tls_state { TLS_SEARCHING, TLS_IN_RECORDS, TLS_STOPPED };
+enum tls_stop { TLS_NO_STOP, TLS_NO_TLS, TLS_ENCRYPTED, TLS_GAP, TLS_BAD_RECORD, TLS_TOO_LONG, TLS_NO_MEMORY };
+
+struct tls_message {
+    uint8_t head[4];
+    uint8_t head_used;
+    uint32_t left;            /* bytes of the body that are to come */
+    uint8_t *body;
+    uint32_t used, room;
+    struct log_budget *budget;   /* that the body is of */
+};
+
+struct tls_side {
+    enum tls_state state;
+    enum tls_stop stop;       /* why, when it has stopped */
+    uint8_t head[TLS_BEGINNING], head_used;   /* of a record, or the last bytes while searching */
+    uint64_t searched;
+    uint8_t type;             /* of the record */
+    uint32_t record_left;
+    uint8_t alert[2], alert_used;
+    bool begun;               /* a record was found */
+    bool changed;             /* ChangeCipherSpec was seen: what follows is encrypted, but for the hello after a retry */
+    bool secured;             /* application data was seen, or messages that are encrypted */
+    struct tls_message message;
+};
+
+/* What the owner of a side does with what is found. */
+struct tls_reading {
+    void *user;
+    bool (*wanted)(void *user, uint8_t type);
+    void (*message)(void *user, uint8_t type, const uint8_t *body, uint32_t length);
+    void (*alert)(void *user, uint8_t level, uint8_t description);
+    void (*begun)(void *user);
+    struct log_budget *budget;
+    uint64_t search_most;     /* bytes of a stream in which TLS may begin */
+};
+
+static inline void tls_message_drop(struct tls_message *message) {
+    if (message->body)
+        log_give(message->budget, message->room);
+    free(message->body);
+    *message = (struct tls_message){.head_used = 0};
+}
+
+static inline void tls_side_stop(struct tls_side *side, enum tls_stop why) {
+    side->state = TLS_STOPPED;
+    side->stop = why;
+    tls_message_drop(&side->message);
+}
+
+static inline uint32_t tls_message_length(const struct tls_message *message) {
+    return (uint32_t)sl_load_be(message->head + 1, 3);
+}
+
+/* Bytes of handshake messages, as records or CRYPTO frames carry them. False when the side has stopped. */
+static inline bool tls_messages(struct tls_side *side, const struct tls_reading *reading, const uint8_t *at, uint32_t length) {
+    struct tls_message *message = &side->message;
+    while (length || (message->head_used == 4 && !message->left)) {
+        if (message->head_used < 4) {
+            message->head[message->head_used++] = *at++;
+            length--;
+            if (message->head_used < 4)
+                continue;
+            message->left = tls_message_length(message);
+            /* After ChangeCipherSpec only a ClientHello that answers a HelloRetryRequest is in the clear (RFC 8446, D.4). */
+            if (side->changed && (message->head[0] != TLS_CLIENT_HELLO || message->left > TLS_RECORD_MOST)) {
+                side->secured = true;
+                tls_side_stop(side, TLS_ENCRYPTED);
+                return false;
+            }
+            if (reading->wanted(reading->user, message->head[0])) {
+                if (message->left > TLS_MESSAGE_MOST) {
+                    tls_side_stop(side, TLS_TOO_LONG);
+                    return false;
+                }
+                bool taken = log_take(reading->budget, message->left + 1);
+                message->body = taken ? malloc(message->left + 1) : NULL;
+                if (!message->body) {
+                    if (taken)
+                        log_give(reading->budget, message->left + 1);
+                    tls_side_stop(side, TLS_NO_MEMORY);
+                    return false;
+                }
+                message->budget = reading->budget;
+                message->room = message->left + 1;
+            }
+        }
+        uint32_t take = (uint32_t)sl_min(message->left, length);
+        if (take && message->body)
+            memcpy(message->body + message->used, at, take);
+        message->used += message->body ? take : 0;
+        message->left -= take;
+        at = take ? at + take : at;
+        length -= take;
+        if (message->left)
+            continue;
+        if (message->body)
+            reading->message(reading->user, message->head[0], message->body, message->used);
+        tls_message_drop(message);
+        if (side->state == TLS_STOPPED)   /* by what the message says */
+            return false;
+    }
+    return true;
+}
+
+/* Do the bytes look like the first record of a side: a handshake record with a hello that has a version of its own? */
+static inline bool tls_begins(const uint8_t *at) {
+    uint32_t record = (uint32_t)sl_load_be16(at + 3), hello = (uint32_t)sl_load_be(at + 6, 3);
+    return at[0] == TLS_HANDSHAKE && at[1] == 3 && at[2] <= 4 && record >= 6 && record <= TLS_RECORD_MOST &&
+           (at[5] == TLS_CLIENT_HELLO || at[5] == TLS_SERVER_HELLO) && hello >= 38 && hello <= TLS_MESSAGE_MOST && at[9] == 3 &&
+           at[10] <= 4;
+}
+
+/* Bytes within a record of `type`. */
+static inline bool tls_record(struct tls_side *side, const struct tls_reading *reading, const uint8_t *at, uint32_t length) {
+    switch (side->type) {
+    case TLS_HANDSHAKE:
+        return tls_messages(side, reading, at, length);
+    case TLS_CHANGE_CIPHER:
+        side->changed = true;
+        return true;
+    case TLS_ALERT:
+        for (; length && side->alert_used < 2; length--)
+            side->alert[side->alert_used++] = *at++;
+        if (side->alert_used == 2 && !side->changed)
+            reading->alert(reading->user, side->alert[0], side->alert[1]);
+        return true;
+    default:
+        side->secured = true;
+        tls_side_stop(side, TLS_ENCRYPTED);
+        return false;
+    }
+}
+
+/* The header of a record is there. */
+static inline bool tls_record_begin(struct tls_side *side) {
+    side->type = side->head[0];
+    side->record_left = (uint32_t)sl_load_be16(side->head + 3);
+    side->head_used = 0;
+    side->alert_used = 0;
+    if (side->type < TLS_CHANGE_CIPHER || side->type > TLS_APPLICATION + 1 || side->head[1] != 3 ||
+        side->record_left > TLS_RECORD_MOST) {
+        tls_side_stop(side, TLS_BAD_RECORD);
+        return false;
+    }
+    return true;
+}
+
+static inline void tls_side_records(struct tls_side *side, const struct tls_reading *reading, const uint8_t *at, uint32_t length) {
+    while (length && side->state == TLS_IN_RECORDS) {
+        if (!side->record_left) {
+            side->head[side->head_used++] = *at++;
+            length--;
+            if (side->head_used == 5 && !tls_record_begin(side))
+                return;
+            continue;
+        }
+        uint32_t take = (uint32_t)sl_min(side->record_left, length);
+        side->record_left -= take;
+        if (!tls_record(side, reading, at, take))
+            return;
+        at += take;
+        length -= take;
+    }
+}
+
+/* Bytes of a stream, in order. */
+static inline void tls_side_bytes(struct tls_side *side, const struct tls_reading *reading, const uint8_t *at, uint32_t length) {
+    while (length && side->state == TLS_SEARCHING) {
+        if (!side->head_used && *at != TLS_HANDSHAKE) {   /* most bytes of other protocols */
+            const uint8_t *next = memchr(at, TLS_HANDSHAKE, length);
+            uint32_t over = next ? (uint32_t)(next - at) : length;
+            side->searched += over;
+            at += over;
+            length -= over;
+        } else {
+            side->head[side->head_used++] = *at++;
+            length--;
+            if (side->head_used == TLS_BEGINNING && tls_begins(side->head)) {
+                uint8_t begun[TLS_BEGINNING];
+                memcpy(begun, side->head, sizeof begun);
+                side->state = TLS_IN_RECORDS;
+                side->begun = true;
+                side->head_used = 0;
+                reading->begun(reading->user);
+                tls_side_records(side, reading, begun, TLS_BEGINNING);
+            } else if (side->head_used == TLS_BEGINNING) {   /* another beginning may lie within these bytes */
+                const uint8_t *next = memchr(side->head + 1, TLS_HANDSHAKE, TLS_BEGINNING - 1);
+                uint8_t over = (uint8_t)(next ? next - side->head : TLS_BEGINNING);
+                side->searched += over;
+                side->head_used = (uint8_t)(TLS_BEGINNING - over);
+                memmove(side->head, side->head + over, side->head_used);
+            }
+        }
+        if (side->state == TLS_SEARCHING && side->searched >= reading->search_most)
+            tls_side_stop(side, TLS_NO_TLS);
+    }
+    tls_side_records(side, reading, at, length);
+}
+
+/* Bytes are missing: TLS may begin after them, but its records cannot be followed across. */
+static inline void tls_side_gap(struct tls_side *side) {
+    if (side->state == TLS_SEARCHING)
+        side->head_used = 0;
+    else if (side->state == TLS_IN_RECORDS)
+        tls_side_stop(side, TLS_GAP);
+}
+
+#endif

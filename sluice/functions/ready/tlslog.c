@@ -1,0 +1,479 @@
+/* A row for each TLS connection of which a hello was seen, over TCP and QUIC: versions, cipher suite, name of the server,
+ * protocols, resumption, certificates where they are in the clear, and the fingerprints JA3, JA3S, JA4 and JA4S.
+ *
+ * Over TCP, TLS is found by its first record, on any port and also after other bytes, as after STARTTLS or CONNECT. A row
+ * is written when both sides have begun to encrypt, or when the connection ends. */
+#include "sluice.h"
+
+#include "log_row.h"
+#include "tls_certificate.h"
+#include "tls_ciphers.h"
+#include "tls_hello.h"
+#include "tls_stream.h"
+
+SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
+SLUICE_PARAMETER(search, number, 65536, "bytes of each side of a TCP connection in which TLS may begin")
+SLUICE_PARAMETER(certificates, number, 8, "certificates of one connection that its row lists at most")
+SLUICE_PARAMETER(connections, number, 65536, "connections whose hellos are stored at once, at most")
+SLUICE_PARAMETER(memory, number, 268435456, "bytes of handshakes that all of them store together, at most")
+
+SLUICE_COUNTER(tls_gaps, "sides of a handshake of which nothing more is read, as bytes are missing")
+SLUICE_COUNTER(tls_bad_records, "sides that went on with something that is no record of TLS")
+SLUICE_COUNTER(tls_too_long, "sides with a handshake message beyond the bound of 256 KiB")
+SLUICE_COUNTER(tls_malformed_hellos, "hellos that could not be read to their end")
+SLUICE_COUNTER(tls_malformed_certificates, "certificates that could not be read")
+SLUICE_COUNTER(tls_connections_left_out, "connections that are not in the log, as too many were open")
+SLUICE_COUNTER(tls_no_memory, "sides that are not read for want of memory, or of the bound's")
+
+enum { TLSLOG_SIDES = 6, TLSLOG_ALERTS = 8 };   /* two of a TCP connection; of QUIC two for each of three levels */
+
+struct tlslog_connection {
+    struct log_flow flow;
+    uint64_t time;
+    char transport;                    /* of JA4: t or q */
+    bool has_client, has_server, client_certificate, written, has_certificates;
+    uint8_t client;                    /* the side that sent the ClientHello */
+    uint8_t client_hellos, attempt;
+    struct tls_hello hello, answer;
+    struct log_text certificates;
+    uint64_t stored;                   /* bytes of hellos and certificates, of the budget */
+    char chosen[64];                   /* the protocol that EncryptedExtensions of QUIC name */
+    struct { uint8_t side, level, description; } alert[TLSLOG_ALERTS];
+    uint8_t alerts;
+    uint32_t certificate_count;
+    struct tls_side side[TLSLOG_SIDES];
+};
+
+/* Of a TCP connection, and of one of QUIC. */
+struct tlslog_state {
+    struct tlslog_connection *connection;
+    uint32_t path;
+    bool over;                         /* nothing more is read */
+};
+SLUICE_STATE(struct tlslog_state)
+
+struct tlslog {
+    struct log_output log;
+    struct tls_x509 x509;
+    bool reads_certificates;
+    struct log_budget budget;
+    uint64_t open;
+    struct { struct log_flow flow; struct tlslog_state *state; uint64_t packet; } quic;   /* that of the current packet */
+};
+SLUICE_WORKER(struct tlslog)
+
+/* What is being read. */
+struct tlslog_reading {
+    struct sl_box *box;
+    struct tlslog_connection *connection;
+    uint8_t side;                      /* of the connection that sends: 0 the active one */
+    uint8_t which;                     /* of connection->side */
+};
+
+/* --- rows --- */
+
+static const char *tlslog_version(uint16_t version, char text[8])
+{
+    switch (version) {
+    case 0x0300: return "SSLv3";
+    case 0x0301: return "TLSv1.0";
+    case 0x0302: return "TLSv1.1";
+    case 0x0303: return "TLSv1.2";
+    case 0x0304: return "TLSv1.3";
+    default: snprintf(text, 8, "0x%04x", version); return text;
+    }
+}
+
+/* Whether the server took up an earlier session: by a PSK (RFC 8446, 2.2), or by repeating the client's session id (RFC
+ * 5246, 7.4.1.2; RFC 5077, 3.4), which a server of TLS 1.3 does in any case. */
+static bool tlslog_resumed(const struct tlslog_connection *connection)
+{
+    const struct tls_hello *hello = &connection->hello, *answer = &connection->answer;
+    if (!connection->has_server || answer->best >= 0x0304)
+        return connection->has_server && answer->has_psk;
+    return connection->has_client && hello->session_length && hello->session_length == answer->session_length &&
+           memcmp(hello->session, answer->session, hello->session_length) == 0;
+}
+
+static void tlslog_hash(struct log_text *row, const char *name, const char *text)
+{
+    log_word(row, name, *text ? text : NULL);
+}
+
+static void tlslog_client(struct log_text *row, const struct tlslog_connection *connection)
+{
+    const struct tls_hello *hello = &connection->hello;
+    char text[8];
+    log_word(row, "version_offered", connection->has_client ? tlslog_version(hello->best, text) : NULL);
+    log_name(row, "server_name");
+    if (hello->name.used)
+        log_string(row, hello->name.at, hello->name.used);
+    else
+        log_put(row, "null");
+    log_put(row, ",\"alpn_offered\":[");
+    log_bytes(row, hello->alpn.at, hello->alpn.used);
+    log_put(row, "]");
+}
+
+static void tlslog_server(struct log_text *row, const struct tlslog_connection *connection)
+{
+    const struct tls_hello *answer = &connection->answer;
+    const char *cipher = connection->has_server ? tls_cipher_name(answer->cipher) : NULL;
+    log_name(row, "cipher");
+    if (cipher)
+        log_format(row, "\"TLS_%s\"", cipher);
+    else
+        log_put(row, "null");
+    log_name(row, "cipher_id");
+    if (connection->has_server)
+        log_format(row, "\"0x%04x\"", answer->cipher);
+    else
+        log_put(row, "null");
+    log_name(row, "alpn");
+    if (answer->alpn.used)
+        log_bytes(row, answer->alpn.at, answer->alpn.used);
+    else if (*connection->chosen)
+        log_string(row, connection->chosen, strlen(connection->chosen));
+    else
+        log_put(row, "null");
+}
+
+/* Writes the row of a connection, once. */
+static void tlslog_row(struct sl_box *box, struct tlslog_connection *connection)
+{
+    struct tlslog *tls = SLUICE_WORKER_OF(box);
+    char text[8];
+    if (connection->written || !(connection->has_client || connection->has_server))
+        return;
+    connection->written = true;
+    struct log_text *row = log_begin(&tls->log, box, &connection->flow, connection->client, connection->time);
+    log_word(row, "transport", connection->transport == 'q' ? "quic" : "tcp");
+    log_word(row, "version", connection->has_server ? tlslog_version(connection->answer.best, text) : NULL);
+    tlslog_client(row, connection);
+    tlslog_server(row, connection);
+    log_flag(row, "resumed", tlslog_resumed(connection));
+    bool both = connection->side[0].secured && connection->side[1].secured;
+    log_flag(row, "established", both);
+    log_flag(row, "hello_retry", connection->client_hellos > 1);
+    log_flag(row, "encrypted_client_hello", connection->hello.has_ech);
+    tlslog_hash(row, "ja3", connection->hello.ja3);
+    tlslog_hash(row, "ja3s", connection->answer.ja3);
+    tlslog_hash(row, "ja4", connection->hello.ja4);
+    tlslog_hash(row, "ja4s", connection->answer.ja4);
+    log_put(row, ",\"certificates\":[");
+    log_bytes(row, connection->certificates.at, connection->certificates.used);
+    log_put(row, "]");
+    log_number(row, "certificate_count", connection->certificate_count);
+    log_flag(row, "client_certificate", connection->client_certificate);
+    log_put(row, ",\"alerts\":[");
+    for (unsigned i = 0; i < connection->alerts; i++)
+        log_format(row, "%s{\"from\":\"%s\",\"level\":%u,\"description\":%u}", i ? "," : "",
+                   connection->alert[i].side == connection->client ? "client" : "server", connection->alert[i].level,
+                   connection->alert[i].description);
+    log_put(row, "]");
+    log_finish(&tls->log);
+}
+
+static void tlslog_free(struct sl_box *box, struct tlslog_state *state)
+{
+    struct tlslog_connection *connection = state->connection;
+    if (!connection)
+        return;
+    for (unsigned i = 0; i < TLSLOG_SIDES; i++)
+        tls_message_drop(&connection->side[i].message);
+    tls_hello_free(&connection->hello);
+    tls_hello_free(&connection->answer);
+    log_give(&SLUICE_WORKER_OF(box)->budget, connection->stored);
+    free(connection->certificates.at);
+    free(connection);
+    state->connection = NULL;
+    SLUICE_WORKER_OF(box)->open--;
+}
+
+/* --- messages --- */
+
+/* Takes bytes of the budget for what a connection stores until its row is written. */
+static bool tlslog_store(const struct tlslog_reading *reading, uint64_t bytes)
+{
+    if (!log_take(&SLUICE_WORKER_OF(reading->box)->budget, bytes)) {
+        SLUICE_COUNTER_OF(reading->box, tls_no_memory)++;
+        return false;
+    }
+    reading->connection->stored += bytes;
+    return true;
+}
+
+/* The certificates of a message (RFC 5246, 7.4.2; RFC 8446, 4.4.2, where each has extensions). */
+static void tlslog_certificates(struct tlslog_reading *reading, const uint8_t *body, uint32_t length, bool newer)
+{
+    struct tlslog_connection *connection = reading->connection;
+    struct tlslog *tls = SLUICE_WORKER_OF(reading->box);
+    struct tls_reader message = {body, length, false};
+    if (newer)
+        tls_vector(&message, 1);
+    struct tls_reader list = tls_vector(&message, 3);
+    bool client = connection->has_client && reading->side == connection->client;
+    if (client && list.left)
+        connection->client_certificate = true;
+    if (client || connection->has_certificates)
+        return;
+    connection->has_certificates = true;
+    while (list.left) {
+        struct tls_reader one = tls_vector(&list, 3);
+        if (newer)
+            tls_vector(&list, 2);
+        if (list.failed || message.failed) {
+            SLUICE_COUNTER_OF(reading->box, tls_malformed_certificates)++;
+            return;
+        }
+        if (connection->certificate_count++ >= SLUICE_PARAMETER_OF(reading->box, certificates) || !tls->reads_certificates)
+            continue;
+        if (!tlslog_store(reading, 4 * (uint64_t)one.left + 4096))   /* no text of a certificate is longer */
+            continue;
+        size_t before = connection->certificates.used;
+        log_put(&connection->certificates, before ? "," : "");
+        if (!tls_certificate(&connection->certificates, &tls->x509, &tls->log.hashes, one.at, one.left)) {
+            connection->certificates.used = before;
+            SLUICE_COUNTER_OF(reading->box, tls_malformed_certificates)++;
+        }
+    }
+}
+
+static bool tlslog_wanted(void *user, uint8_t type)
+{
+    const struct tlslog_reading *reading = user;
+    return type == TLS_CLIENT_HELLO || type == TLS_SERVER_HELLO || type == TLS_CERTIFICATE ||
+           (type == TLS_ENCRYPTED_EXTENSIONS && reading->connection->transport == 'q');
+}
+
+static void tlslog_hello(struct tlslog_reading *reading, const uint8_t *body, uint32_t length, bool client)
+{
+    struct tlslog_connection *connection = reading->connection;
+    struct tls_hello hello = {0};
+    if (!tlslog_store(reading, 4 * (uint64_t)length))   /* its texts are no longer */
+        return;
+    bool whole = tls_hello_read(&hello, &SLUICE_WORKER_OF(reading->box)->log.hashes, body, length, client, connection->transport);
+    if (!whole)
+        SLUICE_COUNTER_OF(reading->box, tls_malformed_hellos)++;
+    if (client)
+        connection->client_hellos = (uint8_t)sl_min(connection->client_hellos + 1u, 255);
+    /* Of hellos around a HelloRetryRequest the client's first one counts, and the server's last. */
+    if (!whole || (client ? connection->has_client : connection->has_server && !connection->answer.retry)) {
+        tls_hello_free(&hello);
+        return;
+    }
+    if (client) {
+        connection->has_client = true;
+        connection->client = reading->side;
+        connection->hello = hello;
+        return;
+    }
+    if (!connection->has_client)
+        connection->client = reading->side ^ 1;
+    tls_hello_free(&connection->answer);
+    connection->has_server = true;
+    connection->answer = hello;
+}
+
+static void tlslog_message(void *user, uint8_t type, const uint8_t *body, uint32_t length)
+{
+    struct tlslog_reading *reading = user;
+    struct tlslog_connection *connection = reading->connection;
+    if (type == TLS_CLIENT_HELLO || type == TLS_SERVER_HELLO) {
+        tlslog_hello(reading, body, length, type == TLS_CLIENT_HELLO);
+    } else if (type == TLS_CERTIFICATE) {
+        tlslog_certificates(reading, body, length, connection->transport == 'q');
+    } else if (!*connection->chosen) {   /* EncryptedExtensions (RFC 8446, 4.3.1), of which ALPN is read */
+        struct tls_reader message = {body, length, false}, extensions = tls_vector(&message, 2);
+        while (extensions.left) {
+            uint32_t kind = tls_number(&extensions, 2);
+            struct tls_reader content = tls_vector(&extensions, 2);
+            struct tls_reader names = kind == 16 ? tls_vector(&content, 2) : (struct tls_reader){0}, name = tls_vector(&names, 1);
+            if (kind == 16 && !names.failed && name.left < sizeof connection->chosen)
+                memcpy(connection->chosen, name.at, name.left);
+        }
+    }
+}
+
+static void tlslog_alert(void *user, uint8_t level, uint8_t description)
+{
+    struct tlslog_reading *reading = user;
+    struct tlslog_connection *connection = reading->connection;
+    if (connection->alerts == TLSLOG_ALERTS)
+        return;
+    connection->alert[connection->alerts].side = reading->side;
+    connection->alert[connection->alerts].level = level;
+    connection->alert[connection->alerts++].description = description;
+}
+
+static void tlslog_begun(void *user)
+{
+    struct tlslog_reading *reading = user;
+    if (!reading->connection->time)
+        reading->connection->time = sl_box_time(reading->box);
+}
+
+static struct tls_reading tlslog_callbacks(struct tlslog_reading *reading)
+{
+    return (struct tls_reading){reading, tlslog_wanted, tlslog_message, tlslog_alert, tlslog_begun,
+                                &SLUICE_WORKER_OF(reading->box)->budget, SLUICE_PARAMETER_OF(reading->box, search)};
+}
+
+/* Counts why a side has stopped. */
+static void tlslog_stopped(struct sl_box *box, const struct tls_side *side)
+{
+    SLUICE_COUNTER_OF(box, tls_gaps) += side->stop == TLS_GAP;
+    SLUICE_COUNTER_OF(box, tls_bad_records) += side->stop == TLS_BAD_RECORD;
+    SLUICE_COUNTER_OF(box, tls_too_long) += side->stop == TLS_TOO_LONG;
+    SLUICE_COUNTER_OF(box, tls_no_memory) += side->stop == TLS_NO_MEMORY;
+}
+
+/* The connection of a state, made where there is none; NULL at a bound. */
+static struct tlslog_connection *tlslog_connection(struct sl_box *box, struct tlslog_state *state, const struct log_flow *flow,
+                                                   char transport)
+{
+    struct tlslog *tls = SLUICE_WORKER_OF(box);
+    if (state->connection || state->over)
+        return state->connection;
+    if (tls->open >= SLUICE_PARAMETER_OF(box, connections)) {
+        SLUICE_COUNTER_OF(box, tls_connections_left_out)++;
+        state->over = true;
+        return NULL;
+    }
+    state->connection = calloc(1, sizeof *state->connection);
+    if (!state->connection) {
+        SLUICE_COUNTER_OF(box, tls_no_memory)++;
+        state->over = true;
+        return NULL;
+    }
+    tls->open++;
+    state->connection->flow = *flow;
+    state->connection->transport = transport;
+    return state->connection;
+}
+
+/* --- TCP --- */
+
+SLUICE_ON(tcp, created) {
+    if (event->instance)
+        SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
+}
+
+SLUICE_ON(tcp, data) {
+    struct tlslog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (!state || state->over)
+        return;
+    if (!state->connection) {
+        struct log_flow flow = log_flow_of(event, state->path);
+        tlslog_connection(event->box, state, &flow, 't');
+    }
+    struct tlslog_connection *connection = state->connection;
+    uint8_t number = event->side & 1;
+    if (!connection || connection->side[number].state == TLS_STOPPED)
+        return;
+    struct tls_side *side = &connection->side[number];
+    bool first = side->state == TLS_SEARCHING && !side->searched && !side->head_used && data->bytes.captured;
+    if (first && data->bytes.at[0] == TLS_ALERT && connection->side[number ^ 1].begun)
+        side->state = TLS_IN_RECORDS;   /* a hello is refused */
+    struct tlslog_reading reading = {event->box, connection, number, number};
+    struct tls_reading callbacks = tlslog_callbacks(&reading);
+    tls_side_bytes(side, &callbacks, data->bytes.at, data->bytes.captured);
+    if (side->state != TLS_STOPPED)
+        return;
+    tlslog_stopped(event->box, side);
+    if (connection->side[number ^ 1].state != TLS_STOPPED)
+        return;
+    tlslog_row(event->box, connection);
+    tlslog_free(event->box, state);
+    state->over = true;
+}
+
+SLUICE_ON(tcp, gap) {
+    struct tlslog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (!state || !state->connection)
+        return;
+    struct tls_side *side = &state->connection->side[event->side & 1];
+    if (side->state == TLS_STOPPED)
+        return;
+    tls_side_gap(side);
+    if (side->state == TLS_STOPPED)
+        tlslog_stopped(event->box, side);
+}
+
+SLUICE_ON(tcp, end) {
+    if (event->instance && SLUICE_STATE_OF(event)->connection)
+        tlslog_row(event->box, SLUICE_STATE_OF(event)->connection);
+}
+
+/* --- QUIC: the crypto streams of a connection are instances of a layer above, whose packets follow --- */
+
+SLUICE_ON(quic, created) {
+    if (event->instance)
+        SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
+}
+
+SLUICE_ON(quic, packet) {
+    if (!event->instance)
+        return;
+    struct tlslog *tls = SLUICE_WORKER_OF(event->box);
+    tls->quic.flow = log_flow_of(event, SLUICE_STATE_OF(event)->path);
+    tls->quic.state = SLUICE_STATE_OF(event);
+    tls->quic.packet = sl_packet_number(event);
+}
+
+/* A part of a crypto stream's key. */
+static uint64_t tlslog_part(const struct sl_event *event, const char *name)
+{
+    const struct sl_key_part *part = sl_key_part_named(event->owner, name);
+    return part ? sl_part_number(part, sl_event_half(event, 0)) : 0;
+}
+
+SLUICE_ON(quic_crypto, data) {
+    struct tlslog *tls = SLUICE_WORKER_OF(event->box);
+    /* Bytes that are delivered when a stream ends, without a packet of the connection, follow a gap. */
+    if (!event->instance || tls->quic.packet != sl_packet_number(event) || tlslog_part(event, "connection") != tls->quic.flow.number)
+        return;
+    uint64_t level = tlslog_part(event, "level");
+    unsigned side = (unsigned)tlslog_part(event, "sender") & 1;
+    struct tlslog_connection *connection = tlslog_connection(event->box, tls->quic.state, &tls->quic.flow, 'q');
+    if (!connection)
+        return;
+    if (level > 2) {   /* 1-RTT: the handshake is over */
+        connection->side[side].secured = true;
+        return;
+    }
+    uint8_t which = (uint8_t)(side + (level == 2 ? 2 : 0)), attempt = (uint8_t)tlslog_part(event, "attempt");
+    if (attempt != connection->attempt && level == 0) {   /* the handshake begins anew, as after a Retry */
+        connection->attempt = attempt;
+        for (unsigned i = 0; i < 2; i++)
+            tls_message_drop(&connection->side[i].message);
+    }
+    struct tls_side *stream = &connection->side[which];
+    struct tlslog_reading reading = {event->box, connection, (uint8_t)side, which};
+    struct tls_reading callbacks = tlslog_callbacks(&reading);
+    tlslog_begun(&reading);
+    connection->side[side].secured |= level == 2;   /* Handshake packets are protected */
+    if (stream->state != TLS_STOPPED && !tls_messages(stream, &callbacks, data->bytes.at, data->bytes.captured))
+        tlslog_stopped(event->box, stream);
+}
+
+SLUICE_ON(quic, end) {
+    if (event->instance && SLUICE_STATE_OF(event)->connection)
+        tlslog_row(event->box, SLUICE_STATE_OF(event)->connection);
+}
+
+SLUICE_DESTROY { tlslog_free(box, state); }
+
+SLUICE_OPEN {
+    struct tlslog *tls = SLUICE_WORKER_OF(box);
+    tls->budget.most = SLUICE_PARAMETER_OF(box, memory);
+    if (log_open(&tls->log, "tls", SLUICE_PARAMETER_OF(box, out)))
+        return -1;
+    tls->reads_certificates = tls_x509_open(&tls->x509, tls->log.hashes.library);
+    return 0;
+}
+
+SLUICE_CLOSE {
+    log_close(&SLUICE_WORKER_OF(box)->log, box, "tlslog rows", "tlslog rows lost for want of memory",
+              "tlslog flows without layers");
+}

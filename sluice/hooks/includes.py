@@ -1,0 +1,42 @@
+"""Headers of a function's own folder: their text becomes part of the function's.
+
+So they are found wherever the function is compiled, also in the folder of `sluice build`, and the cache of compiled
+stacks covers their content. Headers of the runtime and of the system stay includes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)".*$', re.MULTILINE)
+
+
+def with_own_includes(text: str, path: str) -> str:
+    """The text of a function, in which each header of its own folder stands where it is included.
+
+    A header that includes another one looks in its own folder first. Each is compiled once in a function, as if it had
+    an include guard; in which of several places, the preprocessor decides. Lines keep their numbers for messages.
+    """
+    place = Path(path)
+    return _expand(text, path, place.parent, place.resolve(), frozenset({place.resolve()}))
+
+
+def _expand(text: str, name: str, folder: Path, function: Path, within: frozenset[Path]) -> str:
+    out: list[str] = []
+    at = 0
+    for match in _INCLUDE.finditer(text):
+        file = folder / match[1]
+        if not file.is_file():
+            continue
+        out.append(text[at : match.start()])
+        at = match.end()
+        resolved = file.resolve()
+        if resolved in within:
+            continue
+        own = _expand(file.read_text(), str(file), file.parent, function, within | {resolved}).rstrip("\n")
+        line = text.count("\n", 0, match.start()) + 1
+        guard = f"SL_OWN_{hashlib.sha256(f'{function} {resolved}'.encode()).hexdigest()[:16]}"
+        out.append(f'#ifndef {guard}\n#define {guard}\n#line 1 "{file}"\n{own}\n#endif\n#line {line} "{name}"')
+    return "".join(out) + text[at:]

@@ -1,0 +1,138 @@
+"""tlslog: what rows say of a handshake, and what hostile ones come to."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from tests.functions.logs.boxes import Talk, connection, needs_parsers, run_capture, run_packets
+from tests.functions.logs.hellos import client_hello, extension, message, record, server_hello, vector
+
+pytestmark = needs_parsers
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "logs" / "capture.pcap"
+CHANGE, DATA = b"\x14\x03\x03\x00\x01\x01", b"\x17\x03\x03\x00\x02ab"
+RETRY = hashlib.sha256(b"HelloRetryRequest").digest()
+
+
+def rows(talk: Talk, port: int = 443) -> list[dict[str, object]]:
+    return run_packets(connection(talk, port=port))["tlslog"]
+
+
+def test_what_hellos_say() -> None:
+    (row,) = rows([(">", record(client_hello())), ("<", record(server_hello()) + CHANGE + DATA), (">", CHANGE + DATA)])
+    assert (row["version"], row["version_offered"], row["cipher"]) == ("TLSv1.3", "TLSv1.3", "TLS_AES_128_GCM_SHA256")
+    assert (row["server_name"], row["alpn_offered"]) == ("a.example", ["h2", "http/1.1"])
+    assert row["established"] and not row["resumed"] and row["src"] == "10.0.0.1"
+
+
+def test_fingerprints_leave_grease_out() -> None:
+    (row,) = rows([(">", record(client_hello())), ("<", record(server_hello()))])
+    ja3 = "771,4865-49199,0-10-11-13-16-43,29-23,0"
+    assert row["ja3"] == hashlib.md5(ja3.encode()).hexdigest()
+    assert row["ja3s"] == hashlib.md5(b"771,4865,43-51").hexdigest()
+    suites, extensions = (
+        hashlib.sha256(text).hexdigest()[:12] for text in (b"1301,c02f", b"000a,000b,000d,002b_0403,0804")
+    )
+    assert row["ja4"] == f"t13d0206h2_{suites}_{extensions}"
+    assert row["ja4s"] == f"t130200_1301_{hashlib.sha256(b'002b,0033').hexdigest()[:12]}"
+
+
+def test_certificates_are_read_where_they_are_in_the_clear() -> None:
+    (row,) = run_capture(EXAMPLE)["tlslog"]
+    (certificate,) = row["certificates"]
+    assert (certificate["subject"], certificate["serial"]) == ("CN=www.example,O=Example,C=EX", "1234")
+    assert certificate["names"] == ["www.example", "*.cdn.example", "192.0.2.80"]
+    assert (certificate["not_before"][:4], row["alpn"]) == ("2026", "http/1.1")
+
+
+@pytest.mark.parametrize(("answered", "resumed"), [(b"i" * 32, True), (b"j" * 32, False), (b"", False)])
+def test_a_session_id_that_is_repeated_resumes(answered: bytes, resumed: bool) -> None:
+    (row,) = rows([(">", record(client_hello(session=b"i" * 32))), ("<", record(server_hello(0xC02F, answered, b"")))])
+    assert (row["version"], row["resumed"]) == ("TLSv1.2", resumed)
+
+
+def test_a_pre_shared_key_that_is_taken_resumes() -> None:
+    taken = extension(43, b"\x03\x04") + extension(41, b"\0\0")
+    (row,) = rows([(">", record(client_hello())), ("<", record(server_hello(extensions=taken)))])
+    assert row["resumed"]
+
+
+def test_the_hello_after_a_retry_is_in_the_clear() -> None:
+    retry = server_hello(0x1302, random=RETRY)
+    talk: Talk = [
+        (">", record(client_hello())),
+        ("<", record(retry) + CHANGE),
+        (">", CHANGE + record(client_hello(ciphers=(0x1302,)))),
+        ("<", record(server_hello(0x1302)) + DATA),
+        (">", DATA),
+    ]
+    (row,) = rows(talk)
+    assert (row["hello_retry"], row["cipher_id"], row["established"]) == (True, "0x1302", True)
+    assert str(row["ja4"]).startswith("t13d02")
+
+
+def test_alerts_in_the_clear_are_listed() -> None:
+    (row,) = rows([(">", record(client_hello())), ("<", b"\x15\x03\x03\x00\x02\x02\x28")])
+    assert row["alerts"] == [{"from": "server", "level": 2, "description": 40}]
+    assert (row["version"], row["established"]) == (None, False)
+
+
+def test_tls_is_found_after_other_bytes() -> None:
+    talk: Talk = [
+        ("<", b"220 hello\r\n"),
+        (">", b"STARTTLS\r\n"),
+        ("<", b"220 go \x16\x03\r\n"),
+        (">", record(client_hello())),
+        ("<", record(server_hello())),
+    ]
+    (row,) = rows(talk, port=25)
+    assert (row["server_name"], row["version"]) == ("a.example", "TLSv1.3")
+
+
+def test_other_protocols_give_no_rows() -> None:
+    assert rows([(">", b"\x16\x03\x01" * 500), ("<", bytes(range(256)) * 300)]) == []
+
+
+@pytest.mark.parametrize(
+    ("client", "counter"),
+    [
+        (record(client_hello()) + b"no record", "tls_bad_records"),
+        (record(client_hello() + b"\x0b\xff\xff\xff"), "tls_too_long"),
+        (record(message(1, b"\x03\x03" + bytes(32) + b"\x00\xff\xff\x13\x01")), "tls_malformed_hellos"),
+        (
+            record(message(1, b"\x03\x03" + bytes(32) + b"\x00\x00\x02\x13\x01\x01\x00" + vector(b"\0\0\0\x09ab"))),
+            "tls_malformed_hellos",
+        ),
+        (record(server_hello() + message(11, vector(vector(b"no certificate", 3), 3))), "tls_malformed_certificates"),
+        (record(server_hello() + message(11, vector(b"\0\0\xffab", 3))), "tls_malformed_certificates"),
+    ],
+)
+def test_hostile_handshakes_are_counted(client: bytes, counter: str) -> None:
+    side = ">" if counter != "tls_malformed_certificates" else "<"
+    assert run_packets(connection([(side, client)], port=443)).reports[counter] == 1
+
+
+def test_a_gap_in_a_handshake_ends_reading_its_side() -> None:
+    frames = connection([(">", record(client_hello(), 60))], 40, port=443)
+    logs = run_packets(frames[:5] + frames[6:])
+    assert logs["tlslog"] == [] and logs.reports["tls_gaps"] == 1
+
+
+def test_connections_are_bounded() -> None:
+    logs = run_packets(connection([(">", record(client_hello()))]), {"tlslog": ",connections=0"})
+    assert logs["tlslog"] == [] and logs.reports["tls_connections_left_out"] == 1
+
+
+def test_memory_is_bounded() -> None:
+    logs = run_packets(connection([(">", record(client_hello()))]), {"tlslog": ",memory=100"})
+    assert logs["tlslog"] == [] and logs.reports["tls_no_memory"] == 1
+
+
+def test_certificates_are_bounded() -> None:
+    chain = vector(b"".join(vector(b"x" * 9, 3) for _ in range(20)), 3)
+    talk: Talk = [(">", record(client_hello())), ("<", record(server_hello(0xC02F, b"", b"") + message(11, chain)))]
+    (row,) = run_packets(connection(talk))["tlslog"]
+    assert (row["certificate_count"], row["certificates"]) == (20, [])

@@ -1,0 +1,69 @@
+"""What a function includes from its own folder becomes part of it; what it names by SLUICE_SOURCE is linked with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.engine.box import Box, Settings, compile_stack
+from sluice.engine.functions import FunctionError, find_functions
+from sluice.hooks.includes import with_own_includes
+from sluice.stacks.find import find_stack
+from tests.support.connection import handshake, pair
+
+
+def test_a_file_stands_where_it_is_first_included(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.h").write_text('#include "b.h"\nint a;\n')
+    (tmp_path / "deep" / "b.h").write_text("int b;\n")
+    text = '#include "sluice.h"\n#include "deep/a.h"\n#include "deep/a.h"\n#include <b.h>\nint c;\n'
+    found = with_own_includes(text, str(tmp_path / "f.c"))
+    lines = [line for line in found.splitlines() if line and not line.startswith("#line")]
+    assert lines == ['#include "sluice.h"', "int b;", "int a;", "#include <b.h>", "int c;"]
+    assert '#line 2 "f.c"' in found
+
+
+def test_what_an_included_file_declares_is_declared(tmp_path: Path) -> None:
+    (tmp_path / "own.h").write_text('SLUICE_COUNTER(seen, "connections")\n')
+    counts = "SLUICE_ON(tcp, created) { SLUICE_COUNTER_OF(event->box, seen)++; }\n"
+    (tmp_path / "f.c").write_text('#include "sluice.h"\n#include "own.h"\n' + counts)
+    (function,) = find_functions([str(tmp_path / "f.c")]).c
+    assert function.counters == (("seen", "connections"),)
+
+
+LINKED = """#include "sluice.h"
+SLUICE_SOURCE("others/twice.c")
+SLUICE_COUNTER(doubled, "twice the bytes of payload")
+unsigned twice(unsigned x);
+SLUICE_ON(tcp, data) { SLUICE_COUNTER_OF(event->box, doubled) += twice(data->bytes.length); }
+"""
+
+
+def doubled(path: Path) -> int:
+    """What LINKED counts of a connection with three bytes."""
+    stack = compile_stack(find_stack("tcp_ip"), tuple(find_functions([str(path)]).c))
+    client, server = pair()
+    with Box(stack, Settings(max_instances=1 << 10)) as box:
+        for number, frame in enumerate([*handshake(client, server), client.data(b"abc")]):
+            box.packet(frame, number, 1, len(frame))
+        box.finish()
+        return box.reports()["doubled"]
+
+
+def test_a_source_is_compiled_again_when_it_or_its_header_changes(tmp_path: Path) -> None:
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "factor.h").write_text("enum { FACTOR = 2 };\n")
+    (tmp_path / "others" / "twice.c").write_text(
+        '#include "factor.h"\nunsigned twice(unsigned x);\nunsigned twice(unsigned x) { return FACTOR * x; }\n'
+    )
+    (tmp_path / "f.c").write_text(LINKED)
+    assert doubled(tmp_path / "f.c") == 6
+    (tmp_path / "others" / "factor.h").write_text("enum { FACTOR = 3 };\n")
+    assert doubled(tmp_path / "f.c") == 9
+
+
+def test_a_source_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text(LINKED)
+    with pytest.raises(FunctionError, match=r'f.c: SLUICE_SOURCE\("others/twice.c"\): there is no file'):
+        find_functions([str(tmp_path / "f.c")])

@@ -115,10 +115,8 @@ def read(path: Path, ordered: bool) -> dict[str, Counter[tuple[str, ...]]]:
 
 def truth(path: Path) -> dict[str, list[list[str | int]]]:
     """Of each kind the messages, each with how often it occurs."""
-    found = read(path, True)
-    if any(found[kind] for kind in ("request", "response", "hello", "answer")):
-        unordered = read(path, False)
-        found = {kind: found[kind] | unordered[kind] for kind in {*found, *unordered}}
+    ordered, unordered = read(path, True), read(path, False)
+    found = {kind: ordered[kind] | unordered[kind] for kind in {*ordered, *unordered}}
     return {kind: sorted([count, *row] for row, count in rows.items()) for kind, rows in sorted(found.items()) if rows}
 
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from sluice.engine.box import Box, Settings, compile_stack
+from sluice.engine.compiler import compiler
 from sluice.engine.functions import FunctionError, find_functions
 from sluice.hooks.includes import with_own_includes
 from sluice.stacks.find import find_stack
 from tests.support.connection import handshake, pair
 
 
-def test_a_file_stands_where_it_is_first_included(tmp_path: Path) -> None:
+def test_a_file_is_compiled_once_wherever_it_is_included(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a.h").write_text('#include "b.h"\nint a;\n')
     (tmp_path / "deep" / "b.h").write_text("int b;\n")
     text = '#include "sluice.h"\n#include "deep/a.h"\n#include "deep/a.h"\n#include <b.h>\nint c;\n'
     found = with_own_includes(text, str(tmp_path / "f.c"))
-    lines = [line for line in found.splitlines() if line and not line.startswith("#line")]
-    assert lines == ['#include "sluice.h"', "int b;", "int a;", "#include <b.h>", "int c;"]
-    assert '#line 2 "f.c"' in found
+    assert found.count("int a;") == 2 and f'#line 2 "{tmp_path}/f.c"' in found
+    words = [*compiler(), "-E", "-P", "-D__USER_LABEL_PREFIX__=", "-x", "c", "-"]
+    plain = found.replace('#include "sluice.h"\n', "").replace("#include <b.h>\n", "")
+    done = subprocess.run(words, input=plain, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n") == ["int b;", "int a;", "int c;", ""]
 
 
 def test_what_an_included_file_declares_is_declared(tmp_path: Path) -> None:
@@ -65,5 +69,5 @@ def test_a_source_is_compiled_again_when_it_or_its_header_changes(tmp_path: Path
 
 def test_a_source_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f.c").write_text(LINKED)
-    with pytest.raises(FunctionError, match=r'f.c: SLUICE_SOURCE\("others/twice.c"\): there is no file'):
+    with pytest.raises(FunctionError, match=r'f.c:2: SLUICE_SOURCE\("others/twice.c"\): there is no file'):
         find_functions([str(tmp_path / "f.c")])

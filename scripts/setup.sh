@@ -240,6 +240,10 @@ get_servers() {
     [ "${CI:-}" = true ] && can_apt || return 0
     have nginx || missing+=(nginx-light)
     have curl || missing+=(curl)
+    have ip || missing+=(iproute2)
+    have tcpdump || missing+=(tcpdump)
+    have zstd || missing+=(zstd)
+    have lz4 || missing+=(lz4)
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}" || say "could not install ${missing[*]}; going on without"
 }
 

@@ -309,6 +309,10 @@ get_servers() {
     have curl || missing+=(curl)
     have memcached || missing+=(memcached)
     have memccat || missing+=(libmemcached-tools)
+    have ip || missing+=(iproute2)
+    have tcpdump || missing+=(tcpdump)
+    have zstd || missing+=(zstd)
+    have lz4 || missing+=(lz4)
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}" || say "could not install ${missing[*]}; going on without"
 }
 

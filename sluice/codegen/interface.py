@@ -84,7 +84,7 @@ _CPP_WORD = re.compile(rf"\b({'|'.join(sorted(CPP_WORDS))})\b")
 
 
 def _for_both(line: str) -> list[str]:
-    """A line of the header; a name of the user's that only C++ has as a word is another one there, with `_` behind it."""
+    """A line of the header; a name of the user's that is a keyword of C++ only is followed by `_` there."""
     changed = _CPP_WORD.sub(r"\1_", line)
     return [line] if changed == line else ["#ifdef __cplusplus", changed, "#else", line, "#endif"]
 

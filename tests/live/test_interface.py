@@ -54,7 +54,7 @@ class Watch:
                 space, [sys.executable, "-m", "sluice", *words],
                 stdout=subprocess.PIPE, stderr=errors, env=environment,
             )  # fmt: skip
-        end = time.monotonic() + 2 * PATIENCE  # the first one compiles
+        end = time.monotonic() + 10 * PATIENCE  # the first one compiles, which takes long on a busy machine
         while "receiving from" not in self.errors.read_text():
             assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
             time.sleep(0.05)

@@ -16,7 +16,7 @@ enum {
 
 static const uint64_t progress_nanoseconds = 100 * 1000 * 1000;
 static const uint64_t wait_most = 20 * 1000 * 1000;   /* nanoseconds: how long a stop and a progress may be delayed */
-static const uint64_t drain_most = 500 * 1000 * 1000, drain_live = 100 * 1000 * 1000;
+static const uint64_t drain_most = 500 * 1000 * 1000, drain_idle = 100 * 1000 * 1000;
 static const uint64_t never = UINT64_MAX;
 
 struct sl_leaving {
@@ -166,27 +166,26 @@ static void idle(struct sl_drive *drive, uint64_t clock, bool *buffered)
         sl_source_wait(drive->in, wait);
 }
 
-/* Whether to go on once a stop was asked for: what has come in until then is processed, also what the kernel has not handed
- * over yet, but no longer than drain_most. */
-static bool drain(int32_t got, bool live, uint64_t *since)
+/* Whether to go on after a stop was requested: what has come in until then is processed, also what the kernel, or a program
+ * that writes to a pipe and got the same signal, has not handed over yet; but no longer than drain_most. */
+static bool drain(int32_t got, uint64_t *since)
 {
     uint64_t now = monotonic();
     if (!*since)
         *since = now;
-    return now - *since < drain_most && (got > 0 || (live && now - *since < drain_live));
+    return now - *since < drain_most && (got > 0 || now - *since < drain_idle);
 }
 
 enum sl_driven sl_drive(struct sl_drive *drive)
 {
     struct sl_frame frames[READ];
     struct pace pace = {PROGRESS_PACKETS, PROGRESS_BYTES, monotonic() + progress_nanoseconds};
-    bool stopped = false, buffered = true, live = false;
+    bool stopped = false, buffered = true;
     uint64_t stopping = 0;
     int32_t got = 1;
     sl_source_on_secrets(drive->in, hand_secrets, drive);
-    while (!stopped && (!__atomic_load_n(&drive->stop, __ATOMIC_RELAXED) || drain(got, live, &stopping))) {
+    while (!stopped && (!__atomic_load_n(&drive->stop, __ATOMIC_RELAXED) || drain(got, &stopping))) {
         uint64_t clock = sl_source_clock(drive->in);   /* first: packets that come in between are later than it */
-        live = live || clock;
         got = sl_source_receive(drive->in, frames, READ);
         if (got < 0)
             break;

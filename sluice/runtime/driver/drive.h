@@ -34,7 +34,7 @@ struct sl_drive {
     sl_step_function finish_step;
     struct sl_box *box;
     struct sl_source *in;            /* NULL: packets come by sl_drive_burst only */
-    /* Where packets leave, by port. NULL: the box is passive, verdicts are not asked for. A box with ports has been opened
+    /* Where packets leave, by port. NULL: the box is passive and makes no verdicts. A box with ports has been opened
      * with sl_options.forwards. */
     struct sl_source *const *ports;
     uint32_t port_count;

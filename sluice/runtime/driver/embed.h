@@ -88,7 +88,7 @@ void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets);
  * with the box. Call it after each NAME_process, NAME_tick and NAME_finish of an inline box. */
 uint32_t sl_box_sent(struct sl_box *box, const struct sl_sent **sent);
 
-/* So many packets come in the burst after the next one, and their frames lie right behind that one's: the box prefetches their
+/* So many packets come in the burst after the next one, and their frames follow that one's in memory: the box prefetches their
  * headers while it processes what is before them. Only the time depends on it. For a program that has more packets than it
  * processes at once; one burst of all of them has the same effect. */
 void sl_box_coming(struct sl_box *box, uint32_t packets);

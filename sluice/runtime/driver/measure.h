@@ -220,7 +220,7 @@ static inline const struct sl_frame *sl_ring_copy(struct sl_ring *ring, const st
 
 /* --- the timed loop --- */
 
-/* Asks for the frames of the burst behind the next one. A driver writes them into a ring that stays in the cache; here they are
+/* Prefetches the frames of the burst after the next one. A driver writes them into a ring that stays in the cache; here they are
  * an array as long as the trace, and whether the processor foresees that it is read in order depends on where the load
  * lies in the code that reads them (the attack `fragments` took 1.14 times as long, or not). */
 SL_PREFETCH void sl_trace_ahead(const struct sl_trace *trace, size_t at) {
@@ -229,7 +229,7 @@ SL_PREFETCH void sl_trace_ahead(const struct sl_trace *trace, size_t at) {
         sl_prefetch(frames + i, false);
 }
 
-/* Processes one burst; in memory behind it lie the frames of `ahead` packets that come next, whose bytes may be fetched
+/* Processes one burst; in memory it is followed by the frames of `ahead` packets that come next, whose bytes may be fetched
  * already (0 where packets are warm, and at the end). */
 typedef void (*sl_burst_function)(void *user, const struct sl_frame *frames, size_t count, size_t ahead);
 

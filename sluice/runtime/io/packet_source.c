@@ -122,7 +122,7 @@ static uint16_t port_of(struct packet_source *s, unsigned index)
     return (uint16_t)s->port_count++;
 }
 
-/* Puts a VLAN tag back behind the addresses, which are moved to the room in front of the packet. */
+/* Puts a VLAN tag back after the addresses, which are moved to the room in front of the packet. */
 static void restore_tag(struct packet_source *s, const struct tpacket3_hdr *header, uint8_t *at, struct sl_frame *frame)
 {
     uint16_t protocol = header->tp_status & TP_STATUS_VLAN_TPID_VALID ? header->hv1.tp_vlan_tpid : ETH_P_8021Q;

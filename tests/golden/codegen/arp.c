@@ -3,7 +3,7 @@
 #include "arp.h"
 #include "core/dispatch.h"
 #include "core/sweep.h"
-#include "sluice.h"
+#include "function/sluice.h"
 
 /* --- instances --- */
 
@@ -350,7 +350,7 @@ static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
     (void)series_arp(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the packet in hand alone */
 }
 
-void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t count)
+void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
 {
     struct sl_stack_box *box = (struct sl_stack_box *)base;
     for (size_t first = 0; first < count; first += SL_GROUP) {
@@ -381,6 +381,8 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
             end_turn(box, &frame[i]);
         }
     }
+    if (SL_UNLIKELY(verdicts != NULL))
+        memset(verdicts, 0, count * sizeof *verdicts);
 }
 
 unsigned arp_worker(SL_UNUSED const struct sl_frame *frame, unsigned workers, uint64_t seed)
@@ -389,12 +391,34 @@ unsigned arp_worker(SL_UNUSED const struct sl_frame *frame, unsigned workers, ui
     return sl_dispatch_worker(hash, secret, workers);
 }
 
-void arp_finish(struct sl_box *base)
+uint64_t arp_tick(struct sl_box *base, uint64_t now)
 {
-    struct sl_stack_box *box = (struct sl_stack_box *)base;
+    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;
+    uint64_t due = SL_NEVER;
+    base->now = sl_max(base->now, now);
+    base->time = base->now;
+    base->frame = NULL;   /* no packet is processed */
+    base->depth = 0;
+    sl_batch_flush(&base->batch);
+    return due;
+}
+
+bool arp_finish_step(struct sl_box *base, SL_UNUSED uint32_t slots)
+{
+    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;
+    struct sl_finish *finish = &base->finish;
+    if (finish->done)
+        return false;
     base->frame = NULL;
     sl_batch_flush(&base->batch);
-    (void)box;
+    finish->done = true;
+    return false;
+}
+
+void arp_finish(struct sl_box *base)
+{
+    while (arp_finish_step(base, UINT32_MAX))
+        continue;
 }
 
 void arp_close(struct sl_box *base)

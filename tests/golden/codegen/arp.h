@@ -16,14 +16,22 @@ struct arp_seen {
 
 /* A box with nothing in it, or NULL when there is not enough memory or a function refuses. */
 struct sl_box *arp_open(const struct sl_options *options);
-/* Every packet of a burst, in order. The bytes are not needed any more afterwards. */
-void arp_process(struct sl_box *box, const struct sl_frame *frames, size_t count);
+/* Processes every packet of a burst, in order. The bytes are not needed after the call. `verdicts` gets what is to happen
+ * to each packet, as functions decided; NULL where nothing will: the box is passive. */
+void arp_process(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts);
+/* While no packet comes: it is `now`, in the time of the packets (nanoseconds since 1970). Fires timers and ends expired
+ * instances, a bounded number at a time. Returns when it is to be called again: `now` or earlier: soon, there is more to
+ * do; UINT64_MAX: nothing is waiting. An earlier time than the last one changes nothing. */
+uint64_t arp_tick(struct sl_box *box, uint64_t now);
 /* For which of `workers` boxes, each on a core of its own, a packet is, from 0 on: the same for all packets of an
- * instance. `seed` is the same for all packets. Asks no box, so whoever receives packets may call it. */
+ * instance. `seed` is the same for all packets. It reads no box, so that any thread may call it. */
 unsigned arp_worker(const struct sl_frame *frame, unsigned workers, uint64_t seed);
 /* The end of input: every instance ends, functions report. Counters and reports can be read after it. */
 void arp_finish(struct sl_box *box);
-/* Gives all memory back. */
+/* The same in steps, of at most `slots` places of tables each, so that the caller can do other work in between: true
+ * while there is more to do. No packet is processed after the first step. */
+bool arp_finish_step(struct sl_box *box, uint32_t slots);
+/* Frees all memory. */
 void arp_close(struct sl_box *box);
 
 extern const struct sl_counter_info arp_counters[];   /* by number, as sl_box_counters() has them */

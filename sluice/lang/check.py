@@ -202,6 +202,9 @@ class _Checker:
             self._event(event)
         for name, expression in p.offers.items():
             self._use((expression, p.lines[f"offer {name}"]), LATER)
+        for name, choice in p.overrides.items():
+            for expression in choice:
+                self._use((expression, p.lines[f"offer {name}"]), LATER)
         for branch in self.steps:
             self._use((branch.condition, branch.where), LATER)
 
@@ -240,6 +243,7 @@ class _Checker:
                 ("psm", p.machine),
                 ("alias", p.alias_keys),
                 ("timeout", p.timeout),
+                ("lifetime", p.lifetime),
                 ("max_instances", p.max_instances),
                 ("creates", p.creating),
             ):

@@ -138,6 +138,12 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--idle", type=_seconds, metavar="SECONDS", help="time out what was quiet for so long, in packet time"
     )
     parser.add_argument(
+        "--fragment-timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="how long the fragments of a datagram are waited for, in packet time (default 60)",
+    )
+    parser.add_argument(
         "--memory",
         type=_bytes,
         default=1 << 30,
@@ -330,8 +336,9 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     """Settings of a box from the command line."""
     natives: dict[str, str] = dict(options.natives)
     return Settings(
-        options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault
-    )
+        options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault,
+        options.fragment_timeout,
+    )  # fmt: skip
 
 
 def run_file(

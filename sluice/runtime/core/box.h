@@ -300,6 +300,11 @@ static inline uint64_t sl_timeout(const struct sl_options *options, double secon
     return options->timeouts && seconds > 0 ? (uint64_t)(seconds * 1e9) : SL_NEVER;
 }
 
+/* A lifetime in nanoseconds: the user's, or else the layer's. */
+static inline uint64_t sl_lifetime(const struct sl_options *options, double seconds) {
+    return (uint64_t)((options->lifetime > 0 ? options->lifetime : seconds) * 1e9);
+}
+
 /* Is the instance's time over? */
 static inline bool sl_expired(const struct sl_box *box, const struct sl_instance *instance) {
     return instance->deadline <= box->now && instance->deadline != SL_NEVER;

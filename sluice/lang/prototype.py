@@ -57,7 +57,7 @@ OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created", "instance", "p
 
 SETTINGS = (
     "header", "selector", "alias", "creates", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event",
-    "lifetime", "max_instances", "event_relation", "buffer_data", "name", "link_types", "message",
+    "lifetime", "needs_captured", "max_instances", "event_relation", "buffer_data", "name", "link_types", "message",
 )  # fmt: skip
 """What can be set of a parser."""
 
@@ -354,6 +354,7 @@ class Prototype(Parser):
     framing: Length | None
     _timeout: float | None
     _lifetime: float | None
+    _needs_captured: int | None
     _max_instances: int | None
     _buffer_data: bool
 
@@ -386,6 +387,7 @@ class Prototype(Parser):
             framing=None,
             _timeout=None,
             _lifetime=None,
+            _needs_captured=None,
             _max_instances=None,
             _buffer_data=True,
         )
@@ -651,6 +653,34 @@ class Prototype(Parser):
     @lifetime.setter
     def lifetime(self, value: object) -> None:
         self.__dict__["_lifetime"] = seconds(value)
+
+    @property
+    def needs_captured(self) -> Any:
+        """Bytes of the header's first layout that must have been captured, less than it has: by default all.
+
+        Where the snap length left these and took others of that layout, the others read as ones: the largest window, a
+        length that is beyond the packet. Packets that end there on the wire are malformed all the same. With option
+        `checksums`, a packet without anything after that layout needs all of it, as its checksum cannot be verified.
+        """
+        return self._needs_captured
+
+    @needs_captured.setter
+    def needs_captured(self, value: object) -> None:
+        size = self.first_layout
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < size:
+            raise DescriptionError(
+                f"p.needs_captured is {described(value)}, and the first layout of p.header has {size} bytes",
+                "set p.header first, and give a number of bytes, from 1 to less than its first layout has.",
+            )
+        self.__dict__["_needs_captured"] = value
+
+    @property
+    def first_layout(self) -> int:
+        """Bytes of the header's first layout; 0 where these are not the same in all packets."""
+        first = self.format.parts[0] if self.format is not None else None
+        if not isinstance(first, LayoutType) or any(not isinstance(f.bits, int) for f in first.fields.values()):
+            return 0
+        return sum(field.width for field in first.fields.values()) // 8
 
     @property
     def max_instances(self) -> Any:

@@ -257,7 +257,7 @@ class _MainBuilder:
         """The whole graph."""
         layer, out, p = self.layer, self.out, self.layer.prototype
         with out.at(p.where):
-            HeaderBuilder(out, self.scope, self._malformed).build(p.format)
+            HeaderBuilder(out, self.scope, self._malformed, "checksums" in layer.context.options).build(p.format)
             self._require(behind_prep=False)
             remember_gathered(layer, out)
             out.assign(CREATED, ZERO)

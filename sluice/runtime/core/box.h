@@ -329,6 +329,17 @@ static inline sl_bytes sl_key_bytes(const uint64_t *word, uint32_t size, struct 
     return (sl_bytes){at, size, size};
 }
 
+/* A copy of what was captured of `data`, filled up with ones to `size` bytes; `data` itself where the scratch is full. */
+SL_COLD sl_bytes sl_pad(sl_bytes data, uint32_t size, struct sl_scratch *scratch) {
+    uint8_t *at = data.captured < size ? sl_scratch_take(scratch, size) : NULL;
+    if (!at)
+        return data;
+    memset(at, 0xFF, size);
+    if (data.captured)
+        memcpy(at, data.at, data.captured);
+    return (sl_bytes){at, size, data.length};
+}
+
 /* The Internet checksum (RFC 1071) over data that is all there, begun with `initial`, inverted: 0 is right. */
 static inline uint64_t sl_checksum(sl_bytes data, uint64_t initial) {
     if (data.captured < data.length)

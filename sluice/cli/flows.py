@@ -25,6 +25,7 @@ from sluice.cli.common.options import (
     run_file,
     settings_of,
     stack_of,
+    tunnel_ports_function,
     summary,
 )
 from sluice.engine.box import Outcome
@@ -77,7 +78,7 @@ def action(options: argparse.Namespace) -> int:
         check_output(options.out, options.file)
     given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": options.out}
     said = ",".join(f"{name}={value}" for name, value in given.items() if value)
-    wanted = find_functions([f"flow_log:{said}"])
+    wanted = find_functions([f"flow_log:{said}", *tunnel_ports_function(stack, options)])
     compiled = compile_for(stack, wanted, options)
     settings = settings_of(options, timeouts=options.idle is not None)
     on_terminal = not options.out and sys.stdout.isatty()

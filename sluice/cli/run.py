@@ -28,6 +28,7 @@ from sluice.cli.common.options import (
     run_file,
     settings_of,
     stack_of,
+    tunnel_ports_function,
 )
 from sluice.engine.functions import Wanted, find_functions
 
@@ -69,7 +70,7 @@ def check_inline(wanted: Wanted, output: str | None, file: str) -> None:
 def action(options: argparse.Namespace) -> int:
     """Run it."""
     stack = stack_of(options.stack, options)
-    wanted = find_functions(options.functions)
+    wanted = find_functions([*options.functions, *tunnel_ports_function(stack, options)])
     check_input(options.file)
     check_function_outputs(wanted, options.file)
     check_inline(wanted, options.output, options.file)

@@ -22,6 +22,7 @@ from sluice.lang.errors import DescriptionError
 from sluice.lang.stack import Stack
 from sluice.passes.pipeline import UnknownPassError, select
 from sluice.stacks.find import find_stack
+from sluice.stacks.ports import add_tunnel_port
 
 
 def add_command(
@@ -106,12 +107,36 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="what else tells flows apart, of all that the layers below offer: vlan, tunnel",
     )
     parser.add_argument(
+        "--tunnel-port",
+        type=_tunnel_port,
+        action="append",
+        default=[],
+        metavar="NAME=PORT",
+        dest="tunnel_ports",
+        help="a UDP port on which a tunnel of the stack ends, as in vxlan=48879 (fou: IP without a header)",
+    )
+    parser.add_argument(
         "--passes",
         default="all",
         metavar="all|none|LIST",
         type=passes_of,
         help="optimisation passes, by name, with commas",
     )
+
+
+def _tunnel_port(text: str) -> tuple[str, int]:
+    name, sign, port = text.partition("=")
+    if not name or not sign or not port.isascii() or not port.isdigit():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a tunnel and a port, as in vxlan=48879")
+    return name, int(port)
+
+
+def tunnel_ports_function(stack: Stack, options: argparse.Namespace) -> list[str]:
+    """The function that looks for tunnels on other ports, with those that are known; none for a stack without any."""
+    if not {"udp", "vxlan"} <= stack.layers.keys():
+        return []
+    known = "+".join(str(port) for _, port in options.tunnel_ports)
+    return [f"tunnel_ports:known={known}" if known else "tunnel_ports"]
 
 
 def _names(text: str) -> list[str]:
@@ -124,6 +149,11 @@ def _names(text: str) -> list[str]:
 def stack_of(name: str, options: argparse.Namespace) -> Stack:
     """The stack of that name or file, with the keys that the command line asks for."""
     stack = find_stack(name)
+    for tunnel, port in options.tunnel_ports:
+        try:
+            add_tunnel_port(stack, tunnel, port)
+        except DescriptionError as error:
+            raise UsageError(f"--tunnel-port {tunnel}={port}: {error.what}; {error.advice}") from error
     try:
         stack.join(*options.key)
     except DescriptionError as error:

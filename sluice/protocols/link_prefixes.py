@@ -1,8 +1,8 @@
 """Link types that are another link's frames behind a header of fixed length, or with a tag in it.
 
 Direction bytes in front of PPP, Cisco HDLC and frame relay (link types 204, 205, 206); InfiniBand (242, RFC 4391: a
-global route header, then an EtherType); SLIP (8: a direction and the compressed header, 16 bytes); FDDI (10) and
-classical IP over ATM (106, 11; RFC 2684) with LLC; SunATM (123); switch tags of DSA (283: Marvell, 284: with an
+global route header, then an EtherType); SLIP (8: a direction and the compressed header, 16 bytes); FDDI (10) with
+LLC; classical IP over ATM (106) with LLC or IP; SunATM (123); switch tags of DSA (283: Marvell, 284: with an
 EtherType, 281 and 282: Broadcom); Juniper's (178 Ethernet, 179 PPP, 180 frame relay, 181 Cisco HDLC). Limits: of all of
 them only what leads on is read; token ring's source routes and LANE are not.
 """
@@ -38,6 +38,11 @@ class sunatm_hdr(layout):
     kind = Bit(4)  # 2 LLC
     vpi = Bit(8)
     vci = UInt(16)
+
+
+class clip_hdr(layout):
+    kind = Bit(4)
+    rest = Bit(4)
 
 
 class dsa_hdr(layout):
@@ -116,6 +121,13 @@ def fddi_parser() -> Connectionless:
 
 def sunatm_parser() -> Connectionless:
     return prefix("sunatm", sunatm_hdr, 123)
+
+
+def clip_parser() -> Connectionless:
+    """Classical IP over ATM has IP, or LLC in front of it; its first four bits tell which, and nothing is taken off."""
+    clip = prefix("clip", clip_hdr, 106)
+    clip.sdu = clip.unit
+    return clip
 
 
 def dsa_parser() -> Connectionless:

@@ -31,8 +31,6 @@ from sluice.protocols.wlan import PADDED, msdu_parser, radiotap_parser, wlan_par
 MULTILINK = 0x003D
 FAMILY_4, FAMILIES_6 = 2, (10, 24, 26, 28, 30)
 """Address families: of IPv4, and those that systems have for IPv6."""
-BRIDGED = 0x0080C2
-"""The organisation of IEEE 802.1, whose types 1 and 7 in SNAP are Ethernet frames (RFC 2427, 4.2)."""
 
 
 def layers(s: Stack) -> None:
@@ -78,6 +76,7 @@ def layers(s: Stack) -> None:
     s.slip = link_prefixes.slip_parser()
     s.fddi = link_prefixes.fddi_parser()
     s.sunatm = link_prefixes.sunatm_parser()
+    s.clip = link_prefixes.clip_parser()
     s.dsa = link_prefixes.dsa_parser()
     s.edsa = link_prefixes.edsa_parser()
     s.broadcom = link_prefixes.broadcom_parser()
@@ -118,7 +117,7 @@ def steps(s: Stack) -> None:
     nlpids: dict[int, Layer] = {0xCC: s.ipv4, 0x8E: s.ipv6, 0x80: s.snap, 0xCF: s.ppp}
     for number, layer in nlpids.items():
         s += (s.fr >> layer) + Pred(s.fr.temp.nlpid == number)
-    s += (s.snap >> s.eth) + Pred((s.snap.header.oui == BRIDGED) & one_of(s.snap.header.type, 1, 7))
+    s += (s.snap >> s.eth) + Pred(s.snap.offers.is_ethernet)
     for tag in (s.vntag, s.ttag, s.hsr, s.cmd, s.dsa, s.edsa):
         s += (tag >> s.llc) + Pred(tag.header.type <= 1500)
     _ppp(s)
@@ -183,6 +182,9 @@ def _prefixes(s: Stack) -> None:
         s += (lower >> upper) + Pred(1)
     s += (s.juniper_ethernet >> s.eth) + Pred(s.juniper_ethernet.header.no_link_header == 0)
     s += (s.juniper_ethernet >> s.raw) + Pred(1)
+    s += (s.clip >> s.ipv4) + Pred(s.clip.header.kind == 4)
+    s += (s.clip >> s.ipv6) + Pred(s.clip.header.kind == 6)
+    s += (s.clip >> s.llc) + Pred(1)
     s += (s.sunatm >> s.llc) + Pred(s.sunatm.header.kind == 2)
 
 

@@ -10,7 +10,7 @@ INNER = ip4(udp(1111, 2222, b"inner"), 17)
 INNER6 = ip6(udp(1111, 2222, b"inner"), 17)
 FRAME = eth(INNER)
 LLC = b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER
-BRIDGED = b"\xaa\xaa\x03\0\x80\xc2\0\x07" + FRAME
+BRIDGED = b"\xaa\xaa\x03\0\x80\xc2\0\x07"
 WLAN = b"\x08\x01" + bytes(22) + LLC
 ADDRESSES = FRAME[:12]
 JUNIPER = b"MGC\x01"
@@ -127,7 +127,7 @@ LINKS = {
     "ppp: multilink": (9, b"\xff\x03\0\x3d\xc0\0\0\x07\x21" + INNER),
     "ppp with direction": (204, b"\0\xff\x03\0\x21" + INNER),
     "cisco hdlc with direction": (205, b"\0\x0f\0\x08\0" + INNER),
-    "nflog": (239, b"\x02\0\0\0" + little((1, b"abcd"), (10, b"prefix\0"), (9, INNER))),
+    "nflog": (239, b"\x02\0\0\0" + little((1, b"\x08\0\0\0"), (10, b"prefix\0"), (9, INNER))),
     "nflog: IPv6": (239, b"\x0a\0\0\0" + little((9, INNER6))),
     "pflog": (117, b"\x3d\x02\0\0" + bytes(60) + INNER),
     "pflog: IPv6": (117, b"\x3d\x18\0\0" + bytes(60) + INNER6),
@@ -159,7 +159,9 @@ LINKS = {
     "juniper: PPP": (179, JUNIPER + b"\xff\x03\0\x21" + INNER),
     "juniper: frame relay": (180, JUNIPER + b"\x18\x41\x08\0" + INNER),
     "juniper: Cisco HDLC": (181, JUNIPER + b"\x0f\0\x08\0" + INNER),
-    "snap: bridged Ethernet": (10, b"\x50" + ADDRESSES + BRIDGED),
+    "classical IP over ATM, without LLC": (106, INNER),
+    "snap: bridged Ethernet": (10, b"\x50" + ADDRESSES + BRIDGED + FRAME),
+    "snap: bridged Ethernet over ATM": (11, BRIDGED + bytes(2) + FRAME),
 }
 
 FORMS = {**ETHERTYPES, **OVER_IP, **OVER_UDP, **LINKS}

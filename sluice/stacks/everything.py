@@ -17,7 +17,7 @@ from sluice.protocols.igmp import igmp_parser, igmp_record_parser
 from sluice.protocols.pptp import pptp_parser
 from sluice.protocols.sctp import PORT as SCTP_IN_UDP
 from sluice.protocols.sctp import PROTOCOL as SCTP
-from sluice.protocols.sctp import sctp_layers
+from sluice.protocols.sctp import CHUNK, sctp_bare_parser, sctp_layers
 from sluice.stacks import links, quic, tcp_ip, tunnels
 
 DEPTH = 128
@@ -28,6 +28,8 @@ def everything() -> Stack:
     tcp_ip.layers(s)
     links.layers(s)
     s += sctp_layers()
+    s.sctp_bare = sctp_bare_parser()
+    s += (s.sctp_packet >> s.sctp_bare) + Pred(s.sctp_packet.payload_len < CHUNK, before=s.sctp)
     s.igmp = igmp_parser()
     s.igmp_record = igmp_record_parser()
     s.esp = esp_parser()

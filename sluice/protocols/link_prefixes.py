@@ -2,7 +2,7 @@
 
 Direction bytes in front of PPP, Cisco HDLC and frame relay (link types 204, 205, 206); InfiniBand (242, RFC 4391: a
 global route header, then an EtherType); SLIP (8: a direction and the compressed header, 16 bytes); FDDI (10) with
-LLC; classical IP over ATM (106) with LLC or IP; SunATM (123); switch tags of DSA (283: Marvell, 284: with an
+LLC; classical IP over ATM (106) with LLC or IP; SunATM (123); switch tags of DSA (284: Marvell, 285: with an
 EtherType, 281 and 282: Broadcom); Juniper's (178 Ethernet, 179 PPP, 180 frame relay, 181 Cisco HDLC). Limits: of all of
 them only what leads on is read; token ring's source routes and LANE are not.
 """
@@ -131,11 +131,11 @@ def clip_parser() -> Connectionless:
 
 
 def dsa_parser() -> Connectionless:
-    return typed_prefix("dsa", dsa_hdr, 281, 283)
+    return typed_prefix("dsa", dsa_hdr, 281, 284)
 
 
 def edsa_parser() -> Connectionless:
-    return typed_prefix("edsa", edsa_hdr, 284)
+    return typed_prefix("edsa", edsa_hdr, 285)
 
 
 def broadcom_parser() -> Connectionless:

@@ -25,8 +25,8 @@ from sluice.cli.common.options import (
     run_file,
     settings_of,
     stack_of,
-    tunnel_ports_function,
     summary,
+    tunnel_ports_function,
 )
 from sluice.engine.box import Outcome
 from sluice.engine.functions import find_functions

@@ -93,10 +93,11 @@ class COptions(ctypes.Structure):
 class Settings:
     """Bounds and choices of a box.
 
-    memory: bytes that all sequences together may hold. max_instances: of each table. timeouts: whether anything times
-    out. idle: seconds in place of each layer's general timeout. lifetime: seconds in place of each lifetime. seed: of the hashes, random when None. natives: by the
-    names of their options, what native modules get. prefault: whether all memory that these bounds allow is taken when
-    the box is opened, so that no packet waits for it.
+    memory: bytes that all sequences together may hold. max_instances: of each table. timeouts: whether anything
+    times out. idle: seconds in place of each layer's general timeout. lifetime: seconds in place of each lifetime.
+    seed: of the hashes, random when None. natives: by the names of their options, what native modules get.
+    prefault: whether all memory that these bounds allow is taken when the box is opened, so that no packet waits
+    for it.
     """
 
     memory: int = 1 << 30

@@ -25,8 +25,8 @@ from sluice.lang.expression import (
 )
 from sluice.lang.layer import Layer, Offered
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType
-from sluice.lang.order import never_reached
 from sluice.lang.native import NativeCall
+from sluice.lang.order import never_reached
 from sluice.lang.prototype import OF_INSTANCE, Prototype
 from sluice.lang.sequence import Sequence
 from sluice.lang.stack import Stack

@@ -294,8 +294,8 @@ class Step:
             )
         if self.condition is not None:
             raise DescriptionError("a second Pred for one step", "join the conditions with & or |.")
-        before: object = pred.before
-        if before is not None and not isinstance(before, Layer):
+        before = pred.before
+        if before is not None and not isinstance(before, Layer):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DescriptionError(
                 f"before={described(before)}", "give the layer whose step is to come later, as in before=stack.b."
             )

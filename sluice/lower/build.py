@@ -277,7 +277,8 @@ class _StackBuilder:
 
     def _overrides(self, layer: Layer, scope: Scope) -> list[tuple[Reg, Expression, Expression]]:
         """What a layer offers under a condition: the slot, the condition, the value."""
-        p, found = layer.prototype, []
+        p = layer.prototype
+        found: list[tuple[Reg, Expression, Expression]] = []
         for name, (condition, value) in p.overrides.items():
             bits = scope.bits(p.offers.get(name, value))
             if is_bytes(scope.resolve(value)) and scope.bits(value) != bits:

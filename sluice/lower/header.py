@@ -44,8 +44,8 @@ class Exits:
 class HeaderBuilder:
     """Emits the parsing of one layer's header into `out`.
 
-    `malformed` gives the block that a packet goes to which is malformed, for a reason. `verifies`: whether checksums are
-    verified.
+    `malformed` gives the block that a packet goes to which is malformed, for a reason. `verifies`: whether checksums
+    are verified.
     """
 
     def __init__(

@@ -71,6 +71,14 @@ def l2tp_parser() -> Connectionless:
     l2tp.require((header.T == 0) | (header.L & header.S), "control")
     l2tp.require((header.L == 0) | (header.length >= l2tp.cursor), "length")
     three = header.version == 3  # RFC 3931, 4.1.2.1: 16 reserved bits, then what l2tp3.py reads
-    l2tp.sdu = If(three) >> l2tp.unit[4:] >> Else() >> If(header.L) >> l2tp.unit[l2tp.cursor : header.length] >> Else() >> l2tp.payload
+    l2tp.sdu = (
+        If(three)
+        >> l2tp.unit[4:]
+        >> Else()
+        >> If(header.L)
+        >> l2tp.unit[l2tp.cursor : header.length]
+        >> Else()
+        >> l2tp.payload
+    )
     l2tp.offer(tunnel=((header.tunnel << 16) | header.session) * ~three)
     return l2tp

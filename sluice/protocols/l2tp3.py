@@ -1,4 +1,4 @@
-"""L2TP version 3, data messages: RFC 3931 over IP (protocol 115) and, behind a word of l2tp.py, over UDP; Ethernet within.
+"""L2TP version 3, data messages: RFC 3931, over IP (protocol 115), and over UDP after l2tp.py; Ethernet within.
 
 How long a cookie is (0, 4 or 8 bytes) and whether a sublayer of 4 bytes follows (RFC 4719) is agreed upon by the two
 ends and stands nowhere in the packet: the first place at which an Ethernet frame would have a known EtherType or a

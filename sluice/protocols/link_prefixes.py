@@ -142,7 +142,7 @@ def broadcom_parser() -> Connectionless:
     return prefix("broadcom", broadcom_hdr, 282)
 
 
-def juniper_parser(link_type: int) -> Connectionless:
+def juniper_parser(link_type: int = 178) -> Connectionless:
     """Of one link type, which says what follows: nothing in the header does."""
     juniper = Connectionless("juniper", link_types=(link_type,))
     extended = (juniper_hdr.flags & 0x20) != 0

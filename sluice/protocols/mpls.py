@@ -1,10 +1,10 @@
 """MPLS: RFC 3032, a layer for each label of the stack; and what follows the last one.
 
 Nothing says what a label stack carries. `mpls_payload_parser` looks at the first four bits, as routers do: 4 IPv4, 6
-IPv6, 0 the control word of an Ethernet pseudo-wire (RFC 4448), 1 the associated channel (RFC 5586), which leads nowhere,
-else Ethernet. An Ethernet address may begin like each of these (RFC 4928): where an EtherType stands at the place that
-Ethernet has it, a length beyond the packet tells that it is not IP, and reserved bits, or no EtherType four bytes
-later, that there is no control word. Limits: control words of other pseudo-wires are not told from Ethernet.
+IPv6, 0 the control word of an Ethernet pseudo-wire (RFC 4448), 1 the associated channel (RFC 5586), which leads
+nowhere, else Ethernet. An Ethernet address may begin like each of these (RFC 4928): where an EtherType stands at the
+place that Ethernet has it, a length beyond the packet tells that it is not IP, and reserved bits, or no EtherType four
+bytes later, that there is no control word. Limits: control words of other pseudo-wires are not told from Ethernet.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout

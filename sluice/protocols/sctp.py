@@ -31,7 +31,8 @@ minutes.
 
 Limits: a message is told when no number before it is missing; an association has either DATA or I-DATA chunks, as its
 ends agree (RFC 8260, 2.1); AUTH chunks (RFC 4895) are passed over; chunks of a packet behind one whose length is wrong
-are lost; packets without a chunk are conversations of their own (`sctp_bare`). With option `checksums` the CRC-32C is checked.
+are lost; packets without a chunk are conversations of their own (`sctp_bare`). With option `checksums` the CRC-32C is
+checked.
 """
 
 from typing import Any

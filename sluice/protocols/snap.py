@@ -1,9 +1,9 @@
 """Subnetwork access protocol: IEEE 802, RFC 1042, the five bytes behind LLC.
 
 `temp.ethertype` is the type where the organisation says that it is an EtherType (000000, or 0000f8 of IEEE 802.1H),
-otherwise 0. The organisation 0080c2 (IEEE 802.1) has bridged frames: of types 1 and 7 Ethernet, with two bytes of padding
-before it over ATM (RFC 2684) and none over frame relay (RFC 2427); a known EtherType tells which.
-Limits: what follows other organisations is their own, and is not read.
+otherwise 0. The organisation 0080c2 (IEEE 802.1) has bridged frames: of types 1 and 7 Ethernet, with two bytes of
+padding before it over ATM (RFC 2684) and none over frame relay (RFC 2427); a known EtherType tells which. Limits: what
+follows other organisations is their own, and is not read.
 """
 
 from sluice.lang import Assign, Bit, Connectionless, Else, If, UInt, layout, one_of

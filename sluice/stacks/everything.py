@@ -2,12 +2,12 @@
 
 Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw IP, Cisco HDLC with SLARP, frame relay,
 PPP with its control protocols and multilink, PPPoE, 802.11 with radiotap, PPI, AVS and Prism, InfiniBand, FDDI, ATM,
-SLIP, DSA and Juniper's; captures of NFLOG, PFLOG, ENC, PKTAP and IPNET. Tags: VN-Tag, TTag, HSR, TrustSec, MACsec without
-encryption, PBB, FabricPath, NSH. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH, ESP, IPComp, IGMP,
-MPLS with pseudo-wires. Tunnels: IP in IP, EtherIP, GRE, PPTP's GRE, ERSPAN, WCCP, Aruba's GRE, PIM registers, GTP-U and
-GTP version 0, VXLAN, VXLAN-GPE, Geneve, L2TP versions 2 and 3, CAPWAP, Teredo, AYIYA, GUE, LISP, TZSP, MPLS in IP and
-UDP, GRE in UDP, Ethernet in SRv6. Above: TCP, UDP, SCTP, ICMP, ICMPv6. Messages: SCTP's, DNS over UDP and TCP, PPTP's
-control connection. And QUIC with its streams, on any port that nothing else is known by.
+SLIP, DSA and Juniper's; captures of NFLOG, PFLOG, ENC, PKTAP and IPNET. Tags: VN-Tag, TTag, HSR, TrustSec, MACsec
+without encryption, PBB, FabricPath, NSH. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH, ESP,
+IPComp, IGMP, MPLS with pseudo-wires. Tunnels: IP in IP, EtherIP, GRE, PPTP's GRE, ERSPAN, WCCP, Aruba's GRE, PIM
+registers, GTP-U and GTP version 0, VXLAN, VXLAN-GPE, Geneve, L2TP versions 2 and 3, CAPWAP, Teredo, AYIYA, GUE, LISP,
+TZSP, MPLS in IP and UDP, GRE in UDP, Ethernet in SRv6. Above: TCP, UDP, SCTP, ICMP, ICMPv6. Messages: SCTP's, DNS over
+UDP and TCP, PPTP's control connection. And QUIC with its streams, on any port that nothing else is known by.
 """
 
 from sluice.lang import Pred, Stack, one_of
@@ -15,9 +15,9 @@ from sluice.protocols.dns import dns_parser, dns_question_parser, dns_record_par
 from sluice.protocols.esp import esp_parser
 from sluice.protocols.igmp import igmp_parser, igmp_record_parser
 from sluice.protocols.pptp import pptp_parser
+from sluice.protocols.sctp import CHUNK, sctp_bare_parser, sctp_layers
 from sluice.protocols.sctp import PORT as SCTP_IN_UDP
 from sluice.protocols.sctp import PROTOCOL as SCTP
-from sluice.protocols.sctp import CHUNK, sctp_bare_parser, sctp_layers
 from sluice.stacks import links, quic, tcp_ip, tunnels
 
 DEPTH = 128

@@ -16,7 +16,9 @@ def sctp() -> Stack:
     s.udp = udp_parser()  # more: SCTP in UDP
     s += sctp_layers()
     s.sctp_bare = sctp_bare_parser()  # more: packets without chunks
-    s += (s.sctp_packet >> s.sctp_bare) + Pred(s.sctp_packet.payload_len < CHUNK, before=s.sctp)  # more: packets without chunks
+    s += (s.sctp_packet >> s.sctp_bare) + Pred(
+        s.sctp_packet.payload_len < CHUNK, before=s.sctp
+    )  # more: packets without chunks
     ip = s.ipv4 | s.ipv6  # more: IPv6
     s += (s.eth >> s.ipv4) + Pred(s.eth.header.type == 0x0800)
     s += (s.eth >> s.ipv6) + Pred(s.eth.header.type == 0x86DD)  # more: IPv6

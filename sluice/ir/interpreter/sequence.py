@@ -432,7 +432,9 @@ class Sequence:
     # --- moves ----------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Move `next` over contiguous pieces up to what was cut; of a datagram in fragments over that, too. What is not waited for is passed at once."""
+        """Move `next` over contiguous pieces up to what was cut; of a datagram in fragments over that, too. What is not
+        waited for is passed at once.
+        """
         done = 0
         for piece in self.pieces:
             distance, waiting = self._distance(piece.position), self._distance(self.next)

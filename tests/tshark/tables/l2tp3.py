@@ -1,4 +1,4 @@
-"""What tshark calls the fields of l2tp3: it shows them as a part of L2TP, with a cookie of the length that it is told."""
+"""What tshark calls the fields of l2tp3: a part of L2TP, with a cookie of the length that it is told."""
 
 from tests.tshark.table import NotShown, Table
 

@@ -89,8 +89,10 @@ class capwap_frame_rest(layout):
     addresses = Bit(80)
     type = UInt(16)
 
- def capwap_frame_parser() -> Connectionless: """A look at the frame, of which nothing is taken off. Some access points
-send 802.11 without T, and some swap the two bytes of its frame control, which RFC 5416 leaves in the order of 802.11.
+
+def capwap_frame_parser() -> Connectionless:
+    """A look at the frame, of which nothing is taken off. Some access points send 802.11 without T, and some swap the
+    two bytes of its frame control, which RFC 5416 leaves in the order of 802.11.
     """
     frame = Connectionless("capwap_frame")
     frame.header = capwap_frame_hdr + (If(frame.unit.length >= 14) >> capwap_frame_rest)

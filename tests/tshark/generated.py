@@ -38,6 +38,15 @@ OTHERWISE = {
         ),
         "tshark has to be told, or has no such dissector",
     ),
+    **dict.fromkeys(
+        ("pbb", "pbb: backbone tag", "fabricpath"), "tshark shows both frames' headers as parts of the tag"
+    ),
+    **dict.fromkeys(("ppp: Cisco HDLC", "ppp: Cisco HDLC, multicast"), "tshark shows no PPP there"),
+    **dict.fromkeys(
+        (f"juniper: {what}" for what in ("Ethernet", "Ethernet, extension", "PPP", "frame relay", "Cisco HDLC")),
+        "tshark gives no raw values of this header",
+    ),
+    "ayiya": "tshark goes by the ports of a conversation that it saw before",
     "mpls: pseudo-wire with control word": "tshark tells a control word by the addresses behind it, which are made up",
 }
 """Forms that tshark takes otherwise, and are left out."""

@@ -24,5 +24,5 @@ TABLES = [
         },
     ),
     Table("wccp", (), {"kind": PEEK, "rest": PEEK}),
-    Table("ipcomp", "ipcomp", {"next": "ipcomp.next_header", "flags": "ipcomp.flags", "cpi": "ipcomp.cpi"}),
+    Table("ipcomp", (), {"next": "ipcomp.next_header", "flags": "ipcomp.flags", "cpi": "ipcomp.cpi"}),
 ]

@@ -16,7 +16,7 @@ TABLES = [
     Table("broadcom", (), {"tag": REST}),
     Table(
         "juniper",
-        "juniper",
+        (),
         {
             "magic": "juniper.magic-number",
             "flags": REST,

@@ -5,7 +5,7 @@ from tests.tshark.table import NotShown, Table
 TABLES = [
     Table(
         "pbb",
-        "ieee8021ah",
+        (),
         {
             "priority": "ieee8021ah.priority",
             "drop_eligible": "ieee8021ah.drop",
@@ -14,5 +14,5 @@ TABLES = [
             "isid": "ieee8021ah.isid",
         },
     ),
-    Table("fabricpath", "cfp", {"ftag": "cfp.ftag", "ttl": "cfp.ttl"}),
+    Table("fabricpath", (), {"ftag": "cfp.ftag", "ttl": "cfp.ttl"}),
 ]

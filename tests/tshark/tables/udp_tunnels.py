@@ -64,7 +64,7 @@ TABLES = [
     ),
     Table(
         "ayiya",
-        "ayiya",
+        (),
         {
             "identity_size": "ayiya.idlen",
             "identity_type": "ayiya.idtype",

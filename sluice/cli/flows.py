@@ -26,6 +26,7 @@ from sluice.cli.common.options import (
     settings_of,
     stack_of,
     summary,
+    tunnel_ports_function,
 )
 from sluice.engine.box import Outcome
 from sluice.engine.functions import find_functions
@@ -77,7 +78,7 @@ def action(options: argparse.Namespace) -> int:
         check_output(options.out, *input_files(inputs))
     given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": options.out}
     said = ",".join(f"{name}={value}" for name, value in given.items() if value)
-    wanted = find_functions([f"flow_log:{said}"])
+    wanted = find_functions([f"flow_log:{said}", *tunnel_ports_function(stack, options)])
     compiled = compile_for(stack, wanted, options)
     settings = settings_of(options, timeouts=options.idle is not None or inputs.live)
     on_terminal = not options.out and sys.stdout.isatty()

@@ -33,6 +33,7 @@ from sluice.cli.common.options import (
     run_file,
     settings_of,
     stack_of,
+    tunnel_ports_function,
 )
 from sluice.engine.functions import Wanted, find_functions
 
@@ -74,7 +75,7 @@ def check_inline(wanted: Wanted, output: str | None, files: list[str]) -> None:
 def action(options: argparse.Namespace) -> int:
     """Run it."""
     stack = stack_of(options.stack, options)
-    wanted = find_functions(options.functions)
+    wanted = find_functions([*options.functions, *tunnel_ports_function(stack, options)])
     inputs = inputs_of(options)
     files = input_files(inputs)
     check_function_outputs(wanted, *files)

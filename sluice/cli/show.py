@@ -105,6 +105,8 @@ def _layer(layer: Data) -> list[str]:
         out += _row("needs", f"{', '.join(layer['needs'])}   (of a layer below)")
     if layer["offers"]:
         out += _row("offers", ", ".join(f"{name} = {value}" for name, value in layer["offers"].items()))
+    if layer["changes"]:
+        out += _row("changes", ", ".join(f"{name} = {value}" for name, value in layer["changes"].items()))
     if layer["key"]:
         halves = " and ".join("[" + ", ".join(half) + "]" for half in layer["key"])
         out += _row("key", halves + (f"   (only if {layer['key_when']})" if layer["key_when"] else ""))
@@ -128,6 +130,8 @@ def _layer(layer: Data) -> list[str]:
         out += _row("sdu", layer["sdu"])
     if layer["timeout"] is not None:
         out += _row("timeout", f"{layer['timeout']:g} s")
+    if layer["lifetime"] is not None:
+        out += _row("lifetime", f"{layer['lifetime']:g} s")
     if layer["max_instances"] is not None:
         out += _row("instances", f"at most {layer['max_instances']:,} at once")
     if layer["machine"] is not None:

@@ -141,7 +141,11 @@ def _open(names: StackNames) -> list[str]:
     ]
     out += box_timers(names)
     general = set(names.timeouts.values())
+    lifetimes = {names.timeouts[layer.name] for layer in names.program.layers.values() if layer.lifetime}
     for index, seconds in enumerate(names.seconds):
+        if index in lifetimes:
+            out.append(f"    box->timeouts[{index}] = sl_lifetime(options, {seconds!r});")
+            continue
         text = f"options->idle > 0 ? options->idle : {seconds!r}" if index in general else f"{seconds!r}"
         out.append(f"    box->timeouts[{index}] = sl_timeout(options, {text});")
     for table in names.tables.values():

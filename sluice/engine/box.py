@@ -72,6 +72,7 @@ class COptions(ctypes.Structure):
         ("max_instances", ctypes.c_uint32),
         ("timeouts", ctypes.c_bool),
         ("idle", ctypes.c_double),
+        ("lifetime", ctypes.c_double),
         ("function_options", ctypes.POINTER(ctypes.c_char_p)),
         ("deliver", _DELIVER),
         ("user", ctypes.c_void_p),
@@ -85,10 +86,11 @@ class COptions(ctypes.Structure):
 class Settings:
     """Bounds and choices of a box.
 
-    memory: bytes that all sequences together may hold. max_instances: of each table. timeouts: whether anything times
-    out. idle: seconds in place of each layer's general timeout. seed: of the hashes, random when None. natives: by the
-    names of their options, what native modules get. prefault: whether all memory that these bounds allow is taken when
-    the box is opened, so that no packet waits for it.
+    memory: bytes that all sequences together may hold. max_instances: of each table. timeouts: whether anything
+    times out. idle: seconds in place of each layer's general timeout. lifetime: seconds in place of each lifetime.
+    seed: of the hashes, random when None. natives: by the names of their options, what native modules get.
+    prefault: whether all memory that these bounds allow is taken when the box is opened, so that no packet waits
+    for it.
     """
 
     memory: int = 1 << 30
@@ -98,6 +100,7 @@ class Settings:
     seed: int | None = None
     natives: dict[str, str] = field(default_factory=lambda: {})
     prefault: bool = False
+    lifetime: float | None = None
 
 
 def c_options(
@@ -116,6 +119,7 @@ def c_options(
         settings.max_instances,
         settings.timeouts,
         settings.idle or 0.0,
+        settings.lifetime or 0.0,
         texts,
         deliver or _DELIVER(),
         None,

@@ -218,6 +218,7 @@ class LayerProgram:
     rules: Rules | None = None
     states: tuple[State, ...] = ()
     timeouts: tuple[float, ...] = ()
+    lifetime: bool = False
     events: dict[str, EventShape] = field(default_factory=lambda: {})
     above: tuple[str, ...] = ()
     home: int = 0

@@ -614,6 +614,18 @@ class TooDeep(Instruction):
     target: Reg = write()
 
 
+@effects(reads=(R.PACKET, R.CONTEXT))
+class Pad(Instruction):
+    """A copy of what was captured of `data`, filled up with ones to `size` captured bytes.
+
+    It lasts as long as the packet's turn; where there is no memory for it, `data` itself.
+    """
+
+    target: Reg = write()
+    data: Expr = read()
+    size: int
+
+
 @effects(reads=(R.CONTEXT,), runs=True)
 class NextLayer(Instruction):
     """Run the graph of `layer` on `sdu`."""
@@ -796,6 +808,13 @@ class NextDispatch(Terminator):
 
     layer: str
     sdu: Expr = read()
+
+
+@effects(reads=(R.CONTEXT,), runs=True)
+class Again(Terminator):
+    """The packet enters the layer anew with `unit`, before it has left a trace; only its second pass is counted."""
+
+    unit: Expr = read()
 
 
 @effects()

@@ -26,6 +26,7 @@ from sluice.lang.expression import (
 from sluice.lang.layer import Layer, Offered
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType
 from sluice.lang.native import NativeCall
+from sluice.lang.order import never_reached
 from sluice.lang.prototype import OF_INSTANCE, Prototype
 from sluice.lang.sequence import Sequence
 from sluice.lang.stack import Stack
@@ -118,12 +119,26 @@ def check(stack: Stack) -> None:
 
     Warns of expressions that probably do not mean what they say.
     """
+    _check_steps(stack)
     offered = _offered(stack)
     seen: list[Prototype] = []
     for layer in stack.layers.values():
         if layer.prototype not in seen:
             seen.append(layer.prototype)
             _Checker(stack, layer.prototype, offered).check()
+
+
+def _check_steps(stack: Stack) -> None:
+    """Warn of steps that no packet takes."""
+    for layer in stack.layers.values():
+        for branch, earlier in never_reached(stack.above(layer)):
+            warnings.warn(
+                f"{branch.where}: no packet takes the step from '{layer.name}' to '{branch.upper.name}'; that to "
+                f"'{earlier.upper.name}' at {earlier.where} takes its packets before. Narrow that one, or write "
+                f"Pred(..., before=stack.{earlier.upper.name}).",
+                DescriptionWarning,
+                stacklevel=2,
+            )
 
 
 def _offered(stack: Stack) -> dict[str, set[str]]:
@@ -202,6 +217,9 @@ class _Checker:
             self._event(event)
         for name, expression in p.offers.items():
             self._use((expression, p.lines[f"offer {name}"]), LATER)
+        for name, choice in p.overrides.items():
+            for expression in choice:
+                self._use((expression, p.lines[f"offer {name}"]), LATER)
         for branch in self.steps:
             self._use((branch.condition, branch.where), LATER)
 
@@ -240,6 +258,7 @@ class _Checker:
                 ("psm", p.machine),
                 ("alias", p.alias_keys),
                 ("timeout", p.timeout),
+                ("lifetime", p.lifetime),
                 ("max_instances", p.max_instances),
                 ("creates", p.creating),
             ):

@@ -283,6 +283,8 @@ class Step:
         self.lower = lower
         self.upper = upper
         self.condition: Expression | None = None
+        self.before: Layer | None = None
+        self.fallback = False
 
     def __add__(self, pred: object) -> Step:
         if not isinstance(pred, Pred):
@@ -292,7 +294,12 @@ class Step:
             )
         if self.condition is not None:
             raise DescriptionError("a second Pred for one step", "join the conditions with & or |.")
-        self.condition = pred.condition
+        before = pred.before
+        if before is not None and not isinstance(before, Layer):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(
+                f"before={described(before)}", "give the layer whose step is to come later, as in before=stack.b."
+            )
+        self.condition, self.before, self.fallback = pred.condition, before, pred.fallback
         return self
 
     def branches(self) -> list[Branch]:
@@ -302,13 +309,18 @@ class Step:
                 "a step to the next layer without a Pred", "add + Pred(condition); Pred(1) is always.", self.where
             )
         lower = self.lower.layers if isinstance(self.lower, AnyLayer) else (self.lower,)
-        return [Branch(self.where, one, self.upper, in_step_from(one, self.condition)) for one in lower]
+        return [
+            Branch(self.where, one, self.upper, in_step_from(one, self.condition), self.before, self.fallback)
+            for one in lower
+        ]
 
 
 class Branch(NamedTuple):
-    """`upper` is the next layer of `lower` when `condition` holds."""
+    """`upper` is the next layer of `lower` when `condition` holds. before, fallback: see Pred."""
 
     where: Where
     lower: Layer
     upper: Layer
     condition: Expression
+    before: Layer | None = None
+    fallback: bool = False

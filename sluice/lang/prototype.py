@@ -57,7 +57,7 @@ OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created", "instance", "p
 
 SETTINGS = (
     "header", "selector", "alias", "creates", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event",
-    "max_instances", "event_relation", "buffer_data", "name", "link_types", "message",
+    "lifetime", "needs_captured", "max_instances", "event_relation", "buffer_data", "name", "link_types", "message",
 )  # fmt: skip
 """What can be set of a parser."""
 
@@ -347,11 +347,14 @@ class Prototype(Parser):
     machine: PSM | None
     sdu_choice: Any
     offers: Offers
+    overrides: dict[str, tuple[Expression, Expression]]
     requirements: list[Requirement]
     events: Events
     relations: Relations
     framing: Length | None
     _timeout: float | None
+    _lifetime: float | None
+    _needs_captured: int | None
     _max_instances: int | None
     _buffer_data: bool
 
@@ -377,11 +380,14 @@ class Prototype(Parser):
             machine=None,
             sdu_choice=None,
             offers=Offers(),
+            overrides={},
             requirements=[],
             events=Events(self),
             relations=Relations(self),
             framing=None,
             _timeout=None,
+            _lifetime=None,
+            _needs_captured=None,
             _max_instances=None,
             _buffer_data=True,
         )
@@ -414,14 +420,24 @@ class Prototype(Parser):
         """Values for the layers above, which read them as `p.below.name`; numbers, or bytes of a constant
         length.
 
+        `If(condition) >> value`: only packets that satisfy the condition change what a layer below offers under this
+        name, as a source route changes the destination. `If(condition) >> one >> Else() >> other` offers one of both.
+
         Raises DescriptionError for a name that is offered already.
         """
         for name, value in values.items():
-            if name in self.offers:
+            if name in self.offers or name in self.overrides:
                 raise DescriptionError(
                     f"'{name}' is offered twice by {self.title}", "offer it once, or under another name."
                 )
-            self.offers[name] = to_expression(value)
+            if isinstance(value, If):
+                raise value.without_body()
+            if isinstance(value, Choice):
+                value.check_closed()
+                self.overrides[name] = value.condition, to_expression(value.body)
+                value = value.otherwise
+            if value is not None:
+                self.offers[name] = to_expression(value)
             self.lines[f"offer {name}"] = here()
 
     def require(self, condition: object, reason: str, option: str | None = None) -> None:
@@ -626,6 +642,45 @@ class Prototype(Parser):
     @timeout.setter
     def timeout(self, value: object) -> None:
         self.__dict__["_timeout"] = seconds(value)
+
+    @property
+    def lifetime(self) -> Any:
+        """Seconds of packet time after its first packet until an instance ends, however many packets follow: 1e-9 to
+        1e9. It holds also where the user switches timeouts off. In place of `timeout`; by default there is none.
+        """
+        return self._lifetime
+
+    @lifetime.setter
+    def lifetime(self, value: object) -> None:
+        self.__dict__["_lifetime"] = seconds(value)
+
+    @property
+    def needs_captured(self) -> Any:
+        """Bytes of the header's first layout that must have been captured, less than it has: by default all.
+
+        Where the snap length left these and took others of that layout, the others read as ones: the largest window, a
+        length that is beyond the packet. Packets that end there on the wire are malformed all the same. With option
+        `checksums`, a packet without anything after that layout needs all of it, as its checksum cannot be verified.
+        """
+        return self._needs_captured
+
+    @needs_captured.setter
+    def needs_captured(self, value: object) -> None:
+        size = self.first_layout
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < size:
+            raise DescriptionError(
+                f"p.needs_captured is {described(value)}, and the first layout of p.header has {size} bytes",
+                "set p.header first, and give a number of bytes, from 1 to less than its first layout has.",
+            )
+        self.__dict__["_needs_captured"] = value
+
+    @property
+    def first_layout(self) -> int:
+        """Bytes of the header's first layout; 0 where these are not the same in all packets."""
+        first = self.format.parts[0] if self.format is not None else None
+        if not isinstance(first, LayoutType) or any(not isinstance(f.bits, int) for f in first.fields.values()):
+            return 0
+        return sum(field.width for field in first.fields.values()) // 8
 
     @property
     def max_instances(self) -> Any:

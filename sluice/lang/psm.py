@@ -10,6 +10,7 @@ from sluice.lang.expression import Expression, Taken, to_number
 from sluice.lang.where import here, user_names
 
 if TYPE_CHECKING:
+    from sluice.lang.layer import Layer
     from sluice.lang.prototype import Parser
 
 
@@ -23,11 +24,24 @@ MOST_STATES = 255
 class Pred:
     """The condition of a transition between states, or of a step between layers.
 
-    A number, which holds when it is not 0; `Pred(1)` always does. Raises DescriptionError when it is bytes.
+    A number, which holds when it is not 0; `Pred(1)` always does. Of steps from one layer, in the order of their
+    definition, the first whose condition holds is taken. before: a layer; the step is tried before the one to that
+    layer. fallback: the step only takes what no other step takes, also those that are added later: for what is
+    recognised by its content.
+
+    Raises DescriptionError when the condition is bytes, and for a step that has both before= and fallback=.
     """
 
-    def __init__(self, condition: object) -> None:
+    def __init__(self, condition: object, before: Layer | None = None, fallback: bool = False) -> None:
         self.where = here()
+        if not isinstance(fallback, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(f"fallback={described(fallback)}", "give True or False.")
+        if before is not None and fallback:
+            raise DescriptionError(
+                "a step with before= and fallback=", "a fallback is tried after all other steps: leave one out."
+            )
+        self.before = before
+        self.fallback = fallback
         self.condition: Expression = to_number(condition, "a predicate", "compare something, as in Pred(x == 1).")
 
 

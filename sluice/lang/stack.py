@@ -8,6 +8,7 @@ from typing import Any
 from sluice.lang.errors import DescriptionError, described, did_you_mean
 from sluice.lang.expression import BYTES, Number
 from sluice.lang.layer import Branch, Layer, Step
+from sluice.lang.order import place_of
 from sluice.lang.prototype import Chain, Prototype
 from sluice.lang.where import Where, here
 
@@ -20,7 +21,8 @@ class Stack:
 
     `stack.name = parser` makes a layer; `stack += (stack.a >> stack.b) + Pred(condition)` a step; `stack += parser >>
     parser` layers called like their parsers, each always the next of the one before. Of the steps from a layer a packet
-    takes the first, in order of definition, whose condition holds. A layer that no step leads to, or whose parser
+    takes the first, in order of definition, whose condition holds; Pred(..., before=) and Pred(..., fallback=) change
+    that order. A layer that no step leads to, or whose parser
     names link types, is where packets begin.
 
     name: how listings and generated code call it; letters, digits and '_'.
@@ -98,7 +100,7 @@ class Stack:
         for layer in (branch.lower, branch.upper):
             if self.layers.get(layer.name) is not layer:
                 raise DescriptionError(f"layer '{layer.name}' belongs to another stack", "use layers of this stack.")
-        self.branches.append(branch)
+        self.branches.insert(place_of(branch, self.branches), branch)
 
     def _add_chain(self, chain: Chain) -> None:
         """A layer for each parser, called like it, and the steps between them."""

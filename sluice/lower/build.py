@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sluice.ir.expression import Reg
+from sluice.ir.expression import Reg, is_bytes
 from sluice.ir.graph import KeyPart, LayerProgram, NativeShape, Program
 from sluice.ir.hook import Hook
 from sluice.lang.check import check
@@ -243,6 +243,7 @@ class _StackBuilder:
             above=[self._step(self.stack.branches[index], self.final[target]) for index, target in variant.above],
             exports=self._exports(layer),
             offers=offers,
+            overrides=self._overrides(layer, scope),
             asked=self._asked(variant),
             options=self.options,
             native_shapes=self.native_shapes,
@@ -272,6 +273,27 @@ class _StackBuilder:
                     "make it of what the packet itself has, not of p.below, and each list as wide.",
                     p.lines["alias"],
                 )
+        return found
+
+    def _overrides(self, layer: Layer, scope: Scope) -> list[tuple[Reg, Expression, Expression]]:
+        """What a layer offers under a condition: the slot, the condition, the value."""
+        p = layer.prototype
+        found: list[tuple[Reg, Expression, Expression]] = []
+        for name, (condition, value) in p.overrides.items():
+            bits = scope.bits(p.offers.get(name, value))
+            if is_bytes(scope.resolve(value)) and scope.bits(value) != bits:
+                raise DescriptionError(
+                    f"the two values that {p.title} offers as '{name}' differ in length",
+                    "offer as many bytes in both cases.",
+                    p.lines[f"offer {name}"],
+                )
+            if p.sequence is not None and not p.sequence.whole:
+                raise DescriptionError(
+                    f"{p.title} has a stream and offers '{name}' under a condition",
+                    "bytes that are delivered without their packet have no header to decide by; keep it in p.perm.",
+                    p.lines[f"offer {name}"],
+                )
+            found.append((self._offer_slot(name, bits), condition, value))
         return found
 
     def _exports(self, layer: Layer) -> list[tuple[Reg, Expression]]:
@@ -396,6 +418,7 @@ def layer_expressions(layer: Layer, stack: Stack) -> list[Expression]:
     if p.framing is not None:
         found += [item for item in (p.framing.length, p.framing.resync) if item is not None]
     found += [r.condition for r in p.requirements] + list(p.offers.values())
+    found += [item for choice in p.overrides.values() for item in choice]
     found += [branch.condition for branch in stack.above(layer)]
     return [item for expression in found for item in nested(expression)]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Reg
+from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg
 from sluice.ir.instruction import (
+    Again,
     Assign,
     Branch,
     Check,
@@ -17,6 +18,7 @@ from sluice.ir.instruction import (
     LoadBytes,
     LoadVarint,
     Mark,
+    Pad,
     Payload,
 )
 from sluice.lang.choice import Choice
@@ -24,7 +26,9 @@ from sluice.lang.errors import DescriptionError
 from sluice.lang.expression import NUMBER, to_expression
 from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType, VarintField, header_format
 from sluice.lower.builder import GraphBuilder
-from sluice.lower.scope import PAYLOAD, Scope
+from sluice.lower.scope import PAYLOAD, UNIT, Scope
+
+PADDED = Reg("local.padded", 0)
 
 
 @dataclass
@@ -40,13 +44,17 @@ class Exits:
 class HeaderBuilder:
     """Emits the parsing of one layer's header into `out`.
 
-    `malformed` gives the block that a packet goes to which is malformed, for a reason.
+    `malformed` gives the block that a packet goes to which is malformed, for a reason. `verifies`: whether checksums
+    are verified.
     """
 
-    def __init__(self, out: GraphBuilder, scope: Scope, malformed: Callable[[str], str]) -> None:
+    def __init__(
+        self, out: GraphBuilder, scope: Scope, malformed: Callable[[str], str], verifies: bool = False
+    ) -> None:
         self.out = out
         self.scope = scope
         self.malformed = malformed
+        self.verifies = verifies
         self._marks = 0
 
     def build(self, format: HeaderFormat | None) -> None:
@@ -61,12 +69,32 @@ class HeaderBuilder:
                 self.malformed("header too short"),
                 self.malformed("const"),
             )
-            for part in format.parts:
-                self._part(part, exits)
+            first = self._first_exits(exits)
+            for at, part in enumerate(format.parts):
+                self._part(part, exits if at else first)
         end = Reg("mark.end", 32)
         out.emit(Mark(end, scope.mark, ZERO))
         scope.mark = None
         out.emit(Payload(PAYLOAD, end))
+
+    def _first_exits(self, exits: Exits) -> Exits:
+        """Of the first layout: where the snap length left enough of it, the packet begins anew with the rest filled up.
+
+        With checksums, one that has nothing else would be taken for one with a wrong checksum.
+        """
+        out, p = self.out, self.scope.prototype
+        if p.needs_captured is None or p.framing is not None:
+            return exits
+        pad, look = out.name("pad header"), out.name("header cut")
+        with out.aside(look):
+            enough = Binary(">=", Length(UNIT, captured=True), Const(p.needs_captured))
+            if self.verifies:
+                enough = Binary("&", enough, Binary(">", Length(UNIT), Const(p.first_layout)))
+            out.emit(Branch(enough, pad, exits.cut))
+        with out.aside(pad):
+            out.emit(Pad(PADDED, UNIT, p.first_layout))
+            out.emit(Again(PADDED))
+        return Exits(look, exits.short, exits.mismatch)
 
     def _mark(self, base: Reg | None, offset: Expr) -> Reg:
         mark = Reg(f"mark.{self._marks}", 32)

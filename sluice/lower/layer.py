@@ -103,6 +103,7 @@ def build_layer(context: LayerContext) -> LayerProgram:
         rules=_rules(layer),
         states=states,
         timeouts=tuple(layer.timeouts),
+        lifetime=layer.prototype.lifetime is not None,
         events=layer.shapes,
         above=tuple(step.target for step in context.above),
         home=context.home,
@@ -256,7 +257,7 @@ class _MainBuilder:
         """The whole graph."""
         layer, out, p = self.layer, self.out, self.layer.prototype
         with out.at(p.where):
-            HeaderBuilder(out, self.scope, self._malformed).build(p.format)
+            HeaderBuilder(out, self.scope, self._malformed, "checksums" in layer.context.options).build(p.format)
             self._require(behind_prep=False)
             remember_gathered(layer, out)
             out.assign(CREATED, ZERO)
@@ -278,7 +279,11 @@ class _MainBuilder:
             if layer.has_instance or layer.event_conditions():
                 self.events.held = MachineBuilder(layer, out, self.events).build()
             if layer.has_instance:
-                out.emit(Touch(TIMEOUT if len(layer.timeouts) > 1 else ZERO))
+                if p.lifetime is not None:
+                    with out.when(CREATED, "lifetime begins"):
+                        out.emit(Touch(ZERO))
+                else:
+                    out.emit(Touch(TIMEOUT if len(layer.timeouts) > 1 else ZERO))
                 if layer.wanted("packet"):
                     length = Length(SDU if p.sdu_choice is not None else PAYLOAD)
                     self.events.happens("packet", {"length": length})

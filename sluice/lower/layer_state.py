@@ -67,7 +67,8 @@ class LayerContext:
 
     hooks: events that somebody listens to. kept: delivered bytes that somebody wants to see again; None:
     nobody looks into the sequence. above: steps on.
-    exports: slots to fill for layers above with values of this one. offers: slots for what it offers. asked: slots, its
+    exports: slots to fill for layers above with values of this one. offers: slots for what it offers. overrides:
+    slots that it changes for packets that satisfy a condition, with that and the value. asked: slots, its
     own or of layers below, that layers above read. options: checks that the user asked for. joined: names of offers
     that join every key. aliases: of prototypes, the name of their table of further keys and what these are made of.
     table: its table's name; shared: whether other layers use it too; loops: whether a layer above may come to the same
@@ -82,6 +83,7 @@ class LayerContext:
     above: list[Step]
     exports: list[tuple[Reg, Expression]]
     offers: dict[str, Reg]
+    overrides: list[tuple[Reg, Expression, Expression]]
     asked: list[Reg]
     options: frozenset[str]
     native_shapes: dict[NativeFunction, NativeShape]
@@ -198,6 +200,16 @@ class LayerState:
 
     def _timeouts(self) -> list[float]:
         """Timeout 0 is the general one (0.0: never); then those of transitions."""
+        lifetime = self.prototype.lifetime
+        if lifetime is not None:
+            other = next((t for t in self.transitions if t.timeout is not None), None)
+            if other is not None or self.prototype.timeout is not None:
+                raise DescriptionError(
+                    f"{self.prototype.title} has a lifetime and a timeout",
+                    "an instance with p.lifetime ends so long after it began; leave the timeouts out.",
+                    self.prototype.lines["timeout"] if other is None else other.where,
+                )
+            return [lifetime]
         general = self.prototype.timeout
         found = [general if general is not None else 0.0]
         for transition in self.transitions:

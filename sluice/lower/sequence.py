@@ -155,14 +155,6 @@ class SequenceBuilder:
             out.emit(Goto(outside if s.enforce else within))
             out.block(within)
             leaves = leaves or s.enforce
-        if s.whole:
-            # A datagram is whole or nothing: a fragment of which a part was not captured cannot help.
-            there = Binary("==", Length(SEQ_DATA, captured=True), Length(SEQ_DATA))
-            cut = out.name("cut fragment")
-            out.unless(there, "all there", cut)
-            with out.aside(cut):
-                end_fresh(self.layer, out)
-                out.end("cut:payload")
         return leaves
 
     def _overlaps(self) -> None:

@@ -25,6 +25,10 @@ def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> No
     for slot, expression in own_slots(layer):
         with out.at(expression.where):
             out.assign(slot, events.scope.resolve(expression))
+    for slot, condition, value in layer.context.overrides:
+        if slot in layer.context.asked:
+            with out.at(condition.where), out.when(events.scope.number(condition), f"change {slot.name}"):
+                out.assign(slot, events.scope.resolve(value))
     for slot in _kept(layer):
         for side, field in enumerate(_fields(layer, slot)):
             if len(_fields(layer, slot)) == 1:

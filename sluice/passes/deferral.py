@@ -26,6 +26,7 @@ from sluice.ir.dataflow import forward, leaves_trace
 from sluice.ir.expression import ZERO, Expr, Reg, rewrite
 from sluice.ir.graph import Block, Graph, LayerProgram, Program, layers_above
 from sluice.ir.instruction import (
+    Again,
     Assign,
     Branch,
     CreateInst,
@@ -37,6 +38,7 @@ from sluice.ir.instruction import (
     Lookup,
     NextDeferring,
     NextLayer,
+    Pad,
     Prefetch,
     Resource,
     Return,
@@ -161,6 +163,8 @@ class _Parted:
                     told = any(reg.space == "slot" for reg in instruction.written())
                     if told or above or name in before:
                         return False
+                elif isinstance(instruction, (Pad, Again)) and name not in self.behind:
+                    pass  # a header that was cut: the packet waits for the main graph
                 elif not split_stateless.is_stateless(instruction):
                     return False
             if above and any(map(_is_state, self._instructions(behind(self.early, name)))):

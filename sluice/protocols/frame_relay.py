@@ -1,10 +1,13 @@
 """Frame relay, link type 107: an address of two to four bytes (ITU-T Q.922), then RFC 2427 or Cisco's encapsulation.
 
-`type` is an EtherType (Cisco), or control 3 and an NLPID (RFC 2427): 0x03cc IPv4, 0x038e IPv6, 0x0380 SNAP.
-Limits: other NLPIDs lead nowhere; no frame check sequence; fragments (FRF.12) are not put together.
+Cisco's is an EtherType. RFC 2427 has control 3, a byte of padding that may be left out, and an NLPID, which `temp`
+holds: 0xcc IPv4, 0x8e IPv6, 0x80 SNAP, 0xcf PPP (RFC 1973). Limits: other NLPIDs lead nowhere; no frame check sequence;
+fragments (FRF.12) are not put together.
 """
 
-from sluice.lang import Bit, Connectionless, If, UInt, layout
+from sluice.lang import Assign, Bit, Connectionless, Else, If, layout
+
+UNNUMBERED, PAD = 3, 0
 
 
 class frame_relay_hdr(layout):
@@ -28,8 +31,25 @@ class frame_relay_fourth(layout):
     extended_fourth = Bit(1)
 
 
+class frame_relay_control(layout):
+    control = Bit(8)  # or the first byte of an EtherType
+
+
+class frame_relay_nlpid(layout):
+    nlpid = Bit(8)
+
+
+class frame_relay_padded(layout):
+    padded_nlpid = Bit(8)
+
+
 class frame_relay_type(layout):
-    type = UInt(16)
+    type_low = Bit(8)
+
+
+class frame_relay_temp(layout):
+    nlpid = Bit(8)
+    ethertype = Bit(16)
 
 
 def frame_relay_parser() -> Connectionless:
@@ -37,6 +57,16 @@ def frame_relay_parser() -> Connectionless:
     longer = frame_relay_hdr.extended_low == 0
     fr.header = frame_relay_hdr + (If(longer) >> frame_relay_third)
     fr.header += If(longer & (frame_relay_third.extended_third == 0)) >> frame_relay_fourth
-    fr.header += frame_relay_type
-    fr.offer(ethertype=fr.header.type)
+    standard = frame_relay_control.control == UNNUMBERED
+    nlpid = frame_relay_nlpid + (If(frame_relay_nlpid.nlpid == PAD) >> frame_relay_padded)
+    fr.header += frame_relay_control
+    fr.header += If(standard) >> nlpid >> Else() >> frame_relay_type
+    fr.temp = frame_relay_temp
+    fr.prep = (
+        If(fr.header.control == UNNUMBERED)
+        >> Assign(fr.temp.nlpid, fr.header.nlpid | fr.header.padded_nlpid)
+        >> Else()
+        >> Assign(fr.temp.ethertype, (fr.header.control << 8) | fr.header.type_low)
+    )
+    fr.offer(ethertype=fr.temp.ethertype)
     return fr

@@ -161,3 +161,16 @@ def gtp_parser() -> Connectionless:
     gtp.sdu = gtp.unit[gtp.cursor : end]
     gtp.offer(tunnel=gtp.header.TEID)
     return gtp
+
+
+class pdu_hdr(layout):
+    version = Bit(4)
+    rest = Bit(4)
+
+
+def pdu_parser() -> Connectionless:
+    """What a session of 5G carries: its first four bits tell IP, and else it is Ethernet; nothing is taken off."""
+    pdu = Connectionless("pdu")
+    pdu.header = pdu_hdr
+    pdu.sdu = pdu.unit
+    return pdu

@@ -14,10 +14,12 @@ it must be larger, and each of its fragments costs more, as less of what is held
 
 from sluice.lang import (
     PSM,
+    AnyUntil,
     Assemble,
     Assign,
     Bit,
     Connectionless,
+    Else,
     If,
     Pred,
     PSMState,
@@ -48,8 +50,34 @@ class ipv4_hdr(layout):
     dst = Bit(32)
 
 
-class ipv4_options(layout):  # more: options
-    options = Bit((ipv4_hdr.ihl - 5) << 5)
+class ipv4_end(layout):  # more: options
+    end_of_options = Bit(8, const=0)
+
+
+class ipv4_no_operation(layout):  # more: options
+    no_operation = Bit(8, const=1)
+
+
+class ipv4_loose_route(layout):  # more: source routes
+    loose_type = Bit(8, const=131)
+    loose_size = Bit(8)
+    loose_pointer = Bit(8)
+    loose_passed = Bit((loose_size - 7) << 3)
+    loose_last = Bit(32)
+
+
+class ipv4_strict_route(layout):  # more: source routes
+    strict_type = Bit(8, const=137)
+    strict_size = Bit(8)
+    strict_pointer = Bit(8)
+    strict_passed = Bit((strict_size - 7) << 3)
+    strict_last = Bit(32)
+
+
+class ipv4_option(layout):  # more: options
+    option = Bit(8)
+    option_size = Bit(8)
+    option_data = Bit((option_size - 2) << 3)
 
 
 class ipv4_temp(layout):
@@ -70,19 +98,29 @@ def ipv4_parser(
     incomplete at once, at most.
     """
     ip = Connectionless("ipv4")
-    ip.header = ipv4_hdr + (If(ipv4_hdr.ihl > 5) >> ipv4_options)
-    header_length = ip.header.ihl << 2
+    header_length = ipv4_hdr.ihl << 2
+    options = AnyUntil(  # more: options
+        [ipv4_end, ipv4_no_operation, ipv4_loose_route, ipv4_strict_route, ipv4_option],
+        ~ip.header_contain(ipv4_end),
+        end=header_length,
+    )
+    ip.header = ipv4_hdr + (If(ipv4_hdr.ihl > 5) >> options)
     ip.require(ip.header.version == 4, "version")  # more: checks
     ip.require(ip.header.ihl >= 5, "header length")  # more: checks
     ip.require(
         (ip.header.total_length == 0) | (ip.header.total_length >= header_length), "total length"
     )  # more: checks
     ip.require(internet_checksum(ip.unit[:header_length]) == 0, "checksum", option="checksums")  # more: checksums
-    ip.offer(src=ip.header.src, dst=ip.header.dst, protocol=ip.header.protocol)
+    ip.offer(src=ip.header.src, protocol=ip.header.protocol)
+    # RFC 791, 3.1: with a route that is not used up, the destination of the datagram is the route's last address.
+    loose = ip.header.loose_pointer * (ip.header.loose_pointer < ip.header.loose_size)  # more: source routes
+    strict = ip.header.strict_pointer * (ip.header.strict_pointer < ip.header.strict_size)  # more: source routes
+    final = If((loose | strict) >= 4) >> (ip.header.loose_last * (loose >= 4) | ip.header.strict_last * (loose < 4))
+    ip.offer(dst=final >> Else() >> ip.header.dst)
 
     fragment = (ip.header.more_frag == 1) | (ip.header.offset != 0)
     ip.selector = If(fragment) >> [ip.header.src, ip.header.dst, ip.header.protocol, ip.header.id, ip.way]
-    ip.timeout = 30  # more: timeouts
+    ip.lifetime = 60  # more: timeouts
     ip.max_instances = datagrams  # more: settings
 
     ip.temp = ipv4_temp

@@ -12,7 +12,7 @@ EXTENSIONS = (0, 43, 60, 135, 139, 140, 253, 254)
 """Numbers of the next header that lead here."""
 
 
-HOP_BY_HOP = 0
+HOP_BY_HOP, ROUTING, DESTINATION = 0, 43, 60
 LONGEST_WITHOUT = 65535
 """Bytes of payload that need no jumbogram."""
 
@@ -36,6 +36,29 @@ class ipv6_jumbo(layout):
     jumbo_length = UInt(32)  # behind the header of IPv6
 
 
+class ipv6_home(layout):
+    home_type = Bit(8, const=0xC9)
+    home_size = Bit(8, const=16)
+    home_address = Bit(128)
+
+
+class ipv6_routing(layout):
+    routing_type = Bit(8)
+    segments_left = Bit(8)
+    last_entry = Bit(8)  # of type 4: the number of the last segment, from 0
+    routing_rest = Bit(24)
+
+
+AFTER_FINAL = ((ipv6_extension_hdr.length << 6) - 128) * (ipv6_routing.routing_type != 0)
+"""Bits after the final destination: type 0 has it at its end, types 2 and 4 at their beginning."""
+
+
+class ipv6_route(layout):
+    before_final = Bit((ipv6_extension_hdr.length << 6) - 128 - AFTER_FINAL)
+    final = Bit(128)
+    after_final = Bit(AFTER_FINAL)
+
+
 class ipv6_option(layout):
     option = Bit(8)
     option_size = Bit(8)
@@ -46,11 +69,22 @@ def ipv6_extension_parser() -> Connectionless:
     ext = Connectionless("ext")
     hop_by_hop = ext.below.unmeasured & (ext.below.protocol == HOP_BY_HOP)
     end = (ipv6_extension_hdr.length << 3) + 8
-    options = AnyUntil([ipv6_pad1, ipv6_jumbo, ipv6_option], end=end)
-    ext.header = ipv6_extension_hdr + (If(hop_by_hop) >> options >> Else() >> ipv6_extension_body)
-    jumbogram = ext.header_contain(ipv6_jumbo)
+    options = AnyUntil([ipv6_pad1, ipv6_jumbo, ipv6_home, ipv6_option], end=end)
+    routed = ipv6_routing + (If(ipv6_extension_hdr.length >= 2) >> ipv6_route)
+    routed = If((ext.below.protocol == ROUTING) & (ipv6_extension_hdr.length >= 2)) >> routed
+    listed = If(hop_by_hop | (ext.below.protocol == DESTINATION)) >> options
+    ext.header = ipv6_extension_hdr + (listed >> Else() >> (routed >> Else() >> ipv6_extension_body))
+    jumbogram = ext.header_contain(ipv6_jumbo) & hop_by_hop
     length = ext.header.jumbo_length
     ext.require(~jumbogram | (length > LONGEST_WITHOUT), "jumbo")
     ext.sdu = If(jumbogram) >> ext.payload[: length - ext.cursor] >> Else() >> ext.payload
     ext.offer(protocol=ext.header.next)
+
+    kind, left, addresses = ext.header.routing_type, ext.header.segments_left, ext.header.length >> 1
+    segments = ext.header.last_entry + 1
+    follows = (kind == 0) & (left <= addresses) & ((ext.header.length & 1) == 0)
+    follows = follows | ((kind == 2) & (left == 1) & (addresses == 1))
+    follows = follows | ((kind == 4) & (left <= segments) & (segments <= addresses))
+    ext.offer(dst=If(ext.header_contain(ipv6_route) & (left != 0) & follows) >> ext.header.final)
+    ext.offer(src=If(ext.header_contain(ipv6_home)) >> ext.header.home_address)
     return ext

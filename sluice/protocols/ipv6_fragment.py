@@ -58,7 +58,7 @@ def ipv6_fragment_parser(policy: str = "first", datagrams: int = 1 << 16) -> Con
 
     fragment = (frag.header.more_frag == 1) | (frag.header.offset != 0)
     frag.selector = If(fragment) >> [frag.below.src, frag.below.dst, frag.header.id, frag.way]
-    frag.timeout = 60
+    frag.lifetime = 60
     frag.max_instances = datagrams
 
     frag.temp = ipv6_fragment_temp

@@ -1,7 +1,8 @@
 """L2TP version 2: RFC 2661, UDP port 1701. Data messages (T is 0) carry PPP. Offers tunnel (its id and the session's).
 
 A control message (T is 1) tells its kind in its first attribute, `message_type`, and others behind it; one without any
-only acknowledges. The message ends where its length says, if it has one. Limits: hidden attributes stay so.
+only acknowledges. The message ends where its length says, if it has one. A data message of version 3 leads to l2tp3.py.
+Limits: hidden attributes stay so; control messages of version 3 are malformed (version).
 """
 
 from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, UInt, layout
@@ -66,9 +67,18 @@ def l2tp_parser() -> Connectionless:
     attributes = l2tp_message + AnyUntil([l2tp_attribute], l2tp.cursor < l2tp_length.length)
     l2tp.header += If(l2tp_hdr.T & (l2tp_length.length > l2tp.cursor)) >> attributes
     header = l2tp.header
-    l2tp.require(header.version == 2, "version")
+    l2tp.require((header.version == 2) | ((header.version == 3) & ~header.T), "version")
     l2tp.require((header.T == 0) | (header.L & header.S), "control")
     l2tp.require((header.L == 0) | (header.length >= l2tp.cursor), "length")
-    l2tp.sdu = If(header.L) >> l2tp.unit[l2tp.cursor : header.length] >> Else() >> l2tp.payload
-    l2tp.offer(tunnel=(header.tunnel << 16) | header.session)
+    three = header.version == 3  # RFC 3931, 4.1.2.1: 16 reserved bits, then what l2tp3.py reads
+    l2tp.sdu = (
+        If(three)
+        >> l2tp.unit[4:]
+        >> Else()
+        >> If(header.L)
+        >> l2tp.unit[l2tp.cursor : header.length]
+        >> Else()
+        >> l2tp.payload
+    )
+    l2tp.offer(tunnel=((header.tunnel << 16) | header.session) * ~three)
     return l2tp

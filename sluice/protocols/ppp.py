@@ -2,8 +2,9 @@
 
 The address and control fields (0xff 0x03) and the first byte of the protocol may have been compressed away. `temp`
 holds the protocol as if it had not. Compressed forms are taken whether or not they were seen to be agreed on: none can
-be taken for another. LCP and its like are in ppp_control.py. Limits: VJ-compressed headers (RFC 1144), CCP-compressed
-and encrypted (MPPE) packets stay opaque; no multilink.
+be taken for another. A first byte of 0x0f or 0x8f, which are no protocols, is the address of a Cisco HDLC frame, which
+the same link types have. LCP and its like are in ppp_control.py. Limits: VJ-compressed headers (RFC 1144),
+CCP-compressed and encrypted (MPPE) packets stay opaque.
 """
 
 from sluice.lang import Assign, Bit, Connectionless, Else, If, layout
@@ -44,4 +45,6 @@ def ppp_parser() -> Connectionless:
         >> Assign(ppp.temp.protocol, ppp.header.first)
     )
     ppp.prep += If(ppp.header_contain(ppp_low)) >> Assign(ppp.temp.protocol, (ppp.temp.protocol << 8) | ppp.header.low)
+    cisco = (ppp.header.first == 0x0F) | (ppp.header.first == 0x8F)
+    ppp.sdu = If(cisco) >> ppp.unit >> Else() >> ppp.payload  # more: Cisco HDLC on the same link types
     return ppp

@@ -31,7 +31,8 @@ minutes.
 
 Limits: a message is told when no number before it is missing; an association has either DATA or I-DATA chunks, as its
 ends agree (RFC 8260, 2.1); AUTH chunks (RFC 4895) are passed over; chunks of a packet behind one whose length is wrong
-are lost. With option `checksums` the CRC-32C is checked.
+are lost; packets without a chunk are conversations of their own (`sctp_bare`). With option `checksums` the CRC-32C is
+checked.
 """
 
 from typing import Any
@@ -69,6 +70,8 @@ ABORT, SHUTDOWN, SHUTDOWN_ACK = 6, 7, 8
 COOKIE_ECHO, COOKIE_ACK, SHUTDOWN_COMPLETE = 10, 11, 14
 FORWARD_TSN = 192  # more: partial reliability
 I_DATA, I_FORWARD_TSN = 64, 194  # more: interleaved messages
+CHUNK = 4
+"""Bytes of the header of a chunk."""
 HANDSHAKE, IDLE, LINGER = 60.0, 300.0, 10.0
 
 
@@ -157,6 +160,14 @@ class sctp_message(layout):
 def sctp_layers() -> Chain:
     """All three, each always the next layer of the one before."""
     return sctp_packet_parser() >> sctp_parser() >> sctp_message_parser()
+
+
+def sctp_bare_parser() -> ConnectionOriented:  # more: packets without chunks
+    """Packets without a chunk (`CHUNK` bytes): a conversation is two addresses and ports, since no chunk tells more."""
+    bare = ConnectionOriented("sctp")
+    bare.selector = [bare.below.src, bare.below.sport], [bare.below.dst, bare.below.dport]
+    bare.timeout = IDLE
+    return bare
 
 
 def sctp_packet_parser() -> Connectionless:

@@ -171,11 +171,13 @@ def tcp_parser(
     tcp = ConnectionOriented("tcp")
 
     tcp.header = tcp_hdr
-    tcp.header += AnyUntil(
+    tcp.needs_captured = 14  # ports, numbers and flags; more: snap lengths
+    options = AnyUntil(
         [tcp_eol, tcp_nop, tcp_mss, tcp_ws, tcp_sack_permitted, tcp_sack, tcp_ts, tcp_other],
         tcp.cursor < tcp.header.hdr_len << 2,
         end=tcp.header.hdr_len << 2,
     )
+    tcp.header += If(tcp_hdr.hdr_len > 5) >> options
     tcp.require(tcp.header.hdr_len >= 5, "header length")  # more: header length
     tcp.require(  # more: checksums
         internet_checksum(tcp.unit, tcp.below.src, tcp.below.dst, 6, tcp.unit.length) == 0,

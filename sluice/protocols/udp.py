@@ -40,6 +40,7 @@ def plain_udp_parser() -> Connectionless:  # more: conversations
 def udp_parser() -> ConnectionOriented:
     udp = datagram(ConnectionOriented("udp"))
     length = udp.header.length  # more: checksums
+    udp.needs_captured = 4  # the ports; more: snap lengths
     udp.selector = [udp.below.src, udp.header.sport], [udp.below.dst, udp.header.dport]  # more: conversations
     udp.timeout = 60  # more: conversations
     udp.offer(sport=udp.header.sport, dport=udp.header.dport)  # more: QUIC, which knows connections by their ends

@@ -52,6 +52,20 @@ class wlan_control(layout):
     to_ds = Bit(1)
 
 
+class wlan_swapped_control(layout):
+    order = Bit(1)
+    protected = Bit(1)
+    more_data = Bit(1)
+    power = Bit(1)
+    retry = Bit(1)
+    more_frag = Bit(1)
+    from_ds = Bit(1)
+    to_ds = Bit(1)
+    subtype = Bit(4)
+    type = Bit(2)
+    version = Bit(2)
+
+
 class wlan_addresses(layout):
     duration = UInt(16, order="little")
     address1 = Bit(48)
@@ -104,15 +118,16 @@ def radiotap_parser() -> Connectionless:
     return radiotap
 
 
-def wlan_parser(padded: bool = False) -> Connectionless:
-    """`padded`: the header is filled up to a multiple of 4 bytes."""
-    wlan = Connectionless("wlan", link_types=() if padded else (105,))
-    data = wlan_control.type == DATA
-    qos = data & ((wlan_control.subtype & 8) != 0)
-    wlan.header = wlan_control + (If(data) >> wlan_addresses)
-    wlan.header += If(data & wlan_control.from_ds & wlan_control.to_ds) >> wlan_address4
+def wlan_parser(padded: bool = False, swapped: bool = False) -> Connectionless:
+    """`padded`: the header is filled up to a multiple of 4 bytes. `swapped`: the two bytes of frame control are."""
+    wlan = Connectionless("wlan", link_types=() if padded or swapped else (105,))
+    control = wlan_swapped_control if swapped else wlan_control
+    data = control.type == DATA
+    qos = data & ((control.subtype & 8) != 0)
+    wlan.header = control + (If(data) >> wlan_addresses)
+    wlan.header += If(data & control.from_ds & control.to_ds) >> wlan_address4
     wlan.header += If(qos) >> wlan_qos
-    wlan.header += If(qos & wlan_control.order) >> wlan_ht
+    wlan.header += If(qos & control.order) >> wlan_ht
     if padded:
         wlan.header += If(data & ((wlan.cursor & 2) != 0)) >> wlan_padding
     return wlan

@@ -15,6 +15,9 @@ from sluice.lang.userfile import execute
 DEFAULT = "everything"
 """The stack that commands take where none is named."""
 
+PIECES = ("find", "links", "ports", "tunnels")
+"""Modules of sluice.stacks that are no stacks."""
+
 
 class UnknownStackError(Exception):
     """There is no such stack; the message says what to do."""
@@ -25,7 +28,7 @@ class UnknownStackError(Exception):
 
 def stack_names() -> list[str]:
     """Names of the stacks that come with Sluice."""
-    return sorted(item.name for item in pkgutil.iter_modules(sluice.stacks.__path__) if item.name != "find")
+    return sorted(item.name for item in pkgutil.iter_modules(sluice.stacks.__path__) if item.name not in PIECES)
 
 
 def find_stack(name_or_path: str) -> Stack:

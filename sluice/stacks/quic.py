@@ -55,7 +55,7 @@ def over_udp(s: Stack, udp: Layer, deciphered: bool = False) -> None:
     s.quic_stream = quic_stream_parser()
     s.tls_handshake = tls_handshake_parser()  # more: TLS
     s.tls_client_hello = tls_client_hello_parser()  # more: TLS
-    s += (udp >> s.quic_datagram) + Pred(1)
+    s += (udp >> s.quic_datagram) + Pred(1, fallback=True)
     s += (s.quic_datagram >> s.quic) + Pred(s.quic_datagram.offers.is_quic == 1)
     s += (s.quic >> s.quic_frame) + Pred(s.quic.sdu.length > 0)
     s += (s.quic_frame >> s.quic_stream) + Pred(s.quic_frame.offers.of_stream == 1)

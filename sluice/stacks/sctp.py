@@ -4,7 +4,7 @@ from sluice.lang import Pred, Stack, one_of
 from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.ipv4 import ipv4_parser
 from sluice.protocols.ipv6 import ipv6_parser
-from sluice.protocols.sctp import PORT, PROTOCOL, sctp_layers
+from sluice.protocols.sctp import CHUNK, PORT, PROTOCOL, sctp_bare_parser, sctp_layers
 from sluice.protocols.udp import udp_parser
 
 
@@ -15,6 +15,10 @@ def sctp() -> Stack:
     s.ipv6 = ipv6_parser()  # more: IPv6
     s.udp = udp_parser()  # more: SCTP in UDP
     s += sctp_layers()
+    s.sctp_bare = sctp_bare_parser()  # more: packets without chunks
+    s += (s.sctp_packet >> s.sctp_bare) + Pred(
+        s.sctp_packet.payload_len < CHUNK, before=s.sctp
+    )  # more: packets without chunks
     ip = s.ipv4 | s.ipv6  # more: IPv6
     s += (s.eth >> s.ipv4) + Pred(s.eth.header.type == 0x0800)
     s += (s.eth >> s.ipv6) + Pred(s.eth.header.type == 0x86DD)  # more: IPv6

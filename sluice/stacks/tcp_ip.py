@@ -118,4 +118,4 @@ def rest(s: Stack) -> None:  # more: other protocols
     """Layer `other` takes what no step before leads to."""
     over4, over6 = over_ip(s)
     ip = over4 | over6
-    s += (ip >> s.other) + Pred(ip.offers.protocol != 59)  # 59: nothing follows
+    s += (ip >> s.other) + Pred(ip.offers.protocol != 59, fallback=True)  # 59: nothing follows

@@ -117,6 +117,7 @@ def run_interpreted(
         made.built,
         timeouts=settings.timeouts,
         idle=settings.idle,
+        lifetime=settings.lifetime,
         max_instances=settings.max_instances,
         library=made.compiled.path,
         natives=settings.natives,

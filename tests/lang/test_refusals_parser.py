@@ -42,7 +42,8 @@ from tests.lang.refusal import (
 refused = Refusals()
 
 SETTINGS = (
-    "known here: alias, buffer_data, creates, event, event_relation, header, link_types, max_instances, message, name, "
+    "known here: alias, buffer_data, creates, event, event_relation, header, lifetime, link_types, "
+    "max_instances, message, name, needs_captured, "
     "perm, prep, psm, sdu, selector, seq, temp, timeout."
 )
 

@@ -8,6 +8,7 @@ import pytest
 
 from sluice.engine.box import CompiledStack
 from sluice.stacks.everything import everything
+from tests.protocols import forms
 from tests.support.packets import A4, B4, eth, ip4, ip6, udp
 from tests.support.run import run, watch_all
 
@@ -165,6 +166,7 @@ FORMS: dict[str, tuple[int, bytes]] = {
     "teredo: origin": (1, in_udp(3544, TEREDO_ORIGIN + INNER6)),
     "teredo: authentication and origin": (1, in_udp(3544, TEREDO_AUTHENTICATION + TEREDO_ORIGIN + INNER6)),
 }
+FORMS |= forms.FORMS
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -196,6 +198,7 @@ NOTHING_INSIDE = {
     "802.11: protected": (105, b"\x08\x41" + bytes(22) + b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER),
     "802.11: acknowledgement": (105, b"\xd4\x00" + bytes(8)),
 }
+NOTHING_INSIDE |= forms.NOTHING_INSIDE
 
 
 @pytest.mark.parametrize("form", NOTHING_INSIDE)
@@ -212,6 +215,12 @@ def test_cut_at_every_byte(stack: CompiledStack, form: str) -> None:
     frames = [(data[:size], length) for size in range(len(data)) for length in (size, len(data))]
     result = run(stack, frames, link_type=link_type)
     assert result.counters["box"]["packets"] == len(frames)
+
+
+def test_a_frame_in_fragments_of_capwap(stack: CompiledStack) -> None:
+    for order in (forms.FRAGMENTED, forms.FRAGMENTED[::-1]):
+        rows = run(stack, order).rows
+        assert [row["src_payload"] for row in rows if row["sport"] == 1111] == [5]
 
 
 def test_tunnels_within_tunnels(stack: CompiledStack) -> None:

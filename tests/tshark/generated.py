@@ -17,6 +17,36 @@ OTHERWISE = {
     "802.11: aggregate": "tshark shows the frames of an aggregate in a tree of their own",
     "frame relay: SNAP": "tshark shows SNAP as a part of frame relay's header",
     "erspan III: IP": "tshark takes for Ethernet what is mirrored, whatever it is said to be",
+    "frame relay: padded SNAP": "tshark shows SNAP as a part of frame relay's header",
+    "frame relay: bridged Ethernet": "tshark shows SNAP as a part of frame relay's header",
+    **dict.fromkeys(
+        (
+            "mpls: Ethernet without control word",
+            "mpls: an address that begins like IPv4",
+            "mpls: an address that begins like IPv6",
+        ),
+        "tshark goes by the first four bits",
+    ),
+    **dict.fromkeys(
+        (
+            *("l2tp3 in IP", "l2tp3 in IP: cookie", "l2tp3 in IP: long cookie and sublayer", "l2tp3 in UDP"),
+            *("gre: Aruba, tunnel 0", "capwap: 802.11", "capwap: 802.11 without T"),
+            *("frame relay with direction", "cisco hdlc with direction"),
+            *("dsa with an EtherType", "broadcom's tag", "broadcom's tag in front"),
+            *("gue", "gue: extension", "gue: IP at once", "slip", "dsa", "juniper: no Ethernet header"),
+            *("snap: bridged Ethernet", "classical IP over ATM"),
+        ),
+        "tshark has to be told, or has no such dissector",
+    ),
+    **dict.fromkeys(
+        ("pbb", "pbb: backbone tag", "fabricpath"), "tshark shows both frames' headers as parts of the tag"
+    ),
+    **dict.fromkeys(("ppp: Cisco HDLC", "ppp: Cisco HDLC, multicast"), "tshark shows no PPP there"),
+    **dict.fromkeys(
+        (f"juniper: {what}" for what in ("Ethernet", "Ethernet, extension", "PPP", "frame relay", "Cisco HDLC")),
+        "tshark gives no raw values of this header",
+    ),
+    "ayiya": "tshark goes by the ports of a conversation that it saw before",
     "mpls: pseudo-wire with control word": "tshark tells a control word by the addresses behind it, which are made up",
 }
 """Forms that tshark takes otherwise, and are left out."""

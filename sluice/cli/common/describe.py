@@ -56,6 +56,10 @@ def describe_layer(layer: Layer, stack: Stack) -> Data:
         ],
         "needs": list(dict.fromkeys(asked)),
         "offers": {name: words(value, layer) for name, value in p.offers.items()},
+        "changes": {
+            name: f"{words(value, layer)} if {words(condition, layer)}"
+            for name, (condition, value) in p.overrides.items()
+        },
         "key": [[words(item, layer) for item in half] for half in p.keys or ()],
         "key_when": None if p.key_condition is None else words(p.key_condition, layer),
         "creates": None if p.creating is None else words(p.creating, layer),
@@ -69,6 +73,7 @@ def describe_layer(layer: Layer, stack: Stack) -> Data:
         "sequence": _sequence(layer, p),
         "sdu": None if p.sdu_choice is None else action_words(p.sdu_choice, layer),
         "timeout": p.timeout,
+        "lifetime": p.lifetime,
         "max_instances": p.max_instances,
         "machine": None if p.machine is None else _machine(p.machine, layer),
         "events": [

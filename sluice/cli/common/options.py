@@ -23,6 +23,7 @@ from sluice.lang.errors import DescriptionError
 from sluice.lang.stack import Stack
 from sluice.passes.pipeline import UnknownPassError, select
 from sluice.stacks.find import find_stack
+from sluice.stacks.ports import add_tunnel_port
 
 
 def add_command(
@@ -107,12 +108,36 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="what else tells flows apart, of all that the layers below offer: vlan, tunnel",
     )
     parser.add_argument(
+        "--tunnel-port",
+        type=_tunnel_port,
+        action="append",
+        default=[],
+        metavar="NAME=PORT",
+        dest="tunnel_ports",
+        help="a UDP port on which a tunnel of the stack ends, as in vxlan=48879 (fou: IP without a header)",
+    )
+    parser.add_argument(
         "--passes",
         default="all",
         metavar="all|none|LIST",
         type=passes_of,
         help="optimisation passes, by name, with commas",
     )
+
+
+def _tunnel_port(text: str) -> tuple[str, int]:
+    name, sign, port = text.partition("=")
+    if not name or not sign or not port.isascii() or not port.isdigit():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a tunnel and a port, as in vxlan=48879")
+    return name, int(port)
+
+
+def tunnel_ports_function(stack: Stack, options: argparse.Namespace) -> list[str]:
+    """The function that looks for tunnels on other ports, with those that are known; none for a stack without any."""
+    if not {"udp", "vxlan"} <= stack.layers.keys():
+        return []
+    known = "+".join(str(port) for _, port in options.tunnel_ports)
+    return [f"tunnel_ports:known={known}" if known else "tunnel_ports"]
 
 
 def _names(text: str) -> list[str]:
@@ -125,6 +150,11 @@ def _names(text: str) -> list[str]:
 def stack_of(name: str, options: argparse.Namespace) -> Stack:
     """The stack of that name or file, with the keys that the command line asks for."""
     stack = find_stack(name)
+    for tunnel, port in options.tunnel_ports:
+        try:
+            add_tunnel_port(stack, tunnel, port)
+        except DescriptionError as error:
+            raise UsageError(f"--tunnel-port {tunnel}={port}: {error.what}; {error.advice}") from error
     try:
         stack.join(*options.key)
     except DescriptionError as error:
@@ -137,6 +167,12 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     add_compile_options(parser)
     parser.add_argument(
         "--idle", type=_seconds, metavar="SECONDS", help="time out what was quiet for so long, in packet time"
+    )
+    parser.add_argument(
+        "--fragment-timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="how long the fragments of a datagram are waited for, in packet time (default 60)",
     )
     parser.add_argument(
         "--memory",
@@ -331,8 +367,9 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     """Settings of a box from the command line."""
     natives: dict[str, str] = dict(options.natives)
     return Settings(
-        options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault
-    )
+        options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault,
+        options.fragment_timeout,
+    )  # fmt: skip
 
 
 def run_file(

@@ -412,6 +412,12 @@ class LayerWriter:
             case ir.End(outcome):
                 leave = [] if self.is_noted_outside else ["box->base.depth--;"]
                 return [self.count(outcome) + self._note(terminator), *leave, "return;"]
+            case ir.Again(unit):
+                again = handed(unit, lambda unit: f"layer_{self.word}(box, {unit});")
+                uncounted = [] if self.in_series else [self.count("packets").replace("++", "--")]
+                uncounted.append(self.count("bytes", "unit.length").replace("+=", "-="))
+                leave = [] if self.is_noted_outside else ["box->base.depth--;"]
+                return [*uncounted, *leave, *again, "return;"]
             case ir.Dispatch(key, reverse):
                 return [f"return {' + '.join(_hashed(half) for half in (key, reverse) if half) or 0};"]
             case ir.NextDispatch(name, sdu):

@@ -50,6 +50,11 @@ def payload(w: LayerWriter, i: ir.Payload) -> list[str]:
     return [f"{variable(i.target)} = sl_bytes_after(unit, {emit(i.mark)});"]
 
 
+@writes(ir.Pad)
+def pad(w: LayerWriter, i: ir.Pad) -> list[str]:
+    return [f"{variable(i.target)} = sl_pad({emit(i.data)}, {i.size}, &box->base.scratch);"]
+
+
 @writes(ir.Assign)
 def assign(w: LayerWriter, i: ir.Assign) -> list[str]:
     if i.value == i.target:  # compilers take it for a slip

@@ -86,6 +86,14 @@ class Box:
         run(layer.main, frame)
         self.path.pop()
 
+    def enter_again(self, layer: LayerState, unit: Bytes, frame: Frame) -> None:
+        """Run a layer anew on another unit, in place of the pass that `frame` is of."""
+        layer.counters["packets"] -= 1
+        layer.counters["bytes"] -= unit[1]
+        self.path.pop()
+        self.enter(layer.program.name, unit, frame.context, frame.depth, frame.stream)
+        self.path.append(layer.program.home)
+
     def way(self) -> int:
         """A number for the layers that the packet is in."""
         way = 2166136261

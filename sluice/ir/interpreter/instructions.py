@@ -79,10 +79,21 @@ class Compiler:
                 return lambda frame: yes if mark(frame) + size(frame) <= frame.unit[1] else short
             case ir.End():
                 return self._end(last.outcome)
+            case ir.Again():
+                return self._again(last.unit)
             case ir.Return():
                 return _return(last.result)
             case _:
                 raise InterpreterError(f"no terminator: {type(last).__name__}")
+
+    def _again(self, again: Expr) -> Callable[[Frame], Code | None]:
+        box, layer, unit = self.box, self.layer, string(again)
+
+        def follow(frame: Frame) -> Code | None:
+            box.enter_again(layer, unit(frame), frame)
+            return None
+
+        return follow
 
     def _end(self, outcome: str) -> Callable[[Frame], Code | None]:
         counters = self.layer.counters
@@ -314,6 +325,17 @@ def _recall_key(recall: ir.RecallKey, compiler: Compiler) -> Operation:
         if instance.stored:
             half = instance.key[side(frame) ^ instance.swapped] if oriented else instance.key
             put(frame, half[part])
+
+    return operation
+
+
+@_for(ir.Pad)
+def _pad(pad: ir.Pad, compiler: Compiler) -> Operation:
+    data, put = string(pad.data), set_string(pad.target)
+
+    def operation(frame: Frame) -> None:
+        captured, length = data(frame)
+        put(frame, (bytes(captured).ljust(pad.size, b"\xff"), length))
 
     return operation
 

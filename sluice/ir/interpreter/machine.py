@@ -20,7 +20,8 @@ CALLS_PER_LAYER = 20
 class Interpreter:
     """Runs a program on packets, one after the other.
 
-    timeouts: whether time ends instances. idle: seconds that replace every layer's general timeout.
+    timeouts: whether time ends instances. idle: seconds that replace every layer's general timeout. lifetime: seconds
+    that replace every lifetime.
     max_instances: of each table. library: what was compiled of the program, of which native modules are called.
     natives: by the names of their options, what these get.
 
@@ -35,6 +36,7 @@ class Interpreter:
         *,
         timeouts: bool = True,
         idle: float | None = None,
+        lifetime: float | None = None,
         max_instances: int = 1 << 20,
         library: Path | None = None,
         natives: dict[str, str] | None = None,
@@ -50,7 +52,9 @@ class Interpreter:
                 for register, init in layer.instance.fields:
                     inits.setdefault(register.name, init)
             seconds = [idle, *layer.timeouts[1:]] if idle is not None else list(layer.timeouts)
-            lifetimes = [int(item * 1e9) if timeouts else 0 for item in seconds]
+            if layer.lifetime:
+                seconds = [lifetime if lifetime is not None else layer.timeouts[0]]
+            lifetimes = [int(item * 1e9) if timeouts or layer.lifetime else 0 for item in seconds]
             if table is not None:
                 table.shortest = min([table.shortest, *filter(None, lifetimes)])
             state = LayerState(layer, _counters(layer), table, lifetimes, Code("nothing yet"))

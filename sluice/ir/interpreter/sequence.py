@@ -432,14 +432,16 @@ class Sequence:
     # --- moves ----------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Move `next` over contiguous pieces up to what was cut. What is not waited for is passed at once."""
+        """Move `next` over contiguous pieces up to what was cut; of a datagram in fragments over that, too. What is not
+        waited for is passed at once.
+        """
         done = 0
         for piece in self.pieces:
             distance, waiting = self._distance(piece.position), self._distance(self.next)
             if distance < waiting:  # bytes that replaced a phantom may reach farther than it did
                 self.next = (self.delivered + max(waiting, distance + piece.length)) & MASK
                 continue
-            if piece.position != self.next or piece.kind == CUT:
+            if piece.position != self.next or (piece.kind == CUT and not self.rules.whole):
                 break
             if piece.kind == PHANTOM and self.delivered == self.next:
                 self._skip(piece.length)
@@ -483,8 +485,11 @@ class Sequence:
             return (data, len(data)), offset
         if self.delivered == self.next:
             return EMPTY, offset
-        parts = bytearray()
+        parts, unknown = bytearray(), 0
         while self.delivered != self.next:
+            if self.rules.whole and self.pieces[0].kind == CUT:
+                unknown = (self.next - self.delivered) & MASK  # what is held beyond is discarded with the instance
+                break
             piece = self.pieces.pop(0)
             if piece.kind == DATA:
                 parts += piece.data
@@ -492,7 +497,7 @@ class Sequence:
                 self._pass(piece.length)
             else:
                 self._skip(piece.length)
-        return (bytes(parts), len(parts)), offset
+        return (bytes(parts), len(parts) + unknown), offset
 
     def give_up(self) -> Gap | None:
         """Give up what is missing at `next`: what was cut there, else all up to the first piece or record.

@@ -101,7 +101,8 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
     if layer.states:
         out.append(f"  states ({', '.join(map(_state, layer.states))})")
     if layer.timeouts:
-        out.append(f"  timeouts ({', '.join(map(repr, layer.timeouts))})")
+        kind = "lifetime" if layer.lifetime else "timeouts"
+        out.append(f"  {kind} ({', '.join(map(repr, layer.timeouts))})")
     if layer.of_streams or layer.of_packets:
         sources = (["streams"] if layer.of_streams else []) + (["packets"] if layer.of_packets else [])
         out.append(f"  messages of {', '.join(sources)}")

@@ -285,6 +285,11 @@ def _timeouts(layer: LayerProgram, line: Line) -> None:
     layer.timeouts = tuple(found)
 
 
+def _lifetime(layer: LayerProgram, line: Line) -> None:
+    _timeouts(layer, line)
+    layer.lifetime = True
+
+
 def _messages(layer: LayerProgram, line: Line) -> None:
     line.expect("of")
     while True:
@@ -329,6 +334,7 @@ _PROPERTIES: dict[str, Callable[[LayerProgram, Line], None]] = {
     "sequence": _rules,
     "states": _states,
     "timeouts": _timeouts,
+    "lifetime": _lifetime,
     "messages": _messages,
     "resyncs": _resyncs,
     "event": _event,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sluice.ir.expression import width
 from sluice.ir.graph import Block, layers_above
 from sluice.ir.instruction import (
+    Again,
     CloseMessages,
     CutMessages,
     DestroyInst,
@@ -31,6 +32,7 @@ RULE = "structure"
 # Instructions that belong to certain graphs. An instance that ended itself while it ends, or drained itself
 # while it drains, would not come back.
 PLACES: dict[type[Instruction], tuple[str, ...]] = {
+    Again: (MAIN,),
     End: (MAIN, STATELESS),
     Return: (DRAIN, END, FRAME, LOST, STATELESS, TEMPLATE, TURN, AHEAD, DISPATCH),
     DestroyInst: (END,),

@@ -327,6 +327,11 @@ static inline uint64_t sl_timeout(const struct sl_options *options, double secon
     return options->timeouts && seconds > 0 ? (uint64_t)(seconds * 1e9) : SL_NEVER;
 }
 
+/* A lifetime in nanoseconds: the user's, or else the layer's. */
+static inline uint64_t sl_lifetime(const struct sl_options *options, double seconds) {
+    return (uint64_t)((options->lifetime > 0 ? options->lifetime : seconds) * 1e9);
+}
+
 /* Is the instance's time over? */
 static inline bool sl_expired(const struct sl_box *box, const struct sl_instance *instance) {
     return instance->deadline <= box->now && instance->deadline != SL_NEVER;
@@ -349,6 +354,17 @@ static inline sl_bytes sl_key_bytes(const uint64_t *word, uint32_t size, struct 
         at[k] = (uint8_t)(word[k / 8] >> 8 * (last - 1 - k % 8));
     }
     return (sl_bytes){at, size, size};
+}
+
+/* A copy of what was captured of `data`, filled up with ones to `size` bytes; `data` itself where the scratch is full. */
+SL_COLD sl_bytes sl_pad(sl_bytes data, uint32_t size, struct sl_scratch *scratch) {
+    uint8_t *at = data.captured < size ? sl_scratch_take(scratch, size) : NULL;
+    if (!at)
+        return data;
+    memset(at, 0xFF, size);
+    if (data.captured)
+        memcpy(at, data.at, data.captured);
+    return (sl_bytes){at, size, data.length};
 }
 
 /* The Internet checksum (RFC 1071) over data that is all there, begun with `initial`, inverted: 0 is right. */

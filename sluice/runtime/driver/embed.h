@@ -22,6 +22,7 @@ struct sl_options {
     uint32_t max_instances;      /* of each table */
     bool timeouts;               /* whether anything times out */
     double idle;                 /* seconds, in place of every layer's general timeout; 0: the layers' own */
+    double lifetime;             /* seconds, in place of every lifetime; 0: the layers' own. Holds without `timeouts`, too */
     const char *const *function_options;   /* one string for each function, in order; may be NULL */
     void (*deliver)(void *user, const uint8_t *at, size_t used);   /* batches of events for functions in Python */
     void *user;

@@ -426,15 +426,20 @@ SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const stru
     struct sl_held *held = seq->held;
     bool lent = direct->present && seq->lent;
     uint64_t total = lent ? direct->data.captured : 0, most = sl_min(scratch->size - scratch->used, UINT32_MAX);
+    uint64_t unknown = 0;   /* units from the first CUT of a datagram on */
     bool alone = total > most;
     for (struct sl_piece *piece = sl_piece_first(held); piece != held->ahead && !alone; piece = sl_piece_next(piece)) {
         uint64_t length = piece->kind == SL_PIECE_DATA ? piece->length : 0;
+        if (rules->whole && (unknown || piece->kind == SL_PIECE_CUT)) {
+            unknown += piece->length;
+            continue;
+        }
         if (length > most - total)
             break;
         total += length;
     }
     uint8_t *to = total && !alone ? sl_scratch_take(scratch, total) : NULL;
-    sl_bytes all = {to, (uint32_t)total, (uint32_t)total};
+    sl_bytes all = {to, (uint32_t)total, (uint32_t)(total + unknown)};
     if (lent) {
         sl_bytes own = sl_sequence_assemble_direct(seq, rules, pool, direct);
         if (alone) {
@@ -448,6 +453,8 @@ SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const stru
     struct sl_piece *piece;
     while ((piece = sl_piece_first(held)) != held->ahead) {
         uint64_t length = piece->length;
+        if (rules->whole && piece->kind == SL_PIECE_CUT)
+            break;   /* what is held beyond it is discarded with the instance */
         if (piece->kind == SL_PIECE_DATA) {
             if (length > total)
                 break;
@@ -471,7 +478,8 @@ SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const stru
 /* All bytes of [delivered, next) as one slice, and in *offset the stream offset of the first: the packet's
  * own bytes where only *direct has any, else a copy in `scratch`. delivered becomes next. When the scratch has no
  * room for all, only as many of the first are delivered as fit (the rest waits; an empty slice when none does).
- * Empty when nothing waits. */
+ * Of a datagram in fragments of which the snap length took a part, the slice has the bytes before that part, and the
+ * length of the datagram. Empty when nothing waits. */
 static inline __attribute__((always_inline)) sl_bytes sl_sequence_assemble(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                             struct sl_pool *pool, struct sl_packet_data *direct, struct sl_scratch *scratch,
                                             uint64_t *offset) {

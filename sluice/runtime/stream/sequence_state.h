@@ -113,12 +113,13 @@ static inline void sl_sequence_pass(struct sl_sequence *seq, uint64_t n) {
     seq->trailing = 0;
 }
 
-/* Moves `next` over every contiguous piece up to a CUT. What is not waited for is passed at once. */
+/* Moves `next` over every contiguous piece up to a CUT, which a datagram in fragments goes over, too: its headers say how
+ * long it is. What is not waited for is passed at once. */
 static inline void sl_sequence_advance(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                        struct sl_pool *pool) {
     struct sl_held *held = seq->held;
     struct sl_piece *piece;
-    while ((piece = held->ahead) && piece->node.position == seq->next && piece->kind != SL_PIECE_CUT) {
+    while ((piece = held->ahead) && piece->node.position == seq->next && (piece->kind != SL_PIECE_CUT || rules->whole)) {
         uint64_t length = piece->length;
         if (piece->kind == SL_PIECE_PHANTOM && seq->delivered == seq->next) {
             sl_pieces_remove(held, pool, piece);

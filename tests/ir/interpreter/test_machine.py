@@ -344,7 +344,7 @@ def test_a_fragment_that_was_cut_is_given_up_at_once() -> None:
     assert seen(box) == [("data", 1, 0, b"aaaaa"), ("gap", 1, 5, 3, 3)]
     box = Interpreter(program(ip_stack(whole=True), "data", "gap"))
     box.packet(first[:-3], 0, length=len(first))
-    assert box.events == [] and box.counters["ip"]["cut:payload"] == 1 and box.conserves()
+    assert box.events == [] and box.counters["ip"]["held"] == 1 and box.conserves()
 
 
 # --- time -------------------------------------------------------------------------------------------------

@@ -6,12 +6,14 @@ from tests.tshark.table import Computed, NotShown, Table, Value
 ALIKE = NotShown("no capture has a longer address")
 
 
-def ethertype_or_nlpid(node: Node) -> Value:
-    """What follows the address: an EtherType, or control and NLPID."""
-    if "fr.chdlctype" in node.fields:
-        return node.numbers("fr.chdlctype")[0]
-    control = node.numbers("fr.control")[0]
-    return control << 8 | node.numbers("fr.nlpid")[0]
+def high(node: Node) -> Value:
+    """What follows the address: control, or the first byte of an EtherType."""
+    return node.numbers("fr.control")[0] if "fr.control" in node.fields else node.numbers("fr.chdlctype")[0] >> 8
+
+
+def low(node: Node) -> Value:
+    """The second byte of an EtherType."""
+    return node.numbers("fr.chdlctype")[0] & 0xFF if "fr.chdlctype" in node.fields else None
 
 
 TABLES = [
@@ -31,7 +33,10 @@ TABLES = [
             "extended_third": ALIKE,
             "dlci_fourth": ALIKE,
             "extended_fourth": ALIKE,
-            "type": Computed(ethertype_or_nlpid),
+            "control": Computed(high),
+            "nlpid": NotShown("tshark shows the padding apart from it"),
+            "padded_nlpid": NotShown("tshark shows the padding apart from it"),
+            "type_low": Computed(low),
         },
     )
 ]

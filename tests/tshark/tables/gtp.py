@@ -126,6 +126,8 @@ EXTENSIONS: dict[str, Shown] = {
     "extension_content": rest(at=1),
 }
 
+PEEK = NotShown("this parser only looks at what comes next")
+
 TABLES = [
     Table(
         "gtp",
@@ -145,5 +147,6 @@ TABLES = [
             "unused": NotShown("tshark shows it only with flag E, when it is the type of an extension header"),
             **EXTENSIONS,
         },
-    )
+    ),
+    Table("pdu", (), {"version": PEEK, "rest": PEEK}),
 ]

@@ -6,6 +6,8 @@ NODES = ("ipv6.hopopts", "ipv6.dstopts", "ipv6.routing", "mip6", "hip", "shim6")
 COMMON = NODES[:3]
 EACH = NotShown("tshark shows each option, not all of them in one field")
 
+ROUTE = NotShown("tshark shows each address, and tells the final one by the segments left")
+
 TABLES = [
     Table(
         "ext",
@@ -18,6 +20,16 @@ TABLES = [
             "jumbo": NotShown("tshark shows the types of all options alike"),
             "jumbo_size": NotShown("tshark shows the lengths of all options alike"),
             "jumbo_length": "ipv6.opt.jumbo",
+            "home_type": EACH,
+            "home_size": EACH,
+            "home_address": "ipv6.opt.mipv6.home_address",
+            "routing_type": "ipv6.routing.type",
+            "segments_left": "ipv6.routing.segleft",
+            "last_entry": ROUTE,
+            "routing_rest": ROUTE,
+            "before_final": ROUTE,
+            "final": ROUTE,
+            "after_final": ROUTE,
             "option": EACH,
             "option_size": EACH,
             "option_data": EACH,

@@ -15,5 +15,15 @@ TABLES = [
             "ttl": "mpls.ttl",
         },
     ),
-    Table("mpls_payload", (), {"kind": PEEK, "rest": PEEK}),
+    Table(
+        "mpls_payload",
+        (),
+        dict.fromkeys(
+            (
+                *("kind", "rest", "second", "total", "payload_length"),
+                *("addresses", "type", "between", "type_later"),
+            ),
+            PEEK,
+        ),
+    ),
 ]

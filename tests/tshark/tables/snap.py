@@ -1,7 +1,9 @@
 """What tshark calls the fields of snap."""
 
 from tests.tshark.dissection import Node
-from tests.tshark.table import Table
+from tests.tshark.table import NotShown, Table
+
+PEEK = NotShown("the parser looks at the bridged frame, where it begins")
 
 
 def with_snap(node: Node) -> list[Node]:
@@ -16,6 +18,9 @@ TABLES = [
         {
             "oui": "llc.oui",
             "type": ("llc.type", "llc.cisco_pid", "llc.nortel_pid", "llc.apple_atalk_pid", "llc.pid"),
+            "addresses": PEEK,
+            "bridged_type": PEEK,
+            "bridged_type_padded": PEEK,
         },
         with_snap,
     )

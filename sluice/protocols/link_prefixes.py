@@ -1,0 +1,151 @@
+"""Link types that are another link's frames behind a header of fixed length, or with a tag in it.
+
+Direction bytes in front of PPP, Cisco HDLC and frame relay (link types 204, 205, 206); InfiniBand (242, RFC 4391: a
+global route header, then an EtherType); SLIP (8: a direction and the compressed header, 16 bytes); FDDI (10) with
+LLC; classical IP over ATM (106) with LLC or IP; SunATM (123); switch tags of DSA (284: Marvell, 285: with an
+EtherType, 281 and 282: Broadcom); Juniper's (178 Ethernet, 179 PPP, 180 frame relay, 181 Cisco HDLC). Limits: of all of
+them only what leads on is read; token ring's source routes and LANE are not.
+"""
+
+from sluice.lang import Bit, Connectionless, Else, If, UInt, layout
+
+JUNIPER_MAGIC = 0x4D4743
+
+
+class direction_hdr(layout):
+    direction = Bit(8)
+
+
+class ipoib_hdr(layout):
+    route = Bit(320)
+    type = UInt(16)
+    reserved = Bit(16)
+
+
+class slip_hdr(layout):
+    direction = Bit(8)
+    compressed = Bit(120)
+
+
+class fddi_hdr(layout):
+    frame_control = Bit(8)
+    dst = Bit(48)
+    src = Bit(48)
+
+
+class sunatm_hdr(layout):
+    flags = Bit(4)
+    kind = Bit(4)  # 2 LLC
+    vpi = Bit(8)
+    vci = UInt(16)
+
+
+class clip_hdr(layout):
+    kind = Bit(4)
+    rest = Bit(4)
+
+
+class dsa_hdr(layout):
+    dst = Bit(48)
+    src = Bit(48)
+    tag = Bit(32)
+    type = UInt(16)
+
+
+class edsa_hdr(layout):
+    dst = Bit(48)
+    src = Bit(48)
+    announced = UInt(16)
+    reserved = Bit(16)
+    tag = Bit(32)
+    type = UInt(16)
+
+
+class broadcom_hdr(layout):
+    tag = Bit(32)
+
+
+class juniper_hdr(layout):
+    magic = UInt(24)
+    flags = Bit(6)
+    no_link_header = Bit(1)
+    direction = Bit(1)
+
+
+class juniper_extension(layout):
+    extension_length = UInt(16)
+    extension = Bit(extension_length << 3)
+
+
+def prefix(name: str, header: type[layout], *link_types: int) -> Connectionless:
+    """A header of which nothing is needed."""
+    parser = Connectionless(name, link_types=link_types)
+    parser.header = header
+    return parser
+
+
+def typed_prefix(name: str, header: type[layout], *link_types: int) -> Connectionless:
+    """A header that ends with an EtherType, or the length of an IEEE 802.3 frame, called `type`."""
+    parser = prefix(name, header, *link_types)
+    kind = parser.header.type
+    parser.offer(ethertype=kind)
+    parser.sdu = If(kind <= 1500) >> parser.payload[:kind] >> Else() >> parser.payload
+    return parser
+
+
+def ppp_direction_parser() -> Connectionless:
+    return prefix("ppp_direction", direction_hdr, 204)
+
+
+def chdlc_direction_parser() -> Connectionless:
+    return prefix("chdlc_direction", direction_hdr, 205)
+
+
+def fr_direction_parser() -> Connectionless:
+    return prefix("fr_direction", direction_hdr, 206)
+
+
+def ipoib_parser() -> Connectionless:
+    ipoib = prefix("ipoib", ipoib_hdr, 242)
+    ipoib.offer(ethertype=ipoib.header.type)
+    return ipoib
+
+
+def slip_parser() -> Connectionless:
+    return prefix("slip", slip_hdr, 8)
+
+
+def fddi_parser() -> Connectionless:
+    return prefix("fddi", fddi_hdr, 10)
+
+
+def sunatm_parser() -> Connectionless:
+    return prefix("sunatm", sunatm_hdr, 123)
+
+
+def clip_parser() -> Connectionless:
+    """Classical IP over ATM has IP, or LLC in front of it; its first four bits tell which, and nothing is taken off."""
+    clip = prefix("clip", clip_hdr, 106)
+    clip.sdu = clip.unit
+    return clip
+
+
+def dsa_parser() -> Connectionless:
+    return typed_prefix("dsa", dsa_hdr, 281, 284)
+
+
+def edsa_parser() -> Connectionless:
+    return typed_prefix("edsa", edsa_hdr, 285)
+
+
+def broadcom_parser() -> Connectionless:
+    return prefix("broadcom", broadcom_hdr, 282)
+
+
+def juniper_parser(link_type: int = 178) -> Connectionless:
+    """Of one link type, which says what follows: nothing in the header does."""
+    juniper = Connectionless("juniper", link_types=(link_type,))
+    extended = (juniper_hdr.flags & 0x20) != 0
+    juniper.header = juniper_hdr + (If(extended) >> juniper_extension)
+    juniper.require(juniper.header.magic == JUNIPER_MAGIC, "magic")
+    return juniper

@@ -1,0 +1,21 @@
+"""PPP multilink: RFC 1990, PPP protocol 0x003D, with the long sequence number.
+
+A packet that is whole (B and E) leads on to PPP. Limits: packets in fragments are not put together, as they may have
+come over several links; the short sequence number, which the ends must agree upon, is not told from the long one.
+"""
+
+from sluice.lang import Bit, Connectionless, UInt, layout
+
+
+class multilink_hdr(layout):
+    begin = Bit(1)
+    end = Bit(1)
+    link_class = Bit(4)
+    reserved = Bit(2)
+    sequence = UInt(24)
+
+
+def multilink_parser() -> Connectionless:
+    multilink = Connectionless("multilink")
+    multilink.header = multilink_hdr
+    return multilink

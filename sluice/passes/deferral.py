@@ -6,11 +6,11 @@ packet to the layer above whatever its state is. But `split_stateless` stops at 
 in the order of packets, and all layers above (in a tunnel, a second stack) are left to stage 2. If the state of the
 layer and the rest of its main graph are independent of each other, this pass therefore splits the graph into two slices
 (Weiser, "Program Slicing", 1981). One slice is what the packet's path depends on, without any state; packets follow it
-in stage 1. The other one, the layer's deferred graph (`turn`), contains the look-up and everything that depends on it.
+in stage 1. The other one, the layer's deferred graph (`turn`), contains the lookup and everything that depends on it.
 Its inputs are numbers that the packet carries along (not bytes, as an IPv6 address is). In stage 2, the packet runs the
 deferred graph first, and then the layer that it waits for.
 
-If the layers directly above have state as well, nothing is gained: a packet would pass one look-up only to wait at the
+If the layers directly above have state as well, nothing is gained: a packet would pass one lookup only to wait at the
 next.
 
 A packet carries the inputs of one deferred graph only, so of the layers on one path, only the first has such a graph.
@@ -128,7 +128,7 @@ class _Parted:
         self.layer = layer
         self.lookup = lookup
         self.behind = {begin, *behind(main, begin)}
-        """The blocks after the look-up; `begin` is the block that begins with it."""
+        """The blocks after the lookup; `begin` is the block that begins with it."""
         self.early = main
         self.turn = Graph(f"{layer.name}.turn", begin, (), {})
         self.carried: tuple[Reg, ...] = ()
@@ -151,7 +151,7 @@ class _Parted:
         return parted if parted._is_bookkeeping() and parted._late() and parted._early() else None
 
     def _is_bookkeeping(self) -> bool:
-        """Whether all state belongs to instances and is accessed only between the look-up and the layers above, and
+        """Whether all state belongs to instances and is accessed only between the lookup and the layers above, and
         whether no slot passes it to these.
         """
         before = {self.early.entry, *behind(self.early, self.early.entry, self.turn.entry)}
@@ -161,7 +161,7 @@ class _Parted:
                 if type(instruction) is NextLayer:
                     above = True
                     if name in self.behind & before:
-                        return False  # reached both through the look-up and around it
+                        return False  # reached both through the lookup and around it
                 elif _is_state(instruction):
                     told = any(reg.space == "slot" for reg in instruction.written())
                     if told or above or name in before:
@@ -179,7 +179,7 @@ class _Parted:
     # --- the deferred half ---
 
     def _late(self) -> bool:
-        """Build the deferred graph: everything from the look-up to the layers above, without what stage 1 does. False
+        """Build the deferred graph: everything from the lookup to the layers above, without what stage 1 does. False
         if it needs more than numbers of the packet.
         """
         self.turn.blocks = {name: Block(name, list(self._lazy_variables(name))) for name in sorted(self.behind)}
@@ -293,7 +293,7 @@ def _carried(reg: Reg) -> Reg:
 
 
 class _Early(split_stateless.Stateless):
-    """Makes the stateless graph: a packet that passes the look-up continues with a layer above, or waits."""
+    """Makes the stateless graph: a packet that passes the lookup continues with a layer above, or waits."""
 
     def __init__(self, parted: _Parted) -> None:
         self.parted = parted

@@ -1,4 +1,4 @@
-"""Lookahead: prefetches the memory that the first look-ups of a burst of packets need.
+"""Lookahead: prefetches the memory that the first lookups of a burst of packets need.
 
 A packet's own bytes, the bucket of its table and its instance are three cache misses, one after another, and each takes
 longer than all of the arithmetic. The generated code therefore goes through a burst three times. First it prefetches
@@ -9,7 +9,7 @@ prefetching: Chen et al., Improving Hash Join Performance through Prefetching, I
 The second step runs a layer's lookahead graph (`ahead`), which this pass makes from the main graph: a Lookup becomes a
 Prefetch, a NextLayer becomes a LookAhead. A lookahead graph is only a hint, so it can be cheap. It ignores branches to
 packets that are refused, except for length checks that a read needs. It skips loops, such as a list of options. Where a
-branch depends on an instance, it follows the path that is nearest to a look-up. The table of effects determines which
+branch depends on an instance, it follows the path that is nearest to a lookup. The table of effects determines which
 instructions remain: those that write nothing but slots, of which a lookahead graph has its own copy.
 """
 
@@ -44,7 +44,7 @@ Names = frozenset[str]
 
 
 def run(program: Program) -> Program:
-    """The program with lookahead graphs in the layers with a look-up, and in those below them."""
+    """The program with lookahead graphs in the layers with a lookup, and in those below them."""
     if any(layer.ahead is not None for layer in program.layers.values()):
         return program
     leading = _leading(program)
@@ -61,7 +61,7 @@ def run(program: Program) -> Program:
 
 
 def _leading(program: Program) -> set[str]:
-    """The layers in whose main graph a packet reaches a look-up, or a layer for which this holds."""
+    """The layers in whose main graph a packet reaches a lookup, or a layer for which this holds."""
     found: set[str] = set()
     while True:
         more = {

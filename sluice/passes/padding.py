@@ -1,11 +1,11 @@
 """Padded lists: a list of options with the usual layout is recognised by few comparisons, and processed without a loop.
 
 Options are padded to whole words. A sender that sends the same option with every packet puts the padding in front of
-it, so that its value is aligned to a word (for TCP's timestamps, two NOPs and ten bytes: RFC 7323, appendix A). For a
-list (`AnyUntil`) whose end is given by a header field, in steps of a number of bytes, this pass therefore selects one
-layout: the longest option of fixed length, with options of one byte in front as padding. If a packet's list has this
-length, and the bytes that the layout prescribes, the packet takes a path that is specialised to these bytes. Any other
-packet starts the list as before.
+it, so that its value is aligned to a word (for TCP's timestamps, two NOPs and ten bytes: RFC 7323, appendix A). This
+pass handles a list (`AnyUntil`) whose end is given by a header field, in units of a fixed number of bytes. It selects
+one layout: the longest option of fixed length, with options of one byte in front as padding. If a packet's list has the
+length of this layout, and the bytes that the layout prescribes, the packet takes a path that is specialised to these
+bytes. Any other packet starts the list as before.
 
 The path is found by symbolic execution of the list's own blocks with the prescribed bytes. If these bytes do not decide
 a branch, or if an instruction does anything but read the packet, the list is not changed. The path continues after the

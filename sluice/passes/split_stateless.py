@@ -1,7 +1,7 @@
 """Splitting of stateless layers: all packets of a burst pass their stateless layers before any packet changes state.
 
-The stateless part of a packet's path is needed twice: to predict its look-up, and to process the packet. The loop over
-a burst is therefore split in two (loop distribution: Kennedy and Allen 1990). Stage 1 takes every packet through its
+The stateless part of a packet's path is needed twice: to predict its lookup, and to process the packet. The loop over a
+burst is therefore split in two (loop distribution: Kennedy and Allen 1990). Stage 1 takes every packet through its
 layers without state, up to the first layer with state, where the packet waits. Stage 2 processes the waiting packets in
 order. Stage 1 writes nothing but counters, and slots, of which every waiting packet has its own copy.
 
@@ -116,8 +116,8 @@ class Stateless:
         return self.safe.issuperset(block.terminator.targets())
 
     def _outcome(self, name: str, at: int) -> str | None:
-        """The outcome of a packet after the NextLayer at this place. None if anything but the End follows it, or if the
-        outcome depends on the packet.
+        """The outcome of a packet after the NextLayer at this place. None if the outcome depends on the packet, or if
+        anything is done before the End that has an effect or reads more than the packet.
         """
         facts = constants.Facts()
         seen: set[str] = set()

@@ -154,7 +154,7 @@ def untold(graph: Graph) -> set[str]:
 
 
 def drop_slots(graph: Graph, read: set[str]) -> None:
-    """Remove the assignments to slots that no graph of this kind reads."""
+    """Remove instructions that set slots outside `read`, which no graph of this kind reads."""
     for block in graph.blocks.values():
         block.instructions = [i for i in block.instructions if _slots(i) <= read]
 

@@ -279,7 +279,7 @@ class Decisions:
                 live = self.live[target]
                 there = {reg: held for reg, held in now.items() if reg in live} | told
                 found.append((self.number[target], self.bits(there)))
-        keeps = ~self._concerning[number]  # includes the facts that were added just now
+        keeps = ~self._concerning[number]  # after `bits`, which may add facts to the mask
         return [Exit(target, keeps, brings) for target, brings in found]
 
 

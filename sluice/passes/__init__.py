@@ -1,4 +1,4 @@
-"""Passes over the graph, one file each; pipeline.py lists them in order and says why in that order.
+"""Passes over the graph, one file each; pipeline.py lists them in order, with the reasons for this order.
 
 May import: ir.
 """

@@ -1,16 +1,15 @@
-"""Constants and copies: what is known of registers is put in their place, and what follows from it is
-calculated.
+"""Constants and copies: known values replace registers, and expressions are evaluated with them.
 
-Facts flow forward through a graph: a register equals a constant, or another register. They come from
-assignments, from the branch that was taken (behind `Branch(x == 3)` x is 3 on yes), and from the creation of
-an instance, whose fields start from their init; they end where either register is set anew, and for instances
-and slots wherever other graphs may run or another instance becomes the current one. At a join only what holds
-on all ways that can be taken is kept. A branch that is decided becomes a Goto, an assignment of what the
-register holds already goes, and so do blocks to which no path leads any more. Fields whose copy would have to
-be fetched from the instance or the context are not put in place of registers, which are nearer.
+Facts flow forward through a graph: a register equals a constant, or another register. Facts come from assignments, from
+the branch that was taken (on the `yes` target of `Branch(x == 3)`, x is 3), and from the creation of an instance, whose
+fields start from their init. A fact ends where either register is set again. Facts on instances and slots also end
+where other graphs may run, or where another instance becomes the current one. At a join, only what holds on all paths
+that can be taken remains. A branch that is decided becomes a Goto. An assignment of the value that the register already
+holds is removed, and so are blocks that have become unreachable. Registers are not replaced by fields or slots, which
+would have to be loaded from the instance or the context.
 
-A length check and the reads that it covers must go on to name the same size: a size is replaced alike in all
-of them or nowhere.
+A length check and the reads that it covers must use the same expression for the size. A size is therefore replaced in
+all of them or in none.
 """
 
 from __future__ import annotations
@@ -43,21 +42,21 @@ from sluice.passes.analysis.blocks import each_graph, remove_unreachable
 
 FAR = ("perm", "inst", "slot")
 SIZED = (Check, LoadBytes, LoadVarint)
-"""Length checks and the reads that need to find their own size in one."""
+"""Length checks, and the reads that must find their own size in one."""
 
 constant = cache(Const)
-"""A number; always the same object, as objects that are the same need not be compared."""
+"""A number, as a shared object: comparing an object with itself is fast."""
 
 Visit = list[tuple[Instruction, Instruction | None]]
-"""What became of a block's instructions: each with what to write in its stead, None when it can go."""
+"""The instructions of a block, each with its replacement; None if it can be removed."""
 
 
 @dataclass(slots=True)
 class Facts:
     """What registers are known to equal, by name: a Const or a Reg.
 
-    `sources` has the names of all those Regs, and may have more: only when one of them is set anew there is
-    something to forget.
+    `sources` has the names of all these Regs, and may have more: only when one of them is set again, facts have to be
+    removed.
     """
 
     values: dict[str, Expr] = field(default_factory=lambda: {})
@@ -67,17 +66,17 @@ class Facts:
         return Facts(dict(self.values), set(self.sources))
 
     def learn(self, more: dict[str, Expr]) -> Facts:
-        """These facts, and constants that are known besides."""
+        """These facts together with further constants."""
         return Facts({**self.values, **more}, self.sources) if more else self
 
     def meet(self, other: Facts) -> Facts:
-        """What is known on both of two ways."""
+        """What is known on both of two paths."""
         theirs = other.values.get
         both = {name: value for name, value in self.values.items() if (same := theirs(name)) is value or same == value}
         return self if len(both) == len(self.values) else Facts(both, self.sources)
 
     def look_up(self, register: Reg) -> Expr:
-        """What a register is known to equal; itself when nothing is known."""
+        """What a register is known to equal; the register itself if nothing is known."""
         value: Expr = register
         while isinstance(value, Reg) and value.name in self.values:
             value = self.values[value.name]
@@ -88,13 +87,13 @@ class Facts:
         return self.values.get(register.name) == ONE
 
     def set(self, register: Reg, value: Expr) -> None:
-        """The register, forgotten before, is now known to equal `value`."""
+        """Record that a register equals `value`. Older facts about the register have been removed by `forget`."""
         self.values[register.name] = value
         if isinstance(value, Reg):
             self.sources.add(value.name)
 
     def forget(self, register: Reg) -> None:
-        """A register is set anew."""
+        """Remove the facts about a register that is set again."""
         name = register.name
         self.values.pop(name, None)
         if name in self.sources:
@@ -103,13 +102,13 @@ class Facts:
                 del self.values[equal]
 
     def forget_spaces(self, spaces: tuple[str, ...]) -> None:
-        """Registers whose names begin so may be set anew. Nothing equals one of them: see `is_copy`."""
+        """Remove the facts about registers with these prefixes. No other register equals one: see `is_copy`."""
         for name in [name for name in self.values if name.startswith(spaces)]:
             del self.values[name]
 
 
 def run(program: Program) -> Program:
-    """The program with known values in place, and without what nobody reads any more."""
+    """The program with known values in place, and without the code that has become dead."""
     return each_graph(program, _change)
 
 
@@ -119,17 +118,18 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
 
 
 def change(layer: LayerProgram, graph: Graph) -> bool:
-    """Put in place what is known; says whether there was anything.
+    """Replace registers by known values; returns whether anything changed.
 
-    Once is enough: facts are found from everything downwards, by instructions as they will be and along branches that
-    can be taken alone (conditional constants: Wegman and Zadeck 1991), so that what is rewritten tells nothing new.
+    One run is sufficient. Facts start from the most optimistic assumption, and flow through rewritten instructions and
+    along branches that can be taken only (conditional constants: Wegman and Zadeck 1991), so that rewriting yields no
+    new facts.
     """
     simplified = _simplify(graph)
     return _propagate(layer, graph) or simplified
 
 
 def _simplify(graph: Graph) -> bool:
-    """Give every expression its simplest form, without knowing anything."""
+    """Simplify every expression, without facts."""
     changed = False
     for block in graph.blocks.values():
         for place, instruction in enumerate(block.instructions):
@@ -141,12 +141,12 @@ def _simplify(graph: Graph) -> bool:
 
 
 def _propagate(layer: LayerProgram, graph: Graph) -> bool:
-    """Rewrite a graph, whose expressions are simple, by what is known; says whether anything changed."""
+    """Rewrite a graph, whose expressions are simplified, by facts; returns whether anything changed."""
     visits: dict[str, Visit] = {}
 
     def flow(block: Block, known: Facts) -> Iterator[tuple[str, Facts]]:
         now = known.copy()
-        # the last visit of a block, which stays, is the one with the facts that hold there
+        # the last visit of a block replaces earlier ones; it has the facts that hold there
         visit = visits[block.name] = []
         for instruction in block.instructions:
             simpler = evaluate(layer, instruction, now)
@@ -174,7 +174,7 @@ def _propagate(layer: LayerProgram, graph: Graph) -> bool:
 
 
 def common_sizes(visits: dict[str, Visit]) -> dict[Expr, Expr]:
-    """For every size of a check or read of bytes what to write in its stead: itself where its uses differ."""
+    """The replacement of every size of a check or a read of bytes; the size itself if its uses would differ."""
     found: dict[Expr, Expr] = {}
     for visit in visits.values():
         for old, new in visit:
@@ -185,7 +185,7 @@ def common_sizes(visits: dict[str, Visit]) -> dict[Expr, Expr]:
 
 
 def _with_size(old: Instruction, new: Instruction, sizes: dict[Expr, Expr]) -> Instruction:
-    """The rewritten instruction, with the size that all of its kind agree on."""
+    """The rewritten instruction, with the size on which all uses agree."""
     if isinstance(old, SIZED) and isinstance(new, SIZED):
         size = sizes[old.size]
         if size is not new.size:
@@ -197,7 +197,7 @@ def _with_size(old: Instruction, new: Instruction, sizes: dict[Expr, Expr]) -> I
 
 
 def evaluate(layer: LayerProgram, instruction: Instruction, facts: Facts) -> Instruction:
-    """The instruction with what is known in place of its registers, and simplified; itself without that."""
+    """The instruction with known values in place of its registers, simplified; the same object if nothing is known."""
     instruction = _with_values(instruction, facts)
     told = new_instance.placed(layer, instruction)
     if told is None and facts.holds(new_instance.EMPTY):
@@ -219,7 +219,7 @@ def _with_values(instruction: Instruction, facts: Facts) -> Instruction:
 
 
 def step(layer: LayerProgram, instruction: Instruction, facts: Facts) -> None:
-    """What is known after an (evaluated) instruction that is not redundant; changes `facts`."""
+    """Change `facts` to those after an (evaluated) instruction that is not redundant."""
     position = _position(instruction, facts)
     spaces = new_instance.forgotten(type(instruction), facts.holds(new_instance.UNSTORED))
     if spaces:
@@ -241,7 +241,7 @@ def step(layer: LayerProgram, instruction: Instruction, facts: Facts) -> None:
 
 
 def _position(instruction: Instruction, facts: Facts) -> int | None:
-    """Where a Mark lies, if that is known."""
+    """The position that a Mark sets, if it is known."""
     match instruction:
         case Mark(_, base, Const(offset)):
             value = facts.look_up(base)
@@ -251,14 +251,14 @@ def _position(instruction: Instruction, facts: Facts) -> int | None:
 
 
 def is_copy(target: Reg, source: Reg) -> bool:
-    """Whether an assignment keeps all of `source`, and reading it in place of `target` is no more work."""
+    """Whether an assignment preserves all of `source`, and reading `source` costs no more than reading `target`."""
     if target.name == source.name or source.space in FAR:
         return False
     return target.is_bytes == source.is_bytes and source.bits <= target.bits
 
 
 def is_redundant(layer: LayerProgram, instruction: Instruction, facts: Facts) -> bool:
-    """Whether it assigns what the register holds already, or nothing can come of it."""
+    """Whether an instruction assigns the value that the register already holds, or cannot have an effect."""
     if facts.holds(new_instance.UNSTORED) and facts.holds(new_instance.EMPTY):
         if new_instance.leaves_no_trace(layer, instruction):
             return True
@@ -272,7 +272,7 @@ def is_redundant(layer: LayerProgram, instruction: Instruction, facts: Facts) ->
 
 
 def decide(terminator: Terminator) -> Terminator:
-    """The simplest terminator that goes where this one goes."""
+    """The simplest terminator with the same targets and the same decision."""
     if not isinstance(terminator, Branch):
         return terminator
     yes, no = terminator.yes, terminator.no
@@ -288,7 +288,7 @@ def decide(terminator: Terminator) -> Terminator:
 
 
 def leave(terminator: Terminator, facts: Facts) -> Iterator[tuple[str, Facts]]:
-    """The ways out of a (decided) terminator, with what is known on each."""
+    """The targets of a (decided) terminator, with what is known on each."""
     if isinstance(terminator, Branch):
         yield terminator.yes, facts.learn(learn(terminator.condition, True))
         yield terminator.no, facts.learn(learn(terminator.condition, False))
@@ -298,7 +298,7 @@ def leave(terminator: Terminator, facts: Facts) -> Iterator[tuple[str, Facts]]:
 
 
 def learn(condition: Expr, holds: bool) -> dict[str, Expr]:
-    """What follows from a condition that holds, or does not."""
+    """The facts that follow from a condition that holds, or does not hold."""
     match condition:
         case Reg(name, bits) if not holds or bits == 1:
             return {name: ONE if holds else ZERO}

@@ -1,12 +1,13 @@
-"""Dead code: what nobody reads is not computed, and blocks that do nothing are not visited.
+"""Dead code: removes instructions whose results are not read, and blocks that do nothing.
 
-By itself it would buy nothing, as C compilers do the same; passes clean up behind themselves with it, so that the next
-one has less to look at, and whoever reads the IR, too.
+For the generated code this changes nothing, as C compilers do the same. Passes use it to clean up their output, so that
+the next pass has less to analyse, and the IR is easier to read.
 
-An instruction goes when it has no effect and no register that it sets is read afterwards. Fields of instances
-and slots are always read by somebody, but for those of an instance that is in no table: only this packet sees it, and
-where nothing asks for it, it is not made. Length checks stay: a header that is too short is malformed whoever
-reads it. Empty blocks are skipped, a block with one predecessor that leads nowhere else becomes part of it.
+An instruction is removed if it has no effect and no register that it sets is read later. Fields of instances and slots
+count as read after the graph. The exception is the fields of an instance that is in no table: only the current packet
+sees it, and if nothing needs it, it is not created. Length checks stay: a header that is too short is malformed,
+whether or not it is read. Empty blocks are skipped. A block whose only predecessor has no other target is merged into
+it.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from sluice.passes.analysis.blocks import remove_unreachable
 
 FIELDS = ("perm.", "inst.")
 SHOWS_INSTANCE = (Call, CutMessages)
-"""Instructions that tell others which instance is the current one, whatever it holds."""
+"""Instructions that expose the identity of the current instance, whatever its fields are."""
 
 
 def change(layer: LayerProgram, graph: Graph) -> bool:
-    """Take away what can go, until nothing can; says whether anything could."""
+    """Remove dead code until nothing changes; returns whether anything did."""
     changed = _change_blocks(graph)
     while remove_dead(graph):
         changed = True
@@ -58,7 +59,7 @@ def _change_blocks(graph: Graph) -> bool:
 
 
 def join_branches(graph: Graph) -> bool:
-    """A branch both of whose ways are one becomes a Goto."""
+    """Replace a branch with two equal targets by a Goto."""
     changed = False
     for block in graph.blocks.values():
         last = block.terminator
@@ -69,7 +70,7 @@ def join_branches(graph: Graph) -> bool:
 
 
 def skip_empty(graph: Graph) -> bool:
-    """Who leads to a block that only leads on, leads to where that leads."""
+    """Redirect jumps to empty blocks to the targets of these."""
     empty = {name for name, block in graph.blocks.items() if is_empty(block)}
     if not empty:
         return False
@@ -85,7 +86,7 @@ def skip_empty(graph: Graph) -> bool:
 
 
 def destination(graph: Graph, name: str) -> str:
-    """The first block on the way from `name` that does something. A circle of empty blocks is left alone."""
+    """The first block from `name` on that is not empty. In a cycle of empty blocks, this is `name`."""
     seen = {name}
     at = name
     while is_empty(graph.blocks[at]):
@@ -97,12 +98,12 @@ def destination(graph: Graph, name: str) -> str:
 
 
 def is_empty(block: Block) -> bool:
-    """Whether a block only leads on."""
+    """Whether a block consists of a Goto only."""
     return len(block.instructions) == 1 and isinstance(block.terminator, Goto)
 
 
 def merge_chains(graph: Graph) -> bool:
-    """A block that is reached by the Goto of one other block only becomes part of that."""
+    """Merge a block into its predecessor if that is the only one and ends in a Goto."""
     changed = False
     predecessors = graph.predecessors()
     for name in graph.order():
@@ -122,9 +123,9 @@ def merge_chains(graph: Graph) -> bool:
 
 @dataclass(slots=True)
 class Use:
-    """An instruction, and the registers that it sets and reads, as bits of a number.
+    """An instruction, and the registers that it sets and reads, as bits of an integer.
 
-    kept: it stays, whether or not what it sets is read in this graph.
+    kept: the instruction stays, whether or not what it sets is read in this graph.
     """
 
     instruction: Instruction
@@ -134,7 +135,7 @@ class Use:
 
 
 def remove_dead(graph: Graph) -> bool:
-    """Take away instructions without effect whose results are not read afterwards."""
+    """Remove instructions without effect whose results are not read later."""
     uses = uses_of(graph)
     _, ends = liveness(graph, uses)
     changed = False
@@ -152,11 +153,11 @@ def remove_dead(graph: Graph) -> bool:
 
 
 PRESENCE = "instance"
-"""Stands among the registers for the current instance itself."""
+"""Represents the current instance as a whole among the registers."""
 
 
 def uses_of(graph: Graph) -> dict[str, list[Use]]:
-    """What the instructions of every block use; those that assign a register to itself are left out."""
+    """The registers that the instructions of every block use. Assignments of a register to itself are omitted."""
     bits: dict[str, int] = {}
     for name in graph.registers():
         bits[name] = 1 << len(bits)
@@ -190,7 +191,7 @@ def uses_of(graph: Graph) -> dict[str, list[Use]]:
 
 
 def unstored_at_start(graph: Graph) -> dict[str, bool]:
-    """For every block whether the current instance is in no table, however it was reached."""
+    """For every block, whether the current instance is in no table on every path to the block."""
 
     def flow(block: Block, unstored: bool) -> Iterator[tuple[str, bool]]:
         for instruction in block.instructions:
@@ -204,16 +205,16 @@ def unstored_at_start(graph: Graph) -> dict[str, bool]:
 
 
 def is_unstored(instruction: Instruction, before: bool) -> bool:
-    """Whether the current instance is in no table behind an instruction."""
+    """Whether the current instance is in no table after an instruction."""
     if isinstance(instruction, FreshInst):
         return True
     return before and not isinstance(instruction, Lookup | FindAlias | CreateInst)
 
 
 def liveness(graph: Graph, uses: dict[str, list[Use]]) -> tuple[dict[str, int], dict[str, int]]:
-    """For every block the registers that are read from its beginning, and from its end on, before they are set.
+    """For every block, the registers that are live at its beginning, and those that are live at its end.
 
-    What a dead instruction reads is not, so that all that is dead is found at once (faint variables: Giegerich,
+    Reads by dead instructions do not count, so that all dead code is found in one step (faint variables: Giegerich,
     Moencke and Wilhelm 1981).
     """
     ends: dict[str, int] = {}

@@ -1,19 +1,22 @@
-"""Deferral: a layer that only keeps book of packets lets them pass before their turn, and keeps book then.
+"""Deferral: a layer whose state does not affect forwarding lets packets continue in stage 1 and updates its state in
+stage 2.
 
-A layer that notes conversations, as UDP does, decides nothing by what it notes: a packet goes on to the layer above
-whatever was known of its conversation. Yet `split_stateless` stops there, since what changes state has to wait for the
-packet's turn; and all that is above, in a tunnel a second stack, is left to the second loop over the group. So where
-the state of such a layer and the rest of its main graph are independent of each other the graph is parted, into two
-slices (Weiser, "Program Slicing", 1981). One is what the packet's way depends on, without any state, and packets go on
-by it before their turn. The other one, the layer's turn graph, is what they owe it: the look-up and all that comes of
-it, from the numbers that they carry along (not bytes, as an address of IPv6 is); in its turn a packet passes that, and
-then the layer that it waits for.
+A layer that only records conversations, as UDP does, makes no decision that depends on these records: it forwards a
+packet to the layer above whatever its state is. But `split_stateless` stops at such a layer, because state must change
+in the order of packets, and all layers above (in a tunnel, a second stack) are left to stage 2. If the state of the
+layer and the rest of its main graph are independent of each other, this pass therefore splits the graph into two slices
+(Weiser, "Program Slicing", 1981). One slice is what the packet's path depends on, without any state; packets follow it
+in stage 1. The other one, the layer's deferred graph (`turn`), contains the lookup and everything that depends on it.
+Its inputs are numbers that the packet carries along (not bytes, as an IPv6 address is). In stage 2, the packet runs the
+deferred graph first, and then the layer that it waits for.
 
-Nothing is gained where the layers above keep something as well: a packet would pass the one to wait for the other.
+If the layers directly above have state as well, nothing is gained: a packet would pass one lookup only to wait at the
+next.
 
-A packet carries one such debt, so of layers that one way leads through only the first has a turn graph. And it must not
-matter that the turn is over when the layers above begin: none of them has instances in the same table, which may be
-full of those that packets came out of, and nobody is told of the layer's events, who would see the packet.
+A packet carries the inputs of one deferred graph only, so of the layers on one path, only the first has such a graph.
+The deferred graph has ended before the layers above begin, and this must not be observable. Therefore no layer above
+has instances in the same table: an instance that a packet is inside is not evicted, which matters in a full table. And
+nothing has subscribed to the layer's events, since a function on an event could see the packet.
 """
 
 from __future__ import annotations
@@ -50,11 +53,11 @@ from sluice.passes import constants, dead_code, split_stateless, tails
 from sluice.passes.analysis.blocks import behind, remove_unreachable
 
 OF_INSTANCES = (Lookup, EndInst, CreateInst, Touch, SwapSides)
-"""What a layer that keeps book does with instances, besides changing their fields."""
+"""What a layer that is deferred does with instances, besides changing their fields."""
 
 
 def run(program: Program) -> Program:
-    """The program with turn graphs in the layers for which packets need not wait."""
+    """The program with deferred graphs in the layers for which packets need not wait."""
     if any(layer.turn is not None for layer in program.layers.values()):
         return program
     waiting = list(dict.fromkeys([*(name for _, name in program.roots), *_led(program)]))
@@ -76,14 +79,14 @@ def run(program: Program) -> Program:
 
 
 def _led(program: Program) -> Iterator[str]:
-    """The layers to which packets come before their turn."""
+    """The layers to which stateless graphs forward packets."""
     for layer in program.layers.values():
         if layer.stateless is not None:
             yield from split_stateless.leads_to(layer.stateless)
 
 
 def _is_independent(program: Program, layer: LayerProgram) -> bool:
-    """Whether it is the same for all other layers when a layer keeps its book, and for whoever hears of packets."""
+    """Whether other layers and functions on events cannot observe when the state of a layer is updated."""
     own = layer.instance
     if own is None or layer.rules is not None or layer.frame is not None:
         return False
@@ -100,17 +103,17 @@ def _is_independent(program: Program, layer: LayerProgram) -> bool:
 
 
 def _reached(program: Program, layer: LayerProgram) -> set[str]:
-    """The layers above a layer, itself only in a tunnel within itself."""
+    """The layers above a layer, including the layer only if it can carry itself, as in a tunnel."""
     return {name for above in layer.above for name in layers_above(program.layers, above)}
 
 
 def _is_quiet(instruction: Instruction) -> bool:
-    """Whether nothing comes of an instruction of an end graph but that the instance is gone, and counters."""
+    """Whether an instruction of an end graph does nothing but destroy the instance and count."""
     return isinstance(instruction, DestroyInst) or instruction.WRITES <= {Resource.COUNTERS}
 
 
 def _is_state(instruction: Instruction) -> bool:
-    """Whether an instruction is about the layer's instances, and nothing else."""
+    """Whether an instruction accesses the layer's instances and has no other effect."""
     if isinstance(instruction, (Assign, Branch)):
         return any(map(_is_field, (*instruction.written(), *instruction.read_registers())))
     return isinstance(instruction, OF_INSTANCES)
@@ -121,20 +124,20 @@ def _is_field(reg: Reg) -> bool:
 
 
 class _Parted:
-    """A layer's main graph in its two halves."""
+    """A layer's main graph, split into its two halves."""
 
     def __init__(self, layer: LayerProgram, main: Graph, lookup: Lookup, begin: str) -> None:
         self.layer = layer
         self.lookup = lookup
         self.behind = {begin, *behind(main, begin)}
-        """The blocks behind the look-up, which `begin` begins with."""
+        """The blocks after the lookup; `begin` is the block that begins with it."""
         self.early = main
         self.turn = Graph(f"{layer.name}.turn", begin, (), {})
         self.carried: tuple[Reg, ...] = ()
 
     @classmethod
     def of(cls, layer: LayerProgram) -> _Parted | None:
-        """None where the halves depend on each other."""
+        """The two halves; None if they depend on each other."""
         main = copy_graph(layer.main)
         places = [(block, i) for block in main.blocks.values() for i in block.body if isinstance(i, Lookup)]
         if len(places) != 1:
@@ -150,7 +153,9 @@ class _Parted:
         return parted if parted._is_bookkeeping() and parted._late() and parted._early() else None
 
     def _is_bookkeeping(self) -> bool:
-        """Whether all state is of instances, behind the look-up and before layers above, who are told nothing of it."""
+        """Whether all state belongs to instances and is accessed only between the lookup and the layers above, and
+        whether no slot passes it to these.
+        """
         before = {self.early.entry, *behind(self.early, self.early.entry, self.turn.entry)}
         for name, block in self.early.blocks.items():
             above = False
@@ -158,7 +163,7 @@ class _Parted:
                 if type(instruction) is NextLayer:
                     above = True
                     if name in self.behind & before:
-                        return False  # a way by the look-up, and one past it
+                        return False  # reached both through the lookup and around it
                 elif _is_state(instruction):
                     told = any(reg.space == "slot" for reg in instruction.written())
                     if told or above or name in before:
@@ -175,11 +180,11 @@ class _Parted:
         for name in names:
             yield from self.early.blocks[name].instructions
 
-    # --- what the state does ---
+    # --- the deferred half ---
 
     def _late(self) -> bool:
-        """Make the turn graph: all from the look-up to the layers above, without what is done before the turn. False
-        where it needs more than numbers of the packet.
+        """Build the deferred graph: everything from the lookup to the layers above, without what stage 1 does. False
+        if it needs more than numbers of the packet.
         """
         self.turn.blocks = {name: Block(name, list(self._lazy_variables(name))) for name in sorted(self.behind)}
         remove_unreachable(self.turn)
@@ -213,7 +218,7 @@ class _Parted:
                 yield instruction
 
     def _needed(self) -> set[Reg]:
-        """The registers of the packet that the turn graph reads and may not have set before."""
+        """The registers of the packet that the deferred graph may read before it sets them."""
         nothing: frozenset[Reg] = frozenset()
 
         def flow(block: Block, known: frozenset[Reg]) -> Iterator[tuple[str, frozenset[Reg]]]:
@@ -230,10 +235,12 @@ class _Parted:
                 now |= set(instruction.written())
         return needed
 
-    # --- what the way depends on ---
+    # --- the half that runs in stage 1 ---
 
     def _early(self) -> bool:
-        """Take the state out of the main graph. False where the packet's way, or what it leaves, depends on it."""
+        """Remove the state from the main graph. False if the packet's path, or anything that remains, depends on the
+        state.
+        """
         untold: set[str] = set()
         size = -1
         while len(untold) > size:
@@ -260,7 +267,9 @@ class _Parted:
         return not any(_reads(instruction, untold) for instruction in self.early.instructions())
 
     def _meeting(self, name: str) -> str | None:
-        """The first block that all ways from a block come to, none of which leaves anything but state before it."""
+        """The first block that all paths from a block reach. None if there is none, or if anything but state is changed
+        before it.
+        """
         ways = behind(self.early, name) - {name}
         for candidate in filter(ways.__contains__, self.early.order()):
             between = behind(self.early, name, candidate)
@@ -270,7 +279,7 @@ class _Parted:
         return None
 
     def stateless(self) -> Graph | None:
-        """The stateless graph of what is left of the main graph."""
+        """The stateless graph of what remains of the main graph."""
         return _Early(self).graph()
 
 
@@ -283,12 +292,12 @@ def _is_pure(instruction: Instruction) -> bool:
 
 
 def _carried(reg: Reg) -> Reg:
-    """The parameter of the turn graph for a register. (By then slots are those of layers above.)"""
+    """The parameter of the deferred graph for a register. (When the graph runs, slots belong to layers above.)"""
     return Reg(f"local.carried.{reg.name}", reg.bits)
 
 
 class _Early(split_stateless.Stateless):
-    """Makes the stateless graph: who passes the look-up goes on to a layer above, or waits."""
+    """Makes the stateless graph: a packet that passes the lookup continues with a layer above, or waits."""
 
     def __init__(self, parted: _Parted) -> None:
         self.parted = parted

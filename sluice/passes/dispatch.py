@@ -1,14 +1,15 @@
-"""Dispatch: for which of several workers a packet is, so that every instance lives on one of them.
+"""Dispatch: selects one of several workers for a packet, so that every instance lives on one worker.
 
-Each worker has a box of its own and shares nothing with the others. Who receives packets asks NAME_worker, which looks
-at a packet alone, as a network card's receive-side scaling does, but by what this stack's selectors say: the parts of
-keys that all instances on the packet's way have in common (see `common_key`).
+Every worker has a box of its own and shares nothing with the others. The receiver of packets calls NAME_worker, which
+looks at one packet alone, as the receive-side scaling of a network card does. But the hash covers what the selectors of
+the stack need: the parts of keys that all instances on the packet's path have in common (see `common_key`).
 
-What follows a packet is a layer's dispatch graph, which this pass makes from the main graph: it ends where the packet
-would come to an instance, or leads on to that of the layer above. It must say the same of all packets of an instance
-and takes no short cut; but of those that are refused before they come to any it may say what it likes, so it asks for
-nothing that only refuses. Where the layers behind the first with instances share nothing with it, as in a tunnel, that
-first one decides: what is in the tunnel goes where the tunnel goes.
+NAME_worker runs a layer's dispatch graph, which this pass makes from the main graph. A dispatch graph ends where the
+packet would reach an instance, or continues with the dispatch graph of the layer above. It must give the same result
+for all packets of an instance, so it never guesses which branch a packet takes. For packets that are refused before
+they reach an instance, any result will do, so it omits tests that only refuse packets. If the layers above the first
+one with instances share no key with it, as in a tunnel, the first one decides: the contents of a tunnel go to the
+worker of the tunnel.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ DECIDED = (Dispatch, NextDispatch)
 
 
 def run(program: Program) -> Program:
-    """The program with dispatch graphs in the layers by which packets come to instances."""
+    """The program with dispatch graphs in the layers through which packets reach instances."""
     if any(layer.dispatch is not None for layer in program.layers.values()):
         return program
     keys = common_keys(program)
@@ -57,7 +58,7 @@ def run(program: Program) -> Program:
 
 
 def _leading(program: Program, keys: dict[str, Keys]) -> list[str]:
-    """Layers by which packets come to instances, from where they arrive to the first that has any."""
+    """The layers through which packets reach instances, from the first layer to the first one with instances."""
     above = {
         name: {i.layer for i in layer.main.instructions() if type(i) is NextLayer}
         if layer.frame is None
@@ -94,7 +95,7 @@ def _graph(layer: LayerProgram, keys: Keys | None, leading: list[str]) -> Graph:
 
 
 def _to_decision(block: Block, keys: Keys | None, leading: list[str]) -> list[Instruction]:
-    """The instructions of a block up to where it is decided."""
+    """The instructions of a block up to the decision."""
     for place, instruction in enumerate(block.instructions):
         where = instruction.where
         if keys is not None and isinstance(instruction, COMES_TO_INSTANCE):
@@ -106,7 +107,7 @@ def _to_decision(block: Block, keys: Keys | None, leading: list[str]) -> list[In
 
 
 def _drop_untold(graph: Graph) -> None:
-    """Keep what a packet alone tells. Where that is not enough to go on, it is for any worker."""
+    """Remove what the packet alone does not determine. If a branch needs it, return: any worker will do."""
     unknown = untold(graph)
     for block in graph.blocks.values():
         last = block.terminator
@@ -115,7 +116,7 @@ def _drop_untold(graph: Graph) -> None:
 
 
 def _drop_refusals(graph: Graph) -> None:
-    """Do not ask where only one way leads to a decision: packets that go another one come to no instance."""
+    """Omit the branch if only one target leads to a decision: packets that take the other one reach no instance."""
     decided = _decided(graph)
     for block in graph.blocks.values():
         last = block.terminator
@@ -125,7 +126,7 @@ def _drop_refusals(graph: Graph) -> None:
 
 
 def _decide_early(graph: Graph) -> None:
-    """Where all ways come to the same decision, decide as soon as what it asks for is known."""
+    """If all paths lead to the same decision, decide as soon as the registers that it reads are known."""
     seen: set[str] = set()
     waiting = [graph.entry]
     while waiting:
@@ -144,7 +145,7 @@ def _decide_early(graph: Graph) -> None:
 
 
 def _decided(graph: Graph) -> set[str]:
-    """Blocks from which a way leads to where it is decided."""
+    """The blocks from which a path leads to a decision."""
     before = graph.predecessors()
     waiting = [name for name, block in graph.blocks.items() if isinstance(block.terminator, DECIDED)]
     found = set(waiting)

@@ -1,13 +1,13 @@
-"""Direct fast forward (the paper, Appendix D): bytes that are next in order go by the sequence.
+"""Direct fast forward (the paper, Appendix D): bytes that are next in order bypass the sequence.
 
-Such a packet inserts its bytes, asks for records that have become due, and takes its bytes out again: nothing is held,
-so there are no records, and what comes out is what it put in (in C nothing, of a side whose bytes functions do not
-want). Behind an InsertNext that did, all is written a second time; where on every way an Assemble follows, and nothing
-before it looks at the sequence or may run another graph, both become one ForwardSeq, and the questions between them are
-decided.
+Such a packet inserts its bytes, releases records that are no longer beyond the next expected position, and takes its
+bytes out again. Since nothing is held, there are no records, and the output is what it inserted (in C nothing, for a
+side whose bytes no function needs). The code after a successful InsertNext is duplicated. If an Assemble follows on
+every path, and nothing before it accesses the sequence or may run another graph, the two instructions become one
+ForwardSeq, and the instructions between them that query the sequence get constant results.
 
-Not where history is kept, which wants to see the bytes, nor in sequences of units, nor where functions look into the
-sequence between the two.
+The pass does not apply if history is stored (which needs the bytes), to sequences of units, or if functions read the
+sequence between the two instructions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OFFSET = Reg("local.forward_offset", 64)
 
 
 def run(program: Program) -> Program:
-    """The program with packets in order going by their sequences."""
+    """The program with packets that are in order bypassing their sequences."""
     return each_graph(program, _change)
 
 
@@ -55,7 +55,7 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
 
 
 def _insert(block: Block) -> InsertNext | None:
-    """The InsertNext at the end of a block, whose success leads on from there."""
+    """The InsertNext at the end of a block whose branch tests its success."""
     match block.instructions[-2:]:
         case [InsertNext(target) as insert, Branch(condition)] if condition == target:
             return insert
@@ -64,7 +64,9 @@ def _insert(block: Block) -> InsertNext | None:
 
 
 def _forward(graph: Graph, place: str, buffered: bool) -> bool:
-    """Let what is next in order go by, if that can be seen behind the insert of a block; says whether it can."""
+    """Bypass the sequence for what is next in order, if the code after the insert of a block permits it; returns
+    whether it does.
+    """
     tried = copy_graph(graph)
     block = tried.blocks[place]
     insert, last = block.instructions[-2:]
@@ -72,7 +74,7 @@ def _forward(graph: Graph, place: str, buffered: bool) -> bool:
     yes = twin(tried, last.yes)
     offset: Expr = OFFSET
     data: Expr = FORWARDED
-    if not buffered:  # nothing is kept, and nothing comes out
+    if not buffered:  # nothing is stored, and nothing comes out
         offset, data = Binary("+", OFFSET, Length(insert.data)), Slice(insert.data, ZERO, ZERO)
     if not _decide(tried, yes, insert, data, offset):
         return False
@@ -88,7 +90,7 @@ def _forward(graph: Graph, place: str, buffered: bool) -> bool:
 
 
 class _State(Enum):
-    """Where the bytes of the packet are, on a way behind the ForwardSeq."""
+    """Where the bytes of the packet are, on a path after the ForwardSeq."""
 
     WAIT = "they are still to be taken out"
     TAKEN = "and the sequence is empty"
@@ -103,11 +105,13 @@ def _meet(one: _State, other: _State) -> _State:
 
 
 def _decide(graph: Graph, entry: str, insert: InsertNext, data: Expr, offset: Expr) -> bool:
-    """Write what is known behind a ForwardSeq, in blocks that nothing else leads to; False where it cannot be known."""
+    """Rewrite the blocks after a ForwardSeq, which no other path enters, by what is known there. False if the Assemble
+    is missing on a path.
+    """
     read = {reg.name for reg in (*registers(insert.side), *registers(insert.data))}
 
     def step(state: _State, i: Instruction) -> tuple[_State, list[Instruction]]:
-        """The state behind an instruction, and what it comes to."""
+        """The state after an instruction, and the instructions that replace it."""
         match i:
             case ReleaseSeq(more, _, side) if side == insert.side and state in (_State.WAIT, _State.TAKEN):
                 return state, [Assign(more, ZERO, where=i.where)]
@@ -140,5 +144,5 @@ def _decide(graph: Graph, entry: str, insert: InsertNext, data: Expr, offset: Ex
 
 
 def _interferes(instruction: Instruction) -> bool:
-    """Whether it looks at the sequence or may change it."""
+    """Whether an instruction may read or change the sequence."""
     return instruction.NEEDS_SEQUENCE or instruction.RUNS_GRAPHS or Resource.TABLE in instruction.WRITES

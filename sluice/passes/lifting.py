@@ -1,14 +1,15 @@
-"""Branch lifting (the paper, 5.2), guided: a block that several ways lead to is written once for each of them, where
-a branch behind it is decided by which way was taken.
+"""Branch lifting (the paper, 5.2), guided: a block that several paths reach is duplicated for each of them if a later
+branch is decided by which path was taken.
 
-The paper lifts every branch to the top of the program, whose size then grows with the product of all of them, and has
-later passes make use of it. Here a way stays apart from the others only as long as a register is known on it that
-decides a branch further on; where no branch asks for it any more the ways join again. Which registers are worth it is
-tried out: at each step the one that decides most branches beyond the blocks that it costs. A packet's own instance,
-which no table holds, keeps its ways apart from the others' always: on it nearly all that follows is decided.
+The paper lifts every branch to the top of the program, whose size then grows with the product of all branches, and
+relies on later passes to exploit this. Here, a path stays separate from the others only as long as a register is known
+on it that decides a later branch. The paths join again where no later branch tests the register. Which registers are
+worth it is determined by trial: each step selects the register that decides the most branches in excess of the blocks
+that it adds. Paths on which the instance belongs to one packet only, and is in no table, are always considered first:
+on them nearly everything that follows is decided.
 
-First, conditions that begin alike come apart: what `a & b` and `a & c` share is asked alone and first, so that a way
-on which `a` is 0 is known to pass by both.
+Before this, conditions with a common operand are split: the common operand `a` of `a & b` and `a & c` is tested first,
+in a branch of its own, so that on a path on which `a` is 0 both branches are decided.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from sluice.passes.analysis.blocks import each_graph, fresh_names, remove_unreac
 from sluice.passes.analysis.decisions import Decisions, Facts
 
 SMALL = 100
-"""Blocks that any graph may gain; a large one may come to have half as many again."""
+"""The number of blocks that any graph may gain; a large graph may gain half of its own number in addition."""
 
 ROUNDS = 16
-"""How often a graph is lifted at most; those of our stacks have enough after 4."""
+"""The maximum number of rounds for a graph. The graphs of our stacks need far fewer."""
 
 
 def run(program: Program) -> Program:
-    """The program with ways kept apart, and what follows on each of them calculated."""
+    """The program with paths separated, and constants propagated on each of them."""
     return each_graph(program, _change)
 
 
 def _change(layer: LayerProgram, graph: Graph) -> bool:
-    """Split, lift and clean up until there is nothing more; says whether there was anything."""
+    """Split conditions, separate paths and clean up until nothing changes; returns whether anything did."""
     most = len(graph.blocks) * 3 // 2 + SMALL
     for rounds in range(ROUNDS):
         if not any([split_conditions(graph), lift(layer, graph, most)]):
@@ -54,7 +55,9 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
 
 
 def tested(term: Expr) -> str | None:
-    """The register that a term asks for by itself, if it is one that is near."""
+    """The one-bit register that a term consists of, possibly negated; None if it is something else, or must be loaded
+    from the instance or the context.
+    """
     operand = term.operand if isinstance(term, Flip) and term.bits == 1 else term
     if isinstance(operand, Reg) and operand.bits == 1 and operand.space not in constants.FAR:
         return operand.name
@@ -70,7 +73,7 @@ def _operator(condition: Expr) -> str | None:
 
 
 def split_conditions(graph: Graph) -> bool:
-    """Ask what several conditions have as an operand of & or | in a branch of its own; says whether any had."""
+    """Move operands of & or | that several conditions share to branches of their own; returns whether it found any."""
     asked = Counter[str]()
     for block in graph.blocks.values():
         if isinstance(last := block.terminator, Branch):
@@ -103,15 +106,19 @@ def split_conditions(graph: Graph) -> bool:
     return changed
 
 
-# --- ways that stay apart -----------------------------------------------------------------------------------
+# --- paths that stay separate -------------------------------------------------------------------------------
 
 Place = tuple[int, Facts]
-"""The number of a block, and what is known there of the registers that keep ways apart."""
+"""The number of a block, and what is known there about the registers that keep paths separate."""
 
 
 @dataclass
 class Ways:
-    """A graph with ways kept apart: for every place where it leads, and what was lost where ways join."""
+    """A graph with paths separated.
+
+    leads: for every place, the places that follow it. decided: the branches and instructions that are decided. lost:
+    the facts that were lost where paths join.
+    """
 
     leads: dict[Place, list[Place]]
     entry: Place
@@ -120,7 +127,7 @@ class Ways:
 
 
 def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Ways | None:
-    """The places of a graph when the registers `apart` keep ways apart; None when there are more than `most`."""
+    """The places of a graph if the registers `apart` keep paths separate; None if there are more than `most`."""
     entry: Place = 0, 0
     known: dict[Place, Facts] = {entry: 0}
     leads: dict[Place, list[Place]] = {}
@@ -175,7 +182,7 @@ def _reached(leads: dict[Place, list[Place]], entry: Place) -> list[Place]:
 
 
 def lift(layer: LayerProgram, graph: Graph, most: int) -> bool:
-    """Keep ways apart where that decides branches, in at most `most` blocks; says whether it did."""
+    """Separate paths where this decides branches, in at most `most` blocks; returns whether it did."""
     decisions = Decisions(layer, graph)
     if not decisions.asked:
         return False
@@ -187,7 +194,7 @@ def lift(layer: LayerProgram, graph: Graph, most: int) -> bool:
 
 
 def _choose(decisions: Decisions, most: int) -> tuple[tuple[str, ...], Ways | None]:
-    """The registers that are worth keeping ways apart, with what becomes of them."""
+    """The registers that are worth keeping paths separate, and the resulting graph."""
     first = follow(decisions, (), most)
     if first is None:
         return (), None
@@ -204,13 +211,14 @@ def _choose(decisions: Decisions, most: int) -> tuple[tuple[str, ...], Ways | No
 def _best(
     decisions: Decisions, apart: tuple[str, ...], ways: Ways, most: int, hopes: dict[str, float]
 ) -> tuple[str, Ways] | None:
-    """The register that is most worth keeping ways apart besides, with what becomes of them; None when none is.
+    """The additional register that is most worth keeping paths separate, and the resulting graph; None if none is.
 
-    `hopes`: what each was worth when it was tried last. It seldom becomes worth more by the choice of others, so those
-    are tried again that promise most, until none promises more than the best has (lazy greedy: Minoux 1978).
+    `hopes`: the worth of each register in its last trial. Choosing other registers seldom increases it, so the
+    candidates are tried again in descending order, until the best result is at least the estimate of the next one (lazy
+    greedy: Minoux 1978).
     """
     for name in decisions.known(ways.lost):
-        if not name.startswith("perm."):  # fields are rarely known
+        if not name.startswith("perm."):  # the values of fields are rarely known
             hopes.setdefault(name, math.inf)
     best: tuple[int, str, Ways] | None = None
     for name in sorted(hopes, key=lambda name: (-hopes[name], name)):

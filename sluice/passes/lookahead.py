@@ -1,16 +1,16 @@
-"""Looking ahead: while a burst of packets waits, the memory that their first look-ups want is asked for.
+"""Lookahead: prefetches the memory that the first lookups of a burst of packets need.
 
-A packet's own bytes, the bucket of its table and its instance are three misses one after the other, each longer than
-all of the arithmetic. So the generated code goes through a burst three times: it asks for the packets' headers, then
-follows each packet from the layer that it waits for (see `split_stateless`) as far as its keys are known and
-prefetches the buckets, then the instances; then it processes the packets, in order. (Group prefetching: Chen et al.,
-Improving Hash Join Performance through Prefetching, ICDE 2004.)
+A packet's own bytes, the bucket of its table and its instance are three cache misses, one after another, and each takes
+longer than all of the arithmetic. The generated code therefore goes through a burst three times. First it prefetches
+the packets' headers. Then it follows each packet from the layer that it waits for (see `split_stateless`) until its
+keys are known, and prefetches the buckets, then the instances. Finally it processes the packets, in order. (Group
+prefetching: Chen et al., Improving Hash Join Performance through Prefetching, ICDE 2004.)
 
-What follows a packet so is the layer's ahead graph, which this pass makes from the main graph: a Lookup becomes a
-Prefetch, a NextLayer a LookAhead. It is only a hint, and cheap because of that. Branches to packets that are refused
-are not taken into account but where a read needs its length check; loops, such as a list of options, are passed by;
-where an instance would have to be asked, the way goes on that is nearest to a look-up. The table of effects tells what
-may stay: nothing that leaves a trace but slots, of which an ahead graph has a copy.
+The second step runs a layer's lookahead graph (`ahead`), which this pass makes from the main graph: a Lookup becomes a
+Prefetch, a NextLayer becomes a LookAhead. A lookahead graph is only a hint, so it can be cheap. It ignores branches to
+packets that are refused, except for length checks that a read needs. It skips loops, such as a list of options. Where a
+branch depends on an instance, it follows the path that is nearest to a lookup. The table of effects determines which
+instructions remain: those that write nothing but slots, of which a lookahead graph has its own copy.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Names = frozenset[str]
 
 
 def run(program: Program) -> Program:
-    """The program with ahead graphs in the layers that come before look-ups, and in those with one."""
+    """The program with lookahead graphs in the layers with a lookup, and in those below them."""
     if any(layer.ahead is not None for layer in program.layers.values()):
         return program
     leading = _leading(program)
@@ -61,7 +61,7 @@ def run(program: Program) -> Program:
 
 
 def _leading(program: Program) -> set[str]:
-    """Layers in whose main graph a packet comes to a look-up, or to a layer of such."""
+    """The layers in whose main graph a packet reaches a lookup, or a layer for which this holds."""
     found: set[str] = set()
     while True:
         more = {
@@ -81,7 +81,7 @@ def _is_target(instruction: Instruction, leading: set[str]) -> bool:
 
 
 class _Ahead:
-    """Makes the ahead graph of a layer."""
+    """Makes the lookahead graph of a layer."""
 
     def __init__(self, layer: LayerProgram, leading: set[str]) -> None:
         self.layer = layer
@@ -96,7 +96,7 @@ class _Ahead:
             self.done += "."
 
     def graph(self) -> Graph:
-        """The ahead graph."""
+        """The lookahead graph."""
         known = self._known()
         blocks: dict[str, Block] = {}
         first = self.main.blocks[self.main.entry].instructions[0]
@@ -116,7 +116,7 @@ class _Ahead:
         return Graph(f"{self.layer.name}.ahead", self.main.entry, self.layer.main.parameters, blocks)
 
     def _known(self) -> dict[str, Names]:
-        """For every block that is reached the registers that are known there whichever way led to it."""
+        """For every reachable block, the registers that are known there on every path."""
         known = {self.main.entry: frozenset(reg.name for reg in self.layer.main.parameters)}
         waiting = deque([self.main.entry])
         while waiting:
@@ -132,7 +132,7 @@ class _Ahead:
         return known
 
     def _keep(self, name: str, known: Names) -> tuple[list[Instruction], Names]:
-        """What of a block's body stays, and what is known behind it."""
+        """The instructions of a block's body that remain, and the registers that are known after it."""
         kept: list[Instruction] = []
         now = set(known)
         for instruction in self.main.blocks[name].body:
@@ -152,11 +152,13 @@ class _Ahead:
         return kept, frozenset(now)
 
     def _readable(self, instruction: Instruction, known: set[str] | Names) -> bool:
-        """Whether all that an instruction reads is known; slots are, as those that nobody filled are empty."""
+        """Whether all registers that an instruction reads are known. Slots always are: those that were not set are
+        empty.
+        """
         return all(reg.name in known or reg.space == "slot" for reg in instruction.read_registers())
 
     def _lead_on(self, last: Terminator, known: Names) -> Terminator:
-        """How the ahead graph goes on where the main graph has this terminator."""
+        """The terminator of the lookahead graph for a terminator of the main graph."""
         to = {target: exit for target, (exit, _) in self._exits(last).items()}
         leading = [target for target in last.targets() if to[target] != self.done]
         match last:
@@ -172,9 +174,10 @@ class _Ahead:
                 return Return(ZERO, where=last.where)
 
     def _exits(self, last: Terminator) -> dict[str, tuple[str, set[str]]]:
-        """For every target of a terminator where the ahead graph goes on, and what is not known any more there.
+        """For every target of a terminator, the block where the lookahead graph continues, and the registers that are
+        no longer known there.
 
-        Where one way leads through a loop and another does not, only that is followed: optional lists are rare.
+        If one path leads through a loop and another does not, only the latter is followed: optional lists are rare.
         """
         direct = [target for target in last.targets() if target in self.direct]
         return {
@@ -183,7 +186,7 @@ class _Ahead:
         }
 
     def _past_loops(self, target: str) -> tuple[str, set[str]]:
-        """Where a way to a block goes on that passes by loops, and the registers that those would set."""
+        """The block where a path continues if it skips loops, and the registers that the loops would set."""
         forgotten: set[str] = set()
         while target in self.loops:
             loop = self.loops[target]
@@ -193,7 +196,9 @@ class _Ahead:
         return (target if target in self.distance else self.done), forgotten
 
     def _distances(self, without: Collection[str]) -> dict[str, int]:
-        """How many blocks lie before the next target on ways without certain blocks; where there is none it is not."""
+        """The number of blocks before the next target on paths that avoid certain blocks. Blocks without such a path
+        are omitted.
+        """
         found = {
             name: 0
             for name, block in self.main.blocks.items()
@@ -211,7 +216,7 @@ class _Ahead:
 
 
 def _to_its_end(expression: Expr) -> Expr:
-    """Bytes without the end that a header gives them: what is read of them is checked against the packet's own."""
+    """Bytes without the end that a header gives them. What is read of them is checked against the end of the packet."""
     match expression:
         case Slice(base, low, _):
             return base if low == ZERO else Slice(base, low, Const(MASK))

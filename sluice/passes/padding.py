@@ -1,14 +1,15 @@
-"""Padded lists: a list of options that looks as most do is known by one compare, and gone through at once.
+"""Padded lists: a list of options with the usual layout is recognised by few comparisons, and processed without a loop.
 
-Options are padded to whole words, and whoever sends the same one with every packet puts the padding in front of it, so
-that its value lies at a word (of TCP's timestamps two NOPs and ten bytes: RFC 7323, appendix A). So for a list
-(`AnyUntil`) that ends where the header says, in steps of so many bytes, this pass writes one layout down: the longest
-option of fixed length, filled up in front with options of one byte. A packet whose list is as long, and has the bytes
-that this layout leaves no choice of, goes the way that these bytes mean; every other one begins the list as before.
+Options are padded to whole words. A sender that sends the same option with every packet puts the padding in front of
+it, so that its value is aligned to a word (for TCP's timestamps, two NOPs and ten bytes: RFC 7323, appendix A). This
+pass handles a list (`AnyUntil`) whose end is given by a header field, in units of a fixed number of bytes. It selects
+one layout: the longest option of fixed length, with options of one byte in front as padding. If a packet's list has the
+length of this layout, and the bytes that the layout prescribes, the packet takes a path that is specialised to these
+bytes. Any other packet starts the list as before.
 
-That way is found by going through the list's own blocks with these bytes in hand, and nothing else: where they do not
-decide a branch, or anything is done but to look at the packet, the list stays as it is. Behind the list the way goes on
-by itself as far as its length decides everything: that the list is on the wire, and where the payload begins.
+The path is found by symbolic execution of the list's own blocks with the prescribed bytes. If these bytes do not decide
+a branch, or if an instruction does anything but read the packet, the list is not changed. The path continues after the
+list as far as the length decides the branches: the check that the list is on the wire, and the position of the payload.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from sluice.passes.analysis.wide_compare import compares
 from sluice.passes.constants import Facts, decide, evaluate, step
 
 LONGEST = 64
-"""Bytes of a list that are looked at: as many as a length in words of four bits tells."""
+"""The maximum number of bytes of a list: the reach of a length in words with four bits."""
 
 STEPS = 512
-"""Blocks that a way through a list may have."""
+"""The maximum number of blocks of a path through a list."""
 
 
 def run(program: Program) -> Program:
-    """The program with a way of its own for lists that are padded as most are."""
+    """The program with a path of its own for lists with the usual padding."""
     return each_graph(program, _change)
 
 
@@ -61,10 +62,10 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
 class _List:
     """A list.
 
-    head: the block that asks whether there is more; item, done: where it goes on; entry: the one block from which it is
-    begun; inside: the blocks of its loop. here: the mark that goes through it; start: the one where it begins, which is
-    at byte `begin` of the unit. end: the expression that says where it ends. lengths: how many bytes it may have, and
-    the field that tells it so, with its value then.
+    head: the block that tests whether there are more items; item, done: its targets; entry: the only block from which
+    the list is entered; inside: the blocks of its loop. here: the mark that moves through the list; start: the mark at
+    its beginning, which is at byte `begin` of the unit. end: the expression for its end. lengths: the possible lengths
+    in bytes, each with the field that determines it and the value of this field.
     """
 
     head: str
@@ -79,7 +80,7 @@ class _List:
     lengths: dict[int, tuple[Reg, int]]
 
     def facts(self, length: int) -> Facts:
-        """What is known where a list of so many bytes begins."""
+        """What is known at the beginning of a list with this length."""
         facts = Facts()
         facts.set(self.here, Const(self.begin))
         if isinstance(self.end, Reg):
@@ -91,7 +92,7 @@ class _List:
 
 
 def _list(graph: Graph, head: str) -> _List | None:
-    """The list whose loop begins at a block; None where none does, or its end is not told by one field alone."""
+    """The list whose loop begins at a block; None if there is none, or if its end does not depend on a single field."""
     last = graph.blocks[head].instructions[0]
     bounds = list(_bounds(last.condition)) if isinstance(last, Branch) else []
     if not isinstance(last, Branch) or not bounds:
@@ -114,7 +115,7 @@ def _list(graph: Graph, head: str) -> _List | None:
 
 
 def _bounds(condition: Expr) -> Iterator[tuple[Reg, Expr]]:
-    """The marks that a condition wants to lie before something, each with that."""
+    """The marks that a condition requires to lie before an expression, each with this expression."""
     match condition:
         case Binary("<", Reg() as here, end, 0) if here.space == "mark":
             yield here, end
@@ -126,7 +127,7 @@ def _bounds(condition: Expr) -> Iterator[tuple[Reg, Expr]]:
 
 
 def _set_once(graph: Graph) -> dict[str, Instruction]:
-    """The registers that one instruction alone sets, with that."""
+    """The registers that exactly one instruction sets, each with this instruction."""
     found: dict[str, Instruction] = {}
     more: set[str] = set()
     for instruction in graph.instructions():
@@ -138,7 +139,7 @@ def _set_once(graph: Graph) -> dict[str, Instruction]:
 
 
 def _start(graph: Graph, predecessors: dict[str, list[str]], block: str, here: Reg) -> Reg | None:
-    """The mark that `here` is set to on the only way to the end of a block."""
+    """The mark that `here` is set to on the only path to the end of a block."""
     for _ in range(len(graph.blocks)):
         for instruction in reversed(graph.blocks[block].body):
             if here in instruction.written():
@@ -154,7 +155,7 @@ def _start(graph: Graph, predecessors: dict[str, list[str]], block: str, here: R
 
 
 def _position(once: dict[str, Instruction], mark: Reg) -> int | None:
-    """Where in the unit a mark lies, in bytes, if that is always the same."""
+    """The position of a mark in the unit, in bytes, if it is constant."""
     match once.get(mark.name):
         case Assign(_, Const(value)):
             return value
@@ -166,7 +167,7 @@ def _position(once: dict[str, Instruction], mark: Reg) -> int | None:
 
 
 def _lengths(once: dict[str, Instruction], end: Expr, begin: int) -> dict[int, tuple[Reg, int]]:
-    """By each length that a list may have the field that tells it so, with its value."""
+    """The lengths that a list may have, each with the field that determines it and the value of this field."""
     mask = (1 << 64) - 1
     if isinstance(end, Reg):
         made = once.get(end.name)
@@ -190,16 +191,16 @@ def _lengths(once: dict[str, Instruction], end: Expr, begin: int) -> dict[int, t
     return found
 
 
-# --- the way through one ------------------------------------------------------------------------------------
+# --- the path through a list --------------------------------------------------------------------------------
 
 
 @dataclass
 class _Way:
-    """What comes of a list with some bytes.
+    """The path through a list with certain bytes.
 
-    known: these bytes, by their place in the list; instructions: what is done for it, with marks told from its
-    beginning; size: the bytes that were passed; facts: what is known at its end; to: the block where it joins the
-    others.
+    known: these bytes, by their offset in the list; instructions: those on the path, with marks relative to the
+    beginning of the list; size: the bytes that were passed; facts: what is known at its end; to: the block where it
+    joins other paths.
     """
 
     known: dict[int, int]
@@ -210,14 +211,14 @@ class _Way:
 
 
 def _padded(layer: LayerProgram, graph: Graph, found: _List) -> _Way | None:
-    """The way through the longest option of fixed length, with padding in front."""
+    """The path through the longest option of fixed length, with padding in front."""
     sizes: dict[int, int] = {}
     for first in _firsts(graph, found):
         way = _Walk(layer, graph, found, LONGEST, {0: first}).item()
         if way is not None and way.size:
             sizes[first] = way.size
     word = gcd(*found.lengths)
-    pads = [first for first, size in sizes.items() if size == 1 and first]  # bytes of 0 fill up behind
+    pads = [first for first, size in sizes.items() if size == 1 and first]  # kind 0 pads at the end of a list
     for first, size in sorted(sizes.items(), key=lambda item: -item[1]):
         missing = -size % word if word else 0
         if size == 1 or size + missing not in found.lengths or (missing and not pads):
@@ -230,7 +231,7 @@ def _padded(layer: LayerProgram, graph: Graph, found: _List) -> _Way | None:
 
 
 def _firsts(graph: Graph, found: _List) -> list[int]:
-    """What the first byte of an option is compared with."""
+    """The values that the first byte of an option is compared with."""
     blocks = [graph.blocks[name] for name in graph.blocks if name in found.inside]
     kinds = {
         i.target
@@ -249,7 +250,7 @@ def _firsts(graph: Graph, found: _List) -> list[int]:
 
 
 class _Walk:
-    """Goes through a list of so many bytes of which some are known."""
+    """Executes the blocks of a list with a given length, of which some bytes are known."""
 
     def __init__(self, layer: LayerProgram, graph: Graph, found: _List, length: int, known: dict[int, int]) -> None:
         self.layer = layer
@@ -258,14 +259,14 @@ class _Walk:
         self.length = length
         self.facts = found.facts(length)
         self.way = _Way(dict(known))
-        self.read: dict[str, int] = {}  # registers that hold a byte of the list, with its place
+        self.read: dict[str, int] = {}  # registers that hold a byte of the list, with its offset
 
     def item(self) -> _Way | None:
-        """What the first option comes to."""
+        """The path through the first option."""
         return self._go(self.list.item, self.list.head)
 
     def all(self) -> _Way | None:
-        """What all of the list comes to, if its options fill it."""
+        """The path through the whole list, if its options fill it."""
         way = self._go(self.list.head, self.list.done)
         if way is None or way.size != self.length:
             return None
@@ -290,12 +291,12 @@ class _Walk:
         return None
 
     def _place(self, mark: Reg) -> int | None:
-        """Where a mark lies, from the beginning of the list."""
+        """The position of a mark, relative to the beginning of the list."""
         value = self.facts.look_up(mark)
         return value.value - self.list.begin if isinstance(value, Const) else None
 
     def _pass(self, instruction: Instruction) -> bool:
-        """Note what an instruction does; whether it is one that may be done ahead of the others."""
+        """Record an instruction on the path; returns whether it may run before the others."""
         if not isinstance(instruction, PURE):
             return False
         for reg in instruction.written():
@@ -333,7 +334,7 @@ class _Walk:
         return True
 
     def _value(self, load: Load) -> int | None:
-        """What a load from the beginning of the list reads, if its bytes are known."""
+        """The value of a load relative to the beginning of the list, if its bytes are known."""
         first, behind = load.at // 8, (load.at + load.bits + 7) // 8
         if not all(place in self.way.known for place in range(first, behind)):
             return None
@@ -342,7 +343,7 @@ class _Walk:
         return number >> (8 * behind - load.at - load.bits) & ((1 << load.bits) - 1)
 
     def _decide(self, block: Block) -> str | None:
-        """Where a block goes on; a byte that is not known yet may become one that it asks for."""
+        """The block after this one. A comparison with a byte that is not known yet may make that byte a known one."""
         last = decide(evaluate(self.layer, block.terminator, self.facts))  # pyright: ignore[reportArgumentType]
         match last:
             case Goto(target):
@@ -359,14 +360,14 @@ class _Walk:
                 return None
 
     def _settled(self, instruction: Instruction) -> Instruction:
-        """A load of bytes that became known behind it."""
+        """The instruction, or the assignment of a constant if it loads bytes that became known after it."""
         if isinstance(instruction, Load) and (value := self._value(instruction)) is not None:
             return Assign(instruction.target, Const(value), where=instruction.where)
         return instruction
 
 
 def _go_on(layer: LayerProgram, graph: Graph, found: _List, way: _Way) -> None:
-    """Take what stands behind a list along, as far as the list's length decides it."""
+    """Extend the path beyond the end of the list, as far as the list's length decides the branches."""
     checked = found.begin + way.size  # bytes of the unit that are there
     for _ in range(STEPS):
         block = graph.blocks[way.to]
@@ -391,7 +392,7 @@ def _go_on(layer: LayerProgram, graph: Graph, found: _List, way: _Way) -> None:
 
 
 def _write(graph: Graph, found: _List, way: _Way) -> None:
-    """Let a list that is as `way` wants it go that way."""
+    """Insert the tests that send a list with the bytes of `way` to its path."""
     wanted = {found.begin + place: (255, value) for place, value in way.known.items()}
     asked = graph.blocks[found.head].terminator
     words = compares(wanted, found.begin + way.size, found.start, found.begin, asked)

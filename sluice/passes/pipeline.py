@@ -1,7 +1,7 @@
-"""The passes in their order, and why in that order; `run` applies them.
+"""The passes in their order, with the reasons for this order; `run` applies them.
 
-A pass is a function from a program to a new one that means the same. The verifier looks at what the last leaves,
-and only when that is wrong, or a pass fails, at what each did: it would be a third of the time of all passes.
+A pass is a function from a program to a new program that means the same. To save time, the verifier checks only the
+output of the last pass. If that is wrong, or if a pass fails, the passes run again and the output of each is checked.
 """
 
 from __future__ import annotations
@@ -32,44 +32,44 @@ from sluice.passes import (
 
 
 class UnknownPassError(ValueError):
-    """A name that is not that of a pass."""
+    """A name that is not the name of a pass."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass under the name that switches it on and off."""
+    """A pass, with the name that switches it on and off."""
 
     name: str
     run: Callable[[Program], Program]
 
 
 Observer = Callable[[str, Program], None]
-"""Called after every pass with its name and the program that it left."""
+"""Called after every pass with its name and the resulting program."""
 
 PASSES = (
-    # First, as it asks which slots are parts of keys, and all others copy those and cut them short.
+    # First: it matches parts of keys by their slots; later passes propagate copies and constants into keys.
     Pass("dispatch", dispatch.run),
-    # First, so that all others see branches that are decided as decided.
+    # Before all others, so that they see no branches whose outcome is known.
     Pass("constants", constants.run),
-    # It calculates again what is known on the ways that it keeps apart, and cleans up behind itself.
+    # It propagates constants on the paths that it separates, and removes dead code.
     Pass("lifting", lifting.run),
-    # Of the ways that lifting left it writes some twice, so that lifting need not look at both.
+    # After `lifting`: it duplicates some of the resulting paths, and lifting need not analyse both copies.
     Pass("prediction", prediction.run),
-    # It needs a way on which only what is in order comes to the machine.
+    # It needs a path on which only packets that are in order reach the state machine.
     Pass("forwarding", forwarding.run),
-    # Ways that were kept apart or written twice have come to their final form.
+    # The paths that were separated or duplicated have their final form now.
     Pass("tails", tails.run),
-    # It takes from main graphs what it makes graphs of its own of: the way of most packets is short by now.
+    # It makes graphs from main graphs, whose fast path is short by now.
     Pass("split_stateless", split_stateless.run),
-    # It takes packets on from where that one leaves them waiting.
+    # It continues where packets have to wait after `split_stateless`.
     Pass("deferral", deferral.run),
-    # Behind `tails`, which would not see that two ways are alike when other loads have come to them.
+    # After `tails`, which would not find two paths identical once different loads have been moved into them.
     Pass("sinking", sinking.run),
-    # It takes a way from the stateless graph, where loads are behind the branches that most packets do not take.
+    # It copies a path of the stateless graph. `sinking` has moved the loads that only rare paths need off this path.
     Pass("template", template.run),
-    # The same as of `split_stateless`; with loads near to where they are needed, an ahead graph has only those of keys.
+    # As `split_stateless`. Loads are next to their uses by now, so a lookahead graph has only those that keys need.
     Pass("lookahead", lookahead.run),
-    # Last: `lookahead` goes past lists, whatever is in them, and would follow only the way that this one adds.
+    # Last: `lookahead` skips lists, whatever they contain, and would follow only the path that this pass adds.
     Pass("padding", padding.run),
 )
 
@@ -80,10 +80,10 @@ def run(
     verify: bool = True,
     observer: Observer | None = None,
 ) -> Program:
-    """The program after `passes`: "all", "none", or names of those wanted, which run in the order of PASSES.
+    """The program after `passes`: "all", "none", or the names of some, which run in the order of PASSES.
 
-    With `verify`, raises VerifyError when the program that the last pass leaves breaks a rule, naming the first pass
-    that left it so. A name that is not that of a pass raises UnknownPassError.
+    With `verify`, raises VerifyError if the output of the last pass breaks a rule; the error names the first pass whose
+    output breaks one. Raises UnknownPassError for a name that is not the name of a pass.
     """
     given, wanted = program, select(passes)
     for item in wanted:
@@ -107,8 +107,8 @@ def run(
 
 @contextmanager
 def uncollected() -> Generator[None]:
-    """Without the search for circles of objects: to compile a stack makes many objects and no circles, and it is an
-    eighth of the time.
+    """Disable the cyclic garbage collector. Compiling a stack creates many objects but no reference cycles, so that a
+    search for cycles only costs time.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -120,9 +120,10 @@ def uncollected() -> Generator[None]:
 
 
 def _blame(program: Program, passes: tuple[Pass, ...], seen: Exception) -> None:
-    """Raise what is wrong with the program, or else with what the first pass left that left it so, with that name.
+    """Raise VerifyError for the program, or for the output of the first pass that breaks a rule, with its name. Return
+    if there is no such error.
 
-    `seen`: what went wrong in the end.
+    `seen`: the error that was observed with all passes.
     """
     stage = ""
     try:
@@ -133,11 +134,11 @@ def _blame(program: Program, passes: tuple[Pass, ...], seen: Exception) -> None:
     except VerifyError as error:
         raise (error.after(stage) if stage else error) from seen
     except Exception:
-        return  # of the pass that failed, on a program that was right
+        return  # a pass failed on a correct program; its own error is the one to report
 
 
 def select(passes: str | Iterable[str]) -> tuple[Pass, ...]:
-    """The passes that are meant, in the order of PASSES. Raises UnknownPassError for any other name."""
+    """The passes with the given names, in the order of PASSES. Raises UnknownPassError for any other name."""
     if passes == "all":
         return PASSES
     if passes == "none":

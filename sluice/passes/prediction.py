@@ -1,13 +1,13 @@
-"""Header prediction (Jacobson, 4BSD Header Prediction, CCR 1990) for any protocol: most packets say nothing special,
-and have a way of their own.
+"""Header prediction (Jacobson, 4BSD Header Prediction, CCR 1990) for any protocol: packets without flags of rare cases
+get a path of their own.
 
-A protocol's flags announce what is rare: a connection that begins, ends or breaks. The descriptions ask for each of
-them again and again, and a packet without any of them takes the same turn every time. So where the first of them is
-asked for, all are asked for at once, and what follows is written twice: for packets with none of these flags, for
-which nearly all that asks is decided, and for the others.
+A protocol's flags announce rare cases: a connection begins, ends or breaks. Descriptions test each flag many times, and
+a packet without any of them takes the same branches every time. This pass therefore tests all flags together where the
+first of them is tested, and duplicates the code that follows. In one copy all flags are 0, so that nearly all of its
+branches are decided. The other copy is for packets with a flag.
 
-A flag is a field of one bit of the header that is asked for in many branches; who asks once or twice for something, as
-for ACK, which nearly every segment has, would win nothing by it.
+A flag is a one-bit field of the header that many instructions test. A bit that is tested once or twice is not one:
+nothing would be gained, for example, by ACK, which nearly every segment has.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sluice.passes import constants, dead_code
 from sluice.passes.analysis.blocks import behind, each_graph, fresh_names, twin, what_it_does
 
 RARE = Reg("local.rare", 1)
-"""Whether a packet has one of the flags."""
+"""Whether a packet has one of the flags set."""
 
 MANY = 6
-"""Instructions that must ask for a flag."""
+"""The number of instructions that must read a bit for it to count as a flag."""
 
 
 def run(program: Program) -> Program:
-    """The program with a way of its own for packets that have no flag set."""
+    """The program with a path of its own for packets that have no flag set."""
     return each_graph(program, _change)
 
 
@@ -46,7 +46,7 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
 
 
 def _flags(layer: LayerProgram, graph: Graph) -> list[Reg]:
-    """The flags of the header that much is asked for, also when none of those found before is set."""
+    """The flags of the header: bits that many instructions read, even when all flags found before are 0."""
     bits = {i.target for i in graph.instructions() if isinstance(i, Load) and i.target.bits == 1}
     without = copy_graph(graph)
     found: list[Reg] = []
@@ -67,7 +67,7 @@ def _flags(layer: LayerProgram, graph: Graph) -> list[Reg]:
 
 
 def _fork(graph: Graph, flags: list[Reg]) -> bool:
-    """Write twice what follows the first question for a flag; whether there is one place for that."""
+    """Duplicate the code that follows the first test of a flag. False if there is no single place where to do this."""
     place = _place(graph, {flag.name for flag in flags})
     if place is None:
         return False
@@ -85,7 +85,7 @@ def _fork(graph: Graph, flags: list[Reg]) -> bool:
 
 
 def _any(graph: Graph, flags: list[Reg], asked: Instruction) -> list[Instruction]:
-    """Instructions that make RARE: by all the bytes that the flags lie in at once, where they lie in few enough."""
+    """Instructions that compute RARE. If all flags lie in one word, it is loaded and tested under a mask."""
     loads = {what_it_does(i): i for i in graph.instructions() if isinstance(i, Load) and i.target in flags}
     mark, *others = {load.mark for load in loads.values()}
     places = [load.at for load in loads.values()]
@@ -102,8 +102,8 @@ def _any(graph: Graph, flags: list[Reg], asked: Instruction) -> list[Instruction
 
 
 def _place(graph: Graph, names: set[str]) -> tuple[Block, int] | None:
-    """The block, and the place in it, behind which every question for a flag comes, and once only; None where there is
-    no such.
+    """The block, and the index in it, that comes before every use of a flag, and that runs only once; None if there is
+    no such place.
     """
     users = [block.name for block in graph.blocks.values() if any(_asks(i, names) for i in block.instructions)]
     makers = [block.name for block in graph.blocks.values() if any(_sets(i, names) for i in block.instructions)]

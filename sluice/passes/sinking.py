@@ -1,9 +1,10 @@
-"""Sinking of loads: what a way does not need of a header it does not read.
+"""Sinking of loads: a header field is read only on paths that use it.
 
-A header's fields are read where the header is, and most packets need few of them. A load is moved down for as long as
-what it sets is not read on any way; where the ways part it goes on with those that read it, and on the others it is
-gone (partial dead code elimination: Knoop, Ruething and Steffen 1994). It goes past a loop, such as a list of options,
-but not into one. The C compiler may not do that, as every store between could be one into the packet.
+A description reads the fields of a header at the header, but the fast path needs few of them. A load is moved down to
+the first instruction that needs the register that it sets. At a branch it moves to the targets that read the register,
+and disappears on the others (partial dead code elimination: Knoop, Ruething and Steffen 1994). It is moved past a loop,
+such as a list of options, but not into one. The C compiler may not do this, because every store in between might be a
+store into the packet.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def _change(_: LayerProgram, graph: Graph) -> bool:
 
 
 class _Sinking:
-    """Moves the loads of a graph. The same load in several places is one; sets of loads are bits of a number."""
+    """Moves the loads of a graph. Identical loads in several places count as one. A set of loads is an integer with a
+    bit for each.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -46,16 +49,16 @@ class _Sinking:
         self.stopped: dict[tuple[int, int], int] = {}
 
     def move(self) -> None:
-        """Move every load as far down as it goes."""
+        """Move every load down as far as possible."""
         entering, leaving = self._delayed()
         for name in self.order:
             self.graph.blocks[name].instructions = self._placed(name, entering[name], leaving[name])
 
     def _delayed(self) -> tuple[dict[str, int], dict[str, int]]:
-        """For every block the loads that come into it, and that leave it, without having been done yet.
+        """For every block, the loads that are still to be done at its beginning, and those at its end.
 
-        On all ways to a block the load is still to be done, or on none. Starts from everything, as a loop that a load
-        can go past leads back to itself.
+        A load is still to be done on all paths to a block, or on none. The iteration starts from the set of all loads,
+        because a loop that a load can be moved past leads back to itself.
         """
         starts, _ = liveness(self.graph, self.uses)
         wanted = {name: self._setting(live) for name, live in starts.items()}
@@ -81,13 +84,15 @@ class _Sinking:
         return {name: into & wanted[name] for name, into in entering.items()}, leaving
 
     def _through(self, name: str, waiting: int) -> int:
-        """What of the loads that come into a block is still to be done behind it, with those that the block begins."""
+        """The loads that are still to be done at the end of a block: from its beginning, and from the block itself."""
         for use in self.uses[name]:
             waiting = waiting & ~self._stopped(use) | self._begun(use)
         return waiting
 
     def _placed(self, name: str, waiting: int, leaving: int) -> list[Instruction]:
-        """A block's instructions with loads right before what they cannot be moved past, or at its end."""
+        """A block's instructions, with every load before the instruction that it cannot be moved past, or at the end of
+        the block.
+        """
         kept: list[Instruction] = []
         for use in self.uses[name]:
             last = use.instruction is self.graph.blocks[name].terminator
@@ -104,7 +109,9 @@ class _Sinking:
         return 0 if number is None else 1 << number
 
     def _stopped(self, use: Use) -> int:
-        """The loads that cannot be moved past an instruction, which reads or sets a register of theirs."""
+        """The loads that cannot be moved past an instruction, because it accesses a register that they set, or sets one
+        that they read.
+        """
         key = use.sets, use.reads
         if key not in self.stopped:
             found = self._setting(use.sets | use.reads)

@@ -1,15 +1,15 @@
-"""Fission of the loop over packets: a group's packets all pass their stateless layers before any changes state.
+"""Splitting of stateless layers: all packets of a burst pass their stateless layers before any packet changes state.
 
-The stateless half of a packet's way is needed twice, once to foresee its look-up and once for the packet itself. So
-the loop over a group is split in two (loop distribution: Kennedy and Allen 1990). The first takes every packet through
-the layers that keep nothing, to the first that does, and there the packet waits; the second goes on with each in
-order. All that leaves a trace in the first are counters, and slots, of which each waiting packet has its own.
+The stateless part of a packet's path is needed twice: to predict its lookup, and to process the packet. The loop over a
+burst is therefore split in two (loop distribution: Kennedy and Allen 1990). Stage 1 takes every packet through its
+layers without state, up to the first layer with state, where the packet waits. Stage 2 processes the waiting packets in
+order. Stage 1 writes nothing but counters, and slots, of which every waiting packet has its own copy.
 
-What the first loop runs is a layer's stateless graph, which this pass makes from the main graph by the table of
-effects: instructions that read nothing but the packet and write nothing but counters stay, a NextLayer becomes a
-NextStateless, and the way returns at any other. Where it might return so nothing has left a trace, since the packet
-then waits for this layer's main graph, which begins anew. And a packet is led on only where it has nothing to come
-back for but to be counted: what the layer above will do has not even begun.
+Stage 1 runs a layer's stateless graph, which this pass makes from the main graph according to the table of effects.
+Instructions that read only the packet and write only counters remain. A NextLayer becomes a NextStateless. At any other
+instruction, the path returns: the packet then waits for the main graph of this layer, which starts from the beginning.
+So nothing may have been written on a path that may still return. A packet is forwarded only if nothing remains to be
+done after the layer above except counting, because that layer has not run yet.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from sluice.passes import constants, dead_code, tails
 
 
 def run(program: Program) -> Program:
-    """The program with stateless graphs in the layers from which packets go on so."""
+    """The program with stateless graphs in the layers from which packets are forwarded in stage 1."""
     if any(layer.stateless is not None for layer in program.layers.values()):
         return program
     return spread(program, [name for _, name in program.roots])
 
 
 def spread(program: Program, names: Iterable[str]) -> Program:
-    """The program with stateless graphs also in layers of these names, and in those to which packets go on so."""
+    """The program with stateless graphs also in the layers with these names, and in those that they forward to in stage
+    1.
+    """
     found: dict[str, LayerProgram] = {}
     seen: set[str] = set()
     waiting = list(names)
@@ -53,7 +55,7 @@ def spread(program: Program, names: Iterable[str]) -> Program:
 
 
 def leads_to(graph: Graph) -> list[str]:
-    """The layers to which packets go on from a stateless graph."""
+    """The layers that a stateless graph forwards to."""
     return [i.layer for i in graph.instructions() if isinstance(i, NextStateless)]
 
 
@@ -64,12 +66,12 @@ class Stateless:
         self.layer = layer
         self.main = main
         self.safe = set(main.blocks)
-        """Blocks from whose beginning all ways are stateless to their end."""
+        """Blocks from which all paths are stateless to their end."""
         while unsafe := {name for name in self.safe if not self._is_safe(name, 0)}:
             self.safe -= unsafe
 
     def graph(self) -> Graph | None:
-        """The stateless graph; None where no packet goes on to another layer by it."""
+        """The stateless graph; None if it forwards no packet to another layer."""
         blocks: dict[str, Block] = {}
         waiting = [self.main.entry]
         while waiting:
@@ -84,15 +86,15 @@ class Stateless:
         return graph if leads_to(graph) else None
 
     def may_do(self, name: str, instruction: Instruction) -> bool:
-        """Whether an instruction of a block may be done before the packet's turn."""
+        """Whether an instruction of a block may run in stage 1."""
         return is_stateless(instruction)
 
     def lead_on(self, name: str, outcome: str, instruction: NextLayer) -> list[Instruction]:
-        """How a packet goes on to the layer above from a block."""
+        """The instructions that forward a packet from a block to the layer above."""
         return [NextStateless(outcome, instruction.layer, instruction.sdu, where=instruction.where)]
 
     def _keep(self, name: str) -> list[Instruction]:
-        """What of a block stays, up to where it is not stateless any more, or leads to the layer above."""
+        """The instructions of a block up to the first that is not stateless, or that forwards to the layer above."""
         kept: list[Instruction] = []
         for at, instruction in enumerate(self.main.blocks[name].instructions):
             outcome = self._outcome(name, at) if type(instruction) is NextLayer else None
@@ -104,7 +106,7 @@ class Stateless:
         return kept
 
     def _is_safe(self, name: str, at: int) -> bool:
-        """Whether all ways from an instruction of a block on are stateless, to the layer above or the End."""
+        """Whether all paths from an instruction of a block are stateless, up to the layer above or the End."""
         block = self.main.blocks[name]
         for place, instruction in enumerate(block.instructions[at:], at):
             if type(instruction) is NextLayer:
@@ -114,8 +116,8 @@ class Stateless:
         return self.safe.issuperset(block.terminator.targets())
 
     def _outcome(self, name: str, at: int) -> str | None:
-        """With what outcome a packet leaves behind the NextLayer there; None where more than that comes behind it, or
-        it depends on the packet.
+        """The outcome of a packet after the NextLayer at this place. None if the outcome depends on the packet, or if
+        anything is done before the End that has an effect or reads more than the packet.
         """
         facts = constants.Facts()
         seen: set[str] = set()
@@ -140,7 +142,7 @@ class Stateless:
 
 
 def is_stateless(instruction: Instruction) -> bool:
-    """Whether an instruction reads nothing but the packet, and writes nothing but counters."""
+    """Whether an instruction reads only the packet, and writes only counters."""
     if not (instruction.READS <= {Resource.PACKET} and instruction.WRITES <= {Resource.COUNTERS}):
         return False
     return not any(reg.space in ("perm", "inst") for reg in (*instruction.written(), *instruction.read_registers()))

@@ -1,9 +1,10 @@
-"""Merging of identical tails: ways that come to do the same from some place on share it from there.
+"""Merging of identical tails: paths that do the same from some point on share their blocks from there.
 
-Ways that were kept apart, or written twice, for what it decides, often end alike; a machine with fourteen states has
-fourteen ways to be begun anew. Blocks are the same when they do the same and lead to the same: all are taken to be so
-at first, and told apart by what they do and, again and again, by where they lead, until there is nothing more to tell
-(the minimizing of automata: Moore 1956). So loops are merged, too. A branch whose ways have become one goes.
+Paths that were separated or duplicated, for the sake of the branches that this decides, often have the same end. (A
+machine with fourteen states has fourteen paths on which it is restarted.) Two blocks are the same if they do the same
+and continue at the same blocks. At first, all blocks are taken to be the same. They are divided into groups by what
+they do, and then repeatedly by the groups of their targets, until no group is divided any more (minimisation of
+automata: Moore 1956). Loops are merged in this manner, too. A branch whose targets have become one is removed.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from sluice.passes.analysis.blocks import each_graph, is_copy, remove_unreachabl
 
 
 def run(program: Program) -> Program:
-    """The program with one block where several were the same."""
+    """The program with one block in place of several identical ones."""
     return each_graph(program, change)
 
 
 def change(layer: LayerProgram, graph: Graph) -> bool:
-    """Merge what is the same, until there is nothing left to do; says whether there was anything."""
+    """Merge identical blocks until none are left; returns whether there were any."""
     changed = False
     while merge(graph):
         changed = True
@@ -33,7 +34,7 @@ def change(layer: LayerProgram, graph: Graph) -> bool:
 
 
 def merge(graph: Graph) -> bool:
-    """Make one block of all that are the same; says whether there were any."""
+    """Merge identical blocks into one; returns whether there were any."""
     order = graph.order()
     group = _numbered({name: _done(graph.blocks[name]) for name in order})
     leads = {name: graph.blocks[name].terminator.targets() for name in order}
@@ -56,11 +57,11 @@ def merge(graph: Graph) -> bool:
 
 
 def _numbered(told: dict[str, Hashable]) -> dict[str, int]:
-    """For every block the number of what is told of it."""
+    """A number for each block: the same number for blocks with the same value."""
     numbers: dict[Hashable, int] = {}
     return {name: numbers.setdefault(what, len(numbers)) for name, what in told.items()}
 
 
 def _done(block: Block) -> Hashable:
-    """What a block does, whatever line of the description it came from and wherever it leads."""
+    """What a block does, without source lines and targets."""
     return tuple([what_it_does(instruction) for instruction in block.instructions])

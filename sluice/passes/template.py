@@ -1,16 +1,17 @@
-"""Templates: a packet that looks as most do is known by a few compares, each of many bits at once.
+"""Templates: a packet on the most frequent path is recognised by a few masked comparisons of many bits each.
 
-A stateless layer tests one thing after another: the version, the length of the header, whether there are options,
-whether this is a fragment. Nearly every packet gives the same answers, and every other path ends early. So one path
-of a layer's stateless graph (see `split_stateless`) is written a second time, without the others: the template graph.
-Where the conditions of that path leave a single value for a field of the header, the field is not read: neighbouring
-bytes with such fields are read as one word, which is compared under a mask. After the comparison the field is known,
-and what depends on it is a constant. (Header compression uses the same template: Jacobson, RFC 1144, 3.) A packet
-that does not match starts the layer again with its stateless graph: only slots were written, and those are written
-again.
+A stateless layer tests one property after another: the version, the length of the header, whether there are options,
+whether the packet is a fragment. Nearly every packet gives the same answers, and every other path ends early. This pass
+therefore copies one path of a layer's stateless graph (see `split_stateless`) into a graph of its own: the template
+graph. If the conditions of the path leave a single value for a header field, the field is not read. Neighbouring bytes
+with such fields are read as one word, which is compared under a mask. After the comparison the value of the field is
+known, and expressions that depend on it become constants. (Header compression uses the same template: Jacobson, RFC
+1144, 3.) A packet that does not match restarts the layer with its stateless graph. This is safe because the template
+graph writes only slots, and the stateless graph writes these again.
 
-A layer's template is the nearest way to a layer above, the one that a description names first where several are as
-near; and templates are made for the layers that follow each other so from the link type that is asked for first.
+The template of a layer is the shortest path to a layer above; of equally short ones, the one that the description names
+first. Templates are made for a chain of layers that follow each other in this manner, starting from the first link
+type.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ from sluice.passes import constants, dead_code
 from sluice.passes.analysis.wide_compare import compares
 
 LONGEST = 6
-"""Layers that follow each other by templates; less than may be passed before a packet's turn."""
+"""The maximum number of consecutive layers with templates. It is less than the number that a packet may pass in stage
+1.
+"""
 
 NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def run(program: Program) -> Program:
-    """The program with templates in the layers that most packets pass first."""
+    """The program with templates in the first layers of the fast path."""
     if any(layer.template is not None for layer in program.layers.values()) or not program.roots:
         return program
     layers = dict(program.layers)
@@ -65,18 +68,18 @@ def run(program: Program) -> Program:
 
 
 def _template(layer: LayerProgram, stateless: Graph) -> tuple[Graph, str] | None:
-    """The template graph of a layer and the layer that it leads to; None where it has none."""
+    """The template graph of a layer and the layer that it forwards to; None if there is no template."""
     graph = template_of(layer.name, stateless)
     if graph is None:
         return None
     constants.change(layer, graph)
     dead_code.change(layer, graph)
     led = [i.layer for i in graph.instructions() if isinstance(i, NextStateless)]
-    return (graph, led[0]) if led else None  # its conditions may contradict each other
+    return (graph, led[0]) if led else None  # None if the conditions of the path contradict each other
 
 
 def template_of(name: str, stateless: Graph) -> Graph | None:
-    """The nearest way of a stateless graph as a graph of its own, with words in place of fields that are known."""
+    """The shortest path of a stateless graph as a graph of its own, with word comparisons in place of known fields."""
     way = _nearest(stateless)
     if way is None or _adds_to_slots(way):
         return None
@@ -84,7 +87,7 @@ def template_of(name: str, stateless: Graph) -> Graph | None:
 
 
 def _nearest(graph: Graph) -> list[Block] | None:
-    """The blocks on the way of least instructions to a layer above; None where no way leads there."""
+    """The blocks on the path with the fewest instructions to a layer above; None if no path reaches one."""
     far = len(graph.blocks) * max(len(block.instructions) for block in graph.blocks.values()) + 1
     distance = {
         block.name: len(block.instructions) if isinstance(block.terminator, NextStateless) else far
@@ -102,13 +105,15 @@ def _nearest(graph: Graph) -> list[Block] | None:
     if distance[graph.entry] >= far:
         return None
     while not isinstance(way[-1].terminator, NextStateless):
-        # of ways that are as near the last: where a condition does not hold nothing special has to be done
+        # of equally short paths the last: where a condition does not hold, the packet has no special property
         way.append(graph.blocks[min(reversed(_goes_on(way[-1])), key=lambda name: distance[name])])
     return way
 
 
 def _goes_on(block: Block) -> tuple[str, ...]:
-    """Where a way leads that goes on to another layer: past what was captured, and leaving nothing but slots."""
+    """The targets by which a path to a layer above may leave a block. Of a length check, this is only the target for
+    enough bytes. If the block writes anything but slots, there are none.
+    """
     if any(not i.WRITES <= {Resource.CONTEXT} for i in block.instructions):
         return ()
     last = block.terminator
@@ -116,7 +121,9 @@ def _goes_on(block: Block) -> tuple[str, ...]:
 
 
 def _adds_to_slots(way: list[Block]) -> bool:
-    """Whether a slot that is read is also set, perhaps to what follows from it, so that it cannot be set again."""
+    """Whether the path reads a slot that it also writes. Its new value may depend on the old one, so that the stateless
+    graph could not write it again.
+    """
     instructions = [instruction for block in way for instruction in block.instructions]
     read = {reg.name for instruction in instructions for reg in instruction.read_registers() if reg.space == "slot"}
     return any(reg.name in read for instruction in instructions for reg in instruction.written())
@@ -124,7 +131,7 @@ def _adds_to_slots(way: list[Block]) -> bool:
 
 @dataclass
 class _Field:
-    """Where a field lies in the unit, in bits, and what the conditions of a way leave it."""
+    """The position of a field in the unit, in bits, and the range of values that the conditions of a path leave."""
 
     at: int
     bits: int
@@ -134,11 +141,13 @@ class _Field:
 
     @property
     def is_known(self) -> bool:
-        """Whether one value is left."""
+        """Whether only one value is left."""
         return self.least == self.most
 
     def in_bytes(self) -> dict[int, tuple[int, int]]:
-        """For every byte of the unit that it is in the bits that are its own, and those of them that are 1."""
+        """For every byte of the unit that the field overlaps: the mask of the field's bits, and those of them that are
+        1.
+        """
         first, last = self.at // 8, (self.at + self.bits + 7) // 8
         unused = last * 8 - self.at - self.bits
         size = last - first
@@ -149,7 +158,7 @@ class _Field:
 
 
 class _Line:
-    """Writes a way as a graph of its own: whatever does not go this way returns."""
+    """Writes a path as a graph of its own; a packet that leaves the path returns."""
 
     def __init__(self, graph: Graph, way: list[Block]) -> None:
         self.way = way
@@ -165,7 +174,7 @@ class _Line:
         instructions = [instruction for block in way for instruction in block.body]
         written = Counter(reg.name for instruction in instructions for reg in instruction.written())
         for instruction in instructions:
-            # what is set twice is one thing here and another there
+            # a register that is set twice has no single value on the path
             if all(written[reg.name] == 1 for reg in instruction.written()):
                 self._find(instruction)
         for block, following in pairwise(way):
@@ -174,7 +183,7 @@ class _Line:
                 self._narrow(last.condition, following.name == last.yes)
 
     def _find(self, instruction: Instruction) -> None:
-        """Where a mark lies; what a field is that is read there."""
+        """Record the position of a mark, or the field that a load reads."""
         match instruction:
             case Assign(target, Const(value)) if target.space == "mark":
                 self.position[target.name] = value
@@ -187,7 +196,7 @@ class _Line:
                 pass
 
     def _narrow(self, condition: Expr, holds: bool) -> None:
-        """What a condition that holds, or does not, leaves of fields."""
+        """Narrow the ranges of fields by a condition that holds, or does not hold, on the path."""
         match condition:
             case Reg() as field:
                 self._compare("!=" if holds else "==", field, 0)
@@ -248,7 +257,7 @@ class _Line:
         self.name, self.open = following, []
 
     def _known(self, instruction: Instruction) -> Instruction:
-        """A field that was compared as part of a word is a constant."""
+        """The instruction, or the assignment of a constant if it loads a field that was compared as part of a word."""
         if isinstance(instruction, Load) and instruction.target.name in self.compared:
             return Assign(
                 instruction.target, Const(self.fields[instruction.target.name].least), where=instruction.where
@@ -256,7 +265,7 @@ class _Line:
         return instruction
 
     def _words(self, check: Check) -> None:
-        """Compare the bytes behind a length check of which something is known."""
+        """Compare the bytes that a length check covers and that have known bits."""
         if check.mark.name not in self.position or not isinstance(check.size, Const):
             return
         begin = self.position[check.mark.name]

@@ -1,4 +1,4 @@
-"""Analyses that several passes share, and what they do with blocks of a graph.
+"""Analyses that several passes share, and operations on the blocks of a graph.
 
 May import: ir.
 """

@@ -1,4 +1,4 @@
-"""What several passes do with blocks."""
+"""Operations on blocks that several passes share."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from sluice.ir.instruction import Assign, Instruction, Load, LoadBytes, LoadVari
 from sluice.passes.analysis.equivalent_layers import Changed
 
 PURE = (Assign, Load, LoadBytes, LoadVarint, Mark, Payload)
-"""Instructions that tell what is in a packet: what graphs that only look at it take over from main graphs."""
+"""Instructions that read only the packet and set registers. Graphs that only inspect packets copy them from main
+graphs.
+"""
 
 
 def each_graph(program: Program, change: Callable[[LayerProgram, Graph], bool]) -> Program:
-    """The program with `change` applied to a copy of every graph; it says whether it changed anything.
+    """The program with `change` applied to a copy of every graph; `change` returns whether it changed anything.
 
-    Graphs that it leaves as they are stay the same objects, so that nobody has to look at them again. Of those that
-    differ in what keys are made of alone it sees one.
+    Graphs that it does not change remain the same objects, so that later steps need not process them again. Of graphs
+    that differ only in the parts of keys, it gets one.
     """
     seen = Changed()
 
@@ -33,14 +35,14 @@ def each_graph(program: Program, change: Callable[[LayerProgram, Graph], bool]) 
 
 
 def what_it_does(instruction: Instruction) -> Hashable:
-    """The same for instructions that do the same, whatever line they came from and wherever they lead."""
+    """A value that is equal for instructions that do the same, without their source lines and targets."""
     return type(instruction), *(
         getattr(instruction, operand.name) for operand in instruction.SHAPE.operands if operand.role != "block"
     )
 
 
 def remove_unreachable(graph: Graph) -> bool:
-    """Remove blocks to which no path leads; says whether there were any."""
+    """Remove unreachable blocks; returns whether there were any."""
     reachable = {graph.entry, *behind(graph, graph.entry)}
     if len(reachable) == len(graph.blocks):
         return False
@@ -51,7 +53,7 @@ def remove_unreachable(graph: Graph) -> bool:
 
 
 def fresh_names(graph: Graph) -> dict[str, Iterator[str]]:
-    """For every block names that no other has, for what is made of it."""
+    """For every block, unused names for blocks that are derived from it."""
     taken = set(graph.blocks)
 
     def more(name: str) -> Iterator[str]:
@@ -68,12 +70,14 @@ def fresh_names(graph: Graph) -> dict[str, Iterator[str]]:
 
 
 def is_copy(name: str) -> bool:
-    """Whether a block was made of another one, so that its name is none that the description led to."""
+    """Whether a block is derived from another one, so that its name does not come from the description."""
     return " #" in name
 
 
 def behind(graph: Graph, start: str, end: str = "") -> set[str]:
-    """The blocks that ways from a block lead to, itself only if one leads back. With `end`, on ways up to that."""
+    """The blocks that paths from a block reach; the block itself only if a path returns to it. With `end`, only blocks
+    on paths up to that one.
+    """
     seen: set[str] = set()
     waiting = [start]
     while waiting:
@@ -85,7 +89,7 @@ def behind(graph: Graph, start: str, end: str = "") -> set[str]:
 
 
 def loops(graph: Graph) -> dict[str, frozenset[str]]:
-    """For every block in a loop all blocks of that: the strongly connected components (Tarjan 1972)."""
+    """For every block in a loop, all blocks of this loop: the strongly connected components (Tarjan 1972)."""
     found: dict[str, frozenset[str]] = {}
     number: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -120,7 +124,7 @@ def loops(graph: Graph) -> dict[str, frozenset[str]]:
 
 
 def twin(graph: Graph, start: str) -> str:
-    """Write a block and all behind it a second time; the name of the block's twin."""
+    """Duplicate a block and all that are reachable from it; returns the name of the block's copy."""
     names = fresh_names(graph)
     twins = {name: next(names[name]) for name in sorted({start} | behind(graph, start))}
     for name, other in twins.items():
@@ -131,14 +135,16 @@ def twin(graph: Graph, start: str) -> str:
 
 
 def is_told(instruction: Instruction, untold: set[str]) -> bool:
-    """Whether a packet alone tells what an instruction sets or decides; of registers in `untold` it does not."""
+    """Whether the packet alone determines what an instruction sets or decides. It does not determine registers in
+    `untold`.
+    """
     if not isinstance(instruction, (*PURE, Terminator)):
         return False
     return not any(reg.name in untold or reg.space in ("inst", "perm") for reg in instruction.read_registers())
 
 
 def untold(graph: Graph) -> set[str]:
-    """Registers that a packet alone, and what layers below said of it, does not tell."""
+    """The registers that the packet, with what layers below have set, does not determine."""
     found: set[str] = set()
     size = -1
     while len(found) > size:
@@ -148,7 +154,7 @@ def untold(graph: Graph) -> set[str]:
 
 
 def drop_slots(graph: Graph, read: set[str]) -> None:
-    """Leave out slots that none of the graphs that only look at packets reads."""
+    """Remove instructions that set slots outside `read`, which no graph of this kind reads."""
     for block in graph.blocks.values():
         block.instructions = [i for i in block.instructions if _slots(i) <= read]
 

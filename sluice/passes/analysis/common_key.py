@@ -1,12 +1,13 @@
-"""What all instances that a packet may come to have in common in their keys.
+"""Finds what the keys of all instances that a packet may reach have in common.
 
-Workers share nothing, so all packets of an instance must come to one of them, before more is known of a packet than its
-bytes. What decides is then a part of the key of every instance on the packet's way: of an IPv4 fragment's and of its
-connection's those are the addresses, but neither the ports nor the identification. Which parts are the same is told by
-slots: a layer's key has what a layer below left in them, as long as none between has left another.
+Workers share nothing, so all packets of an instance must reach the same worker, which is selected by the bytes of each
+packet alone. The selection therefore depends on a part of the key that all instances on the packet's path have. For an
+IPv4 fragment and its connection, this part is the addresses, but neither the ports nor the identification. Slots show
+which parts are the same: a part of a layer's key is what a layer below stored in a slot, unless a layer in between has
+overwritten the slot.
 
-The question is asked of all layers together. A connection's packets come to it directly and out of fragments, so those
-who share its key share also with each other; and layers of one table share instances.
+All layers are analysed together. A connection's packets reach it both directly and from fragments, so layers that share
+a key with it also share one with each other; and layers with one table share instances.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from sluice.passes.analysis.blocks import untold
 T = TypeVar("T")
 
 Keys = tuple[tuple[Expr, ...], tuple[Expr, ...]]
-"""The parts of a key, and those of its reverse where it has one."""
+"""The parts of a key, and those of its reverse if it has one."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A part of the key of a layer: `half` is 1 in the reverse."""
+    """A part of a layer's key: `half` is 1 in the reverse."""
 
     layer: str
     half: int
@@ -37,32 +38,33 @@ class Place:
 
 
 Part = tuple[Place, Place]
-"""Two parts that change places in the reverse, by what stands for each; twice the same where there is no reverse."""
+"""Two parts that are exchanged in the reverse, each as its representative; the same part twice if there is no reverse.
+"""
 
 
 def common_keys(program: Program) -> dict[str, Keys]:
-    """For every layer with stored instances the parts of its key that decide where they live."""
+    """For every layer with stored instances, the parts of its key that select their worker."""
     return _Sharing(program).common()
 
 
 class _Sharing:
-    """Which parts of keys are the same, whichever way a packet goes."""
+    """Which parts of keys are the same, whatever path a packet takes."""
 
     def __init__(self, program: Program) -> None:
         self.layers = program.layers
         self.keys = {name: keys for name, layer in program.layers.items() if (keys := _keys(layer)) is not None}
         self.same: dict[Place, Place] = {}
-        """What of the places that are the same stands for each, by another one that is nearer to it."""
+        """Union-find over places: each place of a set refers to one that is nearer to the set's representative."""
         self.beside: dict[str, str] = {}
-        """The same of layers that share anything."""
+        """The same for layers that share parts of keys."""
         self.apart: set[Place] = set()
-        """Places of which some way brings something that is not shared."""
+        """Places that on some path do not have a shared value."""
         for name in self.keys:
             self._follow(name)
         self._join_tables()
 
     def _follow(self, below: str) -> None:
-        """Find what those above a layer share with it, up to the next with instances on each way."""
+        """Find what the layers above share with a layer, up to the next layer with instances on each path."""
         told = self._told(below)
         waiting = [(name, frozenset[str]()) for name in _above(self.layers[below])]
         seen = set(waiting)
@@ -77,7 +79,7 @@ class _Sharing:
             waiting += more
 
     def _told(self, layer: str) -> dict[str, Place]:
-        """By slots, the places of a layer's key that they tell the layers above."""
+        """By slot, the places of a layer's key whose values the slots hold for the layers above."""
         filled: dict[str, list[Expr]] = defaultdict(list)
         for reg, value in _slots(self.layers[layer]):
             filled[reg.name].append(value)
@@ -91,17 +93,17 @@ class _Sharing:
         return found
 
     def _link(self, layer: str, told: dict[str, Place]) -> None:
-        """A way leads to a layer, on which slots tell places of the key of one below it."""
+        """Join the places of a layer's key with those below that the slots on a path to it hold."""
         linked = {p: told[part.name] for p, part in self._places(layer) if isinstance(part, Reg) and part.name in told}
         if not linked:
-            return  # a tunnel, or an instance for each of those below
+            return  # a tunnel, or an instance for each instance below
         for place, other in linked.items():
             self.same[_root(self.same, place)] = _root(self.same, other)
             self.beside[_root(self.beside, layer)] = _root(self.beside, other.layer)
         self.apart |= {place for place, _ in self._places(layer) if place not in linked}
 
     def _join_tables(self) -> None:
-        """Layers of one table have instances together."""
+        """Join the places of layers that have one table."""
         first: dict[str, str] = {}
         for layer in self.keys:
             shape = self.layers[layer].instance
@@ -118,7 +120,7 @@ class _Sharing:
                 yield Place(layer, half, index), part
 
     def common(self) -> dict[str, Keys]:
-        """For every layer the parts of its key that those with whom it shares have too, in the same order for all."""
+        """For every layer, the parts of its key that all layers in its set have, in the same order for all of them."""
         together: dict[str, dict[str, dict[Place, Expr]]] = defaultdict(dict)
         for layer in self.keys:
             together[_root(self.beside, layer)][layer] = self._known(layer)
@@ -132,8 +134,8 @@ class _Sharing:
         return found
 
     def _known(self, layer: str) -> dict[Place, Expr]:
-        """What stands for the places of a layer's key, and the parts there. Not those that some way does not share, nor
-        what a packet alone does not tell, as by which way it came.
+        """The representatives of the places of a layer's key, with the parts there. Places that some path does not
+        share are omitted, and so are parts that the packet alone does not determine, such as the path that it took.
         """
         apart = {_root(self.same, place) for place in self.apart}
         unknown = untold(self.layers[layer].main)
@@ -147,7 +149,7 @@ class _Sharing:
         }
 
     def _parts(self, known: dict[str, dict[Place, Expr]]) -> list[Part]:
-        """Parts of keys that all these layers have, turned the same way in all."""
+        """The parts of keys that all these layers have, in the same orientation for all."""
         turning = [layer for layer in known if self.keys[layer][1]]
         first = next(iter(turning or known))
         parts = [part for part in self._pairs(first) if all(places.keys() >= {*part} for places in known.values())]
@@ -168,7 +170,7 @@ class _Sharing:
 
 
 def _keys(layer: LayerProgram) -> Keys | None:
-    """What a layer looks its instances up by; None where it stores none."""
+    """The key by which a layer looks up its instances; None if it stores none."""
     if layer.instance is None or not layer.instance.stored:
         return None
     return next(((i.key, i.reverse) for i in layer.main.instructions() if isinstance(i, Lookup)), None)
@@ -179,7 +181,7 @@ def _above(layer: LayerProgram) -> set[str]:
 
 
 def _slots(layer: LayerProgram) -> Iterator[tuple[Reg, Expr]]:
-    """The slots that a layer fills, and with what."""
+    """The slots that a layer sets, with their values."""
     for graph in layer.graphs():
         for instruction in graph.instructions():
             for reg in instruction.written():
@@ -188,7 +190,7 @@ def _slots(layer: LayerProgram) -> Iterator[tuple[Reg, Expr]]:
 
 
 def _root(nearer: dict[T, T], item: T) -> T:
-    """What stands for it."""
+    """The representative of an item."""
     while (other := nearer.get(item, item)) != item:
         item = other
     return item

@@ -1,9 +1,8 @@
-"""What decides the branches of a graph, for `lifting`: what is known of registers, and what becomes of it on the way
-through a block.
+"""For `lifting`: the facts that decide the branches of a graph, and how a path through a block changes them.
 
-What is known is a set of facts, "register r holds n", each a bit of a number: a graph is followed many times, and to
-join two ways, or to keep what may still decide something, is one operation then. A block is calculated once for all
-ways that know the same of the registers which it asks for or sets.
+A fact is "register r holds n". A set of facts is an integer with a bit for each: a graph is followed many times, and
+with integers, joining two paths, or selecting the facts that may still decide a branch, is one operation. The exits of
+a block are computed once for all paths with the same facts about the registers that the block reads or sets.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from sluice.passes import constants
 from sluice.passes.analysis import new_instance
 
 Known = dict[str, int]
-"""What registers are known to hold, by name."""
+"""The values that registers are known to hold, by name."""
 
 Facts = int
-"""The same, as bits: each is a register and what it holds, see Decisions.facts."""
+"""The same as bits, each for a register and its value; see Decisions.facts."""
 
 
 def value_of(expression: Expr, known: Known) -> int | None:
-    """What an expression of numbers comes to, if what is known says so."""
+    """The value of an arithmetic expression, if the known values determine it."""
     match expression:
         case Const(value):
             return value
@@ -51,11 +50,11 @@ def value_of(expression: Expr, known: Known) -> int | None:
 
 @dataclass(frozen=True)
 class Step:
-    """What an instruction does to what is known, as far as branches ask for it.
+    """How an instruction changes the known values, as far as branches depend on them.
 
-    forgets, unknown: names that begin so, and registers, of which nothing is known behind it; `alone`: the same as
-    `forgets` for an instance that is in no table. sets: what registers hold. while_empty: and what besides, as long as
-    nothing was put into a sequence.
+    forgets, unknown: prefixes of register names, and registers, that have no known value after it; `alone`: the same as
+    `forgets` for an instance that is in no table. sets: the values that registers get. while_empty: further values, as
+    long as nothing has been inserted into a sequence.
     """
 
     forgets: tuple[str, ...] = ()
@@ -65,7 +64,7 @@ class Step:
     while_empty: tuple[tuple[Reg, Expr], ...] = ()
 
     def apply(self, known: Known) -> None:
-        """Change what is known."""
+        """Change the known values."""
         empty = known.get(new_instance.EMPTY.name)
         if self.forgets:
             spaces = self.alone if known.get(new_instance.UNSTORED.name) else self.forgets
@@ -83,9 +82,9 @@ class Step:
 
 @dataclass(slots=True)
 class Exit:
-    """A way out of a block, for those that know the same: on it facts are `(before & keeps) | brings`.
+    """An exit of a block, for paths with the same facts: its facts are `(before & keeps) | brings`.
 
-    target: the number of the block that it leads to.
+    target: the number of the block where it continues.
     """
 
     target: int
@@ -94,63 +93,67 @@ class Exit:
 
 
 class Decisions:
-    """What decides the branches of a graph: the registers that conditions ask for, directly or by way of others."""
+    """What decides the branches of a graph: the registers that conditions depend on, directly or through other
+    registers.
+    """
 
     def __init__(self, layer: LayerProgram, graph: Graph) -> None:
         self.graph = graph
         self.order = graph.order()
-        """Names of the blocks by their numbers, the entry's first."""
+        """The names of the blocks by their numbers; the entry is the first."""
         self.asked = self._registers(layer)
         blocks = [graph.blocks[name] for name in self.order]
         self.branches = [isinstance(last := block.terminator, Branch) and last.yes != last.no for block in blocks]
         """Which blocks, by their numbers, end with a branch that is not decided."""
         self.spared = [sum(new_instance.leaves_no_trace(layer, i) for i in block.instructions) for block in blocks]
-        """How many instructions each is spared where no table holds the instance and its sequences are empty."""
+        """For each block, the number of instructions that have no effect if the instance is in no table and its
+        sequences are empty.
+        """
         self.steps = {name: list(self._steps(layer, graph.blocks[name])) for name in self.order}
         self.number = {name: number for number, name in enumerate(self.order)}
         self.live = self._live()
         self.exits = {name: list(self._exits(graph.blocks[name])) for name in self.order}
         self.facts: list[tuple[str, int]] = []
-        """Every fact that was met: its bit is 1 << its place here."""
+        """Every fact that has been used; its bit is 1 << its index here."""
         self.of: dict[str, Facts] = defaultdict(int)
-        """All facts of a register."""
+        """All facts about a register."""
         self._bits: dict[tuple[str, int], Facts] = {}
         self._concerns: dict[str, list[str]] = defaultdict(list)
-        """The blocks that a register concerns."""
+        """The blocks whose exits depend on a register."""
         for name in self.order:
             for reg in self._concern(name):
                 self._concerns[reg].append(name)
         self._ways: list[dict[Facts, list[Exit]]] = [{} for _ in self.order]
         self._concerning: list[Facts] = [0] * len(self.order)
-        """All facts of the registers that concern a block, by its number."""
+        """All facts about the registers that a block's exits depend on, by the number of the block."""
 
     def fact(self, register: str, value: int) -> Facts:
-        """The bit that stands for it."""
+        """The bit that represents a fact."""
         bit = self._bits.get((register, value))
         if bit is None:
             bit = self._bits[register, value] = 1 << len(self.facts)
             self.facts.append((register, value))
             self.of[register] |= bit
-            for name in self._concerns[register]:  # for whom knows it; what was calculated is for those who do not
+            for name in self._concerns[register]:  # results so far were computed without this fact and remain valid
                 self._concerning[self.number[name]] |= bit
         return bit
 
     def all_of(self, names: Iterable[str]) -> Facts:
-        """All facts of some registers that were met so far."""
+        """All facts about some registers that have been used so far."""
         found = 0
         for name in names:
             found |= self.of[name]
         return found
 
     def bits(self, known: Known) -> Facts:
-        """What is known, as bits."""
+        """The known values as bits."""
         facts = 0
         for register, value in known.items():
             facts |= self.fact(register, value)
         return facts
 
     def known(self, facts: Facts) -> Known:
-        """What the bits stand for."""
+        """The values that the bits represent."""
         found: Known = {}
         while facts:
             bit = facts & -facts
@@ -205,7 +208,7 @@ class Decisions:
             )
 
     def _live(self) -> dict[str, set[str]]:
-        """For every block the registers by which a branch in it or behind it may be decided."""
+        """For every block, the registers that may decide a branch in it or after it."""
 
         def flow(name: str, behind: set[str]) -> set[str]:
             now: set[str] = set(behind)
@@ -230,7 +233,7 @@ class Decisions:
         return backward(self.graph, set[str](), flow, lambda left, right: left | right)
 
     def _exits(self, block: Block) -> Iterator[tuple[str, bool | None, Known]]:
-        """The ways out of a block: where to, for which value of its condition, and what that tells."""
+        """The exits of a block: the target, the value of the condition that leads there, and what this implies."""
         last = block.terminator
         if not isinstance(last, Branch):
             for target in last.targets():
@@ -242,7 +245,7 @@ class Decisions:
             yield target, holds, {reg: value for reg, value in told.items() if reg in self.live[target]}
 
     def _concern(self, name: str) -> set[str]:
-        """The registers that a block asks for, sets or forgets, and those that live on behind it or do not."""
+        """The registers that a block reads, sets or forgets, and those that are no longer live after it."""
         found: set[str] = {new_instance.UNSTORED.name, new_instance.EMPTY.name}
         for step in self.steps[name]:
             found |= {reg for reg in self.asked if step.forgets and reg.startswith(step.forgets)}
@@ -257,7 +260,7 @@ class Decisions:
         return found
 
     def ways(self, number: int, facts: Facts) -> list[Exit]:
-        """The ways out of a block that can be taken, and what is known on each."""
+        """The exits of a block that can be taken, and the facts on each."""
         asked = facts & self._concerning[number]
         ways = self._ways[number].get(asked)
         if ways is None:
@@ -276,12 +279,12 @@ class Decisions:
                 live = self.live[target]
                 there = {reg: held for reg, held in now.items() if reg in live} | told
                 found.append((self.number[target], self.bits(there)))
-        keeps = ~self._concerning[number]  # those that were met just now included
+        keeps = ~self._concerning[number]  # after `bits`, which may add facts to the mask
         return [Exit(target, keeps, brings) for target, brings in found]
 
 
 def _decidable(expression: Expr) -> bool:
-    """Whether it can be known at all: a loop's counter and lengths of bytes are not worth following."""
+    """Whether a value may become known. Counters of loops and lengths of bytes are not worth following."""
     if isinstance(expression, Const | Reg):
         return True
     return isinstance(expression, Binary | Flip) and all(map(_decidable, children(expression)))

@@ -1,7 +1,7 @@
-"""Layers that differ in nothing but what their keys are made of, as TCP over either IP: passes change one of them.
+"""Layers that differ only in the parts of their keys, such as TCP over either IP: a pass changes only one of them.
 
-To a pass a key is what instructions read, and no more. So where the registers that make the difference are read by
-keys alone, what becomes of one layer's graph becomes of the other's, with its own key put in.
+For a pass, a key is a list of registers that instructions read. If only keys read the registers that differ, the result
+of a pass for one layer's graph is also the result for the other's, with the parts of keys replaced.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from sluice.ir.instruction import AddAlias, CreateInst, FindAlias, Instruction, 
 KEYED = (Lookup, CreateInst, FindAlias, AddAlias)
 
 Parts = dict[Reg, Reg]
-"""What keys of one graph are made of, and what those of another one have in its place."""
+"""The parts of keys of one graph, with those of another graph that correspond to them."""
 
 
 class Changed:
-    """What a pass made of the graphs that it has seen."""
+    """The results of a pass for the graphs that it has processed."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], list[tuple[LayerProgram, Graph, Graph]]] = {}
 
     def find(self, layer: LayerProgram, graph: Graph) -> Graph | None:
-        """What the pass makes of a graph, if it has seen one like it: the same object where it changes nothing."""
+        """The result for a graph, if an equivalent graph has been processed; the graph itself if the pass does not
+        change it.
+        """
         for other, before, after in self._seen.get(_role(layer, graph), ()):
             parts = different_parts(before, graph)
             if parts is not None and _around(other, layer):
@@ -32,17 +34,17 @@ class Changed:
         return None
 
     def add(self, layer: LayerProgram, before: Graph, after: Graph) -> None:
-        """Remember what the pass made of a graph."""
+        """Store the result for a graph."""
         self._seen.setdefault(_role(layer, before), []).append((layer, before, after))
 
 
 def _role(layer: LayerProgram, graph: Graph) -> tuple[str, str]:
-    """What a graph is for, as far as layers of one prototype can share it."""
+    """What identifies the graphs that may be equivalent: the prototype of the layer, and the kind of graph."""
     return layer.prototype, next(kind for kind, its in layer.graphs_by_kind() if its is graph)
 
 
 def different_parts(graph: Graph, other: Graph) -> Parts | None:
-    """The registers in keys by which two graphs differ; None when they differ in more."""
+    """The registers in keys by which two graphs differ; None if they differ in anything else."""
     if list(graph.blocks) != list(other.blocks) or (graph.entry, graph.parameters) != (other.entry, other.parameters):
         return None
     parts: Parts = {}
@@ -62,7 +64,7 @@ def different_parts(graph: Graph, other: Graph) -> Parts | None:
 
 
 def _differ_in_key(one: Instruction, other: Instruction, parts: Parts) -> bool:
-    """Whether two instructions differ in parts of keys alone, by `parts` and those that are added to it."""
+    """Whether two instructions differ only in parts of keys: those in `parts`, and those that this call adds to it."""
     if not isinstance(one, KEYED) or not isinstance(other, KEYED) or one.where != other.where:
         return False
     for part, its in zip(_parts(one), _parts(other), strict=False):
@@ -82,7 +84,7 @@ def _registers(instruction: Instruction) -> tuple[Reg, ...]:
 
 
 def _around(layer: LayerProgram, other: LayerProgram) -> bool:
-    """Whether what passes ask of a layer besides the graph is the same of both: its fields, its sequence, its end."""
+    """Whether two layers are equal in what passes depend on besides the graph: fields, sequence and end."""
     one, its = layer.instance, other.instance
     if one is None or its is None:
         return one is its and layer.rules == other.rules
@@ -94,7 +96,7 @@ def _around(layer: LayerProgram, other: LayerProgram) -> bool:
 
 
 def _with_parts(graph: Graph, name: str, parts: Parts) -> Graph:
-    """The graph with other parts of keys."""
+    """The graph with the parts of keys replaced."""
     blocks = {
         block.name: Block(block.name, [_with_key(i, parts) if isinstance(i, KEYED) else i for i in block.instructions])
         for block in graph.blocks.values()

@@ -1,10 +1,10 @@
-"""What is known of an instance from how it began: its fields have their init, and nothing is in its sequences.
+"""What is known about a new instance: its fields have their init values, and its sequences are empty.
 
-Two registers that no program has stand for that among the facts of passes: `instance.unstored` is 1 behind a
-FreshInst, whose instance no table holds, so that no other graph can find it; `sequence.empty` is 1 until something
-may be put into a sequence. The peepholes of the paper (Appendix D) that take work from packets which need no sequence
-follow from them: "fast assemble" as what an instruction on an empty sequence comes to, "fast destroy" as what an end
-leaves undone.
+Two registers that occur in no program represent this among the facts of passes. `instance.unstored` is 1 after a
+FreshInst, whose instance is in no table, so that no other graph can find it. `sequence.empty` is 1 until something may
+have been inserted into a sequence. The peephole optimisations of the paper (Appendix D) for packets that need no
+sequence follow from these facts: "fast assemble" from the results of instructions on an empty sequence, "fast destroy"
+from the steps that an end can omit.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from sluice.ir.instruction import (
 UNSTORED = Reg("instance.unstored", 1)
 EMPTY = Reg("sequence.empty", 1)
 _FAR = 62
-"""Bits of a position that no sequence cuts."""
+"""The maximum width of a position that no sequence truncates."""
 
 
 @cache
 def forgotten(kind: type[Instruction], unstored: bool) -> tuple[str, ...]:
-    """What the names of the registers begin with that such an instruction may set anew without naming them.
+    """The prefixes of the names of registers that such an instruction may set without naming them.
 
-    `unstored`: the current instance is known to be in no table; so other graphs do nothing to it.
+    `unstored`: the current instance is known to be in no table, so that other graphs do not change it.
     """
     spaces = hidden_writes(kind)
     if kind.RUNS_GRAPHS and unstored and not kind.NEEDS_INSTANCE:
@@ -62,7 +62,7 @@ def forgotten(kind: type[Instruction], unstored: bool) -> tuple[str, ...]:
 
 
 def begun(layer: LayerProgram, instruction: Instruction) -> Iterator[tuple[Reg, int]]:
-    """What registers hold behind an instruction that makes an instance."""
+    """The values of registers after an instruction that creates an instance."""
     if not isinstance(instruction, CreateInst | FreshInst) or layer.instance is None:
         return
     for reg, init in layer.instance.fields:
@@ -74,7 +74,7 @@ def begun(layer: LayerProgram, instruction: Instruction) -> Iterator[tuple[Reg, 
 
 
 def without_sequence(layer: LayerProgram, instruction: Instruction) -> tuple[Reg, Expr] | None:
-    """What an instruction tells of a sequence that nothing was put into, as an assignment."""
+    """The result of an instruction on a sequence that nothing has been inserted into, as an assignment."""
     rules = layer.rules
     match instruction:
         case InOrder(target, _, position) if rules is not None:
@@ -88,7 +88,9 @@ def without_sequence(layer: LayerProgram, instruction: Instruction) -> tuple[Reg
 
 
 def placed(layer: LayerProgram, instruction: Instruction) -> tuple[Reg, Expr] | None:
-    """What an instruction tells of any sequence, as an assignment: where one does not wrap, meta is the place."""
+    """The result of an instruction on any sequence, as an assignment: if a sequence does not wrap, the position is
+    meta.
+    """
     match instruction:
         case PlaceSeq(target, _, meta) if layer.rules is not None and layer.rules.linear and width(meta) <= _FAR:
             return target, meta
@@ -97,7 +99,7 @@ def placed(layer: LayerProgram, instruction: Instruction) -> tuple[Reg, Expr] | 
 
 
 def leaves_no_trace(layer: LayerProgram, instruction: Instruction) -> bool:
-    """Whether nothing comes of an instruction on an instance that is in no table and has nothing in its sequences."""
+    """Whether an instruction has no effect on an instance that is in no table and has empty sequences."""
     match instruction:
         case Touch():
             return True
@@ -108,7 +110,7 @@ def leaves_no_trace(layer: LayerProgram, instruction: Instruction) -> bool:
 
 
 def _is_quiet(end: Graph, reason: int) -> bool:
-    """Whether an end graph does nothing that is seen from outside when the instance was never stored."""
+    """Whether an end graph has no observable effect if the instance was never stored."""
     known = {"local.stored": 0, "local.reason": reason}
     seen: set[str] = set()
     waiting = [end.entry]

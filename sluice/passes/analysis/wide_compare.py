@@ -1,4 +1,4 @@
-"""Neighbouring bytes that are compared at once, as words under a mask."""
+"""Comparisons of neighbouring bytes, as words under a mask."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from sluice.ir.expression import Binary, Const, Reg
 from sluice.ir.instruction import Instruction, Load
 
 WORD = 4
-"""Bytes that are compared at once: a mask of more is not part of a machine's instruction."""
+"""The maximum number of bytes of a comparison: a machine instruction cannot contain a longer mask."""
 
 
 def compares(
     wanted: Mapping[int, tuple[int, int]], end: int, mark: Reg, begin: int, asked: Instruction
 ) -> list[tuple[Load, Binary]]:
-    """Loads of words, each with the condition that its bytes are what they must be.
+    """Loads of words, each with the condition that its bytes have the required values.
 
-    wanted: for bytes of the unit the bits that are asked for, and those of them that are 1; none lies beyond `end`.
-    mark: lies at byte `begin`. asked: whose line of the description it is for.
+    wanted: for bytes of the unit, the bits that are tested, and those of them that must be 1; no byte lies at or beyond
+    `end`. mark: lies at byte `begin`. asked: the instruction whose line of the description the comparisons get.
     """
     found: list[tuple[Load, Binary]] = []
     for first, size in _groups(sorted(wanted), end):
@@ -29,13 +29,15 @@ def compares(
 
 
 def _little(pairs: list[tuple[int, int]]) -> tuple[int, int]:
-    """The two numbers that pairs of bytes make, the first the least: read so, no machine of today has to turn them."""
+    """The masks and the values of these bytes as two little-endian numbers, so that the usual machines need not swap
+    bytes.
+    """
     masks, ones = zip(*pairs, strict=True)
     return int.from_bytes(masks, "little"), int.from_bytes(ones, "little")
 
 
 def _groups(wanted: list[int], end: int) -> list[tuple[int, int]]:
-    """Words that cover these bytes, none beyond `end`: the first byte of each and how many it has."""
+    """Words that cover these bytes, none beyond `end`: the first byte and the size of each."""
     found: list[tuple[int, int]] = []
     while wanted:
         first = wanted[0]

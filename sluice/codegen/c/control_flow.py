@@ -1,7 +1,6 @@
 """Control flow as C: a graph of blocks becomes nested ifs where its structure allows this, and goto elsewhere.
 
-A chain of tests of one number against constants becomes a switch, because a processor predicts each compare of a chain
-separately.
+A chain of tests of one number against constants becomes a switch: a processor predicts each compare of a chain alone.
 
 A block with one predecessor is written where its predecessor branches to it. A block where several paths meet is
 written after the block that dominates it, under a label (after Ramsey, Beyond Relooper, ICFP 2022, with goto for

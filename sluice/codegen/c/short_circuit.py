@@ -1,9 +1,8 @@
-"""Short-circuit evaluation: which parts of a condition the generated C evaluates only if the parts before do not
-decide it.
+"""Short-circuit evaluation: parts of a condition that the generated C evaluates only if earlier parts do not decide it.
 
 In the IR, `&` and `|` of bits evaluate both sides, which have no effects. So C may use && and || instead. This costs a
-jump, and pays if the jump skips more work than it costs. An example are header bits that decide alone, such as SYN and
-RST, before comparisons of fields of the instance.
+jump, and pays if the jump skips more work than it costs. For example, header bits that decide alone, such as SYN
+and RST, precede comparisons of fields of the instance.
 """
 
 from __future__ import annotations

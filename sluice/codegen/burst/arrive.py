@@ -36,7 +36,7 @@ FRAME = "frame->at, frame->captured, frame->length"
 def context(names: StackNames) -> list[str]:
     """The C types of the state of a pending packet: the slots that layers filled, and the layer to enter in stage 2."""
     out = ["", "/* What layers leave for those above. */", "struct sl_slots {"]
-    # Numbers first: most packets fill a few number slots and no byte slots. So the slots that they fill share a cache
+    # Numbers first: most packets fill a few number slots and no byte slots, so the slots that they fill share a cache
     # line with the other state of a pending packet.
     for slot in sorted(names.program.slots, key=lambda reg: (reg.is_bytes, -reg.bits, reg.name)):
         kind = "sl_bytes" if slot.is_bytes else f"uint{8 * storage(slot.bits)}_t"
@@ -251,8 +251,8 @@ def _count_otherwise(program: Program, layer: str | None, length: str) -> list[s
 def _is_lazy(program: Program) -> bool:
     """Whether the pending state is initialised lazily: only for packets that leave the fast path.
 
-    On the fast path, the end of the templates sets the layer that the packet is pending for. No graph there may read or
-    write a slot that initialisation clears.
+    On the fast path, the end of the templates sets the layer that the packet is pending for. The stack must have no slots
+    that layers add to. Its templates must not access byte slots, and lookahead after them must not read byte slots.
     """
     first, behind = first_root(program), fast_path_stage(program)
     if first is None or program.layers[first].template is None or behind is None or behind.stateless is not None:

@@ -25,7 +25,7 @@ from sluice.ir.expression import (
 from sluice.ir.instruction import Assign
 
 # C precedence, higher binds tighter; an operand of lower precedence is put into parentheses. Compilers warn about
-# mixes of & | ^ << with each other and with + without parentheses, so those never count as tighter than each other.
+# mixes of & | ^ << with each other and with + without parentheses, so these never count as tighter than each other.
 _PRECEDENCE = {
     "*": 10,
     "/": 10,

@@ -388,9 +388,9 @@ class LayerWriter:
         return [f"wait_{self.word}(box, waiting, at, captured, length, depth);", "return;"]
 
     def _defer(self, terminator: ir.NextDeferring, on: list[str]) -> list[str]:
-        """Statements that forward a packet by `on`, and defer the turn graph to stage 2.
+        """Statements that forward a packet by `on`, and defer the layer's graph `turn` to stage 2.
 
-        The operands of the turn graph are stored first, with the values that they have before the packet is forwarded.
+        The operands of this graph are stored first, with the values that they have before the packet is forwarded.
         """
         assert self.layer.turn is not None
         carried = zip(self.layer.turn.parameters, terminator.carried, strict=True)
@@ -403,7 +403,7 @@ class LayerWriter:
         ]
 
     def _carried(self, reg: Reg) -> str:
-        """The member of the pending state that stores an operand of the layer's turn graph."""
+        """The member of the pending state that stores an operand of the layer's deferred graph."""
         return f"waiting->carried.of_{self.word}.{variable(reg)}"
 
     def _finish(self, terminator: ir.Terminator) -> list[str]:

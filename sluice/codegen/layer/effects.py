@@ -120,7 +120,7 @@ def _with_messages(w: LayerWriter, side: Expr, statements: list[str]) -> list[st
     """Statements that use `messages`, the state of the incomplete message of a side's stream."""
     assert w.table is not None
     sides = w.table.sides
-    own = f"&box->{w.table.kept_messages}.at[{sides} * inst->head.slot]"  # a fresh instance has them already
+    own = f"&box->{w.table.kept_messages}.at[{sides} * inst->head.slot]"  # set already if it is not stored
     begun = f"sl_messages_begin(&inst->messages, {own}, {sides})"
     return [
         "{",

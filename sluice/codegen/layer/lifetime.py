@@ -16,7 +16,7 @@ def leave(table: Table) -> str:
 
 
 def lifetime(table: Table) -> list[str]:
-    """The functions of a table that begin an instance, end one, sweep and evict."""
+    """The functions of a table that create and end an instance, sweep, and evict."""
     word, struct = identifier(table.name), table.struct
     out = [
         "",

@@ -8,7 +8,7 @@ form pairs. The fields of a pair are adjacent in the instance. One path remains,
 by the side's number.
 
 The two paths stay if other blocks lead into one of them. This happens where passes know the side of a packet, such as
-that of the first packet of a connection, and no longer compute its number. They also stay if they test the side once
+that of the first packet of a connection, and no longer store its number. They also stay if they test the side once
 more.
 """
 

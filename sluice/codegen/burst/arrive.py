@@ -251,8 +251,9 @@ def _count_otherwise(program: Program, layer: str | None, length: str) -> list[s
 def _is_lazy(program: Program) -> bool:
     """Whether the pending state is initialised lazily: only for packets that leave the fast path.
 
-    On the fast path, the end of the templates sets the layer that the packet is pending for. The stack must have no slots
-    that layers add to. Its templates must not access byte slots, and lookahead after them must not read byte slots.
+    On the fast path, the end of the templates sets the layer that the packet is pending for. The stack must have no
+    slots that layers add to. Its templates must not access byte slots, and lookahead after them must not read byte
+    slots.
     """
     first, behind = first_root(program), fast_path_stage(program)
     if first is None or program.layers[first].template is None or behind is None or behind.stateless is not None:

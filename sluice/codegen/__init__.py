@@ -1,4 +1,6 @@
-"""From the graph to C.
+"""Code generation: from the IR to C.
 
-May import: ir; of lang only constants (reasons, policies: the language is where they are defined).
+c/ writes C text, layer/ the instructions of a layer, burst/ the two stages of a burst, events/ the calls to functions.
+
+May import: hooks, lower, ir; of lang only constants (reasons and policies, which are defined there).
 """

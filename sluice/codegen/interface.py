@@ -1,4 +1,4 @@
-"""The interface by which a program embeds a stack: the header, for C11 and C++, and the functions that it declares."""
+"""The interface for programs that embed a stack: the header, for C11 and C++, and the functions that it declares."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _CPP_WORD = re.compile(rf"\b({'|'.join(sorted(CPP_WORDS))})\b")
 
 
 def _for_both(line: str) -> list[str]:
-    """A line of the header; a name of the user's that is a keyword of C++ only is followed by `_` there."""
+    """A line of the header. A user's name that is a keyword of C++ only gets a trailing `_` in C++."""
     changed = _CPP_WORD.sub(r"\1_", line)
     return [line] if changed == line else ["#ifdef __cplusplus", changed, "#else", line, "#endif"]
 
@@ -100,9 +100,9 @@ def _callbacks(program: Program) -> list[EventShape]:
 
 
 def interface(names: StackNames) -> list[str]:
-    """What the header declares, defined."""
+    """The definitions of what the header declares."""
     counters = names.counters
-    processing = process(names)  # may name counters, and comes first for that
+    processing = process(names)  # first, as it may add counters
     rows = ", ".join(f"{{{c_string(layer)}, {c_string(name)}}}" for layer, name in counters.names)
     return [
         "",
@@ -239,8 +239,9 @@ def _finish(names: StackNames) -> list[str]:
         *(["    sl_output_begin(base, NULL, NULL);", "    sl_output_end(base, 0);"] if names.functions.inline else []),
     ]
     if names.tables:
-        # What an end delivers may begin instances of the layers above: no more often than layers may be nested, as a layer
-        # that forwards all that it takes, to itself, would never come to an end.
+        # Data delivered at the end of an instance may create instances of the layers above, so ending takes several
+        # rounds. The rounds are limited to the nesting depth, as a layer that forwards everything to itself would
+        # never finish.
         depth = names.program.depth
         out += [
             "    bool again;   /* this round has ended instances */",
@@ -250,7 +251,7 @@ def _finish(names: StackNames) -> list[str]:
             "        case 0:",
         ]
     for number, table in enumerate(names.tables.values()):
-        # the sweep may not have come by yet
+        # the sweep may not have reached it yet
         reason = "sl_expired(base, instance) ? SL_END_TIMEOUT : SL_END_EOF"
         if number:
             out += ["            __attribute__((fallthrough));", f"        case {number}:"]
@@ -316,7 +317,7 @@ def _close(names: StackNames) -> list[str]:
 
 
 def _give_up(names: StackNames) -> list[str]:
-    """What functions keep of instances that are still there, as the end of input was not said, is given up."""
+    """Statements that destroy the state of functions in instances that still exist, as the input was not finished."""
     out: list[str] = []
     for table in names.tables.values():
         statements = destructors(table, names.functions)
@@ -333,7 +334,7 @@ def _give_up(names: StackNames) -> list[str]:
 
 
 def weak_functions(names: StackNames) -> list[str]:
-    """An empty function for each Callback, which gives way to the user's own."""
+    """For each Callback, an empty weak function, which the user's own definition replaces."""
     out = ["", "/* --- yours to define --- */"]
     for name, shape in callback_functions(names.program).items():
         out += [

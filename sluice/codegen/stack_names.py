@@ -1,4 +1,4 @@
-"""What each part of the generated file needs to know of the rest."""
+"""What each part of the generated file needs of the other parts: names, numbers, tables."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Counters:
     names: list[tuple[str, str]] = field(default_factory=lambda: [])
 
     def index(self, layer: str, name: str) -> int:
-        """Number of a counter; a new one when it is not known yet."""
+        """The number of a counter. An unknown counter gets a new number."""
         if (layer, name) not in self.names:
             self.names.append((layer, name))
         return self.names.index((layer, name))
 
     def add(self, layer: str, name: str, amount: str = "") -> str:
-        """The statement that counts."""
+        """The statement that adds to a counter."""
         at = f"box->counters[{self.index(layer, name)}]"
         text = f"{at} += {amount};" if amount else f"{at}++;"
         said = f"{layer}: {name}".replace("*/", "* /")
@@ -34,9 +34,9 @@ class Counters:
 
 @dataclass
 class StackNames:
-    """What each part of the file needs to know of the rest.
+    """What each part of the generated file needs of the other parts.
 
-    seconds: every timeout; timeouts: by layer, the number of the first of its own, which is its general one.
+    seconds: every timeout by number. timeouts: by layer, the number of its first timeout, which is its general one.
     """
 
     program: Program
@@ -51,11 +51,11 @@ class StackNames:
 
     @property
     def prefix(self) -> str:
-        """What the names of the stack's own functions begin with."""
+        """The prefix of the names of the stack's own functions."""
         return identifier(self.program.name)
 
     @cached_property
     def path_is_known(self) -> bool:
-        """Whether a key that is foreseen asks by which way a packet came."""
+        """Whether a lookahead graph reads the path of a packet, as a part of a key."""
         graphs = [layer.ahead for layer in self.program.layers.values() if layer.ahead is not None]
         return any(isinstance(i, ir.Way) for graph in graphs for i in graph.instructions())

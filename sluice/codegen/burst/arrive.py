@@ -1,5 +1,7 @@
-"""How packets arrive: what is kept of each, and the first loop over a group, which takes every packet through its stateless
-layers (pass `split_stateless`), as far as there are such; there it waits for its turn (`process.py`).
+"""Stage 1 of a burst: the state stored for each pending packet, and the loop that takes the packets of a group through
+their stateless layers (pass `split_stateless`).
+
+After its last stateless layer a packet is pending for stage 2 (`process.py`).
 """
 
 from __future__ import annotations
@@ -32,9 +34,10 @@ FRAME = "frame->at, frame->captured, frame->length"
 
 
 def context(names: StackNames) -> list[str]:
-    """The types of what is kept of a packet: what its layers left, and where it waits."""
+    """The C types of the state of a pending packet: the slots that layers filled, and the layer to enter in stage 2."""
     out = ["", "/* What layers leave for those above. */", "struct sl_slots {"]
-    # Numbers first: most packets fill few of them and no bytes, and are in one line with what is kept beside them.
+    # Numbers first: most packets fill a few number slots and no byte slots, so the slots that they fill share a cache
+    # line with the other state of a pending packet.
     for slot in sorted(names.program.slots, key=lambda reg: (reg.is_bytes, -reg.bits, reg.name)):
         kind = "sl_bytes" if slot.is_bytes else f"uint{8 * storage(slot.bits)}_t"
         out.append(f"    {kind} {member(slot)};")
@@ -63,7 +66,7 @@ def context(names: StackNames) -> list[str]:
 
 
 def _owed(names: StackNames) -> list[str]:
-    """What a packet keeps that owes a layer its turn: where it goes on then, and what the layer wants of it."""
+    """Members for a packet whose layer defers to stage 2: the function to call afterwards, and the layer's operands."""
     turns = [(layer, layer.turn.parameters) for layer in names.program.layers.values() if layer.turn is not None]
     if not turns:
         return []
@@ -78,7 +81,7 @@ def _owed(names: StackNames) -> list[str]:
 
 
 def waiting(names: StackNames) -> list[str]:
-    """The functions by which an arriving packet waits for a layer."""
+    """The functions that make an arriving packet pending for a layer."""
     layers = names.program.layers
     roots = [name for _, name in names.program.roots]
     led = [
@@ -153,8 +156,9 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
 
 
 def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str, noted: bool) -> list[str]:
-    """The function by which a packet waits until it enters a layer by `enter`."""
-    # Where templates end nearly every packet waits. (Behind a turn the loop is long enough: inlined it takes 5% more.)
+    """The function that makes a packet pending for a layer. Stage 2 enters the layer by the C function `enter`."""
+    # Inlined at the end of the fast path, where nearly every packet becomes pending. Not inlined in a stack that defers
+    # to stage 2: the loop is long already, and inlining makes it slower.
     turns = any(item.turn is not None for item in names.program.layers.values())
     most = ends_templates(layer, names.program) or enter == most_of(layer)
     out = [
@@ -166,7 +170,7 @@ def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str
     ]
     if layer.ahead is not None:
         slots = "&waiting->slots"
-        if _fills_slots(names.program, layer):  # what is foreseen of layers above is not yet so for those below them
+        if _fills_slots(names.program, layer):  # the layers below must not see what lookahead fills
             out.append("    struct sl_slots foreseen = waiting->slots;")
             slots = "&foreseen"
         out.append(f"    ahead_{identifier(layer.name)}(box, {slots}, at, captured, length, depth);")
@@ -174,13 +178,13 @@ def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str
 
 
 def _fills_slots(program: Program, layer: LayerProgram) -> bool:
-    """Whether the ahead graph of a layer, or one that it leads to, fills slots."""
+    """Whether the lookahead graph of a layer, or of a layer that it continues to, fills slots."""
     graphs = _foreseen(program, [layer.name])
     return any(reg.space == "slot" for graph in graphs for i in graph.instructions() for reg in i.written())
 
 
 def arrive(names: StackNames) -> list[str]:
-    """The first loop's body."""
+    """The functions that make up the body of the stage 1 loop."""
     late = _is_lazy(names.program)
     unknown = f"wait_for(waiting, unknown_link_type, {FRAME}, 0);"
     others = (["begin_waiting(box, waiting);"] if late else []) + _count_otherwise(
@@ -222,7 +226,7 @@ def arrive(names: StackNames) -> list[str]:
 
 
 def _otherwise(names: StackNames, late: bool) -> list[str]:
-    """Packets that are otherwise than templates: they begin, if they have not yet."""
+    """The functions for packets that do not match a template. `late`: they initialise the pending state first."""
     out: list[str] = []
     program = names.program
     for layer in program.layers.values():
@@ -236,7 +240,7 @@ def _otherwise(names: StackNames, late: bool) -> list[str]:
 
 
 def _count_otherwise(program: Program, layer: str | None, length: str) -> list[str]:
-    """Statements that count a packet of so many bytes which did not go by a layer's template."""
+    """Statements that count a packet of `length` bytes that did not match a layer's template."""
     at_once = [item.name for item in counted_per_burst(program)]
     if layer not in at_once:
         return []
@@ -245,8 +249,11 @@ def _count_otherwise(program: Program, layer: str | None, length: str) -> list[s
 
 
 def _is_lazy(program: Program) -> bool:
-    """Whether a packet that templates bring to where it waits need not begin: what it waits for is said there, and no
-    slot that would be empty is looked at on its way, or filled.
+    """Whether the pending state is initialised lazily: only for packets that leave the fast path.
+
+    On the fast path, the end of the templates sets the layer that the packet is pending for. The stack must have no
+    slots that layers add to. Its templates must not access byte slots, and lookahead after them must not read byte
+    slots.
     """
     first, behind = first_root(program), fast_path_stage(program)
     if first is None or program.layers[first].template is None or behind is None or behind.stateless is not None:
@@ -261,7 +268,7 @@ def _is_lazy(program: Program) -> bool:
 
 
 def _foreseen(program: Program, names: list[str]) -> list[Graph]:
-    """The ahead graphs of layers, and of those that they lead to."""
+    """The lookahead graphs of layers, and of the layers that these graphs continue to."""
     seen: dict[str, Graph] = {}
     to_see = list(names)
     while to_see:
@@ -275,8 +282,10 @@ def _foreseen(program: Program, names: list[str]) -> list[Graph]:
 
 
 def _empty(program: Program) -> list[str]:
-    """Slots that are not as the last group left them: what is added to; bytes that may be gone, for ahead graphs read
-    slots even where a layer below that should have filled them was not followed.
+    """Statements that clear the slots that must not hold values of the previous group.
+
+    These are the slots that layers add to, and the byte slots, whose bytes may no longer exist. Lookahead graphs read
+    slots even where the layer below that should have filled them was not followed.
     """
     out: list[str] = []
     for slot in sorted(program.slots, key=lambda reg: reg.name):
@@ -294,9 +303,10 @@ def _unused(parameters: str) -> str:
 def by_link_type(
     names: StackNames, enter: Callable[[LayerProgram], str], default: str, others_first: Sequence[str] = ()
 ) -> list[str]:
-    """Statements that `enter` the stack: the first link type, which is what most captures have, is asked for first.
+    """Statements that enter the stack by link type. The first link type is tested first, as most captures have it.
 
-    `default`: for link types that the stack does not know; `others_first`: what is done before for all but the first.
+    `enter`: gives the statement that enters a layer. `default`: the statement for link types that the stack does not
+    know. `others_first`: statements that run first for all link types but the first.
     """
     ways = [(link_type, enter(names.program.layers[name])) for link_type, name in names.program.roots]
     cases = [(link_type, way) for link_type, way in ways if link_type is not None]

@@ -1,10 +1,10 @@
-"""The way of most packets: the layers that templates lead through, one behind the other, and what is done there once for a
-group of packets instead of for each.
+"""The fast path: the consecutive layers that templates cover, and the work that is done there once per group of packets
+instead of once per packet.
 
-Nearly all packets of a group pass these layers in the same way, so that how many did is known from those that did not,
-which are few: nothing is counted on the way itself but the bytes, behind a layer that cuts some off. And by which layers a
-packet came is written where somebody will ask: where it goes on otherwise, and where it waits for a layer whose way is
-noted. Together that is 13 of some 400 instructions of a segment of TCP over IPv4.
+Nearly all packets of a group take the fast path. The few that leave it are counted, and the number of the others
+follows from that count. So the fast path itself counts no packets. It counts bytes only above a layer that forwards a
+varying part of its unit. The path of a packet is stored only where it is read: where a packet leaves the fast path,
+and where it becomes pending for a layer that needs the path. Both save instructions for every packet.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sluice.ir.instruction import NextStateless
 
 
 def templates(program: Program) -> list[LayerProgram]:
-    """The layers that have templates, in the order in which packets come to them."""
+    """The layers that have templates, in the order of a packet's path."""
     out: list[LayerProgram] = []
     name = program.roots[0][1] if program.roots else None
     while name is not None and (layer := program.layers[name]).template is not None and layer not in out:
@@ -24,26 +24,24 @@ def templates(program: Program) -> list[LayerProgram]:
 
 
 def lead(layer: LayerProgram) -> NextStateless:
-    """How a template leads on."""
+    """The terminator by which a layer's template forwards a packet to the next layer."""
     assert layer.template is not None
     return next(i for i in layer.template.instructions() if isinstance(i, NextStateless))
 
 
 def fast_path_stage(program: Program) -> LayerProgram | None:
-    """The layer to which the last template leads: there packets wait, unless it has a stateless graph itself."""
+    """The layer that the last template forwards to. Packets become pending there, unless it has a stateless graph."""
     led = templates(program)
     return program.layers[lead(led[-1]).layer] if led else None
 
 
 def first_root(program: Program) -> str | None:
-    """The layer of the link type that is asked for first."""
+    """The layer of the link type that is tested first."""
     return sorted(program.roots, key=lambda root: root[0] is None)[0][1] if program.roots else None
 
 
 def counted_per_burst(program: Program) -> list[LayerProgram]:
-    """The layers with templates to which packets come from nowhere else than from the one before, or, to the first, by
-    one link type.
-    """
+    """The layers with templates that packets enter only from the template before or, the first, by one link type."""
     if first_root(program) != (program.roots[0][1] if program.roots else None):
         return []
     out: list[LayerProgram] = []
@@ -55,8 +53,8 @@ def counted_per_burst(program: Program) -> list[LayerProgram]:
 
 
 def is_path_implicit(program: Program) -> bool:
-    """Whether the way is written only where somebody will ask: all packets come to these layers in one way, and no layer is
-    owed a turn, before which the way would be asked for.
+    """Whether the path is stored only where it is read: each template is entered by one path, and no layer defers to
+    stage 2, as the deferred work would read the path before that.
     """
     led = templates(program)
     return len(counted_per_burst(program)) == len(led) and all(layer.turn is None for layer in program.layers.values())

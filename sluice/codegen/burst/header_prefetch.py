@@ -1,7 +1,7 @@
-"""How far into a packet most packets are read, so that so much of the next ones is asked for, and no more.
+"""How many bytes of a packet are prefetched: as many as are read of most packets.
 
-A line of a packet that nobody reads takes one of the buffers for misses from what is waited for: `http32k` with packets
-cold took a tenth longer where three lines were asked for of which two are read.
+A cache line that is prefetched but not read occupies one of the buffers for misses, and so delays the misses that the
+program waits for. `http32k` with cold packets is slower if three lines are prefetched and only two are read.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from sluice.ir.graph import Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Check, Goto, Instruction, Mark, Payload
 
 UNKNOWN = 192
-"""Bytes of a packet that no template foresees; with a tunnel headers often have so many. More are never asked for."""
+"""Bytes to prefetch where no template predicts the headers, and the maximum. Headers with a tunnel often fill it."""
 
 LIST = 4
-"""Bytes behind the last header: by the first word of a list of options most lists are known (pass `padding`)."""
+"""Bytes after the last header: the first word of an option list identifies most lists (pass `padding`)."""
 
 
 def header_bytes(program: Program) -> int:
-    """The bytes of most packets that are read: the headers of the layers that templates lead through, and of the one
-    behind them.
-    """
+    """The bytes that are read of most packets: the headers of the layers with templates, and of the next layer."""
     behind = fast_path_stage(program)
     if behind is None:
         return UNKNOWN
@@ -30,9 +28,7 @@ def header_bytes(program: Program) -> int:
 
 
 def header_of(graph: Graph) -> int:
-    """The bytes of a unit that are read on every way through a graph: by length checks up to the first branch, or to where
-    a loop begins anew.
-    """
+    """The bytes of a unit that every path through a graph checks for, up to the first branch or back edge."""
     known = _Known()
     size, label, seen = 0, graph.entry, set[str]()
     while label not in seen:
@@ -51,7 +47,7 @@ def header_of(graph: Graph) -> int:
 
 
 def begins_at(layer: LayerProgram) -> int | None:
-    """At which byte of its unit begins what a template leads on with, if that is always the same and all to the end."""
+    """The offset of the bytes that a template forwards, if it is constant and they extend to the end of the unit."""
     assert layer.template is not None
     known = _Known()
     begins: dict[Expr, int | None] = {}
@@ -63,24 +59,24 @@ def begins_at(layer: LayerProgram) -> int | None:
 
 
 def knows_bytes(program: Program, at: int) -> bool:
-    """Whether of layer `at` of those that are counted at once the bytes are known from those of the first."""
+    """Whether the byte count of layer `at` of `counted_per_burst` follows from the byte count of the first layer."""
     return all(begins_at(layer) is not None for layer in counted_per_burst(program)[:at])
 
 
 class _Known:
-    """Registers that are known to be a constant, as marks behind headers of fixed length, on one way through a graph."""
+    """Registers with a known constant value on one path through a graph, e.g. marks after headers of fixed length."""
 
     def __init__(self) -> None:
         self._constants: dict[Reg, int] = {}
 
     def value(self, expr: Expr) -> int | None:
-        """What an expression is known to be."""
+        """The constant value of an expression, or None if it is not known."""
         if isinstance(expr, Const):
             return expr.value
         return self._constants.get(expr) if isinstance(expr, Reg) else None
 
     def learn(self, instruction: Instruction) -> None:
-        """Take note of what an instruction sets."""
+        """Update the known values with what an instruction writes."""
         known: int | None = None
         match instruction:
             case Assign(_, expr):

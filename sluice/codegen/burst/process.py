@@ -1,8 +1,9 @@
-"""How packets enter a stack: the two loops over a group.
+"""How packets enter a stack: the two loops over a group of packets.
 
-The first is how they arrive (`arrive.py`). The second goes on with each of them in order, first with what it owes a layer
-that it has passed (pass `deferral`), and without leaving the layer where most wait (`series_of`). Between them lies the
-memory's time: `lookahead` asks for what the second will want.
+The first loop is stage 1 (`arrive.py`). The second loop is stage 2, which processes the packets in order. For each
+packet, it first does the work that a layer deferred (pass `deferral`). Consecutive packets that are pending for the
+layer at the end of the fast path share one call (`series_of`). Between the loops, `lookahead` prefetches what stage 2
+reads.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sluice.ir.graph import LayerProgram
 
 
 def process(names: StackNames) -> list[str]:
-    """The function that processes a burst of packets, and those that it is made of."""
+    """The function that processes a burst of packets, and the functions that it calls."""
     header = header_bytes(names.program)
     return [
         *arrive(names),
@@ -68,19 +69,19 @@ def process(names: StackNames) -> list[str]:
 
 
 def _verdicts(names: StackNames) -> list[str]:
-    """Statements that complete the verdicts of a burst: without a function that decides anything all packets pass."""
+    """Statements that complete the verdicts of a burst. If no function decides on packets, all packets pass."""
     if names.functions.inline:
         return ["    sl_output_end(base, count);"]
     return ["    if (SL_UNLIKELY(verdicts != NULL))", "        memset(verdicts, 0, count * sizeof *verdicts);"]
 
 
 def _begin_counting(names: StackNames) -> list[str]:
-    """Before a group arrives: no packet went otherwise than the templates."""
+    """The statement before stage 1 of a group that clears the counts of packets that left the fast path."""
     return ["        memset(box->otherwise, 0, sizeof box->otherwise);"] if counted_per_burst(names.program) else []
 
 
 def _count_at_once(names: StackNames) -> list[str]:
-    """Statements that count the packets of a group which templates led on."""
+    """Statements that count the packets of a group that stayed on the fast path, layer by layer."""
     out: list[str] = []
     offset: int | None = None
     for at, layer in enumerate(counted_per_burst(names.program)):
@@ -97,13 +98,13 @@ def _count_at_once(names: StackNames) -> list[str]:
 
 
 def _looking(names: StackNames, line: str) -> list[str]:
-    """A line of a stack that looks ahead."""
+    """The line, if the stack looks ahead; otherwise nothing."""
     ahead = any(layer.ahead is not None or layer.turn is not None for layer in names.program.layers.values())
     return [line] if ahead else []
 
 
 def _go_on(names: StackNames) -> list[str]:
-    """Statements by which a packet in its turn, and perhaps some behind it, go on."""
+    """Statements that process a packet in stage 2, possibly together with pending packets after it."""
     unit = "waiting->at, waiting->captured, waiting->length"
     alone = f"waiting->layer(box, {unit});"
     layer = series_of(names)
@@ -121,7 +122,7 @@ def _go_on(names: StackNames) -> list[str]:
 
 
 def _before_each(layer: LayerProgram, names: StackNames) -> list[str]:
-    """Statements before each packet of a row passes the main graph."""
+    """Statements before each packet of a series enters the main graph."""
     owed = owed_in_series(names)
     if owed is not None:
         return [f"owed_{identifier(owed.name)}(box);"]
@@ -130,7 +131,7 @@ def _before_each(layer: LayerProgram, names: StackNames) -> list[str]:
 
 
 def _series(names: StackNames) -> list[str]:
-    """The functions of the layer where most packets wait."""
+    """The functions that process series of packets in the layer at the end of the fast path."""
     layer = series_of(names)
     if layer is None:
         return []
@@ -182,7 +183,7 @@ def _series(names: StackNames) -> list[str]:
 
 
 def _turn(names: StackNames) -> list[str]:
-    """What surrounds the second half of a packet's way."""
+    """The functions that begin and end the processing of a packet in stage 2."""
     timers: list[str] = []
     if names.functions.timers:
         timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
@@ -215,7 +216,7 @@ def _turn(names: StackNames) -> list[str]:
 
 
 def _ask_ahead(names: StackNames) -> list[str]:
-    """Statements that ask for what packets behind this one will want."""
+    """Statements that prefetch memory for later packets."""
     header = header_bytes(names.program)
     ask = f"sl_lookahead_packet(&box->base.ahead, &frames[group], i, {header});"
     table = table_of_each(names)
@@ -246,7 +247,7 @@ def _turns(names: StackNames) -> list[str]:
 
 
 def _timers_begin(names: StackNames) -> list[str]:
-    """Before the first packet: from its time on the timers of the box count."""
+    """Statements before the first packet of a box: its timers start at the time of this packet."""
     if not names.functions.timers:
         return []
     return [
@@ -256,7 +257,7 @@ def _timers_begin(names: StackNames) -> list[str]:
 
 
 def worker(names: StackNames) -> list[str]:
-    """The function that says for which worker a packet is."""
+    """The function that computes the worker of a packet."""
     layers = names.program.layers
     graphs = [layer.dispatch for layer in layers.values() if layer.dispatch is not None]
     read = {reg for graph in graphs for i in graph.instructions() for reg in i.read_registers()}

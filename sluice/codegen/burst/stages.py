@@ -1,4 +1,6 @@
-"""Where packets wait for their turn, how they go on there, and what somebody asks of those that wait."""
+"""What the two stages share: where packets become pending for stage 2, how they continue there, and which parts of
+their state are read and so must be stored.
+"""
 
 from __future__ import annotations
 
@@ -12,31 +14,33 @@ from sluice.ir import instruction as ir
 from sluice.ir.graph import LayerProgram, Program, layers_above
 
 UNIT = "const uint8_t *at, uint32_t captured, uint32_t length"
-"""How a layer gets its unit: a struct of more than a pointer would be packed and taken apart at every call."""
+"""How a unit is passed to a layer. A struct larger than a pointer would be packed and unpacked at every call."""
 
 PASSED_MAX = 8
-"""Layers that a packet may pass by their stateless graphs; with more it waits for the next one's main graph."""
+"""The most layers that a packet passes by stateless graphs. Then it becomes pending for the next layer's main graph."""
 
 WAITING = "struct sl_stack_box *box, struct sl_pending *waiting"
-"""What is handed on with an arriving packet."""
+"""The parameters that are passed along with an arriving packet."""
 
 IN_HAND = "box->waiting[box->base.ahead.packet]"
-"""What is kept of the packet in hand, where nobody was given it."""
+"""The pending state of the current packet, in functions that do not have it as a parameter."""
 
 
 def otherwise_head(word: str) -> str:
-    """Head of the function by which a packet goes on that is otherwise than a layer's template."""
+    """Head of the function for packets that do not match a layer's template."""
     return f"SL_COLD void otherwise_{word}({WAITING}, {UNIT}, unsigned depth)"
 
 
 def ends_templates(layer: LayerProgram, program: Program) -> bool:
-    """Whether it is the layer, without layers above, for which packets wait that templates brought there."""
+    """Whether packets become pending for this layer at the end of the fast path, and no layers are above it."""
     return layer is fast_path_stage(program) and layer.stateless is None and not layer.above
 
 
 def series_of(names: StackNames) -> LayerProgram | None:
-    """The layer where nearly all packets wait, if several in a row may pass its main graph in one call: they do nothing else
-    in their turn but what all of them owe one layer below, and nobody asks for their way.
+    """The layer at the end of the fast path, if one call may take several consecutive packets through its main graph.
+
+    Stage 2 must do nothing else with these packets, except the deferred work of one layer below. If there is deferred
+    work, nothing may read the path of the packets either.
     """
     layer = fast_path_stage(names.program)
     if layer is None or layer.stateless is not None or layer.frame is not None:
@@ -48,14 +52,14 @@ def series_of(names: StackNames) -> LayerProgram | None:
 
 
 def owed_in_series(names: StackNames) -> LayerProgram | None:
-    """The layer to which packets that pass another one in a row owe their turn before."""
+    """The layer below whose deferred work is done for each packet of a series before its main graph."""
     if series_of(names) is None:
         return None
     return next((layer for layer in templates(names.program) if layer.turn is not None), None)
 
 
 def row_of(names: StackNames, waiting: str) -> str:
-    """The condition under which a packet that waits goes in a row with others."""
+    """The C condition that a pending packet belongs to a series."""
     layer, owed = series_of(names), owed_in_series(names)
     assert layer is not None
     if owed is not None:
@@ -66,13 +70,14 @@ def row_of(names: StackNames, waiting: str) -> str:
 
 
 def is_entered_noted(layer: LayerProgram, names: StackNames) -> bool:
-    """Whether the way of a packet is noted before it enters the layer in its turn."""
+    """Whether the path of a packet is stored in the box before the packet enters the layer in stage 2."""
     return layer.frame is not None or not is_unnoted(layer, names)
 
 
 def is_led_one_way(layer: LayerProgram, names: StackNames) -> bool:
-    """Whether somebody may ask, in a layer that several packets pass in a row, by which way they came, and of those that
-    templates led there it is always the same: it is noted for all of a row at once.
+    """Whether the path may be read in a layer that processes series, and is the same for all packets from templates.
+
+    The path is then stored once for a whole series.
     """
     if series_of(names) is not layer or is_unnoted(layer, names) or names.functions.needs_path:
         return False
@@ -80,24 +85,24 @@ def is_led_one_way(layer: LayerProgram, names: StackNames) -> bool:
 
 
 def fast_path(names: StackNames) -> list[int]:
-    """The layers by which packets come that templates led, the one where they wait included, by their index."""
+    """The indices of the layers of the fast path, including the layer where packets become pending."""
     behind = fast_path_stage(names.program)
     led = [*templates(names.program), *([behind] if behind is not None else [])]
     return [list(names.program.layers).index(layer.name) for layer in led]
 
 
 def most_of(layer: LayerProgram) -> str:
-    """The function by which packets enter the layer in their turn that templates led there, where they are told apart."""
+    """The function by which packets of the fast path enter a layer in stage 2, if others use a different one."""
     return f"most_{identifier(layer.name)}"
 
 
 def enter_of(layer: LayerProgram, names: StackNames) -> str:
-    """The function by which a packet in its turn enters the layer where it waited."""
+    """The function by which a packet enters, in stage 2, the layer that it is pending for."""
     return f"{'enter' if is_entered_noted(layer, names) else 'layer'}_{identifier(layer.name)}"
 
 
 def table_of_each(names: StackNames) -> Table | None:
-    """The table in which nearly every packet is looked up, if that is foreseen: that of the layer where they wait."""
+    """The table in which nearly every packet is looked up, if lookahead prefetches it: at the end of the fast path."""
     layer = fast_path_stage(names.program)
     if layer is None or layer.instance is None or layer.ahead is None:
         return None
@@ -106,19 +111,23 @@ def table_of_each(names: StackNames) -> Table | None:
 
 
 def asks_behind(layer: LayerProgram, names: StackNames) -> bool:
-    """Whether a packet that a layer holds asks for those behind it: where nearly all packets wait, and bytes are held."""
+    """Whether a held packet prefetches for the packets after it: at the end of the fast path, if bytes are held."""
     held = layer.rules is not None and layer.rules.buffer_data
     return held and layer is fast_path_stage(names.program) and table_of_each(names) is not None
 
 
 def main_head(layer: LayerProgram) -> str:
-    """Head of the function by which a packet passes the main graph of a layer."""
+    """Head of the function that runs the main graph of a layer for a packet."""
     given = UNIT if layer.frame is None else "sl_bytes unit, SL_UNUSED struct sl_stream stream"
     return f"static void layer_{identifier(layer.name)}(struct sl_stack_box *box, {given})"
 
 
 def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
-    """Whether nobody asks by which way a packet comes through a layer, or another one of its table, or how deep it is."""
+    """Whether a layer need not store the path and the depth of a packet.
+
+    Neither it nor another layer of its table reads them, no function reads the path, and none of these layers has
+    layers above.
+    """
     if names.functions.needs_path:
         return False
     layers = [layer]
@@ -130,18 +139,18 @@ def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
 
 
 def is_quiet(layer: LayerProgram, names: StackNames) -> bool:
-    """Whether nobody asks either by which way a packet came while it waits for a layer."""
+    """Whether a pending packet's path is read neither by the layer's lookahead nor on entry to the layer in stage 2."""
     return not _is_path_known(layer) and not is_entered_noted(layer, names)
 
 
 def _is_path_known(layer: LayerProgram) -> bool:
-    """Whether what is looked at ahead for a layer asks by which way a packet came."""
+    """Whether the lookahead graph of a layer reads the path of a packet, or continues to another layer."""
     return layer.ahead is not None and any(isinstance(i, (ir.Way, ir.LookAhead)) for i in layer.ahead.instructions())
 
 
 def needs_packet(layer: LayerProgram, names: StackNames) -> bool:
-    """Whether somebody may ask which packet is in hand while it is in a layer, or in one above, or while one of their
-    instances ends: a function, or a module in C.
+    """Whether a function, or a native module, may read which packet is the current one, while the packet is in a layer
+    or in a layer above, or while an instance of these layers ends.
     """
     layers = names.program.layers
     reached = layers_above(layers, layer.name) | {layer.name}
@@ -153,19 +162,19 @@ def needs_packet(layer: LayerProgram, names: StackNames) -> bool:
 
 
 def copied_units(names: StackNames) -> list[str]:
-    """Statements that copy the units of the layers that a waiting packet has passed to where functions read them."""
+    """Statements that copy the units of the layers that a pending packet has passed to where functions read them."""
     copy = "    memcpy(box->base.units, waiting->units, sizeof waiting->units);"
     return [copy] if names.functions.needs_units else []
 
 
 def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
-    """The statement by which an arriving packet goes on to a layer, as far as that is stateless."""
+    """The statement that takes an arriving packet to a layer: to its stateless graph, or pending for its main graph."""
     way = "wait" if layer.stateless is None else "stateless"
     return f"{way}_{identifier(layer.name)}(box, waiting, {unit}, {depth});"
 
 
 def stay_on_fast_path(layer: LayerProgram, unit: str, depth: str, otherwise: Sequence[str] = ()) -> str:
-    """The same, first by the layer's template; `otherwise`: what is done before where that is not the packet's way."""
+    """The same, by the layer's template first. `otherwise`: statements that run first if the packet does not match."""
     if layer.template is None:
         return go_on(layer, unit, depth)
     given = f"{identifier(layer.name)}(box, waiting, {unit}, {depth})"

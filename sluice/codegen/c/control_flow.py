@@ -1,10 +1,10 @@
-"""Control flow as C: a graph of blocks becomes nested ifs where that is what it is, and goto where it is not.
+"""Control flow as C: a graph of blocks becomes nested ifs where its structure allows this, and goto elsewhere.
 
-Questions that ask one number for one constant after the other become a switch: of a chain of compares a processor foresees
-each by itself.
+A chain of tests of one number against constants becomes a switch: a processor predicts each compare of a chain alone.
 
-A block with one predecessor is written where its predecessor leads to it; one where several paths meet is written
-behind the block that dominates it, under a label (after Ramsey, Beyond Relooper, ICFP 2022, with goto for break).
+A block with one predecessor is written where its predecessor branches to it. A block where several paths meet is
+written after the block that dominates it, under a label (after Ramsey, Beyond Relooper, ICFP 2022, with goto for
+break).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import Terminator
 
 CASES = 5
-"""Questions about one number that are worth a switch."""
+"""The least number of tests of one number that become a switch."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Line:
 
 @dataclass
 class _Switch:
-    """Questions about one number: the blocks that ask one after the other, where each constant leads, and all others."""
+    """Tests of one number: the blocks that test it in sequence, the target of each constant, and the default target."""
 
     subject: str
     cases: dict[str, str]
@@ -39,10 +39,13 @@ class _Switch:
 
 
 class Structure:
-    """Writes one graph. `body` gives the C of an instruction, `branch` those of a terminator: (condition, target)
-    pairs, the last with None for its condition. `case`: of a terminator that only asks whether a number is a constant, the
-    C of both; else None. `chosen`: the C of a terminator and of the block that it leads to first, and that leads where it
-    leads otherwise, where that needs no branch; else None.
+    """Writes one graph.
+
+    `body` gives the C of the instructions of a block. `branch` gives the (condition, target) pairs of a terminator; the
+    last has None for its condition. `finish` gives the C of a terminator that leaves the graph. `case` gives, for a
+    terminator that only tests whether a number equals a constant, the C of both; else None. `chosen` gets a terminator
+    and its first target, a block that continues with the second target. It gives their C if they need no branch; else
+    None.
     """
 
     def __init__(
@@ -91,7 +94,8 @@ class Structure:
         block = self.graph.blocks[name]
         out += [Line(level, text) for text in self.body(block)]
         switch = self._switched(name)
-        # What the blocks of a chain dominate stands behind the switch: what the last one does first, as behind nested ifs.
+        # The blocks that a chain dominates follow the switch, those of its last block first, as they would follow
+        # nested ifs.
         heads = switch.heads if switch is not None else [name]
         children = [child for head in reversed(heads) for child in self.children[head]]
         inner = children[0] if children else follow
@@ -108,7 +112,7 @@ class Structure:
         return out
 
     def _chosen(self, block: Block) -> str | None:
-        """The C of what a block asks and then does or does not, where that needs no branch."""
+        """The C of a test and of the block that runs only if it holds, if they need no branch; else None."""
         match block.terminator.targets():
             case (yes, no) if yes not in self.merges and self.graph.blocks[yes].terminator.targets() == (no,):
                 return self.chosen(block.terminator, self.graph.blocks[yes])
@@ -116,7 +120,7 @@ class Structure:
                 return None
 
     def _switched(self, name: str) -> _Switch | None:
-        """The switch that a block begins, if it begins one."""
+        """The switch that begins at a block, or None."""
         first = self.case(self.graph.blocks[name].terminator)
         if first is None:
             return None
@@ -157,7 +161,7 @@ class Structure:
             return self._to(ways[0][1], follow, level)
         out: list[Line] = []
         opened = False
-        leaving = True  # control leaves in every way so far, so what comes last needs no else
+        leaving = True  # every path so far leaves, so the last one needs no else
         for condition, target in ways:
             inner = self._to(target, follow, level + 1)
             if condition is None:
@@ -189,7 +193,7 @@ def _leaves(lines: list[Line]) -> bool:
 
 
 def _is_single_if(lines: list[Line], level: int) -> bool:
-    """Whether the lines are one if statement, so that it may stand behind an else."""
+    """Whether the lines are one if statement, so that it may follow an else."""
     if not lines[0].text.startswith("if (") or lines[0].level != level:
         return False
     for index, line in enumerate(lines):

@@ -25,7 +25,7 @@ from sluice.ir.expression import (
 from sluice.ir.instruction import Assign
 
 # C precedence, higher binds tighter; an operand of lower precedence is put into parentheses. Compilers warn about
-# mixes of & | ^ << with each other and with + without parentheses, so those never count as tighter than each other.
+# mixes of & | ^ << with each other and with + without parentheses, so these never count as tighter than each other.
 _PRECEDENCE = {
     "*": 10,
     "/": 10,
@@ -47,7 +47,7 @@ _ATOM = 20
 
 
 def place(register: Reg) -> str:
-    """Where a register lives in the generated code."""
+    """The C text of a register's storage."""
     if isinstance(register, OfSide):
         return f"inst->{pair_member(register)}[side{' ^ 1' if register.turned else ''}]"
     if register.space in ("perm", "inst"):
@@ -70,13 +70,13 @@ def emit(expression: Expr) -> str:
 
 
 def operand(expression: Expr) -> str:
-    """The same where an operator or a cast stands beside it."""
+    """The same, for use next to an operator or a cast."""
     text = emit(expression)
     return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 def handed(expression: Expr, call: Callable[[str], str]) -> list[str]:
-    """Statements that `call` something with bytes, which it takes as three arguments."""
+    """Statements that pass bytes to a call as three arguments. `call`: gives the call for their text."""
     text = emit(expression)
     if text.isidentifier():
         return [call(f"{text}.at, {text}.captured, {text}.length")]
@@ -94,9 +94,9 @@ def _emit(expression: Expr) -> tuple[str, int]:
             return text, _ATOM
         case Flip(operand, bits):
             if bits == 1 and width(operand) == 1:
-                return f"!{inside(operand, 14)}", 11  # below a cast: compilers want (!a) & b
+                return f"!{inside(operand, 14)}", 11  # below a cast: compilers warn about !a & b
             mask = (1 << bits) - 1
-            if width(operand) == 1 and _narrow(operand):  # not ~(a == b), which looks like a slip
+            if width(operand) == 1 and _narrow(operand):  # compilers warn about ~(a == b)
                 return f"(UINT64_C({mask:#x}) ^ {inside(operand, 12)})", _ATOM
             return f"(~{inside(operand, 14)} & {number(mask)})", _ATOM
         case Slice(base, low, high):
@@ -121,7 +121,7 @@ def inside(expression: Expr, least: int) -> str:
 
 
 def _narrow(expression: Expr) -> bool:
-    """Whether C calculates it as an int, which is not modulo 2^64: small constants, truth values, their bits."""
+    """Whether C computes it as an int, not modulo 2^64: small constants, truth values, bitwise operations on these."""
     match expression:
         case Const(value):
             return value <= 0x7FFFFFFF
@@ -144,7 +144,7 @@ def _wide(expression: Expr, least: int) -> str:
 
 
 def _left(left: Expr, right: Expr, least: int) -> str:
-    """The left operand of an operator of which C calculates the result in the wider type of both."""
+    """The left operand of an operator whose result C computes in the wider type of its operands."""
     return _wide(left, least) if _narrow(right) else inside(left, least)
 
 
@@ -166,7 +166,7 @@ def _binary(expression: Binary) -> tuple[str, int]:
             return f"{inside(left, 10)} {operator} {inside(right, 11)}", 10
         return f"{'sl_divide' if operator == '/' else 'sl_modulo'}({emit(left)}, {emit(right)})", _ATOM
     if operator == "|" and isinstance(right, Const) and right.value == (1 << width(left)) - 1:
-        return number(right.value), _ATOM  # compilers take it for a slip
+        return number(right.value), _ATOM  # compilers warn about it
     in_turn = groups(expression)
     if len(in_turn) > 1:
         short, own = _SHORT[operator]
@@ -177,17 +177,17 @@ def _binary(expression: Binary) -> tuple[str, int]:
             inside(side, own if isinstance(side, Binary) and side.operator == operator else 12)
             for side in (left, right)
         ]
-        if _is_serial_comparison(left) and _is_serial_comparison(right):  # not bool & bool, which looks like a slip
+        if _is_serial_comparison(left) and _is_serial_comparison(right):  # compilers warn about bool & bool
             sides[0] = _wide(left, 12)
         return f"{sides[0]} {operator} {sides[1]}", own
     own = _PRECEDENCE[operator]
-    if own in (6, 7):  # a comparison of comparisons wants parentheses: a == b == c is not what it looks like
+    if own in (6, 7):  # a comparison of comparisons needs parentheses: a == b == c is misleading
         return f"{_compared(left)} {operator} {_compared(right)}", own
     return f"{_left(left, right, own)} {operator} {inside(right, own + 1)}", own
 
 
 def _compared(side: Expr) -> str:
-    """A side of a comparison; a flipped bit in parentheses: !a < b looks like !(a < b)."""
+    """A side of a comparison. A flipped bit gets parentheses, because !a < b looks like !(a < b)."""
     return inside(side, 12 if isinstance(side, Flip) else 8)
 
 
@@ -214,7 +214,7 @@ def _serial(expression: Binary) -> tuple[str, int]:
 
 
 def assigned(i: Assign) -> str:
-    """The C text of what is assigned to a register, as it is kept there."""
+    """The C text of the value that is assigned to a register, cut to the register's storage."""
     if i.target.is_bytes:
         return emit(i.value)
     text = stored(i.value, i.target.bits)

@@ -1,4 +1,4 @@
-"""Names in the generated C: each register, block and layer keeps the name that it has in the description and the IR."""
+"""Names in the generated C: each register, block and layer has the same name as in the description and the IR."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OURS = frozenset("box inst unit direct key hash flip instance layer event strea
 
 
 def identifier(name: str) -> str:
-    """A C identifier for a name of any letters."""
+    """A C identifier for a name of any characters."""
     word = re.sub(r"\W+", "_", name).strip("_")
     if not word or word[0].isdigit():
         word = "n" + word
@@ -20,14 +20,14 @@ def identifier(name: str) -> str:
 
 
 def variable(register: Reg) -> str:
-    """The C variable of a register that lives with the packet."""
+    """The C variable of a register that belongs to the current packet."""
     space, _, rest = register.name.partition(".")
     word = identifier(rest) if space == "local" else identifier(register.name)
     return word + "_" if word in C_WORDS | _OURS and register.name != "local.unit" else word
 
 
 def member(register: Reg) -> str:
-    """The member of the instance's struct, or of the slots, that a register is."""
+    """The member of the instance's struct, or of the slots, that stores a register."""
     if register == INSTANCE_NUMBER:
         return "number"
     if register == INSTANCE_PLACE:
@@ -37,12 +37,12 @@ def member(register: Reg) -> str:
 
 
 def pair_member(first: Reg) -> str:
-    """The member of the instance's struct that is a pair of fields, one of each side, by its first one."""
+    """The member of the instance's struct that holds a pair of fields, one for each side, by the first of them."""
     return identifier(f"pair.{first.name.partition('.')[2]}")
 
 
 def data_member(field: str) -> str:
-    """The member of an event's struct that a field of the user's layout is."""
+    """The member of an event's struct that holds a field of the user's layout."""
     return field + "_" if field in C_WORDS else field
 
 
@@ -55,10 +55,10 @@ def storage(bits: int) -> int:
 
 
 def boolean(value: bool) -> str:
-    """C's word for it."""
+    """The C literal of a truth value."""
     return "true" if value else "false"
 
 
 def c_string(text: str) -> str:
-    """A text as C writes it."""
+    """A text as a C string literal."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

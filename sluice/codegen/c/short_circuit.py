@@ -1,8 +1,8 @@
-"""Which parts of a condition the generated C evaluates only when those before them leave it open.
+"""Short-circuit evaluation: parts of a condition that the generated C evaluates only if earlier parts do not decide it.
 
-In the IR `&` and `|` of bits evaluate both sides, which have no effects; so C may use && and || instead. That costs a
-jump, and pays where what it jumps over is more work than that: header bits that decide alone, as SYN and RST do, stand
-in front of comparisons of fields of the instance.
+In the IR, `&` and `|` of bits evaluate both sides, which have no effects. So C may use && and || instead. This costs a
+jump, and pays if the jump skips more work than it costs. For example, header bits that decide alone, such as SYN
+and RST, precede comparisons of fields of the instance.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sluice.ir.expression import (
 )
 
 JUMP = 4
-"""What must be left to evaluate, in the units of `cost`, for a jump over it."""
+"""The least remaining work that is worth a jump over it, in the units of `cost`."""
 
 
 def cost(expression: Expr) -> int:
-    """About how many machine instructions evaluate it."""
+    """The approximate number of machine instructions that evaluate an expression."""
     match expression:
         case Const():
             own = 0
@@ -45,7 +45,7 @@ def cost(expression: Expr) -> int:
 
 
 def groups(expression: Binary) -> list[Expr]:
-    """What to evaluate one after the other, as long as that leaves the value open; one group where that does not pay."""
+    """The groups to evaluate in sequence until the value is decided; a single group if no jump pays."""
     operator = expression.operator
     if operator not in "&|" or not all(map(is_bit, parts := operands(expression, operator))):
         return [expression]

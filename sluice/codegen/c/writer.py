@@ -1,6 +1,6 @@
-"""The C functions of one layer: what surrounds the instructions, which the modules beside this one write.
+"""The C functions of one layer: everything around the instructions, which the modules in layer/ write.
 
-A module that writes instructions registers each by `writes`.
+A module that writes instructions registers a writer for each kind with `writes`.
 """
 
 from __future__ import annotations
@@ -53,22 +53,23 @@ class LayerWriter:
         self.index = list(names.program.layers).index(layer.name)
         self.may_be_fresh = any(isinstance(i, ir.FreshInst) for i in layer.main.instructions())
         self.may_be_fresh |= self.table is not None and self.table.busy
-        # Whether an instance that ends before the packet has another one has its key, and is one of the table: neither
-        # found by an alias nor fresh. Then its hash need not be kept for each packet that finds one.
+        # Whether an instance that ends before the packet gets another one has the packet's key and is stored in the
+        # table: it was not found by an alias, and it was not created for this packet only. Then packets that find an
+        # instance need not load its hash.
         by_alias = any(isinstance(i, ir.FindAlias) for graph in layer.graphs() for i in graph.instructions())
         self.same_key = not by_alias and not self.may_be_fresh
         self.controls_stream = self.table is not None and controls_stream(self.table, names.functions, layer)
         self.is_unnoted = is_unnoted(layer, names)
         self.in_series = series_of(names) is layer
         self.is_owed_in_series = owed_in_series(names) is layer
-        # Whoever calls its main graph notes that the packet is in the layer.
+        # The main graph does not store that the packet is in the layer: its caller does, or nothing reads it.
         self.is_noted_outside = self.is_unnoted or is_led_one_way(layer, names)
-        self.in_place = False  # whether the instruction ends an instance, or begins the one that takes its place
+        self.in_place = False  # whether the instruction ends an instance that is replaced, or creates its replacement
         self._line = ""
 
     def prototypes(self) -> list[str]:
         """Declarations of the layer's functions."""
-        # unused: where passes found that no packet comes to it
+        # unused if passes found that no packet reaches the layer
         out = [f"SL_UNUSED {main_head(self.layer)};"]
         if self.in_series:
             out.append(self._main_head() + ";")
@@ -103,12 +104,12 @@ class LayerWriter:
         return main_head(self.layer)
 
     def _stateless_head(self) -> str:
-        # behind a template it is for the few packets that are otherwise, and stays out of its way
+        # cold if there is a template: only the few packets that do not match the template take it
         kind = "static" if self.layer.template is None else "SL_COLD"
         return f"{kind} void stateless_{self.word}({WAITING}, {UNIT}, unsigned depth)"
 
     def _template_head(self) -> str:
-        # inlined: what is known of the packet below is known above
+        # inlined, so that the C compiler knows here what it knows of the packet in the layer below
         given = f"{WAITING}, {UNIT}, unsigned depth"
         return f"SL_INLINED bool template_{self.word}({given})"
 
@@ -119,7 +120,7 @@ class LayerWriter:
         return f"SL_INLINED void owed_{self.word}(struct sl_stack_box *box)"
 
     def _turn(self) -> list[str]:
-        """What a packet owes the layer, and then goes on: those that do both in a row do so by other functions."""
+        """The function for a layer's deferred work and the rest of stage 2. In a series, the two are separate."""
         assert self.layer.turn is not None
         if not self.is_owed_in_series:
             return self._function(self.layer.turn, self._turn_head(), "turn")
@@ -137,7 +138,7 @@ class LayerWriter:
         given = (
             f"SL_UNUSED struct sl_stack_box *box, SL_UNUSED struct sl_slots *slots, {UNIT}, SL_UNUSED unsigned depth"
         )
-        # nearly every packet's look-up is foreseen where templates end
+        # nearly every packet's lookup is prefetched at the end of the fast path
         ends = ends_templates(self.layer, self.names.program) or is_led_one_way(self.layer, self.names)
         kind = "SL_INLINED" if ends else "SL_UNUSED static"
         return f"{kind} void ahead_{self.word}({given})"
@@ -212,7 +213,7 @@ class LayerWriter:
         if kind == "turn":
             out.append("    const struct sl_pending *waiting = &box->waiting[box->base.ahead.packet];")
             out += [f"    const uint64_t {variable(reg)} = {self._carried(reg)};" for reg in graph.parameters]
-            if self.names.functions.needs_path:  # as of functions that look where an instance ends
+            if self.names.functions.needs_path:  # for functions that read the path when an instance ends
                 out.append("    box->base.depth = waiting->turn_depth;")
                 out.append("    memcpy(box->base.path, waiting->path, sizeof waiting->path);")
                 out += copied_units(self.names)
@@ -231,7 +232,7 @@ class LayerWriter:
                 if self.names.functions.needs_units:
                     out.append("    box->base.units[box->base.depth] = unit;")
                 out.append(f"    box->base.path[box->base.depth++] = {self.index};")
-            packets = "    " + self.count("packets")  # numbered here also where a row of packets counts them at its end
+            packets = "    " + self.count("packets")  # gets its number here, even if a series counts its packets
             out += [] if self.in_series else [packets]
             out.append("    " + self.count("bytes", "unit.length"))
         if kind == "stateless":
@@ -249,7 +250,7 @@ class LayerWriter:
             if reg.name in parameters or reg.space in ("perm", "inst", "slot"):
                 continue
             (slices if reg.is_bytes else numbers).append(variable(reg))
-        # unused: without the pass that removes dead code some are never read
+        # unused: some are never read if the pass that removes dead code is off
         out = [
             f"SL_UNUSED uint64_t {', '.join(f'{name} = 0' for name in chunk)};" for chunk in _chunks(sorted(numbers), 6)
         ]
@@ -288,7 +289,7 @@ class LayerWriter:
         return out + (self._direct.begins(block, len(block.body)) if self._direct is not None else [])
 
     def _note(self, instruction: ir.Instruction) -> str:
-        """The line of the description, where it differs from that of the statement before."""
+        """A comment with the line of the description, if it differs from that of the previous statement."""
         where = instruction.where.short if instruction.where.line else ""
         if not where or where == self._line:
             return ""
@@ -318,9 +319,10 @@ class LayerWriter:
                 raise AssertionError(terminator)
 
     def _chosen(self, terminator: ir.Terminator, then: Block) -> str | None:
-        """`if (f < x) f = x`, by which the highest number is kept, as `f = f < x ? x : f`: whether it is a higher one nobody
-        foresees, and C compilers do not write a field where the program does not. (`http1k_mix20k` warm 0.95, where both
-        sides have one way.)
+        """`if (f < x) f = x`, which stores a maximum, as `f = f < x ? x : f`.
+
+        No processor predicts whether the number is higher. C compilers do not make this change, because they do not
+        write a field where the program does not.
         """
         match terminator, then.body:
             case ir.Branch(Binary(operator, left, right) as condition), [ir.Assign(target, value) as assign] if (
@@ -332,7 +334,10 @@ class LayerWriter:
                 return None
 
     def _fits(self, mark: Expr, size: Expr, measure: str) -> str:
-        """Whether `size` bytes behind `mark` are within that measure of the unit; a size from a packet may be any."""
+        """The condition that `size` bytes after `mark` are captured, or on the wire (`measure`).
+
+        A size from a packet may be any number.
+        """
         if isinstance(size, Const) and size.value < 1 << 31:
             return f"{emit(size if mark == ZERO else Binary('+', mark, size))} <= unit.{measure}"
         if mark == ZERO:
@@ -340,18 +345,20 @@ class LayerWriter:
         return f"{emit(mark)} <= unit.{measure} && {inside(size, 8)} <= unit.{measure} - {inside(mark, 10)}"
 
     def _left(self, outcome: str, terminator: ir.Terminator) -> list[str]:
-        """A packet has passed the layer by its stateless graph."""
+        """Statements that count a packet that has passed the layer by its stateless graph or template."""
         return [self.count("packets"), self.count("bytes", "unit.length"), self.count(outcome) + self._note(terminator)]
 
     def _header_behind(self) -> int:
-        """The bytes of the header that the next template reads: they are asked for together with the first of this one, and
-        the C compiler sees that they are there. Packets without them go otherwise, as they would.
+        """The bytes of the header that the next template reads.
+
+        The first length check of this template includes them, so that the C compiler knows that they are there. A
+        packet without them does not match this template, just as it would not match the next one.
         """
         behind = self.names.program.layers[lead(self.layer).layer].template
         return header_of(behind) if behind is not None else 0
 
     def _lead(self, terminator: ir.NextStateless, layer: LayerProgram) -> list[str]:
-        """A template leads a packet on to `layer`."""
+        """Statements by which a template forwards a packet to `layer`."""
         program = self.names.program
         left = self._left(terminator.outcome, terminator)
         if self.layer in (at_once := counted_per_burst(program)):
@@ -373,15 +380,18 @@ class LayerWriter:
         return [*left, *self._unit_noted(), *path, *on]
 
     def _unit_noted(self) -> list[str]:
-        """An arriving packet notes the unit of a layer that it passes, where a function reads it."""
+        """Statements that store the unit of a layer that an arriving packet passes, if a function reads units."""
         return ["waiting->units[depth] = unit;"] if self.names.functions.needs_units else []
 
     def _wait(self) -> list[str]:
-        """A packet waits for the main graph of the layer."""
+        """Statements that make a packet pending for the main graph of the layer."""
         return [f"wait_{self.word}(box, waiting, at, captured, length, depth);", "return;"]
 
     def _defer(self, terminator: ir.NextDeferring, on: list[str]) -> list[str]:
-        """A packet goes on, and passes the turn graph first in its turn. What it carries is as it is before it goes on."""
+        """Statements that forward a packet by `on`, and defer the layer's graph `turn` to stage 2.
+
+        The operands of this graph are stored first, with the values that they have before the packet is forwarded.
+        """
         assert self.layer.turn is not None
         carried = zip(self.layer.turn.parameters, terminator.carried, strict=True)
         return [
@@ -393,7 +403,7 @@ class LayerWriter:
         ]
 
     def _carried(self, reg: Reg) -> str:
-        """Where a packet keeps what it carries to its turn in the layer."""
+        """The member of the pending state that stores an operand of the layer's deferred graph."""
         return f"waiting->carried.of_{self.word}.{variable(reg)}"
 
     def _finish(self, terminator: ir.Terminator) -> list[str]:
@@ -438,7 +448,7 @@ class LayerWriter:
 
 
 def _case(terminator: ir.Terminator) -> tuple[str, str] | None:
-    """What a terminator that asks for a single constant asks, and for which."""
+    """The C of the number and of the constant, for a terminator that tests for a single constant; else None."""
     match terminator:
         case ir.Branch(Binary("==", Reg() as asked, Const(value)), _, _) if not asked.is_bytes:
             return emit(asked), emit(Const(value))
@@ -447,7 +457,7 @@ def _case(terminator: ir.Terminator) -> tuple[str, str] | None:
 
 
 def _hashed(half: tuple[Expr, ...]) -> str:
-    """The hash of half of a key that says for which worker a packet is."""
+    """The hash of one half of the key that selects the worker of a packet."""
     text = "secret"
     for part in half:
         text = f"sl_dispatch_{'bytes' if is_bytes(part) else 'number'}({text}, secret, {emit(part)})"
@@ -471,11 +481,11 @@ def packet_head(word: str) -> str:
 _Writer = TypeVar("_Writer", bound=Callable[..., list[str]])
 
 WRITERS: dict[type[ir.Instruction], Callable[[LayerWriter, Any], list[str]]] = {}
-"""For every instruction the function that gives its C, line by line."""
+"""By kind of instruction, the function that gives its C, line by line."""
 
 
 def writes(kind: type[ir.Instruction]) -> Callable[[_Writer], _Writer]:
-    """The function below writes the C of instructions of this kind."""
+    """Register the decorated function as the writer of the instructions of this kind."""
 
     def register(function: _Writer) -> _Writer:
         WRITERS[kind] = function
@@ -489,6 +499,6 @@ def _chunks(items: list[str], size: int) -> list[list[str]]:
 
 
 def _begins_in_place(body: list[ir.Instruction], at: int) -> bool:
-    """Whether an instruction of a block ends an instance where another one begins at once, or begins that."""
+    """Whether an instruction ends an instance that the next one replaces, or creates this replacement."""
     pair = body[at : at + 2] if isinstance(body[at], ir.EndInst) else body[max(at - 1, 0) : at + 1]
     return [type(instruction) for instruction in pair] == [ir.EndInst, ir.CreateInst]

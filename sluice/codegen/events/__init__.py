@@ -1,1 +1,1 @@
-"""Calls to functions on events, records for functions in Python, timers, and what functions control."""
+"""Functions on events: calls, records and columns for functions in Python, timers, and the control of instances."""

@@ -1,4 +1,4 @@
-"""Events for functions in Python that take many at once, as rows (runtime/columns.h)."""
+"""Columns: events as rows, for functions in Python that take many at once (runtime/columns.h)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluice.ir.graph import EventShape, LayerProgram
 
 
 def columns(names: StackNames) -> list[str]:
-    """A function for each such event, which writes its row."""
+    """For each such event, a function that writes its row."""
     out: list[str] = []
     for layer in names.program.layers.values():
         teller = Dispatcher(names.functions, layer)
@@ -26,9 +26,9 @@ def columns(names: StackNames) -> list[str]:
 
 
 def columns_of(layer: LayerProgram, shape: EventShape) -> list[tuple[str, int]]:
-    """The columns of an event behind those that each has, with their bits: parts of the key, sender first, and values.
+    """The columns of an event after the common ones, with their bits: parts of the key, sender first, and values.
 
-    0 stands for bytes. A part of a key above 64 bits takes several words.
+    0 bits stands for bytes. A part of a key of more than 64 bits takes several words.
     """
     found: list[tuple[str, int]] = []
     instance = layer.instance
@@ -83,10 +83,10 @@ def _row(names: StackNames, layer: LayerProgram, name: str, shape: EventShape) -
 
 
 def flush_columns(names: StackNames) -> list[str]:
-    """The end of input: all rows are delivered."""
+    """Statements that deliver all pending rows."""
     return [f"    sl_columns_flush(base, &box->columns[{number}], {number});" for number, _ in enumerate(names.columns)]
 
 
 def close_columns(names: StackNames) -> list[str]:
-    """Their memory goes back."""
+    """Statements that free the memory of the columns."""
     return [f"    sl_columns_close(&box->columns[{number}]);" for number, _ in enumerate(names.columns)]

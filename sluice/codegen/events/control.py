@@ -1,7 +1,7 @@
-"""Instances of which functions decide something: how their streams are reassembled, and who hears of them.
+"""Control of single instances by functions: how their streams are reassembled, and which functions get their events.
 
-As long as no function may decide anything, the rules of a sequence are constants of the generated code. Where one may,
-each instance has its own of those that can be decided (runtime/control.h).
+If no function may control anything, the rules of a sequence are constants of the generated code. Otherwise each
+instance has its own copy of the rules that can be controlled (runtime/control.h).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from sluice.ir.graph import LayerProgram
 
 
 def check_controls(functions: Functions, layers: list[LayerProgram]) -> None:
-    """Raise HookError where a function would control what no function can."""
+    """Raise HookError if a function declares control of a layer that cannot be controlled."""
     for function in functions.c:
         for layer in layers:
             if layer.rules is not None and (layer.rules.whole or layer.rules.units):
-                # "*" asks for what can be controlled only
+                # "*" means only the layers that can be controlled
                 named = [name for name in function.controlled if name != "*" and is_named(name, layer)]
                 if named:
                     what = "units" if layer.rules.units else "whole datagrams"
@@ -29,19 +29,19 @@ def check_controls(functions: Functions, layers: list[LayerProgram]) -> None:
 
 
 def is_controlled(table: Table, functions: Functions) -> bool:
-    """Whether functions decide anything for single instances of a table."""
+    """Whether functions control single instances of a table."""
     layers = [*table.layers, *table.takers]
     declared = any(function.controls(layer) for function in functions.c for layer in layers)
     return declared or any(_on_demand_only(functions, layer) for layer in table.layers)
 
 
 def controls_stream(table: Table, functions: Functions, layer: LayerProgram) -> bool:
-    """Whether functions may decide what is reassembled of single instances of a layer."""
+    """Whether functions may control the reassembly of single instances of a layer."""
     return _delivers_bytes(layer) and is_controlled(table, functions)
 
 
 def stream_wanted(functions: Functions, layer: LayerProgram, weak: bool) -> str:
-    """The condition, on `watched` and `stopped`, that somebody wants the bytes of a stream; nothing where one always does."""
+    """The C condition, on `watched` and `stopped`, that a stream's bytes have a subscriber; "" if it always holds."""
     teller = Dispatcher(functions, layer)
     events = _stream_events(layer)
     if layer.above:
@@ -58,12 +58,12 @@ def _delivers_bytes(layer: LayerProgram) -> bool:
 
 
 def _stream_events(layer: LayerProgram) -> list[str]:
-    """The events that bring bytes of a stream along, or may do so."""
+    """The events that carry bytes of a stream, or may carry them."""
     return ["data", "rexmit", *(event for event, shape in layer.events.items() if shape.callback)]
 
 
 def _on_demand_only(functions: Functions, layer: LayerProgram) -> bool:
-    """Whether the bytes of a layer's streams are for handlers on demand alone."""
+    """Whether only on-demand handlers use the bytes of a layer's streams."""
     if not _delivers_bytes(layer) or layer.above:
         return False
     teller = Dispatcher(functions, layer)

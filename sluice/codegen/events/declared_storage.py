@@ -1,4 +1,4 @@
-"""Where a box stores the parameters and the counters that a function declares, and the accessors of both."""
+"""The storage, in a box, of the parameters and counters that a function declares, and their accessors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TYPES = {"text": "const char *", "number": "uint64_t ", "seconds": "double ", "
 
 
 def parameter_struct(name: str, parameters: tuple[Parameter, ...]) -> list[str]:
-    """What a function's parameters are kept in, and how they are read."""
+    """The struct that stores a function's parameters, its accessor, and the table for reading them from text."""
     if not parameters:
         return []
     rows = [
@@ -25,14 +25,14 @@ def parameter_struct(name: str, parameters: tuple[Parameter, ...]) -> list[str]:
 
 
 def counter_struct(name: str, counters: Counters) -> list[str]:
-    """What a function's counters are kept in."""
+    """The struct that stores a function's counters, and its accessor."""
     if not counters:
         return []
     return _kept(name, "counters", [f"uint64_t {counter}" for counter, _ in counters], "function_counters")
 
 
 def _kept(name: str, what: str, members: list[str], where: str) -> list[str]:
-    """A struct of a function's in each box, and the function in C by which it finds that."""
+    """A struct of a function, of which each box has one, and the C accessor that returns it."""
     constant = "const " if what == "parameters" else ""
     return [
         f"struct {name}_{what} {{",

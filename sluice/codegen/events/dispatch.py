@@ -1,4 +1,4 @@
-"""What telling of an event becomes in C: calls of those who listen, and the events of users' that happen with it."""
+"""Dispatch of events as C: calls of the subscribers of an event, and the user-defined events that are based on it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from sluice.ir.graph import LayerProgram
 
 @dataclass(frozen=True)
 class Listener:
-    """A handler of a function. bit: of one that is called only while registered. stops: the number of its function, where
-    that may stop hearing of an instance.
+    """A handler of a function.
+
+    bit: the bit of an on-demand handler, which is called only while registered. stops: the number of its function, if
+    the function may unsubscribe from single instances.
     """
 
     handler: str
@@ -24,18 +26,18 @@ class Listener:
 
     @property
     def always(self) -> bool:
-        """Whether it hears of everything."""
+        """Whether it is called for every event."""
         return self.bit is None and self.stops is None
 
 
 MANY = 8
-"""Handlers on demand of one event, from which on it is told in a way of its own when all of them are registered."""
+"""An event with at least this many on-demand handlers has a separate path for the case that all are registered."""
 
 
 def has_subscriber(listeners: Sequence[Listener], asked: bool = True) -> str:
-    """The condition, on `watched` and `stopped`, that one of these hears of an event; nothing where one always does.
+    """The C condition, on `watched` and `stopped`, that one of these gets an event; "" if one always gets it.
 
-    asked: whether handlers on demand are registered is a question; else all are.
+    asked: whether the condition tests the registration of on-demand handlers; otherwise all are known to be registered.
     """
     if not asked:
         listeners = [replace(listener, bit=None) for listener in listeners]
@@ -59,13 +61,13 @@ def _guarded(when: str, statement: str) -> list[str]:
 
 
 def _answer(event: UserEvent) -> str:
-    """The variable that says whether an event happens: named by its filter, and as no function of users' is."""
+    """The C variable for the result of an event's filter. No user's function has a name of this form."""
     return f"sl_is_{event.filter}"
 
 
 @dataclass(frozen=True)
 class Part:
-    """Statements that tell some listeners, and how many questions they begin with."""
+    """Statements that call some listeners, and the number of tests that they begin with."""
 
     listeners: Sequence[Listener]
     lines: list[str]
@@ -73,7 +75,7 @@ class Part:
 
 
 def _joined(parts: Sequence[Part]) -> list[str]:
-    """The statements of all parts; those in a row that are for handlers on demand alone behind one question."""
+    """The statements of all parts. One test guards consecutive parts that are only for on-demand handlers."""
     out: list[str] = []
     for demanded, group in groupby(parts, lambda part: all(listener.bit is not None for listener in part.listeners)):
         row = list(group)
@@ -87,7 +89,7 @@ def _joined(parts: Sequence[Part]) -> list[str]:
 
 
 class Dispatcher:
-    """Writes statements that tell of events of one layer, given `event`, `data` and, where needed, `watched` and
+    """Writes statements that emit the events of one layer, given `event`, `data` and, if needed, `watched` and
     `stopped`.
     """
 
@@ -98,19 +100,19 @@ class Dispatcher:
         self.bits = functions.bits()
 
     def tests_on_demand(self, event: str) -> bool:
-        """Whether some of those who listen to an event, or to what happens with it, do so only while registered."""
+        """Whether an event, or an event based on it, has on-demand handlers."""
         return any(listener.bit is not None for listener in self.listening(event))
 
     def tests_stopped(self, event: str) -> bool:
-        """Whether some of them may stop hearing of an instance."""
+        """Whether a function that subscribes to an event, or to one based on it, may unsubscribe from instances."""
         return any(listener.stops is not None for listener in self.listening(event))
 
     def statements(self, event: str) -> list[str]:
-        """Tell of an event.
+        """Statements that emit an event.
 
-        As in mOS, users' events happen behind their base, depth first. A filter is asked only where somebody would hear
-        of its event, and once. Where many listen on demand, none of them being registered is one question, and all of
-        them one more, behind which nobody is asked for.
+        As in mOS, user-defined events follow their base, depth first. A filter is called only if its event has a
+        subscriber, and only once. If an event has many on-demand handlers, one test finds that none is registered.
+        Another test finds that all are registered, and the statements after it test no single registration.
         """
         bits = _bits(self.listening(event))
         if len(bits) < MANY:
@@ -125,7 +127,7 @@ class Dispatcher:
         ]
 
     def _statements(self, event: str, asked: bool) -> list[str]:
-        """The same; asked: whether handlers on demand are registered is not known."""
+        """The same. asked: whether the statements must test the registration of on-demand handlers."""
         told = [([listener], has_subscriber([listener], asked), listener) for listener in self._handlers(event)]
         told += [([self._columns(event)], "", self._columns(event))] if self.in_columns(event) else []
         python = self._python(event)
@@ -136,11 +138,11 @@ class Dispatcher:
         return _joined(parts) if asked else [line for part in parts for line in part.lines]
 
     def _happening(self, events: Sequence[UserEvent], asked: bool) -> Part:
-        """Tell of the events of users' that happen with one: of several the filters are asked first, all of them.
+        """Statements that emit the user-defined events based on an event. If there are several, all filters run first.
 
-        So what follows when one of them happens stands aside from the way on which none does. With | in place of ||
-        comparisons of one value with near numbers become few, and all others a half more: 746 instructions a packet, or
-        905, where 64 are registered, instead of 834 and 846 (bench/instructions.py).
+        So the code for an event that happens is off the path on which none happens. With | in place of ||, comparisons
+        of one value with near numbers need fewer instructions, but all other filters need more
+        (bench/instructions.py).
         """
         listeners = [listener for event in events for listener in self.listening(event.name)]
         asks: list[str] = []
@@ -173,7 +175,7 @@ class Dispatcher:
         ]
 
     def _python(self, event: str) -> list[Listener]:
-        """Functions in Python that hear of an event: all by one record."""
+        """The functions in Python that subscribe to an event: one record serves all of them."""
         record = f"record_{identifier(self.layer.name)}_{identifier(event)}"
         found: list[Listener] = []
         if any(means(hook, self.layer, event) for hook in self.functions.python):
@@ -184,7 +186,7 @@ class Dispatcher:
         return found
 
     def in_python(self, event: str) -> bool:
-        """Whether functions in Python hear of an event."""
+        """Whether functions in Python subscribe to an event."""
         return bool(self._python(event))
 
     def in_columns(self, event: str) -> bool:
@@ -195,7 +197,7 @@ class Dispatcher:
         return Listener(f"columns_{identifier(self.layer.name)}_{identifier(event)}", None, None)
 
     def listening(self, event: str) -> list[Listener]:
-        """All who listen to an event or to what happens with it."""
+        """All listeners of an event and of the events based on it."""
         found = self._handlers(event) + self._python(event)
         found += [self._columns(event)] if self.in_columns(event) else []
         for happens in self.events.with_base(self.layer, event):

@@ -1,4 +1,4 @@
-"""What functions on events need in the generated C: their state in instances, their destructors, the types of `data`."""
+"""The parts of functions in the generated C: their state in instances, their destructors, and the types of `data`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluice.ir.hook import Hook
 
 
 def function_states(table: Table, functions: Functions) -> list[str]:
-    """Names of the functions that keep something in the instances of a table."""
+    """Names of the functions that store state in the instances of a table."""
     found: list[str] = []
     for function in functions.c:
         events = (Hook(event.layer, event.name) for event in function.events)
@@ -23,32 +23,32 @@ def function_states(table: Table, functions: Functions) -> list[str]:
 
 
 def destructors(table: Table, functions: Functions) -> list[str]:
-    """Statements that give up what functions keep in an instance of a table."""
+    """Statements that call the destructors of the state that functions store in an instance of a table."""
     kept = function_states(table, functions)
     names = [function.name for function in functions.c if function.destroys and function.name in kept]
     return [f"{name}_destroy(&box->base, &inst->{name}_state);" for name in names]
 
 
 def is_on_demand(table: Table, functions: Functions) -> bool:
-    """Whether handlers on demand may be registered for single instances of a table."""
+    """Whether on-demand handlers may be registered for single instances of a table."""
     hooks = [function.on_demand for function in functions.c] + [tuple(hooks) for hooks in functions.demanded]
     return any(_about(table, wanted) for wanted in hooks)
 
 
 def _about(table: Table, hooks: tuple[Hook, ...]) -> bool:
-    """Whether a hook means events that tell of a table's instances."""
+    """Whether a hook means events that carry instances of a table."""
     layers = [*table.layers, *table.takers]
     return any(is_named(hook.layer, layer) for hook in hooks for layer in layers)
 
 
 def callback_name(program: Program, layer: LayerProgram, event: str) -> str:
-    """The C function that the user may define for an event: its name alone where that is enough (as in the paper)."""
+    """The C function that the user may define for an event: just the event's name, if unambiguous (as in the paper)."""
     same = {other.layer for other in program.layers.values() if event in other.events and other.events[event].callback}
     return identifier(event) if len(same) == 1 else identifier(f"{layer.layer}_{event}")
 
 
 def callback_functions(program: Program) -> dict[str, EventShape]:
-    """The functions that the user may define, with the data that each gets."""
+    """By name, the functions that the user may define, with the shape of their data."""
     found: dict[str, EventShape] = {}
     for layer in program.layers.values():
         for event, shape in layer.events.items():
@@ -58,7 +58,7 @@ def callback_functions(program: Program) -> dict[str, EventShape]:
 
 
 def event_struct(shape: EventShape) -> str:
-    """The C struct of an event's data: the user's layout by its name, where C and the runtime leave that free."""
+    """The C struct of an event's data: the user's layout by its name, unless C or the runtime reserves that name."""
     if not shape.callback:
         return f"struct sl_on_{shape.name}"
     taken = shape.callback in C_WORDS or shape.callback.startswith("sl_")
@@ -68,7 +68,7 @@ def event_struct(shape: EventShape) -> str:
 def data_names(program: Program, functions: Functions, function: CFunction) -> list[str]:
     """Definitions that give `data` its type in each handler and each filter of a function.
 
-    Raises HookError where a hook means events of one name that bring different data along.
+    Raises HookError if a hook means events of one name that carry different data.
     """
     out: list[str] = []
     for hook in dict.fromkeys([*function.hooks, *(Hook(event.layer, event.name) for event in function.events)]):
@@ -85,7 +85,7 @@ def data_names(program: Program, functions: Functions, function: CFunction) -> l
                 f"{function.path}: event '{hook.event}' brings different data along in the layers {layers}\n"
                 "    write a SLUICE_ON for each layer, by its name."
             )
-        struct = next(iter(structs), f"struct sl_on_{root}")  # built-in where no layer has it
+        struct = next(iter(structs), f"struct sl_on_{root}")  # built-in if no layer has it
         who = "any" if hook.layer == "*" else hook.layer
         out.append(f"#define sl_data_{who}_{hook.event} {struct}")
     return out

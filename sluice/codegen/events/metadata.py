@@ -1,4 +1,4 @@
-"""What functions may ask of layers: tables of constants beside the code."""
+"""Metadata: constant tables that describe layers to functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluice.ir.expression import Reg
 
 
 def information(names: StackNames) -> list[str]:
-    """The table of layers, and what it points at."""
+    """The table of layers, and the tables that it points to."""
     out = ["", "/* --- what functions may ask of layers --- */", ""]
     rows: list[str] = []
     for index, layer in enumerate(names.program.layers.values()):
@@ -71,7 +71,7 @@ def information(names: StackNames) -> list[str]:
 
 
 def _place(table: Table, reg: Reg) -> str:
-    """Where a field lies in the instance, as struct sl_field_info has it."""
+    """The place of a field in the instance, as initialisers of struct sl_field_info."""
     if reg not in table.packed:
         return f"offsetof({table.struct}, {member(reg)}), {storage(reg.bits)}, 0, 0"
     byte, bit = table.packed[reg]

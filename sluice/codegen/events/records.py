@@ -1,4 +1,4 @@
-"""Batches for functions in Python: each event that one listens to is written as a record."""
+"""Records: each event that a function in Python subscribes to is written to a batch as a record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sluice.ir.graph import EventShape, LayerProgram
 
 
 def records(names: StackNames) -> list[str]:
-    """A function for each such event."""
+    """For each such event, a function that writes its record."""
     out: list[str] = []
     for layer in names.program.layers.values():
         teller = Dispatcher(names.functions, layer)
@@ -44,5 +44,5 @@ def _record(names: StackNames, layer: LayerProgram, name: str, shape: EventShape
 
 
 def field_member(shape: EventShape, name: str) -> str:
-    """C's name for an event's field: `new` is a word of C++, so that built-in one has a longer name."""
+    """The C name of an event's field. The built-in field `new` has a longer name, because `new` is a keyword of C++."""
     return "new_bytes" if not shape.callback and name == "new" else data_member(name)

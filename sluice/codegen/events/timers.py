@@ -1,4 +1,4 @@
-"""Timers of functions as C: where they lie, and what lets them fire (runtime/timers.h)."""
+"""Timers of functions as C: their storage, and the functions that fire them (runtime/timers.h)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def timers_of(table: Table, functions: Functions) -> list[Timer]:
 
 
 def timer_offsets(table: Table, functions: Functions) -> list[str]:
-    """Where each timer lies in an instance of a table, by number; 0 where nowhere."""
+    """By number, the offset of each timer in an instance of a table; 0 if instances do not have it."""
     own = timers_of(table, functions)
     return [f"offsetof({table.struct}, {timer.handler})" if timer in own else "0" for timer in functions.timers]
 
 
 def timers(names: StackNames) -> list[str]:
-    """The functions that find a timer and let those fire that are due."""
+    """The functions that find a timer, and that fire the timers that are due."""
     if not names.functions.timers:
         return []
     out = [
@@ -70,7 +70,7 @@ def timer_numbers(functions: Functions, function: str) -> list[str]:
 
 
 def box_timers(names: StackNames) -> list[str]:
-    """What opening a box does about timers."""
+    """Statements that initialise the timers when a box is opened."""
     count = len(names.functions.timers)
     if not count:
         return []
@@ -83,5 +83,5 @@ def box_timers(names: StackNames) -> list[str]:
 
 
 def timer_fields(table: Table, functions: Functions) -> list[str]:
-    """Fields of a table's struct."""
+    """The fields for timers in a table's struct."""
     return [f"    struct sl_timer {timer.handler};" for timer in timers_of(table, functions)]

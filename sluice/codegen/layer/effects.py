@@ -1,4 +1,4 @@
-"""Instructions that reach outside the layer as C: functions on events, layers above, counters."""
+"""Instructions with effects outside their layer, as C: functions on events, layers above, counters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def instance_pointer(w: LayerWriter) -> str:
 def call(w: LayerWriter, i: ir.Call) -> list[str]:
     layer, shape = w.layer, w.layer.events[i.event]
     teller = Dispatcher(w.names.functions, layer)
-    calls = teller.statements(i.event)  # of those that are told which instance it is
+    calls = teller.statements(i.event)  # of the subscribers that get the instance
     weak = [f"{callback_name(w.names.program, layer, i.event)}(&data);"] if shape.callback and w.names.weak else []
     if not calls and not weak:
         return []
@@ -31,7 +31,7 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     side = f"(uint32_t){operand(i.side)}"
     if w.kind != "lost" and w.table is not None:
         instance = instance_pointer(w)
-        if w.kind == "main" and "malformed" in layer.events:  # or what happens with it, perhaps before there is any
+        if w.kind == "main" and "malformed" in layer.events:  # malformed may precede any instance
             instance = f"!inst ? NULL : {instance}"
         where = f"{{&box->base, &layers[{w.index}], {instance}, {side}, &layers[{w.index}], unit}}"
     elif layer.frame is not None:
@@ -66,7 +66,7 @@ def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
 @writes(ir.LookAhead)
 def look_ahead(w: LayerWriter, i: ir.LookAhead) -> list[str]:
     ahead = handed(i.sdu, lambda sdu: f"ahead_{identifier(i.layer)}(box, slots, {sdu}, depth + 1);")
-    if w.names.path_is_known:  # what it says there is said anew in the packet's turn
+    if w.names.path_is_known:  # stage 2 writes this entry of the path again
         ahead.insert(0, f"{IN_HAND}.path[depth] = {w.index};")
     return ["if (depth < SL_PREFETCH_DEPTH) {", *("    " + line for line in ahead), "}"]
 
@@ -86,8 +86,8 @@ def cut_messages(w: LayerWriter, i: ir.CutMessages) -> list[str]:
 
 
 def unless_deep(w: LayerWriter, on: list[str], otherwise: list[str]) -> list[str]:
-    """Go on to the next layer, unless layers are nested too deep."""
-    # also where layers lie in no loop: instances that end on the way nest further
+    """Statements that continue with the next layer, unless layers are nested too deep."""
+    # tested even if the layers form no loop, as instances that end during processing nest further
     deep = [w.names.counters.add("box", "too deep"), *otherwise]
     return [
         f"if (SL_LIKELY(box->base.depth < {w.names.program.depth})) {{",
@@ -110,17 +110,17 @@ def close_messages(w: LayerWriter, i: ir.CloseMessages) -> list[str]:
 
 
 def stream_of(w: LayerWriter, side: Expr) -> str:
-    """Whose bytes messages are made of: this layer's instance, or who sent the message that this one is in."""
+    """The stream that messages are cut from: of this layer's instance, or of the message that contains this one."""
     if w.table is None:
         return "stream" if w.layer.frame is not None else f"(struct sl_stream){{&layers[{w.index}], NULL, 0}}"
     return f"(struct sl_stream){{&layers[{w.index}], {instance_pointer(w)}, (uint32_t){operand(side)}}}"
 
 
 def _with_messages(w: LayerWriter, side: Expr, statements: list[str]) -> list[str]:
-    """Statements that know as `messages` what a side's stream has brought of one."""
+    """Statements that use `messages`, the state of the incomplete message of a side's stream."""
     assert w.table is not None
     sides = w.table.sides
-    own = f"&box->{w.table.kept_messages}.at[{sides} * inst->head.slot]"  # of a fresh instance they have begun already
+    own = f"&box->{w.table.kept_messages}.at[{sides} * inst->head.slot]"  # set already if it is not stored
     begun = f"sl_messages_begin(&inst->messages, {own}, {sides})"
     return [
         "{",

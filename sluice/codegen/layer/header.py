@@ -16,7 +16,7 @@ def load(w: LayerWriter, i: ir.Load) -> list[str]:
     where = f"unit.at + {emit(i.mark)} + {first}" if first else f"unit.at + {emit(i.mark)}"
     if i.order == "little":
         return [f"{variable(i.target)} = sl_load_le({where}, {size});"]
-    if size > 8:  # a field of up to 64 bits that lies across nine bytes
+    if size > 8:  # a field of up to 64 bits that extends over nine bytes
         text = f"sl_load_be({where}, 8) << {8 - shift} | sl_load_be({where} + 8, 1) >> {shift}"
         return [f"{variable(i.target)} = ({text}) & {number((1 << i.bits) - 1)};"]
     text = f"sl_load_be({where}, {size})"
@@ -57,6 +57,6 @@ def pad(w: LayerWriter, i: ir.Pad) -> list[str]:
 
 @writes(ir.Assign)
 def assign(w: LayerWriter, i: ir.Assign) -> list[str]:
-    if i.value == i.target:  # compilers take it for a slip
+    if i.value == i.target:  # compilers warn about it
         return []
     return [f"{place(i.target)} = {assigned(i)};"]

@@ -1,4 +1,4 @@
-"""Instructions on instances as C: finding, creating, ending them."""
+"""Instructions on instances as C: lookup, creation and end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def half(w: LayerWriter, name: str, key: tuple[Expr, ...]) -> list[str]:
 
 
 def packed(parts: list[KeyWord], name: str, key: tuple[Expr, ...]) -> list[str]:
-    """Statements that put the parts of a key where they belong in its words."""
-    words: dict[int, list[tuple[str, str]]] = {}  # as a part of a word, and as all of it
+    """Statements that store the parts of a key in its words."""
+    words: dict[int, list[tuple[str, str]]] = {}  # its text as a part of a word, and as the whole word
     out: list[str] = []
     for placed, value in zip(parts, key, strict=True):
         if is_bytes(value):
@@ -35,7 +35,7 @@ def packed(parts: list[KeyWord], name: str, key: tuple[Expr, ...]) -> list[str]:
                 words[placed.word + k] = [(text, text)]
         else:
             text = stored(value, placed.part.bits)
-            # a comparison is an int in C, which cannot be shifted so far, and binds less than what joins the parts
+            # a comparison is an int in C: it cannot be shifted so far, and it binds less tightly than |
             wide = f"(uint64_t)({text})"
             words.setdefault(placed.word, []).append((f"{wide} << {placed.shift}" if placed.shift else wide, text))
     for word in sorted(words):
@@ -45,7 +45,7 @@ def packed(parts: list[KeyWord], name: str, key: tuple[Expr, ...]) -> list[str]:
 
 
 def keyed(w: LayerWriter, i: ir.Lookup | ir.Prefetch) -> list[str]:
-    """Statements that make `key`, and `flip` where it has two halves."""
+    """Statements that compute `key`, and `flip` if the key has two halves."""
     table = w.table
     assert table is not None
     out: list[str] = []
@@ -108,7 +108,7 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
 
 
 def _latest_first(w: LayerWriter, foreseen: str) -> list[str]:
-    """Statements that try the instance of the packet before: where that is the one it was not asked for again."""
+    """Statements that try the previous packet's instance first: if the key is the same, it was not prefetched again."""
     assert w.table is not None
     latest = f"box->{w.table.latest}"
     return [
@@ -119,7 +119,7 @@ def _latest_first(w: LayerWriter, foreseen: str) -> list[str]:
 
 
 def looked_up(i: ir.Lookup | ir.FindAlias, side: str) -> list[str]:
-    """Statements that tell what a look-up found."""
+    """Statements that assign the results of a lookup."""
     return [
         f"{variable(i.found)} = inst != NULL;",
         f"{variable(i.expired)} = inst && sl_expired(&box->base, &inst->head);",
@@ -131,7 +131,7 @@ def looked_up(i: ir.Lookup | ir.FindAlias, side: str) -> list[str]:
 def way(w: LayerWriter, i: ir.Way) -> list[str]:
     if w.kind != "ahead":
         return [f"{variable(i.target)} = sl_path(&box->base);"]
-    # The last of these layers is this one, as the packet will say itself when it is there.
+    # The last layer of the path is this one. Stage 2 stores it again when the packet is in the layer.
     return [f"{IN_HAND}.path[depth] = {w.index};", f"{variable(i.target)} = sl_path_of({IN_HAND}.path, depth + 1);"]
 
 
@@ -172,10 +172,11 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
     table = w.table
     assert table is not None
     at, word = f"box->{table.variable}", identifier(table.name)
-    # A copy, so that the key itself has no address, and stays in registers for the many packets that create nothing.
+    # A copy: the address of the key itself is never taken, so that it stays in registers for the many packets that
+    # create nothing.
     key = ", ".join(f"key[{word}]" for word in range(table.words))
     make = f"create_{word}(box, (const uint64_t[]){{{key}}}, hash)"
-    if table.busy:  # what an end delivered may have begun an instance with this key
+    if table.busy:  # what the end of an instance delivered may have created one with this key
         make = f"sl_table_find(&{at}, key, {table.words}, hash) ? NULL : {make}"
     out = [
         f"inst = {make};",
@@ -195,7 +196,7 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
         stored.append("inst->messages = NULL;")
     if w.kind == "turn":
         stored.append(f"box->{table.latest} = (struct sl_instance *)inst;")
-    if table.busy:  # every instance may be in use by the packets that this one came out of
+    if table.busy:  # all instances may be in use by the packets that contain this one
         out.append(f"{variable(i.made)} = inst != NULL;")
         out.append("if (SL_LIKELY(inst)) {")
         out += ["    " + line for line in stored]
@@ -210,7 +211,7 @@ def begin_instance(w: LayerWriter, stored_instance: bool) -> list[str]:
     table = w.table
     assert table is not None
     own = dict(w.layer.instance.fields) if w.layer.instance is not None else {}
-    # all that is 0 at once: a connection's fields one by one are thirty stores
+    # one memset for all fields that start at 0, instead of one store for each
     out = [f"memset((uint8_t *)inst + {table.fields_begin}, 0, {table.fields_size});"] if table.fields else []
     for reg, init in table.fields:
         if value := own.get(reg, init):
@@ -236,7 +237,7 @@ def fresh_instance(w: LayerWriter, _: ir.Instruction) -> list[str]:
 
 
 def unstored(w: LayerWriter) -> list[str]:
-    """An instance that only this packet knows."""
+    """Statements that set `inst` to an instance that is not stored in the table: it is for this packet only."""
     out = [
         "inst = &fresh_instance;",
         "inst->head.slot = SL_SLOT_FRESH;",
@@ -266,13 +267,13 @@ def destroy(w: LayerWriter, _: ir.Instruction) -> list[str]:
     reasons = [w.names.counters.index(w.layer.name, f"ended:{reason}") for reason in END_REASONS]
     first = reasons[0]
     assert reasons == list(range(first, first + len(reasons)))
-    # It leaves the table behind the end graph: whoever calls that sees to it (`leave`).
+    # The caller of the end graph removes the instance from the table afterwards (`leave`).
     stored = [*destructors(table, w.names.functions), f"box->counters[{first} + reason]++;"]
     return out + _if_stored(w, stored)
 
 
 def _if_stored(w: LayerWriter, statements: list[str]) -> list[str]:
-    """Statements for an instance that is one of the table."""
+    """The statements, executed only for an instance that is stored in the table."""
     if not w.may_be_fresh:
         return statements
     return ["if (inst->head.slot != SL_SLOT_FRESH) {", *("    " + line for line in statements), "}"]
@@ -287,7 +288,7 @@ def end_inst(w: LayerWriter, i: ir.EndInst) -> list[str]:
         end = f"end_instance_{identifier(w.table.name)}(box, inst, {w.direct}, {why}"
     if w.in_place:
         return [end]
-    # What may take its place has its key.
+    # An instance that takes its place has its key, and so its hash.
     again = ["hash = inst->head.hash;"] if w.kind in ("main", "turn") and w.same_key else []
     return [*again, end, *_if_stored(w, [leave(w.table)]), "inst = NULL;"]
 

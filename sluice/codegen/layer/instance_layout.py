@@ -1,4 +1,4 @@
-"""How instances lie in memory: the structs of tables, and the words of their keys."""
+"""The memory layout of instances: the structs of tables, and the words of their keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sluice.ir.instruction import CloseMessages, LoseMessages, NextMessages, Pre
 
 @dataclass(frozen=True)
 class KeyWord:
-    """Where a part of a key lies in its half: word and, for a number, how far above its bit 0."""
+    """The place of a part of a key in its half: the word and, for a number, the shift from bit 0 of the word."""
 
     part: KeyPart
     word: int
@@ -21,7 +21,10 @@ class KeyWord:
 
 
 def key_words(parts: tuple[KeyPart, ...]) -> tuple[list[KeyWord], int]:
-    """Numbers are packed into 64-bit words while they fit; bytes begin a word of their own. Returns the words too."""
+    """The places of the parts of a key, and the number of words.
+
+    Numbers are packed into 64-bit words while they fit. A part of bytes begins a new word.
+    """
     placed: list[KeyWord] = []
     word, used = 0, 0
     for part in parts:
@@ -40,9 +43,10 @@ def key_words(parts: tuple[KeyPart, ...]) -> tuple[list[KeyWord], int]:
 
 @dataclass
 class Table:
-    """A table: the layers that share it, the fields of its instances.
+    """A table: the layers that share it, and the fields of its instances.
 
-    `most` is how many there may be, 0: as many as the box allows. `takers` are layers that take messages from the streams or packets of its instances: their events tell these.
+    `most` is the maximum number of instances; 0 means as many as the box allows. `takers` are the layers that take
+    messages from the streams or packets of its instances. Their events carry these instances.
     """
 
     name: str
@@ -55,9 +59,9 @@ class Table:
     most: int
     takers: list[LayerProgram] = field(default_factory=lambda: [])
     mains: dict[str, Graph] = field(default_factory=lambda: {})
-    """By layer, its main graph with one way for both sides where it can be."""
+    """By layer, its main graph with one path for both sides where possible."""
     pairs: Fields = field(default_factory=lambda: {})
-    """The fields that lie beside another one in `mains`, and that other one."""
+    """The pairs of fields in `mains`: by the first field of a pair, the second one."""
 
     @property
     def messages(self) -> bool:
@@ -68,7 +72,7 @@ class Table:
 
     @property
     def kept_messages(self) -> str:
-        """The member of the box with what streams of its instances have brought of messages, by slot."""
+        """The member of the box with the incomplete messages of its instances' streams, by slot."""
         return f"messages_{identifier(self.name)}"
 
     @property
@@ -79,23 +83,23 @@ class Table:
 
     @property
     def foreseen(self) -> bool:
-        """Whether a graph that runs before the packet's turn looks for its instances."""
+        """Whether a graph that runs before stage 2 prefetches its instances."""
         graphs = [graph for layer in self.layers for graph in (layer.ahead, layer.stateless) if graph is not None]
         return any(isinstance(instruction, Prefetch) for graph in graphs for instruction in graph.instructions())
 
     @property
     def deferred(self) -> bool:
-        """Whether packets come by its instances in their turn, having passed their layer before."""
+        """Whether a layer of the table defers the processing of its instances to stage 2."""
         return any(layer.turn is not None for layer in self.layers)
 
     @property
     def wanted(self) -> str:
-        """The member of the box with the key that was asked for last."""
+        """The member of the box with the key whose instance was prefetched last."""
         return f"wanted_{identifier(self.name)}"
 
     @property
     def latest(self) -> str:
-        """The member of the box with the instance that the last packet came by."""
+        """The member of the box with the instance of the previous packet."""
         return f"latest_{identifier(self.name)}"
 
     @property
@@ -113,23 +117,24 @@ class Table:
 
     @property
     def fields_begin(self) -> str:
-        """Where the fields of an instance begin, which lie together."""
+        """The offset of the fields of an instance, which are contiguous."""
         return f"offsetof({self.struct}, number) + sizeof(uint64_t)"
 
     @property
     def fields_size(self) -> str:
-        """How many bytes they have."""
+        """The size of these fields in bytes."""
         return f"offsetof({self.struct}, swapped) - ({self.fields_begin})"
 
     @property
     def busy(self) -> bool:
-        """Whether a packet may meet an instance that it came through already (tunnels within themselves)."""
+        """Whether a packet may reach an instance that it is already in (tunnels within themselves)."""
         return any(reg.name == "inst.busy" for reg, _ in self.fields)
 
     @property
     def packed(self) -> dict[Reg, tuple[int, int]]:
-        """The fields that share bytes: the byte of each, and its first bit there. Single bits do not: they are most of
-        what packets look at. Nor do those of a pair.
+        """The fields that share bytes: the byte of each, and its first bit in that byte.
+
+        Single bits have their own bytes, as they are most of the fields that packets read. So do the fields of a pair.
         """
         found: dict[Reg, tuple[int, int]] = {}
         byte, used = 0, 0
@@ -168,7 +173,7 @@ def tables(program: Program) -> dict[str, Table]:
 
 
 def _add_takers(table: Table, layer: LayerProgram, program: Program) -> None:
-    """Layers right above that take messages; and above one that has no instances of its own, those that do so there."""
+    """Add the layers directly above that take messages. Above one without instances, also add its own takers."""
     for name in layer.above:
         taker = program.layers[name]
         if taker.frame is not None and taker not in table.takers:
@@ -178,10 +183,10 @@ def _add_takers(table: Table, layer: LayerProgram, program: Program) -> None:
 
 
 def struct_text(table: Table, states: list[str], watched: bool, controlled: bool, timers: list[str]) -> list[str]:
-    """The C struct of a table's instances; `states` are the functions that keep something in them.
+    """The C struct of a table's instances; `states` are the functions that store state in them.
 
-    watched: whether handlers on demand may be registered for each. controlled: whether functions decide of each.
-    timers: fields of timers.
+    watched: whether on-demand handlers may be registered for single instances. controlled: whether functions control
+    single instances. timers: the fields of timers.
     """
     out = [
         f"{table.struct} {{",

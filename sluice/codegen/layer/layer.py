@@ -1,4 +1,4 @@
-"""The C of a layer: its functions, with writers for all instructions."""
+"""The C of a layer: all its functions. Importing this module registers the writers of all instructions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sluice.codegen.layer.messages import messages_functions
 from sluice.codegen.stack_names import Counters, StackNames
 
 INSTRUCTIONS = (header, instance, sequence, effects)
-"""Modules that write instructions: importing them registers what they write."""
+"""The modules that write instructions. Importing them registers their writers."""
 
 
 def layer_text(writer: LayerWriter) -> list[str]:

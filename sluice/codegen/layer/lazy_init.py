@@ -1,4 +1,6 @@
-"""Where something begins that few ways through a graph need: as late as may be, so that on the others it never does."""
+"""Lazy initialisation: sinks a variable's initialisation to its first use, if few paths through a graph use it. The
+other paths then do not initialise it.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +10,24 @@ from sluice.ir.dataflow import backward
 from sluice.ir.graph import Graph
 
 BEFORE = ""
-"""In place of a block: before the graph."""
+"""Stands for a block: the initialisation is before the graph."""
 
 
 def lazily_initialised(graph: Graph, first: Mapping[str, int]) -> dict[str, int]:
-    """By block the number of the instruction before which something has to begin. `first`: by block that of the first one
-    that needs it.
+    """By block, the number of the instruction before which a variable is initialised.
 
-    On every way it begins once before the first one that needs it, and not where none comes (as pass `sinking` moves loads
-    down). The number of instructions, without the terminator, is the end of a block. Where ways lead back to the entry of
-    the graph it begins BEFORE.
+    `first`: by block, the number of the first instruction that uses the variable. On every path, the variable is
+    initialised once, before its first use. On a path without a use, it is not initialised (as pass `sinking` moves
+    loads down). A number that equals the number of instructions, without the terminator, means the end of the block.
+    If paths lead back to the entry of the graph, the initialisation is BEFORE the graph.
     """
     order = graph.order()
     wanted = backward(graph, False, lambda name, later: later or name in first, lambda one, other: one or other)
     before = graph.predecessors()
     if before[graph.entry] and wanted[graph.entry]:
         return {BEFORE: 0}
-    # Not begun yet at the start of a block, or at its end. Starts from everything, as a loop leads back to itself.
+    # Whether the variable is not initialised yet at the start of a block, and at its end. Both start as true
+    # everywhere, because a loop depends on itself.
     entering = dict.fromkeys(order, True)
     leaving = dict.fromkeys(order, True)
     changed = True
@@ -42,8 +45,9 @@ def lazily_initialised(graph: Graph, first: Mapping[str, int]) -> dict[str, int]
 
 
 def behind(graph: Graph, first: Mapping[str, int]) -> dict[str, int]:
-    """By block the number of the first instruction that may come behind one of `first`, as there; blocks where none may are
-    left out.
+    """By block, the number of the first instruction that may run after an instruction of `first`.
+
+    `first` is in the same form. Blocks where no instruction may run after one of `first` are omitted.
     """
     found = {name: at + 1 for name, at in first.items()}
     to_follow = list(first)

@@ -1,4 +1,4 @@
-"""How instances of a table begin, and how they end when no packet of theirs does it: sweep, eviction, end of input."""
+"""How instances of a table begin, and how they end without a packet of their own: sweep, eviction, end of input."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from sluice.codegen.layer.instance_layout import Table
 
 
 def leave(table: Table) -> str:
-    """The statement behind an end graph by which its instance leaves the table. It is no part of the graph, as one with the
-    same key may take the place at once, and need not be taken out of the index and put in again.
+    """The statement after an end graph that removes the instance from the table.
+
+    It is not part of the graph. A new instance with the same key may take the place at once, and then the index need
+    not be changed.
     """
     return f"sl_table_remove(&box->{table.variable}, &inst->head);"
 
 
 def lifetime(table: Table) -> list[str]:
-    """The functions of a table that begin an instance, end one, sweep and evict."""
+    """The functions of a table that create and end an instance, sweep, and evict."""
     word, struct = identifier(table.name), table.struct
     out = [
         "",

@@ -1,13 +1,15 @@
-"""Ways of both sides of a connection that are mirror images of each other: one way in C, by the number of the side.
+"""Merging of the two sides: two paths for the sides of a connection that are mirror images become one path in C, which
+selects fields by the number of the side.
 
-A description says what a packet of one side does to the fields of that side and of the other, and then the same with the
-sides exchanged. Written as two ways that is twice the code, behind a branch that no processor foresees where packets of
-many connections are mixed. Where the ways that a branch on the side leads to differ in nothing but the fields that they
-name, these are pairs, which lie beside each other in the instance; one way is left, which takes of each pair the field
-that the side's number says.
+A description says what a packet of one side does to the fields of that side and of the other. Then it says the same
+with the sides exchanged. Two paths are twice the code, after a branch that no processor predicts if packets of many
+connections are mixed. If the paths after a branch on the side differ only in the fields that they name, these fields
+form pairs. The fields of a pair are adjacent in the instance. One path remains, which selects the field of each pair
+by the side's number.
 
-Two ways stay where others lead into one of them: as where passes know a packet's side, the first one's of a connection,
-and no longer keep its number. And where the side is asked once more within them.
+The two paths stay if other blocks lead into one of them. This happens where passes know the side of a packet, such as
+that of the first packet of a connection, and no longer store its number. They also stay if they test the side once
+more.
 """
 
 from __future__ import annotations
@@ -21,24 +23,24 @@ from sluice.ir.instruction import Branch, Goto, Instruction
 from sluice.lower.scope import SIDE
 
 Fields = dict[Reg, Reg]
-"""Fields that ways of side 0 name, and those that ways of side 1 name in their place."""
+"""Fields that the paths of side 0 name, and the fields that the paths of side 1 name in their place."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfSide(Reg):
-    """The field of a pair that belongs to the side of the packet, or, `turned`, to the other side.
+    """The field of a pair that belongs to the side of the packet or, if `turned`, to the other side.
 
-    Its name is that of the first one, which is the field of side 0.
+    Its name is that of the first field of the pair, which is the field of side 0.
     """
 
     turned: bool
 
 
 def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
-    """The graph with one way for both sides where it can be; the same object where there is none.
+    """The graph with one path for both sides where possible; the same object if nothing can be merged.
 
-    `fields` are those of the instance, in their order. `pairs` are pairs of them, to which those that are found here are
-    added; a field is in one of them only.
+    `fields` are the fields of the instance, in order. `pairs` are the pairs of fields; the pairs that are found here
+    are added to them. A field is in at most one pair.
     """
     before = graph.predecessors()
     blocks = dict(graph.blocks)
@@ -58,16 +60,16 @@ def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
 
 
 class _Ways:
-    """The ways of both sides, walked in step."""
+    """The paths of both sides, traversed in step."""
 
     def __init__(self, graph: Graph) -> None:
         self.blocks = graph.blocks
         self.twins: dict[str, str] = {}
-        """The blocks of the way of side 0, and the one of side 1 that each is the mirror image of."""
+        """The blocks of side 0's paths, each with the block of side 1 that is its mirror image."""
         self.fields: Fields = {}
 
     def alike(self, no: str, yes: str) -> bool:
-        """Whether the ways that begin there differ in nothing but fields, and meet, or leave the graph."""
+        """Whether the paths that begin at these blocks differ only in fields, and meet or leave the graph."""
         left = [(no, yes)]
         met: set[str] = set()
         while left:
@@ -88,12 +90,12 @@ class _Ways:
         return len(ways) == len(set(ways))
 
     def are_led_to_by(self, branch: str, before: dict[str, list[str]]) -> bool:
-        """Whether nothing but this branch leads to them."""
+        """Whether these paths are entered only from this branch."""
         ways = {branch, *self.twins, *self.twins.values()}
         return all(ways.issuperset(before[name]) for name in ways - {branch})
 
     def _same(self, one: Instruction, other: Instruction) -> bool:
-        """Whether instructions differ in nothing but the fields that they name, and in where they lead."""
+        """Whether two instructions differ only in the fields that they name and in their target blocks."""
         if type(one) is not type(other) or SIDE in one.written():
             return False
         if isinstance(one, Branch) and one.condition == SIDE:
@@ -110,7 +112,7 @@ class _Ways:
 
 
 def _pair(named: Fields, fields: list[Reg], pairs: Fields) -> bool:
-    """Adds what ways name to the pairs, where it agrees with those that there are; whether it does."""
+    """Add the fields that paths name to the pairs, if they agree with the existing pairs. Returns whether they do."""
     partner = {**pairs, **{second: first for first, second in pairs.items()}}
     found: Fields = {}
     for one, other in named.items():
@@ -127,12 +129,12 @@ def _pair(named: Fields, fields: list[Reg], pairs: Fields) -> bool:
 
 
 def _of_side(one: Reg, other: Reg, pairs: Fields) -> OfSide:
-    """What is `one` where the packet is of side 0, and `other` where it is of side 1."""
+    """The register that is `one` for a packet of side 0, and `other` for a packet of side 1."""
     return OfSide(one.name, one.bits, turned=False) if one in pairs else OfSide(other.name, other.bits, turned=True)
 
 
 def _renamed(instruction: Instruction, names: dict[Reg, OfSide] | Fields) -> Instruction:
-    """The instruction with other fields."""
+    """The instruction with its fields replaced by `names`."""
 
     def named(node: Expr) -> Expr:
         return names.get(node, node) if isinstance(node, Reg) else node

@@ -1,4 +1,6 @@
-"""The C functions that cut streams and packets into messages; sluice/runtime/stream/messages.h keeps what is not whole."""
+"""The C functions that cut streams and packets into messages. Incomplete messages are stored by
+sluice/runtime/stream/messages.h.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from sluice.ir.graph import CUT_BYTES
 
 
 def messages_functions(w: LayerWriter) -> list[str]:
-    """They bring messages to this layer."""
+    """The functions that deliver messages to this layer."""
     return [
         *(_of_streams(w) if w.layer.of_streams else []),
         *(_of_packets(w) if w.layer.of_packets else []),
@@ -38,7 +40,7 @@ def _of_packets(w: LayerWriter) -> list[str]:
 
 
 def _of_streams(w: LayerWriter) -> list[str]:
-    """They cut what a stream brings into messages for this layer, and end it."""
+    """The functions that cut a stream into messages for this layer, and that end the stream."""
     word = w.word
     head, close_head = messages_heads(word)
     lose = "sl_messages_lose(messages, &box->base.pool, "

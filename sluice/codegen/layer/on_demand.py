@@ -1,4 +1,4 @@
-"""Finding an instance by what is known of it outside of a packet: for timers, and for functions in Python."""
+"""Access to instances by slot and number, outside packet processing: for timers and for functions in Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sluice.codegen.stack_names import StackNames
 
 
 def find_instance(names: StackNames) -> list[str]:
-    """The function that finds an instance, where something needs it."""
+    """The function that finds an instance by layer, slot and number, if timers or functions in Python need it."""
     if not (names.functions.timers or names.functions.demanded):
         return []
     out = [
@@ -26,7 +26,7 @@ def find_instance(names: StackNames) -> list[str]:
 
 
 def watch(names: StackNames) -> list[str]:
-    """The function by which functions in Python register their handlers on demand."""
+    """The function by which functions in Python register and unregister their on-demand handlers."""
     if not names.functions.demanded:
         return []
     head = (

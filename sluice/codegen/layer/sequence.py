@@ -24,7 +24,7 @@ def packet_data_of(w: LayerWriter, side: Expr) -> str:
 
 
 def rules_of(w: LayerWriter, side: Expr | None = None) -> str:
-    """The rules of a layer's sequences; with a side, those that functions may have changed for the instance."""
+    """The rules of a layer's sequences. With a side, the rules that functions may have changed for the instance."""
     if side is None or not w.controls_stream:
         return f"&rules_{w.word}"
     own = "&(struct sl_sequence_rules){0}"
@@ -32,23 +32,23 @@ def rules_of(w: LayerWriter, side: Expr | None = None) -> str:
 
 
 def side_of(w: LayerWriter, side: Expr) -> str:
-    """The side of an instance that may have one or two."""
+    """The index of a side in an instance, which has one or two sides."""
     assert w.table is not None
     return emit(side) if w.table.sides > 1 else "0"
 
 
 def wanted_now(w: LayerWriter, side: Expr) -> str:
-    """Whether the bytes of a side are wanted, of an instance that functions control."""
+    """The C condition that the bytes of a side are wanted, in an instance that functions control."""
     return f"inst->control.buffer_data[{side_of(w, side)}]"
 
 
 def call_of(w: LayerWriter, name: str) -> str:
-    """What a function is called that differs between sequences of bytes and of units."""
+    """The name of a runtime function that differs between sequences of bytes and of units."""
     return f"sl_units_{name}" if w.layer.rules is not None and w.layer.rules.units else f"sl_sequence_{name}"
 
 
 def given_up(w: LayerWriter) -> str:
-    """The counter of what is given up."""
+    """The counter of the bytes or units that are given up."""
     return given_up_name(w.layer.rules is not None and w.layer.rules.units)
 
 
@@ -72,7 +72,7 @@ def place_sequence(w: LayerWriter, i: ir.PlaceSeq) -> list[str]:
 
 
 def want(w: LayerWriter, side: Expr) -> list[str]:
-    """Ask, before a packet comes to its sequence, whether somebody wants the bytes of its side."""
+    """Statements that update, before a packet reaches its sequence, whether anything subscribes to its side's bytes."""
     number = side_of(w, side)
     wanted = stream_wanted(w.names.functions, w.layer, w.names.weak)
     counter = f"&box->base.counters[{w.names.counters.index(w.layer.name, 'bytes:discarded')}]"
@@ -128,7 +128,7 @@ def insert_next(w: LayerWriter, i: ir.InsertNext) -> list[str]:
         f"{sequence_of(w, i.side)}, {rules_of(w)}, {packet_data_of(w, i.side)}, {emit(i.position)}, {emit(i.data)}, "
         f"{emit(i.units)}"
     )
-    wanted = f"{wanted_now(w, i.side)} && " if w.controls_stream else ""  # without bytes: the general way
+    wanted = f"{wanted_now(w, i.side)} && " if w.controls_stream else ""  # without bytes: the general path
     out = [f"{variable(i.target)} = {wanted}{call_of(w, 'insert_next')}({arguments});"]
     if w.layer.rules is None or not w.layer.rules.buffer_data:
         return out
@@ -200,7 +200,7 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
 
 
 def _ask_behind(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
-    """Bytes that will be held ask for those of the packets behind them."""
+    """Statements by which a packet whose bytes will be held prefetches the bytes of the next packets."""
     assert w.table is not None
     given = f"&box->base.ahead, &box->{w.table.variable}, &inst->head"
     return [
@@ -291,7 +291,7 @@ def drain(w: LayerWriter, i: ir.Drain) -> list[str]:
     arguments = f"box, inst, {w.direct}, (sl_bytes){{0}}, {emit(i.side)}, {emit(i.cause)}, {i.all}"
     out = [f"{variable(i.progress)} = drain_{w.word}({arguments});"]
     if w.layer.drain is not None and any(isinstance(item, ir.NextLayer) for item in w.layer.drain.instructions()):
-        # what it passes on leaves values of other packets in the slots
+        # what it forwards leaves values of other packets in the slots
         own = "struct sl_slots *own = box->slots, others = *own;"
         out = [own, "box->slots = &others;", *out, "box->slots = own;"]
     idle = f"if (SL_LIKELY(sl_sequence_idle({sequence_of(w, i.side)}))) {{"

@@ -194,8 +194,8 @@ static inline uint32_t sl_make_reset(const struct sl_frame *frame, const struct 
 
 /* Ends the TCP connection of the current packet: the packet is dropped, and a segment with RST is sent to each end in
  * its place. This happens once, however many functions reset the connection. A packet that has RST itself is only
- * dropped (RFC 9293, 3.10.7.1). Returns false and does nothing if the packet is not a TCP segment with a whole header
- * directly in the outermost IP packet. */
+ * dropped (RFC 9293, 3.10.7.1). Returns false if the packet is not a TCP segment with a whole header directly in the
+ * outermost IP packet, or if the segments cannot be sent; then the packet is not dropped. */
 static inline bool sl_reset(struct sl_box *box) {
     const struct sl_frame *frame = box->frame;
     uint8_t forth[SL_RESET_MOST], back[SL_RESET_MOST];
@@ -242,7 +242,7 @@ static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *f
             .flags = (uint8_t)((changed ? SL_VERDICT_CHANGED : 0) | (output->redirected ? SL_VERDICT_REDIRECTED : 0)),
         };
     if (output->changed && (output->dropped || !output->verdicts))
-        output->used = output->current;   /* not needed by anyone */
+        output->used = output->current;   /* the changed bytes are not needed */
     for (uint32_t i = output->sent_count - output->packet_sent; i < output->sent_count; i++) {
         output->sent[i].frame.time = box->time;
         output->sent[i].frame.number = box->number;

@@ -49,8 +49,9 @@ struct sl_lookahead {
     bool held_much;    /* instances hold more than the caches can be expected to contain */
     bool apart;        /* packets lie so far apart, or in no order, that the hardware prefetcher does not predict the
                         * next one */
-    uint32_t plain;    /* so many first packets of this group need only the prefetch of one header of the next group */
-    uint32_t others;   /* so many first packets of the group need prefetches other than those for `each` */
+    uint32_t plain;    /* so many first packets of the group need, besides `each`, only the prefetch of one header of
+                        * the next group */
+    uint32_t others;   /* so many first packets of the group need other prefetches besides those for `each` */
     uint32_t count;    /* entries of `wanted` */
     const struct sl_wanted *foreseen, *held, *led;   /* the first entry whose instance has not been prefetched; whose
                                                       * held data; and what that points to */

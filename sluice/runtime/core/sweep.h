@@ -3,8 +3,8 @@
  * After every SL_SWEEP_EVERY look-ups, a step examines some slots, beginning where the last step stopped. A pass over
  * all slots is a round. A round also determines when the next one can find anything: an instance that it passes expires
  * at its deadline, and an instance whose deadline is set after it was passed gets one that is at least the table's
- * shortest timeout away. Until the earliest of these times, the sweep rests. With connections that close or are
- * long-lived, it rests nearly always. */
+ * shortest timeout away. Until the earliest of these times, the sweep rests. If connections close or are long-lived, it
+ * rests nearly always. */
 #ifndef SL_SWEEP_H
 #define SL_SWEEP_H
 

@@ -1,8 +1,9 @@
-/* What a network does to the order of TCP segments: a row for each direction of a connection in which segments came out of
- * order or again.
+/* What a network does to the order of TCP segments: one row for each direction of a connection in which segments
+ * arrived out of order or repeatedly.
  *
- * A segment is reordered by RFC 4737, 3.3: it begins below the farthest position that was sent before it, and brings bytes
- * that were not; how far below is its extent (there in packets, here in bytes). */
+ * A segment is reordered according to RFC 4737, 3.3: it begins below the highest position that was sent before it, and
+ * has bytes that were not sent before. The distance to that position is its extent (in packets there, in bytes
+ * here). */
 #include "sluice.h"
 
 #include "endpoints.h"
@@ -16,7 +17,8 @@ SLUICE_COUNTER(reordered_segments, "of these with new bytes that come late")
 
 struct abacus_way {
     uint64_t segments, retransmitted, retransmitted_bytes, reordered;
-    uint32_t farthest, extent;   /* the number behind all that was sent; the largest distance of a late segment from it */
+    uint32_t farthest, extent;   /* the sequence number after everything sent; the largest distance of a reordered
+                                  * segment from it */
     bool heard;
 };
 
@@ -25,7 +27,7 @@ SLUICE_STATE(struct abacus_ways)
 
 struct abacus {
     FILE *out;
-    uint64_t packet, known;      /* the packet in hand, and how many of its bytes were sent before */
+    uint64_t packet, known;      /* the current packet, and how many of its bytes were sent before */
 };
 SLUICE_WORKER(struct abacus)
 
@@ -39,7 +41,7 @@ SLUICE_ON(tcp, rexmit) {
 
 enum { ABACUS_FIN = 1, ABACUS_SYN = 2, ABACUS_RST = 4 };   /* RFC 9293, 3.1 */
 
-/* Counts a segment of `length` bytes, of which `known` were sent before, at sequence number `number`. */
+/* Counts a segment of `length` bytes at sequence number `number`. `known` of its bytes were sent before. */
 static void abacus_count(const struct sl_event *event, struct abacus_way *way, uint32_t number, uint32_t length, uint32_t known)
 {
     way->segments++;
@@ -60,7 +62,7 @@ static void abacus_count(const struct sl_event *event, struct abacus_way *way, u
 SLUICE_ON(tcp, packet) {
     struct abacus *abacus = SLUICE_WORKER_OF(event->box);
     uint32_t known = abacus->packet == sl_packet_number(event) ? (uint32_t)sl_min(abacus->known, data->length) : 0;
-    abacus->packet = 0;   /* the next one on this packet's way, in a tunnel say, begins anew */
+    abacus->packet = 0;   /* the next layer in this packet, for example in a tunnel, starts anew */
     if (!event->instance || event->unit.captured < 14 || event->unit.at[13] & ABACUS_RST)
         return;
     uint8_t flags = event->unit.at[13];
@@ -69,7 +71,7 @@ SLUICE_ON(tcp, packet) {
     if (length)
         abacus_count(event, way, number, length, known);
     if (!length && !(flags & (ABACUS_SYN | ABACUS_FIN)))
-        return;   /* an acknowledgement, of which some stand far off (RFC 5961, 3) */
+        return;   /* an acknowledgement; the number of some is far off (RFC 5961, 3) */
     uint32_t behind = number + length + (flags & ABACUS_FIN);
     if (!way->heard || (int32_t)(behind - way->farthest) > 0)
         way->farthest = behind;

@@ -1,5 +1,5 @@
-/* Reassembles both directions of every stream of TCP and of QUIC, and the messages of SCTP, and looks at where the bytes
- * are and how many: the work that every function on them has to do at least. Reports calls and bytes. */
+/* Reassembles both directions of every stream of TCP and QUIC, and the messages of SCTP, and reads the address and
+ * length of each piece: the minimum work of any function on these bytes. Reports deliveries and bytes. */
 #include "sluice.h"
 
 struct totals {
@@ -22,7 +22,7 @@ SLUICE_ON(sctp_message, data) { assemble_look(event, data->bytes); }
 
 SLUICE_CLOSE {
     const struct totals *totals = SLUICE_WORKER_OF(box);
-    __asm__ volatile("" : : "r"(totals->touched));   /* so that the pointer is needed */
+    __asm__ volatile("" : : "r"(totals->touched));   /* keeps the compiler from removing the pointer */
     sl_report(box, "deliveries", totals->calls);
     sl_report(box, "delivered_bytes", totals->bytes);
 }

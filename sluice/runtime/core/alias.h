@@ -1,47 +1,48 @@
-/* Further keys of instances (connection ids, verification tags): from a key to the instance that it was given to.
+/* Secondary keys of instances (connection ids, verification tags): a map from a key to the instance that it was given
+ * to.
  *
- * An entry holds where the instance is and its number, which no other one has: an entry of an instance that ended finds
- * nothing, so that an end need not look for the keys that its instance had. They stay until their turn comes to make
- * room; the oldest goes first. */
+ * An entry holds the slot and the number of the instance. Numbers are unique, so an entry of an instance that has ended
+ * finds nothing, and the end of an instance does not have to remove its keys. Such entries stay until their slot is
+ * needed; the oldest entry is replaced first. */
 #ifndef SL_ALIAS_H
 #define SL_ALIAS_H
 
 #include "core/table.h"
 
-/* Follows an entry's key. */
+/* Follows the key of an entry. */
 struct sl_alias_owner {
     uint64_t number;   /* of the instance */
-    uint32_t slot;     /* in its table */
-    uint32_t side;     /* of packets that are found so */
+    uint32_t slot;     /* in the table of the instance */
+    uint32_t side;     /* of packets that this key finds */
 };
 
 struct sl_aliases {
     struct sl_table table;
-    uint32_t oldest;   /* slot of the entry that makes room next */
+    uint32_t oldest;   /* slot of the entry that is replaced next */
 };
 
 static inline struct sl_alias_owner *sl_alias_owner(struct sl_instance *entry, unsigned key_words) {
     return (struct sl_alias_owner *)(void *)(sl_instance_key(entry) + key_words);
 }
 
-/* Room for `most` keys of key_words words. 0, or -1 as sl_table_open. */
+/* Opens a map for `most` keys of key_words words. Returns 0, or -1 as sl_table_open does. */
 SL_COLD int sl_aliases_open(struct sl_aliases *aliases, unsigned key_words, uint32_t most, uint64_t seed) {
     aliases->oldest = 0;
     size_t bytes = sizeof(struct sl_instance) + 8 * (size_t)key_words + sizeof(struct sl_alias_owner);
     return sl_table_open(&aliases->table, bytes, key_words, most, seed);
 }
 
-/* Who has the key: number 0, which no stored instance has, where nobody does. */
+/* The owner of a key. If there is none, its number is 0, which no stored instance has. */
 static inline struct sl_alias_owner sl_alias_find(const struct sl_aliases *aliases, const uint64_t *key,
                                                   unsigned key_words) {
     if (!aliases->table.live)
-        return (struct sl_alias_owner){0, 0, 0};   /* so long as nobody has one, a box need not look */
+        return (struct sl_alias_owner){0, 0, 0};   /* no entries: skip the hash */
     uint32_t hash = sl_table_hash(&aliases->table, key, key_words);
     struct sl_instance *entry = sl_table_find(&aliases->table, key, key_words, hash);
     return entry ? *sl_alias_owner(entry, key_words) : (struct sl_alias_owner){0, 0, 0};
 }
 
-/* Gives a key to an instance. Whether another key had to make room. */
+/* Gives a key to an instance. Returns whether another key had to be removed to make room. */
 static inline bool sl_alias_add(struct sl_aliases *aliases, const uint64_t *key, unsigned key_words,
                                 struct sl_alias_owner owner) {
     struct sl_table *table = &aliases->table;

@@ -1,6 +1,6 @@
-/* Byte slices, and the arithmetic that a description's expressions are made of.
+/* Byte slices, and the arithmetic of a description's expressions.
  *
- * Everything here is total: no argument makes it undefined, because the arguments come from packets. */
+ * All functions here are total: their arguments come from packets, so no argument may cause undefined behaviour. */
 #ifndef SL_BYTES_H
 #define SL_BYTES_H
 
@@ -17,14 +17,16 @@
 
 #define SL_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define SL_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
-/* What a packet seldom needs stays out of the callers' instruction cache. */
+/* Code that packets seldom need: not inlined, to save the callers' instruction cache. */
 #define SL_COLD static __attribute__((noinline, unused))
-/* What is a few instructions of every packet's way is inlined, however long the function already is. */
+/* A few instructions that most packets execute: always inlined, however long the caller already is. */
 #define SL_INLINED static inline __attribute__((always_inline))
-/* gcc takes a function that only prefetches for one without effects, and drops its calls unless they are inlined first. */
+/* gcc considers a function that only prefetches free of effects, and removes its calls unless they are inlined
+ * first. */
 #define SL_PREFETCH SL_INLINED
 
-/* Asks for the line of an address, where there may be nothing: `near`, into the first-level cache, or only the second. */
+/* Prefetches the cache line of an address, which need not be mapped. `near`: into the first-level cache; otherwise only
+ * into the second-level cache. */
 SL_PREFETCH void sl_prefetch(uintptr_t at, bool near) {
     if (near)
         __builtin_prefetch((const void *)at);
@@ -37,14 +39,14 @@ SL_PREFETCH void sl_prefetch_written(uintptr_t at, bool near) {
     if (near)
         __builtin_prefetch((const void *)at, 1);
     else
-        sl_prefetch(at, false);   /* gcc has no instruction that asks for it there to be written */
+        sl_prefetch(at, false);   /* gcc emits no instruction that prefetches for writing into the second level */
 }
 
 static inline uint64_t sl_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t sl_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* The bytes [lo, hi) of b, in both measures; what lies beyond the end of b is clipped. lo > hi gives an
- * empty slice. */
+/* The bytes [lo, hi) of b, both captured and on the wire. A part beyond the end of b is clipped. lo > hi gives an empty
+ * slice. */
 SL_INLINED sl_bytes sl_bytes_slice(sl_bytes b, uint64_t lo, uint64_t hi) {
     hi = sl_min(hi, b.length);
     lo = sl_min(lo, hi);
@@ -54,14 +56,14 @@ SL_INLINED sl_bytes sl_bytes_slice(sl_bytes b, uint64_t lo, uint64_t hi) {
     return (sl_bytes){from ? b.at + from : b.at, to - from, (uint32_t)(hi - lo)};
 }
 
-/* The bytes of b from `lo` on, which are nearly always there. */
+/* The bytes of b from `lo` on. Fast path: they were captured. */
 SL_INLINED sl_bytes sl_bytes_after(sl_bytes b, uint64_t lo) {
     if (SL_LIKELY(lo && lo <= b.captured))
         return (sl_bytes){b.at + lo, b.captured - (uint32_t)lo, b.length - (uint32_t)lo};
     return sl_bytes_slice(b, lo, UINT64_MAX);
 }
 
-/* --- loads: from any alignment; the caller has checked that the bytes are there --- */
+/* --- loads: from any alignment; the caller has checked that the bytes exist --- */
 
 static inline uint64_t sl_load_be16(const uint8_t *at) {
     uint16_t x;
@@ -109,8 +111,8 @@ static inline void sl_store_be32(uint8_t *at, uint64_t x) {
     sl_store_be16(at + 2, x);
 }
 
-/* n bytes, the first the most significant. n is 1 to 8 (0 gives 0) and a literal where it matters: then one
- * case is left, and no byte beyond the n is read. */
+/* n bytes, the first the most significant. n is 1 to 8; 0 gives 0. Where speed matters, n is a literal, so that only
+ * one case remains. No byte beyond the n is read. */
 static inline uint64_t sl_load_be(const uint8_t *at, unsigned n) {
     switch (n) {
     case 1: return at[0];
@@ -125,7 +127,8 @@ static inline uint64_t sl_load_be(const uint8_t *at, unsigned n) {
     }
 }
 
-/* The same, the first byte the least significant: what no machine of today has to turn, which gcc would not see. */
+/* The same with the first byte the least significant. The powers of two have their own cases because gcc does not
+ * recognise that a little-endian machine need not swap these bytes. */
 static inline uint64_t sl_load_le(const uint8_t *at, unsigned n) {
     switch (n) {
     case 1: return at[0];
@@ -136,7 +139,7 @@ static inline uint64_t sl_load_le(const uint8_t *at, unsigned n) {
     }
 }
 
-/* A variable-length integer (RFC 9000, 16) of n bytes (1, 2, 4 or 8), without the two bits that tell n. */
+/* A variable-length integer (RFC 9000, 16) of n bytes (1, 2, 4 or 8), without the two bits that encode n. */
 static inline uint64_t sl_load_varint(const uint8_t *at, uint64_t n) {
     switch (n) {
     case 1: return at[0] & 0x3f;
@@ -157,21 +160,21 @@ static inline uint64_t sl_shift_right(uint64_t x, uint64_t n) { return n >= 64 ?
 static inline uint64_t sl_divide(uint64_t x, uint64_t y) { return y ? x / y : 0; }
 static inline uint64_t sl_modulo(uint64_t x, uint64_t y) { return y ? x % y : 0; }
 
-/* Is a before b among serial numbers of `width` bits (1 to 64)? RFC 1982, 3.2; two numbers that are exactly
- * half the circle apart are not less than each other, either way. One comparison, as below. */
+/* Is a before b among serial numbers of `width` bits (1 to 64)? RFC 1982, 3.2. Of two numbers that are exactly half the
+ * circle apart, neither is less than the other. One comparison, for the reason given below. */
 static inline bool sl_serial_less(uint64_t a, uint64_t b, unsigned width) {
     return ((b - a - 1) & sl_mask(width)) < (UINT64_C(1) << (width - 1)) - 1;
 }
 
-/* Is a before b, or the same? Both have at most `width` bits. One comparison: whether two ACKs are the same or one is
- * newer is what nobody can foresee. */
+/* Is a before b or equal to it? Both have at most `width` bits. One comparison: no branch predictor can predict whether
+ * an ACK repeats the last one or is newer. */
 static inline bool sl_serial_at_most(uint64_t a, uint64_t b, unsigned width) {
     return ((b - a) & sl_mask(width)) < UINT64_C(1) << (width - 1);
 }
 
-/* The one's complement sum (RFC 1071) of n bytes and `initial`, folded to 16 bits, not inverted: 0xffff for
- * a correct IPv4 header. An odd last byte counts as if a zero followed it. `initial` is a sum of 16-bit
- * numbers (a pseudo header, or what this function returned for an even number of bytes before). */
+/* The one's complement sum (RFC 1071) of n bytes and `initial`, folded to 16 bits, not inverted: 0xffff for a correct
+ * IPv4 header. An odd last byte counts as if a zero followed it. `initial` is a sum of 16-bit numbers (of a pseudo
+ * header, or the result of this function for an even number of preceding bytes). */
 static inline uint16_t sl_internet_checksum(const uint8_t *at, size_t n, uint64_t initial) {
     uint64_t sum = 0;
     /* RFC 1071, 2(B): the sum does not depend on the byte order, so it is swapped once, at the end. */

@@ -1,10 +1,10 @@
-/* CRC-32C (Castagnoli), as SCTP has it (RFC 9260, appendix A). */
+/* CRC-32C (Castagnoli), as used by SCTP (RFC 9260, appendix A). */
 #ifndef SL_CRC_H
 #define SL_CRC_H
 
 #include "core/bytes.h"
 
-/* One more byte; the table says what each value of the low four bits does to the remainder. */
+/* Adds one byte. The table gives the effect of each value of the low four bits on the remainder. */
 static inline uint32_t sl_crc32c_byte(uint32_t crc, uint8_t byte) {
     static const uint32_t step[16] = {
         0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
@@ -15,7 +15,7 @@ static inline uint32_t sl_crc32c_byte(uint32_t crc, uint8_t byte) {
     return crc >> 4 ^ step[crc & 15];
 }
 
-/* Over data that is all there, of which the bytes from `low` to `high` count as 0; of other data 0. */
+/* The CRC of data, in which the bytes from `low` to `high` count as 0. 0 if the data was not captured completely. */
 SL_COLD uint64_t sl_crc32c(sl_bytes data, uint64_t low, uint64_t high) {
     if (data.captured < data.length)
         return 0;

@@ -1,31 +1,32 @@
-/* For which worker a packet is: the keyed hash of what its instances have in common, the same for both directions.
+/* Chooses the worker of a packet: a keyed hash of what all its instances have in common, equal for both directions.
  *
- * The hashes of the two halves of a key are added, so that it does not matter who sends. They are keyed as those of tables
- * are, by a secret of their own: else who knows them could send all packets to one worker. */
+ * The hashes of the two halves of a key are added, so the result does not depend on which side sends. They are keyed
+ * like the hashes of tables, but with a secret of their own: otherwise a sender who can compute them could direct all
+ * packets to one worker. */
 #ifndef SL_DISPATCH_H
 #define SL_DISPATCH_H
 
 #include "core/table.h"
 
-/* The hash that a half begins with. */
+/* The secret of the hash. */
 static inline uint64_t sl_dispatch_secret(uint64_t seed) {
-    seed = ~seed;   /* what tables make of the seed is another number */
+    seed = ~seed;   /* tables derive their secrets from the seed itself */
     return sl_splitmix(&seed);
 }
 
-/* The hash of a half with one number more. */
+/* Adds a number to the hash of a half. */
 static inline uint64_t sl_dispatch_number(uint64_t hash, uint64_t secret, uint64_t value) {
     return sl_fold(value ^ secret, hash ^ UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* The hash of a half with bytes more. */
+/* Adds bytes to the hash of a half. */
 static inline uint64_t sl_dispatch_bytes(uint64_t hash, uint64_t secret, sl_bytes bytes) {
     for (uint32_t at = 0; at < bytes.captured; at += 8)
         hash = sl_dispatch_number(hash, secret, sl_key_word(bytes, at, sl_min(8, bytes.captured - at)));
     return hash;
 }
 
-/* The number of a worker below `workers`, by the sum of the halves. A product in place of a division. */
+/* The number of the worker, below `workers`, for the sum of the halves' hashes. A product replaces the division. */
 static inline unsigned sl_dispatch_worker(uint64_t sum, uint64_t secret, unsigned workers) {
     uint64_t mixed = sl_fold(sum ^ secret, UINT64_C(0xbf58476d1ce4e5b9));
     return (unsigned)((mixed & UINT32_MAX) * workers >> 32);

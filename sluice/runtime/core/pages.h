@@ -1,4 +1,4 @@
-/* The pages of large memory: huge ones, and pages that are there before they are needed. */
+/* The pages of large memory: huge pages, and pages that are populated before they are needed. */
 #ifndef SL_PAGES_H
 #define SL_PAGES_H
 
@@ -10,10 +10,10 @@
 
 enum { SL_HUGE_PAGE = 2 << 20 };
 
-/* Address space of so many bytes, read as 0, that the machine gives memory for when it is first touched; NULL when it
- * cannot be had. It lies so that a huge page begins at `from`, the bytes in use from which on the rest may lie in huge
- * pages: a small page costs a packet 1 to 2 us, which is a tenth of the time of what it is needed for, and up to 512 more of
- * them would come first. */
+/* Reserves address space of so many bytes, which read as 0. The kernel provides memory when it is first touched.
+ * Returns NULL on failure. The mapping is placed so that a huge page begins at offset `from`: when so many bytes are in
+ * use, the rest may lie in huge pages (sl_huge_rest). Without this placement, up to 512 more small pages would precede
+ * the first huge page, and a fault on each of them costs a significant part of the time of the packets that need it. */
 static inline void *sl_map(size_t bytes, size_t from) {
     const size_t page = SL_HUGE_PAGE, small = (size_t)sysconf(_SC_PAGESIZE);
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -34,9 +34,9 @@ static inline void *sl_map(size_t bytes, size_t from) {
     return at;
 }
 
-/* The first `from` bytes of a mapping are in use: more will be. Of huge pages the processor remembers where more
- * lies, and the kernel gives them in fewer steps; small memory would be made larger by one. Where there are none, small
- * pages do. */
+/* Call when the first `from` bytes of a mapping are in use, so that more are likely to be: requests huge pages for the
+ * rest. A huge page occupies one entry of the TLB, and the kernel provides it in fewer steps. It is not used from the
+ * beginning because it would make a small memory larger. If the request fails, small pages are used. */
 static inline void sl_huge_rest(void *memory, size_t bytes, size_t from) {
     const uintptr_t page = SL_HUGE_PAGE;
     uintptr_t begin = ((uintptr_t)memory + from + page - 1) & ~(page - 1), end = (uintptr_t)memory + bytes;
@@ -44,9 +44,9 @@ static inline void sl_huge_rest(void *memory, size_t bytes, size_t from) {
         (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
-/* Has the kernel give all of a mapping now, so that it need not while packets wait: it clears what it gives, and where it
- * must make large pages first, that is most of what a packet costs. 0, or -1 when the kernel says that it has not so much;
- * one that promises more than it has ends the program instead. */
+/* Makes the kernel populate a whole mapping now, so that packets do not wait for it: the kernel clears each page, and
+ * when it has to assemble huge pages first, this dominates the cost of a packet. Returns 0, or -1 if the kernel reports
+ * that there is too little memory. A kernel that promises more memory than it has ends the program instead. */
 static inline int sl_prefault(void *memory, size_t bytes) {
     if (bytes == 0)
         return 0;
@@ -54,7 +54,7 @@ static inline int sl_prefault(void *memory, size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
         return 0;
-    if (errno == ENOMEM)   /* else: a kernel before 5.14 does not know it, a sandbox does not allow it */
+    if (errno == ENOMEM)   /* else: kernels before 5.14 do not know the advice, and a sandbox may forbid it */
         return -1;
 #endif
     for (size_t at = 0; at < bytes; at += 4096)

@@ -1,12 +1,14 @@
 /* The memory of held pieces and records: a budget, and blocks of 64 bytes to 128 KiB within it.
  *
- * A buddy allocator (Knowlton 1965): a block that is given back joins its free neighbour, so a flood of
- * small pieces does not leave a pool that can hold no large one. Before it are magazines (Bonwick and Adams,
- * USENIX 2001), some free blocks of each class that have not joined: what was given back is mostly wanted
- * again soon, and what is cut is wanted with its neighbours. Nothing is refused for what lies in them. The
- * address space of the whole budget is mapped at open; the machine gives memory for it when it is first
- * touched, 128 KiB after 128 KiB (`reserved`), and gets it back at close. So `reserved` never passes the
- * budget. What a pool hands out depends only on the order of the calls, questions among them. */
+ * A buddy allocator (Knowlton 1965): a block that is freed is merged with its buddy if that is free, so that a flood of
+ * small pieces does not fragment the pool for good. In front of it are magazines (Bonwick and Adams, USENIX 2001),
+ * which hold some free blocks of each class without merging them: a freed block is usually needed again soon, and a
+ * block that is split off is usually needed together with its neighbours. No request fails because of blocks in
+ * magazines; they are merged first.
+ *
+ * The address space of the whole budget is mapped at open. The kernel provides memory when it is first touched, 128 KiB
+ * after 128 KiB (`reserved`), and gets it back at close. So `reserved` never exceeds the budget. What a pool hands out
+ * depends only on the order of the calls, including those that only test (sl_pool_has, sl_pool_suffices). */
 #ifndef SL_POOL_H
 #define SL_POOL_H
 
@@ -21,7 +23,7 @@
 #endif
 #endif
 #ifdef SL_POISONS
-/* Under the sanitizer, a byte that was not handed out may not be touched. */
+/* Under the sanitizer, a byte that is not handed out must not be touched. */
 #include <sanitizer/asan_interface.h>
 #define SL_POISON(at, bytes) __asan_poison_memory_region(at, bytes)
 #define SL_UNPOISON(at, bytes) __asan_unpoison_memory_region(at, bytes)
@@ -34,11 +36,11 @@ enum {
     SL_POOL_LEAST = 64,
     SL_POOL_MOST = 131072,
     SL_POOL_CLASSES = 12,   /* 64 << 11 == 131072 */
-    SL_POOL_CUT = 3,        /* a block of a class so much larger is cut into eight at once */
-    SL_MAGAZINE_MOST = 16,  /* blocks of a magazine */
-    SL_POOL_HUGE_FROM = 2 * SL_POOL_MOST,   /* bytes cut from the budget, from which on the rest may lie in huge pages */
-    SL_ADDRESS_BITS = 48,   /* of all blocks' addresses: no kernel that is known gives others to who does not ask for them,
-                               also where the processor could (x86-64's fifth level, arm64's 52 bits) */
+    SL_POOL_CUT = 3,        /* a block that is larger by so many classes is split into eight at once */
+    SL_MAGAZINE_MOST = 16,  /* blocks in one magazine */
+    SL_POOL_HUGE_FROM = 2 * SL_POOL_MOST,   /* bytes cut from the budget from which on the rest may lie in huge pages */
+    SL_ADDRESS_BITS = 48,   /* of all blocks' addresses: no known kernel hands out others unless requested to, even if
+                             * the processor supports them (x86-64's fifth level, arm64's 52 bits) */
 };
 
 /* The first bytes of a free block. */
@@ -46,23 +48,23 @@ struct sl_pool_free {
     struct sl_pool_free *next, *previous;
 };
 
-/* Blocks of one class that are free, but joined with none: the last given back first. */
+/* Free blocks of one class that are not merged: the last freed first. */
 struct sl_magazine {
     struct sl_pool_free *first;
     uint32_t count;
 };
 
 struct sl_pool {
-    uint64_t used;       /* bytes handed out, each block as large as its class */
-    uint64_t reserved;   /* bytes of the budget that blocks were cut from so far */
+    uint64_t used;       /* bytes handed out, each block counted with the size of its class */
+    uint64_t reserved;   /* bytes of the budget that blocks have been cut from */
     uint64_t budget;     /* as given at open, rounded down to 64 */
     uint64_t refused;    /* calls of sl_pool_take that returned NULL */
     uint64_t blocks;     /* handed out, of any class */
-    uint64_t promised;   /* bytes that sl_pool_suffices was asked for last; they may be being taken */
+    uint64_t promised;   /* argument of the last sl_pool_suffices; its caller may still be taking these bytes */
 
     uint8_t *memory;     /* `budget` bytes of address space */
-    uint8_t *starts;     /* for each 64 bytes of it: 1 + the class of the free block that starts here, or 0 */
-    struct sl_pool_free *free[SL_POOL_CLASSES];   /* of the buddies; the last freed first */
+    uint8_t *starts;     /* for each 64 bytes of `memory`: 1 + the class of the free block that starts here, or 0 */
+    struct sl_pool_free *free[SL_POOL_CLASSES];   /* lists of free buddies, the last freed first */
     uint32_t nonempty;   /* bit c: free[c] is not NULL */
     struct sl_magazine magazines[SL_POOL_CLASSES];
 };
@@ -72,8 +74,8 @@ static inline unsigned sl_pool_class(size_t bytes) {
     return bytes <= SL_POOL_LEAST ? 0 : 58 - (unsigned)__builtin_clzll((uint64_t)bytes - 1);
 }
 
-/* An empty pool of at most `budget` bytes. 0, or -1 when the address space cannot be had, or lies too high (then the pool is
- * one that refuses everything, and may be closed). */
+/* Opens an empty pool of at most `budget` bytes. Returns 0, or -1 if the address space is not available or lies too
+ * high; then the pool refuses every request, and may be closed. */
 SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
     *pool = (struct sl_pool){0};
     budget &= ~(uint64_t)(SL_POOL_LEAST - 1);
@@ -94,12 +96,12 @@ SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
     return 0;
 }
 
-/* Takes all of the budget from the machine at once, see sl_prefault. Right behind the open. */
+/* Populates the whole budget at once, see sl_prefault. Call directly after sl_pool_open. */
 SL_COLD int sl_pool_prefault(struct sl_pool *pool) {
     return sl_prefault(pool->memory, pool->budget) || sl_prefault(pool->starts, pool->budget / SL_POOL_LEAST) ? -1 : 0;
 }
 
-/* Gives everything back to the machine, also what is still handed out. */
+/* Returns all memory to the kernel, including blocks that are still handed out. */
 SL_COLD void sl_pool_close(struct sl_pool *pool) {
     if (pool->budget) {
         SL_UNPOISON(pool->memory, pool->reserved);
@@ -131,8 +133,8 @@ static inline void sl_pool_unlink(struct sl_pool *pool, struct sl_pool_free *blo
     SL_POISON(block, sizeof *block);
 }
 
-/* Cuts the next blocks from the budget: one of the largest class, or at its end all that is left, in powers
- * of two. False when nothing is left. */
+/* Cuts the next blocks from the budget: one of the largest class, or, at the end of the budget, the remainder in powers
+ * of two. Returns false if nothing is left. */
 static inline bool sl_pool_extend(struct sl_pool *pool) {
     uint64_t left = sl_min(pool->budget - pool->reserved, SL_POOL_MOST);
     if (left == 0)
@@ -165,7 +167,7 @@ static inline struct sl_pool_free *sl_magazine_remove(struct sl_magazine *magazi
     return block;
 }
 
-/* A block joins its free neighbour, and what they become, its own. */
+/* Frees a block: merges it with its buddy if that is free, then the result with its own buddy, and so on. */
 SL_COLD void sl_pool_join(struct sl_pool *pool, void *at, unsigned class) {
     uint64_t offset = (uint64_t)((uint8_t *)at - pool->memory);
     while (class + 1 < SL_POOL_CLASSES) {
@@ -179,14 +181,14 @@ SL_COLD void sl_pool_join(struct sl_pool *pool, void *at, unsigned class) {
     sl_pool_push(pool, offset, class);
 }
 
-/* So do all that are in magazines. */
+/* Does the same with all blocks in magazines. */
 SL_COLD void sl_pool_join_all(struct sl_pool *pool) {
     for (unsigned class = 0; class < SL_POOL_CLASSES; class++)
         while (pool->magazines[class].count)
             sl_pool_join(pool, sl_magazine_remove(&pool->magazines[class]), class);
 }
 
-/* Would sl_pool_take hand out so many bytes now? To tell, what lies in magazines may have to join. */
+/* Would sl_pool_take hand out so many bytes now? May merge the blocks in magazines to find out. */
 static inline bool sl_pool_has(struct sl_pool *pool, size_t bytes) {
     unsigned class = sl_pool_class(bytes);
     if (class >= SL_POOL_CLASSES)
@@ -198,8 +200,9 @@ static inline bool sl_pool_has(struct sl_pool *pool, size_t bytes) {
     return pool->nonempty >> class != 0;
 }
 
-/* Would it hand out blocks, one after the other, of which each is rounded up to its class and all together have so many
- * bytes? False may be too cautious, true never is: a free block of all of them can be cut into them in any order. */
+/* Would sl_pool_take succeed for any sequence of blocks that have so many bytes together, each rounded up to its class?
+ * False may be too cautious; true is always right, because a free block of the total size can be split into them in any
+ * order. */
 static inline bool sl_pool_suffices(struct sl_pool *pool, uint64_t bytes) {
     pool->promised = bytes;
     if (bytes <= SL_POOL_MOST)
@@ -213,7 +216,7 @@ static inline bool sl_pool_suffices(struct sl_pool *pool, uint64_t bytes) {
     return whole * SL_POOL_MOST >= bytes;
 }
 
-/* sl_pool_take where the class's magazine is empty. */
+/* sl_pool_take when the magazine of the class is empty. */
 SL_COLD void *sl_pool_cut(struct sl_pool *pool, size_t bytes) {
     unsigned wanted = sl_pool_class(bytes);
     if (!sl_pool_has(pool, bytes)) {
@@ -221,7 +224,7 @@ SL_COLD void *sl_pool_cut(struct sl_pool *pool, size_t bytes) {
         return NULL;
     }
     if (pool->nonempty >> wanted == 0)
-        sl_pool_join_all(pool);   /* before anything new is touched */
+        sl_pool_join_all(pool);   /* before new memory is touched */
     while (pool->nonempty >> wanted == 0)
         sl_pool_extend(pool);
 
@@ -229,8 +232,8 @@ SL_COLD void *sl_pool_cut(struct sl_pool *pool, size_t bytes) {
     struct sl_pool_free *block = pool->free[class];
     sl_pool_unlink(pool, block, class);
     uint64_t offset = (uint64_t)((uint8_t *)block - pool->memory);
-    /* Eight at once leave other classes less: only while what was promised fits in what nothing was cut from, counted in
-     * whole blocks of the largest class. */
+    /* Splitting into eight leaves less for other classes. It is only done while the promised bytes fit into the part of
+     * the budget that nothing was cut from, counted in whole blocks of the largest class. */
     bool several = class >= wanted + SL_POOL_CUT && pool->budget - pool->reserved >= pool->promised + SL_POOL_MOST;
     unsigned least = several ? wanted + SL_POOL_CUT : wanted;
     while (class > least) {
@@ -245,9 +248,9 @@ SL_COLD void *sl_pool_cut(struct sl_pool *pool, size_t bytes) {
     return block;
 }
 
-/* A block of at least so many bytes, at a multiple of 64, its content undefined; to be given back with the
- * same number. NULL (and `refused` one more) when the budget has no such block left, or for more than
- * SL_POOL_MOST. */
+/* Takes a block of at least so many bytes, at a multiple of 64, with undefined content. It must be given back with the
+ * same number. Returns NULL, and increments `refused`, if the budget has no such block left, or for more than
+ * SL_POOL_MOST bytes. */
 static inline void *sl_pool_take(struct sl_pool *pool, size_t bytes) {
     unsigned class = sl_pool_class(bytes);
     if (SL_UNLIKELY(class >= SL_POOL_CLASSES || !pool->magazines[class].count))
@@ -259,7 +262,7 @@ static inline void *sl_pool_take(struct sl_pool *pool, size_t bytes) {
     return block;
 }
 
-/* Takes back what sl_pool_take handed out for the same number of bytes. */
+/* Frees what sl_pool_take handed out for the same number of bytes. */
 static inline void sl_pool_give(struct sl_pool *pool, void *at, size_t bytes) {
     unsigned class = sl_pool_class(bytes);
     pool->used -= (uint64_t)SL_POOL_LEAST << class;
@@ -271,15 +274,15 @@ static inline void sl_pool_give(struct sl_pool *pool, void *at, size_t bytes) {
         sl_pool_join(pool, at, class);
 }
 
-/* --- scratch: memory that lasts until the packet's callbacks are done --- */
+/* --- scratch: memory that is valid until the packet's callbacks have returned --- */
 
 struct sl_scratch {
     uint8_t *at;   /* the owner's memory */
     size_t size;
-    size_t used;   /* the owner sets it to 0 when nobody looks at the bytes any more */
+    size_t used;   /* the owner sets it to 0 when the bytes are no longer needed */
 };
 
-/* n bytes, at any alignment, or NULL when so many are not left. */
+/* Takes n bytes, at any alignment. Returns NULL if fewer are left. */
 static inline uint8_t *sl_scratch_take(struct sl_scratch *scratch, size_t n) {
     if (n > scratch->size - scratch->used)
         return NULL;

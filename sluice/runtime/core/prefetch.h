@@ -1,14 +1,16 @@
-/* Memory that packets will want, asked for before they are processed, of a group of them at a time, so that their misses
- * overlap (group prefetching: Chen et al., ICDE 2004).
+/* Prefetches the memory that packets will need before they are processed, for a group of packets at a time, so that
+ * their cache misses overlap (group prefetching: Chen et al., ICDE 2004).
  *
- * Steps that each wait for nothing: the headers of the next group; the bucket of every look-up that the stack foresees; the
- * instance that the bucket, which has come by then, probably names; and while much is held, what the instance holds, and
- * what that leads to. Each step asks for little at each packet, and never for all of a group at once: that fills the buffers
- * for misses, of which a core has some twenty, and the core waits there, for memory that nobody needs yet.
+ * It works in steps, none of which waits for a miss: the headers of the next group; the bucket of every look-up that
+ * the stack predicts; the instance that the bucket, which has arrived by then, probably refers to; and, while much data
+ * is held, what the instance holds and what that points to. Each step prefetches little for each packet, and never
+ * everything for a group at once: a core has few buffers for misses, and when they are full it waits for memory that it
+ * does not need yet.
  *
- * Those are the first-level cache's. What comes from memory, and not from another cache, is asked for into the second level,
- * which has its own, and more of them: 0.88 of the time of packets that lie apart (`apart`), and 0.77 with a million
- * connections (a table's `near`). What a cache has is better asked for into the first. */
+ * These buffers belong to the first-level cache. Lines that come from memory, and not from another cache, are
+ * prefetched into the second level, which has more buffers of its own: those of packets that lie apart (`apart`), and
+ * of tables that are larger than the caches (a table's `near`). Lines that are in a cache are better prefetched into
+ * the first level. */
 #ifndef SL_PREFETCH_H
 #define SL_PREFETCH_H
 
@@ -17,17 +19,18 @@
 #include "core/table.h"
 
 enum {
-    SL_PREFETCH_DEPTH = 8,   /* layers that are followed; a packet may have more */
+    SL_PREFETCH_DEPTH = 8,   /* layers that are looked ahead; a packet may have more */
     SL_WANTED_MAX = 4 * SL_GROUP,
-    SL_INSTANCE_LEAD = 6,     /* packets of a group that are processed before the one whose instance is asked for */
-    SL_HELD_LEAD = 4,         /* the same for what its sequences hold, */
-    SL_INDEX_LEAD = 2,        /* and for what that leads to */
-    SL_BEHIND_FROM = 64,      /* bytes of a packet that is held, from more of which on those behind it are asked for */
-    SL_HELD_MUCH = 1 << 20,   /* bytes of the pool that are in use, from which on these are asked for */
-    SL_APART = 512,           /* bytes from one packet to the next, from more of which on each comes from memory by itself */
+    SL_INSTANCE_LEAD = 6,     /* an instance is prefetched so many packets before its packet is processed */
+    SL_HELD_LEAD = 4,         /* the same for what its sequences hold */
+    SL_INDEX_LEAD = 2,        /* the same for what that points to */
+    SL_BEHIND_FROM = 64,      /* a held packet with more bytes makes sl_lookahead_behind prefetch the next ones, from
+                               * this offset on */
+    SL_HELD_MUCH = 1 << 20,   /* bytes of the pool in use, from which on held data is prefetched */
+    SL_APART = 512,           /* bytes from one packet to the next, above which the hardware prefetcher does not help */
 };
 
-/* A look-up, by hash, and the bucket where it begins. */
+/* A look-up: the hash, and its home bucket. */
 struct sl_each {
     const struct sl_bucket *home;   /* NULL: none */
     uint32_t hash;
@@ -35,28 +38,31 @@ struct sl_each {
 
 struct sl_wanted {
     struct sl_table *table;
-    const struct sl_bucket *home;   /* where it was when it was asked for: a table that grows splits it, and moves none */
+    const struct sl_bucket *home;   /* at the time of the prefetch: a table that grows splits buckets, but moves none */
     uint32_t hash, packet;
 };
 
 struct sl_lookahead {
-    uint32_t packet;   /* the current one's place in its group */
-    uint32_t coming;   /* packets of the next burst, whose frames lie behind this one's */
-    uint32_t headers;  /* packets of the next group whose headers this one asks for */
-    bool held_much;    /* what instances hold is more than stays at hand by itself */
-    bool apart;        /* packets lie so far apart, or in no order, that the processor foresees none from those before */
-    uint32_t plain;    /* the first packets of this group at which the header of one of the next is all that is asked for */
-    uint32_t others;   /* packets of the group before whose turns there is more to ask for than what `each` wants */
-    uint32_t count;    /* of what is wanted */
-    const struct sl_wanted *foreseen, *held, *led;   /* the first whose instance was not asked for yet; nor what that
-                                                        holds; nor what this leads to */
-    struct sl_wanted wanted[SL_WANTED_MAX + 1];     /* by packet; behind the last one is one for no packet */
-    /* By packet, the look-up in the table where nearly every packet has one, if a stack has such a table: it needs no list.
-     * Behind the last packet there is none. */
+    uint32_t packet;   /* place of the current packet in its group */
+    uint32_t coming;   /* packets of the next burst, whose frames follow those of this one */
+    uint32_t headers;  /* packets of the next group whose headers are prefetched during this one */
+    bool held_much;    /* instances hold more than the caches can be expected to contain */
+    bool apart;        /* packets lie so far apart, or in no order, that the hardware prefetcher does not predict the
+                        * next one */
+    uint32_t plain;    /* so many first packets of the group need, besides `each`, only the prefetch of one header of
+                        * the next group */
+    uint32_t others;   /* so many first packets of the group need other prefetches besides those for `each` */
+    uint32_t count;    /* entries of `wanted` */
+    const struct sl_wanted *foreseen, *held, *led;   /* the first entry whose instance has not been prefetched; whose
+                                                      * held data; and what that points to */
+    struct sl_wanted wanted[SL_WANTED_MAX + 1];     /* in the order of packets; a sentinel for no packet follows the
+                                                     * last one */
+    /* By packet: the look-up in the table in which nearly every packet has one, if the stack has such a table; no list
+     * is needed. The entries after the last packet are empty. */
     struct sl_each each[SL_GROUP + SL_INSTANCE_LEAD];
 };
 
-/* The current packet will be looked up by this hash. */
+/* Records that the current packet will be looked up by this hash, and prefetches its home bucket. */
 SL_PREFETCH void sl_lookahead_want(struct sl_lookahead *ahead, struct sl_table *table, uint32_t hash) {
     const struct sl_bucket *home = sl_table_home(table, hash);
     sl_table_prefetch_home(table, home);
@@ -64,19 +70,19 @@ SL_PREFETCH void sl_lookahead_want(struct sl_lookahead *ahead, struct sl_table *
         ahead->wanted[ahead->count++] = (struct sl_wanted){table, home, hash, ahead->packet};
 }
 
-/* The same in the table where nearly every packet is looked up. */
+/* The same for the table in which nearly every packet is looked up. */
 SL_PREFETCH void sl_lookahead_want_each(struct sl_lookahead *ahead, const struct sl_table *table, uint32_t hash) {
     const struct sl_bucket *home = sl_table_home(table, hash);
     sl_table_prefetch_home(table, home);
     ahead->each[ahead->packet] = (struct sl_each){home, hash};
 }
 
-/* The current packet may not be looked up there. */
+/* Records that the current packet may not be looked up in that table. */
 static inline void sl_lookahead_want_none(struct sl_lookahead *ahead) { ahead->each[ahead->packet].home = NULL; }
 
-/* The current packet will be looked up by this key, as nearly all before it and behind it: of a tunnel most packets
- * belong to one conversation. Only another key than was asked for last, of which `wanted` is a copy, is hashed and asked
- * for. */
+/* The current packet will be looked up by this key, which is usually the key of its neighbours: most packets of a
+ * tunnel belong to one conversation. The key is hashed, and its bucket prefetched, only if it differs from the last
+ * one, of which `wanted` is a copy. */
 SL_PREFETCH void sl_lookahead_want_other(struct sl_lookahead *ahead, struct sl_table *table, const uint64_t *key, unsigned key_words,
                                      uint64_t *wanted) {
     if (sl_key_same(wanted, key, key_words))
@@ -85,36 +91,36 @@ SL_PREFETCH void sl_lookahead_want_other(struct sl_lookahead *ahead, struct sl_t
     sl_lookahead_want(ahead, table, sl_table_hash(table, key, key_words));
 }
 
-/* Asks for bytes of a packet, from one (perhaps behind its end, or of none) up to another, and for no line more. `near`: see
- * sl_prefetch. */
+/* Prefetches the bytes of a packet from offset `from` up to `to`, and no further line. `from` may lie beyond the end of
+ * the packet, and the packet may be empty. `near`: see sl_prefetch. */
 SL_PREFETCH void sl_lookahead_bytes(const uint8_t *at, uint32_t from, uint32_t to, bool near) {
     for (; from + 1 < to; from += 64)
         sl_prefetch((uintptr_t)at + from, near);
     sl_prefetch((uintptr_t)at + to - 1, near);
 }
 
-/* Asks for the first `bytes` (at least 1) of a packet. */
+/* Prefetches the first `bytes` (at least 1) of a packet. */
 SL_PREFETCH void sl_lookahead_header(const struct sl_frame *frame, unsigned bytes, bool near) {
     sl_lookahead_bytes(frame->at, 0, bytes, near);
 }
 
-/* Begins a burst of `count` packets: asks for the headers of its first group, as far as the burst before has not. `header`:
- * bytes that the stack's layers read of most packets. */
+/* Begins a burst of `count` packets: prefetches those headers of its first group that the last burst has not
+ * prefetched. `header`: bytes that the stack's layers read of nearly every packet. */
 SL_PREFETCH void sl_lookahead_burst(struct sl_lookahead *ahead, const struct sl_frame *frames, size_t count, unsigned header) {
     for (size_t i = ahead->headers; i < sl_min(SL_GROUP, count); i++)
         sl_lookahead_header(&frames[i], header, true);
-    if (count > 1)   /* else as before; backwards, as where a ring ends, is apart */
+    if (count > 1)   /* of one packet: unchanged; a step backwards, as at the end of a ring, counts as apart */
         ahead->apart = (uintptr_t)frames[count - 1].at - (uintptr_t)frames[0].at > SL_APART * (count - 1);
     if (!count)
-        ahead->coming = 0;   /* it would be taken for what is behind another burst */
+        ahead->coming = 0;   /* it would be used for the burst after this empty one */
 }
 
-/* Begins a group of `count` packets, with `rest` more in the burst: nothing is wanted yet. Their turns begin with
- * sl_lookahead_turns. */
+/* Begins a group of `count` packets, followed by `rest` more in the burst, with no look-ups recorded.
+ * sl_lookahead_turns begins their stage 2. */
 SL_PREFETCH void sl_lookahead_group(struct sl_lookahead *ahead, const struct sl_frame *frames, size_t count, size_t rest,
                                 unsigned header) {
     if (ahead->apart)
-        for (size_t i = 0; i < sl_min(count, ahead->headers); i++)   /* those that have come to the second level */
+        for (size_t i = 0; i < sl_min(count, ahead->headers); i++)   /* these have arrived in the second level */
             sl_lookahead_header(&frames[i], header, true);
     ahead->headers = (uint32_t)sl_min(count, rest ? rest : ahead->coming);
     ahead->count = 0;
@@ -122,7 +128,7 @@ SL_PREFETCH void sl_lookahead_group(struct sl_lookahead *ahead, const struct sl_
         ahead->coming = 0;
 }
 
-/* All packets of the group wait for their turns: no more is wanted. `held_much`: see struct sl_lookahead. */
+/* Stage 1 of the group is finished: no more look-ups are recorded. `held_much`: see struct sl_lookahead. */
 static inline void sl_lookahead_turns(struct sl_lookahead *ahead, bool held_much) {
     ahead->wanted[ahead->count].packet = UINT32_MAX;
     ahead->foreseen = ahead->held = ahead->led = ahead->wanted;
@@ -131,14 +137,15 @@ static inline void sl_lookahead_turns(struct sl_lookahead *ahead, bool held_much
     ahead->plain = held_much || ahead->count || ahead->apart ? 0 : ahead->headers;
 }
 
-/* Asks for the instance that a packet wants of the table of `each`, whose instances have this many bytes, a literal. */
+/* Prefetches the instance that a packet will need from the table of `each`. instance_bytes, a literal, is the table's
+ * own. */
 SL_PREFETCH void sl_lookahead_each(struct sl_lookahead *ahead, struct sl_table *table, size_t packet, size_t instance_bytes) {
     const struct sl_each *each = &ahead->each[packet];
     if (SL_LIKELY(each->home))
         sl_table_predict(table, (unsigned)packet, each->home, each->hash, instance_bytes);
 }
 
-/* Begins the turns of a group of `count` packets in that table. */
+/* Begins stage 2 of a group of `count` packets for that table. */
 SL_PREFETCH void sl_lookahead_each_begin(struct sl_lookahead *ahead, struct sl_table *table, size_t count, size_t instance_bytes) {
     for (size_t i = count; i < count + SL_INSTANCE_LEAD; i++)
         ahead->each[i].home = NULL;
@@ -146,14 +153,14 @@ SL_PREFETCH void sl_lookahead_each_begin(struct sl_lookahead *ahead, struct sl_t
         sl_lookahead_each(ahead, table, i, instance_bytes);
 }
 
-/* The sequences of a packet's instance, if it was foreseen and has any: `count` of them. */
+/* The sequences of the instance that was predicted for a packet. *count receives their number, 0 if there are none. */
 static inline const struct sl_sequence *sl_lookahead_sequences(const struct sl_table *table, size_t packet, uint32_t *count) {
     const struct sl_instance *instance = table->foreseen[packet];
     *count = instance ? table->sequence_count : 0;
     return instance ? (const void *)((const char *)instance + table->sequences_at) : NULL;
 }
 
-/* Asks for what the instance of a packet holds, once it has come. */
+/* Prefetches what the instance of a packet holds, when the instance has arrived. */
 static inline void sl_lookahead_hold(const struct sl_table *table, size_t packet) {
     uint32_t count;
     const struct sl_sequence *seq = sl_lookahead_sequences(table, packet, &count);
@@ -162,8 +169,8 @@ static inline void sl_lookahead_hold(const struct sl_table *table, size_t packet
             __builtin_prefetch((const char *)seq[k].held + at);
 }
 
-/* And then for what leads to one of its pieces. Of a packet that is out of order these would be waited for one after the
- * other. */
+/* Then prefetches what leads to one of its pieces. For a packet that is out of order, these misses would otherwise be
+ * serial. */
 static inline void sl_lookahead_lead(const struct sl_table *table, size_t packet) {
     uint32_t count;
     const struct sl_sequence *seq = sl_lookahead_sequences(table, packet, &count);
@@ -176,7 +183,7 @@ static inline void sl_lookahead_lead(const struct sl_table *table, size_t packet
     }
 }
 
-/* While much is held: what instances of packets that come soon hold. */
+/* While much data is held: prefetches what the instances of the next packets hold. */
 SL_COLD void sl_lookahead_held(struct sl_lookahead *ahead, size_t i) {
     for (; ahead->held < ahead->foreseen && ahead->held->packet <= i + SL_HELD_LEAD; ahead->held++)
         sl_lookahead_hold(ahead->held->table, ahead->held->packet);
@@ -192,9 +199,10 @@ SL_COLD void sl_lookahead_held_each(const struct sl_lookahead *ahead, const stru
         sl_lookahead_lead(table, packet);
 }
 
-/* The packet in hand is held by an instance, and the one that lies `behind` it in its group (1 or 2), with `captured` bytes at
- * `at`, probably will be if it is of the same: asks for all of it behind its headers. Who copies it would wait for each line
- * (`http32k_loss5` cold 0.88 for two packets, 0.90 for one; warm 1.02). Whether it is of the same. */
+/* The current packet is held by an instance. The packet that follows it in its group at distance `behind` (1 or 2),
+ * with `captured` bytes at `at`, will probably be held as well if it belongs to the same instance: prefetches all of it
+ * after its headers, because the copy would otherwise wait for each line. Returns whether it belongs to the same
+ * instance. */
 SL_COLD bool sl_lookahead_behind(const struct sl_lookahead *ahead, const struct sl_table *table, const struct sl_instance *instance,
                              uint32_t behind, const uint8_t *at, uint32_t captured) {
     uint32_t packet = ahead->packet + behind;
@@ -204,9 +212,9 @@ SL_COLD bool sl_lookahead_behind(const struct sl_lookahead *ahead, const struct 
     return true;
 }
 
-/* Before packet `i` of a group is processed, where that is not one of the plain ones: asks for what is wanted for one that
- * comes soon, and for the headers of one of the next group, `header` bytes. An instance is asked for late, so that one that
- * began in this very group is found, too. */
+/* Called before packet `i` of a group is processed, unless it is one of the `plain` ones: prefetches what one of the
+ * next packets needs, and the first `header` bytes of a packet of the next group. The instance is predicted only now,
+ * and not in stage 1, so that an instance that was created in this group is found, too. */
 SL_PREFETCH void sl_lookahead_packet(struct sl_lookahead *ahead, const struct sl_frame *next_group, size_t i, unsigned header) {
     const struct sl_wanted *wanted = ahead->foreseen;
     if (wanted->packet <= i + SL_INSTANCE_LEAD) {

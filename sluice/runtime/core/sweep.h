@@ -1,9 +1,10 @@
-/* The sweep of a table, which frees instances whose time is over and that no packet looks up, and what evictions want.
+/* The sweep of a table, which frees expired instances that no packet looks up; and the choice of instances to evict.
  *
- * Every so many look-ups it looks at some slots, from where it stopped; all of them are a round. A round also learns when
- * the next one can find anything: an instance that it passes expires at its deadline, and whoever gets a deadline behind
- * its back gets one that is the table's shortest timeout away at least. Until the earliest of these the sweep rests. With
- * connections that are closed, or last, that is most of the time: rounds of 20,000 slots were 2% of what packets cost. */
+ * After every SL_SWEEP_EVERY look-ups, a step examines some slots, beginning where the last step stopped. A pass over
+ * all slots is a round. A round also determines when the next one can find anything: an instance that it passes expires
+ * at its deadline, and an instance whose deadline is set after it was passed gets one that is at least the table's
+ * shortest timeout away. Until the earliest of these times, the sweep rests. If connections close or are long-lived, it
+ * rests nearly always. */
 #ifndef SL_SWEEP_H
 #define SL_SWEEP_H
 
@@ -11,25 +12,27 @@
 
 enum {
     SL_SWEEP_EVERY = 32,   /* look-ups of a table between two steps of its sweep */
-    SL_SWEEP_STEP = 8,     /* slots that a step of the sweep, or an eviction, looks at */
-    SL_SWEEP_TICK = 1024,  /* slots that a tick looks at: bounded, as packets may come meanwhile */
-    SL_SWEEP_GIVEN_BACK = 100 * 1000 * 1000,   /* nanoseconds between ticks where functions end instances by their deadline */
+    SL_SWEEP_STEP = 8,     /* slots that a step of the sweep, or an eviction, examines */
+    SL_SWEEP_TICK = 1024,  /* slots that a tick examines: bounded, because packets may arrive meanwhile */
+    SL_SWEEP_GIVEN_BACK = 100 * 1000 * 1000,   /* nanoseconds between ticks when functions end instances by their
+                                                * deadline */
 };
 
 struct sl_sweep {
     uint32_t lookups;    /* until the next step */
     uint32_t slot;       /* the next one */
     uint64_t rests;      /* nothing expires before this time; SL_NEVER: nothing ever will */
-    uint64_t soonest;    /* of what this round has passed, and of what has got a deadline since it began, none expires before */
-    uint64_t shortest;   /* timeout of the layers that use the table, in nanoseconds; SL_NEVER: none of them has any */
+    uint64_t soonest;    /* nothing that this round has passed, or that got a deadline since it began, expires before */
+    uint64_t shortest;   /* timeout of the layers that use the table, in nanoseconds; SL_NEVER: none of them has one */
 };
 
-/* A sweep that has not begun. Its first round knows nothing of what began before it, and is followed by another at once. */
+/* A sweep that has not begun. Its first round knows nothing about instances that were created before it, so another
+ * round follows at once. */
 static inline struct sl_sweep sl_sweep_new(void) {
     return (struct sl_sweep){.lookups = SL_SWEEP_EVERY, .shortest = SL_NEVER};
 }
 
-/* A layer of those that use the table, by its timeouts. */
+/* Adds a layer that uses the table, by its timeouts. */
 static inline void sl_sweep_layer(struct sl_sweep *sweep, const uint64_t *timeouts, unsigned count) {
     for (unsigned i = 0; i < count; i++)
         sweep->shortest = sl_min(sweep->shortest, timeouts[i]);
@@ -39,20 +42,20 @@ static inline bool sl_sweep_rests(const struct sl_box *box, const struct sl_swee
     return box->now < sweep->rests && !box->gives_back;
 }
 
-/* When a tick is due again after it has looked at slots: at once while a round is under way. */
+/* When the next tick is due after one that examined slots: at once during a round. */
 static inline uint64_t sl_sweep_due(const struct sl_box *box, const struct sl_sweep *sweep) {
     if (box->gives_back)
-        return sl_deadline(box, SL_SWEEP_GIVEN_BACK);   /* functions end instances without a word to the sweep */
+        return sl_deadline(box, SL_SWEEP_GIVEN_BACK);   /* functions end instances without notifying the sweep */
     return box->now < sweep->rests ? sweep->rests : box->now;
 }
 
-/* A step begins: how many slots it looks at. */
+/* Begins a step. Returns how many slots it examines. */
 static inline uint32_t sl_sweep_step(const struct sl_box *box, const struct sl_table *table, struct sl_sweep *sweep) {
     sweep->lookups = SL_SWEEP_EVERY;
     return table->high_water == 0 || sl_sweep_rests(box, sweep) ? 0 : SL_SWEEP_STEP;
 }
 
-/* The next of a table's instances whose time is over, of `*left` slots, which go round; NULL: none. What is free has no
+/* The next expired instance of a table among `*left` slots, cyclically; NULL if there is none. A free slot has no
  * deadline. */
 static inline struct sl_instance *sl_sweep_next(const struct sl_box *box, const struct sl_table *table,
                                                 struct sl_sweep *sweep, uint32_t *left) {
@@ -75,9 +78,9 @@ static inline struct sl_instance *sl_sweep_next(const struct sl_box *box, const 
     return NULL;
 }
 
-/* What a table's sweep will want, asked for in the steps before: its next step's instances that have expired, with the
- * line of the index that each leaves; and of the step behind that, where each instance begins. Among many connections
- * each is a miss, and the sweep would wait for one after the other: a tenth of the time with 20,000 open at once. */
+/* Prefetches what the next steps of a table's sweep will need: of the next step, the expired instances, with the line
+ * of the index that refers to each; of the step after it, the beginning of each instance. With many connections each of
+ * these is a miss, and the sweep would wait for one after the other. */
 SL_PREFETCH void sl_sweep_prefetch(const struct sl_box *box, const struct sl_table *table, uint32_t slot) {
     const uint32_t high = table->high_water;
     uint32_t soon = (uint32_t)sl_min(SL_SWEEP_STEP, high), later = (uint32_t)sl_min(2 * SL_SWEEP_STEP, high) - soon;
@@ -97,8 +100,9 @@ SL_PREFETCH void sl_sweep_prefetch(const struct sl_box *box, const struct sl_tab
     }
 }
 
-/* Of the next live instances behind `*hand` the one that would time out first, and `*hand` is behind it; NULL when there is
- * none. `busy`, a literal like the table's own instance_bytes: where in an instance a byte says that it may not end, or 0. */
+/* Among the next live instances after `*hand`, the one with the earliest deadline; NULL if there is none. `*hand` moves
+ * to the slot after it. `busy`, a literal like the table's own instance_bytes: the offset in an instance of a byte that
+ * is set while the instance must not end, or 0. */
 SL_INLINED struct sl_instance *sl_evict_choose(const struct sl_table *table, uint32_t *hand, size_t instance_bytes,
                                                size_t busy) {
     struct sl_instance *victim = NULL;
@@ -121,10 +125,10 @@ SL_INLINED struct sl_instance *sl_evict_choose(const struct sl_table *table, uin
     return victim;
 }
 
-/* What the next evictions will want, asked for in those before, as long as they go from slot to slot, which they do while
- * a table stays full of what began in that order. Of the third one from `slot` on where its fields are (the first line the
- * search for a victim has read), of the second what its sequences hold, of the first the pieces and records that have to be
- * given back, and its line of the index. */
+/* Prefetches what the next evictions will need, on the assumption that they proceed from slot to slot, which holds
+ * while a table stays full of instances that were created in that order. Of the third instance from `slot` on, its
+ * fields (the search for a victim has read its first line); of the second, what its sequences hold; of the first, the
+ * pieces and records that have to be freed, and its line of the index. */
 SL_PREFETCH void sl_evict_prefetch(const struct sl_table *table, uint32_t slot) {
     for (unsigned step = 0; step < 3; step++, slot++) {
         if (slot >= table->high_water)

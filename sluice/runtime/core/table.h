@@ -1,9 +1,9 @@
 /* The instances of one layer, found by key: linear hashing (Litwin 1980) over an array that never moves.
  *
- * The index grows by a few buckets at a time as instances are created, so no packet waits for a rehash. A
- * bucket is one cache line of eight entries; the full hash stands in the entry, so that a split never
- * touches an instance and a look-up touches one only to compare its key. A full bucket turns its last entry
- * into a link to an overflow bucket. The hash is keyed, but nothing here depends on its quality except time. */
+ * The index grows by a few buckets at a time as instances are created, so no packet waits for a rehash. A bucket is one
+ * cache line of eight entries. An entry contains the full hash, so a split never touches an instance, and a look-up
+ * touches one only to compare its key. A full bucket turns its last entry into a link to an overflow bucket. The hash
+ * is keyed, but only speed depends on its quality. */
 #ifndef SL_TABLE_H
 #define SL_TABLE_H
 
@@ -18,35 +18,36 @@
 
 #define SL_NEVER UINT64_MAX
 
-#define SL_TABLE_MOST 0xfffffff0u   /* instances; above it slot numbers have other meanings */
+#define SL_TABLE_MOST 0xfffffff0u   /* instances; larger slot numbers have other meanings */
 
-/* What every generated instance begins with; uint64_t key[key_words] follows directly. A slot that is free
- * has slot == SL_SLOT_FREE, deadline == SL_NEVER, the first word of its key all ones, and in hash 1 + the free slot below it
- * on the stack (or 0). */
+/* The header of every generated instance; uint64_t key[key_words] follows directly. In a free slot, slot is
+ * SL_SLOT_FREE, deadline is SL_NEVER, the first word of the key is all ones, and hash is 1 + the free slot below it on
+ * the stack of free slots (or 0). */
 struct sl_instance {
     uint64_t deadline;   /* in nanoseconds of packet time, or SL_NEVER */
     uint32_t hash;
-    uint32_t slot;       /* its place in the table's array */
+    uint32_t slot;       /* its index in the table's array */
 };
 
 enum {
     SL_BUCKET_ENTRIES = 8,
-    SL_BUCKET_LOAD = 3,      /* instances for each home bucket before more are added: 21 bytes an instance */
+    SL_BUCKET_LOAD = 3,      /* instances per home bucket before more are added: 21 bytes per instance */
     SL_BUCKETS_LEAST = 16,   /* a power of two */
-    SL_BUCKETS_STEP = 8,     /* home buckets that are added at once */
-    SL_INSTANCE_LINES = 4,   /* of an instance that are asked for */
-    SL_FRESH_LEAD = 4,       /* instances that begin before the one whose memory, used for the first time, is asked for */
-    /* Bytes of instances, or of the index, in use from which on the rest may lie in huge pages: of some hundred connections
-     * on, of which there will be more. A huge page is as dear as 140 small ones; 64 of them were 1 ns of each packet of
-     * short connections. */
+    SL_BUCKETS_STEP = 8,     /* home buckets that are added together */
+    SL_INSTANCE_LINES = 4,   /* of an instance that are prefetched at most */
+    SL_FRESH_LEAD = 4,       /* memory that is used for the first time is prefetched so many instances early */
+    /* Bytes of instances, or of the index, in use from which on the rest may lie in huge pages. This is reached with
+     * some hundred connections, when more are likely to come. A huge page costs as much as many small ones, so a small
+     * table does without. */
     SL_TABLE_HUGE_FROM = 1 << 16,
-    SL_TABLE_NEAR = 1 << 25,   /* bytes of live instances, with more than which one comes from memory, and not from a cache */
-    SL_GROUP = 32,           /* packets that are looked at together: more than a core has misses in flight */
+    SL_TABLE_NEAR = 1 << 25,   /* bytes of live instances above which an instance comes from memory, and not from a
+                                * cache */
+    SL_GROUP = 32,           /* packets that are looked ahead together: more than a core can have misses in flight */
 };
 #define SL_SLOT_FREE UINT32_MAX
 #define SL_BUCKET_LINK UINT32_MAX   /* in place[7]: hash[7] is the number of an overflow bucket */
 
-/* Entries are packed to the front; place 0 is an empty entry. */
+/* Entries are at the front; an empty entry has place 0. */
 struct sl_bucket {
     uint32_t hash[SL_BUCKET_ENTRIES];
     uint32_t place[SL_BUCKET_ENTRIES];   /* slot + 1 */
@@ -55,7 +56,7 @@ struct sl_bucket {
 struct sl_table {
     uint8_t *instances;         /* max_instances * instance_bytes of address space */
     size_t instance_bytes;
-    struct sl_bucket *home;     /* buckets that a hash leads to */
+    struct sl_bucket *home;     /* home buckets, selected by the hash */
     struct sl_bucket *spill;    /* overflow buckets */
     uint32_t buckets;           /* home buckets in use: 2^level + those already split at this level */
     uint32_t mask, low_mask;    /* 2^(level+1) - 1, and 2^level - 1 */
@@ -64,19 +65,21 @@ struct sl_table {
     uint32_t live;              /* instances */
     uint32_t high_water;        /* slots ever used */
     uint32_t max_instances;
-    uint32_t many;              /* slots, from which on the rest may lie in huge pages */
+    uint32_t many;              /* slots in use from which on the rest may lie in huge pages */
     uint32_t free_slot;         /* 1 + the slot freed last, or 0 */
-    uint32_t near;              /* max_instances while a processor's caches can have all live instances, and 0 else */
+    uint32_t near;              /* max_instances while the processor's caches can contain all live instances, 0
+                                 * otherwise */
     uint32_t spill_used;        /* overflow buckets ever used */
-    uint32_t spill_free;        /* 1 + an overflow bucket free again (linked by hash[0]), or 0 */
+    uint32_t spill_free;        /* 1 + the overflow bucket freed last (linked by hash[0]), or 0 */
     unsigned key_words;
     size_t home_bytes, spill_bytes;
-    uint32_t sequences_at;      /* where in an instance its sequences begin, if it has any */
+    uint32_t sequences_at;      /* offset of an instance's sequences, if it has any */
     uint32_t sequence_count;
-    /* The one that came into the index last. On a loopback, or a fast network, an answer and what follows are right behind the
-     * packet that began it, and were foreseen before there was an instance: they find it here without being hashed again. */
+    /* The instance that was added last. On a loopback or a fast network, the answer and further packets directly follow
+     * the packet that creates an instance, and were looked ahead before the instance existed: they find it here without
+     * another hash. */
     struct sl_instance *newest;
-    struct sl_instance *foreseen[SL_GROUP];   /* by packet of a group: the instance that it probably belongs to, or NULL */
+    struct sl_instance *foreseen[SL_GROUP];   /* by packet of a group: the predicted instance, or NULL */
 };
 
 __extension__ typedef unsigned __int128 sl_uint128;
@@ -86,7 +89,7 @@ static inline uint64_t sl_fold(uint64_t a, uint64_t b) {
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* splitmix64 (Steele et al. 2014): unlike numbers from any seed, 0 too. */
+/* splitmix64 (Steele et al. 2014): unrelated numbers from any seed, including 0. */
 static inline uint64_t sl_splitmix(uint64_t *seed) {
     uint64_t z = (*seed += UINT64_C(0x9e3779b97f4a7c15));
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -104,9 +107,9 @@ SL_COLD void sl_table_close(struct sl_table *table) {
     *table = (struct sl_table){0};
 }
 
-/* An empty table of at most max_instances (1 to SL_TABLE_MOST) of instance_bytes each (rounded up to 8; it
- * includes struct sl_instance and the key). 0, or -1 when the address space cannot be had or the numbers
- * make no sense; then nothing needs to be closed. */
+/* Opens an empty table of at most max_instances (1 to SL_TABLE_MOST) of instance_bytes each (rounded up to 8; they
+ * include struct sl_instance and the key). Returns 0, or -1 if the address space is not available or the arguments are
+ * invalid; then nothing needs to be closed. */
 SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigned key_words, uint32_t max_instances,
                           uint64_t seed) {
     *table = (struct sl_table){0};
@@ -121,8 +124,8 @@ SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigne
     table->buckets = SL_BUCKETS_LEAST;
     table->mask = 2 * SL_BUCKETS_LEAST - 1;
     table->low_mask = SL_BUCKETS_LEAST - 1;
-    /* An overflow bucket is only added where seven entries stand before it, and all but the first behind a
-     * home bucket are full: a seventh of the instances is the most that there can be. */
+    /* An overflow bucket is only added to a chain that has seven entries in its home bucket, and in a chain all
+     * overflow buckets but the first are full. So there is at most one for seven instances. */
     table->home_bytes = ((size_t)max_instances / SL_BUCKET_LOAD + SL_BUCKETS_LEAST + SL_BUCKETS_STEP) * sizeof(struct sl_bucket);
     table->spill_bytes = ((size_t)max_instances / 7 + 2) * sizeof(struct sl_bucket);
     for (int i = 0; i < 4; i++)
@@ -138,7 +141,7 @@ SL_COLD int sl_table_open(struct sl_table *table, size_t instance_bytes, unsigne
     return 0;
 }
 
-/* Takes the memory of all its instances from the machine at once, see sl_prefault. Right behind the open. */
+/* Populates the memory of all instances at once, see sl_prefault. Call directly after sl_table_open. */
 SL_COLD int sl_table_prefault(struct sl_table *table) {
     return sl_prefault(table->instances, table->instance_bytes * table->max_instances) ||
                    sl_prefault(table->home, table->home_bytes) || sl_prefault(table->spill, table->spill_bytes)
@@ -146,9 +149,9 @@ SL_COLD int sl_table_prefault(struct sl_table *table) {
                : 0;
 }
 
-/* Takes the memory of the first instances from the machine, as far as it has it: up to the end of a first huge page, which
- * is some ten thousand connections. Else the first packets of a box would wait for it, 0.2 ms each time. Right behind the
- * open, of a table that will be used. */
+/* Populates the memory of the first instances, as far as the kernel has it: up to the end of the first huge page, which
+ * is enough for some ten thousand connections. Otherwise the first packets of a box would wait for page faults. Call
+ * directly after sl_table_open, for a table that will be used. */
 SL_COLD void sl_table_ready(struct sl_table *table) {
     const size_t most = SL_TABLE_HUGE_FROM + SL_HUGE_PAGE;
     (void)sl_prefault(table->instances, sl_min(most, table->instance_bytes * table->max_instances));
@@ -163,23 +166,23 @@ static inline uint32_t sl_table_hash(const struct sl_table *table, const uint64_
         h = sl_fold(key[i] ^ table->secret[1], key[i + 1] ^ h);
     if (i < key_words)
         h = sl_fold(key[i] ^ table->secret[1], h ^ table->secret[2]);
-    /* Keys with a pattern leave one in a product. Another one, with a secret odd number, of which the upper half is taken,
-     * is universal (multiply-shift: Dietzfelbinger et al., J. Algorithms 25, 1997). */
+    /* Keys with a pattern leave a pattern in a product. A second product, with a secret odd number, of which the upper
+     * half is taken, is universal (multiply-shift: Dietzfelbinger et al., J. Algorithms 25, 1997). */
     return (uint32_t)(h * table->secret[3] >> 32);
 }
 
 static inline struct sl_bucket *sl_table_home(const struct sl_table *table, uint32_t hash) {
-    /* Which half a hash falls in no predictor knows: without a branch. */
+    /* Without a branch: no branch predictor can predict which half a hash belongs to. */
     uint32_t i = hash & table->mask, split = -(uint32_t)(i < table->buckets);
     return &table->home[i & (split | table->low_mask)];
 }
 
-/* Asks for a home bucket. */
+/* Prefetches a home bucket. */
 SL_PREFETCH void sl_table_prefetch_home(const struct sl_table *table, const struct sl_bucket *home) {
     sl_prefetch((uintptr_t)home, SL_LIKELY(table->near));
 }
 
-/* Where the instance of a slot lies. `instance_bytes` is the table's own; as a literal it saves a multiplication. */
+/* The address of a slot's instance. `instance_bytes` is the table's own; as a literal it saves a multiplication. */
 static inline struct sl_instance *sl_table_place(const struct sl_table *table, uint32_t slot, size_t instance_bytes) {
     return (struct sl_instance *)(void *)(table->instances + slot * instance_bytes);
 }
@@ -238,7 +241,7 @@ static inline struct sl_instance *sl_table_find(const struct sl_table *table, co
         for (unsigned found = sl_bucket_match(bucket, hash); found; found &= found - 1) {
             uint32_t slot = bucket->place[__builtin_ctz(found)] - 1;
             if (slot >= table->max_instances)
-                continue;   /* an empty entry or the link, whose other half happens to equal the hash */
+                continue;   /* an empty entry or the link, with another word that happens to equal the hash */
             struct sl_instance *instance = sl_table_slot(table, slot);
             if (SL_LIKELY(sl_instance_has(instance, key, key_words)))
                 return instance;
@@ -247,9 +250,9 @@ static inline struct sl_instance *sl_table_find(const struct sl_table *table, co
     return NULL;
 }
 
-/* An instance that was found or foreseen before, if it is live and has this key; NULL otherwise, or for NULL. It need not
- * hash the key: whatever became of the slot since, a live instance with this key is the one. `spare`, a literal: not all
- * bits of a key's first word are used, so that no key is that of a free slot. */
+/* Returns an instance that was found or predicted before if it is live and has this key; otherwise NULL, also for NULL.
+ * The key need not be hashed: whatever happened to the slot meanwhile, a live instance with this key is the right one.
+ * `spare`, a literal: the first word of a key has unused bits, so that no key equals that of a free slot. */
 static inline struct sl_instance *sl_table_confirm(struct sl_instance *instance, const uint64_t *key, unsigned key_words,
                                                    bool spare) {
     if (!instance || (!spare && instance->slot == SL_SLOT_FREE))
@@ -257,15 +260,15 @@ static inline struct sl_instance *sl_table_confirm(struct sl_instance *instance,
     return sl_instance_has(instance, key, key_words) ? instance : NULL;
 }
 
-/* sl_table_find for a packet of a group, if its instance is the one that was foreseen; NULL says nothing. */
+/* sl_table_find for a packet of a group, if the prediction was right. NULL does not mean that there is no instance. */
 static inline struct sl_instance *sl_table_find_predicted(const struct sl_table *table, unsigned packet, const uint64_t *key,
                                                          unsigned key_words, bool spare) {
     return sl_table_confirm(table->foreseen[packet], key, key_words, spare);
 }
 
-/* Asks for the lines where an instance of so many bytes lies, from byte `from` on, as many as are ever asked for: `near`, to
- * be written, into the first-level cache, or only into the second; a literal. There need be none. No line more: whose it is
- * does without one less (`http1k_mix20k` warm 0.985 where the next instance's was asked for, too). */
+/* Prefetches for writing the lines of an instance of so many bytes, from byte `from` on, at most SL_INSTANCE_LINES.
+ * `near`, a literal: into the first-level cache; otherwise only into the second. There need not be an instance. No line
+ * beyond it is prefetched, because that would displace another line. */
 SL_PREFETCH void sl_instance_prefetch(uintptr_t instance, size_t instance_bytes, size_t from, bool near) {
     size_t end = sl_min(instance_bytes, 64 * SL_INSTANCE_LINES);
     for (size_t at = from; at + 1 < end; at += 64)
@@ -273,18 +276,19 @@ SL_PREFETCH void sl_instance_prefetch(uintptr_t instance, size_t instance_bytes,
     sl_prefetch_written(instance + end - 1, near);
 }
 
-/* Foresees that a packet of a group belongs to the instance in a slot that comes from memory; or to none, and would create
- * that one. See sl_table_predict. */
+/* Predicts that a packet of a group belongs to the instance in a slot that comes from memory. `none`: that it belongs
+ * to no instance, and would create this one. See sl_table_predict. */
 SL_COLD void sl_table_predict_far(struct sl_table *table, unsigned packet, uint32_t slot, bool none) {
     if (slot >= table->max_instances)
-        return;   /* the link, whose other half happens to equal the hash; or the table is full */
+        return;   /* the link, whose hash happens to match; or the table is full */
     struct sl_instance *instance = sl_table_slot(table, slot);
     table->foreseen[packet] = none ? NULL : instance;
     sl_instance_prefetch((uintptr_t)instance, table->instance_bytes, 0, false);
 }
 
-/* Foresees the look-up of a packet of a group by its hash, when the line of its home bucket has arrived: asks for the
- * instance that the hash probably belongs to, or of the one that would be created. See sl_table_place. */
+/* Predicts the result of the look-up of a packet of a group from its hash, when the line of its home bucket has
+ * arrived: prefetches the instance that the hash probably belongs to, or the slot of the instance that would be
+ * created. `instance_bytes`: see sl_table_place. */
 SL_PREFETCH void sl_table_predict(struct sl_table *table, unsigned packet, const struct sl_bucket *home, uint32_t hash,
                                   size_t instance_bytes) {
     unsigned found = sl_bucket_match(home, hash);
@@ -310,14 +314,15 @@ static inline struct sl_instance *sl_table_at(const struct sl_table *table, uint
     return instance->slot == slot ? instance : NULL;
 }
 
-/* How many entries a bucket has: they stand in front, and behind them what is empty, or the link. */
+/* The number of entries of a bucket. They are at the front; empty ones, or the link, follow. */
 static inline unsigned sl_bucket_count(const struct sl_bucket *bucket) {
     unsigned none = sl_bucket_words(bucket->place, 0) | sl_bucket_words(bucket->place, SL_BUCKET_LINK);
     return (unsigned)__builtin_ctz(none | 1u << SL_BUCKET_ENTRIES);
 }
 
-/* Adds an entry behind a home bucket that has a link, or no room. Only the home bucket and the first behind it can have
- * room: the others are full, so that this and the removal take the same time for a chain of any length. */
+/* Adds an entry to the chain of a home bucket that has a link, or no room. Only the home bucket and the first overflow
+ * bucket can have room; the others are full. So neither this function nor the removal has to search a chain for
+ * room. */
 SL_COLD void sl_bucket_add_after(struct sl_table *table, struct sl_bucket *home, uint32_t hash, uint32_t place) {
     struct sl_bucket *bucket = home, *first = sl_bucket_next(table, home);
     unsigned n = first ? sl_bucket_count(bucket = first) : SL_BUCKET_ENTRIES;
@@ -332,7 +337,7 @@ SL_COLD void sl_bucket_add_after(struct sl_table *table, struct sl_bucket *home,
         bucket = &table->spill[number];
         *bucket = (struct sl_bucket){{0}, {0}};
         n = 0;
-        if (!first) {   /* the home's last entry makes place for the link */
+        if (!first) {   /* the last entry of the home bucket makes room for the link */
             bucket->hash[0] = home->hash[7];
             bucket->place[0] = home->place[7];
             n = 1;
@@ -363,7 +368,7 @@ static inline void sl_table_free_spill(struct sl_table *table, uint32_t number) 
     table->spill_free = number + 1;
 }
 
-/* Splits a chain of several buckets: its entries are added anew, one by one. */
+/* Splits a chain of several buckets: its entries are added again, one by one. */
 SL_COLD void sl_table_split_chain(struct sl_table *table, struct sl_bucket *old) {
     struct sl_bucket entries = *old;
     *old = (struct sl_bucket){{0}, {0}};
@@ -373,7 +378,7 @@ SL_COLD void sl_table_split_chain(struct sl_table *table, struct sl_bucket *old)
         uint32_t number = entries.hash[7];
         struct sl_bucket rest = next ? *next : (struct sl_bucket){{0}, {0}};
         if (next)
-            sl_table_free_spill(table, number);   /* copied: its memory may serve the two new chains */
+            sl_table_free_spill(table, number);   /* copied, so that the two new chains can reuse its memory */
         for (unsigned i = 0; i < n; i++)
             sl_bucket_add(table, sl_table_home(table, entries.hash[i]), entries.hash[i], entries.place[i]);
         if (!next)
@@ -382,7 +387,7 @@ SL_COLD void sl_table_split_chain(struct sl_table *table, struct sl_bucket *old)
     }
 }
 
-/* Adds one home bucket: the next one in turn is split by one more bit of the hash. */
+/* Adds one home bucket: splits the next bucket in order by one more bit of the hash. */
 static inline void sl_table_split(struct sl_table *table) {
     uint32_t half = table->low_mask + 1;
     struct sl_bucket *old = &table->home[table->buckets - half], *added = old + half;
@@ -394,13 +399,13 @@ static inline void sl_table_split(struct sl_table *table) {
         sl_table_split_chain(table, old);
         return;
     }
-    /* Buckets are split one behind the other: asks for those of the next step, perhaps behind the last. */
+    /* Buckets are split in order: prefetches those of the next step, which may lie beyond the last one. */
     __builtin_prefetch((const void *)((uintptr_t)old + SL_BUCKETS_STEP * sizeof *old), 1);
     __builtin_prefetch((const void *)((uintptr_t)added + SL_BUCKETS_STEP * sizeof *added), 1);
-    /* How many entries either has got is known here. To count them in the buckets, with a load as wide as half of one, would
-     * have to wait for each of the narrow stores right before it: that took 390 cycles of a split, and a packet in twelve
-     * begins a connection. Nor does it depend on how many there are, which no branch foresees: what is empty is copied, too,
-     * behind the entries. */
+    /* The number of entries of each bucket is known here. Counting them in the buckets, with a load as wide as half a
+     * bucket, would wait for the narrow stores directly before it, which cannot be forwarded to the load. The loop does
+     * not depend on the number of entries either, because no branch predictor could predict it: empty entries are
+     * copied as well, after the others. */
     const struct sl_bucket entries = *old;
     struct sl_bucket *const to[2] = {old, added};
     unsigned n[2] = {0, 0};
@@ -412,7 +417,7 @@ static inline void sl_table_split(struct sl_table *table) {
     }
 }
 
-/* There are more live instances, or fewer, than before. */
+/* Updates `near` after the number of live instances has changed. */
 static inline void sl_table_weigh(struct sl_table *table) {
     bool near = table->live * (uint64_t)table->instance_bytes <= SL_TABLE_NEAR;
     table->near = near ? table->max_instances : 0;
@@ -422,7 +427,8 @@ _Static_assert((SL_TABLE_HUGE_FROM / sizeof(struct sl_bucket) - SL_BUCKETS_LEAST
                    SL_BUCKETS_LEAST % SL_BUCKETS_STEP == 0,
                "a step begins where huge pages do, and goes beyond no level");
 
-/* Adds some home buckets: one at a time would be a branch that goes wrong at every third connection. */
+/* Adds several home buckets. To add one at a time would take a branch that is mispredicted at every third
+ * connection. */
 SL_COLD void sl_table_grow(struct sl_table *table) {
     if (__builtin_expect(table->buckets == SL_TABLE_HUGE_FROM / sizeof *table->home, 0))
         sl_huge_rest(table->home, table->home_bytes, SL_TABLE_HUGE_FROM);
@@ -430,15 +436,15 @@ SL_COLD void sl_table_grow(struct sl_table *table) {
         sl_table_split(table);
 }
 
-/* `n` bytes of a key, from `offset` on; 0 where they are not there (no packet gave them). */
+/* `n` bytes of a key, from `offset` on; 0 where they are missing (no packet provided them). */
 static inline uint64_t sl_key_word(sl_bytes part, uint32_t offset, unsigned n) {
     return part.captured >= offset + n ? sl_load_be(part.at + offset, n) : 0;
 }
 
-/* A new instance with this key, which no live instance has: deadline SL_NEVER, hash, slot and key written,
- * the rest as the slot's last user left it (zero when there was none). NULL when max_instances are live.
- * Its slot is the one freed last; when none is free, the first that was never used. key_words and instance_bytes, the
- * table's own, are literals. */
+/* Creates an instance with this key, which no live instance has. Deadline (SL_NEVER), hash, slot and key are written;
+ * the rest is as the last instance in the slot left it (zero if there was none). Returns NULL if max_instances are
+ * live. The slot is the one freed last; if none is free, the first that was never used. key_words and instance_bytes,
+ * the table's own, are literals. */
 SL_INLINED struct sl_instance *sl_table_begin(struct sl_table *table, const uint64_t *key, unsigned key_words,
                                               uint32_t hash, size_t instance_bytes) {
     uint32_t slot;
@@ -452,7 +458,7 @@ SL_INLINED struct sl_instance *sl_table_begin(struct sl_table *table, const uint
         if (__builtin_expect(slot == table->many, 0))
             sl_huge_rest(table->instances, instance_bytes * table->max_instances, SL_TABLE_HUGE_FROM);
         instance = sl_table_place(table, slot, instance_bytes);
-        /* Foreseen is only the next slot, and connections often begin several at once. */
+        /* Only the next slot was predicted, but connections often begin several at a time. */
         size_t coming = SL_FRESH_LEAD * instance_bytes;
         sl_instance_prefetch((uintptr_t)instance + coming, instance_bytes, 0, true);
     } else {
@@ -470,13 +476,13 @@ SL_INLINED struct sl_instance *sl_table_begin(struct sl_table *table, const uint
     return instance;
 }
 
-/* The same where neither need be known when this is compiled. */
+/* The same if they are not known at compile time. */
 SL_COLD struct sl_instance *sl_table_create(struct sl_table *table, const uint64_t *key, unsigned key_words,
                                             uint32_t hash) {
     return sl_table_begin(table, key, key_words, hash, table->instance_bytes);
 }
 
-/* Ends a live instance; its slot is the next to be used again. Nothing shrinks. */
+/* Removes a live instance; its slot is the next to be used again. Nothing shrinks. */
 SL_COLD void sl_table_remove(struct sl_table *table, struct sl_instance *instance) {
     struct sl_bucket *home = sl_table_home(table, instance->hash), *bucket = home;
     unsigned found;

@@ -1,30 +1,32 @@
-/* Changing bytes of a frame, with the checksums over them kept as right, or as wrong, as they were (RFC 1624).
+/* Changes bytes of a frame and fixes up the checksums over them: a correct checksum stays correct, a wrong one stays
+ * wrong (RFC 1624).
  *
- * A checksum is not made anew: it changes by what changes under it. So it does not matter what the snap length took, nor
- * that a network card was to fill it in. Headers are found from the outside in: Ethernet with VLAN tags, Linux cooked
- * captures, raw IP; IPv4 and IPv6 within each other or within plain GRE; TCP, UDP, ICMP and ICMPv6. Of what lies deeper,
- * as in a tunnel over UDP, the outer checksums cover all, and the inner ones are left alone. Lengths and protocol numbers
- * of IP headers are not looked at as parts of the pseudo header: changed, they make another packet. */
+ * A checksum is not recomputed, but updated by the difference. So it does not matter what the snap length cut off, nor
+ * whether a network card was to fill it in. Headers are found from the outside in: Ethernet with VLAN tags, Linux
+ * cooked captures, raw IP; IPv4 and IPv6 within each other or within plain GRE; TCP, UDP, ICMP and ICMPv6. If the
+ * change lies deeper, as in a tunnel over UDP, the outer checksums cover it, and the inner ones are not changed.
+ * Lengths and protocol numbers of IP headers are not treated as parts of the pseudo header: changing them makes another
+ * packet. */
 #ifndef SL_CHECKSUM_FIX_H
 #define SL_CHECKSUM_FIX_H
 
 #include "core/bytes.h"
 #include "core/packet.h"
 
-enum { SL_MEND_DEPTH = 8 };   /* IP headers within each other that are looked at */
+enum { SL_MEND_DEPTH = 8 };   /* nested IP headers that are followed */
 
-/* Where the headers of a frame are, as offsets; 0 where there is none. */
+/* Offsets of the headers of a frame; 0 for one that does not exist. */
 struct sl_ip_place {
-    uint32_t ip, payload, end;   /* the header, what is behind it and its options, and where that ends on the wire */
+    uint32_t ip, payload, end;   /* the header; what follows it and its options; the end of that on the wire */
     uint8_t version, protocol;
-    bool first, last;            /* the first fragment, and the last: both where it is none */
+    bool first, last;            /* first fragment, last fragment; both are set for a packet that is not fragmented */
 };
 
 static inline uint16_t sl_frame16(const struct sl_frame *frame, uint32_t at) {
     return at + 2 <= frame->captured ? (uint16_t)sl_load_be16(frame->at + at) : 0;
 }
 
-/* Where the first IP header is; 0 and *found false where it is not known. */
+/* The offset of the first IP header. If it is not known, 0, and *found is false. */
 static inline uint32_t sl_frame_ip(const struct sl_frame *frame, bool *found) {
     uint32_t at, type;
     *found = true;
@@ -44,7 +46,7 @@ static inline uint32_t sl_frame_ip(const struct sl_frame *frame, bool *found) {
     return at;
 }
 
-/* Reads the IP header at `at`; false where there is none that is whole. */
+/* Reads the IP header at `at`; false if there is none, or not a whole one. */
 static inline bool sl_ip_read(const struct sl_frame *frame, uint32_t at, struct sl_ip_place *out) {
     const uint8_t *ip = frame->at + at;
     if (at >= frame->captured)
@@ -57,7 +59,7 @@ static inline bool sl_ip_read(const struct sl_frame *frame, uint32_t at, struct 
             return false;
         uint32_t total = (uint32_t)sl_load_be16(ip + 2), fragment = (uint32_t)sl_load_be16(ip + 6);
         out->payload = at + header;
-        out->end = total >= header ? at + total : frame->length;   /* 0 where a card was to cut it up */
+        out->end = total >= header ? at + total : frame->length;   /* 0 if a card was to segment it */
         out->protocol = ip[9];
         out->first = !(fragment & 0x1fff);
         out->last = !(fragment & 0x2000);
@@ -87,7 +89,7 @@ static inline bool sl_ip_read(const struct sl_frame *frame, uint32_t at, struct 
     return false;
 }
 
-/* The IP header that is inside of another one, if any: IP in IP, or in GRE without its options. */
+/* Reads the IP header within another one, if any: IP in IP, or in GRE without options. */
 static inline bool sl_ip_inner(const struct sl_frame *frame, const struct sl_ip_place *outer, struct sl_ip_place *out) {
     if (!outer->first)
         return false;
@@ -99,7 +101,8 @@ static inline bool sl_ip_inner(const struct sl_frame *frame, const struct sl_ip_
     return sl_ip_read(frame, outer->payload + 4, out);
 }
 
-/* Where the checksum of the transport header is; 0 where there is none, or it is not here. */
+/* The offset of the transport header's checksum; 0 if there is none, or it was not captured or is in another
+ * fragment. */
 static inline uint32_t sl_transport_checksum(const struct sl_frame *frame, const struct sl_ip_place *ip) {
     uint32_t at = ip->payload;
     if (!ip->first)
@@ -113,7 +116,8 @@ static inline uint32_t sl_transport_checksum(const struct sl_frame *frame, const
     return at + 2 <= frame->captured && at + 2 <= ip->end ? at : 0;
 }
 
-/* The sum of bytes [lo, hi) of `at`, of which an even offset from `origin` is the upper half of a word. */
+/* The sum of bytes [lo, hi) of `at` as 16-bit words; a byte at an even offset from `origin` is the upper half of a
+ * word. */
 static inline uint64_t sl_checksum_fix_sum(const uint8_t *at, uint32_t lo, uint32_t hi, uint32_t origin) {
     uint64_t sum = 0;
     for (uint32_t i = lo; i < hi; i++)
@@ -121,12 +125,12 @@ static inline uint64_t sl_checksum_fix_sum(const uint8_t *at, uint32_t lo, uint3
     return sum;
 }
 
-/* Lets the checksum at `place` follow a change of bytes [lo, hi), of which [low, high) are under it. */
+/* Updates the checksum at `place` after a change of bytes [lo, hi). It covers bytes [low, high). */
 static inline void sl_mend_one(uint8_t *frame, uint32_t place, const uint8_t *before, uint32_t lo, uint32_t hi, uint32_t low,
                                uint32_t high, bool udp) {
     uint32_t from = (uint32_t)sl_max(lo, low), to = (uint32_t)sl_min(hi, high);
     uint16_t old = (uint16_t)sl_load_be16(frame + place);
-    if (from >= to || (udp && old == 0))   /* RFC 768: it has none */
+    if (from >= to || (udp && old == 0))   /* RFC 768: there is no checksum */
         return;
     uint64_t removed = sl_checksum_fix_sum(before, from - lo, to - lo, low - lo), added = sl_checksum_fix_sum(frame, from, to, low);
     while (removed >> 16)
@@ -144,8 +148,8 @@ static inline void sl_mend_one(uint8_t *frame, uint32_t place, const uint8_t *be
 
 static inline bool sl_mend_overlaps(uint32_t lo, uint32_t hi, uint32_t place) { return lo < place + 2 && place < hi; }
 
-/* Is a checksum over bytes before `hi` in another fragment? Of a later one's payload it is in the first, which has left; and
- * a first one may be so small that it is in the second. */
+/* Is a checksum over bytes before `hi` in another fragment? For the payload of a later fragment it is in the first one,
+ * which has already been transmitted. A first fragment may be so small that the checksum is in the second. */
 static inline bool sl_checksum_fix_elsewhere(const struct sl_frame *frame, uint32_t hi) {
     bool found;
     struct sl_ip_place ip, inner;
@@ -162,15 +166,15 @@ static inline bool sl_checksum_fix_elsewhere(const struct sl_frame *frame, uint3
     return false;
 }
 
-/* Where what a UDP checksum is over ends: by the length in its header (RFC 768), behind which other bytes may follow (RFC
- * 9868); 0 is that of a jumbogram (RFC 2675). */
+/* The end of what a UDP checksum covers: given by the length in its header (RFC 768), after which other bytes may
+ * follow (RFC 9868). A length of 0 is that of a jumbogram (RFC 2675). */
 static inline uint32_t sl_udp_end(const uint8_t *at, const struct sl_ip_place *ip) {
     uint32_t length = (uint32_t)sl_load_be16(at + ip->payload + 4);
     return length ? (uint32_t)sl_min(ip->end, ip->payload + length) : ip->end;
 }
 
-/* Bytes [lo, hi) of a frame were `before`: lets the checksums over them follow, but not those that were changed themselves.
- * `at` is the frame's. */
+/* Bytes [lo, hi) of a frame, whose bytes are at `at`, have been changed and were `before`: updates the checksums over
+ * them, except those that were changed themselves. */
 static inline void sl_checksum_fix(uint8_t *at, const struct sl_frame *frame, const uint8_t *before, uint32_t lo, uint32_t hi) {
     bool found;
     struct sl_ip_place ip, inner;

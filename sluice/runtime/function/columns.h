@@ -1,7 +1,8 @@
-/* Events for functions in Python that take many at once: a row of words for each, and its bytes behind all rows.
+/* Events for functions in Python that take many at once: each event is a row of words; the bytes of all events follow
+ * the rows.
  *
- * A row is written in a few nanoseconds, and Python reads a column of thousands at a time. When the rows of an event are
- * many they become one record of the batch that all functions in Python get. */
+ * A row is cheap to write, and Python reads columns of thousands of rows. The collected rows of an event become one
+ * record of the batch that all functions in Python receive. */
 #ifndef SL_COLUMNS_H
 #define SL_COLUMNS_H
 
@@ -9,15 +10,15 @@
 
 enum {
     SL_COLUMNS_ROWS = 4096,
-    SL_COLUMNS_BYTES = 1 << 20,   /* bytes of values at which rows are delivered, too */
-    SL_COLUMNS = 0x8000,          /* in sl_record_head.event: the number of columns, not of an event */
+    SL_COLUMNS_BYTES = 1 << 20,   /* bytes of values after which the rows are delivered as well */
+    SL_COLUMNS = 0x8000,          /* set in sl_record_head.event: the rest is the number of columns, not of an event */
 };
 
 struct sl_columns {
     uint64_t *rows;
     uint8_t *bytes;
-    uint32_t count, words;      /* rows, and words of each */
-    uint64_t used, room;        /* of bytes */
+    uint32_t count, words;      /* rows, and words per row */
+    uint64_t used, room;        /* of `bytes` */
 };
 
 /* Makes a record of all rows. Without memory they are lost, and the run fails. */
@@ -63,7 +64,7 @@ static inline uint64_t *sl_columns_row(struct sl_box *box, struct sl_columns *co
     return columns->rows + (size_t)columns->count++ * words;
 }
 
-/* What every row begins with; how many words that are. */
+/* Writes the beginning of every row; returns how many words that are. */
 static inline unsigned sl_columns_begin(uint64_t *row, const struct sl_event *event) {
     row[0] = sl_event_number(event);
     row[1] = event->side;
@@ -72,7 +73,7 @@ static inline unsigned sl_columns_begin(uint64_t *row, const struct sl_event *ev
     return 4;
 }
 
-/* Bytes of an event: where they begin, and in the upper half of the word how many they are. */
+/* Stores bytes of an event. Returns their offset; the upper half of the word is their number. */
 static inline uint64_t sl_columns_put(struct sl_columns *columns, sl_bytes bytes) {
     uint64_t word = columns->used | (uint64_t)bytes.captured << 32;
     if (bytes.captured)

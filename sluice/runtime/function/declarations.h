@@ -1,9 +1,9 @@
 /* The declarations of a function on events, as marks that sluice/hooks reads from the output of the preprocessor.
  *
- * sluice.h includes this in its own place when SLUICE_DECLARATIONS is defined. The preprocessor then does what it does in
- * the compilation (comments, conditions, macros, continued lines, headers of the function's own), and leaves of each
- * declaration SLUICE_DECLARED(kind, arguments). Accessors leave a mark, too: what a box maintains for a function follows
- * from the accessors that it calls. Marks within the runtime's own headers do not count. */
+ * sluice.h includes this file instead of its own contents when SLUICE_DECLARATIONS is defined. The preprocessor then
+ * works as in the compilation (comments, conditions, macros, continued lines, the function's own headers), and replaces
+ * each declaration by SLUICE_DECLARED(kind, arguments). Accessors leave a mark, too: what a box maintains for a
+ * function follows from the accessors that it calls. Marks within the runtime's own headers do not count. */
 #ifndef SL_DECLARATIONS_H
 #define SL_DECLARATIONS_H
 

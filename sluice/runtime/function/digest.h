@@ -1,5 +1,5 @@
-/* SHA-256 of what comes in pieces, by OpenSSL's libcrypto, which is loaded when it is needed: it uses the instructions
- * that the machine has for it, and a box without hashes needs no library. */
+/* SHA-256 of data that arrives in pieces. It is computed by OpenSSL's libcrypto, which uses the machine's instructions
+ * for it. The library is loaded when it is first needed, so that a box without hashes does not depend on it. */
 #ifndef SL_DIGEST_H
 #define SL_DIGEST_H
 
@@ -7,7 +7,7 @@
 
 #include <dlfcn.h>
 
-/* The names that it has, the newest first. */
+/* The file names of the library, the newest first. */
 #ifndef SL_DIGEST_LIBRARIES
 #define SL_DIGEST_LIBRARIES "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"
 #endif
@@ -17,7 +17,7 @@
 
 enum { SL_DIGEST_SIZE = 32 };
 
-struct sl_digest;        /* a hash that is being made; NULL while nothing was added */
+struct sl_digest;        /* a hash in progress; NULL until bytes are added */
 struct sl_digest_kind;
 
 /* The stable part of OpenSSL's EVP interface, versions 1.1 and 3. */
@@ -31,7 +31,7 @@ struct sl_digests {
     int (*finish)(struct sl_digest *, unsigned char *, unsigned *);
 };
 
-/* False when there is no library that has it all; SL_DIGEST_ADVICE says what to do. */
+/* Loads the library. False if there is none with all functions; SL_DIGEST_ADVICE says what to do. */
 SL_COLD bool sl_digests_open(struct sl_digests *d) {
     const char *const names[] = {SL_DIGEST_LIBRARIES};
     for (unsigned i = 0; i < sizeof names / sizeof *names && !d->library; i++)
@@ -47,14 +47,14 @@ SL_COLD bool sl_digests_open(struct sl_digests *d) {
     return d->sha256 && d->create && d->destroy && d->begin && d->update && d->finish;
 }
 
-/* Adds bytes to a hash. False without memory: then it is no hash of all of them. */
+/* Adds bytes to a hash. False without memory: then the hash does not cover all of them. */
 static inline bool sl_digest_add(const struct sl_digests *d, struct sl_digest **digest, sl_bytes bytes) {
     if (!*digest && ((*digest = d->create()) == NULL || !d->begin(*digest, d->sha256(), NULL)))
         return false;
     return d->update(*digest, bytes.at, bytes.captured);
 }
 
-/* The hash of what was added, or that of nothing. Its memory is given back. */
+/* Finishes the hash of the bytes added, or of no bytes, and frees its memory. */
 static inline void sl_digest_finish(const struct sl_digests *d, struct sl_digest **digest,
                                     uint8_t out[SL_DIGEST_SIZE]) {
     static const uint8_t nothing[SL_DIGEST_SIZE] = {

@@ -1,7 +1,8 @@
-/* Who talks with whom, for the rows that functions write: the address and the port in a half of an instance's key.
+/* The endpoints of a connection, for the rows that functions write: the address and the port in a half of an instance's
+ * key.
  *
- * A description may call them anything: the address is the part called src, else the first; the port is the part called
- * sport, else the second if it has a port's 16 bits. */
+ * A description may use any names: the address is the part named src, otherwise the first one; the port is the part
+ * named sport, otherwise the second one if it has the 16 bits of a port. */
 #ifndef SL_ENDPOINTS_H
 #define SL_ENDPOINTS_H
 
@@ -10,7 +11,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 
-/* The part of a layer's keys of that name, or NULL. */
+/* The part with this name in a layer's keys, or NULL. */
 static inline const struct sl_key_part *sl_key_part_named(const struct sl_layer_info *layer, const char *name) {
     for (uint32_t i = 0; i < layer->key_parts; i++)
         if (strcmp(layer->key_part[i].name, name) == 0)
@@ -23,26 +24,26 @@ static inline const struct sl_key_part *sl_address_part(const struct sl_layer_in
     return part ? part : &layer->key_part[0];
 }
 
-/* NULL where there is none. */
+/* NULL if there is none. */
 static inline const struct sl_key_part *sl_port_part(const struct sl_layer_info *layer) {
     const struct sl_key_part *part = sl_key_part_named(layer, "sport");
     return part || layer->key_parts < 2 || layer->key_part[1].bits != 16 ? part : &layer->key_part[1];
 }
 
-/* A part of at most 64 bits in a half. */
+/* The value of a part of at most 64 bits in a half. */
 static inline uint64_t sl_part_number(const struct sl_key_part *part, const uint64_t *half) {
     return half[part->word] >> part->shift & sl_mask(part->bits);
 }
 
-/* Have two halves the same there? */
+/* Is the part equal in two halves? */
 static inline bool sl_part_same(const struct sl_key_part *part, const uint64_t *a, const uint64_t *b) {
     if (part->bits <= 64)
         return sl_part_number(part, a) == sl_part_number(part, b);
     return memcmp(a + part->word, b + part->word, (part->bits + 63) / 64 * 8) == 0;
 }
 
-/* The address as JSON: of 32 bits as IPv4, of 128 as IPv6 address, another number in decimal, longer ones as hexadecimal
- * digits. */
+/* Writes the address as JSON: one of 32 bits as an IPv4 address, one of 128 bits as an IPv6 address, another number in
+ * decimal, a longer value in hexadecimal digits. */
 SL_COLD void sl_write_address(FILE *out, const struct sl_key_part *part, const uint64_t *half) {
     const uint64_t *words = half + part->word;
     char text[INET6_ADDRSTRLEN];
@@ -66,7 +67,7 @@ SL_COLD void sl_write_address(FILE *out, const struct sl_key_part *part, const u
     }
 }
 
-/* The port as JSON; null where there is none. */
+/* Writes the port as JSON; null if there is none. */
 SL_COLD void sl_write_port(FILE *out, const struct sl_key_part *part, const uint64_t *half) {
     if (part)
         fprintf(out, "%llu", (unsigned long long)sl_part_number(part, half));
@@ -74,7 +75,7 @@ SL_COLD void sl_write_port(FILE *out, const struct sl_key_part *part, const uint
         fputs("null", out);
 }
 
-/* Two ends as members of a JSON object: src and sport, dst and dport. */
+/* Writes two endpoints as members of a JSON object: src and sport, dst and dport. */
 SL_COLD void sl_write_endpoints(FILE *out, const struct sl_layer_info *layer, const uint64_t *from, const uint64_t *to) {
     const struct sl_key_part *address = sl_address_part(layer), *port = sl_port_part(layer);
     fputs("\"src\":", out);

@@ -1,7 +1,7 @@
-/* Verdicts of functions on packets, and packets that functions send. A box is inline where its caller applies the verdicts
- * that NAME_process returns, and transmits what functions send (embed.h): `sluice run -w FILE` writes both to a file.
+/* Verdicts of functions on packets, and packets that functions send. A box is inline if its caller applies the verdicts
+ * that NAME_process returns, and transmits what functions send (embed.h). `sluice run -w FILE` writes both to a file.
  *
- * What functions see of a packet stays as it came, also after a change. */
+ * Functions always see a packet as it was received, even after a change. */
 #ifndef SL_OUTPUT_H
 #define SL_OUTPUT_H
 
@@ -9,16 +9,16 @@
 #include "function/checksum_fix.h"
 
 enum {
-    SL_SENT_MOST = 64,             /* packets that functions may send while one is processed */
+    SL_SENT_MOST = 64,             /* packets that functions may send during one packet */
     SL_SENT_BYTES = 256 << 10,     /* and their bytes */
     SL_SENT_WAITING = 1 << 16,     /* packets that may wait until the caller takes them */
     SL_RESET_MOST = 14 + 8 + 40 + 20,
 };
 
-/* Does the caller transmit what leaves the box? */
+/* Does the caller transmit the output of the box? */
 static inline bool sl_is_inline(const struct sl_box *box) { return box->output.forwards; }
 
-/* The current packet does not leave. False where there is none. */
+/* Drops the current packet. False if there is none. */
 static inline bool sl_drop(struct sl_box *box) {
     if (box->frame && !box->output.dropped) {
         box->output.dropped = true;
@@ -27,7 +27,7 @@ static inline bool sl_drop(struct sl_box *box) {
     return box->frame != NULL;
 }
 
-/* The current packet leaves at another port. False where there is no packet. */
+/* Redirects the current packet to another port. False if there is no packet. */
 static inline bool sl_redirect(struct sl_box *box, uint16_t port) {
     if (!box->frame)
         return false;
@@ -36,7 +36,7 @@ static inline bool sl_redirect(struct sl_box *box, uint16_t port) {
     return true;
 }
 
-/* Room for so many more bytes after those that are used. False without memory. */
+/* Makes room for so many more bytes after those in use. False without memory. */
 static inline bool sl_output_room(struct sl_output *output, size_t more) {
     if (more <= output->room - output->used)
         return true;
@@ -49,9 +49,9 @@ static inline bool sl_output_room(struct sl_output *output, size_t more) {
     return true;
 }
 
-/* `length` bytes of the current packet, which lie at `at` in it (as in event->unit or box->frame), leave as `bytes`, and the
- * checksums over them are fixed up. False, and nothing is changed, where they are not in it, where a checksum over them is in
- * another fragment, or where there is no memory. */
+/* Replaces `length` bytes of the current packet, at `at` in it (as in event->unit or box->frame), by `bytes` in the
+ * output, and fixes up the checksums over them. Returns false and changes nothing if the bytes are not in the packet,
+ * if a checksum over them is in another fragment, or if there is no memory. */
 static inline bool sl_rewrite(struct sl_box *box, const uint8_t *at, const void *bytes, uint32_t length) {
     struct sl_output *output = &box->output;
     const struct sl_frame *frame = box->frame;
@@ -69,7 +69,7 @@ static inline bool sl_rewrite(struct sl_box *box, const uint8_t *at, const void 
         output->changed = true;
     }
     uint8_t *changed = output->bytes + output->current, *before = output->bytes + output->used;
-    memcpy(before, changed + lo, length);   /* what the checksums covered up to now */
+    memcpy(before, changed + lo, length);   /* what the checksums have covered so far */
     memcpy(changed + lo, bytes, length);
     struct sl_frame now = *frame;
     now.at = changed;
@@ -77,7 +77,7 @@ static inline bool sl_rewrite(struct sl_box *box, const uint8_t *at, const void 
     return true;
 }
 
-/* Room for a packet that is sent. False without memory. */
+/* Makes room for a packet that is sent. False without memory. */
 SL_COLD bool sl_sent_room(struct sl_output *output, uint32_t length) {
     if (output->sent_count == output->sent_room) {
         uint32_t room = output->sent_room ? 2 * output->sent_room : 64;
@@ -98,7 +98,7 @@ SL_COLD bool sl_sent_room(struct sl_output *output, uint32_t length) {
     return true;
 }
 
-/* What the caller has taken makes room. */
+/* Removes the packets that the caller has taken. */
 static inline void sl_sent_reset(struct sl_output *output) {
     if (!output->taken)
         return;
@@ -107,7 +107,7 @@ static inline void sl_sent_reset(struct sl_output *output) {
     output->sent_used = 0;
 }
 
-/* sl_send; `back`: to where the current packet came from. */
+/* sl_send; `back`: in the direction that the current packet came from. */
 static inline bool sl_send_to(struct sl_box *box, const void *bytes, uint32_t length, bool back) {
     struct sl_output *output = &box->output;
     if (!output->forwards || !length)
@@ -132,13 +132,14 @@ static inline bool sl_send_to(struct sl_box *box, const void *bytes, uint32_t le
     return true;
 }
 
-/* A whole packet of the link type of the current one (or the last one) leaves after it, in the same direction. False where
- * the box is not inline, or where there are too many. */
+/* Sends a whole packet after the current one, in the same direction. It has the link type of the current packet, or of
+ * the last one. False if the box is not inline, or if there are too many packets. */
 static inline bool sl_send(struct sl_box *box, const void *bytes, uint32_t length) {
     return sl_send_to(box, bytes, length, false);
 }
 
-/* One segment that resets a connection: `reverse` from where the packet came to, back. at: room for SL_RESET_MOST bytes. */
+/* Makes a segment that resets a connection. `reverse`: in the direction that the packet came from. at: room for
+ * SL_RESET_MOST bytes. Returns its length. */
 static inline uint32_t sl_make_reset(const struct sl_frame *frame, const struct sl_ip_place *ip, bool reverse, uint8_t *at) {
     const uint8_t *from = frame->at, *tcp = frame->at + ip->payload;
     uint32_t link = ip->ip, header = ip->version == 4 ? 20 : 40, total = link + header + 20;
@@ -170,7 +171,7 @@ static inline uint32_t sl_make_reset(const struct sl_frame *frame, const struct 
         ip_out[6] = 6;
         ip_out[7] = 64;
     }
-    /* RFC 9293, 3.10.7.1 for the direction back; in the other one as if the sender had closed here */
+    /* back: RFC 9293, 3.10.7.1; forward: as if the sender had reset the connection here */
     uint32_t words = (uint32_t)(tcp[12] >> 4) * 4, wire = ip->end > ip->payload + words ? ip->end - ip->payload - words : 0;
     bool acknowledges = tcp[13] & 0x10;
     uint32_t sequence = (uint32_t)sl_load_be32(tcp + 4), acknowledged = (uint32_t)sl_load_be32(tcp + 8);
@@ -191,9 +192,10 @@ static inline uint32_t sl_make_reset(const struct sl_frame *frame, const struct 
     return total;
 }
 
-/* Ends the TCP connection of the current packet: the packet is dropped, and a segment with RST leaves for each end in its
- * place, once, however many functions reset it, and none for a segment with RST (RFC 9293, 3.10.7.1), which is only dropped.
- * False, and nothing happens, where it is no TCP segment right on the outermost IP with a whole header. */
+/* Ends the TCP connection of the current packet: the packet is dropped, and a segment with RST is sent to each end in
+ * its place. This happens once, however many functions reset the connection. A packet that has RST itself is only
+ * dropped (RFC 9293, 3.10.7.1). Returns false if the packet is not a TCP segment with a whole header directly in the
+ * outermost IP packet, or if the segments cannot be sent; then the packet is not dropped. */
 static inline bool sl_reset(struct sl_box *box) {
     const struct sl_frame *frame = box->frame;
     uint8_t forth[SL_RESET_MOST], back[SL_RESET_MOST];
@@ -215,7 +217,7 @@ static inline bool sl_reset(struct sl_box *box) {
 
 /* --- used by generated code --- */
 
-/* A burst begins. verdicts: see NAME_process. */
+/* Begins a burst. verdicts: see NAME_process. */
 static inline void sl_output_begin(struct sl_box *box, const struct sl_frame *frames, struct sl_verdict *verdicts) {
     struct sl_output *output = &box->output;
     sl_sent_reset(output);
@@ -227,7 +229,7 @@ static inline void sl_output_begin(struct sl_box *box, const struct sl_frame *fr
     output->packet_sent = output->packet_sent_bytes = 0;
 }
 
-/* A packet was processed: its verdict. */
+/* Records the verdict of a packet that was processed. */
 static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *frame) {
     struct sl_output *output = &box->output;
     const bool changed = output->changed && !output->dropped;
@@ -240,7 +242,7 @@ static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *f
             .flags = (uint8_t)((changed ? SL_VERDICT_CHANGED : 0) | (output->redirected ? SL_VERDICT_REDIRECTED : 0)),
         };
     if (output->changed && (output->dropped || !output->verdicts))
-        output->used = output->current;   /* no one will read it */
+        output->used = output->current;   /* the changed bytes are not needed */
     for (uint32_t i = output->sent_count - output->packet_sent; i < output->sent_count; i++) {
         output->sent[i].frame.time = box->time;
         output->sent[i].frame.number = box->number;
@@ -255,7 +257,7 @@ static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *f
     output->dropped = output->changed = output->reset = output->redirected = false;
 }
 
-/* A burst of so many packets ends: offsets of changed bytes become pointers. */
+/* Ends a burst of so many packets: offsets of changed bytes become pointers. */
 static inline void sl_output_end(struct sl_box *box, size_t count) {
     struct sl_output *output = &box->output;
     for (size_t i = 0; output->used && output->verdicts && i < count; i++)
@@ -264,7 +266,7 @@ static inline void sl_output_end(struct sl_box *box, size_t count) {
     output->in_burst = false;
 }
 
-/* The end of input: what was counted is reported. */
+/* Reports the counters at the end of input. */
 SL_COLD void sl_output_finish(struct sl_box *box) {
     sl_report(box, "packets_dropped", box->output.drops);
     sl_report(box, "packets_changed", box->output.changes);

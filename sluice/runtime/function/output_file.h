@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-/* NULL when it cannot be opened, which is told. */
+/* Opens the file. On failure it prints the reason and returns NULL. */
 SL_COLD FILE *sl_output_file_open(const char *path) {
     FILE *out = *path ? fopen(path, "w") : stdout;
     if (!out)
@@ -14,7 +14,7 @@ SL_COLD FILE *sl_output_file_open(const char *path) {
     return out;
 }
 
-/* At the end: function `who` fails when not all of its rows could be written. */
+/* Closes the file at the end. Function `who` fails if not all of its rows could be written. */
 SL_COLD void sl_rows_close(struct sl_box *box, FILE *out, const char *who) {
     errno = 0;
     bool failed = fflush(out) != 0 || ferror(out);

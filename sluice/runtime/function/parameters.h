@@ -1,7 +1,7 @@
-/* Parameters of a function: what its SLUICE_PARAMETER lines declare, read from the text that a user gives.
+/* Parameters of a function, declared by its SLUICE_PARAMETER lines and read from the text that a user gives.
  *
- * The text is NAME=VALUE,NAME=VALUE; of a flag NAME alone says yes. A comma ends a value only where a parameter's name
- * follows, so that a value, as the name of a file, may have commas of its own. */
+ * The text is NAME=VALUE,NAME=VALUE; for a flag, NAME alone means yes. A comma ends a value only if the name of a
+ * parameter follows, so a value, for example a file name, may contain commas. */
 #ifndef SL_PARAMETERS_H
 #define SL_PARAMETERS_H
 
@@ -17,11 +17,12 @@ enum sl_parameter_kind { SL_TEXT, SL_NUMBER, SL_SECONDS, SL_FLAG };
 struct sl_parameter {
     const char *name;
     enum sl_parameter_kind kind;
-    size_t offset;   /* in the function's struct: of a const char *, uint64_t, double or bool */
-    const char *value;   /* where none is given, as a user would write it */
+    size_t offset;   /* in the function's struct, where its type is const char *, uint64_t, double or bool */
+    const char *value;   /* the default, as a user would write it */
 };
 
-/* The parameter whose name stands at `text`, before a `=`, or, of a flag, a comma or the end; NULL for none. */
+/* The parameter whose name is at `text`, followed by `=`, or, for a flag, by a comma or the end; NULL if there is
+ * none. */
 static inline const struct sl_parameter *sl_parameter_at(const struct sl_parameter *all, unsigned count, const char *text) {
     size_t length = strcspn(text, "=,");
     for (unsigned i = 0; i < count; i++)
@@ -31,7 +32,7 @@ static inline const struct sl_parameter *sl_parameter_at(const struct sl_paramet
     return NULL;
 }
 
-/* Where the value that begins at `text` ends. */
+/* The end of the value that begins at `text`. */
 static inline const char *sl_parameter_end(const struct sl_parameter *all, unsigned count, const char *text) {
     const char *comma;
     while ((comma = strchr(text, ',')) && !sl_parameter_at(all, count, comma + 1))
@@ -39,7 +40,7 @@ static inline const char *sl_parameter_end(const struct sl_parameter *all, unsig
     return comma ? comma : text + strlen(text);
 }
 
-/* A decimal number, or behind 0x a hexadecimal one: neither strtoull's octal nor its second 0x. */
+/* A decimal number, or a hexadecimal one after 0x. Unlike strtoull it accepts neither octal numbers nor a second 0x. */
 static inline bool sl_parameter_number(const char *text, uint64_t *number) {
     bool hexadecimal = text[0] == '0' && text[1] == 'x';
     const char *digits = hexadecimal ? text + 2 : text;
@@ -49,7 +50,8 @@ static inline bool sl_parameter_number(const char *text, uint64_t *number) {
     return length && !digits[length] && !errno;
 }
 
-/* Digits, perhaps with a point and digits behind it: none of strtod's exponents, names and hexadecimal numbers. */
+/* Digits, optionally followed by a point and digits. Unlike strtod it accepts no exponents, names or hexadecimal
+ * numbers. */
 static inline bool sl_parameter_seconds(const char *text, double *seconds) {
     size_t length = strspn(text, "0123456789");
     const char *fraction = text + length + (text[length] == '.');
@@ -58,7 +60,7 @@ static inline bool sl_parameter_seconds(const char *text, double *seconds) {
     return length && !fraction[behind] && (fraction == text + length || behind);
 }
 
-/* Sets what a parameter stands for; false for what is no value of its kind. */
+/* Sets the variable of a parameter; false if the value is not one of its kind. */
 static inline bool sl_parameter_set(const struct sl_parameter *parameter, void *parameters, const char *value) {
     void *at = (char *)parameters + parameter->offset;
     switch (parameter->kind) {
@@ -75,8 +77,9 @@ static inline bool sl_parameter_set(const struct sl_parameter *parameter, void *
     }
 }
 
-/* Sets all parameters of function `who` from what is given, or else to their values. *kept, to be freed when they are no
- * longer needed, holds their texts. 0, or -1 when something is wrong with the text, which is then told. */
+/* Sets all parameters of function `who`: to their defaults, then to what is given. *kept holds the texts that they
+ * point to; the caller frees it when the parameters are no longer needed. Returns 0, or -1 after printing what is wrong
+ * with the text. */
 static inline int sl_parameters_read(const char *who, const struct sl_parameter *all, unsigned count, void *parameters,
                                      const char *given, char **kept) {
     for (unsigned i = 0; i < count; i++)

@@ -1,15 +1,15 @@
-/* Looking into a stream without taking anything out: bytes that wait for others before them, and delivered ones that
- * SLUICE_KEEP keeps. */
+/* Reads bytes of a stream without removing them: bytes that wait for earlier ones, and delivered bytes that SLUICE_KEEP
+ * stores. */
 #ifndef SL_PEEK_H
 #define SL_PEEK_H
 
 #include "function/control.h"
 
-/* What there is of one side's stream. */
+/* The state of one side's stream. */
 struct sl_stream_view {
-    uint64_t delivered;   /* the stream offset up to which all was delivered or given up */
-    uint64_t held;        /* bytes behind that, which wait */
-    uint32_t pieces;      /* in so many pieces, in which what touches need not be joined */
+    uint64_t delivered;   /* stream offset up to which all bytes were delivered or given up */
+    uint64_t held;        /* bytes beyond this offset, which wait */
+    uint32_t pieces;      /* pieces that they are in; adjacent pieces need not be joined */
 };
 
 static inline struct sl_sequence *sl_event_sequence(const struct sl_event *event, unsigned side) {
@@ -19,13 +19,13 @@ static inline struct sl_sequence *sl_event_sequence(const struct sl_event *event
     return (struct sl_sequence *)(void *)((char *)event->instance + owner->sequence_offset) + side;
 }
 
-/* Are the bytes of a side here, and not their extents alone? */
+/* Are the bytes of a side stored, and not only their extents? */
 static inline bool sl_event_buffers(const struct sl_event *event, unsigned side) {
     const struct sl_control *control = sl_event_control(event);
     return event->owner->rules->buffer_data && (!control || control->buffer_data[side]);
 }
 
-/* Nothing of an instance without streams of bytes. */
+/* The state of a stream; all zero for an instance without streams of bytes. */
 static inline struct sl_stream_view sl_view(const struct sl_event *event, unsigned side) {
     const struct sl_sequence *seq = sl_event_sequence(event, side);
     if (!seq)
@@ -36,8 +36,9 @@ static inline struct sl_stream_view sl_view(const struct sl_event *event, unsign
     return (struct sl_stream_view){delivered, sl_event_buffers(event, side) ? seq->held->bytes : 0, seq->held->pieces.count};
 }
 
-/* Copies at most `size` bytes of one side's stream from `offset` on, and takes nothing out of it. How many there were up to
- * the first that is missing, or is kept no more; 0 where there are none. What an event brings along is in the event. */
+/* Copies at most `size` bytes of one side's stream from `offset` on, without removing them. Returns their number, up to
+ * the first byte that is missing or no longer stored. Bytes that the current event delivers are in the event, not
+ * here. */
 static inline uint32_t sl_peek(const struct sl_event *event, unsigned side, uint64_t offset, void *to, uint32_t size) {
     struct sl_sequence *seq = sl_event_sequence(event, side);
     if (!seq || !seq->held || !sl_event_buffers(event, side))

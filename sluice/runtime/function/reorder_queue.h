@@ -1,9 +1,10 @@
-/* Things that begin in one order and end in another, given out in the order of their beginning: the rows of a flow log.
+/* A queue for items that begin in one order and end in another: it outputs them in the order of their beginning. It
+ * orders the rows of a flow log.
  *
- * One that ended waits for all that began earlier. So that a single one that never ends does not hold back the others
- * for ever, `most` bounds how many are kept, those that have not ended included: beyond it the earliest of those that
- * wait goes out of its turn, and whatever it overtook is counted as late when it comes. Nothing is ever lost by it.
- * The caller owns the things; what is here allocates only the heap of those that wait. */
+ * An item that has ended waits for all items that began earlier. To keep one that never ends from blocking the others
+ * for ever, `most` bounds the number of items, including those that have not ended. Beyond this bound the earliest of
+ * the waiting items is output out of order, and each item that it overtook is counted as late when it is output. No
+ * item is lost. The caller owns the items; this file allocates only the heap of the waiting ones. */
 #ifndef SL_REORDER_QUEUE_H
 #define SL_REORDER_QUEUE_H
 
@@ -12,23 +13,23 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* What each thing carries. */
+/* A part of every item. */
 struct sl_turn {
-    struct sl_turn *previous, *next;   /* among those that have not ended, by number */
-    uint64_t number;                   /* the order of beginning; every thing has its own */
+    struct sl_turn *previous, *next;   /* in the list of items that have not ended, by number */
+    uint64_t number;                   /* the order of beginning; unique */
 };
 
 struct sl_in_order {
-    struct sl_turn *first, *last;   /* that have not ended */
-    struct sl_turn **waiting;       /* that have: a heap, the lowest number on top */
+    struct sl_turn *first, *last;   /* items that have not ended */
+    struct sl_turn **waiting;       /* items that have: a heap, the lowest number on top */
     uint64_t waiting_count, room;
-    uint64_t kept;                  /* both together */
-    uint64_t most;                  /* of them; the owner sets it */
-    uint64_t given;                 /* the highest number given out; 0 for none */
-    uint64_t late;                  /* given out behind one with a higher number */
+    uint64_t kept;                  /* number of both together */
+    uint64_t most;                  /* the bound for it; the owner sets it */
+    uint64_t given;                 /* the highest number output; 0 for none */
+    uint64_t late;                  /* items output after one with a higher number */
 };
 
-/* A thing begins. Numbers come in ascending order as a rule; an exception costs time only. */
+/* Adds an item that begins. Numbers usually come in ascending order; an exception only costs time. */
 static inline void sl_in_order_begin(struct sl_in_order *order, struct sl_turn *turn, uint64_t number) {
     struct sl_turn *before = order->last;
     while (before && before->number > number)
@@ -47,7 +48,8 @@ static inline void sl_in_order_count(struct sl_in_order *order, uint64_t number)
         order->given = number;
 }
 
-/* A thing ends, and waits for its turn. False when there is no memory to wait: then it is the caller's at once. */
+/* Marks an item as ended; from now on it waits. False if there is no memory for this: then the caller outputs it at
+ * once. */
 static inline bool sl_in_order_end(struct sl_in_order *order, struct sl_turn *turn) {
     *(turn->next ? &turn->next->previous : &order->last) = turn->previous;
     *(turn->previous ? &turn->previous->next : &order->first) = turn->next;
@@ -68,7 +70,7 @@ static inline bool sl_in_order_end(struct sl_in_order *order, struct sl_turn *tu
     return true;
 }
 
-/* The next thing to be given out, which is the caller's then; NULL while all that wait must. */
+/* The next item to output, which then belongs to the caller; NULL if all waiting items have to wait longer. */
 static inline struct sl_turn *sl_in_order_next(struct sl_in_order *order) {
     if (!order->waiting_count)
         return NULL;
@@ -84,12 +86,12 @@ static inline struct sl_turn *sl_in_order_next(struct sl_in_order *order) {
             break;
         order->waiting[at] = order->waiting[child];
     }
-    order->waiting[at] = moved;   /* when it was the last, behind the end */
+    order->waiting[at] = moved;   /* beyond the end if it was the last one */
     sl_in_order_count(order, top->number);
     return top;
 }
 
-/* Gives the heap back; the things are the caller's. */
+/* Frees the heap. The items belong to the caller. */
 static inline void sl_in_order_close(struct sl_in_order *order) {
     free(order->waiting);
     *order = (struct sl_in_order){0};

@@ -12,51 +12,59 @@
  *         sl_report(box, "bytes", SLUICE_WORKER_OF(box)->bytes);
  *     }
  *
- * SLUICE_ON(layer, event) { ... }   `layer` is a layer's or parser's name, or any. Inside: `event` says where, `data` is
- *                                   what the event brings along: struct sl_on_NAME, or for a Callback the user's layout.
- * SLUICE_EVENT(layer, name, base) { ... }   an event of your own: it happens when `base`, an event of the layer or one of
- *                                   these, does and what stands here returns true; `event` and `data` are those of `base`.
- *                                   It is asked once, and only while somebody listens to the event, by SLUICE_ON.
- * SLUICE_ON_DEMAND(layer, event) { ... }   like SLUICE_ON, but called only while registered: for all instances between
- *                                   SLUICE_REGISTER(box, layer, event) and SLUICE_DEREGISTER(box, layer, event), and for
- *                                   the one of `event` otherwise by SLUICE_REGISTER_FLOW(event, layer, name) and
- *                                   SLUICE_DEREGISTER_FLOW(event, layer, name). At most 64 of them in a box.
- * SLUICE_KEEP(layer, bytes)         the layer's sequences keep so many of the bytes that they delivered last, so that the
- *                                   event rexmit has their first copy (`old`).
- * SLUICE_CONTROL(layer)             the function decides of single instances of the layer: by sl_buffer(event, side, bytes)
- *                                   and sl_policy(event, side, policy), see control.h, and by SLUICE_STOP(event, side), from
- *                                   which on its handlers hear no more of a side (0: the active one's, 1, or SL_BOTH), nor
- *                                   of the end when that is both; SLUICE_RESUME(event, side) lets them again.
- * SLUICE_INLINE                     what follows needs a box that packets go through, as `sluice run -w FILE` has one:
- *                                   SLUICE_DROP(box), SLUICE_REWRITE(box, at, bytes, length), SLUICE_REDIRECT(box, port),
- *                                   SLUICE_RESET(box) for both ends of a TCP connection, SLUICE_SEND(box, bytes, length);
- *                                   see output.h.
- * SLUICE_STATE(type)                every instance of the layers that it listens to carries one, zeroed when it begins;
- *                                   SLUICE_STATE_OF(event) points to it.
- * SLUICE_DESTROY { ... }            `state` is given up, as its instance is: behind its end, whoever hears of that.
- * SLUICE_TIMER(layer, name) { ... } a timer that each instance of the layer has, or `box` the box; it fires once, before
- *                                   the first packet that is not earlier than SLUICE_ARM(event, layer, name, nanoseconds)
- *                                   said, or SLUICE_ARM_BOX(box, name, nanoseconds), unless SLUICE_DISARM(event, layer,
- *                                   name) or SLUICE_DISARM_BOX(box, name) came before. Inside: `event`, without a packet.
- * SLUICE_WORKER(type)               one for the worker, zeroed; SLUICE_WORKER_OF(box) points to it.
- * SLUICE_PARAMETER(name, kind, value, help)   what a user may set by NAME=VALUE behind the function's colon: a `text`, a
- *                                   `number`, `seconds` (a double) or a `flag` (a bool, yes or no); `value` is what it is
- *                                   otherwise, `help` says what for. SLUICE_PARAMETER_OF(box, name) is its value.
- * SLUICE_COUNTER(name, help)        a number of the box, 0 at the beginning, that is reported at the end by its name; `help`
- *                                   says of what. SLUICE_COUNTER_OF(box, name) is the number.
- * sl_peek(event, side, offset, to, size)   copies what is held of a stream, see peek.h.
- * SLUICE_OPEN { ... return 0; }     once at the beginning; `box`, and `options`, the user's text behind the colon or "".
- *                                   Not 0 refuses to run.
- * SLUICE_CLOSE { ... }              once at the end; `box`.
+ * SLUICE_ON(layer, event) { ... }   A handler. `layer` is the name of a layer or parser, or any. Inside: `event` says
+ *                                   where the event happened, `data` is its data: struct sl_on_NAME, or for a Callback
+ *                                   the user's layout.
+ * SLUICE_EVENT(layer, name, base) { ... }   An event of your own: it happens when `base`, an event of the layer or one
+ *                                   of these, happens and the body returns true. `event` and `data` are those of
+ *                                   `base`. The body runs once, and only if a function has subscribed to the event by
+ *                                   SLUICE_ON.
+ * SLUICE_ON_DEMAND(layer, event) { ... }   Like SLUICE_ON, but called only while registered: for all instances between
+ *                                   SLUICE_REGISTER(box, layer, event) and SLUICE_DEREGISTER(box, layer, event). For
+ *                                   the instance of `event`, SLUICE_REGISTER_FLOW(event, layer, name) and
+ *                                   SLUICE_DEREGISTER_FLOW(event, layer, name) override this. At most 64 of them in a
+ *                                   box.
+ * SLUICE_KEEP(layer, bytes)         The layer's sequences store so many of the bytes that they delivered last, so that
+ *                                   the event rexmit has their first copy (`old`).
+ * SLUICE_CONTROL(layer)             The function controls single instances of the layer: by sl_buffer(event, side,
+ *                                   bytes) and sl_policy(event, side, policy), see control.h, and by SLUICE_STOP(event,
+ *                                   side), after which its handlers receive no more events of a side (0: the active
+ *                                   one's, 1, or SL_BOTH), and, if both are stopped, no end event either.
+ *                                   SLUICE_RESUME(event, side) reverses this.
+ * SLUICE_INLINE                     The following need a box that packets pass through, as with `sluice run -w FILE`:
+ *                                   SLUICE_DROP(box), SLUICE_REWRITE(box, at, bytes, length), SLUICE_REDIRECT(box,
+ *                                   port), SLUICE_RESET(box) for both ends of a TCP connection, SLUICE_SEND(box, bytes,
+ *                                   length); see output.h.
+ * SLUICE_STATE(type)                Every instance of the layers that the function subscribes to has one, zeroed when
+ *                                   the instance begins; SLUICE_STATE_OF(event) points to it.
+ * SLUICE_DESTROY { ... }            `state` is destroyed together with its instance: after the end of the instance,
+ *                                   whether or not the function has subscribed to that.
+ * SLUICE_TIMER(layer, name) { ... }   A timer of each instance of the layer, or of the box if `layer` is box.
+ *                                   SLUICE_ARM(event, layer, name, nanoseconds) or SLUICE_ARM_BOX(box, name,
+ *                                   nanoseconds) sets it for so many nanoseconds from now, SLUICE_DISARM(event, layer,
+ *                                   name) or SLUICE_DISARM_BOX(box, name) clears it. It fires once, before the first
+ *                                   packet that is not earlier. Inside: `event`, without a packet.
+ * SLUICE_WORKER(type)               One for each worker, zeroed; SLUICE_WORKER_OF(box) points to it.
+ * SLUICE_PARAMETER(name, kind, value, help)   What a user may set by NAME=VALUE after the function's colon: a `text`, a
+ *                                   `number`, `seconds` (a double) or a `flag` (a bool, yes or no). `value` is the
+ *                                   default, `help` describes the parameter. SLUICE_PARAMETER_OF(box, name) is its
+ *                                   value.
+ * SLUICE_COUNTER(name, help)        A number of the box, 0 at the beginning, that is reported by its name at the end.
+ *                                   `help` says what it counts. SLUICE_COUNTER_OF(box, name) is the number.
+ * sl_peek(event, side, offset, to, size)   Copies stored bytes of a stream, see peek.h.
+ * SLUICE_OPEN { ... return 0; }     Runs once at the beginning. Inside: `box`, and `options`, the user's text after the
+ *                                   colon, or "". If the result is not 0, the box does not run.
+ * SLUICE_CLOSE { ... }              Runs once at the end. Inside: `box`.
  *
- * sl_packet_time(event), sl_packet_number(event), sl_packet_frame(event)   the current packet, see current.h, which also has
- *                                   the layers that it is in: sl_path_depth, sl_path_layer, sl_path.
+ * sl_packet_time(event), sl_packet_number(event), sl_packet_frame(event)   The current packet, see current.h, which
+ *                                   also gives the layers that the packet is in: sl_path_depth, sl_path_layer, sl_path.
  *
- * SLUICE_SOURCE("file.c")           another C file, a third-party parser say, that is compiled on its own and linked with the
- *                                   stack; its place is relative to the function's folder, and headers beside it belong to it.
+ * SLUICE_SOURCE("file.c")           Another C file, for example a third-party parser, which is compiled separately and
+ *                                   linked with the stack. Its path is relative to the function's folder; headers next
+ *                                   to it belong to it.
  *
- * The file is compiled with the stack, as one unit: a function that is called for every packet costs no call. Sluice reads
- * the declarations through the preprocessor (declarations.h), so they may stand in headers and come from macros. */
+ * The file is compiled with the stack, as one unit, so a function that runs for every packet costs no call. Sluice
+ * reads the declarations through the preprocessor (declarations.h), so they may be in headers and come from macros. */
 #ifndef SL_SLUICE_H
 #define SL_SLUICE_H
 
@@ -78,7 +86,7 @@
 #define SL_PASTE(a, b) SL_PASTE2(a, b)
 #define SL_JOIN(a, b) SL_PASTE(a, SL_PASTE(_, b))
 
-/* Unused where no layer has such an event. */
+/* Unused if no layer has such an event. */
 #define SLUICE_ON(layer, name)                                                                            \
     __attribute__((unused)) static inline void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, name))(            \
         __attribute__((unused)) const struct sl_event *event,                                             \

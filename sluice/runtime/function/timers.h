@@ -1,8 +1,8 @@
-/* Timers of functions, in the time of packets: each fires once, before the first packet that is not earlier.
+/* Timers of functions, in packet time: each fires once, before the first packet that is not earlier.
  *
- * A box keeps a binary heap by time (Williams, "Heapsort", 1964). It is not searched: a timer that is set again for a later
- * time, or not any more, leaves its entry where it is, and what the timer itself says holds when the entry comes up. An
- * entry of an instance that is gone is found by its number, which no other one gets. */
+ * A box has a binary heap ordered by time (Williams, "Heapsort", 1964). The heap is never searched: a timer that is
+ * disarmed or set for a later time leaves its entry in place, and when the entry comes up, the timer's own fields
+ * decide. Entries of instances that have ended are recognised by the instance's number, which is unique. */
 #ifndef SL_TIMERS_H
 #define SL_TIMERS_H
 
@@ -12,7 +12,7 @@ static inline bool sl_timers_due(const struct sl_box *box) {
     return box->timers.count && box->timers.entry[0].time <= box->now;
 }
 
-/* Puts an entry into the heap, in which there is room. */
+/* Adds an entry to the heap, which has room. */
 static inline void sl_timers_put(struct sl_timers *timers, struct sl_timer_entry entry) {
     uint32_t place = timers->count++;
     for (uint32_t up; place && timers->entry[up = (place - 1) / 2].time > entry.time; place = up)
@@ -20,17 +20,19 @@ static inline void sl_timers_put(struct sl_timers *timers, struct sl_timer_entry
     timers->entry[place] = entry;
 }
 
-/* Makes room: entries of no more use leave; where those were less than half of all, the heap grows. So it has at most
- * twice as many as timers are set, whatever functions and connections do. False where there is no memory.
+/* Makes room: removes obsolete entries, and enlarges the heap if they were less than half of all. So it has at most
+ * twice as many entries as there are armed timers, whatever functions and connections do. False without memory.
  *
- * A timer that was set for a time, for an earlier one, and for the first again has two entries for that: the first of them
- * that is kept hides it for the others, until all have been seen. */
+ * A timer that was set for one time, then for an earlier one, then for the first again has two entries for the first
+ * time. Once one of them is stored, the timer's `entry` is cleared to exclude the others, until all have been
+ * examined. */
 SL_COLD bool sl_timers_make_room(struct sl_box *box) {
     struct sl_timers *timers = &box->timers;
     uint32_t count = timers->count;
     timers->count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        struct sl_timer_entry entry = timers->entry[i];   /* before or at its new place: those behind are still as they were */
+        struct sl_timer_entry entry = timers->entry[i];   /* its new place is here or earlier: the entries after it are
+                                                           * unchanged */
         struct sl_timer *timer = timers->find(box, &entry);
         if (timer && timer->entry == entry.time) {
             sl_timers_put(timers, entry);
@@ -51,7 +53,7 @@ SL_COLD bool sl_timers_make_room(struct sl_box *box) {
     return true;
 }
 
-/* Takes the earliest entry out. */
+/* Removes the earliest entry. */
 SL_COLD struct sl_timer_entry sl_timers_take(struct sl_box *box) {
     struct sl_timers *timers = &box->timers;
     struct sl_timer_entry first = timers->entry[0], last = timers->entry[--timers->count];
@@ -68,9 +70,9 @@ SL_COLD struct sl_timer_entry sl_timers_take(struct sl_box *box) {
     return first;
 }
 
-/* Sets a timer, for the time of `entry`. False without memory; then it is set as before. */
+/* Sets a timer for the time of `entry`. False without memory; then the timer is unchanged. */
 static inline bool sl_timer_set(struct sl_box *box, struct sl_timer *timer, struct sl_timer_entry entry) {
-    if (entry.time < timer->entry) {   /* else its entry comes up before, and finds the time then */
+    if (entry.time < timer->entry) {   /* otherwise its entry comes up earlier, and is moved then */
         if (box->timers.count == box->timers.room && !sl_timers_make_room(box))
             return false;
         sl_timers_put(&box->timers, entry);
@@ -80,14 +82,15 @@ static inline bool sl_timer_set(struct sl_box *box, struct sl_timer *timer, stru
     return true;
 }
 
-/* When a timer of so many nanoseconds from now fires: never at once, so that one that sets itself again lets packets by;
- * and not at all behind the end of time, which a capture may pretend to have reached. */
+/* The time at which a timer of so many nanoseconds fires. It never fires at once, so that packets are processed even if
+ * a timer always sets itself again. It never fires beyond the end of time, which a capture may claim to have
+ * reached. */
 static inline uint64_t sl_timer_time(const struct sl_box *box, uint64_t nanoseconds) {
     nanoseconds = sl_max(nanoseconds, 1);
     return nanoseconds < SL_NEVER - box->now ? box->now + nanoseconds : SL_NEVER;
 }
 
-/* The first packet has come: what was set before counts from its time on. */
+/* Called for the first packet: timers that were set before count from its time on. */
 SL_COLD void sl_timers_begin(struct sl_box *box, uint64_t time, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         struct sl_timer *timer = &box->timers.own[i];
@@ -98,19 +101,19 @@ SL_COLD void sl_timers_begin(struct sl_box *box, uint64_t time, unsigned count) 
         box->timers.entry[i].time = sl_min(box->timers.entry[i].time, SL_NEVER - time) + time;
 }
 
-/* A timer of the instance of an event; NULL where it has none. */
+/* A timer of the instance of an event; NULL if it has none. */
 static inline struct sl_timer *sl_event_timer(const struct sl_event *event, uint32_t which) {
     uint32_t offset = event->instance ? event->owner->timer[which] : 0;
     return offset ? (struct sl_timer *)(void *)((char *)event->instance + offset) : NULL;
 }
 
-/* The instance in which a timer lies. */
+/* The instance that contains a timer. */
 static inline struct sl_instance *sl_timer_instance(struct sl_timer *timer, const struct sl_layer_info *owner,
                                                     uint32_t which) {
     return (struct sl_instance *)(void *)((char *)timer - owner->timer[which]);
 }
 
-/* Sets a timer of the instance of an event; false where it has none. */
+/* Sets a timer of the instance of an event; false if it has none, or without memory. */
 static inline bool sl_timer_arm(const struct sl_event *event, uint16_t which, uint64_t nanoseconds) {
     struct sl_timer *timer = sl_event_timer(event, which);
     return timer && sl_timer_set(event->box, timer,
@@ -125,7 +128,7 @@ static inline bool sl_timer_disarm(const struct sl_event *event, uint32_t which)
     return timer != NULL;
 }
 
-/* Whether the instance of a timer has come to its own end by the time for which the timer is set. */
+/* Does the instance of a timer expire no later than the timer fires? */
 static inline bool sl_timer_outlives(const struct sl_timer *timer, const struct sl_instance *instance) {
     return instance->deadline <= timer->at && instance->deadline != SL_NEVER;
 }
@@ -136,7 +139,7 @@ static inline bool sl_timer_arm_box(struct sl_box *box, uint16_t which, uint64_t
                         (struct sl_timer_entry){sl_timer_time(box, nanoseconds), 0, 0, 0, which});
 }
 
-/* Whether a timer fires, whose entry has come up. If it was set for later it gets a new entry. */
+/* Does a timer fire whose entry has come up? If it was set for a later time, it gets a new entry. */
 static inline bool sl_timer_fires(struct sl_box *box, struct sl_timer *timer, struct sl_timer_entry entry) {
     if (timer->entry != entry.time)
         return false;

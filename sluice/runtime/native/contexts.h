@@ -1,7 +1,7 @@
-/* What a box keeps for its native modules (native.h): for each worker, and for each instance by its number.
+/* The data that a box stores for its native modules (native.h): for each worker, and for each instance by its number.
  *
- * Numbers of instances are never used again, so a call that names one that has ended finds nothing. Contexts lie in the
- * box's pool, and count against its budget. */
+ * Numbers of instances are never reused, so a call with the number of an instance that has ended finds nothing.
+ * Contexts are allocated from the box's pool, and count against its budget. */
 #ifndef SL_NATIVES_H
 #define SL_NATIVES_H
 
@@ -21,8 +21,8 @@ struct sl_native_context {
     void *memory;
 };
 
-/* `tables`: whose instances may have a context, each as many as a table holds. 0; or -1 when there is no memory, or the
- * module refuses: then there is nothing to be closed. */
+/* Opens a module. `tables`: the number of tables whose instances may have a context, each with as many as a table can
+ * hold. Returns 0, or -1 if there is no memory or the module's open fails; then nothing needs to be closed. */
 SL_COLD int sl_natives_open(struct sl_natives *natives, struct sl_box *box, const struct sl_native_module *module,
                             const struct sl_options *options, const char *option, uint32_t tables) {
     uint32_t contexts = (uint32_t)sl_min((uint64_t)options->max_instances * tables, SL_TABLE_MOST);
@@ -49,7 +49,7 @@ static inline struct sl_native_context *sl_native_find(struct sl_natives *native
                                                              sl_table_hash(&natives->contexts, &number, 1));
 }
 
-/* What is kept for this instance, zeroed. NULL when there is no memory for it. */
+/* Creates the context of this instance, zeroed. NULL if there is no memory for it. */
 SL_COLD void *sl_native_begin(struct sl_natives *natives, struct sl_pool *pool, uint64_t number) {
     uint32_t hash = sl_table_hash(&natives->contexts, &number, 1);
     void *memory = sl_pool_take(pool, natives->module->context_bytes);
@@ -65,7 +65,7 @@ SL_COLD void *sl_native_begin(struct sl_natives *natives, struct sl_pool *pool, 
     return memory;
 }
 
-/* The instance of this number ends. */
+/* Ends the context of the instance with this number, if it has one. */
 SL_COLD void sl_native_end(struct sl_natives *natives, struct sl_pool *pool, uint64_t number) {
     struct sl_native_context *context = sl_native_find(natives, number);
     if (!context)
@@ -76,7 +76,7 @@ SL_COLD void sl_native_end(struct sl_natives *natives, struct sl_pool *pool, uin
     sl_table_remove(&natives->contexts, &context->head);
 }
 
-/* The box closes, perhaps without its instances having ended. The pool is still there. */
+/* Closes a module with its box, whose instances need not have ended. The pool must still be open. */
 SL_COLD void sl_natives_close(struct sl_natives *natives, struct sl_pool *pool) {
     if (!natives->module)
         return;
@@ -92,14 +92,14 @@ SL_COLD void sl_natives_close(struct sl_natives *natives, struct sl_pool *pool) 
     natives->module = NULL;
 }
 
-/* What a call may do: the numbers of the description. */
+/* The bounds of a call, from the description. */
 struct sl_native_bounds {
     uint32_t outputs, limit;
-    uint32_t reasons;   /* the last of them is that there was no memory */
-    bool begins;        /* it makes what is kept for the instance, where there is nothing yet */
+    uint32_t reasons;   /* the last of them means that there was no memory */
+    bool begins;        /* it creates the context of the instance if there is none yet */
 };
 
-/* Calls a function for the instance `number`, 0 for none; the reason why not, or 0. */
+/* Calls a function for the instance `number`, or for none if 0. Returns the reason for its failure, or 0. */
 static inline uint64_t sl_native_run(struct sl_natives *natives, struct sl_box *box, sl_native_function *function,
                                      struct sl_native_call *call, uint64_t number, struct sl_native_bounds bounds) {
     call->worker = natives->worker;

@@ -1,12 +1,13 @@
 /* What a native module is: a source file in C with functions that a description calls (`Native` in the language).
  *
- * A file `seal.c` includes this, and defines
+ * A file `seal.c` includes this header and defines
  *
  *     const struct sl_native_module seal = {.context_bytes = sizeof(struct connection), .open = ..., ...};
  *     unsigned unseal(struct sl_native_call *call);
  *
- * the module by the file's own name, and each function as `sl_native_function` says. C11; nothing of the machinery. Its
- * functions may be called by several workers at once, each with its own `worker`: they keep nothing in static memory. */
+ * The module has the name of the file; each function has the type sl_native_function. The code is C11 and depends on
+ * nothing else of Sluice. Several workers may call a function at the same time, each with its own `worker`, so
+ * functions must not keep anything in static memory. */
 #ifndef SL_NATIVE_H
 #define SL_NATIVE_H
 
@@ -15,30 +16,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One call. What comes from packets may be anything, and is only valid during the call. */
+/* One call. Data from packets may be anything, and is only valid during the call. */
 struct sl_native_call {
-    void *worker;              /* what the module keeps for the worker, zeroed before `open` */
-    void *context;             /* what it keeps for this instance, zeroed at first; NULL when there is none */
+    void *worker;              /* the module's data for the worker, zeroed before `open` */
+    void *context;             /* its data for this instance, initially zero; NULL if there is none */
     uint64_t time;             /* of the packet, in nanoseconds */
     const uint64_t *numbers;   /* inputs that are numbers, in their order */
     const sl_bytes *bytes;     /* inputs that are bytes, in their order */
-    uint64_t *outputs;         /* numbers that it gives, 0 at first */
-    uint8_t *sdu;              /* where the bytes go that it gives */
-    uint32_t room;             /* how many may: the limit= of the description, 0 for a function that gives none */
-    uint32_t length;           /* how many it gave, 0 at first */
+    uint64_t *outputs;         /* results that are numbers, initially 0 */
+    uint8_t *sdu;              /* where the function writes its result bytes */
+    uint32_t room;             /* their maximum number: the limit= of the description, 0 for a function without such a
+                                * result */
+    uint32_t length;           /* their actual number, initially 0 */
 };
 
-/* 0, or why not: the number, from 1, of a reason of the description. Then its outputs and bytes are forgotten. */
+/* Returns 0, or the number, from 1, of the reason in the description for which it failed. Then its outputs and bytes
+ * are discarded. */
 typedef unsigned sl_native_function(struct sl_native_call *call);
 
 struct sl_native_module {
-    uint32_t context_bytes;    /* for each instance, at most 131072; they count as memory of the box. 0: it keeps nothing */
-    uint32_t worker_bytes;     /* for each worker */
-    /* With the text of its option, or "". Not 0 refuses to run; it has said on stderr why. May be NULL, as the others. */
+    uint32_t context_bytes;    /* per instance, at most 131072; they count as memory of the box. 0: no data */
+    uint32_t worker_bytes;     /* per worker */
+    /* `option` is the text of the module's option, or "". A result other than 0 prevents the run; the function has
+     * printed the reason on stderr. May be NULL, like the others. */
     int (*open)(void *worker, const char *option);
-    void (*end)(void *worker, void *context);    /* the instance ends: give back what `context` points to */
+    void (*end)(void *worker, void *context);    /* the instance ends: frees what `context` points to */
     void (*close)(void *worker);                 /* the box closes */
-    /* Secrets that came with the packets, as in a capture file; whoever made that may have written anything. */
+    /* Receives secrets that came with the packets, as in a capture file. They are as untrusted as the file. */
     void (*secrets)(void *worker, uint32_t kind, sl_bytes secrets);
 };
 

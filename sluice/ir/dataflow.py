@@ -22,8 +22,8 @@ def forward(
     """Facts at the beginning of every reachable block.
 
     `flow` takes a block and the facts at its beginning, and yields the facts on each of its outgoing edges. An edge
-    that it leaves out is never taken. It must not change its arguments. `meet` keeps the facts that hold on both of two
-    paths. The analysis starts from all facts and only removes some, so that it finds facts that hold around a loop.
+    that it leaves out is never taken. It must not change its arguments. `meet` returns the facts that hold on both of
+    two paths. The analysis starts from all facts and only removes some, so that it finds facts that hold around a loop.
     """
     place = {name: number for number, name in enumerate(graph.order())}
     facts = {graph.entry: start}

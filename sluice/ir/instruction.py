@@ -532,7 +532,7 @@ class WaitingSeq(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class Assemble(Instruction):
-    """Deliver the contiguous bytes; `offset` is the stream offset of the first."""
+    """Deliver the contiguous bytes. `offset` is the stream offset of the first."""
 
     target: Reg = write()
     offset: Reg = write()
@@ -606,7 +606,7 @@ class Drain(Instruction):
     all: int
 
 
-# --- outside ------------------------------------------------------------------------------------------------
+# --- events, other layers, native functions, counters -------------------------------------------------------
 
 
 @effects(writes=(R.OUTSIDE,), reads=(R.CONTEXT,))

@@ -262,7 +262,7 @@ class _Checker:
                         )
 
     def _event(self, event: Event) -> None:
-        """What an event that happens with a built-in event may contain."""
+        """An event may use only what is known when the built-in events that cause it happen."""
         causes = self._built_in_causes(event.name)
         place = LATER
         if "malformed" in causes:

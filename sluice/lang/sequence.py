@@ -29,9 +29,9 @@ class Sequence:
         `enforce`, is not inserted.
     overwrite_rexmit: a retransmission replaces bytes that are held; the same as policy="last".
     policy: which copy of overlapping held bytes is used, one of POLICIES.
-    limit, limit_pieces, limit_records: the maximum of held and undelivered bytes, of pieces, and of records (packets
-        out of order that virtual packets need), per instance and side: 1 to 2^31 - 1. At a limit, a hole is given up. A
-        piece is the data of a segment, or of several small ones that touch.
+    limit, limit_pieces, limit_records: the maximum numbers of bytes, of pieces, and of records (packets out of order
+        that virtual packets need) that are held and not delivered, per instance and side: 1 to 2^31 - 1. At a limit, a
+        hole is given up. A piece is the data of a segment, or of several small ones that touch.
     history: the number of delivered bytes stored for the old copy of `rexmit`: 0 to 2^16.
     whole: nothing is delivered if a part is missing, and at a limit the instance ends.
     units: meta numbers whole units of any length, not bytes. A packet carries one unit, which is its data; if data_len

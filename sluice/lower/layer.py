@@ -150,7 +150,7 @@ def _check_transitions(layer: LayerState) -> None:
                 )
 
 
-# --- what instances and sequences are ----------------------------------------------------------------------------
+# --- layouts of instances and sequences --------------------------------------------------------------------------
 
 
 def _rules(layer: LayerState) -> Rules | None:
@@ -436,7 +436,7 @@ class _MainBuilder:
         return self.layer.prototype.creating is not None and self.layer.wanted("orphan")
 
     def _orphan(self, fresh: str) -> str:
-        """The block that orphan packets pass before block `fresh`."""
+        """The block that sets ORPHAN and continues at block `fresh`; without a subscriber, `fresh` itself."""
         if not self._has_orphans:
             return fresh
         orphan = self.out.name("orphan packet")

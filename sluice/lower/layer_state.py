@@ -33,7 +33,7 @@ REASON = Reg("local.reason", 8)
 CAUSE = Reg("local.cause", 8)
 ALL = Reg("local.all", 1)
 ALL_OR_NONE = Reg("local.all", 2)
-"""The same register in drain graphs that may be told to give up no hole."""
+"""The same register in the drain graphs of sequences of units, where it may also be NO_HOLE."""
 NO_HOLE = 2
 """The value of Drain.all that delivers only what is contiguous."""
 STORED = Reg("local.stored", 1)

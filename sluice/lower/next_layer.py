@@ -132,7 +132,7 @@ class AboveBuilder:
         else:
             out.emit(NextLayer(step.target, SDU))
 
-    # --- where bytes of a side go when their packet is gone -----------------------------------------------------------
+    # --- the step of bytes whose packet is gone -----------------------------------------------------------------------
 
     def _waits(self) -> None:
         """Choose the step if bytes stay held and no bytes of this side went to a layer above so far."""

@@ -129,7 +129,7 @@ class Subject:
     def fail(
         self, rule: str, reason: str, block: Block | None = None, instruction: Instruction | None = None
     ) -> NoReturn:
-        """Raise the error."""
+        """Raise a VerifyError at this place of the graph."""
         raise VerifyError(
             rule,
             reason,

@@ -1,8 +1,8 @@
-"""Rule: effects of the graphs that run outside the main path.
+"""Rule: graphs outside the main path have only the effects that they may have.
 
-Ahead, dispatch and template graphs write only slots (and prefetch memory). A stateless graph also writes counters, and
-only on paths that forward the packet. A turn graph works only on the instance, because the packet has been forwarded to
-other layers.
+Ahead, dispatch and template graphs write only slots; ahead and template graphs also prefetch. A stateless graph may
+also write counters, but only on paths that forward the packet. A turn graph works only on the instance, because the
+packet has already been forwarded to other layers.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _cache() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise AnalyzeError(f"{folder}: {error.strerror}; set SLUICE_CACHE to a folder that can be written") from error
-    return folder
+    return folder.resolve()  # the build runs in another folder
 
 
 def run_tool(*arguments: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Instructions and their effects, graph, builder (lang -> ir), verifier, interpreter, text form.
+"""The IR: instructions and their effects, graphs, the verifier, the interpreter, and the text form.
 
 May import: lang.
 """

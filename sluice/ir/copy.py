@@ -1,7 +1,7 @@
-"""Copies of programs, so that a pass may change what it is given and its caller still has what was there.
+"""Copies of programs, so that a pass can change its copy while the caller's program stays intact.
 
-Instructions, expressions, registers and descriptions of instances never change and are shared; a copy has
-graphs, blocks and lists of instructions of its own.
+Instructions, expressions, registers and instance layouts are immutable and shared. A copy has its own graphs, blocks
+and lists of instructions.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ T = TypeVar("T", bound=Terminator)
 
 
 def copy_graph(graph: Graph) -> Graph:
-    """A graph whose blocks are its own."""
+    """A copy of a graph with its own blocks."""
     blocks = {name: Block(block.name, list(block.instructions)) for name, block in graph.blocks.items()}
     return Graph(graph.name, graph.entry, graph.parameters, blocks)
 
 
 def map_graphs(program: Program, change: Callable[[LayerProgram, Graph], Graph]) -> Program:
-    """The program with `change` applied to every graph; what it leaves as it is stays the same object."""
+    """The program with `change` applied to every graph. Layers without a change stay the same objects."""
     layers = {name: _map_layer(layer, change) for name, layer in program.layers.items()}
     if all(map(is_, layers.values(), program.layers.values())):
         return program
@@ -41,20 +41,20 @@ def _map_layer(layer: LayerProgram, change: Callable[[LayerProgram, Graph], Grap
 
 
 def copy_program(program: Program) -> Program:
-    """A program whose graphs are its own."""
+    """A copy of a program with its own graphs."""
     return map_graphs(program, lambda _, graph: copy_graph(graph))
 
 
 def with_operands(instruction: I, **values: object) -> I:
-    """The instruction with other values of some operands, from the same line of the description."""
+    """The instruction with new values for some operands, from the same line of the description."""
     operands = [values.get(item.name, getattr(instruction, item.name)) for item in instruction.SHAPE.operands]
     return type(instruction)(*operands, where=instruction.where)
 
 
 def with_expressions(instruction: I, change: Callable[[Expr], Expr]) -> I:
-    """The instruction with `change` applied to every expression that it evaluates, but for marks.
+    """The instruction with `change` applied to every expression that it evaluates, except marks.
 
-    The same object when nothing changes.
+    Returns the same object when nothing changes.
     """
     values: dict[str, object] = {}
     for operand in instruction.SHAPE.operands:
@@ -74,7 +74,7 @@ def with_expressions(instruction: I, change: Callable[[Expr], Expr]) -> I:
 
 
 def with_targets(terminator: T, lead: Callable[[str], str]) -> T:
-    """The terminator that leads to block `lead(x)` where it led to x; itself when nothing changes."""
+    """The terminator with every target x replaced by `lead(x)`. Returns the same object when nothing changes."""
     values: dict[str, object] = {}
     for operand in terminator.SHAPE.operands:
         if operand.role == "block":

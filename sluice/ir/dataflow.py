@@ -1,4 +1,4 @@
-"""What verifier and passes share: facts that flow through a graph; what an instruction may change unseen."""
+"""Dataflow analyses that the verifier and the passes share, and the registers that instructions change implicitly."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def forward(
     flow: Callable[[Block, F], Iterable[tuple[str, F]]],
     meet: Callable[[F, F], F],
 ) -> dict[str, F]:
-    """Facts at the beginning of every block that is reached.
+    """Facts at the beginning of every reachable block.
 
-    `flow` takes a block and the facts at its beginning, and gives the facts on each of its ways out (an exit
-    that it leaves out is never taken); it must not change what it is given. `meet` keeps what holds on both
-    of two ways. Starts from everything and only takes away, so that what holds around a loop is found.
+    `flow` takes a block and the facts at its beginning, and yields the facts on each of its outgoing edges. An edge
+    that it leaves out is never taken. It must not change its arguments. `meet` returns the facts that hold on both of
+    two paths. The analysis starts from all facts and only removes some, so that it finds facts that hold around a loop.
     """
     place = {name: number for number, name in enumerate(graph.order())}
     facts = {graph.entry: start}
@@ -48,11 +48,11 @@ def forward(
 
 
 def backward(graph: Graph, nothing: F, flow: Callable[[str, F], F], join: Callable[[F, F], F]) -> dict[str, F]:
-    """Facts at the beginning of every block that is reached, from those at the blocks that it leads to.
+    """Facts at the beginning of every reachable block, computed from those at its successors.
 
-    `flow` takes a block's name and what holds at its end, which it must not change, and gives what holds at its
-    beginning. `join` makes one of what holds on several ways; where none leads on that is `nothing`. Starts from
-    nothing everywhere and only adds.
+    `flow` takes a block's name and the facts at its end, which it must not change, and returns the facts at its
+    beginning. `join` combines the facts of several successors; a block without successors has `nothing`. The analysis
+    starts from `nothing` everywhere and only adds facts.
     """
     waiting = graph.order()
     leads = {name: graph.blocks[name].terminator.targets() for name in waiting}
@@ -80,17 +80,17 @@ _SPACES = {Resource.INSTANCE: ("inst.", "perm."), Resource.CONTEXT: ("slot.",)}
 
 @cache
 def hidden_writes(kind: type[Instruction]) -> tuple[str, ...]:
-    """What the names of the registers begin with that such an instruction may change without naming them."""
+    """Prefixes of the names of registers that an instruction of this kind may change without naming them."""
     return tuple(name for resource, names in _SPACES.items() if resource in kind.WRITES for name in names)
 
 
 def leaves_trace(instruction: Instruction) -> bool:
-    """Whether it leaves anything behind its graph: an effect, or a slot for the layers above."""
+    """Whether the instruction has a result that outlives its graph: an effect, or a slot for the layers above."""
     return instruction.has_effect() or any(reg.space == "slot" for reg in instruction.written())
 
 
 def immediate_dominators(graph: Graph, order: list[str]) -> dict[str, str]:
-    """For every block but the entry, the closest one that every path to it passes (Cooper, Harvey, Kennedy 2001)."""
+    """The immediate dominator of every block except the entry (Cooper, Harvey, Kennedy 2001)."""
     number = {name: index for index, name in enumerate(order)}
     before = graph.predecessors()
     dominator: dict[str, str] = {order[0]: order[0]}

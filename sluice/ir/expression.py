@@ -1,7 +1,7 @@
 """Expressions of the IR: pure functions of registers and constants.
 
-Numbers are unsigned, arithmetic is modulo 2^64, a comparison is 0 or 1. A register with `bits == 0` holds
-bytes: a piece of the packet or of assembled data, of which some may not have been captured.
+Numbers are unsigned, arithmetic is modulo 2^64, and a comparison is 0 or 1. A register with `bits == 0` holds bytes: a
+part of the packet or of assembled data, which may have been captured only in part.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Reg:
-    """A register. The word before the first dot of its name tells where it lives:
+    """A register. The word before the first dot of its name is its space, which says where the register is stored:
 
-    header, v, temp, local, mark: with the packet, in this layer; marks are positions in the unit, in bytes.
+    header, v, temp, local, mark: with the packet, in this layer. Marks are positions in the unit, in bytes.
     perm, inst: in the instance (the user's fields; the compiler's).
-    slot: in the context, where a layer leaves values for those above.
+    slot: in the context, where a layer stores values for the layers above.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Reg:
 class Binary:
     """`left operator right`.
 
-    With `serial` bits, + and - stay within that width and < <= > >= are those of RFC 1982.
+    With `serial` bits, + and - wrap at that width, and < <= > >= are those of RFC 1982.
     """
 
     operator: str
@@ -77,7 +77,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """Length of bytes on the wire, or, with `captured`, as far as they were captured."""
+    """The length of bytes on the wire or, with `captured`, the length of the captured part."""
 
     base: Expr
     captured: bool = False
@@ -85,7 +85,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """RFC 1071 checksum of `data` begun with numbers and bytes of `pseudo`; 0 also when `data` was cut."""
+    """RFC 1071 checksum of `data`, started with the numbers and bytes of `pseudo`. It is also 0 when `data` was cut."""
 
     data: Expr
     pseudo: tuple[Expr, ...]
@@ -93,7 +93,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Crc:
-    """CRC-32C of `data`, of which the bytes from `low` to `high` count as 0; 0 when `data` was cut."""
+    """CRC-32C of `data`, with the bytes from `low` to `high` taken as 0. It is 0 when `data` was cut."""
 
     data: Expr
     low: int
@@ -103,19 +103,19 @@ class Crc:
 Expr = Const | Reg | Binary | Flip | Slice | Length | Sum | Crc
 
 NAME = re.compile(r"[^\W\d][\w.*#@]*")
-"""What the name of a register may be in the text form without quotes."""
+"""The names of registers that the text form writes without quotes."""
 
 ZERO = Const(0)
 ONE = Const(1)
 
 
 def is_bytes(expression: Expr) -> bool:
-    """Whether the value is bytes and not a number."""
+    """Whether the value is bytes; otherwise it is a number."""
     return isinstance(expression, Slice) or (isinstance(expression, Reg) and expression.is_bytes)
 
 
 def width(expression: Expr) -> int:
-    """Bits that the value of a number expression may need: `~` flips so many."""
+    """An upper bound for the bits of a number expression. `~` flips this many bits."""
     match expression:
         case Const(value):
             return max(1, value.bit_length())
@@ -168,7 +168,9 @@ def children(expression: Expr) -> tuple[Expr, ...]:
 
 
 def operands(expression: Expr, operator: str) -> list[Expr]:
-    """The operands of a chain of one operator that is not serial, in order; the expression alone where it is none."""
+    """The operands of a chain of one non-serial operator, in order. An expression that is no such chain is its only
+    operand.
+    """
     match expression:
         case Binary(found, left, right, 0) if found == operator:
             return [*operands(left, operator), *operands(right, operator)]
@@ -177,7 +179,7 @@ def operands(expression: Expr, operator: str) -> list[Expr]:
 
 
 def chain(operator: str, parts: list[Expr]) -> Expr:
-    """The chain of an operator over one operand or more."""
+    """The chain of an operator over one or more operands."""
     made = parts[0]
     for part in parts[1:]:
         made = Binary(operator, made, part)
@@ -185,7 +187,7 @@ def chain(operator: str, parts: list[Expr]) -> Expr:
 
 
 def registers(expression: Expr) -> tuple[Reg, ...]:
-    """All registers that the expression reads, as often as it does."""
+    """All registers that the expression reads, with repetitions."""
     if isinstance(expression, Const):
         return ()
     if isinstance(expression, Reg):
@@ -201,7 +203,7 @@ def registers(expression: Expr) -> tuple[Reg, ...]:
 def rewrite(expression: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The expression with `change` applied to every node, operands first.
 
-    What does not change stays the same object, so that whoever asks needs not compare.
+    An expression without a change stays the same object, so that callers can test for a change by identity.
     """
     match expression:
         case Const() | Reg():
@@ -235,13 +237,13 @@ def rewrite(expression: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def rewrite_all(expressions: tuple[Expr, ...], change: Callable[[Expr], Expr]) -> tuple[Expr, ...]:
-    """Every expression of a tuple, rewritten; the same tuple when none changes."""
+    """Every expression of a tuple, rewritten. Returns the same tuple when none changes."""
     new = tuple(rewrite(item, change) for item in expressions)
     return expressions if all(map(is_, new, expressions)) else new
 
 
 def calculate(operator: str, left: int, right: int, serial: int = 0) -> int:
-    """What a binary operator means on numbers; the one definition for interpreter and constant folding."""
+    """The value of a binary operator on numbers: the one definition for the interpreter and for constant folding."""
     if serial and operator in ("<", "<=", ">", ">="):
         if left == right:
             return int(operator in ("<=", ">="))
@@ -288,7 +290,7 @@ def calculate(operator: str, left: int, right: int, serial: int = 0) -> int:
 
 
 def quote(text: str) -> str:
-    """A string of the text form, in quotes, on one line whatever is in it."""
+    """A string of the text form: in quotes, and always on one line."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return "'" + "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in escaped) + "'"
 

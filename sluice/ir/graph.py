@@ -1,4 +1,4 @@
-"""Programs of the IR: layers, each with its graphs of blocks, its instance and its sequence."""
+"""Programs of the IR: layers, each with its graphs of blocks, its instance layout and its sequence."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ GATHERED = "slot.gathered."
 """Slots that are 0 when a packet enters the stack, and that layers add to; see sluice.lower.scope.gathered."""
 
 INSTANCE_NUMBER = Reg("inst.number", 64)
-"""Which instance it is: from 1 in the order in which the box made them, 0 when it is not stored."""
+"""The number of the instance: from 1, in the order in which the box created them; 0 for an instance that is not
+stored.
+"""
 INSTANCE_PLACE = Reg("inst.place", 32)
-"""Its slot in the table."""
+"""The slot of the instance in its table."""
 OF_EVERY_INSTANCE = (INSTANCE_NUMBER, INSTANCE_PLACE)
-"""What an instance has beside the fields of its layout; never written by instructions."""
+"""Registers of every instance besides the fields of its layout. Instructions never write them."""
 
 
 @dataclass
 class Block:
-    """Instructions that run one after the other; the last one is a terminator."""
+    """Instructions that run one after another. The last one is a terminator."""
 
     name: str
     instructions: list[Instruction] = field(default_factory=lambda: [])
 
     @property
     def terminator(self) -> Terminator:
-        return self.instructions[-1]  # pyright: ignore[reportReturnType]  # asked for so often that a check shows
+        return self.instructions[-1]  # pyright: ignore[reportReturnType]  # called so often that a check would be slow
 
     @property
     def body(self) -> list[Instruction]:
@@ -37,7 +39,7 @@ class Block:
 
 @dataclass
 class Graph:
-    """A control-flow graph. `parameters` are registers that the caller sets."""
+    """A control-flow graph. The caller sets the registers in `parameters`."""
 
     name: str
     entry: str
@@ -45,7 +47,7 @@ class Graph:
     blocks: dict[str, Block] = field(default_factory=lambda: {})
 
     def predecessors(self) -> dict[str, list[str]]:
-        """For every block those that lead to it."""
+        """The predecessors of every block."""
         found: dict[str, list[str]] = {name: [] for name in self.blocks}
         for block in self.blocks.values():
             for target in block.terminator.targets():
@@ -53,7 +55,7 @@ class Graph:
         return found
 
     def order(self) -> list[str]:
-        """Reachable blocks in reverse post-order: a block before those that follow it, but for loops."""
+        """Reachable blocks in reverse post-order: a block comes before its successors, except around loops."""
         blocks = self.blocks
         seen = {self.entry}
         post: list[str] = []
@@ -76,7 +78,7 @@ class Graph:
             yield from block.instructions
 
     def registers(self) -> dict[str, Reg]:
-        """All registers that occur, by name."""
+        """All registers of the graph, by name."""
         found: dict[str, Reg] = {reg.name: reg for reg in self.parameters}
         for instruction in self.instructions():
             for reg in (*instruction.written(), *instruction.read_registers()):
@@ -86,9 +88,9 @@ class Graph:
 
 @dataclass(frozen=True)
 class KeyPart:
-    """A component of a selector: `bits` of a number, or `bits // 8` bytes when it is wider than 64.
+    """A component of a selector: a number of `bits` bits, or `bits // 8` bytes when it is wider than 64 bits.
 
-    `other` is its name in the second list of a connection-oriented selector.
+    `other` is the name of its counterpart in the second list of a connection-oriented selector.
     """
 
     name: str
@@ -109,8 +111,8 @@ class State:
 class Rules:
     """Constants of a layer's sequence; see sluice.lang.Sequence.
 
-    `width` is meta's, `record` the fields of a record. `observed`: functions look into it, at whatever event they are
-    told of.
+    `width` is that of meta, `record` holds the fields of a record. `observed`: functions read the stored bytes of the
+    sequence, at any event that they subscribe to.
     """
 
     width: int
@@ -129,12 +131,12 @@ class Rules:
 
 @dataclass(frozen=True)
 class InstanceLayout:
-    """What an instance of a layer holds: its table, its key, its fields with their init, its sequences.
+    """The layout of a layer's instances: table, key, fields with their initial values, and the number of sequences.
 
-    Layers of one prototype whose keys have one shape name the same `table`. `aliases` is the name of the table of
-    further keys, and `alias` what such a key is made of; layers of one prototype share it. `more_keys` is the name of
-    another one, of whole keys as the table itself has them, where there is one; layers of one `table` share it. `most`
-    is how many instances there may be at once, 0: as many as the box has room for in a table.
+    Layers of one prototype whose keys have the same shape name the same `table`. `aliases` is the name of the table of
+    further keys, and `alias` the parts of such a key; layers of one prototype share it. `more_keys` is the name of
+    another table of further keys, which have the shape of the main table's keys; layers of one `table` share it. `most`
+    is the maximum number of instances; 0: the size of a table of the box.
     """
 
     table: str
@@ -150,16 +152,18 @@ class InstanceLayout:
 
     @property
     def whole_key(self) -> tuple[KeyPart, ...]:
-        """What a packet's key is made of: of a key both ways its sender's half, then the other one."""
+        """The parts of a packet's full key. A connection-oriented key has the sender's half first, then the other
+        half.
+        """
         return self.key + tuple(KeyPart(part.other, part.bits) for part in self.key if self.oriented)
 
 
 @dataclass
 class EventShape:
-    """An event of a layer and the data that it brings along: (name, bits), bits 0 for bytes.
+    """An event of a layer and the fields that it carries: (name, bits), with bits 0 for bytes.
 
-    `callback` is the name of the user's layout, empty for built-in events. `reasons`: what the numbers of its `reason`
-    stand for, where they are the layer's own.
+    `callback` is the name of the user's layout, empty for built-in events. `reasons` gives the meaning of the numbers
+    in its field `reason`, if the reasons are defined by the layer.
     """
 
     name: str
@@ -170,20 +174,21 @@ class EventShape:
 
 
 BYTES = tuple(f"bytes:{end}" for end in ("in", "delivered", "known already", "no memory", "discarded", "given up"))
-"""Counters of a layer with a sequence: the bytes inserted, and how they ended: delivered; there already, so that one of
-the two copies went; not held for want of memory; held when the instance ended, and only the whole would have counted.
-These conserve. And the bytes of gaps, which never came. (Of a sequence that buffers no data only the last is counted.)
+"""Counters of a layer with a sequence: the bytes inserted, and what became of them. They were delivered; they were
+known already, so that one of the two copies was discarded; they could not be held because memory ran out; or they were
+held when the instance ended, in a sequence that delivers only the whole. These counters conserve. The last one counts
+the bytes of gaps, which never arrived. (For a sequence that buffers no data, only the last one is counted.)
 """
 
 
 def given_up_name(units: bool) -> str:
-    """The counter of what gaps took: bytes, or the units of a sequence that counts such."""
+    """The counter of what gaps took: bytes, or units if the sequence counts in units."""
     return "units:given up" if units else BYTES[-1]
 
 
 CUT_BYTES = ("bytes:of packets", "bytes:lost")
-"""Counters of a layer that takes the messages of packets: the bytes that were cut into messages, and those of them that
-made none. With the bytes of the messages (`bytes`) they conserve.
+"""Counters of a layer that takes messages from packets: the bytes given to the framing, and those of them that formed
+no message. Together with the bytes of the messages (`bytes`) they conserve.
 """
 
 GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "stateless", "template", "turn", "ahead", "dispatch")
@@ -191,11 +196,11 @@ GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "stateless", "template",
 
 @dataclass
 class LayerProgram:
-    """A layer, compiled for one kind of layers below it.
+    """A layer, compiled for one combination of layers below it.
 
-    `name` is unique in the program; `layer` is what the user called it; `prototype` the parser's name. `resyncs`:
-    where the thread of messages was lost, it looks for the next start. `of_streams`, `of_packets`: what the messages
-    that it takes are cut from.
+    `name` is unique in the program, `layer` is the user's name for it, and `prototype` is the parser's name. `resyncs`:
+    after a loss, it searches for the start of the next message. `of_streams`, `of_packets`: whether its messages are
+    cut from streams, from packets, or from both.
     """
 
     name: str
@@ -224,22 +229,23 @@ class LayerProgram:
     home: int = 0
 
     def graphs(self) -> Iterator[Graph]:
-        """Its main graph; where it has instances, those that drain and end them; where it takes messages, the one
-        that tells how long the next is and the one that tells that bytes make none; the stateless one and its
-        template, what those leave to the packet's turn, the one that looks ahead and the one that tells for which
-        worker a packet is, if any.
+        """The graphs that the layer has, in the order of GRAPH_KINDS.
+
+        main: the path of a packet. drain, end: deliver held data, end an instance. frame, lost: the length of the next
+        message, and the report of bytes that form no message. stateless, template: stage 1 of a packet. turn: the work
+        that stage 1 defers to stage 2. ahead: lookahead. dispatch: the choice of the packet's worker.
         """
         yield from (graph for _, graph in self.graphs_by_kind())
 
     def graphs_by_kind(self) -> Iterator[tuple[str, Graph]]:
-        """Its graphs with the names of their fields, as GRAPH_KINDS has them."""
+        """Its graphs with the names of their fields, in the order of GRAPH_KINDS."""
         for kind in GRAPH_KINDS:
             graph = getattr(self, kind)
             if graph is not None:
                 yield kind, graph
 
     def outcomes(self) -> list[str]:
-        """All outcomes that packets have in this layer, in order of appearance."""
+        """All outcomes that packets can have in this layer, in order of appearance."""
         return list(dict.fromkeys(i.outcome for i in self.main.instructions() if isinstance(i, End)))
 
     def counters(self) -> list[str]:
@@ -252,8 +258,8 @@ class LayerProgram:
 
 @dataclass(frozen=True)
 class NativeShape:
-    """A function of a native module: which inputs are bytes, how many numbers it gives, how many bytes at most, and its
-    reasons.
+    """The signature of a function of a native module: which inputs are bytes, the number of its outputs, the largest
+    SDU that it returns in bytes, and its reasons.
     """
 
     inputs: tuple[bool, ...]
@@ -264,7 +270,7 @@ class NativeShape:
 
 @dataclass(frozen=True)
 class NativeModule:
-    """A source file in C with functions that layers call, what it is linked with, and the option that it takes."""
+    """A C source file with functions that layers call, the libraries to link, and the option that it takes."""
 
     name: str
     path: str
@@ -273,14 +279,14 @@ class NativeModule:
     functions: tuple[tuple[str, NativeShape], ...]
 
     def function(self, name: str) -> NativeShape | None:
-        """A function by its name; None when layers call none of that name."""
+        """A function by its name; None when no layer calls a function of that name."""
         return dict(self.functions).get(name)
 
 
 @dataclass
 class Program:
-    """A compiled stack: its layers, where packets enter by link type (None: any), how deep they nest, and the modules
-    of which its layers call functions.
+    """A compiled stack: its layers, the root layers by link type (None: any), the maximum nesting depth, and the native
+    modules whose functions its layers call.
     """
 
     name: str
@@ -296,7 +302,9 @@ class Program:
 
 
 def layers_above(layers: dict[str, LayerProgram], name: str) -> set[str]:
-    """A layer and all to which its packets may come, itself again only in a tunnel within itself."""
+    """A layer and all layers that its packets can reach. A layer can reach itself again only if it is tunnelled in
+    itself.
+    """
     seen = {name}
     waiting = [name]
     while waiting:
@@ -308,7 +316,7 @@ def layers_above(layers: dict[str, LayerProgram], name: str) -> set[str]:
 
 
 def alias_tables(program: Program) -> dict[str, tuple[KeyPart, ...]]:
-    """The tables of further keys of a program, by name: what their keys are made of."""
+    """The tables of further keys of a program: the parts of their keys, by the name of the table."""
     layouts = [layer.instance for layer in program.layers.values() if layer.instance is not None]
     found = {layout.aliases: layout.alias for layout in layouts if layout.aliases}
     return found | {layout.more_keys: layout.whole_key for layout in layouts if layout.more_keys}

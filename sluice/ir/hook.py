@@ -1,4 +1,4 @@
-"""A subscription to an event of a program. Lowering emits only events that have one."""
+"""A subscription to an event of a program. Lowering emits only events that have a subscriber."""
 
 from __future__ import annotations
 

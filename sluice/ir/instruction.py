@@ -1,12 +1,12 @@
-"""Instructions of the IR, each declared once: operands, and what it reads and writes besides them.
+"""Instructions of the IR, each declared once: its operands, and what it reads and writes besides them.
 
-An operand is `write` (a register that it sets), `read` (an expression), `leads_to` (the name of a block that
-may follow), or a plain constant of the instruction. What is not an operand - the packet, the table, the
-sequence, the outside world - is a Resource: READS and WRITES name them. Passes, the verifier, the
-interpreter and the text form all work from these declarations. Instructions of the paper's Appendix B keep
-their names; DESIGN.md section 4 adds the rest.
+An operand is `write` (a register that it sets), `read` (an expression), `leads_to` (the name of a possible next block),
+or a plain constant of the instruction. What is not an operand (the packet, the table, the sequence, the outside world)
+is a Resource: READS and WRITES name the resources of an instruction. Passes, the verifier, the interpreter and the text
+form all work from these declarations. Instructions of the paper's Appendix B keep their names; DESIGN.md section 4 adds
+the rest.
 
-An instruction that stands in a graph is never changed, another one is put in its place: graphs share them.
+An instruction in a graph is never changed but replaced by another one, because graphs share instructions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sluice.lang.where import NOWHERE, Where
 
 
 class Resource(Enum):
-    """What instructions share without naming it."""
+    """State that instructions share without naming it as an operand."""
 
     PACKET = "packet"  # the bytes of the unit
     TABLE = "table"  # which instances exist
@@ -31,26 +31,27 @@ class Resource(Enum):
     SEQUENCE = "sequence"  # pieces, records and positions of the instance's sequences
     TIMER = "timer"  # the instance's deadline
     COUNTERS = "counters"
-    CONTEXT = "context"  # slots: what layers below left
+    CONTEXT = "context"  # slots: values that layers below stored
     OUTSIDE = "outside"  # functions on events and layers above
-    NATIVE = "native"  # what functions in C that a description calls keep
-    CACHE = "cache"  # which memory the processor has at hand; what is done to it changes no result
+    NATIVE = "native"  # the state of native functions (C functions that a description calls)
+    CACHE = "cache"  # what the processor has cached; a change of it changes no result
 
 
 R = Resource
 
 GRAPHS = (R.TABLE, R.INSTANCE, R.SEQUENCE, R.TIMER, R.COUNTERS, R.CONTEXT, R.OUTSIDE, R.NATIVE)
-"""What graphs that run inside an instruction may write: those of layers above (which may share this layer's
-table, as in a tunnel, and so its instances), and those that drain and end instances."""
+"""Resources that graphs which run inside an instruction may write: the graphs of layers above (which may share this
+layer's table, as in a tunnel, and so its instances), and the graphs that drain and end instances.
+"""
 
 Role = Literal["write", "read", "block", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand of a kind of instruction: name, role, whether it is a tuple, and the type of its items.
+    """An operand of a kind of instruction: its name, its role, whether it is a tuple, and the type of its items.
 
-    `type` is Reg, Expr, int or str; a `read` of type Reg must stay a register (a mark).
+    `type` is Reg, Expr, int or str. A `read` of type Reg must stay a register (a mark).
     """
 
     name: str
@@ -61,7 +62,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The operands of a kind of instruction, and how to take those of one role out of an instruction."""
+    """The operands of a kind of instruction, and accessors for the operands of one role."""
 
     operands: tuple[Operand, ...]
     written: Callable[[Any], tuple[Reg, ...]]
@@ -70,17 +71,17 @@ class Shape:
 
 
 def write() -> Any:
-    """Declares an operand that is a register set by the instruction (or a tuple of them)."""
+    """Declares an operand that is a register set by the instruction, or a tuple of registers."""
     return field(metadata={"role": "write"})
 
 
 def read() -> Any:
-    """Declares an operand that is an expression (or a tuple of them)."""
+    """Declares an operand that is an expression, or a tuple of expressions."""
     return field(metadata={"role": "read"})
 
 
 def leads_to() -> Any:
-    """Declares an operand that is the name of a block which may follow."""
+    """Declares an operand that is the name of a possible next block."""
     return field(metadata={"role": "block"})
 
 
@@ -96,7 +97,7 @@ def _operands(cls: type[Instruction]) -> tuple[Operand, ...]:
 
 
 def _taker(operands: tuple[Operand, ...], role: Role) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gives all values of the operands of one role, in order."""
+    """A function that returns all values of the operands of one role, in order."""
     names = [item.name for item in operands if item.role == role]
     many = [item.many for item in operands if item.role == role]
     if not names:
@@ -131,8 +132,8 @@ def _shape(cls: type[Instruction]) -> Shape:
 class Instruction:
     """Base of all instructions. `where` is the line of the description that it came from.
 
-    NEEDS_INSTANCE: there must be a current instance. NEEDS_SEQUENCE: its layer must have a sequence.
-    RUNS_GRAPHS: graphs of this or other layers run inside it.
+    NEEDS_INSTANCE: there must be a current instance. NEEDS_SEQUENCE: its layer must have a sequence. RUNS_GRAPHS:
+    graphs of this or other layers run inside it.
     """
 
     SHAPE: ClassVar[Shape] = Shape((), _nothing, _nothing, _nothing)
@@ -154,7 +155,9 @@ class Instruction:
         return self.SHAPE.expressions(self)
 
     def read_registers(self) -> tuple[Reg, ...]:
-        """Registers that its expressions read; kept, as every pass asks, and instructions never change."""
+        """Registers that its expressions read. The result is cached: every pass needs it, and instructions never
+        change.
+        """
         found = self._read
         if found is None:
             found = ()
@@ -182,10 +185,10 @@ def effects(
     runs: bool = False,
     keeps_slots: bool = False,
 ) -> Callable[[type[I]], type[I]]:
-    """Class decorator: an instruction, with its implicit reads and writes.
+    """Class decorator that declares an instruction with its implicit reads and writes.
 
-    instance, sequence: it needs one, and reads it. runs: graphs run inside it, and write what GRAPHS says;
-    keeps_slots: but what layers below left for the packet is there again afterwards.
+    instance, sequence: it needs one, and reads it. runs: graphs run inside it, so it writes the resources in GRAPHS.
+    keeps_slots: the values that layers below stored for the packet are restored afterwards.
     """
 
     def declare(cls: type[I]) -> type[I]:
@@ -208,7 +211,7 @@ def effects(
 
 @effects(reads=(R.PACKET,))
 class Load(Instruction):
-    """A number of `bits` bits that begins `at` bits behind position `mark`. Needs a Check that covers it."""
+    """A number of `bits` bits at bit offset `at` from position `mark`. Needs a Check that covers it."""
 
     target: Reg = write()
     mark: Reg = read()
@@ -219,7 +222,7 @@ class Load(Instruction):
 
 @effects(reads=(R.PACKET,))
 class LoadBytes(Instruction):
-    """`size` bytes that begin `at` bytes behind position `mark`. Needs a Check that covers them."""
+    """`size` bytes at byte offset `at` from position `mark`. Needs a Check that covers them."""
 
     target: Reg = write()
     mark: Reg = read()
@@ -229,8 +232,8 @@ class LoadBytes(Instruction):
 
 @effects(reads=(R.PACKET,))
 class LoadVarint(Instruction):
-    """A variable-length integer (RFC 9000, 16) in the `size` bytes (1, 2, 4 or 8) behind `mark`: what they hold
-    without the two highest bits, which tell the size. Needs a Check that covers them.
+    """A variable-length integer (RFC 9000, 16) in the `size` bytes (1, 2, 4 or 8) at position `mark`: their value
+    without the two highest bits, which encode the size. Needs a Check that covers them.
     """
 
     target: Reg = write()
@@ -240,7 +243,7 @@ class LoadVarint(Instruction):
 
 @effects()
 class Mark(Instruction):
-    """A position `offset` bytes behind another one."""
+    """The position `offset` bytes after another one."""
 
     target: Reg = write()
     base: Reg = read()
@@ -249,7 +252,7 @@ class Mark(Instruction):
 
 @effects()
 class Payload(Instruction):
-    """What follows position `mark` in the unit (the paper's Payload())."""
+    """The bytes of the unit from position `mark` on (the paper's Payload())."""
 
     target: Reg = write()
     mark: Reg = read()
@@ -257,7 +260,7 @@ class Payload(Instruction):
 
 @effects()
 class Assign(Instruction):
-    """Modify a register; a number keeps the low bits that fit."""
+    """Set a register. A number is truncated to the register's width."""
 
     target: Reg = write()
     value: Expr = read()
@@ -268,12 +271,13 @@ class Assign(Instruction):
 
 @effects(reads=(R.TABLE, R.TIMER), writes=(R.INSTANCE, R.TABLE, R.SEQUENCE, R.TIMER, R.COUNTERS, R.OUTSIDE))
 class Lookup(Instruction):
-    """Contain(key): find the instance by `key` or, if there is `reverse`, by that; make it the current one.
+    """Contain(key): find the instance by `key` or, if there is `reverse`, by `reverse`, and make it current.
 
-    `found`: there is one. `expired`: its deadline has passed (it is then to be ended). `side`: 0 when the
-    packet was sent by the active side, else 1. Where none was found, `expired` and `side` are 0.
+    `found`: there is one. `expired`: its deadline has passed, so that it must be ended. `side`: 0 when the active side
+    sent the packet, else 1. If none was found, `expired` and `side` are 0.
 
-    Others of the table that have expired may end meanwhile; what layers below left for this packet is kept.
+    Expired instances of the same table may end during the lookup. The slots that layers below filled for this packet
+    are preserved.
     """
 
     found: Reg = write()
@@ -285,7 +289,7 @@ class Lookup(Instruction):
 
 @effects(reads=(R.TABLE,), writes=(R.CACHE,))
 class Prefetch(Instruction):
-    """Ask for the memory that a Lookup of `key` and `reverse` will want. Only before the packet's turn."""
+    """Prefetch the memory that a Lookup of `key` and `reverse` will use. Only before stage 2."""
 
     key: tuple[Expr, ...] = read()
     reverse: tuple[Expr, ...] = read()
@@ -293,16 +297,18 @@ class Prefetch(Instruction):
 
 @effects(reads=(R.CONTEXT,))
 class Way(Instruction):
-    """A number for the layers that the packet is in now, from the first to this one: another for every other way."""
+    """A number that identifies the packet's path of layers, from the first to this one. Distinct paths have distinct
+    numbers.
+    """
 
     target: Reg = write()
 
 
 @effects(reads=(R.TABLE, R.TIMER), writes=(R.INSTANCE,))
 class FindAlias(Instruction):
-    """Find the instance that AddAlias gave `key` to in the table `aliases`, if it is still there; make it current.
+    """Find the instance that got `key` from AddAlias in the table `aliases`, if it still exists, and make it current.
 
-    `found`, `expired` and `side` are as of a Lookup.
+    `found`, `expired` and `side` are as for Lookup.
     """
 
     found: Reg = write()
@@ -314,10 +320,11 @@ class FindAlias(Instruction):
 
 @effects(writes=(R.TABLE,))
 class AddAlias(Instruction):
-    """The instance with `number` at `place` of its table has `key` as a further key in the table `aliases`.
+    """Give the instance with `number` at `place` of its table the further key `key` in the table `aliases`.
 
-    `side`: of packets that are found so. Another instance that had the key has it no longer. `evicted`: the oldest
-    further key had to make room for this one. Nothing happens for `number` 0, an instance that is not stored.
+    `side` is the side of packets that are found by this key. If another instance had the key, it loses it. `evicted`:
+    the oldest further key was removed to make room for this one. Nothing happens for `number` 0, which is an instance
+    that is not stored.
     """
 
     evicted: Reg = write()
@@ -330,11 +337,11 @@ class AddAlias(Instruction):
 
 @effects(reads=(R.TABLE,), runs=True, keeps_slots=True)
 class CreateInst(Instruction):
-    """Create an instance under `key`; its fields start from their init.
+    """Create an instance under `key`. Its fields start from their initial values.
 
-    When the table is full another one is evicted, which runs the end graph of that one. `made` is 0 when there can be
-    none: all are in use by packets that this one came out of, or what an end delivered took the key. Then an empty one
-    stands in its place that is never stored.
+    If the table is full, another instance is evicted, which runs its end graph. `made` is 0 when no instance can be
+    created: either all are in use by packets that enclose this one, or a layer above took the key while an ended
+    instance delivered its data. In that case an empty instance, which is never stored, is current.
     """
 
     made: Reg = write()
@@ -344,12 +351,12 @@ class CreateInst(Instruction):
 
 @effects(writes=(R.INSTANCE, R.SEQUENCE, R.TIMER))
 class FreshInst(Instruction):
-    """An instance for this packet alone, which is never stored."""
+    """Make a new instance current that is for this packet alone and is never stored."""
 
 
 @effects(writes=(R.TABLE, R.INSTANCE, R.SEQUENCE, R.TIMER), instance=True)
 class DestroyInst(Instruction):
-    """Remove the current instance, and give back what its sequences hold. Only in end graphs."""
+    """Remove the current instance and free what its sequences hold. Only in end graphs."""
 
 
 @effects(instance=True, runs=True, keeps_slots=True)
@@ -361,14 +368,14 @@ class EndInst(Instruction):
 
 @effects(writes=(R.TIMER,), instance=True)
 class Touch(Instruction):
-    """The instance lives on for the timeout number `timeout` of its layer, from now."""
+    """Set the deadline of the instance to now plus timeout number `timeout` of its layer."""
 
     timeout: Expr = read()
 
 
 @effects(reads=(R.INSTANCE,), writes=(R.INSTANCE,), instance=True)
 class SwapSides(Instruction):
-    """Turn which side of the instance is active; `side` is the packet's side afterwards."""
+    """Swap the active and the passive side of the instance. `target` is the packet's side afterwards."""
 
     target: Reg = write()
     side: Expr = read()
@@ -378,7 +385,7 @@ class SwapSides(Instruction):
 class RecallKey(Instruction):
     """Part number `part` of the instance's key, as packets of `side` have it in the selector's first list.
 
-    Of an instance that is not stored there is no key: the register keeps what it has.
+    An instance that is not stored has no key: the register keeps its value.
     """
 
     target: Reg = write()
@@ -402,7 +409,7 @@ class InWindow(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class BeginSeq(Instruction):
-    """The first packet sets the base; so does one with `anew`, while nothing is held or delivered."""
+    """Set the base of the sequence if it has none, or if `anew` is set while nothing is held or delivered."""
 
     side: Expr = read()
     meta: Expr = read()
@@ -411,7 +418,7 @@ class BeginSeq(Instruction):
 
 @effects(instance=True, sequence=True)
 class PlaceSeq(Instruction):
-    """Where `meta` lies in the sequence, unwrapped around the next expected position."""
+    """The position of `meta` in the sequence, unwrapped around the next expected position."""
 
     target: Reg = write()
     side: Expr = read()
@@ -420,7 +427,7 @@ class PlaceSeq(Instruction):
 
 @effects(instance=True, sequence=True)
 class InOrder(Instruction):
-    """Whether `position` is at or before the next expected one, or none is known yet."""
+    """Whether `position` is at or before the next expected position, or no position is expected yet."""
 
     target: Reg = write()
     side: Expr = read()
@@ -429,7 +436,7 @@ class InOrder(Instruction):
 
 @effects(instance=True, sequence=True)
 class OverlapSeq(Instruction):
-    """The next range of `data` at `position` that is known already; iterates by `cursor`, from 0 on."""
+    """The next range of `data` at `position` that is already known. Iterates with `cursor`, which starts at 0."""
 
     more: Reg = write()
     cursor: Reg = write()
@@ -445,7 +452,9 @@ class OverlapSeq(Instruction):
 
 @effects(instance=True, sequence=True)
 class RoomSeq(Instruction):
-    """Whether `data` at `position`, of `units` of sequence space, can be held: by the limits and the box's memory."""
+    """Whether `data` at `position`, of `units` of sequence space, can be held within the limits and the box's
+    memory.
+    """
 
     target: Reg = write()
     side: Expr = read()
@@ -456,7 +465,7 @@ class RoomSeq(Instruction):
 
 @effects(instance=True, sequence=True)
 class FullSeq(Instruction):
-    """Whether `position` is beyond the next expected one, and there are as many records as there may be."""
+    """Whether `position` is beyond the next expected one and the sequence has its maximum number of records."""
 
     target: Reg = write()
     side: Expr = read()
@@ -465,9 +474,11 @@ class FullSeq(Instruction):
 
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class InsertNext(Instruction):
-    """Insert `data` at `position` if it is next in order, all captured, and nothing waits or is held. `target`: it did.
+    """Insert `data` at `position` if it is next in order, completely captured, and no data is waiting or held. `target`
+    says whether it was inserted.
 
-    The way of nearly all packets (the paper's fast forward); an InsertSeq does the same for any.
+    This is the fast path, taken by nearly all packets (the paper's fast forward). InsertSeq has the same effect and
+    handles every packet.
     """
 
     target: Reg = write()
@@ -479,9 +490,9 @@ class InsertNext(Instruction):
 
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class ForwardSeq(Instruction):
-    """InsertNext and the Assemble behind it at once: `data` goes by without being put into the sequence. `forwarded` is
-    what comes out, `data` or nothing where nobody wants the bytes, and `offset` that of its first byte in the stream.
-    (The paper's direct fast forward.)
+    """InsertNext and the Assemble after it in one: `data` is delivered without entering the sequence. `forwarded` is
+    what is delivered: `data`, or no bytes if nothing uses them. `offset` is the stream offset of its first byte. (The
+    paper's direct fast forward.)
     """
 
     target: Reg = write()
@@ -495,7 +506,7 @@ class ForwardSeq(Instruction):
 
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class InsertSeq(Instruction):
-    """Insert `data` at `position`; it takes `units` of sequence space."""
+    """Insert `data` at `position`. It takes `units` of sequence space."""
 
     side: Expr = read()
     position: Expr = read()
@@ -505,7 +516,7 @@ class InsertSeq(Instruction):
 
 @effects(instance=True, sequence=True)
 class CutSeq(Instruction):
-    """Whether the next expected bytes are known to be missing by the snap length."""
+    """Whether the next expected bytes are known to be missing because of the snap length."""
 
     target: Reg = write()
     side: Expr = read()
@@ -513,7 +524,7 @@ class CutSeq(Instruction):
 
 @effects(instance=True, sequence=True)
 class WaitingSeq(Instruction):
-    """Whether contiguous bytes wait to be delivered."""
+    """Whether contiguous bytes are waiting to be delivered."""
 
     target: Reg = write()
     side: Expr = read()
@@ -521,7 +532,7 @@ class WaitingSeq(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class Assemble(Instruction):
-    """Deliver the contiguous bytes; `offset` is the stream offset of the first."""
+    """Deliver the contiguous bytes. `offset` is the stream offset of the first."""
 
     target: Reg = write()
     offset: Reg = write()
@@ -530,8 +541,8 @@ class Assemble(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class SkipSeq(Instruction):
-    """Give up what is missing at the next expected position, up to `position` or to what is held before it; `more` is 0
-    when that is nothing.
+    """Give up the missing range at the next expected position, up to `position` or up to held data before it. `more` is
+    0 when that range is empty.
     """
 
     more: Reg = write()
@@ -543,7 +554,7 @@ class SkipSeq(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class GiveUpSeq(Instruction):
-    """Give up the first hole: `more` is 0 when there is none; `cut` when it comes from the snap length."""
+    """Give up the first hole. `more` is 0 when there is none; `cut` is 1 when the snap length caused it."""
 
     more: Reg = write()
     offset: Reg = write()
@@ -554,7 +565,7 @@ class GiveUpSeq(Instruction):
 
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class RecordSeq(Instruction):
-    """Leave a record of a packet that is beyond the next expected position."""
+    """Store a record of a packet that is beyond the next expected position."""
 
     side: Expr = read()
     position: Expr = read()
@@ -563,7 +574,7 @@ class RecordSeq(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class ReleaseSeq(Instruction):
-    """The lowest record no longer beyond the next expected position; `more` is 0 when there is none."""
+    """Take the lowest record that is no longer beyond the next expected position. `more` is 0 when there is none."""
 
     more: Reg = write()
     values: tuple[Reg, ...] = write()
@@ -572,9 +583,9 @@ class ReleaseSeq(Instruction):
 
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class SettleSeq(Instruction):
-    """End of the packet: bytes that were not delivered are copied, as the packet goes away.
+    """End of the packet: copies the bytes that were not delivered, because the packet's memory will be reused.
 
-    `kept` is 0 when there was no memory: then they still wait, and can be delivered.
+    `kept` is 0 when memory ran out. The bytes then still wait in the packet, and can be delivered.
     """
 
     kept: Reg = write()
@@ -583,10 +594,10 @@ class SettleSeq(Instruction):
 
 @effects(instance=True, sequence=True, runs=True, keeps_slots=True)
 class Drain(Instruction):
-    """Deliver what waits, give up a hole for `cause`, deliver what is behind it: the layer's drain graph.
+    """Run the layer's drain graph: deliver what waits, give up a hole for `cause`, deliver what follows the hole.
 
-    With `all` 1 it goes on until nothing is held; with 2 (of a sequence of units) no hole is given up. `progress` is 0
-    when there was nothing to do.
+    With `all` 1 it repeats this until nothing is held. With `all` 2 (of a sequence of units) it gives up no hole.
+    `progress` is 0 when there was nothing to do.
     """
 
     progress: Reg = write()
@@ -595,12 +606,12 @@ class Drain(Instruction):
     all: int
 
 
-# --- outside ------------------------------------------------------------------------------------------------
+# --- events, other layers, native functions, counters -------------------------------------------------------
 
 
 @effects(writes=(R.OUTSIDE,), reads=(R.CONTEXT,))
 class Call(Instruction):
-    """Invoke whoever hooked `event` with `values`, its fields in their order. `side` is the sender's."""
+    """Emit `event` to its subscribers with `values`, its fields in order. `side` is the sender's."""
 
     event: str
     side: Expr = read()
@@ -609,7 +620,9 @@ class Call(Instruction):
 
 @effects(reads=(R.CONTEXT,))
 class TooDeep(Instruction):
-    """Whether as many layers are nested as may be: what goes to the next one is counted, and goes no further."""
+    """Whether the maximum number of layers is nested. A packet for the next layer is then counted and goes no
+    further.
+    """
 
     target: Reg = write()
 
@@ -644,9 +657,10 @@ class LookAhead(Instruction):
 
 @effects(reads=(R.CONTEXT,), runs=True, instance=True, sequence=True)
 class NextMessages(NextLayer):
-    """Cut what the side's stream brings at `offset` into messages, and run the graph of `layer` on each whole one.
+    """Add `sdu`, at `offset` of the side's stream, to the layer's messages, and run the graph of `layer` on each
+    complete message.
 
-    Where layers are nested too deep it is a gap in the stream.
+    If too many layers are nested, the bytes are a gap in the stream.
     """
 
     side: Expr = read()
@@ -655,8 +669,8 @@ class NextMessages(NextLayer):
 
 @effects(reads=(R.CONTEXT,), runs=True)
 class CutMessages(NextLayer):
-    """Cut `sdu` into messages, one behind the other, and run the graph of `layer` on each; of what is left and makes
-    none its `lost` graph hears. `side` is that of the packet.
+    """Split `sdu` into consecutive messages, and run the graph of `layer` on each. The `lost` graph of `layer` runs for
+    a rest that forms no message. `side` is that of the packet.
     """
 
     side: Expr = read()
@@ -664,8 +678,8 @@ class CutMessages(NextLayer):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class LoseMessages(Instruction):
-    """The side's stream has a gap, up to stream offset `end`: what was kept of a message is of no use, and where the
-    next begins is unknown.
+    """The side's stream has a gap up to stream offset `end`: a partial message is discarded, and the start of the next
+    message is unknown.
     """
 
     side: Expr = read()
@@ -674,8 +688,8 @@ class LoseMessages(Instruction):
 
 @effects(runs=True, instance=True, sequence=True)
 class CloseMessages(Instruction):
-    """The side's stream ends: runs the `lost` graph of `layer`, if that took its messages last and was left with
-    part of one, or with a loss that nobody was told yet.
+    """The side's stream ends. Runs the `lost` graph of `layer` if this layer took the side's last messages and a
+    partial message, or a loss without an event so far, remains.
     """
 
     layer: str
@@ -684,11 +698,11 @@ class CloseMessages(Instruction):
 
 @effects(reads=(R.NATIVE,), writes=(R.NATIVE,))
 class CallNative(Instruction):
-    """Call `function` of the native module `module` with `inputs`: `outputs` and `sdu` are what it gives.
+    """Call `function` of the native module `module` with `inputs`. It sets `outputs` and `sdu`.
 
-    It sees what the module keeps for the instance of number `context`; with `begins` that is made, zeroed, where there
-    is none yet. `reason` is 0, or why it refused: 1 + its place among the function's reasons. Then the outputs are 0
-    and there is no SDU.
+    The function gets the module's state for the instance with number `context`; with `begins`, the state is created,
+    zeroed, if there is none. `reason` is 0 or, when the function refused, 1 + the index of its reason. In that case the
+    outputs are 0 and there is no SDU.
     """
 
     reason: Reg = write()
@@ -703,7 +717,7 @@ class CallNative(Instruction):
 
 @effects(reads=(R.NATIVE,), writes=(R.NATIVE,))
 class EndNative(Instruction):
-    """What the native module `module` keeps for the instance of number `context` ends. Only in end graphs."""
+    """Free the state of the native module `module` for the instance with number `context`. Only in end graphs."""
 
     module: str
     context: Expr = read()
@@ -730,7 +744,7 @@ class Terminator(Instruction):
 
 @effects()
 class Goto(Terminator):
-    """Go on with block `to`."""
+    """Continue with block `to`."""
 
     to: str = leads_to()
 
@@ -746,8 +760,8 @@ class Branch(Terminator):
 
 @effects(reads=(R.PACKET,))
 class Check(Terminator):
-    """Length check: `yes` when `size` bytes behind `mark` were captured, `cut` when they were on the wire
-    only, `short` when the unit is shorter than that.
+    """Length check: `yes` when `size` bytes after `mark` were captured, `cut` when they were only on the wire, `short`
+    when the unit is shorter.
     """
 
     mark: Reg = read()
@@ -759,7 +773,7 @@ class Check(Terminator):
 
 @effects(reads=(R.PACKET,))
 class CheckWire(Terminator):
-    """`yes` when the unit reaches `size` bytes behind `mark` on the wire, captured or not."""
+    """`yes` when the unit extends `size` bytes after `mark` on the wire, whether captured or not."""
 
     mark: Reg = read()
     size: Expr = read()
@@ -769,15 +783,16 @@ class CheckWire(Terminator):
 
 @effects(writes=(R.COUNTERS,))
 class End(Terminator):
-    """The packet leaves the layer with `outcome`; every packet has exactly one, so the counters conserve."""
+    """The packet leaves the layer with `outcome`. Every packet has exactly one, so the counters conserve."""
 
     outcome: str
 
 
 @effects(reads=(R.CONTEXT,), writes=(R.COUNTERS, R.CONTEXT, R.CACHE))
 class NextStateless(Terminator):
-    """The packet leaves the layer with `outcome` for the stateless graph of `layer`, with `sdu`; where that does not
-    lead on, or there is none, it waits for the main graph of `layer`. Only in stateless graphs.
+    """The packet leaves the layer with `outcome`, and the stateless graph of `layer` runs on `sdu`. If that graph
+    cannot forward the packet, or does not exist, the packet waits for the main graph of `layer`. Only in stateless
+    graphs.
     """
 
     outcome: str
@@ -787,8 +802,8 @@ class NextStateless(Terminator):
 
 @effects(reads=(R.CONTEXT,), writes=(R.COUNTERS, R.CONTEXT, R.CACHE))
 class NextDeferring(NextStateless):
-    """A NextStateless of a packet that in its turn first passes the turn graph of this layer, whose parameters are
-    `carried`. Only in stateless graphs.
+    """A NextStateless whose packet runs the turn graph of this layer first in stage 2 (deferral). `carried` are the
+    values of its parameters. Only in stateless graphs.
     """
 
     carried: tuple[Expr, ...] = read()
@@ -796,7 +811,9 @@ class NextDeferring(NextStateless):
 
 @effects()
 class Dispatch(Terminator):
-    """`key` says for which worker a packet is; with `reverse` both do, in any order. Only in dispatch graphs."""
+    """`key` selects the packet's worker. With `reverse`, `key` and `reverse` select the same worker in either order.
+    Only in dispatch graphs.
+    """
 
     key: tuple[Expr, ...] = read()
     reverse: tuple[Expr, ...] = read()
@@ -804,7 +821,7 @@ class Dispatch(Terminator):
 
 @effects(reads=(R.CONTEXT,), writes=(R.CONTEXT,))
 class NextDispatch(Terminator):
-    """The packet is for the worker that the dispatch graph of `layer` says of `sdu`. Only in dispatch graphs."""
+    """The dispatch graph of `layer` selects the packet's worker from `sdu`. Only in dispatch graphs."""
 
     layer: str
     sdu: Expr = read()
@@ -819,7 +836,9 @@ class Again(Terminator):
 
 @effects()
 class Return(Terminator):
-    """The end of a graph that is no main graph, with its result; of a stateless one before it left a trace."""
+    """The end of a graph that is not a main graph, with its result. A stateless graph returns only before it has had an
+    effect.
+    """
 
     result: Expr = read()
 

@@ -1,8 +1,7 @@
-"""Simpler forms of expressions: what is constant is calculated, what changes nothing goes.
+"""Simplifies expressions: folds constants and removes operations without effect.
 
-Every rule keeps the value exactly, modulo 2^64 and for every value of the registers. Where a rule is right
-only because an operand fits in so many bits, it asks `width`. Serial operators (RFC 1982) keep to the rules
-that say so.
+Every rule preserves the value exactly, modulo 2^64 and for every value of the registers. A rule that holds only for
+operands of limited width tests `width`. For serial operators (RFC 1982), only the rules that handle `serial` apply.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def simplify(expression: Expr) -> Expr:
 
 
 def simplify_node(expression: Expr) -> Expr:
-    """The expression in a simpler form; its operands are simple already."""
+    """The expression in a simpler form, given that its operands are simplified."""
     while True:
         simpler = _once(expression)
         if simpler is None:
@@ -59,7 +58,7 @@ def _once(expression: Expr) -> Expr | None:
 
 
 def inverse(expression: Expr) -> Expr | None:
-    """The expression that is 1 where a comparison is 0. Serial < and >= may both be 0, and have none."""
+    """The expression that is 1 where a comparison is 0. Serial < and >= can both be 0, so they have no inverse."""
     match expression:
         case Binary(operator, left, right, serial) if operator in COMPARISONS:
             if serial and operator in ORDERED:
@@ -100,7 +99,7 @@ def _same_operands(operator: str, left: Expr, right: Expr) -> Expr | None:
 
 
 def _by_constant(operator: str, left: Expr, value: int) -> Expr | None:
-    """`left operator value`, for constants that make it simple."""
+    """Simplifies `left operator value` for the constants that allow it."""
     if value == 0:
         if operator in ("+", "-", "|", "^", "<<", ">>"):
             return left
@@ -119,7 +118,7 @@ def _by_constant(operator: str, left: Expr, value: int) -> Expr | None:
 
 
 def _covers(mask: int, bits: int) -> bool:
-    """Whether the mask keeps all of the low `bits` bits."""
+    """Whether the low `bits` bits of the mask are all set."""
     low = (1 << bits) - 1
     return mask & low == low
 
@@ -172,8 +171,8 @@ def _slice(expression: Slice) -> Expr | None:
         case Slice(base, Const(0), Const(high)) if high == MASK:
             return base
         case Slice(Slice(base, Const(first), Const(last)), Const(low), Const(high)) if first <= last:
-            # the inner slice may end before `last`, but then at the end of its base, where the outer one is
-            # clipped too
+            # The inner slice may end before `last`, but only at the end of its base, where the outer slice is clipped
+            # too.
             return Slice(base, Const(min(first + low, last)), Const(min(first + high, last)))
         case _:
             return None

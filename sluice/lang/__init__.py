@@ -1,4 +1,4 @@
-"""The language: what users import to describe protocols and stacks. Imports nothing else of Sluice.
+"""The language that users import to describe protocols and stacks. It imports nothing else of Sluice.
 
 from sluice.lang import *
 """

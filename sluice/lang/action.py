@@ -1,4 +1,4 @@
-"""What a layer does for a packet: assign, assemble, call back, and these under conditions."""
+"""Actions of a layer on a packet: assign, assemble, call back, and combinations of these under conditions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluice.lang.where import here
 
 
 class Action:
-    """Something done; actions add up to a block."""
+    """An action. Actions joined by `+` form a block."""
 
     def __init__(self) -> None:
         self.where = here()
@@ -25,7 +25,7 @@ class Action:
 
 
 class Block(Action):
-    """Actions one after the other, as `a + b` makes them: the type to name where a function returns actions."""
+    """Actions that run one after another, made by `a + b`. Use this type for functions that return actions."""
 
     def __init__(self, actions: list[Any]) -> None:
         super().__init__()
@@ -53,13 +53,12 @@ class Block(Action):
 
 
 class Assign(Action):
-    """Put the value of `expression` into `register`, in prep or in an event.
+    """Assign the value of `expression` to `register`, in prep or in an event.
 
-    register: a field of temp or perm (`p.temp.x`), or of a callback's layout (`that_layout.x`), of this
-        parser. A field of n bits keeps the low n bits of a number; one of more than 64 bits is made to name a
-        byte slice.
+    register: a field of this parser's temp or perm (`p.temp.x`), or of a callback's layout (`that_layout.x`). A field
+        of n bits stores the low n bits of a number. A field of more than 64 bits is set to a byte slice.
 
-    Raises DescriptionError for another register, and for bytes where a number is kept or the other way round.
+    Raises DescriptionError for another register, and if one side is bytes and the other a number.
     """
 
     def __init__(self, register: object, expression: object) -> None:
@@ -88,18 +87,18 @@ class Assign(Action):
 
 
 class Assemble(Action):
-    """Deliver all bytes of this side's sequence that are contiguous now, and make them the SDU.
+    """Deliver all bytes of this side's sequence that are now contiguous, and make them the SDU.
 
-    Stands in events of a parser that has p.seq; event `data` tells of the bytes. A packet outside the
-    condition of p.seq keeps the SDU that it has.
+    Only in events of a parser that has p.seq. Event `data` carries the bytes. A packet that does not satisfy the
+    condition of p.seq keeps its SDU.
     """
 
 
 class Callback(Action):
-    """Hand the fields of `data` (a layout), as assigned in this event before, to whoever hooked the event.
+    """Pass the fields of `data` (a layout), as assigned earlier in this event, to the subscribers of the event.
 
-    Fields that were not assigned have their init= (default 0, or no bytes). Stands in events only. Raises
-    DescriptionError when `data` is not a layout, or has const= or a field of variable length.
+    Fields that were not assigned have their init= (default 0, or no bytes). Only in events. Raises DescriptionError if
+    `data` is not a layout, or has const= or a field of variable length.
     """
 
     def __init__(self, data: object) -> None:
@@ -112,21 +111,21 @@ class Callback(Action):
 
 
 class SwapSides(Action):
-    """Turn which side is called active."""
+    """Swaps the active and the passive side."""
 
 
 def swap_sides() -> SwapSides:
-    """Turn which side of a connection is called active, in prep of a ConnectionOriented parser.
+    """Swap the active and the passive side of a connection, in prep of a ConnectionOriented parser.
 
-    Put it behind If(p.created & ...): the sender of the packet that creates the instance is then the passive
-    side, as for a connection first seen from its SYN/ACK. to_active, to_passive and the sides of events
-    follow from there on.
+    Use it under If(p.created & ...): the sender of the packet that creates the instance then becomes the passive side,
+    as for a connection whose first packet seen is its SYN/ACK. to_active, to_passive and the sides of events change
+    accordingly.
     """
     return SwapSides()
 
 
 def checked_layout(what: str, value: LayoutType) -> LayoutType:
-    """A layout for temp, perm or a callback. Raises DescriptionError for fields that only headers have."""
+    """Check a layout for temp, perm or a callback. Raises DescriptionError for fields that only headers may have."""
     for field in value.fields.values():
         if field.const is not None:
             raise DescriptionError(
@@ -148,7 +147,7 @@ def checked_layout(what: str, value: LayoutType) -> LayoutType:
 
 
 def block(value: object) -> Block:
-    """A block from what a user wrote: an action, a choice, or a block."""
+    """Convert a user's action, choice or block to a block."""
     if isinstance(value, Block):
         return value
     return Block([value])

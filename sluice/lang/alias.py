@@ -1,4 +1,4 @@
-"""Further keys of an instance: connection ids, verification tags, whatever else packets may be known by."""
+"""Further keys of an instance, such as connection ids and verification tags."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from sluice.lang.prototype import Parser, instance_of
 
 
 class AddAlias(Action):
-    """From now on a packet whose `p.alias` has these values, and whose selector finds nothing, belongs to the instance.
+    """From now on, a packet whose `p.alias` has these values, and whose selector finds no instance, belongs to the
+    instance.
 
-    parser: this parser, or one below that every packet passes; it has `p.alias`. The instance is the one that the
-        packet being processed came to there.
-    values: one for each part of p.alias, of the same width. Or p.selector, of this parser: a packet that an alias found
-        is one of its instance by its own key, too, and so are packets the other way.
-    to_sender: such packets are sent to the sender of the packet being processed; without it, by that sender. Of a
-        connection-oriented parser only, and as its sides are called by then (see swap_sides).
+    parser: this parser, or a parser below it that every packet passes; it has `p.alias`. The instance is that of the
+        current packet in this parser.
+    values: one for each part of p.alias, of the same width. Alternatively p.selector of this parser: a packet that was
+        found by an alias then adds its own key to its instance, in both directions.
+    to_sender: whether such packets are sent to the sender of the current packet; without it, they are sent by that
+        sender. Only for a connection-oriented parser, with its sides as they are at that time (see swap_sides).
 
-    The last one to claim an alias has it. There are as many aliases in a box as instances in a table; where there is no
-    more room the oldest goes, counted as `aliases:evicted`. Raises DescriptionError for another kind of parser, for a
-    list that is not as long as p.alias, for `to_sender` without sides, and for p.selector where p.alias has none.
+    If several instances claim an alias, the last one gets it. A box has as many aliases as a table has instances. When
+    there is no more room, the oldest is removed, counted as `aliases:evicted`. Raises DescriptionError for another kind
+    of parser, for a list whose length differs from that of p.alias, for `to_sender` without sides, and for p.selector
+    if p.alias does not include it.
     """
 
     def __init__(self, parser: object, values: object, to_sender: bool = False) -> None:
@@ -63,5 +65,5 @@ class AddAlias(Action):
         self.values = [to_expression(value) for value in given]
 
     def expressions(self) -> list[Expression]:
-        """Everything that it asks."""
+        """All expressions that the action evaluates."""
         return [*self.values, self.number, self.place, *([self.side] if self.side is not None else [])]

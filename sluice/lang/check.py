@@ -1,4 +1,4 @@
-"""Checks that need a whole description: what a parser asks for is its own, and known by then."""
+"""Checks that need a whole description: a parser uses only its own values, and only where they are known."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ from sluice.lang.stack import Stack
 from sluice.lang.where import Where
 
 Use = tuple[Expression, Where]
-"""An expression and the line that uses it: a field of a layout itself knows only where it was declared."""
+"""An expression and the line that uses it. A field of a layout itself has only the line of its declaration."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an expression may stand: what is not known there yet, and what to do about it.
+    """A place where an expression may be used: what is not known there yet, and the advice in errors.
 
-    before: what comes behind it, as a message says it. groups, properties: of which nothing is known yet.
-        steps:
-    whether transitions were taken. data: whether fields of callbacks may stand there. advice: what may be
-    used.
+    before: the event that comes after this place, as a message names it.
+    groups, properties: groups of fields and properties that are not known yet.
+    steps: whether it is known which transitions were taken.
+    data: whether fields of callbacks may be used.
+    advice: what may be used.
     """
 
     before: str
@@ -111,11 +112,12 @@ NOT_ASSEMBLED = {
     "malformed": "where there may be no instance",
     "orphan": "where there is no instance",
 }
-"""Built-in events with which nothing may assemble, and why."""
+"""Built-in events with which Assemble() must not happen, and why."""
 
 
 def check(stack: Stack) -> None:
-    """Raise DescriptionError, with the line that uses it, for what a parser of `stack` asks for in vain.
+    """Raise DescriptionError, with the line of the use, if a parser of `stack` uses a value that is not available
+    there.
 
     Warns of expressions that probably do not mean what they say.
     """
@@ -142,7 +144,7 @@ def _check_steps(stack: Stack) -> None:
 
 
 def _offered(stack: Stack) -> dict[str, set[str]]:
-    """For every layer the names that layers below it offer."""
+    """For every layer, the names that layers below it offer."""
     found: dict[str, set[str]] = {name: set() for name in stack.layers}
     changed = True
     while changed:
@@ -224,7 +226,7 @@ class _Checker:
             self._use((branch.condition, branch.where), LATER)
 
     def _head(self, s: Sequence) -> None:
-        """How long the head of a unit is follows from what the instance keeps: its packet may be long gone."""
+        """The length of a unit's head may depend only on the instance, because the unit's packet may be gone."""
         self._use((s.head, s.where), SEQUENCE)
         for item, where in _parts(s.head, s.where):
             kept = isinstance(item, Field) and self._group(item, where) == "perm"
@@ -237,7 +239,7 @@ class _Checker:
                 )
 
     def _names_of_layouts(self) -> None:
-        """Layouts of the header and of callbacks are known by their names."""
+        """The layouts of the header and of callbacks are identified by their names."""
         p = self.prototype
         known: dict[str, LayoutType] = {}
         for item in [*(p.format.layouts() if p.format is not None else ()), *self.data]:
@@ -249,7 +251,7 @@ class _Checker:
                 )
 
     def _instances(self) -> None:
-        """What only instances can keep needs a selector; what assembles needs a sequence."""
+        """Fields that instances store need a selector, and Assemble() needs a sequence."""
         p = self.prototype
         if p.keys is None:
             for what, value in (
@@ -279,7 +281,7 @@ class _Checker:
                         )
 
     def _event(self, event: Event) -> None:
-        """What happens with a built-in event happens when that does."""
+        """An event may use only what is known when the built-in events that cause it happen."""
         causes = self._built_in_causes(event.name)
         place = LATER
         if "malformed" in causes:
@@ -309,7 +311,7 @@ class _Checker:
                 )
 
     def _built_in_causes(self, name: str) -> set[str]:
-        """Built-in events that event `name` may happen with, directly or through others."""
+        """Built-in events with which event `name` may happen, directly or through other events."""
         found: set[str] = set()
         for relation in self.prototype.relations.along:
             if relation.effect.name == name:
@@ -324,7 +326,7 @@ class _Checker:
             self._target(action)
 
     def _target(self, action: Action) -> None:
-        """An action sets fields of its own parser."""
+        """An action sets only fields of its own parser."""
         if isinstance(action, AddAlias) and action.by_selector and action.parser not in self.own:
             raise DescriptionError(
                 f"{self.prototype.title} gives an instance of {action.parser.title} a selector",
@@ -357,7 +359,7 @@ class _Checker:
             )
 
     def _use(self, use: Use, place: Place, v: bool = False, event: Event | None = None, way: bool = False) -> None:
-        """Refuse what is not known at `place`; `v`: virtual packets may be asked there; `way`: so may p.way."""
+        """Refuse values that are not known at `place`. `v`: virtual packets are allowed there; `way`: so is p.way."""
         for item, where in _parts(*use):
             self._doubt(item, where)
             if isinstance(item, Field):
@@ -399,7 +401,7 @@ class _Checker:
                 raise self._early(f"psm.{item.transition.name}", place, where)
 
     def _doubt(self, item: Expression, where: Where) -> None:
-        """Warn, once for each line, of what is probably not meant."""
+        """Warn, once for each line, of what is probably a mistake."""
         warning = doubt(item)
         if warning is not None and (where, warning) not in self.warned:
             self.warned.add((where, warning))
@@ -413,7 +415,7 @@ class _Checker:
         return DescriptionError(f"'{name}' is asked for before {place.before}", place.advice, where)
 
     def _group(self, item: Field, where: Where) -> str:
-        """Which group of this parser a field of a layout belongs to."""
+        """The group of this parser that a field of a layout belongs to."""
         p, owner = self.prototype, item.layout
         if owner is None:
             raise DescriptionError(
@@ -434,7 +436,7 @@ class _Checker:
         )
 
     def _event_value(self, item: EventValue, event: Event | None, where: Where) -> None:
-        """What a built-in event brings along is known in those that happen with it."""
+        """The values of a built-in event are known only in events that happen with it."""
         name = item.event.name
         if item.event.owner is not self.prototype or event is None or name not in self._causes(event.name):
             raise DescriptionError(
@@ -444,7 +446,7 @@ class _Checker:
             )
 
     def _below(self, item: Below, where: Where) -> None:
-        """What is asked of below is offered there, on some way at least."""
+        """A value read with p.below is offered on at least one path."""
         for layer in self.layers:
             names = self.offered[layer.name]
             if item.owner in self.own and item.name not in names:
@@ -455,7 +457,7 @@ class _Checker:
                 raise DescriptionError(f"no layer below {layer.title} offers '{item.name}'", advice, where)
 
     def _led_to(self, layer: Layer) -> None:
-        """A forgotten step is a mistake of the stack, not of the parser that asks for what lies below it."""
+        """A missing step is an error of the stack, not of the parser that reads values from below."""
         if layer.name not in self.led_to:
             raise DescriptionError(
                 f"no step leads to {layer.title}, and its parser asks for what a layer below offers",
@@ -464,7 +466,7 @@ class _Checker:
             )
 
     def _causes(self, name: str) -> set[str]:
-        """Built-in events that have happened whenever event `name` does."""
+        """Built-in events that have always happened when event `name` happens."""
         found: set[str] | None = None
         for relation in self.prototype.relations.along:
             if relation.effect.name == name:
@@ -475,7 +477,7 @@ class _Checker:
 
 
 def actions(action: object) -> Iterator[Action]:
-    """All simple actions in an action, under whatever conditions."""
+    """All simple actions in an action, under any condition."""
     if isinstance(action, Block):
         for part in action.actions:
             yield from actions(part)
@@ -487,7 +489,7 @@ def actions(action: object) -> Iterator[Action]:
 
 
 def action_uses(action: object) -> Iterator[tuple[Expression, Where, bool]]:
-    """Expressions of an action, the lines that use them, and whether they are conditions."""
+    """Expressions of an action, with the lines that use them, and whether they are conditions."""
     if isinstance(action, Block):
         for part in action.actions:
             yield from action_uses(part)
@@ -503,7 +505,7 @@ def action_uses(action: object) -> Iterator[tuple[Expression, Where, bool]]:
 
 
 def _contained(item: Contains, where: Where) -> None:
-    """What header_contain() asks for is a layout of that parser's header."""
+    """The argument of header_contain() is a layout of that parser's header."""
     format = item.owner.prototype.format
     if format is None or item.part not in list(format.layouts()):
         raise DescriptionError(
@@ -514,7 +516,7 @@ def _contained(item: Contains, where: Where) -> None:
 
 
 def choice_expressions(value: object) -> Iterator[Expression]:
-    """An expression, or those of a choice between expressions with its conditions."""
+    """An expression; or, of a choice between expressions, the expressions and the conditions."""
     if isinstance(value, Choice):
         yield value.condition
         for branch in value.branches():
@@ -547,7 +549,7 @@ def _header_uses(part: object) -> Iterator[Use]:
 
 
 def _parts(expression: Expression, where: Where) -> Iterator[Use]:
-    """An expression and all in it, each with the line that uses it."""
+    """An expression and all its subexpressions, each with the line that uses it."""
     if not isinstance(expression, Field):
         where = expression.where
     yield expression, where

@@ -1,4 +1,4 @@
-"""`If(condition) >> this >> Else() >> that`, for header parts, actions, selectors and sequences alike."""
+"""`If(condition) >> this >> Else() >> that`, for header parts, actions, selectors and sequences."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from sluice.lang.where import Where, here
 
 
 class Else:
-    """What stands behind it is done when the condition of the If before it does not hold.
+    """The body after it applies if the condition of the preceding If does not hold.
 
-    `If(a) >> x >> Else() >> If(b) >> y >> Else() >> z`: an Else belongs to the nearest If before it that has
-    none.
+    In `If(a) >> x >> Else() >> If(b) >> y >> Else() >> z`, an Else belongs to the nearest preceding If without one.
     """
 
     def __init__(self) -> None:
         self.where = here()
 
     def without_if(self) -> DescriptionError:
-        """The error for an Else() that does not stand behind the body of an If."""
+        """The error for an Else() that does not follow the body of an If."""
         return DescriptionError("an Else() without its If(...)", "write If(condition) >> a >> Else() >> b.", self.where)
 
     def __repr__(self) -> str:
@@ -34,14 +33,13 @@ class Else:
 
 
 class If:
-    """The beginning of a choice: `If(condition) >> body`, and perhaps `>> Else() >> other`.
+    """The beginning of a choice: `If(condition) >> body`, optionally followed by `>> Else() >> other`.
 
-    The condition is a number, and holds when it is not 0. What is joined by '+' is one body, as '+' binds
-    more tightly than '>>'; a choice that is itself joined to something stands in parentheses.
+    The condition is a number, and holds if it is not 0. Items joined by '+' form one body, because '+' binds more
+    tightly than '>>'. A choice that is joined to something else needs parentheses.
 
-    A choice may stand in a header (its bodies are parts of headers), in prep and events (actions), in
-    p.selector and p.seq (without Else), and in p.sdu (with Else). Raises DescriptionError when the condition
-    is bytes.
+    A choice may be used in a header (its bodies are parts of headers), in prep and events (actions), in p.selector and
+    p.seq (without Else), and in p.sdu (with Else). Raises DescriptionError if the condition is bytes.
     """
 
     def __init__(self, condition: object) -> None:
@@ -60,7 +58,7 @@ class If:
         raise self.without_body()
 
     def without_body(self) -> DescriptionError:
-        """The error for an If(...) where its body ought to stand too."""
+        """The error for an If(...) without a body."""
         return DescriptionError(
             "an If(...) without a body",
             "write If(condition) >> body, in parentheses where '+' joins it: '+' binds before '>>'.",
@@ -69,7 +67,7 @@ class If:
 
 
 def joined_by_comma(value: object) -> str | None:
-    """What to do about a tuple, which a comma makes in Python: advice when that is what stands here."""
+    """Advice if the value is a tuple, which a comma makes in Python; None otherwise."""
     if not isinstance(value, tuple):
         return None
     if any(isinstance(item, If) for item in cast("tuple[object, ...]", value)):
@@ -78,7 +76,7 @@ def joined_by_comma(value: object) -> str | None:
 
 
 class Choice:
-    """A condition, what is done when it holds, and perhaps what is done otherwise. It never changes."""
+    """A condition, a body, and an optional alternative. It is immutable."""
 
     def __init__(self, condition: Expression, body: Any, otherwise: Any, where: Where) -> None:
         self.condition = condition
@@ -119,7 +117,7 @@ class Choice:
         return Block([self]) + other
 
     def check_closed(self) -> None:
-        """Raise DescriptionError when an Else() or If() has nothing behind it."""
+        """Raise DescriptionError if nothing follows an Else() or If()."""
         if isinstance(self.otherwise, Else):
             raise DescriptionError("Else() with nothing behind it", "write Else() >> something.", self.otherwise.where)
         if isinstance(self.otherwise, If):
@@ -129,7 +127,7 @@ class Choice:
                 branch.check_closed()
 
     def branches(self) -> Iterator[Any]:
-        """Body and alternative, as far as they exist."""
+        """The body and the alternative, if they exist."""
         self.check_closed()
         yield self.body
         if self.otherwise is not None:

@@ -1,7 +1,7 @@
-"""Expressions that say something else than they seem to: refused when no one can mean them, else warned of.
+"""Expressions that probably do not mean what they say: an error if they cannot be intended, otherwise a warning.
 
-Two kinds. In Python `&`, `|` and `^` bind more tightly than comparisons do, so `x == 6 & (y == 3)` compares x with
-`6 & (y == 3)`. And a condition may ask for what no packet has, such as 256 in a field of eight bits.
+There are two kinds. In Python `&`, `|` and `^` bind more tightly than comparisons, so `x == 6 & (y == 3)` compares x
+with `6 & (y == 3)`. And a condition may compare a field with a value that it cannot have, such as 256 in eight bits.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from sluice.lang.layout import Field
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 BITWISE = ("&", "|", "^")
 ANY = (1 << 64) - 1
-"""What a number may be at most when nothing more is known of it."""
+"""The upper bound of a number without further information."""
 
 _YES_OR_NO = ("to_active", "to_passive", "created")
 _TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""By comparison: the same one, with its sides exchanged."""
+"""For each comparison, the one with exchanged sides."""
 
 
 def doubt(expression: Expression) -> str | None:
-    """What is probably not meant by an expression itself (not by its operands), None when all is well.
+    """The probable mistake in an expression itself (not in its operands), None if there is none.
 
-    Raises DescriptionError, at the line of the expression, for what cannot be meant.
+    Raises DescriptionError, at the line of the expression, for an expression that cannot be intended.
     """
     if not isinstance(expression, Binary):
         return None
@@ -54,7 +54,7 @@ def doubt(expression: Expression) -> str | None:
 
 
 def greatest(expression: Expression) -> int:
-    """What a number may be at most, as far as its form says."""
+    """An upper bound of a number, as far as the form of the expression shows it."""
     if _truth(expression):
         return 1
     match expression:
@@ -96,7 +96,7 @@ def _greatest_result(sign: str, left: int, right: int) -> int:
 
 
 def _truth(expression: Expression) -> bool:
-    """Whether it says yes or no, rather than being a number that may happen to be 1."""
+    """Whether the expression is a truth value, rather than a number that can also be 1."""
     match expression:
         case Contains() | Taken():
             return True
@@ -121,7 +121,7 @@ def _is_bit(expression: Expression) -> bool:
 
 
 def _refuse_constant(expression: Binary, one: Expression, other: Expression) -> None:
-    """A constant beside a bit: `x == 6 & (y == 3)`, and `x == 80 & p.header.syn`, which would never hold."""
+    """A constant next to a bit: `x == 6 & (y == 3)`, or `x == 80 & p.header.syn`, which would never hold."""
     if not isinstance(one, Number) or one.value <= 1:
         return
     sign = expression.operator
@@ -136,7 +136,7 @@ def _refuse_constant(expression: Binary, one: Expression, other: Expression) -> 
 
 
 def _bound_tightly(sign: str, side: Expression) -> str | None:
-    """`x == y | (z == 1)`, where `y | (z == 1)` is what x is compared with."""
+    """`x == y | (z == 1)`, which compares x with `y | (z == 1)`."""
     if not isinstance(side, Binary) or side.operator not in BITWISE:
         return None
     for one, other in ((side.left, side.right), (side.right, side.left)):
@@ -150,7 +150,7 @@ def _bound_tightly(sign: str, side: Expression) -> str | None:
 
 
 def _compared(sign: str, left: Expression, right: Expression) -> str | None:
-    """A comparison with a constant that is out of reach."""
+    """A comparison with a constant that the other side cannot reach."""
     if isinstance(left, Number) == isinstance(right, Number):
         return None
     if isinstance(left, Number):
@@ -171,7 +171,7 @@ def _compared(sign: str, left: Expression, right: Expression) -> str | None:
 
 
 def _never(sign: str, constant: int, most: int) -> bool:
-    """Whether no number from 0 to `most` compares so with a constant."""
+    """Whether the comparison with the constant holds for no number from 0 to `most`."""
     match sign:
         case "==" | ">=":
             return constant > most
@@ -184,7 +184,7 @@ def _never(sign: str, constant: int, most: int) -> bool:
 
 
 def _serial(expression: Expression) -> bool:
-    """Whether it compares by RFC 1982, where a negative number is one that comes before."""
+    """Whether the expression is compared by RFC 1982, where a negative number is an earlier one."""
     match expression:
         case Field():
             return expression.serial

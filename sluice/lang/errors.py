@@ -1,4 +1,4 @@
-"""What a person sees who wrote a wrong description: where, what, and what to do."""
+"""Errors in descriptions as the user sees them: the place, the mistake, and what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluice.lang.where import Where, here
 class DescriptionError(Exception):
     """A description that Sluice refuses.
 
-    `where` is the line of the user's own code, `what` the mistake, `advice` what to write instead.
+    `where` is the line of the user's code, `what` the mistake, and `advice` what to write instead.
     """
 
     def __init__(self, what: str, advice: str, where: Where | None = None) -> None:
@@ -22,7 +22,7 @@ class DescriptionError(Exception):
 
 
 class DescriptionWarning(UserWarning):
-    """Something in a description that is allowed and probably not meant."""
+    """Something in a description that is allowed but probably a mistake."""
 
 
 _NOUNS = {
@@ -42,11 +42,11 @@ _NOUNS = {
     "Chain": "a chain of parsers",
     "HeaderFormat": "a header",
 }
-"""How messages call things of the language; others by the name of their class."""
+"""The names of objects of the language in messages. Other objects are named by their class."""
 
 
 def described(value: object) -> str:
-    """What a user put where it does not belong, as a message calls it."""
+    """How a message names a misplaced value of the user."""
     name = getattr(value, "__name__", None)
     if isinstance(name, str):
         return f"'{name}'"
@@ -61,7 +61,7 @@ def described(value: object) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Advice for an unknown name: the closest known ones, else all of them."""
+    """Advice for an unknown name: the closest known names, or all of them."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1)
     if close:

@@ -1,4 +1,4 @@
-"""Events of a layer: built-in ones and the user's, and the order among them (paper, 4.5 and 5.2)."""
+"""Events of a layer, built-in and user-defined, and their order (paper, 4.5 and 5.2)."""
 
 from __future__ import annotations
 
@@ -27,45 +27,55 @@ BUILT_IN: dict[str, dict[str, str]] = {
     "lost": {"offset": NUMBER, "length": NUMBER, "cause": NUMBER},
     "dropped": {"length": NUMBER, "reason": NUMBER},
 }
-"""Built-in events and what each brings along:
+"""Built-in events and their fields:
 
-malformed: a packet of `length` bytes is none of this layer's, for `reason`, as its counter says it behind `malformed:`;
-told as soon as it is known, so perhaps of no instance. created: the instance begins. orphan: a packet with a payload of
-`length` bytes belongs to no instance, and may not begin one (p.creates). packet: once for each packet of an instance,
-after its steps; `length` is that of its payload on the wire. state: the machine of the instance went from state
-`before` to another one, `after`; told at once, so for each step that a packet takes. data: `bytes` were delivered at
-stream offset `offset`. rexmit: `length` bytes at `offset` were known already, `old` (as much of its beginning as is
-still kept) beside `new`. out_of_wnd: a packet lies outside the window of the sequence. gap: `length` bytes at `offset`
-were given up, for `cause` (see GAP_CAUSES). end: the instance ends, for `reason` (see END_REASONS). lost: from offset
-`offset` of the stream, or of the packet's SDU, on the bytes make no message, for `cause` (see LOSS_CAUSES), `length` of
-them so far. dropped: `length` bytes go no further up, for `reason` (see DROP_REASONS). Other offsets count bytes from
-the first of the side's sequence, lengths are in bytes.
+malformed: a packet of `length` bytes is not valid in this layer, for `reason`, which is the text after `malformed:` in
+    its counter. It is emitted as soon as the error is known, so there may be no instance.
+created: an instance was created.
+orphan: a packet with a payload of `length` bytes belongs to no instance and may not create one (p.creates).
+packet: once for each packet of an instance, after its steps. `length` is that of its payload on the wire.
+state: the state machine of the instance went from state `before` to another state `after`. It is emitted at once, so
+    once for each such step of a packet.
+data: `bytes` were delivered at stream offset `offset`.
+rexmit: `length` bytes at `offset` were already known. `new` are the bytes received, `old` the bytes known (as much of
+    their beginning as is still stored).
+out_of_wnd: a packet is outside the window of the sequence.
+gap: `length` bytes at `offset` were given up, for `cause` (see GAP_CAUSES).
+end: the instance ends, for `reason` (see END_REASONS).
+lost: from `offset` of the stream, or of the packet's SDU, the bytes form no message, for `cause` (see LOSS_CAUSES).
+    `length` is their number so far.
+dropped: `length` bytes go no further up, for `reason` (see DROP_REASONS).
+
+Other offsets count bytes from the first byte of the side's sequence. Lengths are in bytes.
 """
 
 GAP_CAUSES = ("limit", "timeout", "close", "snaplen", "skipped")
-"""Why bytes were given up, by the number that event `gap` brings along: a limit of the sequence was reached,
-the instance timed out, it ended otherwise, the snap length cut them off, the sender said that they will not come."""
+"""The causes of a gap, by the number in event `gap`: a limit of the sequence was reached; the instance timed out; it
+ended for another reason; the snap length cut the bytes off; the sender announced that they will not come.
+"""
 
 LOSS_CAUSES = ("limit", "gap", "malformed", "close", "short", "snaplen")
-"""Why bytes make no message, by the number that event `lost` brings along: a message said to be longer than its limit,
-a gap in the stream, something that is no message, the stream ended within one, the packet ended within one, or the snap
-length cut off what says how long it is."""
+"""The causes why bytes form no message, by the number in event `lost`: the message exceeds its length limit; the stream
+has a gap; the bytes are no valid message; the stream ended within a message; the packet ended within one; or the snap
+length cut off the header that holds the length.
+"""
 
 STREAM_LOSSES = LOSS_CAUSES[:4]
-"""Those of a stream."""
+"""The causes in streams."""
 
 PACKET_LOSSES = ("limit", "malformed", "short", "snaplen")
-"""Those of the messages of a packet."""
+"""The causes for messages of a packet."""
 
 END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
-"""Why an instance ended, by the number that event `end` brings along: its machine reached a state that
-accepts, no packet for its timeout, a restart transition, it made room for others, end of input, a limit (of a
-sequence that only counts whole)."""
+"""The reasons why an instance ended, by the number in event `end`: its machine reached an accept state; no packet came
+for its timeout; a restart transition; it was evicted for another instance; end of input; a limit was reached (in a
+sequence that delivers only the whole).
+"""
 
 DROP_REASONS = ("too deep", "nested in itself", "no instance")
-"""Why bytes go no further up, by the number that event `dropped` brings along: as many layers are nested as the
-stack allows; the packet came out of the very instance that it belongs to; or all instances that there may be are in use
-by packets that this one came out of."""
+"""The reasons why bytes go no further up, by the number in event `dropped`: the maximum number of layers is nested; the
+packet is nested in a packet of the same instance; or all instances are in use by packets that enclose this one.
+"""
 
 NAMED_VALUES = {
     ("gap", "cause"): GAP_CAUSES,
@@ -73,11 +83,11 @@ NAMED_VALUES = {
     ("end", "reason"): END_REASONS,
     ("dropped", "reason"): DROP_REASONS,
 }
-"""Values of built-in events that are numbers of names: by event and value the names."""
+"""Fields of built-in events whose numbers stand for names: the names, by event and field."""
 
 
 class Event:
-    """Something that happens at a layer, built-in or defined by an action."""
+    """An event of a layer: built-in, or defined by an action."""
 
     def __init__(self, owner: Parser, name: str, action: Block | None, where: Where) -> None:
         self.owner = owner
@@ -116,7 +126,7 @@ class HappensWith:
 
 
 class HappensBefore:
-    """When both happen for one packet, `first` happens before `second`."""
+    """If both happen for one packet, `first` happens before `second`."""
 
     def __init__(self, first: Event, second: Event) -> None:
         self.where = here()
@@ -125,10 +135,10 @@ class HappensBefore:
 
 
 class Events:
-    """`p.event`: assign an action to define an event, read one to relate it to others.
+    """`p.event`: assign an action to define an event; read an event to relate it to others.
 
-    `p.event.name = If(condition) >> actions` happens for a packet for which the condition holds; see BUILT_IN
-    for those that happen by themselves. Raises DescriptionError for a name that is taken or not known.
+    `p.event.name = If(condition) >> actions` happens for a packet that satisfies the condition. See BUILT_IN for the
+    built-in events. Raises DescriptionError for a name that is taken or unknown.
     """
 
     def __init__(self, owner: Parser) -> None:
@@ -202,7 +212,7 @@ class Relations:
         )
 
     def _check(self, first: Event, second: Event) -> None:
-        """Refuse events of another parser, and a relation that closes a circle."""
+        """Refuse events of another parser, and a relation that closes a cycle."""
         for event in (first, second):
             if event.owner is not self.owner:
                 raise DescriptionError(
@@ -214,7 +224,7 @@ class Relations:
             raise DescriptionError(f"the relations of events run in a circle: {circle}", "take one of them out.")
 
     def _path(self, start: str, end: str) -> list[str] | None:
-        """Names from `start` to `end`, both included, along the relations so far; None: no way."""
+        """The names from `start` to `end`, inclusive, along the relations so far; None if there is no path."""
         if start == end:
             return [start]
         for name in self.followers(start):
@@ -224,15 +234,13 @@ class Relations:
         return None
 
     def followers(self, name: str) -> list[str]:
-        """Events that come behind event `name` in one relation."""
+        """Events that come after event `name` in some relation."""
         with_it = [item.effect.name for item in self.along if item.cause.name == name]
         return with_it + [item.second.name for item in self.before if item.first.name == name]
 
 
 def event_order(owner: Parser, relations: Relations) -> tuple[list[Event], dict[str, list[Event]]]:
-    """The user's events that are checked on their own, in order, and for each event those that happen with
-    it.
-    """
+    """The user's events that are checked independently, in order, and for each event the events that happen with it."""
     defined = owner.event.defined
     along: dict[str, list[Event]] = {}
     for relation in relations.along:

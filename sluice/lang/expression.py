@@ -1,8 +1,8 @@
-"""Expressions of a description: numbers and byte slices that are known only when a packet comes.
+"""Expressions of a description: numbers and byte slices whose values depend on the packet.
 
-A number has up to 64 bits; arithmetic is modulo 2^64; a comparison gives one bit; `~x` flips x in its own
-width (DESIGN.md section 3, Numbers). Expressions are trees without meaning of their own: `sluice.lower.scope`
-gives each name its register in the layer that it is used in.
+A number has up to 64 bits; arithmetic is modulo 2^64; a comparison gives one bit; `~x` flips x in its own width
+(DESIGN.md section 3, Numbers). Expressions are plain trees: `sluice.lower.scope` maps each name to its register in the
+layer that uses it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BYTES = "bytes"
 
 
 class Expression:
-    """A value that a packet decides. `kind` is NUMBER or BYTES."""
+    """A value that depends on the packet. `kind` is NUMBER or BYTES."""
 
     kind = NUMBER
 
@@ -150,14 +150,14 @@ class Expression:
 
     @property
     def length(self) -> LengthOf:
-        """Number of bytes on the wire of a byte slice."""
+        """The length on the wire of a byte slice, in bytes."""
         if self.kind == NUMBER:
             raise DescriptionError("a number has no length in bytes", "use .length of payload, sdu or a slice.")
         return LengthOf(self)
 
 
 class Number(Expression):
-    """A constant, kept modulo 2^64: 0 <= value < 2^64. `written` is it as the user wrote it."""
+    """A constant modulo 2^64: 0 <= value < 2^64. `written` is the constant as the user wrote it."""
 
     def __init__(self, value: int, where: Where | None = None) -> None:
         super().__init__(where)
@@ -197,7 +197,7 @@ class Invert(Expression):
 
 
 class Slice(Expression):
-    """`base[low:high]` of bytes; clips at the end of what it cuts."""
+    """`base[low:high]` of bytes, clipped at the end of `base`."""
 
     kind = BYTES
 
@@ -209,7 +209,7 @@ class Slice(Expression):
 
 
 class LengthOf(Expression):
-    """Length on the wire, in bytes, of a byte slice."""
+    """The length on the wire of a byte slice, in bytes."""
 
     def __init__(self, base: Expression) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ class LengthOf(Expression):
 
 
 class Checksum(Expression):
-    """The Internet checksum (RFC 1071) over `data`, begun with the sum of `pseudo`; 0 when it verifies."""
+    """The Internet checksum (RFC 1071) over `data`, started with the sum of `pseudo`; 0 if it verifies."""
 
     def __init__(self, data: Expression, pseudo: list[Expression]) -> None:
         super().__init__()
@@ -226,15 +226,14 @@ class Checksum(Expression):
 
 
 def internet_checksum(data: Expression, *pseudo: object) -> Checksum:
-    """The Internet checksum (RFC 1071), a number of 16 bits, over a byte slice and, before it, a pseudo
-    header.
+    """The Internet checksum (RFC 1071), a number of 16 bits, over an optional pseudo header and a byte slice.
 
-    data: a byte slice that begins with a whole 16-bit word, as the unit of a layer does; it holds its
-        checksum.
-    pseudo: each a number, added as such, or a byte slice, summed as 16-bit words in network order.
+    data: a byte slice that begins with a whole 16-bit word, as the unit of a layer does. It includes its checksum.
+    pseudo: the items of the pseudo header. A number is added as it is; a byte slice is summed as 16-bit words in
+        network order.
 
-    The result is 0 when the checksum inside `data` is right, and also when `data` was cut by the snap length
-    (it cannot be known then). Raises DescriptionError when `data` is a number.
+    The result is 0 if the checksum inside `data` is correct, and also if `data` was cut by the snap length, because the
+    checksum is then unknown. Raises DescriptionError if `data` is a number.
     """
     expression = to_expression(data)
     if expression.kind == NUMBER:
@@ -245,7 +244,7 @@ def internet_checksum(data: Expression, *pseudo: object) -> Checksum:
 
 
 class Crc(Expression):
-    """The CRC-32C of `data`, of which the bytes from `low` to `high` count as 0."""
+    """The CRC-32C of `data`, with the bytes from `low` to `high` taken as 0."""
 
     def __init__(self, data: Expression, low: int, high: int) -> None:
         super().__init__()
@@ -257,10 +256,10 @@ class Crc(Expression):
 def crc32c(data: object, blank: tuple[int, int]) -> Crc:
     """The CRC-32C (Castagnoli; RFC 9260, appendix A), a number of 32 bits, over a byte slice.
 
-    blank: where in `data` the checksum itself lies, (first byte, byte behind the last): these count as 0.
+    blank: the place of the checksum itself in `data`, (first byte, byte after the last). These bytes count as 0.
 
-    The result is 0 when `data` was cut by the snap length (it cannot be known then). Raises DescriptionError when
-    `data` is a number, and for a blank that is not a pair of ascending numbers.
+    The result is 0 if `data` was cut by the snap length, because the checksum is then unknown. Raises DescriptionError
+    if `data` is a number, and if blank is not a pair of ascending numbers.
     """
     expression = to_expression(data)
     if expression.kind == NUMBER:
@@ -271,9 +270,9 @@ def crc32c(data: object, blank: tuple[int, int]) -> Crc:
 
 
 def one_of(value: object, *alternatives: object) -> Binary:
-    """1 when the number `value` equals one of `alternatives`: (value == a) | (value == b) | ...
+    """1 if the number `value` equals one of `alternatives`: (value == a) | (value == b) | ...
 
-    Raises DescriptionError for no alternatives, for bytes, and for what is no expression.
+    Raises DescriptionError for no alternatives, for bytes, and for values that are not expressions.
     """
     if not alternatives:
         raise DescriptionError("one_of() without anything to compare with", "write one_of(x, a, b, ...).")
@@ -291,9 +290,7 @@ def one_of(value: object, *alternatives: object) -> Binary:
 
 
 class FieldValue(Expression):
-    """Field `field` of the header, temp or perm of `owner` (`group`), or of its virtual ordered packets
-    (`v`).
-    """
+    """Field `field` of the header, temp or perm of `owner` (`group`), or of its virtual ordered packets (`v`)."""
 
     def __init__(self, owner: Parser, group: str, field: Field) -> None:
         super().__init__()
@@ -307,7 +304,7 @@ class FieldValue(Expression):
 
 
 class Contains(Expression):
-    """1 when the packet's header contained `part` (a layout or a field of it)."""
+    """1 if the packet's header contained `part` (a layout or a field of it)."""
 
     def __init__(self, owner: Parser, part: LayoutType) -> None:
         super().__init__()
@@ -316,7 +313,7 @@ class Contains(Expression):
 
 
 class Property(Expression):
-    """What every parser offers by itself: cursor, payload_len, to_active, cur_state, created, ..."""
+    """A property of every parser: cursor, payload_len, to_active, cur_state, created, ..."""
 
     def __init__(self, owner: Parser, name: str, kind: str = NUMBER) -> None:
         super().__init__()
@@ -330,7 +327,7 @@ class Property(Expression):
 
 
 class Below(Expression):
-    """Value `name` that the nearest layer below offers; its kind is known when the stack is."""
+    """Value `name` of the nearest layer below that offers it. Its kind is known once the stack is complete."""
 
     kind = "any"
 
@@ -341,7 +338,7 @@ class Below(Expression):
 
 
 class Gathered(Expression):
-    """All that layers below offer under `name`, outermost first, as one number; see Stack.join."""
+    """All values that layers below offer under `name`, outermost first, combined into one number; see Stack.join."""
 
     def __init__(self, name: str, where: Where) -> None:
         super().__init__(where)
@@ -349,7 +346,7 @@ class Gathered(Expression):
 
 
 class Taken(Expression):
-    """1 when a step of this packet took the transition."""
+    """1 if a step of this packet took the transition."""
 
     def __init__(self, owner: Parser, transition: Transition) -> None:
         super().__init__()
@@ -371,7 +368,7 @@ class Taken(Expression):
 
 
 class StateNumber(Expression):
-    """A state of the machine of `owner`, whose `cur_state` it is compared with; None: of the layer's own."""
+    """A state of the machine of `owner`, to compare with its `cur_state`. None: the machine of the current layer."""
 
     def __init__(self, state: PSMState, owner: Parser | None = None) -> None:
         super().__init__()
@@ -380,7 +377,7 @@ class StateNumber(Expression):
 
 
 class EventValue(Expression):
-    """What a built-in event brings along, as `tcp.event.gap.length`."""
+    """A field of a built-in event, such as `tcp.event.gap.length`."""
 
     def __init__(self, event: Event, name: str, kind: str) -> None:
         super().__init__()
@@ -414,9 +411,9 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def to_expression(value: object) -> Expression:
-    """The expression that a user's value stands for.
+    """Convert a user's value to an expression.
 
-    Raises DescriptionError for what is none (a float, a layout, a string, ...).
+    Raises DescriptionError for a value that cannot be one (a float, a layout, a string, ...).
     """
     from sluice.lang.psm import PSMState
 
@@ -440,9 +437,7 @@ def to_expression(value: object) -> Expression:
 
 
 def to_number(value: object, what: str, advice: str = "use a field of at most 64 bits, or .length.") -> Expression:
-    """The expression that `value` stands for; raises DescriptionError ("`what` is bytes ...") when that is
-    bytes.
-    """
+    """Convert a user's value to a number expression. Raises DescriptionError ("`what` is bytes ...") if it is bytes."""
     expression = to_expression(value)
     if expression.kind == BYTES:
         raise DescriptionError(f"{what} is bytes where a number is needed", advice)

@@ -1,4 +1,4 @@
-"""Layers: places in a stack, filled by parsers, and the steps that lead from one to the next."""
+"""Layers, which are parsers at a place in a stack, and the steps from one layer to the next."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sluice.lang.where import Where, here
 
 
 class Layer(Parser):
-    """A place in a stack, filled by a prototype. Layers of one prototype share its table."""
+    """A prototype at a place in a stack. Layers of one prototype share its table."""
 
     where: Where
     name: str
@@ -46,7 +46,7 @@ class Layer(Parser):
 
     @property
     def psm(self) -> Any:
-        """Transitions as this layer's packets take them: `stack.layer.psm.t`."""
+        """Transitions that this layer's packets take: `stack.layer.psm.t`."""
         return PsmOf(self, self.prototype.psm)
 
     @property
@@ -56,7 +56,7 @@ class Layer(Parser):
 
     @property
     def offers(self) -> OfferedNames:
-        """What the layer's parser offers, for predicates: `stack.ipv4.offers.protocol`."""
+        """The offers of the layer's parser, for predicates: `stack.ipv4.offers.protocol`."""
         return OfferedNames(self)
 
     def __getattr__(self, name: str) -> Any:
@@ -93,9 +93,9 @@ class Layer(Parser):
 
 
 class AnyLayer:
-    """Any of several layers, `stack.a | stack.b`: a step from it is a step from each.
+    """Any of several layers, `stack.a | stack.b`. A step from it is a step from each of them.
 
-    Its `offers` are the names that all of them offer; in the step's condition each layer gives its own value.
+    Its `offers` are the names that all of them offer. In the step's condition, each layer's own value is used.
     """
 
     layers: tuple[Layer, ...]
@@ -105,12 +105,12 @@ class AnyLayer:
 
     @property
     def title(self) -> str:
-        """How messages call them."""
+        """The name of the layers in messages."""
         return "layer " + " or ".join(f"'{layer.name}'" for layer in self.layers)
 
     @property
     def offers(self) -> OfferedByAny:
-        """What the parsers of all these layers offer: `(stack.ipv4 | stack.ipv6).offers.protocol`."""
+        """The common offers of the parsers of all these layers: `(stack.ipv4 | stack.ipv6).offers.protocol`."""
         return OfferedByAny(self)
 
     def __or__(self, other: object) -> AnyLayer:
@@ -156,9 +156,7 @@ def _no_parentheses() -> DescriptionError:
 
 
 class OfferedNames:
-    """`stack.layer.offers`: the expressions that the layer's parser offers, as this layer's packets have
-    them.
-    """
+    """`stack.layer.offers`: the expressions that the layer's parser offers, evaluated for this layer's packets."""
 
     def __init__(self, layer: Layer) -> None:
         self.__dict__["_layer"] = layer
@@ -177,7 +175,7 @@ class OfferedNames:
 
 
 class OfferedByAny:
-    """`(stack.a | stack.b).offers`: what each of several layers offers under one name."""
+    """`(stack.a | stack.b).offers`: what all of several layers offer under one name."""
 
     def __init__(self, any_layer: AnyLayer) -> None:
         self.__dict__["_any"] = any_layer
@@ -192,7 +190,7 @@ class OfferedByAny:
 
 
 class Offered(Expression):
-    """What any of several layers offers; each step from one of them has that layer's own value in its place."""
+    """An offer of any of several layers. In the step from one of them, that layer's own value replaces it."""
 
     def __init__(self, owner: AnyLayer, name: str) -> None:
         super().__init__()
@@ -208,7 +206,7 @@ class Offered(Expression):
 
 
 def of_layer(expression: Expression, layer: Layer) -> Expression:
-    """The same expression, with what it asks of the layer's parser asked of the layer."""
+    """The same expression, with values of the layer's parser replaced by values of the layer."""
 
     def same(part: Expression) -> Expression:
         return of_layer(part, layer)
@@ -230,9 +228,9 @@ def of_layer(expression: Expression, layer: Layer) -> Expression:
 
 
 def in_step_from(layer: Layer, expression: Expression) -> Expression:
-    """The same condition in a step from `layer`, which gives its own value for what any of several layers offers.
+    """The condition in the step from `layer`: offers of any of several layers are replaced by the value of `layer`.
 
-    Raises DescriptionError when the layer is none of those.
+    Raises DescriptionError if `layer` is not one of these.
     """
     if isinstance(expression, Offered):
         if layer not in expression.owner.layers:
@@ -245,7 +243,7 @@ def in_step_from(layer: Layer, expression: Expression) -> Expression:
 
 
 def _of_operands(expression: Expression, same: Callable[[Expression], Expression]) -> Expression:
-    """The expression that has `same(x)` for each operand x."""
+    """The expression with every operand x replaced by `same(x)`."""
     match expression:
         case Binary():
             return Binary(expression.operator, same(expression.left), same(expression.right))
@@ -274,8 +272,8 @@ def _field_of_layer(field: Field, layer: Layer) -> Expression:
 
 
 class Step:
-    """What `lower >> upper` writes: `upper` is the next layer of `lower`, or of each of several, when the Pred that is
-    added holds.
+    """The result of `lower >> upper`: `upper` is the next layer of `lower`, or of each of several layers, if the added
+    Pred holds.
     """
 
     def __init__(self, lower: Layer | AnyLayer, upper: Layer) -> None:
@@ -303,7 +301,7 @@ class Step:
         return self
 
     def branches(self) -> list[Branch]:
-        """The step from each layer. Raises DescriptionError when it has no Pred."""
+        """The step from each layer. Raises DescriptionError if it has no Pred."""
         if self.condition is None:
             raise DescriptionError(
                 "a step to the next layer without a Pred", "add + Pred(condition); Pred(1) is always.", self.where
@@ -316,7 +314,7 @@ class Step:
 
 
 class Branch(NamedTuple):
-    """`upper` is the next layer of `lower` when `condition` holds. before, fallback: see Pred."""
+    """`upper` is the next layer of `lower` if `condition` holds. before, fallback: see Pred."""
 
     where: Where
     lower: Layer

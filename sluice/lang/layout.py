@@ -1,11 +1,11 @@
-"""Layouts: the formats of headers, and the shapes of temp, perm and callback data.
+"""Layouts: the formats of headers, and the fields of temp, perm and callback data.
 
     class udp_hdr(layout):
         sport = UInt(16)
         dport = UInt(16)
 
-The order of the members is the order of the fields. A field of up to 64 bits is an unsigned number in network
-order; a longer one, or one whose length is an expression of earlier fields, is a byte slice.
+The order of the members is the order of the fields. A field of up to 64 bits is an unsigned number in network order. A
+longer one, or one whose length is an expression of earlier fields, is a byte slice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ORDERS = ("big", "little")
 
 
 class Field(Expression):
-    """A member of a layout; `Bit` and `UInt` make them, and say what the parameters mean."""
+    """A member of a layout, made by `Bit` or `UInt`, which document the parameters."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Field(Expression):
 
     @property
     def width(self) -> int:
-        """Bits of a number field."""
+        """The number of bits of a number field."""
         assert isinstance(self.bits, int)
         return self.bits
 
@@ -99,18 +99,18 @@ def Bit(  # noqa: N802 - the paper's name
     order: str = "big",
     serial: bool = False,
 ) -> Any:
-    """A field of `length` bits: a whole number from 1, or an expression over fields before it, in bits.
+    """A field of `length` bits: a positive integer, or an expression over earlier fields, in bits.
 
-    Of a constant length of at most 64 bits it holds an unsigned number; else it is a byte slice, which begins
-    and ends at a byte. Bits are taken from the most significant one on.
+    A field with a constant length of at most 64 bits is an unsigned number. Any other field is a byte slice, which
+    begins and ends at a byte. Bits are taken from the most significant one on.
 
-    const: what the header must have there; another value is malformed, or, in an AnyUntil, another
+    const: the value that the header must have. Another value is malformed or, in an AnyUntil, selects another
         alternative.
-    init: what a field of temp, perm or a callback's layout starts from (default 0).
-    order: "big" (network order) or "little", which takes whole bytes, at most 8, from a byte on.
-    serial: serial numbers (RFC 1982): + and - stay within the field's width, and < <= > >= compare modulo it.
+    init: the initial value of a field of temp, perm or a callback's layout (default 0).
+    order: "big" (network order) or "little", for fields of 1 to 8 whole bytes that begin at a byte.
+    serial: serial numbers (RFC 1982): + and - wrap at the field's width, and < <= > >= compare modulo it.
 
-    const and init are whole numbers that fit in the field. Raises DescriptionError for what is none of this.
+    const and init are integers that fit in the field. Raises DescriptionError for invalid values.
     """
     return Field(length, const, init, order, serial)
 
@@ -120,7 +120,7 @@ UInt = Bit
 
 
 class VarintField(Field):
-    """A variable-length integer; `Varint` makes it, and says what it is."""
+    """A variable-length integer, made by `Varint`, which documents it."""
 
     def __init__(self, const: int | None) -> None:
         super().__init__(62, const)
@@ -129,22 +129,22 @@ class VarintField(Field):
 def Varint(const: int | None = None) -> Any:  # noqa: N802 - as Bit and UInt
     """A variable-length integer of RFC 9000, 16: a number of up to 62 bits in 1, 2, 4 or 8 bytes.
 
-    It begins at a byte; the first two bits tell how many bytes it takes. It need not be in the shortest form.
+    It begins at a byte, and its first two bits encode the number of bytes. The encoding need not be the shortest.
 
-    const: what the header must have there; another value is malformed. It cannot tell the alternatives of an
-        AnyUntil apart.
+    const: the value that the header must have; another value is malformed. It cannot distinguish the alternatives of an
+        AnyUntil.
 
-    It stands in headers only. Raises DescriptionError for a const that is no number of 62 bits.
+    Only in headers. Raises DescriptionError for a const that does not fit in 62 bits.
     """
     return VarintField(const)
 
 
 RESERVED = ("fields", "where")
-"""What layouts themselves are asked for."""
+"""Attributes of layouts themselves, which fields must not be named after."""
 
 
 class _Members(dict[str, Any]):
-    """Namespace of a layout's body: refuses, at its line, what Python would silently accept."""
+    """The namespace of a layout's body. It refuses, at the line of the mistake, what Python would silently accept."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name == "__annotations__":
@@ -173,7 +173,7 @@ class _Members(dict[str, Any]):
 
 
 class _Annotations(dict[str, Any]):
-    """Refuses `name: UInt(16)`, which would be no field."""
+    """Refuses `name: UInt(16)`, which would define no field."""
 
     def __init__(self, members: _Members) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class _Annotations(dict[str, Any]):
 
 
 class LayoutType(type):
-    """Metaclass of layouts: collects the fields in order; layouts add up to a header."""
+    """Metaclass of layouts: collects the fields in order; layouts joined by `+` form a header."""
 
     fields: dict[str, Field]
     where: Where
@@ -196,7 +196,7 @@ class LayoutType(type):
         return _Members()
 
     def __new__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> LayoutType:
-        if not isinstance(members, _Members):  # of a layout that a program makes, by type(name, (layout,), members)
+        if not isinstance(members, _Members):  # of a layout made by type(name, (layout,), members)
             given, members = members, _Members()
             for key, value in {"__qualname__": name, **given}.items():
                 members[key] = value
@@ -234,26 +234,27 @@ class LayoutType(type):
 
 
 class layout(metaclass=LayoutType):  # noqa: N801 - the paper's name
-    """Base of all layouts: derive a class from it whose members are Bit(...) and UInt(...), in order.
+    """Base of all layouts. A derived class has Bit(...) and UInt(...) members, in order.
 
-    The class stands for the layout (`p.header = some_layout`); it is never called. Layouts and other parts of
-    a header add up with `+`. Raises DescriptionError, at the member's line, for what is not a field and for a
-    name that stands twice.
+    The class itself represents the layout (`p.header = some_layout`) and is never called. Layouts and other parts of a
+    header are joined by `+`. Raises DescriptionError, at the member's line, for a member that is not a field and for a
+    duplicate name.
     """
 
 
 class AnyUntil:
-    """A list of type-length-value parts: parse whichever of `alternatives` fits, while `condition` holds.
+    """A list of type-length-value parts: parses the alternative that matches, while `condition` holds.
 
-    alternatives: layouts, or sums of parts that begin with one, told apart by the `const=` of their first fields,
-        which have one length; one whose first field has no const fits always, so it comes last.
-    condition: a number; the list ends when it is 0. It may ask for fields parsed so far and for `p.cursor`.
-    count: how many parts there are at most; with it the condition may be left out.
-    end: a position, in bytes from the start of the header: no alternative reads past it, and the cursor goes
-        there however the list ended.
+    alternatives: layouts, or sums of parts that begin with one. They are distinguished by the `const=` of their first
+        fields, which have the same length. An alternative whose first field has no const always matches, so it comes
+        last.
+    condition: a number; the list ends when it is 0. It may use `p.cursor` and fields that were parsed before.
+    count: the maximum number of parts. With it, the condition may be omitted.
+    end: a position, in bytes from the start of the header. No alternative reads past it, and the cursor is set to it
+        however the list ended.
 
-    A part that is not understood ends the list and is counted; the packet goes on. Of an alternative that
-    stands in the list several times, its fields have the values of the last.
+    A part that matches no alternative ends the list and is counted; the packet continues. If an alternative occurs
+    several times in the list, its fields have the values of the last occurrence.
     """
 
     def __init__(self, alternatives: object, condition: object = 1, end: object = None, count: object = None) -> None:
@@ -320,7 +321,7 @@ class AnyUntil:
 
 
 class HeaderFormat:
-    """Parts of a header one behind the other: layouts, If(...) >> layout, AnyUntil(...)."""
+    """Consecutive parts of a header: layouts, If(...) >> layout, AnyUntil(...)."""
 
     def __init__(self, parts: list[Any]) -> None:
         from sluice.lang.choice import Choice, Else, If, joined_by_comma
@@ -353,7 +354,7 @@ class HeaderFormat:
         return HeaderFormat(self.parts + header_format(other).parts)
 
     def layouts(self) -> Iterator[LayoutType]:
-        """All layouts of the header, wherever they stand in it."""
+        """All layouts of the header, including nested ones."""
         from sluice.lang.choice import Choice
 
         for part in self.parts:
@@ -368,7 +369,7 @@ class HeaderFormat:
                     yield from header_format(branch).layouts()
 
     def has_list(self) -> bool:
-        """Whether an AnyUntil stands in it."""
+        """Whether the header contains an AnyUntil."""
         from sluice.lang.choice import Choice
 
         return any(
@@ -379,7 +380,7 @@ class HeaderFormat:
 
 
 def header_format(value: object) -> HeaderFormat:
-    """A header format from what a user wrote: a layout, a sum of parts, a choice, an AnyUntil."""
+    """Convert a user's layout, sum of parts, choice or AnyUntil to a header format."""
     if isinstance(value, HeaderFormat):
         return value
     return HeaderFormat([value])

@@ -9,24 +9,24 @@ from sluice.lang.expression import Expression, to_number
 from sluice.lang.where import here
 
 LONGEST = 1 << 17
-"""Bytes: no message is longer."""
+"""The maximum length of a message in bytes."""
 
 
 class Length:
-    """How long a layer's next message is, so that it sees whole messages however the stream was cut.
+    """The length of a layer's next message, so that the layer gets whole messages however the stream was segmented.
 
-    Above a layer that has no stream (no p.seq) the messages are those of a packet: what that layer passes on is cut
-    into messages one behind the other, and nothing is kept for the next packet.
+    Above a layer without a stream (no p.seq), messages are those of a packet: what that layer forwards is cut into
+    consecutive messages, and nothing is stored for the next packet.
 
-    length: bytes of the whole message, its header included, from fields of the header. Of messages of a packet also
-        payload_len may be asked: it is what the packet has behind the header.
-    limit: 1 to 131072 bytes; a longer message is not believed.
-    resync: what holds of a header where a message begins. Behind a gap, or behind something that is no
-        message, the next start is looked for byte by byte; without resync nothing more of that side is
-        understood. Of messages of a packet there is none: the rest of the packet is lost.
+    length: the length of the whole message in bytes, with its header, computed from fields of the header. For messages
+        of a packet, payload_len may be used too: the number of bytes of the packet after the header.
+    limit: 1 to 131072 bytes. A message that claims to be longer is not accepted.
+    resync: a condition that a header satisfies where a message begins. After a gap, or after bytes that form no
+        message, the next start is searched byte by byte. Without resync, the rest of that side is not parsed. Messages
+        of a packet have no resync: the rest of the packet is lost.
 
-    Either way event `lost` says so, with its cause (see LOSS_CAUSES). Raises DescriptionError for bytes where
-    a number is needed, and for another limit.
+    In each of these cases, event `lost` gives the cause (see LOSS_CAUSES). Raises DescriptionError for bytes where a
+    number is needed, and for a limit out of range.
     """
 
     def __init__(self, length: object, limit: int = 1 << 16, resync: object = None) -> None:

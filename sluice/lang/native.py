@@ -1,11 +1,12 @@
-"""Functions in C that a description calls: for what the language cannot say, as to decipher or to decompress.
+"""Native functions: C functions that a description calls for what the language cannot express, such as decryption or
+decompression.
 
     seal = Native("seal.c", libraries=["crypto"], option="keys")
     unseal = seal.function("unseal", reasons=["no key", "broken"], limit=65536)
 
     p.sdu = unseal(p.header.number, p.payload, into=[p.temp.key_phase])
 
-What a function gets and gives stands in runtime/native.h.
+runtime/native.h documents the C interface.
 """
 
 from __future__ import annotations
@@ -22,23 +23,24 @@ from sluice.lang.expression import NUMBER, Expression, FieldValue, to_expression
 from sluice.lang.where import here
 
 MOST_BYTES = 1 << 20
-"""No function gives more bytes at a time."""
+"""The maximum number of bytes that a function returns."""
 MOST_REASONS = 60
 NO_MEMORY = "no memory"
-"""The reason that every function has: there was no room for what it keeps or gives."""
+"""The reason that every function has: there was no memory for its state or its result."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _REASON = re.compile(r"[a-z0-9][a-z0-9 '-]*")
 
 
 class Native:
-    """A file in C with functions that descriptions call, compiled beside the stack.
+    """A C file with functions that descriptions call. It is compiled with the stack.
 
-    source: the file, beside the one that says this; it defines `const struct sl_native_module` of its own name.
-    libraries: what it is linked with, as the linker's -l takes them; none where it loads its own.
-    option: the name of the option whose text its `open` gets: `sluice run --keylog FILE` for "keylog".
+    source: the path of the file, relative to the file with this call. It defines `const struct sl_native_module` of its
+        own name.
+    libraries: the libraries to link, as for the linker's -l; none if the file loads its own.
+    option: the name of the option whose text is passed to its `open`: `sluice run --keylog FILE` for "keylog".
 
-    Raises DescriptionError for a name that no file in C has. That the file is there is seen when a stack is built.
+    Raises DescriptionError for an invalid file name. Whether the file exists is checked when a stack is built.
     """
 
     def __init__(self, source: str, libraries: Sequence[str] = (), option: str = "") -> None:
@@ -62,10 +64,11 @@ class Native:
     def function(self, name: str, reasons: Sequence[str] = (), limit: int = 0) -> NativeFunction:
         """A function of the file.
 
-        name: as C calls it. reasons: why it may refuse, in the order of its numbers from 1; each is counted.
-        limit: bytes that it gives at most, 1 to 1 MiB; 0 for one that gives none.
+        name: its name in C.
+        reasons: why it may refuse, by number from 1. Each is counted.
+        limit: the maximum number of bytes that it returns, 1 to 1 MiB; 0 if it returns none.
 
-        Raises DescriptionError for a name, reason or limit that cannot be.
+        Raises DescriptionError for an invalid name, reason or limit.
         """
         if not _NAME.fullmatch(name) or name in self.functions:
             raise DescriptionError(
@@ -85,7 +88,7 @@ class Native:
 
 
 class NativeFunction:
-    """A function of a Native. Called in a description, it makes what is done for each packet."""
+    """A function of a Native. A call of it in a description is an action or an SDU, executed for each packet."""
 
     def __init__(self, module: Native, name: str, reasons: tuple[str, ...], limit: int) -> None:
         self.module = module
@@ -94,21 +97,21 @@ class NativeFunction:
         self.limit = limit
 
     def __call__(self, *inputs: object, into: Sequence[object] = (), context: object = None) -> NativeCall:
-        """Call it with `inputs`, numbers and bytes: in p.prep and events as an action, or as p.sdu.
+        """Call the function with `inputs`, numbers and bytes: in p.prep and events as an action, or as p.sdu.
 
-        into: fields of p.temp that its numbers go to, in order; 0 when it refuses.
-        context: whose memory the function sees: that of the instance of this number (see p.instance), of any
-            layer; nothing where that has none. By default that of the parser's own instance, which begins with
-            the first call.
+        into: fields of p.temp for its number outputs, in order. They are 0 if it refuses.
+        context: whose state the function gets: that of the instance with this number (see p.instance), of any layer;
+            none if that instance has no state. By default, the state of the parser's own instance, which the first call
+            creates.
 
-        As p.sdu, what it gives goes up; when it refuses, nothing does, and the packet is dropped, counted under the
-        reason. As an action, what it refuses is counted and nothing more.
+        In p.sdu, its bytes are the SDU. If it refuses, there is no SDU, and the packet is dropped and counted under the
+        reason. As an action, a refusal is only counted.
         """
         return NativeCall(self, inputs, into, context)
 
 
 class NativeCall(Action):
-    """A call of a function in C; see NativeFunction."""
+    """A call of a native function; see NativeFunction."""
 
     def __init__(self, function: NativeFunction, inputs: Sequence[object], into: object, context: object) -> None:
         super().__init__()
@@ -128,19 +131,19 @@ class NativeCall(Action):
             self.context = to_number(context, "context=", "give the number of an instance: what p.instance is.")
 
     def expressions(self) -> list[Expression]:
-        """All that it asks for."""
+        """All expressions that the call evaluates."""
         return [*self.inputs, *([] if self.context is None else [self.context])]
 
 
 def _are_texts(value: object, form: re.Pattern[str]) -> bool:
-    """Whether it is a list or tuple of texts of that form."""
+    """Whether the value is a list or tuple of strings that match `form`."""
     if not isinstance(value, (list, tuple)):
         return False
     return all(isinstance(item, str) and form.fullmatch(item) for item in cast(list[object], value))
 
 
 def native_calls(action: object) -> list[NativeCall]:
-    """All calls of functions in C in an action, or in a p.sdu."""
+    """All calls of native functions in an action or in a p.sdu."""
     if isinstance(action, Block):
         return [found for part in action.actions for found in native_calls(part)]
     if isinstance(action, Choice):

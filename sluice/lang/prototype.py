@@ -42,27 +42,30 @@ PROPERTIES: dict[str, str] = {
     "refused": NUMBER,
     "way": NUMBER,
 }
-"""What every parser knows by itself:
+"""Properties of every parser:
 
-cursor: bytes of header parsed so far. payload: what follows the header; payload_len: its bytes on the wire.
-unit: header and payload. to_active, to_passive: 1 when the packet is sent to that side. cur_state,
-current_state: the state of the machine, to be compared with a PSMState. created: 1 when this packet created
-the instance. instance: its number, which no other instance of the box has or will have; 0 of one that is not stored.
-refused: why the function that p.sdu calls refused this packet, the number of its reason; 0 when it did not.
-way: stands for the layers that the packet has come through, this one included; in selectors only.
+cursor: bytes of header parsed so far.
+payload: the bytes after the header. payload_len: their number on the wire.
+unit: header and payload.
+to_active, to_passive: 1 if the packet is sent to that side.
+cur_state, current_state: the state of the machine, to be compared with a PSMState.
+created: 1 if this packet created the instance.
+instance: the number of the instance, unique in the box for all time; 0 for an instance that is not stored.
+refused: the number of the reason why the function that p.sdu calls refused this packet; 0 if it did not.
+way: identifies the path of layers of the packet, including this layer. Only in selectors.
 """
 
 OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created", "instance", "place")
-"""Properties that an instance has, and a packet without one has not."""
+"""Properties that need an instance."""
 
 SETTINGS = (
     "header", "selector", "alias", "creates", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event",
     "lifetime", "needs_captured", "max_instances", "event_relation", "buffer_data", "name", "link_types", "message",
 )  # fmt: skip
-"""What can be set of a parser."""
+"""Attributes of a parser that can be set."""
 
 NAMES = ("header", "temp", "perm", "v", "below", "psm", "sdu", "event", "event_relation")
-"""What can be asked of a parser or a layer, beside PROPERTIES."""
+"""Attributes of a parser or a layer that can be read, besides PROPERTIES."""
 
 
 class Fields:
@@ -101,7 +104,7 @@ class Fields:
 
 
 class HeaderFields(Fields):
-    """Fields of a header; `+=` adds parts to it."""
+    """Fields of a header. `+=` adds parts to it."""
 
     def __init__(self, owner: Parser, group: str, fields: dict[str, list[Field]], format: HeaderFormat | None) -> None:
         super().__init__(owner, group, fields)
@@ -115,9 +118,7 @@ class HeaderFields(Fields):
 
 
 class VirtualPackets:
-    """`p.v`: this side's packets as if they had arrived in order (paper, 4.3). Only `p.v.header.x` can be
-    asked.
-    """
+    """`p.v`: this side's packets as if they had arrived in order (paper, 4.3). Only `p.v.header.x` can be read."""
 
     def __init__(self, owner: Parser, fields: dict[str, list[Field]]) -> None:
         self.__dict__["header"] = Fields(owner, "v", fields)
@@ -149,7 +150,7 @@ class BelowNames:
 
 
 class PsmOf:
-    """`layer.psm`: transitions of the machine as that layer's packets take them."""
+    """`layer.psm`: transitions of the machine that this layer's packets take."""
 
     def __init__(self, owner: Parser, psm: PSM) -> None:
         self.__dict__["_owner"] = owner
@@ -166,9 +167,9 @@ class PsmOf:
 
 
 class Parser:
-    """What an expression may be asked of: a prototype, or a layer of a stack that is made from one.
+    """The owner of names in expressions: a prototype, or a layer of a stack made from one.
 
-    Beside what stands here it has PROPERTIES. Asked for anything else, it raises DescriptionError.
+    Besides the attributes defined here, it has PROPERTIES. Any other attribute raises DescriptionError.
     """
 
     @property
@@ -177,23 +178,23 @@ class Parser:
 
     @property
     def title(self) -> str:
-        """How messages call it."""
+        """The name of the parser in messages."""
         raise NotImplementedError
 
     @property
     def header(self) -> HeaderFields:
-        """The fields of the header: `p.header.x`. Set to a layout or a sum of parts, and extended by `+=`."""
+        """The fields of the header: `p.header.x`. Set it to a layout or a sum of parts; `+=` extends it."""
         p = self.prototype
         return HeaderFields(self, "header", p.header_fields(), p.format)
 
     @property
     def temp(self) -> Fields:
-        """Fields of the packet being processed; set to a layout. They start from init= for every packet."""
+        """Fields of the current packet; set it to a layout. They start from init= for every packet."""
         return Fields(self, "temp", _group(self.prototype.temp_layout))
 
     @property
     def perm(self) -> Fields:
-        """Fields of the instance; set to a layout. They start from init= when it is created."""
+        """Fields of the instance; set it to a layout. They start from init= when the instance is created."""
         return Fields(self, "perm", _group(self.prototype.perm_layout))
 
     @property
@@ -203,7 +204,7 @@ class Parser:
 
     @property
     def below(self) -> BelowNames:
-        """What the nearest layer below offers: `p.below.name`."""
+        """Values that the nearest layer below offers: `p.below.name`."""
         return BelowNames(self)
 
     @property
@@ -229,10 +230,10 @@ class Parser:
             )
 
     def header_contain(self, part: object) -> Contains:
-        """1 when the packet's header contained layout `part`, 0 else.
+        """1 if the packet's header contained layout `part`, else 0.
 
-        It may be asked before `part` is added to p.header, in the condition of the AnyUntil that lists it. Raises
-        DescriptionError when `part` is not a layout; that it is one of the header, `check` sees to.
+        It may be used before `part` is added to p.header, in the condition of the AnyUntil that lists it. Raises
+        DescriptionError if `part` is not a layout. `check` tests that it belongs to the header.
         """
         if not isinstance(part, LayoutType):
             raise DescriptionError("header_contain needs a layout", "give a class derived from layout.")
@@ -256,7 +257,7 @@ def _group(layout: LayoutType | None) -> dict[str, list[Field]]:
 
 
 class Requirement:
-    """What a packet must fulfil to be well formed."""
+    """A condition that well-formed packets satisfy."""
 
     def __init__(self, condition: Expression, reason: str, option: str | None) -> None:
         self.where = here()
@@ -265,7 +266,7 @@ class Requirement:
         self.option = option
 
     def behind_prep(self, p: Prototype) -> bool:
-        """Whether it asks for what `p` knows of a packet only then: temp, perm, the instance."""
+        """Whether it uses values of `p` that are known only after prep: temp, perm, the instance."""
 
         def asks(item: Expression) -> bool:
             match item:
@@ -283,7 +284,7 @@ class Requirement:
 
 
 class Chain:
-    """Parsers of which each is always the next layer of the one before; `stack += chain` makes the layers."""
+    """Parsers, each of which is the next layer of the one before; `stack += chain` creates the layers and steps."""
 
     def __init__(self, parsers: tuple[Prototype, ...]) -> None:
         self.where = here()
@@ -306,7 +307,7 @@ class Chain:
 
 
 class Offers(dict[str, Expression]):
-    """What a parser offers to those above, by name."""
+    """What a parser offers to the layers above, by name."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -317,13 +318,12 @@ class Offers(dict[str, Expression]):
 
 
 class Prototype(Parser):
-    """A protocol: its header, instances, sequence, machine and events. Made by
-    Connectionless/ConnectionOriented.
+    """A protocol: its header, instances, sequence, machine and events. Use Connectionless or ConnectionOriented.
 
-    name: how messages, counters and rows of flows call it; by default the name of the function that makes it,
-        without `_parser`.
-    link_types: link types (of capture files; 1 is Ethernet) whose packets begin here, whole numbers from 0 to
-        65535. A parser without any is the first layer when no step leads to it.
+    name: its name in messages, counters and rows of flows; by default the name of the function that creates it, without
+        `_parser`.
+    link_types: link types (of capture files; 1 is Ethernet) whose packets begin here, integers from 0 to 65535. A
+        parser without link types is a first layer if no step leads to it.
     """
 
     oriented = False
@@ -404,7 +404,7 @@ class Prototype(Parser):
         return f"parser '{self.name}'" if self.name else "this parser"
 
     def header_fields(self) -> dict[str, list[Field]]:
-        """Fields of all layouts of the header, by name; a name may stand in several."""
+        """Fields of all layouts of the header, by name. Several layouts may have a field of one name."""
         found: dict[str, list[Field]] = {}
         if self.format is not None:
             seen: set[int] = set()
@@ -417,8 +417,7 @@ class Prototype(Parser):
         return found
 
     def offer(self, **values: object) -> None:
-        """Values for the layers above, which read them as `p.below.name`; numbers, or bytes of a constant
-        length.
+        """Values for the layers above, which read them as `p.below.name`: numbers, or bytes of a constant length.
 
         `If(condition) >> value`: only packets that satisfy the condition change what a layer below offers under this
         name, as a source route changes the destination. `If(condition) >> one >> Else() >> other` offers one of both.
@@ -441,12 +440,11 @@ class Prototype(Parser):
             self.lines[f"offer {name}"] = here()
 
     def require(self, condition: object, reason: str, option: str | None = None) -> None:
-        """A packet for which `condition` does not hold is malformed, counted under `reason`, and goes no
-        further.
+        """A packet that does not satisfy `condition` is malformed, is counted under `reason`, and goes no further.
 
-        It may ask for the header, `p.payload` and `p.unit`; also for temp, perm and the instance: then it is
-        checked behind prep, and the packet, though its instance was found or made for it, changes nothing
-        else there. With `option` it is checked only when the user asks for that option (as `checksums`).
+        The condition may use the header, `p.payload` and `p.unit`. It may also use temp, perm and the instance; then it
+        is tested after prep, and a packet that fails changes nothing else in the instance that was found or created for
+        it. With `option`, the condition is tested only if the user enables that option (such as `checksums`).
         """
         for what, value in (("reason", reason), ("option", option)):
             if (value is not None or what == "reason") and (not isinstance(value, str) or not value):
@@ -457,7 +455,7 @@ class Prototype(Parser):
         self.requirements.append(Requirement(number, reason, option))
 
     def __rshift__(self, other: object) -> Chain:
-        """Parsers of which each is always the next layer of the one before: `stack += lower >> upper`."""
+        """Parsers, each of which is the next layer of the one before: `stack += lower >> upper`."""
         return Chain((self,)) >> other
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -497,9 +495,10 @@ class Prototype(Parser):
 
     @property
     def selector(self) -> Any:
-        """What tells instances apart: a list of expressions, or, connection-oriented, a list for each side.
+        """The key of an instance: a list of expressions or, if connection-oriented, one list for each side.
 
-        `If(condition) >> [...]`: a packet outside the condition uses a fresh instance that is never stored.
+        With `If(condition) >> [...]`, a packet that does not satisfy the condition uses a new instance that is never
+        stored.
         """
         return self.keys
 
@@ -535,11 +534,12 @@ class Prototype(Parser):
 
     @property
     def alias(self) -> Any:
-        """What a packet is known by for which the selector finds no instance: a list of expressions.
+        """A further key, used for packets whose selector finds no instance: a list of expressions.
 
-        It belongs to the instance that AddAlias gave such values to. `[...], [...]`: by the first list that finds one.
-        `[...], p.selector`: in the end by what the selector has of it, where AddAlias gave that to an instance.
-        `If(condition) >> [...]`: only a packet that fulfils the condition is looked for so.
+        The packet belongs to the instance that got these values from AddAlias. With `[...], [...]`, the first list that
+        finds an instance counts. With `[...], p.selector`, the key of the selector is tried last, for instances that
+        got it from AddAlias. With `If(condition) >> [...]`, only packets that satisfy the condition are looked up like
+        this.
         """
         return self.alias_keys
 
@@ -568,9 +568,9 @@ class Prototype(Parser):
 
     @property
     def creates(self) -> Any:
-        """What must hold of a packet that finds no instance, that it makes one: by default it always does.
+        """The condition under which a packet that finds no instance creates one. By default it always does.
 
-        Another one uses a fresh instance that is never stored.
+        Any other packet without an instance uses a new instance that is never stored.
         """
         return self.creating
 
@@ -580,8 +580,8 @@ class Prototype(Parser):
 
     @property
     def prep(self) -> Any:
-        """Actions done once a packet, after its instance is found or created; set to actions, extended by
-        `+=`.
+        """Actions that run once per packet, after its instance is found or created. Set it to actions; `+=` extends
+        it.
         """
         return self.prep_block if self.prep_block is not None else Block([])
 
@@ -601,7 +601,7 @@ class Prototype(Parser):
 
     @property
     def psm(self) -> Any:
-        """The state machine: set to a PSM once; then its transitions are set and read as `p.psm.t`."""
+        """The state machine. Set it to a PSM once; then transitions are set and read as `p.psm.t`."""
         if self.machine is None:
             raise DescriptionError(f"{self.title} has no state machine yet", "write p.psm = PSM(...) first.")
         return self.machine
@@ -621,8 +621,8 @@ class Prototype(Parser):
     def sdu(self) -> Any:
         """The bytes for the layer above: by default the payload, or what Assemble() delivered.
 
-        Set to bytes, to a call of a function in C (see Native), or to If(condition) >> one >> Else() >> another, to
-        change the default.
+        To change the default, set it to bytes, to a call of a native function (see Native), or to If(condition) >> one
+        >> Else() >> another.
         """
         return Property(self, "sdu", BYTES)
 
@@ -634,8 +634,8 @@ class Prototype(Parser):
 
     @property
     def timeout(self) -> Any:
-        """Seconds of packet time without a packet after which an instance ends: 1e-9 to 1e9. By default it
-        never does.
+        """Seconds of packet time, 1e-9 to 1e9: an instance ends when it gets no packet for so long. By default it does
+        not end.
         """
         return self._timeout
 
@@ -684,9 +684,9 @@ class Prototype(Parser):
 
     @property
     def max_instances(self) -> Any:
-        """How many instances there may be at once, 1 to 2^31: for instances whose maker need not mean any of them, as
-        fragments. When there are so many, one that would soon time out makes room (`evicted`). By default as many as
-        the box has room for in a table, which bounds it in any case.
+        """The maximum number of instances, 1 to 2^31, for instances that a sender may create without using them, such
+        as those of fragments. At the maximum, an instance that would soon time out is evicted. The default is the size
+        of a table of the box, which is a bound in any case.
         """
         return self._max_instances
 
@@ -698,7 +698,7 @@ class Prototype(Parser):
 
     @property
     def message(self) -> Any:
-        """How long the next message is, for a layer above a byte stream: a Length, made of header fields."""
+        """The length of the next message, for a layer above a byte stream: a Length, computed from header fields."""
         return self.framing
 
     @message.setter
@@ -711,7 +711,7 @@ class Prototype(Parser):
 
     @property
     def buffer_data(self) -> Any:
-        """Whether bytes that come out of order are kept (default True); without, only their places are."""
+        """Whether out-of-order bytes are stored (default True). Otherwise only their positions are."""
         return self._buffer_data
 
     @buffer_data.setter
@@ -722,7 +722,7 @@ class Prototype(Parser):
 
 
 def _under_condition(value: object, what: str, otherwise: str) -> tuple[Expression | None, object]:
-    """The condition and the body of `If(condition) >> body`; no condition for anything else."""
+    """The condition and the body of `If(condition) >> body`. Any other value is a body without a condition."""
     if isinstance(value, If):
         raise value.without_body()
     if not isinstance(value, Choice):
@@ -734,7 +734,7 @@ def _under_condition(value: object, what: str, otherwise: str) -> tuple[Expressi
 
 
 def instance_of(parser: Parser) -> tuple[Expression, Expression, Expression | None]:
-    """Of the instance that the packet has in a parser: number, place in its table, and the packet's side (if any)."""
+    """For the instance of the packet in a parser: its number, its place in the table, and the packet's side, if any."""
     side = Property(parser, "to_active", NUMBER) if parser.prototype.oriented else None
     return Property(parser, "instance", NUMBER), Property(parser, "place", NUMBER), side
 
@@ -758,7 +758,7 @@ def _checked_layout(what: str, value: object) -> LayoutType:
 
 
 def _checked_sdu(value: object) -> Choice | Expression | NativeCall:
-    """Bytes, a call that gives them, or a choice that says what goes up in either case."""
+    """Bytes, a call that returns bytes, or a choice with an SDU in either case."""
     if isinstance(value, If):
         raise value.without_body()
     if isinstance(value, NativeCall):
@@ -780,13 +780,13 @@ def _checked_sdu(value: object) -> Choice | Expression | NativeCall:
 
 
 class Connectionless(Prototype):
-    """A protocol whose instances, if p.selector gives it any, are found by one key. See Prototype."""
+    """A protocol whose instances, if it has p.selector, are found by one key. See Prototype."""
 
 
 class ConnectionOriented(Prototype):
-    """A protocol between two sides, whose instances are found by a key for each. See Prototype.
+    """A protocol between two sides, whose instances are found by a key with a half for each side. See Prototype.
 
-    The active side is that which sent the packet that created the instance.
+    The active side is the side that sent the packet which created the instance.
     """
 
     oriented = True

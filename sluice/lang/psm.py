@@ -1,4 +1,4 @@
-"""Protocol state machines, driven by what is sent (the paper's sender-side PSM, 4.4)."""
+"""Protocol state machines, driven by sent packets (the paper's sender-side PSM, 4.4)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ if TYPE_CHECKING:
 
 
 LONGEST = 1e9
-"""Seconds, some 32 years: no timeout is longer."""
+"""The maximum timeout in seconds, about 32 years."""
 
 MOST_STATES = 255
-"""States that a machine may have."""
+"""The maximum number of states of a machine."""
 
 
 class Pred:
     """The condition of a transition between states, or of a step between layers.
 
-    A number, which holds when it is not 0; `Pred(1)` always does. Of steps from one layer, in the order of their
-    definition, the first whose condition holds is taken. before: a layer; the step is tried before the one to that
-    layer. fallback: the step only takes what no other step takes, also those that are added later: for what is
-    recognised by its content.
+    It is a number, and holds if it is not 0. `Pred(1)` always holds. A packet takes the first step from its layer, in
+    order of definition, whose condition holds. before: a layer; the step is tried before the one to that layer.
+    fallback: the step takes only what no other step takes, also those that are added later: for content heuristics.
 
-    Raises DescriptionError when the condition is bytes, and for a step that has both before= and fallback=.
+    Raises DescriptionError if the condition is bytes, and for a step that has both before= and fallback=.
     """
 
     def __init__(self, condition: object, before: Layer | None = None, fallback: bool = False) -> None:
@@ -46,12 +45,12 @@ class Pred:
 
 
 class PSMState:
-    """A state of a machine. `A >> B` is a transition from one to another.
+    """A state of a machine. `A >> B` is a transition from one state to another.
 
-    start: a new instance is in it; one state of a machine is.
-    accept: behind the packet that leads to it, the instance is destroyed.
-    closed: the connection is over but lingers until its timeout, so that late packets count on it.
-    name: how listings and `sluice flows` call it; by default the name of the variable.
+    start: the state of a new instance; one state of a machine has it.
+    accept: the instance is destroyed after the packet that leads to this state.
+    closed: the connection is over, but its instance lives until its timeout, so that late packets belong to it.
+    name: its name in listings and `sluice flows`; by default the name of the variable.
     """
 
     def __init__(self, start: bool = False, accept: bool = False, closed: bool = False, name: str = "") -> None:
@@ -77,7 +76,7 @@ class PSMState:
 
 
 def make_psm_state(count: int) -> tuple[PSMState, ...]:
-    """`count` plain states at once, 1 to MOST_STATES, as in `A, B = make_psm_state(2)`."""
+    """`count` plain states, 1 to MOST_STATES, as in `A, B = make_psm_state(2)`."""
     if not isinstance(cast(object, count), int) or not 1 <= count <= MOST_STATES:
         raise DescriptionError(
             f"make_psm_state({described(count)})", f"give a whole number from 1 to {MOST_STATES}: how many states."
@@ -86,7 +85,7 @@ def make_psm_state(count: int) -> tuple[PSMState, ...]:
 
 
 def seconds(value: object) -> float:
-    """A timeout as a user gave it; raises DescriptionError for what is none."""
+    """Convert a user's timeout. Raises DescriptionError for an invalid one."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 1e-9 <= value <= LONGEST:
         raise DescriptionError(
             f"a timeout of {described(value)}", "a timeout is a number of seconds, from 1e-9 to 1e9."
@@ -95,7 +94,7 @@ def seconds(value: object) -> float:
 
 
 class Transition:
-    """From `source` to `target` when `condition` holds."""
+    """A transition from `source` to `target`, taken if `condition` holds."""
 
     def __init__(self, source: PSMState, target: PSMState) -> None:
         self.where = here()
@@ -127,10 +126,10 @@ class Transition:
 class PSM:
     """The states of a protocol and, as attributes, its transitions.
 
-    `p.psm.t = (A >> B) + Pred(condition)` defines transition t. From a state the first one, in order of
-    definition, whose condition holds is taken. Read, `p.psm.t` is 1 when a step of this packet took it.
-    `p.psm.t.timeout = seconds`: once t was taken, the instance ends when no packet comes for so long.
-    `p.psm.t.restart = True`: it ends at once, and the packet that took t enters the layer anew.
+    `p.psm.t = (A >> B) + Pred(condition)` defines transition t. A step takes the first transition from the current
+    state, in order of definition, whose condition holds. As a value, `p.psm.t` is 1 if a step of this packet took t.
+    `p.psm.t.timeout = seconds`: after t, the instance ends if it gets no packet for so long. `p.psm.t.restart = True`:
+    the instance ends at once, and the packet that took t enters the layer again.
 
     Raises DescriptionError unless exactly one state has start=True and every state is listed once.
     """
@@ -173,7 +172,7 @@ class PSM:
         return list(self.__dict__["_states"])
 
     def number_of(self, state: PSMState) -> int | None:
-        """A state's number in this machine, None when it is not in it."""
+        """A state's number in this machine, None if the machine does not have it."""
         for number, known in enumerate(self.__dict__["_states"]):
             if known is state:
                 return number
@@ -216,7 +215,7 @@ class PSM:
         return self.taken(name, self.owner)
 
     def taken(self, name: str, owner: Parser | None) -> Taken:
-        """The expression `owner.psm.name`: this packet took transition `name`."""
+        """The expression `owner.psm.name`: whether this packet took transition `name`."""
         if name not in self.transitions:
             raise DescriptionError(f"there is no transition '{name}'", did_you_mean(name, self.transitions))
         if owner is None:

@@ -8,40 +8,40 @@ from sluice.lang.expression import NUMBER, Expression, to_expression, to_number
 from sluice.lang.where import here
 
 POLICIES = ("first", "last", "bsd", "bsd_right", "linux", "windows", "solaris")
-"""Which copy of bytes that overlap wins, among those not delivered: the first or the last to come, or as the
-named system does it: with the fragments of a datagram (`whole`), or with the segments of a stream."""
+"""Which copy of overlapping undelivered bytes is used: the first or the last to arrive, or as the named system does it
+for the fragments of a datagram (`whole`) or the segments of a stream.
+"""
 
 
 class Sequence:
-    """How a packet's bytes find their place among those of its side; assigned to `p.seq`.
+    """The position of a packet's bytes among those of its side; assigned to `p.seq`.
 
     meta: position of the first byte, a number of up to 64 bits.
     data: the bytes.
-    data_len: how much sequence space they take, in bytes (default: their length; what is more is space behind
-        them).
-    zero_based: positions start at 0 and do not wrap; else they start at the first packet inserted and wrap at
+    data_len: how much sequence space they take, in bytes (default: their length). Any excess is space after them.
+    zero_based: positions start at 0 and do not wrap. Otherwise they start at the first packet inserted and wrap at
         meta's width.
-    start: a packet for which it is not 0 sets the base anew while nothing is held or delivered (not
-        zero_based).
-    skip: a packet for which it is not 0 says that what is missing before its position will not come: it is given up
-        at once, and what is held behind it goes on (of units).
-    window: (low, high), positions, half open, modulo meta's width; what lies outside raises `out_of_wnd` and,
-        with `enforce`, is not inserted.
+    start: if it is not 0 for a packet, the packet sets the base again, provided that nothing is held or delivered (not
+        with zero_based).
+    skip: if it is not 0 for a packet, what is missing before the packet's position will not come. It is given up at
+        once, and held units after it are delivered (only with units).
+    window: (low, high), positions, half open, modulo meta's width. A packet outside emits `out_of_wnd` and, with
+        `enforce`, is not inserted.
     overwrite_rexmit: a retransmission replaces bytes that are held; the same as policy="last".
-    policy: which copy of overlapping held bytes wins, one of POLICIES.
-    limit, limit_pieces, limit_records: at most so many bytes, pieces and records (packets out of order that
-        virtual packets need) are held and not delivered, per instance and side: 1 to 2^31 - 1. At a limit a
-        hole is given up. A piece is what a segment brought, or several small ones that touch.
-    history: so many delivered bytes are kept for the old copy of `rexmit`: 0 to 2^16.
-    whole: nothing is delivered when a part is missing, and at a limit the instance ends.
-    units: meta numbers whole units of any length, not bytes: a packet brings one, which is its data, or, where
-        data_len is 0, none and only sets the base. Each is delivered on its own, the first copy of each. Offsets and
-        lengths that events tell count units; a limit of bytes stays that. A unit without bytes is not delivered.
-    head: so many bytes at the beginning of each unit tell the layer above what it is; event `data` brings along those
-        behind them. 0 to 65535, or an expression of what the instance keeps: p.perm alone, since units that were held
-        are delivered with other packets than theirs.
+    policy: which copy of overlapping held bytes is used, one of POLICIES.
+    limit, limit_pieces, limit_records: the maximum numbers of bytes, of pieces, and of records (packets out of order
+        that virtual packets need) that are held and not delivered, per instance and side: 1 to 2^31 - 1. At a limit, a
+        hole is given up. A piece is the data of a segment, or of several small ones that touch.
+    history: the number of delivered bytes stored for the old copy of `rexmit`: 0 to 2^16.
+    whole: nothing is delivered if a part is missing, and at a limit the instance ends.
+    units: meta numbers whole units of any length, not bytes. A packet carries one unit, which is its data; if data_len
+        is 0, it carries none and only sets the base. Each unit is delivered separately, in its first copy. Offsets and
+        lengths in events count units; limits of bytes still count bytes. A unit without bytes is not delivered.
+    head: the number of bytes at the beginning of each unit that describe the unit to the layer above; event `data`
+        carries the bytes after them. 0 to 65535, or an expression of values that the instance stores: only p.perm,
+        because held units are delivered during other packets than their own.
 
-    Raises DescriptionError for a value out of these, and for settings that contradict each other.
+    Raises DescriptionError for a value out of range, and for settings that contradict each other.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Sequence:
         self.whole = whole
 
     def _check_units(self, whole: bool, history: int) -> None:
-        """What a sequence of units cannot have."""
+        """Refuse settings that do not apply to a sequence of units."""
         if whole:
             raise DescriptionError("whole= of a sequence of units", "each unit is whole by itself; leave it out.")
         if history:
@@ -140,7 +140,7 @@ class Sequence:
 
 
 def sequence_choice(value: object) -> tuple[Expression | None, Sequence]:
-    """Condition (None: always) and sequence from what a user assigned to p.seq."""
+    """The condition (None: always) and the sequence from a value that a user assigned to p.seq."""
     if isinstance(value, Sequence):
         return None, value
     if isinstance(value, Choice) and isinstance(value.body, Sequence):

@@ -1,4 +1,4 @@
-"""Layouts of what an instance keeps for each of its two sides."""
+"""Layouts for fields that an instance stores for each of its two sides."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SIDES = ("active", "passive")
 
 
 def both_sides(side: object, shared: object = None) -> LayoutType:
-    """A layout for p.perm of a connection-oriented parser that has every field of layout `side` for each side.
+    """A layout for p.perm of a connection-oriented parser that has every field of layout `side` once per side.
 
-    Field x is there as active_x and as passive_x; the fields of layout `shared` follow. It is called as `side` is.
-    Raises DescriptionError for what is no layout, and for a name that comes out twice.
+    Field x becomes active_x and passive_x; the fields of layout `shared` follow. The layout has the name of `side`.
+    Raises DescriptionError for a value that is not a layout, and for a duplicate name.
     """
     members: dict[str, Any] = {}
     parts = [(side, f"{name}_") for name in SIDES] + ([] if shared is None else [(shared, "")])
@@ -37,7 +37,7 @@ def both_sides(side: object, shared: object = None) -> LayoutType:
 
 
 def _copy(field: Field) -> Field:
-    """The same field, of no layout and without a name yet."""
+    """The same field, without a layout and a name."""
     found = copy.copy(field)
     found.name, found.layout = "", None
     return found

@@ -1,4 +1,4 @@
-"""Stacks: layers made from parsers, and which layer follows which (paper, 3 and Appendix C.3)."""
+"""Stacks: layers made from parsers, and the steps between layers (paper, 3 and Appendix C.3)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from sluice.lang.prototype import Chain, Prototype
 from sluice.lang.where import Where, here
 
 GATHER = (1 << 32) + 15
-"""A prime, so that numbers that differ stay apart when they are multiplied by it."""
+"""A prime, so that different numbers stay different when multiplied by it."""
 
 
 class Stack:
     """The layers of a middlebox.
 
-    `stack.name = parser` makes a layer; `stack += (stack.a >> stack.b) + Pred(condition)` a step; `stack += parser >>
-    parser` layers called like their parsers, each always the next of the one before. Of the steps from a layer a packet
-    takes the first, in order of definition, whose condition holds; Pred(..., before=) and Pred(..., fallback=) change
-    that order. A layer that no step leads to, or whose parser
-    names link types, is where packets begin.
+    `stack.name = parser` creates a layer. `stack += (stack.a >> stack.b) + Pred(condition)` adds a step. `stack +=
+    parser >> parser` creates layers named after their parsers, each the next layer of the one before. A packet takes
+    the first step from its layer, in order of definition, whose condition holds; Pred(..., before=) and
+    Pred(..., fallback=) change that order. Packets enter at layers to which no
+    step leads, or whose parser names link types.
 
-    name: how listings and generated code call it; letters, digits and '_'.
-    depth: how many layers one packet may pass, 1 to 255; a packet that would pass more is counted and goes no
-        further.
+    name: its name in listings and generated code; letters, digits and '_'.
+    depth: the maximum number of layers that one packet passes, 1 to 255. A packet that would pass more is counted and
+        goes no further.
 
-    Raises DescriptionError for a layer or step that makes no sense.
+    Raises DescriptionError for an invalid layer or step.
     """
 
     where: Where
@@ -103,7 +103,7 @@ class Stack:
         self.branches.insert(place_of(branch, self.branches), branch)
 
     def _add_chain(self, chain: Chain) -> None:
-        """A layer for each parser, called like it, and the steps between them."""
+        """A layer for each parser, named after it, and the steps between these layers."""
         for parser in chain.parsers:
             if not parser.name:
                 raise DescriptionError(
@@ -115,11 +115,11 @@ class Stack:
             self._add_branch(Branch(here(), lower, upper, Number(1)))
 
     def join(self, *names: str) -> None:
-        """Let what layers offer under these names (vlan, tunnel) join every key above them.
+        """Join what layers offer under these names (vlan, tunnel) to every key above them.
 
-        A key has one number for each name: 0 where no layer below offers it, what is offered where one does, and of
-        several outer * GATHER + inner, modulo 2^64 (two of 32 bits stay apart for certain). An id of 0 counts as
-        none. Raises DescriptionError for a name that no layer offers, or as something else than a number.
+        A key gets one number for each name: 0 if no layer below offers it; the offered value if one does; and outer *
+        GATHER + inner, modulo 2^64, if several do (two values of 32 bits cannot collide). An id of 0 counts as none.
+        Raises DescriptionError for a name that no layer offers, or that is offered as something other than a number.
         """
         for name in names:
             offers = [layer.prototype.offers[name] for layer in self.layers.values() if name in layer.prototype.offers]
@@ -132,14 +132,14 @@ class Stack:
                 self.__dict__["joined"] = (*self.joined, name)
 
     def above(self, layer: Layer) -> list[Branch]:
-        """The steps that lead on from `layer`, in order of definition."""
+        """The steps from `layer`, in order of definition."""
         return [branch for branch in self.branches if branch.lower is layer]
 
     def roots(self) -> list[Layer]:
-        """Layers where a packet may begin: those that no step leads to, or that name their link types.
+        """Layers where a packet may enter: no step leads to them, or they name their link types.
 
-        Raises DescriptionError when there is none, and for a layer that no step leads to or from and that
-        names no link types, unless it is alone.
+        Raises DescriptionError if there is none, and for a layer without any step and link types, unless it is the only
+        layer.
         """
         reached = {branch.upper.name for branch in self.branches if branch.upper is not branch.lower}
         left = {branch.lower.name for branch in self.branches}

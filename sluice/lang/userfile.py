@@ -1,7 +1,8 @@
-"""Files in Python that users give on the command line: descriptions of stacks, functions.
+"""Python files that users give on the command line: descriptions of stacks, and functions.
 
-They and what they import from beside them are read as they are now: no __pycache__ is left with them, and none is
-believed (it knows a file by size and second, and one that was edited and run twice in a second is taken for the same).
+These files, and the modules that they import from their folder, are always compiled from their current source. No
+__pycache__ is written or read: it identifies a source by size and second, so a file that was edited and run twice
+within a second would be taken for the same.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from types import CodeType, ModuleType
 
 _executed: dict[Path, ModuleType] = {}
 _helpers: dict[str, Path] = {}
-"""Modules that users' files imported from beside them, and the folder that each came from."""
+"""Modules that users' files imported from their own folder, with that folder."""
 
 
 class _Fresh(SourceFileLoader):
-    """Compiles the source each time."""
+    """Compiles the source on every import."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -29,12 +30,12 @@ class _Fresh(SourceFileLoader):
 
 
 class _FreshFinder(FileFinder):
-    """Finds modules in a folder of the user's."""
+    """Finds modules in a user's folder."""
 
 
 @contextlib.contextmanager
 def _fresh(folder: str) -> Generator[None]:
-    """Meanwhile modules of the folder, and of packages in it, are compiled from their source."""
+    """Inside, modules of the folder, and of packages in it, are compiled from their source."""
     inside = os.path.join(folder, "")
     installed = tuple(os.path.join(entry, "") for entry in sys.path if entry.startswith(inside))  # a .venv, perhaps
 
@@ -57,10 +58,10 @@ def _fresh(folder: str) -> Generator[None]:
 
 
 def execute(path: Path) -> ModuleType:
-    """The module that a file makes when it runs; its folder is searched for what it imports.
+    """Execute a file and return its module. Imports search the file's folder first.
 
-    A module of the same name that a file in another folder imported is not taken for the one beside this file; a file
-    that runs again has its modules run again. The file's name ends in `.py`. Raises what the file raises.
+    If a file in another folder imported a module of the same name, that module is not used for this file. If a file is
+    executed again, its modules are executed again. The file's name ends in `.py`. Raises what the file raises.
     """
     path = path.resolve()
     name = f"sluice_user_{path.stem}"
@@ -72,7 +73,7 @@ def execute(path: Path) -> ModuleType:
         del _helpers[helper]
     module = importlib.util.module_from_spec(spec)
     known = set(sys.modules)
-    sys.modules[name] = module  # where dataclasses and their like look for it
+    sys.modules[name] = module  # dataclasses and similar modules look for it there
     sys.path.insert(0, str(path.parent))
     try:
         with _fresh(str(path.parent)):
@@ -91,5 +92,7 @@ def execute(path: Path) -> ModuleType:
 
 
 def executed(path: Path) -> ModuleType:
-    """The module of a file that may have run already: a stack and functions on its events may share one."""
+    """The module of a file, executed only if it was not executed before: a stack and functions on its events may share
+    a file.
+    """
     return _executed.get(path.resolve()) or execute(path)

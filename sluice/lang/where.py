@@ -1,7 +1,7 @@
-"""Where in the user's own code something was written.
+"""The lines of the user's code that created the objects of the language.
 
-Every object of the language remembers the file and line that made it, so that an error, the text of the IR
-and the generated C can all name the line of the description and never a line of Sluice.
+Every object of the language stores the file and line that created it. Errors, the text of the IR and the generated C
+can therefore name the line of the description, and never a line of Sluice.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _LANGUAGE = os.path.dirname(__file__) + os.sep
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A line of a description: `file` as Python knows it, `line` counted from 1."""
+    """A line of a description: `file` as Python names it, `line` counted from 1."""
 
     file: str
     line: int
 
     @property
     def short(self) -> str:
-        """File name without its folder, and line: what generated code and listings carry."""
+        """File name without its folder, and line, as in generated code and listings."""
         return f"{Path(self.file).name}:{self.line}"
 
     def __str__(self) -> str:
@@ -41,12 +41,12 @@ def here() -> Where:
 
 
 def user_names() -> dict[str, object]:
-    """Local names of the user's innermost function or module, by which states get their names."""
+    """Local names of the user's innermost function or module, from which states get their names."""
     return dict(_user_frame().f_locals)
 
 
 def user_function() -> str:
-    """Name of the user's function that is being executed (`<module>` outside any)."""
+    """The name of the user's function that is being executed (`<module>` outside any)."""
     return _user_frame().f_code.co_name
 
 

@@ -1,4 +1,4 @@
-"""From the language to the IR: `build` makes the program of a stack, one file for each part of a layer.
+"""Lowering, from the language to the IR: `build` compiles a stack to a program. One file per part of a layer.
 
 May import: ir, lang.
 """

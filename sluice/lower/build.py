@@ -1,7 +1,8 @@
-"""From a stack of the language to a program of the IR.
+"""Compiles a stack of the language to a program of the IR.
 
-A layer is compiled once for each kind of layers below it: one TCP serves IPv4 and IPv6, and its keys are as wide as
-what the layer below offers. Values that cross layers go through slots of the context.
+A layer is compiled once for each combination of layers below it (a variant). For example, one TCP serves IPv4 and IPv6,
+and the width of its keys depends on what the layer below offers. Values that cross layers are stored in slots of the
+context.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sluice.lower.scope import Offer, Scope, action_expressions, external_owner,
 
 @dataclass
 class Variant:
-    """A layer over one kind of lower layers."""
+    """A layer over one combination of lower layers."""
 
     name: str
     layer: Layer
@@ -42,12 +43,14 @@ def build(
     options: frozenset[str] = frozenset(),
     kept: frozenset[tuple[str, int]] = frozenset(),
 ) -> Program:
-    """The program of a stack, not yet optimised.
+    """The program of a stack, before optimisation.
 
-    hooks: events that functions listen to; nothing is emitted for others. options: optional checks to make.
-    kept: by layer, as in hooks, delivered bytes that its sequences keep at least; 0 where functions only look
-    into them.
-    Raises DescriptionError for a description that makes no sense.
+    hooks: events that functions subscribe to; no others are emitted.
+    options: optional checks to include.
+    kept: by layer, named as in hooks, the number of delivered bytes that its sequences must store at least; 0 if
+    functions only read what is stored anyway.
+
+    Raises DescriptionError for an invalid description.
     """
     return _StackBuilder(stack, hooks, options, kept).build()
 
@@ -104,7 +107,9 @@ class _StackBuilder:
         )
 
     def _named(self) -> list[tuple[Parser, Reg, Expression]]:
-        """What layers ask of others by their names: of whom, in which slot it is left, and the expression."""
+        """The values that layers read from other layers by name: the owner, the slot that holds it, and the
+        expression.
+        """
         found: list[tuple[Parser, Reg, Expression]] = []
         for user, expressions in self.expressions.items():
             layer = self.stack.layers[user]
@@ -115,7 +120,7 @@ class _StackBuilder:
         return found
 
     def _needs(self) -> dict[str, set[str]]:
-        """For every layer the names that it or a layer above it reads from below."""
+        """For every layer, the names that it or a layer above it reads with p.below."""
         needs: dict[str, set[str]] = {}
         for name, expressions in self.expressions.items():
             needs[name] = {item.name for item in expressions if isinstance(item, Below)}
@@ -140,7 +145,7 @@ class _StackBuilder:
                 )
 
     def _check_owners(self) -> None:
-        """A layer may name only layers that every packet passes on its way to it."""
+        """A layer may name only layers that every packet passes before it."""
         for name, expressions in self.expressions.items():
             layer = self.stack.layers[name]
             for item in expressions:
@@ -160,7 +165,9 @@ class _StackBuilder:
                 )
 
     def _check_data(self) -> None:
-        """Functions know the data of callbacks by the layout's name: one name has the same fields everywhere."""
+        """Functions identify the data of a callback by its layout's name, so layouts with one name must have equal
+        fields.
+        """
         known: dict[str, tuple[Layer, list[tuple[str, int]]]] = {}
         for layer in self.stack.layers.values():
             for event in layer.prototype.events.defined.values():
@@ -176,7 +183,7 @@ class _StackBuilder:
                         )
 
     def _reached(self, without: Parser | None = None, start: Parser | None = None) -> set[str]:
-        """Names of the layers that packets come to, if they do not pass a parser, or after they passed one."""
+        """Names of the layers that packets reach without passing parser `without`, or after passing parser `start`."""
 
         def named(layer: Layer, parser: Parser | None) -> bool:
             return layer is parser or layer.prototype is parser
@@ -210,7 +217,9 @@ class _StackBuilder:
         return variant
 
     def _name_variants(self) -> None:
-        """A variant is called like its layer; where there are several, also by who offers what it needs."""
+        """Names a variant after its layer and, if the layer has several variants, after the layers that offer what it
+        needs.
+        """
         self.final: dict[str, str] = {}
         taken: set[str] = set()
         count: dict[str, int] = {}
@@ -259,7 +268,7 @@ class _StackBuilder:
         return build_layer(context)
 
     def _aliases(self) -> dict[Prototype, tuple[str, tuple[KeyPart, ...]]]:
-        """Of prototypes whose instances have further keys: the table of these, and what they are made of."""
+        """The alias table of each prototype whose instances have further keys, and the parts of these keys."""
         found: dict[Prototype, tuple[str, tuple[KeyPart, ...]]] = {}
         for variant in self.variants.values():
             p, scope = variant.layer.prototype, Scope(variant.layer, variant.offers)
@@ -297,7 +306,7 @@ class _StackBuilder:
         return found
 
     def _exports(self, layer: Layer) -> list[tuple[Reg, Expression]]:
-        """Slots for what layers above ask of a layer by its name, and what it fills them with."""
+        """Slots for the values that layers above read from this layer by name, with the expressions that fill them."""
         found: dict[str, tuple[Reg, Expression]] = {}
         for owner, slot, item in self.named:
             if owner is layer or owner is layer.prototype:
@@ -306,13 +315,13 @@ class _StackBuilder:
         return list(found.values())
 
     def _asked(self, variant: Variant) -> list[Reg]:
-        """Slots that layers above a variant read as it, or a layer below it, left them."""
+        """Slots that layers above a variant read, as filled by the variant or by a layer below it."""
         above = {other.name: self._read(other) for other in self._above(variant)}
         slots = {slot.name: slot for read in above.values() for slot in read}
         return [slot for slot in slots.values() if any(slot in above[v.name] for v in self._above(variant, slot))]
 
     def _read(self, variant: Variant) -> list[Reg]:
-        """Slots of layers below that a variant reads."""
+        """Slots of lower layers that a variant reads."""
         found = [gathered(name) for name in self.stack.joined if variant.layer.prototype.keys is not None]
         for item in self.expressions[variant.layer.name]:
             owner = external_owner(item, variant.layer)
@@ -323,7 +332,7 @@ class _StackBuilder:
         return found
 
     def _filled(self, variant: Variant) -> set[Reg]:
-        """The slots in which a variant leaves another value."""
+        """The slots that a variant fills or changes."""
         found = self.filled.get(variant.name)
         if found is None:
             offers = variant.layer.prototype.offers
@@ -335,7 +344,9 @@ class _StackBuilder:
         return found
 
     def _above(self, variant: Variant, unchanged: Reg | None = None) -> list[Variant]:
-        """The variants that packets can come to from this one, perhaps only those that find a slot unchanged."""
+        """The variants that packets can reach from this one; with `unchanged`, only those for which no layer between
+        changes that slot.
+        """
         by_name = {other.name: other for other in self.variants.values()}
         found: dict[str, Variant] = {}
         waiting = [target for _, target in variant.above]
@@ -359,7 +370,7 @@ class _StackBuilder:
         return Step(branch, target, framing is not None, framing is not None and stream)
 
     def _cut_from(self, variant: Variant, streams: bool) -> bool:
-        """Whether messages come to a variant that are cut from streams, or from packets."""
+        """Whether the variant takes messages that are cut from streams (or, with `streams` false, from packets)."""
         return variant.layer.prototype.framing is not None and any(
             _has_stream(lower.layer.prototype) == streams
             for lower in self.variants.values()
@@ -373,11 +384,11 @@ class _StackBuilder:
         return slot
 
     def _comes_again(self, variant: Variant, table: str) -> bool:
-        """Whether a packet can come from a layer to one above it that uses the same table."""
+        """Whether a packet can get from this layer to a layer above it with the same table."""
         return any(self._table(other) == table for other in self._above(variant))
 
     def _table(self, variant: Variant) -> str:
-        """Layers of one prototype share a table, as far as their keys have one shape."""
+        """The name of the layer's table. Layers of one prototype share a table if their keys have the same shape."""
         prototype = variant.layer.prototype
         if prototype.keys is None:
             return ""
@@ -388,12 +399,12 @@ class _StackBuilder:
 
 
 def _has_stream(lower: Prototype) -> bool:
-    """Whether messages above it are cut from a stream of bytes; else from what each packet, or unit, brings."""
+    """Whether messages above this layer are cut from a byte stream; otherwise they are cut from each packet or unit."""
     return lower.sequence is not None and not lower.sequence.units
 
 
 def layer_expressions(layer: Layer, stack: Stack) -> list[Expression]:
-    """Every expression that a layer uses, nested ones included, with those of the steps that lead on from it."""
+    """Every expression that a layer uses, including nested ones and the conditions of the steps from it."""
     p: Prototype = layer.prototype
     found: list[Expression] = (
         _header_expressions(p.format) + action_expressions(p.prep_block) + action_expressions(p.sdu_choice)

@@ -1,4 +1,4 @@
-"""Puts a graph together, block by block."""
+"""Builds a graph block by block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluice.lang.where import NOWHERE, Where
 
 
 class GraphBuilder:
-    """A graph under construction: instructions go to the current block, which a terminator closes."""
+    """A graph under construction. Instructions are appended to the current block, which a terminator closes."""
 
     def __init__(self, name: str, parameters: tuple[Reg, ...]) -> None:
         self.graph = Graph(name, "entry", parameters)
@@ -28,20 +28,22 @@ class GraphBuilder:
         return block
 
     def name(self, wish: str) -> str:
-        """A block name that is not taken yet."""
+        """A block name that is not in use yet."""
         count = self._names.get(wish, 0) + 1
         self._names[wish] = count
         return wish if count == 1 else f"{wish} #{count}"
 
     @contextmanager
     def at(self, where: Where) -> Generator[None]:
-        """What is emitted inside comes from line `where` of the description."""
+        """Instructions emitted inside come from line `where` of the description."""
         before, self.where = self.where, where
         yield
         self.where = before
 
     def emit(self, instruction: Instruction) -> None:
-        """Append to the current block; a terminator closes it. Behind a closed block nothing can be reached."""
+        """Append to the current block; a terminator closes it. After that, instructions are unreachable and are
+        dropped.
+        """
         if self.current is None:
             return
         if instruction.where is NOWHERE:
@@ -51,7 +53,7 @@ class GraphBuilder:
             self.current = None
 
     def block(self, name: str) -> None:
-        """Begin block `name` (from `self.name`); the current one, when still open, leads to it."""
+        """Begin block `name` (from `self.name`). If the current block is still open, it continues there."""
         if self.current is not None:
             self.emit(Goto(name))
         self.current = self._open(name)
@@ -65,7 +67,7 @@ class GraphBuilder:
         self.emit(End(outcome))
 
     def end_block(self, outcome: str) -> str:
-        """Name of the (shared) block that ends packets with `outcome`."""
+        """The name of the shared block that ends packets with `outcome`."""
         name = "end " + outcome
         if name not in self.graph.blocks:
             self.graph.blocks[name] = Block(name, [End(outcome, where=self.where)])
@@ -73,7 +75,9 @@ class GraphBuilder:
 
     @contextmanager
     def when(self, condition: Expr, wish: str, otherwise: str | None = None) -> Generator[None]:
-        """What is emitted inside runs when `condition` holds; else it goes on behind, or with block `otherwise`."""
+        """Instructions emitted inside run if `condition` holds. Otherwise control continues after them, or at
+        `otherwise`.
+        """
         yes = self.name(wish)
         no = otherwise or self.name("after " + wish)
         self.emit(Branch(condition, yes, no))
@@ -84,13 +88,13 @@ class GraphBuilder:
 
     @contextmanager
     def aside(self, name: str) -> Generator[None]:
-        """What is emitted inside makes up block `name`; behind it the current block goes on."""
+        """Instructions emitted inside form block `name`. Afterwards the current block continues."""
         before, self.current = self.current, self._open(name)
         yield
         self.current = before
 
     def unless(self, condition: Expr, wish: str, to: str) -> None:
-        """Go to block `to` when `condition` does not hold, else on."""
+        """Go to block `to` unless `condition` holds; otherwise continue."""
         if isinstance(condition, Const) and condition.value:
             return
         name = self.name(wish)
@@ -98,7 +102,7 @@ class GraphBuilder:
         self.current = self._open(name)
 
     def finish(self) -> Graph:
-        """The graph, without blocks that cannot be reached."""
+        """The graph without unreachable blocks."""
         reachable = set(self.graph.order())
         self.graph.blocks = {name: block for name, block in self.graph.blocks.items() if name in reachable}
         return self.graph

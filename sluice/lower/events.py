@@ -1,4 +1,4 @@
-"""Actions and events of a layer as instructions (paper, 4.5 and 5.2)."""
+"""Lowers the actions and events of a layer (paper, 4.5 and 5.2)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sluice.lower.scope import BY_ALIAS, CREATED, LAST, SDU, SIDE, WAY, Scope
 class EventBuilder:
     """Emits the actions and events of one layer into one graph.
 
-    `held`: registers for conditions of events with v, which were evaluated in the steps before.
+    `held`: registers with the results of event conditions on virtual packets (v), which the earlier steps evaluated.
     """
 
     def __init__(self, layer: LayerState, out: GraphBuilder, scope: Scope) -> None:
@@ -33,7 +33,7 @@ class EventBuilder:
         self.held: dict[int, Reg] = {}
 
     def clear_data(self) -> None:
-        """Fields of callback layouts start from their init, so that a Callback always hands over something defined."""
+        """Set the fields of callback layouts to their initial values, so that a Callback always has defined fields."""
         seen: set[str] = set()
         for event in self.layer.prototype.events.defined.values():
             for callback in callbacks(event.action):
@@ -47,7 +47,7 @@ class EventBuilder:
                     self.out.assign(Reg(f"local.data.{name}.{item.name}", bits), value)
 
     def action(self, action: object, event: Event | None = None) -> None:
-        """An action of prep (`event` None) or of an event."""
+        """An action of prep (`event` is None) or of an event."""
         if isinstance(action, Block):
             for part in action.actions:
                 self.action(part, event)
@@ -88,7 +88,7 @@ class EventBuilder:
                     "move it there.",
                     action.where,
                 )
-            # Only the creating packet: later, bytes lie in the sequences of the sides as they are.
+            # Only for the creating packet: later, the sequences of the sides already hold bytes.
             with self.out.at(action.where), self.out.when(CREATED, "swap sides"):
                 self.out.emit(SwapSides(SIDE, SIDE))
 
@@ -123,7 +123,7 @@ class EventBuilder:
 
     def _add_alias(self, action: AddAliasAction) -> None:
         if action.by_selector:
-            if self.scope.packet:  # what comes without one came by no alias
+            if self.scope.packet:  # without a packet, no alias was used
                 with self.out.when(BY_ALIAS, "came by an alias"):
                     self._add_selector(action)
             return
@@ -140,7 +140,7 @@ class EventBuilder:
         self._give_alias(action, name, side, tuple(self.scope.resolve(value) for value in action.values))
 
     def _add_selector(self, action: AddAliasAction) -> None:
-        """The packet's own key, and that of packets the other way, which come from the other side."""
+        """The packet's own key and, if the parser is connection-oriented, the key of packets in the other direction."""
         layer = self.layer
         halves = [tuple(self.scope.resolve(item) for item in half) for half in layer.keys]
         if any(WAY in registers(part) for part in halves[0]):
@@ -163,7 +163,7 @@ class EventBuilder:
         return self.held.get(id(condition)) or self.scope.number(condition)
 
     def happens(self, name: str, values: dict[str, Expr]) -> None:
-        """A built-in event happens: hand it to those who hooked it, and do what happens with it."""
+        """Emit a built-in event to its subscribers, then the events that happen with it."""
         shape = self.layer.built_in_shape(name)
         if name in self.layer.context.hooks:
             self.out.emit(Call(name, SIDE, tuple(values[item] for item, _ in shape)))
@@ -175,14 +175,14 @@ class EventBuilder:
             self.event(effect)
 
     def gap(self, offset: Expr, length: Expr, cause: Expr) -> None:
-        """A hole was given up: it is counted and told, and a message that was cut by it is lost."""
+        """A hole was given up: count it, emit event `gap`, and discard the message that it interrupts."""
         self.out.emit(Count("gaps"))
         if any(step.stream for step in self.layer.context.above):
             self.out.emit(LoseMessages(SIDE, Binary("+", offset, length)))
         self.happens("gap", {"offset": offset, "length": length, "cause": cause})
 
     def event(self, event: Event) -> None:
-        """A user's event: when its condition holds, its actions, then the events that happen with it."""
+        """A user's event: if its condition holds, run its actions, then the events that happen with it."""
         action = event.action
         assert action is not None
         effects = self.layer.along.get(event.name, [])
@@ -199,7 +199,7 @@ class EventBuilder:
                     self.event(effect)
 
     def _assemble(self) -> None:
-        """Assemble(): of a packet that is not part of the sequence, the SDU is what p.sdu says."""
+        """Assemble(). A packet outside the sequence keeps the SDU of p.sdu."""
         out = self.out
         if self.layer.prototype.sequence_condition is None or not self.scope.packet:
             self.assemble_sequence()
@@ -214,7 +214,7 @@ class EventBuilder:
         out.block(after)
 
     def assemble_sequence(self) -> None:
-        """Deliver what is contiguous, as the SDU and as event `data`."""
+        """Deliver the contiguous bytes as the SDU and in event `data`."""
         out = self.out
         out.emit(Assemble(SDU, SDU_OFFSET, SIDE))
         out.assign(ASSEMBLED, Binary(">", Length(SDU), ZERO))

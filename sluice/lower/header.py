@@ -1,4 +1,4 @@
-"""Header parsing: layouts become length checks and loads, choices branches, AnyUntil a loop."""
+"""Header parsing: layouts become length checks and loads, choices become branches, AnyUntil becomes a loop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PADDED = Reg("local.padded", 0)
 
 @dataclass
 class Exits:
-    """Where parsing goes when a header is cut by the snap length, too short, or not what it must be."""
+    """The blocks where parsing continues if a header is cut by the snap length, too short, or has a wrong constant."""
 
     cut: str
     short: str
@@ -44,7 +44,7 @@ class Exits:
 class HeaderBuilder:
     """Emits the parsing of one layer's header into `out`.
 
-    `malformed` gives the block that a packet goes to which is malformed, for a reason. `verifies`: whether checksums
+    `malformed` returns the block for packets that are malformed for a given reason. verifies: whether checksums
     are verified.
     """
 
@@ -58,7 +58,7 @@ class HeaderBuilder:
         self._marks = 0
 
     def build(self, format: HeaderFormat | None) -> None:
-        """Parse `format` from the start of the unit; leaves mark.end and the payload."""
+        """Parse `format` from the start of the unit. Sets mark.end and the payload."""
         out, scope = self.out, self.scope
         scope.mark = self._mark(None, ZERO)
         if format is not None:
@@ -103,7 +103,7 @@ class HeaderBuilder:
         return mark
 
     def _clear_optional(self, part: object) -> None:
-        """Fields that a packet may lack read as 0."""
+        """Fields that may be absent read as 0."""
         layouts: list[LayoutType] = []
         if isinstance(part, (AnyUntil, Choice)):
             layouts = list(header_format(part).layouts())
@@ -157,7 +157,7 @@ class HeaderBuilder:
         scope.mark = joined
 
     def _layout(self, item: LayoutType, exits: Exits) -> None:
-        """Runs of fields of fixed length are checked as one; a field of variable length has a check of its own."""
+        """One check covers a run of fields of fixed length. A field of variable length has its own check."""
         out, scope = self.out, self.scope
         run: list[Field] = []
         with out.at(item.where):
@@ -184,7 +184,7 @@ class HeaderBuilder:
             scope.parsed.add(f"local.has.{item.__name__}")
 
     def _varint(self, member: VarintField, exits: Exits) -> None:
-        """The first byte tells how many there are."""
+        """The two highest bits of the first byte encode the length in bytes."""
         out, scope = self.out, self.scope
         start = scope.mark
         assert start is not None
@@ -200,7 +200,7 @@ class HeaderBuilder:
             scope.mark = self._mark(start, size)
 
     def _constant(self, member: Field, register: Reg, exits: Exits) -> None:
-        """A field with `const` has no other value."""
+        """A field with `const` must have that value."""
         if member.const is not None:
             there = Binary("==", register, Const(member.const))
             self.out.unless(there, f"{member.name} is {member.const}", exits.mismatch)
@@ -248,7 +248,7 @@ class HeaderBuilder:
     def _check(self, mark: Reg, size: Expr, exits: Exits) -> None:
         out = self.out
         if exits.limit is not None:
-            # size <= limit - mark, and not mark + size <= limit: a size read from the packet may wrap the sum
+            # size <= limit - mark, not mark + size <= limit: the sum may wrap, as the size is read from the packet
             out.unless(Binary("<=", size, Binary("-", exits.limit, mark)), "within the list", exits.short)
         name = out.name("there")
         out.emit(Check(mark, size, name, exits.cut, exits.short))
@@ -310,7 +310,8 @@ class HeaderBuilder:
                 scope.mark = here
                 self._part(item, exits)
                 if not any(isinstance(member.bits, int) for member in begins.fields.values()):
-                    # Nothing of it has a length that is known to be more than 0: it must not go round for ever.
+                    # No field has a length that is known to be positive: refuse an empty item, which would loop
+                    # forever.
                     out.unless(Binary("!=", scope.mark, here), "progress", broken)
                 out.emit(Mark(here, scope.mark, ZERO))
                 if most is not None:
@@ -333,7 +334,7 @@ class HeaderBuilder:
 
 
 def _bytes_of(bits: Expr) -> Expr:
-    """A length in bits as one in bytes."""
+    """Converts a length in bits to bytes."""
     if isinstance(bits, Const):
         return Const(bits.value >> 3)
     return Binary(">>", bits, Const(3))

@@ -1,4 +1,4 @@
-"""The graphs that no packet runs by itself: draining a side, ending an instance."""
+"""The graphs that drain a side and end an instance. No packet enters them: other graphs and timeouts run them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from sluice.lower.scope import SIDE, UNIT
 
 
 def drain_graph(layer: LayerState) -> Graph:
-    """Deliver what waits, give a hole up, deliver what is behind it; with `all` until nothing is held.
+    """Deliver what waits, give up a hole, deliver what follows it; with `all`, repeat until nothing is held.
 
-    Units are delivered one by one; of them `all` may also be NO_HOLE.
+    Units are delivered one by one. For them, `all` may also be NO_HOLE.
 
-    There may be no packet: what belongs to one is 0 or empty here; what layers above ask of it: build_slots.py.
+    There may be no current packet. Values of a packet are then 0 or empty; slots.py restores what layers above read.
     """
     scope = layer.scope.without_packet()
     units = layer.sequence is not None and layer.sequence.units
@@ -93,9 +93,9 @@ def drain_graph(layer: LayerState) -> Graph:
 
 
 def end_graph(layer: LayerState) -> Graph:
-    """The instance ends: what it holds is delivered, unless only the whole counts, and everybody is told.
+    """End an instance: deliver what it holds, unless only the whole counts, and emit event `end`.
 
-    Of one that was never stored nobody is told.
+    An instance that was never stored emits no event `end`.
     """
     scope = layer.scope.without_packet()
     out = GraphBuilder(f"{layer.context.name}.end", (UNIT, REASON, STORED))

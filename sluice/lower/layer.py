@@ -1,4 +1,4 @@
-"""The graphs of one layer; the main one is a packet's way through it (DESIGN.md section 3)."""
+"""Lowers one layer to its graphs. The main graph is the path of a packet through the layer (DESIGN.md section 3)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ ORPHAN = Reg("local.orphan", 1)
 
 
 def build_layer(context: LayerContext) -> LayerProgram:
-    """The program of one layer. Raises DescriptionError for a description that makes no sense."""
+    """The program of one layer. Raises DescriptionError for an invalid description."""
     layer = LayerState(context)
     check(layer)
     main = _MainBuilder(layer).build()
@@ -114,7 +114,7 @@ def build_layer(context: LayerContext) -> LayerProgram:
 
 
 def check(layer: LayerState) -> None:
-    """Warn of what is probably not meant, refuse transitions that make no sense; `sluice.lang.check` did the rest."""
+    """Warn of probable mistakes and refuse invalid transitions; `sluice.lang.check` has checked the rest."""
     p = layer.prototype
     if p.sequence is not None and not layer.assembles and p.buffer_data and not p.sequence.whole:
         warnings.warn(
@@ -151,7 +151,7 @@ def _check_transitions(layer: LayerState) -> None:
                 )
 
 
-# --- what instances and sequences are ----------------------------------------------------------------------------
+# --- layouts of instances and sequences --------------------------------------------------------------------------
 
 
 def _rules(layer: LayerState) -> Rules | None:
@@ -175,7 +175,7 @@ def _rules(layer: LayerState) -> Rules | None:
 
 
 def _meta_width(layer: LayerState) -> int:
-    """Bits in which meta wraps; a zero-based one does not."""
+    """The width at which meta wraps, in bits; 64 for a zero-based sequence, which does not wrap."""
     assert layer.sequence is not None
     meta = layer.sequence.meta
     if layer.sequence.zero_based:
@@ -227,7 +227,7 @@ def _instance_layout(layer: LayerState) -> InstanceLayout | None:
 
 
 def key_name(expression: Expression) -> str:
-    """What a part of a key is called: as the field or the offer that it is."""
+    """The name of a part of a key: that of its field or offer."""
     if isinstance(expression, FieldValue):
         return expression.field.name
     return expression.name if isinstance(expression, (Below, Gathered)) else "key"
@@ -237,12 +237,12 @@ def key_name(expression: Expression) -> str:
 
 
 class _MainBuilder:
-    """Emits a packet's way through a layer."""
+    """Emits the path of a packet through a layer."""
 
     def __init__(self, layer: LayerState) -> None:
         self.layer = layer
         self.reasons: dict[str, str] = {}
-        """Why a packet may be malformed before it comes to its instance, and the block that it goes to."""
+        """For each reason why a packet is malformed before its instance is known, the block that ends it."""
         self.scope: Scope = layer.scope
         self.out = GraphBuilder(layer.context.name, (UNIT, SIDE) if self._side_of_stream else (UNIT,))
         self.events = EventBuilder(layer, self.out, self.scope)
@@ -250,7 +250,9 @@ class _MainBuilder:
 
     @property
     def _side_of_stream(self) -> bool:
-        """Whether the sender is that of what the messages are cut from: no instance tells another."""
+        """Whether the side is a parameter: the sender of the stream or packet that the messages are cut from. A layer
+        with instances determines the side itself.
+        """
         return self.layer.prototype.framing is not None and not self.layer.has_instance
 
     def build(self) -> Graph:
@@ -296,7 +298,7 @@ class _MainBuilder:
         return out.finish()
 
     def _begin_temp(self) -> None:
-        """Temp starts from its init."""
+        """Set the fields of temp to their initial values."""
         out, p = self.out, self.layer.prototype
         if p.temp_layout is not None:
             for item in p.temp_layout.fields.values():
@@ -304,14 +306,14 @@ class _MainBuilder:
                 out.assign(Reg(f"temp.{item.name}", bits), Const(initial(item.init)) if bits else nothing())
 
     def _prepare(self) -> None:
-        """Temp, prep, and what is required of a packet by then."""
+        """Initialise temp, run prep, and check the requirements that depend on them."""
         self._begin_temp()
         if self.layer.prototype.prep_block is not None:
             self.events.action(self.layer.prototype.prep_block)
         self._require(behind_prep=True)
 
     def _require(self, behind_prep: bool) -> None:
-        """A packet that is not well formed goes no further."""
+        """End packets that violate a requirement as malformed."""
         layer, out = self.layer, self.out
         for requirement in layer.prototype.requirements:
             if requirement.behind_prep(layer.prototype) is not behind_prep:
@@ -324,7 +326,7 @@ class _MainBuilder:
                     out.unless(condition, "required", malformed(requirement.reason))
 
     def _malformed(self, reason: str) -> str:
-        """The block that ends packets which are malformed before anything is known of an instance."""
+        """The block that ends packets which are malformed before their instance is known."""
         layer, out = self.layer, self.out
         end = out.end_block("malformed:" + reason)
         if not layer.wanted("malformed"):
@@ -340,8 +342,10 @@ class _MainBuilder:
         return self.reasons[reason]
 
     def _malformed_at_instance(self, reason: str) -> str:
-        """The block that ends packets which are malformed by what prep made of them. An instance that was made for one
-        has begun, and is to end.
+        """The block that ends packets which are malformed after prep.
+
+        If the packet created its instance, event `created` is emitted all the same, and the instance gets its timeout,
+        so that it ends.
         """
         layer, out = self.layer, self.out
         end = out.end_block("malformed:" + reason)
@@ -369,7 +373,7 @@ class _MainBuilder:
         self.events.happens("malformed", {"length": Length(UNIT), "reason": Const(number)})
 
     def _instance(self) -> None:
-        """Steps 1 and 2: the instance, prep, restart."""
+        """Steps 1 and 2: look up or create the instance, run prep, handle restarts."""
         layer, out, scope, p = self.layer, self.out, self.scope, self.layer.prototype
         key = tuple(scope.resolve(item) for item in layer.keys[0])
         reverse = tuple(scope.resolve(item) for item in layer.keys[1]) if len(layer.keys) == 2 else ()
@@ -420,7 +424,7 @@ class _MainBuilder:
                 out.assign(RESTARTED, ONE)
                 out.emit(EndInst(REASON_NUMBER["reused"]))
                 if layer.has_packet_data:
-                    self._record_path(key)  # to `create`, also from a packet that was not looked up
+                    self._record_path(key)  # needed at `create`, also when the packet was not looked up
                     out.emit(Branch(FRESH, fresh, create))
                 else:
                     out.emit(Goto(create))
@@ -433,11 +437,11 @@ class _MainBuilder:
 
     @property
     def _has_orphans(self) -> bool:
-        """Whether anybody is told of packets that belong to no instance and may not begin one."""
+        """Whether event `orphan` (a packet without an instance that may not create one) has a subscriber."""
         return self.layer.prototype.creating is not None and self.layer.wanted("orphan")
 
     def _orphan(self, fresh: str) -> str:
-        """The block that they go to on their way to `fresh`."""
+        """The block that sets ORPHAN and continues at block `fresh`; without a subscriber, `fresh` itself."""
         if not self._has_orphans:
             return fresh
         orphan = self.out.name("orphan packet")
@@ -477,7 +481,7 @@ class _MainBuilder:
                         out.block(another)
         out.block(known)
         if self.layer.context.loops:
-            # A tunnel within itself: the packet that this one came out of is still using the instance.
+            # A tunnel within itself: the enclosing packet is still using the instance.
             out.unless(Binary("==", BUSY, ZERO), "not busy", self._dropped("nested in itself"))
         out.emit(Branch(expired, gone, ready))
         out.block(gone)
@@ -485,17 +489,17 @@ class _MainBuilder:
         out.emit(Goto(create))
 
     def _came_by_alias(self, whether: Const) -> None:
-        """Where a packet that did may give its instance the key that it has itself."""
+        """Record whether the packet was found by an alias, so that it may add its own key to the instance."""
         if self.layer.prototype.alias_by_selector:
             self.out.assign(BY_ALIAS, whether)
 
     def _record_path(self, key: tuple[Expr, ...]) -> None:
-        """The number of the layers that the packet is in, where it is part of the key."""
+        """Compute the number of the packet's path of layers if it is part of the key."""
         if any(WAY in registers(part) for part in key):
             self.out.emit(Way(WAY))
 
     def _dropped(self, why: str) -> str:
-        """The block that a packet goes to which goes no further, for a reason out of DROP_REASONS."""
+        """The block that ends a packet that goes no further, for a reason in DROP_REASONS."""
         out = self.out
         end = out.end_block("dropped:" + why)
         if not self.layer.wanted("dropped"):
@@ -508,7 +512,7 @@ class _MainBuilder:
         return dropped
 
     def _move_home(self) -> None:
-        """The layer that uses a shared instance last is the one that will end it."""
+        """The layer that used a shared instance last is the layer that will end it."""
         out, home = self.out, Const(self.layer.context.home)
         with out.when(Binary("!=", HOME, home), "from another layer"):
             out.assign(HOME, home)
@@ -516,7 +520,7 @@ class _MainBuilder:
                 out.assign(above, ZERO)
 
     def _default_sdu(self) -> None:
-        """What goes up where no sequence assembles: the payload, or what p.sdu says."""
+        """The SDU if no sequence assembles: the payload, or the value of p.sdu."""
         out = self.out
 
         def emit(part: object) -> None:
@@ -545,7 +549,7 @@ class _MainBuilder:
             emit(self.layer.prototype.sdu_choice)
 
     def _further_units(self) -> None:
-        """Behind a unit that was delivered, those that are contiguous now, one by one: they go where it went."""
+        """After a unit was delivered, deliver the units that are now contiguous, one by one, to the same layer."""
         out, waiting = self.out, Reg("local.further", 1)
         out.assign(waiting, ZERO)
         with out.when(ASSEMBLED, "unit delivered"):
@@ -554,7 +558,7 @@ class _MainBuilder:
                 out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["limit"]), NO_HOLE))
 
     def _leave(self) -> None:
-        """An accept state destroys the instance; what is left of the packet is kept; it is counted."""
+        """An accept state destroys the instance; undelivered data is copied; the outcome of the packet is counted."""
         layer, out = self.layer, self.out
         accepting = layer.accepting() if layer.has_instance else None
         if accepting is not None:
@@ -570,7 +574,9 @@ class _MainBuilder:
         self._outcome(held=layer.sequence is not None)
 
     def _settle(self, whole: bool) -> None:
-        """What was not delivered is kept. Without memory it is delivered after all; of a whole, nothing ever is."""
+        """Copy what was not delivered. If memory runs out, deliver it now; a sequence that delivers only the whole ends
+        instead.
+        """
         out = self.out
         kept = Reg("local.kept", 1)
         out.emit(SettleSeq(kept, SIDE))

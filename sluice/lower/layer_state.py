@@ -1,4 +1,6 @@
-"""What the builders of one layer's graphs share: its description, its surroundings, and the registers that they use."""
+"""State that the builders of one layer's graphs share: its description, its surroundings, and the registers they
+use.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +33,17 @@ REASON = Reg("local.reason", 8)
 CAUSE = Reg("local.cause", 8)
 ALL = Reg("local.all", 1)
 ALL_OR_NONE = Reg("local.all", 2)
-"""The same where a drain may be asked to give up no hole."""
+"""The same register in the drain graphs of sequences of units, where it may also be NO_HOLE."""
 NO_HOLE = 2
-"""What Drain.all is when only what is contiguous is to be delivered."""
+"""The value of Drain.all that delivers only what is contiguous."""
 STORED = Reg("local.stored", 1)
 
 TIMEOUT = Reg("inst.timeout", 8)
-"""Number of the timeout that the last transition left the instance with."""
+"""The number of the instance's current timeout, set by its last transition."""
 HOME = Reg("inst.home", 8)
 """Which of the layers that share the table used the instance last."""
 BUSY = Reg("inst.busy", 8)
-"""A packet that passed through the instance is in the layers above: it must not be ended or used from there."""
+"""Nonzero while layers above process a packet of the instance: they must neither end nor use the instance."""
 
 REASON_NUMBER = {name: number for number, name in enumerate(END_REASONS)}
 DROP_NUMBER = {name: number for number, name in enumerate(DROP_REASONS)}
@@ -52,7 +54,7 @@ CAUSE_NUMBER = {name: number for number, name in enumerate(GAP_CAUSES)}
 class Step:
     """A step to a layer above: the user's line, and the layer program that it leads to.
 
-    `messages`: that layer takes messages, from the stream if there is one (`stream`), else from the packet.
+    `messages`: that layer takes messages, from the stream if there is one (`stream`), otherwise from the packet.
     """
 
     branch: StackBranch
@@ -63,17 +65,21 @@ class Step:
 
 @dataclass
 class LayerContext:
-    """What a layer must know of its surroundings.
+    """The surroundings of a layer.
 
-    hooks: events that somebody listens to. kept: delivered bytes that somebody wants to see again; None:
-    nobody looks into the sequence. above: steps on.
-    exports: slots to fill for layers above with values of this one. offers: slots for what it offers. overrides:
-    slots that it changes for packets that satisfy a condition, with that and the value. asked: slots, its
-    own or of layers below, that layers above read. options: checks that the user asked for. joined: names of offers
-    that join every key. aliases: of prototypes, the name of their table of further keys and what these are made of.
-    table: its table's name; shared: whether other layers use it too; loops: whether a layer above may come to the same
-    table again. native_shapes: of the functions in C that layers built so far call.
-    of_streams, of_packets: what layers below cut into messages for it, where it takes such.
+    hooks: events that have subscribers.
+    kept: the number of delivered bytes that functions need to read again; None if no function reads the sequence.
+    above: steps to the layers above.
+    exports: slots to fill with values of this layer that layers above read by name. offers: slots for its offers.
+    overrides: slots that it changes for packets that satisfy a condition, with the condition and the value.
+    asked: slots of this layer or lower layers that layers above read.
+    options: checks that the user enabled.
+    joined: names of offers that are joined to every key.
+    aliases: by prototype, the name of its table of further keys, and the parts of these keys.
+    table: the name of its table. shared: whether other layers use the table too. loops: whether a packet can reach the
+    same table again from here.
+    native_shapes: signatures of the native functions that the layers built so far call.
+    of_streams, of_packets: the sources from which lower layers cut messages for it.
     """
 
     name: str
@@ -99,7 +105,7 @@ class LayerContext:
 
 @dataclass
 class LayerState:
-    """A layer while it is built."""
+    """A layer during lowering."""
 
     context: LayerContext
     shapes: dict[str, EventShape] = field(default_factory=lambda: {})
@@ -127,23 +133,23 @@ class LayerState:
 
     @property
     def more_keys(self) -> str:
-        """The table of further keys that are made as the selector is; empty where there is none."""
+        """The table of further keys that have the shape of the selector; empty if there is none."""
         return f"{self.context.table}_more_keys" if self.prototype.alias_by_selector else ""
 
     @property
     def sides(self) -> int:
-        """How many sequences an instance has."""
+        """The number of sequences of an instance."""
         return 0 if self.sequence is None else (2 if self.prototype.oriented else 1)
 
     @property
     def drains(self) -> bool:
-        """Whether bytes may be delivered without their packet."""
+        """Whether bytes may be delivered after their packet is gone."""
         return self.sequence is not None and not self.sequence.whole
 
     @property
     def above(self) -> list[Reg]:
-        """For each side 1 + number of the step by which its bytes last went up, 0 when by none: those that come
-        without a packet go the same way. None where no bytes do.
+        """For each side, 1 + the number of the step that its last bytes took, 0 if none: bytes that are delivered
+        without a packet take the same step. Empty if no bytes are delivered like this.
         """
         if not self.drains or not self.context.above:
             return []
@@ -156,11 +162,11 @@ class LayerState:
         return self.prototype.key_condition is not None or self.prototype.creating is not None
 
     def wanted(self, name: str) -> bool:
-        """Whether anybody cares for a built-in event."""
+        """Whether a built-in event has a subscriber or other events that happen with it."""
         return name in self.context.hooks or bool(self.along.get(name))
 
     def accepting(self) -> Expr | None:
-        """Whether the current state accepts; None when no state of the machine does."""
+        """Whether the current state is an accept state, as an expression; None if the machine has no accept state."""
         if self.machine is None:
             return None
         result: Expr | None = None
@@ -171,7 +177,7 @@ class LayerState:
         return result
 
     def is_silent_without_v(self) -> bool:
-        """Whether a virtual packet all of whose fields are 0 takes no transition and meets no condition of an event."""
+        """Whether a virtual packet with all fields 0 takes no transition and satisfies no event condition."""
 
         def change(node: Expr) -> Expr:
             return ZERO if node in self.v_fields else simplify_node(node)
@@ -181,7 +187,7 @@ class LayerState:
         return all(rewrite(self.scope.number(item), change) == ZERO for item in asked if uses_v(item))
 
     def event_conditions(self) -> list[tuple[Expression, Reg]]:
-        """Conditions of events that ask for virtual packets, with the registers that remember whether they held."""
+        """Event conditions on virtual packets, with the registers that store whether they held."""
         found: list[tuple[Expression, Reg]] = []
 
         def look(action: object) -> None:
@@ -199,7 +205,7 @@ class LayerState:
         return found
 
     def _timeouts(self) -> list[float]:
-        """Timeout 0 is the general one (0.0: never); then those of transitions."""
+        """The timeouts by number: 0 is the general one (0.0: never), the others are those of transitions."""
         lifetime = self.prototype.lifetime
         if lifetime is not None:
             other = next((t for t in self.transitions if t.timeout is not None), None)
@@ -218,7 +224,7 @@ class LayerState:
         return found
 
     def _v_fields(self) -> list[Reg]:
-        """Header fields that conditions ask of virtual packets."""
+        """Header fields that conditions read from virtual packets."""
         from sluice.lower.scope import action_expressions
 
         conditions = [t.condition for t in self.transitions if t.condition is not None]
@@ -254,13 +260,13 @@ class LayerState:
             )
 
     def built_in_shape(self, name: str) -> tuple[tuple[str, int], ...]:
-        """Names and widths of what a built-in event brings along; remembers that it is used."""
+        """Names and widths of the fields of a built-in event. Records that the event is used."""
         fields = tuple((item, 64 if kind == NUMBER else 0) for item, kind in BUILT_IN[name].items())
         self.shapes.setdefault(name, EventShape(name, fields, ""))
         return fields
 
     def reason_number(self, name: str, reason: str) -> int:
-        """The number of a reason of the layer's own, which a built-in event brings along."""
+        """The number of a layer-defined reason that a built-in event carries."""
         self.built_in_shape(name)
         shape = self.shapes[name]
         if reason not in shape.reasons:
@@ -269,12 +275,12 @@ class LayerState:
 
 
 def uses_v(expression: Expression) -> bool:
-    """Whether a condition asks for virtual ordered packets."""
+    """Whether a condition reads virtual ordered packets."""
     return any(isinstance(item, FieldValue) and item.group == "v" for item in nested(expression))
 
 
 def has_assemble(action: object) -> bool:
-    """Whether an action assembles, under whatever condition."""
+    """Whether an action contains Assemble(), under any condition."""
     if isinstance(action, Block):
         return any(has_assemble(part) for part in action.actions)
     if isinstance(action, Choice):
@@ -283,7 +289,7 @@ def has_assemble(action: object) -> bool:
 
 
 def callbacks(action: object) -> list[Callback]:
-    """All Callbacks of an action."""
+    """All Callbacks in an action."""
     if isinstance(action, Block):
         return [found for part in action.actions for found in callbacks(part)]
     if isinstance(action, Choice):
@@ -292,7 +298,7 @@ def callbacks(action: object) -> list[Callback]:
 
 
 def initial(init: Expression | None) -> int:
-    """What a register starts from."""
+    """The initial value of a register."""
     if init is None:
         return 0
     assert isinstance(init, Number)
@@ -300,17 +306,17 @@ def initial(init: Expression | None) -> int:
 
 
 def nothing() -> Expr:
-    """Bytes that are none."""
+    """Bytes of length 0."""
     return Slice(UNIT, ZERO, ZERO)
 
 
 def header_of(reg: Reg) -> Reg:
-    """The packet's own field for a field of virtual packets."""
+    """The header field of the packet for a field of virtual packets."""
     return Reg("header." + reg.name.split(".", 1)[1], reg.bits)
 
 
 def all_of(*conditions: Expr) -> Expr:
-    """1 when all hold; those that are not one bit wide are compared with 0."""
+    """1 if all conditions hold. Conditions wider than one bit are compared with 0."""
     result: Expr | None = None
     for condition in conditions:
         one = condition if width(condition) == 1 else Binary("!=", condition, ZERO)

@@ -1,4 +1,6 @@
-"""The graphs of a layer that takes messages: how long the next one is, and that bytes make none."""
+"""The graphs of a layer that takes messages: `frame` (the length of the next message) and `lost` (bytes form no
+message).
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,16 @@ LENGTH = Reg("local.length", 64)
 OFFSET = Reg("local.offset", 64)
 
 INCOMPLETE = ZERO
-"""What the frame graph returns when the header is not all there yet."""
+"""Result of the frame graph: the header is not complete yet."""
 MALFORMED = Const(MASK)
 TOO_LONG = Const(MASK - 1)
-"""And when no message begins here: because of its header, or of its length."""
+"""Results of the frame graph: no message begins here, because of the header (MALFORMED) or of the length (TOO_LONG)."""
 CUT = Const(MASK - 2)
-"""And when the snap length cut its header off. The runtime knows these numbers."""
+"""Result of the frame graph: the snap length cut the header off. The runtime uses these numbers."""
 
 
 class _FrameGraph(GraphBuilder):
-    """A graph whose packets have no outcome: what would end one tells instead that no message begins here."""
+    """A graph whose packets have no outcome: a block that would end a packet returns that no message begins here."""
 
     def end_block(self, outcome: str) -> str:
         name = "end " + outcome
@@ -37,17 +39,17 @@ class _FrameGraph(GraphBuilder):
         return name
 
     def malformed(self, reason: str) -> str:
-        """The block that tells so."""
+        """The block that returns MALFORMED or INCOMPLETE."""
         return self.end_block(f"malformed:{reason}")
 
     def emit(self, instruction: Instruction) -> None:
-        """What a header counts is counted when the message itself goes through the layer."""
+        """Omit counters: they are counted when the message itself passes through the layer."""
         if not isinstance(instruction, Count):
             super().emit(instruction)
 
 
 def frame_graph(layer: LayerState) -> Graph:
-    """How many bytes the message has that begins with the unit; `searching` asks the resync condition, too."""
+    """The length of the message at the beginning of the unit. With `searching`, the resync condition must hold, too."""
     framing = layer.prototype.framing
     assert framing is not None
     if layer.prototype.format is None:
@@ -75,7 +77,7 @@ def frame_graph(layer: LayerState) -> Graph:
 
 
 def lost_graph(layer: LayerState) -> Graph:
-    """Event `lost`: for `cause` the `length` bytes at `offset`, of the side's stream or the packet, make no message."""
+    """Event `lost`: `length` bytes at `offset` of the side's stream or of the packet form no message, for `cause`."""
     scope = layer.scope.without_packet()
     out = GraphBuilder(f"{layer.context.name}.lost", (UNIT, SIDE, OFFSET, LENGTH, CAUSE))
     events = EventBuilder(layer, out, scope)

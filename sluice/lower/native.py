@@ -1,4 +1,4 @@
-"""Calls of functions in C: as an action, as what makes the SDU, and what becomes of what they refuse."""
+"""Calls of native functions: as an action, or to make the SDU; and the outcomes of packets that they refuse."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ UNUSED = Reg("local.native_bytes", 0)
 
 
 def call_native(layer: LayerState, out: GraphBuilder, scope: Scope, call: NativeCall, first: int | None = None) -> None:
-    """Emit a call. As an action its refusals are counted; with `first`, the number of its first reason among all of
-    p.sdu, it makes the SDU.
+    """Emit a call. In an action, refusals are counted. With `first`, the call makes the SDU; `first` is the number of
+    the function's first reason among all reasons of p.sdu.
     """
     with out.at(call.where):
         own = INSTANCE_NUMBER if layer.has_instance else ZERO
@@ -48,14 +48,14 @@ def call_native(layer: LayerState, out: GraphBuilder, scope: Scope, call: Native
 
 
 def sdu_functions(value: object) -> list[NativeFunction]:
-    """The functions that a p.sdu calls, in order."""
+    """The functions that p.sdu calls, in order."""
     if isinstance(value, Choice):
         return list(dict.fromkeys(item for branch in value.branches() for item in sdu_functions(branch)))
     return [value.function] if isinstance(value, NativeCall) else []
 
 
 def first_reason(layer: LayerState, function: NativeFunction) -> int:
-    """The number of a function's first reason among those of all functions that p.sdu calls."""
+    """The number of a function's first reason among the reasons of all functions that p.sdu calls."""
     number = 1
     for other in sdu_functions(layer.prototype.sdu_choice):
         if other is function:
@@ -65,13 +65,15 @@ def first_reason(layer: LayerState, function: NativeFunction) -> int:
 
 
 def refusals(layer: LayerState) -> list[tuple[Expr, str]]:
-    """When a packet was refused by what p.sdu calls, and for which reason."""
+    """For each reason of the functions that p.sdu calls: the condition that a packet was refused for it, and the
+    reason.
+    """
     reasons = [reason for function in sdu_functions(layer.prototype.sdu_choice) for reason in function.reasons]
     return [(Binary("==", REFUSED, Const(number)), reason) for number, reason in enumerate(reasons, start=1)]
 
 
 def own_modules(layer: LayerState) -> list[Native]:
-    """The modules that keep something for the instances of a layer."""
+    """The modules that have state for the instances of a layer."""
     return list(dict.fromkeys(call.function.module for call in layer.native_calls if call.context is None))
 
 

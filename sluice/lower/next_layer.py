@@ -1,9 +1,9 @@
-"""Step 7 of a packet's way, and the way of bytes that are delivered without their packet: to the layers above.
+"""Step 7 of a packet's path, and the path of bytes that are delivered without their packet: to the layers above.
 
-A packet goes to the layer whose predicate holds first. Bytes that are delivered when their packet is gone (behind a
-hole, at the end of an instance) go where bytes of their side went last; where none went yet, to where the packet that
-left the first of them would have gone. Bytes in front of others that the snap length took are delivered while their
-packet is still at step 3: they go where it goes.
+A packet goes to the first layer whose predicate holds. Bytes may be delivered when their packet is gone (after a hole,
+or at the end of an instance). They take the step that bytes of their side took last. If none did yet, they take the
+step that the packet of the first held bytes would have taken. If the snap length cut off the end of a packet, the bytes
+before the cut may be delivered while their packet is still at step 3; they take the same step as the packet.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from sluice.lower.slots import fill_slots, own_slots, recall_slots, restore_gath
 
 PASSED = Reg("local.passed", 1)
 ABOVE = Reg("local.above", 8)
-"""1 + number of a step; 0 none."""
+"""1 + the number of a step; 0 for none."""
 
 
 class AboveBuilder:
-    """Emits what leads from one layer to those above it."""
+    """Emits the transfer of data from one layer to the layers above it."""
 
     def __init__(self, layer: LayerState, out: GraphBuilder, events: EventBuilder) -> None:
         self.layer = layer
@@ -45,7 +45,7 @@ class AboveBuilder:
         self.steps = layer.context.above
 
     def packet(self) -> None:
-        """Step 7; leaves PASSED."""
+        """Step 7. Sets PASSED."""
         layer, out = self.layer, self.out
         out.assign(PASSED, ZERO)
         if not self.steps:
@@ -78,17 +78,17 @@ class AboveBuilder:
         restore_gathered(layer, out)
 
     def cut_packet(self) -> None:
-        """Before bytes of the packet are delivered that lie in front of others which the snap length took."""
+        """Choose the step before delivering bytes of the packet that precede bytes cut off by the snap length."""
         if not self.steps:
             return
         asked = [step.branch.condition for step in self.steps] + [item for _, item in own_slots(self.layer)]
         resolved = [self.events.scope.resolve(item) for item in asked]
         for taken in {reg: None for item in resolved for reg in registers(item) if reg.name.startswith("local.took.")}:
-            self.out.assign(taken, ZERO)  # transitions are for later
+            self.out.assign(taken, ZERO)  # transitions come in a later step
         self._choose()
 
     def drained(self) -> None:
-        """Bytes that come without a packet."""
+        """Forward bytes that are delivered without a packet."""
         layer, out = self.layer, self.out
         if not self.steps:
             return
@@ -105,7 +105,7 @@ class AboveBuilder:
             out.assign(BUSY, was_busy)
 
     def _first(self, emit: Callable[[int, Step], None]) -> bool:
-        """The first step whose predicate holds; whether there may be none. `emit` leads away."""
+        """Emit the first step whose predicate holds. Returns whether there may be none. `emit` must close the block."""
         for number, step in enumerate(self.steps):
             with self.out.at(step.branch.where):
                 condition = self.events.scope.number(step.branch.condition)
@@ -118,7 +118,7 @@ class AboveBuilder:
         return True
 
     def _pass_to(self, step: Step) -> None:
-        """The SDU goes to a layer above, as it is or cut into messages."""
+        """Forward the SDU to a layer above, whole or cut into messages."""
         out = self.out
         if self.layer.wanted("dropped"):
             too_deep = Reg("local.too_deep", 1)
@@ -132,10 +132,10 @@ class AboveBuilder:
         else:
             out.emit(NextLayer(step.target, SDU))
 
-    # --- where bytes of a side go when their packet is gone -----------------------------------------------------------
+    # --- the step of bytes whose packet is gone -----------------------------------------------------------------------
 
     def _waits(self) -> None:
-        """Bytes stay behind, and nobody has taken any of their side so far."""
+        """Choose the step if bytes stay held and no bytes of this side went to a layer above so far."""
         out = self.out
         with (
             out.when(all_of(INSERTED, Binary("!=", Length(SEQ_DATA), ZERO)), "bytes wait"),
@@ -144,7 +144,7 @@ class AboveBuilder:
             self._choose()
 
     def _choose(self) -> None:
-        """The bytes of this side go where the packet goes."""
+        """Record the packet's step as the step of this side's bytes."""
         out = self.out
         fill_slots(self.layer, self.events, out)
         chosen = out.name("way chosen")
@@ -160,7 +160,9 @@ class AboveBuilder:
         self._store(ABOVE)
 
     def _remember(self, above: Const) -> None:
-        """The bytes of a packet went by a step; of one outside the sequence they are not the side's."""
+        """Record the step that a packet took, unless the packet is outside the sequence, so that its bytes are not the
+        side's.
+        """
         if not self.layer.drains:
             return
         if self.layer.prototype.sequence_condition is None:

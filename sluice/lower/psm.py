@@ -1,4 +1,4 @@
-"""Steps 4 and 5 of a packet's way: the arrival step, then one for every record that is released."""
+"""Steps 4 and 5 of a packet's path: the arrival step, then a release step for every record that is released."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MachineBuilder:
         self.conditions = layer.event_conditions()
 
     def build(self) -> dict[int, Reg]:
-        """All steps; returns the registers that say which conditions of events with v held in one of them."""
+        """All steps. Returns the registers that store which event conditions on virtual packets held in one of them."""
         layer, out = self.layer, self.out
         for _, register in self.conditions:
             out.assign(register, ZERO)
@@ -47,7 +47,7 @@ class MachineBuilder:
         return {id(condition): register for condition, register in self.conditions}
 
     def _release(self, virtual: list[Transition]) -> None:
-        """Records that are no longer beyond the next expected position, until an accept state."""
+        """Release the records that are no longer beyond the next expected position, until an accept state."""
         out = self.out
         loop, released = out.name("release"), out.name("all released")
         more = Reg("local.released", 1)
@@ -68,7 +68,7 @@ class MachineBuilder:
             self.out.assign(register, Binary("|", register, holds))
 
     def _step(self, transitions: list[Transition]) -> None:
-        """The first transition, in order of definition, whose source is the current state and whose condition holds."""
+        """Take the first transition, in order of definition, from the current state whose condition holds."""
         out, machine, timeouts = self.out, self.layer.machine, self.layer.timeouts
         if machine is None or not transitions:
             return

@@ -1,4 +1,4 @@
-"""What the names of a description mean inside one layer: expressions of the language as those of the IR."""
+"""Resolves names and expressions of a description to expressions of the IR, as seen from one layer."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ SDU = Reg("local.sdu", 0)
 SIDE = Reg("local.side", 1)
 CREATED = Reg("local.created", 1)
 BY_ALIAS = Reg("local.by_alias", 1)
-"""Whether the packet found its instance by an alias that is not made as its selector is."""
+"""Whether the packet found its instance by an alias that does not have the shape of the selector."""
 STATE = Reg("inst.state", 8)
 REFUSED = Reg("local.refused", 8)
-"""The number of the reason why the function that p.sdu calls refused the packet; 0 when it did not."""
+"""The number of the reason why the function that p.sdu calls refused the packet; 0 if it did not."""
 WAY = Reg("local.way", 32)
 LAST = Const(MASK)
 
@@ -59,7 +59,7 @@ PROPERTY_BITS = {
 
 @dataclass(frozen=True)
 class Offer:
-    """What a layer below offers under a name: the slot where it leaves it, its width in bits, who does it."""
+    """What a layer below offers under a name: the slot with the value, its width in bits, and the layer."""
 
     slot: Reg
     bits: int
@@ -67,7 +67,7 @@ class Offer:
 
 
 def field_name(prototype: Prototype, item: Field) -> str:
-    """A header field's name, with its layout's where the name alone is not enough."""
+    """The name of a header field, with the name of its layout if the field name is ambiguous."""
     same = prototype.header_fields().get(item.name, [])
     if len(same) > 1:
         assert item.layout is not None
@@ -76,16 +76,16 @@ def field_name(prototype: Prototype, item: Field) -> str:
 
 
 def gathered(name: str) -> Reg:
-    """The slot for all that layers below offered under a name, which begins as 0 with every packet.
+    """The slot that accumulates what lower layers offered under a name. It is 0 when a packet enters the stack.
 
-    Who adds to it puts back what was there when it returns, so that it is always what the layers below a packet's
-    layer made it.
+    A layer that adds to it restores the old value when it returns, so that it always reflects the layers below the
+    packet's current layer.
     """
     return Reg(GATHERED + name, 64)
 
 
 def external_slot(expression: lang.Expression, owner: Parser) -> Reg:
-    """The slot in which `owner` leaves the value of one of its names for the layers above."""
+    """The slot in which `owner` stores the value of one of its names for the layers above."""
     who = owner.name if isinstance(owner, Layer) else owner.prototype.name + "*"
     match expression:
         case lang.FieldValue():
@@ -104,7 +104,7 @@ def external_slot(expression: lang.Expression, owner: Parser) -> Reg:
 
 
 def external_owner(expression: lang.Expression, layer: Layer) -> Parser | None:
-    """The parser whose name this is, when it is not the layer itself."""
+    """The parser that owns a name, if it is another one than the layer's."""
     if isinstance(expression, (lang.FieldValue, lang.Taken, lang.Contains, lang.Property)):
         owner = expression.owner
         if owner is not layer and owner is not layer.prototype:
@@ -114,11 +114,11 @@ def external_owner(expression: lang.Expression, layer: Layer) -> Parser | None:
 
 @dataclass
 class Scope:
-    """Names as one layer sees them.
+    """Names as seen from one layer.
 
-    `mark` is the position that the header has been parsed to, while it is being parsed. `packet` is False
-    where there is none (an instance ends by time): then what belongs to a packet is 0 or empty. `at` is the
-    line of the header part that is being parsed: a field of a layout knows only where it was declared.
+    `mark` is the current position while the header is being parsed. `packet` is False if there is no current packet
+    (for example when an instance times out): values of a packet are then 0 or empty. `at` is the line of the header
+    part that is being parsed, because a field of a layout has only the line of its declaration.
     """
 
     layer: Layer
@@ -133,7 +133,7 @@ class Scope:
         return self.layer.prototype
 
     def without_packet(self) -> Scope:
-        """The same layer where no packet is being processed."""
+        """The scope of the same layer without a current packet."""
         return Scope(self.layer, self.offers, None, False, self.parsed)
 
     def header(self, item: Field) -> Reg:
@@ -172,7 +172,7 @@ class Scope:
         return Reg(f"local.data.{item.layout.__name__}.{item.name}", bits)
 
     def number(self, expression: lang.Expression) -> Expr:
-        """The IR of an expression that must be a number."""
+        """Resolves an expression that must be a number."""
         found = self.resolve(expression)
         if is_bytes(found):
             raise DescriptionError(
@@ -183,7 +183,7 @@ class Scope:
         return found
 
     def bytes(self, expression: lang.Expression) -> Expr:
-        """The IR of an expression that must be bytes."""
+        """Resolves an expression that must be bytes."""
         found = self.resolve(expression)
         if not is_bytes(found):
             raise DescriptionError(
@@ -192,7 +192,7 @@ class Scope:
         return found
 
     def resolve(self, expression: lang.Expression) -> Expr:
-        """The IR of an expression of the description, as this layer means it."""
+        """Resolves an expression of the description in this layer."""
         owner = external_owner(expression, self.layer)
         if owner is not None:
             slot = external_slot(expression, owner)
@@ -350,7 +350,7 @@ class Scope:
         return slot
 
     def bits(self, expression: lang.Expression) -> int:
-        """Bits of a part of a key or of an offer: of a number, or of bytes of constant length."""
+        """The width of a part of a key or of an offer: of a number, or of bytes of constant length."""
         if isinstance(expression, lang.FieldValue) and isinstance(expression.field.bits, int):
             return expression.field.bits
         if isinstance(expression, lang.Below) and expression.name in self.offers:
@@ -366,7 +366,7 @@ class Scope:
 
 
 def serial_width(expression: lang.Expression) -> int:
-    """The width of serial numbers (RFC 1982) that an expression works on, 0 when it is an ordinary one."""
+    """The width of the serial numbers (RFC 1982) that an expression uses, 0 if it uses none."""
     match expression:
         case lang.FieldValue():
             return expression.field.width if expression.field.serial else 0
@@ -391,7 +391,7 @@ def serial_width(expression: lang.Expression) -> int:
 
 
 def action_expressions(action: object) -> list[lang.Expression]:
-    """All expressions in an action, nested ones included."""
+    """All expressions in an action, including nested actions."""
     match action:
         case Choice():
             found = [action.condition]
@@ -413,7 +413,7 @@ def action_expressions(action: object) -> list[lang.Expression]:
 
 
 def nested(expression: lang.Expression) -> list[lang.Expression]:
-    """An expression and all those in it."""
+    """An expression and all its subexpressions."""
     found = [expression]
     match expression:
         case lang.Binary():

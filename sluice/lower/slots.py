@@ -1,8 +1,9 @@
-"""Slots: what a layer leaves for the layers above it, with a packet and without one.
+"""Slots: values that a layer stores for the layers above it, with or without a current packet.
 
-Data that come without a packet (a timeout, the end of input) belong to packets that are gone. What layers above ask
-of these is had from the instance: a part of its key, as that side's packets have it; what its fields tell; any other
-number is kept in it, as the last packet of that side that went up had it. Bytes that are no part of the key are empty.
+Data that is delivered without a packet (at a timeout, at the end of input) belongs to packets that are gone. The values
+that layers above read about such data come from the instance: a part of its key, as packets of that side have it; an
+expression of its fields; or any other number, which is stored in the instance with the value of that side's last
+forwarded packet. Bytes that are not part of the key are empty.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sluice.lower.scope import SIDE, gathered
 
 
 def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
-    """What the layers above may ask of this one, while a packet is here."""
+    """Fill the slots that layers above read, while there is a current packet."""
     for name in layer.gathers:
         offered = events.scope.number(layer.prototype.offers[name])
         out.assign(gathered(name), Binary("+", Binary("*", _before(name), Const(GATHER)), offered))
@@ -39,13 +40,15 @@ def fill_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> No
 
 
 def remember_gathered(layer: LayerState, out: GraphBuilder) -> None:
-    """What layers below gathered, for a layer that adds to it."""
+    """Save what lower layers gathered, in a layer that adds to it."""
     for name in layer.gathers:
         out.assign(_before(name), gathered(name))
 
 
 def restore_gathered(layer: LayerState, out: GraphBuilder) -> None:
-    """Behind the layers above: what they were told is not for others that the layer below leads to."""
+    """Restore what lower layers gathered, after the layers above ran: other layers above the lower layer must not see
+    it.
+    """
     for name in layer.gathers:
         out.assign(gathered(name), _before(name))
 
@@ -55,7 +58,7 @@ def _before(name: str) -> Reg:
 
 
 def recall_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> None:
-    """The same for data that come without a packet."""
+    """Fill the slots for data that is delivered without a packet."""
     own = dict(own_slots(layer))
     for slot in dict.fromkeys([*own, *layer.context.asked]):
         part = _part(layer, slot)
@@ -77,19 +80,19 @@ def recall_slots(layer: LayerState, events: EventBuilder, out: GraphBuilder) -> 
 
 
 def kept_fields(layer: LayerState) -> list[Reg]:
-    """The fields of the instance that this takes."""
+    """The instance fields that store slots."""
     return [field for slot in _kept(layer) for field in _fields(layer, slot)]
 
 
 def own_slots(layer: LayerState) -> list[tuple[Reg, Expression]]:
-    """Slots that this layer fills, each with what it fills it with. An offer that nobody asks for costs nothing."""
+    """Slots that this layer fills, with their expressions. An offer that no layer reads costs nothing."""
     context = layer.context
     offers = [(context.offers[name], item) for name, item in layer.prototype.offers.items()]
     return context.exports + [(slot, item) for slot, item in offers if slot in context.asked]
 
 
 def _kept(layer: LayerState) -> list[Reg]:
-    """Slots whose value has a field of its own in the instance."""
+    """Slots whose value is stored in a field of the instance."""
     if not layer.drains:
         return []
     own = dict(own_slots(layer))
@@ -108,9 +111,9 @@ def _fields(layer: LayerState, slot: Reg) -> list[Reg]:
 
 
 def _part(layer: LayerState, slot: Reg) -> tuple[int, bool] | None:
-    """The part of the key that holds a slot's value, and whether it is that of the selector's second list."""
+    """The part of the key that holds a slot's value, and whether it is in the selector's second list."""
     if slot in map(gathered, layer.gathers):
-        return None  # the key has what was gathered below this layer
+        return None  # the key has the value gathered below this layer
     own = dict(own_slots(layer))
     value: Expr = layer.scope.resolve(own[slot]) if slot in own else slot
     for other, keys in enumerate(layer.keys):
@@ -121,5 +124,5 @@ def _part(layer: LayerState, slot: Reg) -> tuple[int, bool] | None:
 
 
 def _lasts(layer: LayerState, expression: Expression) -> bool:
-    """Whether what an expression asks is in the instance."""
+    """Whether the instance alone determines the value of an expression."""
     return all(reg.space in ("perm", "inst") for reg in registers(layer.scope.resolve(expression)))

@@ -1,4 +1,4 @@
-"""The text form of programs: what people read and tests compare. What is printed is read back as it was.
+"""The text form of programs, for people to read and for tests to compare. Parsing restores the printed program.
 
     program hello (1 -> udp), at most 32 layers
 
@@ -8,8 +8,8 @@
       mark.0:u32 = Assign(0)                              ; udp.py:12
       Check(mark.0, 8) yes: there, cut: end cut, short: end short
 
-A name that does not read like one (it begins with a digit, has a comma in it, ...) stands in quotes. `printer` writes,
-`graphs`, `natives` and `programs` read what it wrote, out of the tokens of `line`.
+A name that is not an identifier (it begins with a digit, contains a comma, ...) is in quotes. `printer` writes the
+text. `graphs`, `natives` and `programs` parse it from the tokens of `line`.
 """
 
 from sluice.ir.text.graphs import parse_graph

@@ -1,4 +1,4 @@
-"""Reads graphs of the text form."""
+"""Parses graphs of the text form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluice.lang.errors import did_you_mean
 
 
 class _Reader:
-    """Reads the instructions of one graph; registers are known by the types that the text gives them."""
+    """Parses the instructions of one graph. The text declares the types of the registers."""
 
     def __init__(self, types: dict[str, int]) -> None:
         self.types = types
@@ -68,7 +68,7 @@ class _Reader:
                 raise IrSyntaxError(f"unknown function '{name}'")
 
     def _list(self, line: Line, end: str) -> tuple[Expr, ...]:
-        """Expressions with commas between them, up to a mark."""
+        """Expressions separated by commas, up to the mark `end`."""
         found: list[Expr] = []
         while not line.take(end):
             found.append(self.expression(line))
@@ -101,7 +101,7 @@ class _Reader:
         return cls(*values, where=line.end())
 
     def _arguments(self, line: Line, operands: tuple[Operand, ...], written: list[Reg]) -> list[object]:
-        """The values of all operands; those that name blocks, which come later, are None."""
+        """The values of all operands. Operands that name blocks come later in the line; their values are None."""
         values: list[object] = []
         first = True
         for operand in operands:
@@ -143,18 +143,18 @@ class _Reader:
 
 
 def parse_graph(text: str) -> Graph:
-    """The graph that `print_graph` printed. Raises IrSyntaxError with the number of the line."""
+    """Parses the output of `print_graph`. Raises IrSyntaxError with the number of the line."""
     return read_graph(list(enumerate(text.split("\n"), start=1)))
 
 
 def read_graph(lines: list[tuple[int, str]]) -> Graph:
-    """A graph from its lines, each with its number; the first one is its head."""
+    """A graph from its numbered lines, of which the first is its head."""
     with in_line(lines[0][0]):
         graph, uses = _head(lines[0][1])
     types = {reg.name: reg.bits for reg in graph.parameters + uses}
     for _, line in lines[1:]:
         if line.startswith(" "):
-            # what is wrong with a line is told when it is its turn
+            # errors of a line are reported when the line itself is parsed
             with suppress(IrSyntaxError):
                 types.update((reg.name, reg.bits) for reg in written_by(Line(line)))
     reader = _Reader(types)
@@ -180,7 +180,7 @@ def read_graph(lines: list[tuple[int, str]]) -> Graph:
 
 
 def _head(text: str) -> tuple[Graph, tuple[Reg, ...]]:
-    """The graph, still without blocks, and the registers that it uses and neither gets nor sets."""
+    """The graph without blocks, and the registers that it uses but neither receives nor sets."""
     line = Line(text)
     if not line.take("graph"):
         raise IrSyntaxError("a graph begins with 'graph NAME (PARAMETERS)'")
@@ -196,7 +196,7 @@ def _head(text: str) -> tuple[Graph, tuple[Reg, ...]]:
 
 
 def _label(text: str) -> Block:
-    """The block whose name a line gives."""
+    """The block whose name is on a line."""
     line = Line(text)
     name = line.block()
     line.expect(":")

@@ -1,4 +1,4 @@
-"""A line of the text form: its tokens, read from left to right."""
+"""A line of the text form: a tokenizer that reads from left to right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluice.lang.where import NOWHERE, Where
 
 _WORD = r"""[^\s,:;'"\\()]+"""
 BLOCK = rf"{_WORD}(?:[ :]{_WORD})*"
-"""What the name of a block may be without quotes: words with single spaces or colons between them."""
+"""Block names that need no quotes: words separated by single spaces or colons."""
 STRING = r"'(?:[^'\\]|\\.)*'"
 
 _TOKEN = re.compile(
@@ -25,11 +25,11 @@ _FLOAT = re.compile(r"\s*((?:\d+\.?\d*(?:e[-+]?\d+)?)|inf)")
 
 
 class IrSyntaxError(ValueError):
-    """Text that is not of the IR."""
+    """The text is not valid IR."""
 
 
 class Token(NamedTuple):
-    """A piece of a line: what kind of piece, its text (of a string: what it means), and where it ends."""
+    """A token of a line: its kind, its text (for a string, without quotes and escapes), and the position of its end."""
 
     kind: str
     text: str
@@ -38,7 +38,7 @@ class Token(NamedTuple):
 
 
 def unquote(text: str) -> str:
-    """What a string of the text form means."""
+    """The value of a string of the text form."""
 
     def character(match: re.Match[str]) -> str:
         if match[1] is not None:
@@ -49,14 +49,14 @@ def unquote(text: str) -> str:
 
 
 class Line:
-    """Reads a line from left to right; a position that was passed does not come back."""
+    """Reads a line from left to right, without going back."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
 
     def look(self) -> Token | None:
-        """The next token, None where there is no further one."""
+        """The next token, None at the end."""
         match = _TOKEN.match(self.text, self.at)
         if match is None:
             return None
@@ -65,7 +65,7 @@ class Line:
         return Token(kind, text, int(match["serial"] or 0), match.end())
 
     def next(self) -> Token:
-        """The next token, which must be there."""
+        """Consume the next token, which must exist."""
         token = self.look()
         if token is None:
             rest = self.text[self.at :].strip()
@@ -74,7 +74,7 @@ class Line:
         return token
 
     def take(self, text: str) -> bool:
-        """Pass over a mark, if it comes next; says whether it did."""
+        """Consume a mark if it is the next token. Returns whether it was."""
         token = self.look()
         if token is None or token.kind == "string" or token.text != text:
             return False
@@ -82,7 +82,7 @@ class Line:
         return True
 
     def expect(self, text: str) -> None:
-        """Pass over a mark that must come next."""
+        """Consume a mark that must come next."""
         if self.take(text):
             return
         token = self.look()
@@ -92,7 +92,7 @@ class Line:
         raise IrSyntaxError(f"missing '{text}'" + (f" before '{rest}'" if rest else ""))
 
     def number(self) -> int:
-        """A number, which must come next."""
+        """Consume a number that must come next."""
         sign = -1 if self.take("-") else 1
         token = self.next()
         if token.kind != "number":
@@ -100,7 +100,7 @@ class Line:
         return sign * int(token.text)
 
     def block(self) -> str:
-        """The name of a block, which must come next."""
+        """Consume the name of a block that must come next."""
         match = re.compile(rf"\s*(?:({STRING})|({BLOCK}))").match(self.text, self.at)
         if match is None:
             raise IrSyntaxError(f"expected the name of a block before '{self.text[self.at :].strip()}'")
@@ -108,14 +108,14 @@ class Line:
         return unquote(match[1]) if match[1] is not None else match[2]
 
     def name(self, what: str) -> str:
-        """A name, in quotes or not, which must come next."""
+        """Consume a name, quoted or not, that must come next."""
         token = self.next()
         if token.kind not in ("name", "string"):
             raise IrSyntaxError(f"expected {what}, found '{token.text}'")
         return token.text
 
     def names(self, what: str, end: str) -> tuple[str, ...]:
-        """Names with commas between them, up to a mark."""
+        """Names separated by commas, up to the mark `end`."""
         found: list[str] = []
         while not self.take(end):
             found.append(self.name(what))
@@ -125,12 +125,12 @@ class Line:
         return tuple(found)
 
     def words(self, *words: str) -> None:
-        """Pass over words that must come next."""
+        """Consume words that must come next."""
         for word in words:
             self.expect(word)
 
     def seconds(self) -> float:
-        """Seconds with their fraction, which must come next."""
+        """Consume a number of seconds, possibly with a fraction, that must come next."""
         match = _FLOAT.match(self.text, self.at)
         if match is None:
             raise IrSyntaxError(f"expected seconds before '{self.text[self.at :].strip()}'")
@@ -138,7 +138,7 @@ class Line:
         return float(match[1])
 
     def end(self) -> Where:
-        """Nothing may come any more but a comment; the line of the description that it names, or NOWHERE."""
+        """Only a comment may follow. Returns the line of the description that it names, or NOWHERE."""
         rest = _REST.fullmatch(self.text, self.at)
         if rest is None:
             raise IrSyntaxError(f"unexpected '{self.text[self.at :].strip()}'")
@@ -146,7 +146,7 @@ class Line:
         return Where(file, int(number)) if colon and number.isdecimal() else NOWHERE
 
     def register(self) -> Reg:
-        """A register with its type."""
+        """Consume a register with its type."""
         name = self.name("a register")
         self.expect(":")
         kind = self.next().text
@@ -156,7 +156,7 @@ class Line:
         return Reg(name, int(match[1] or 0))
 
     def registers(self, end: str) -> Iterator[Reg]:
-        """Registers with their types, with commas between them, up to a mark."""
+        """Registers with their types, separated by commas, up to the mark `end`."""
         while not self.take(end):
             yield self.register()
             if not self.take(","):
@@ -166,7 +166,7 @@ class Line:
 
 @contextmanager
 def in_line(number: int) -> Generator[None, None, None]:
-    """What is wrong inside is wrong in line `number`."""
+    """Adds the line `number` to errors raised inside."""
     try:
         yield
     except IrSyntaxError as error:
@@ -174,7 +174,7 @@ def in_line(number: int) -> Generator[None, None, None]:
 
 
 def written_by(line: Line) -> list[Reg]:
-    """The registers in front of the `=`, none where there is no `=`."""
+    """The registers before the `=`; none if there is no `=`."""
     start = line.at
     token = line.look()
     if token is None:

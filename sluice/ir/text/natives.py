@@ -1,4 +1,4 @@
-"""Reads the native modules of a program of the text form, and their functions."""
+"""Parses the native modules of a program in the text form, and their functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sluice.ir.text.line import IrSyntaxError, Line
 
 
 def read_module(known: tuple[NativeModule, ...], line: Line) -> tuple[NativeModule, ...]:
-    """The modules with the one that a line behind `native` tells, still without functions."""
+    """The modules extended by the one that the line after `native` describes, without functions."""
     name = line.name("the name of a native module")
     if any(module.name == name for module in known):
         raise IrSyntaxError(f"there is a native module '{name}' already: give each one a name of its own")
@@ -29,7 +29,7 @@ def read_module(known: tuple[NativeModule, ...], line: Line) -> tuple[NativeModu
 
 
 def read_function(known: tuple[NativeModule, ...], line: Line) -> tuple[NativeModule, ...]:
-    """The modules where the last one has the function of a line, too."""
+    """The modules with the function of a line added to the last one."""
     if not known:
         raise IrSyntaxError("a function without a module: a line 'native NAME of PATH' comes first")
     *others, module = known

@@ -1,4 +1,4 @@
-"""Programs as text. Every part says all that it holds, so that sluice.ir.text can read it back."""
+"""Prints programs as text. Every part is printed completely, so that sluice.ir.text can parse the output."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def print_instruction(instruction: Instruction) -> str:
 
 
 def _shown(value: object) -> str:
-    """The text of an operand: an expression, or several in brackets."""
+    """The text of an operand: an expression, or a list of expressions in brackets."""
     if isinstance(value, tuple):
         return "[" + ", ".join(map(show, cast(tuple[Expr, ...], value))) + "]"
     return show(cast(Expr, value))
 
 
 def print_graph(graph: Graph, lines: bool = True) -> str:
-    """A graph as text; with `lines`, each instruction carries the line of the description it came from."""
+    """A graph as text. With `lines`, each instruction is followed by the line of the description that it came from."""
     known = {reg.name for i in graph.instructions() for reg in i.written()}
     known.update(reg.name for reg in graph.parameters)
     outside = sorted((reg for name, reg in graph.registers().items() if name not in known), key=lambda reg: reg.name)
@@ -89,7 +89,7 @@ def _one_line(text: str) -> str:
 
 
 def print_layer(layer: LayerProgram, lines: bool = True) -> str:
-    """A layer: what its instances hold, its sequence, its machine, its events, and its graphs."""
+    """A layer: its instance layout, its sequence, its state machine, its events and its graphs."""
     titles = f"layer {quote(layer.layer)}, parser {quote(layer.prototype)}, home {layer.home}"
     out = [f"layer {_block_name(layer.name)} ({titles})"]
     if layer.above:

@@ -1,4 +1,4 @@
-"""Reads whole programs of the text form."""
+"""Parses whole programs of the text form."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sluice.lang.sequence import POLICIES
 from sluice.lang.where import NOWHERE
 
 Lines = list[tuple[int, str]]
-"""Lines of the text, each with its number."""
+"""Lines of the text with their numbers."""
 
 _GRAPH = re.compile(rf"(?:({'|'.join(GRAPH_KINDS)}) )?graph (?:{STRING}|{BLOCK}) \(")
 _LAYER = re.compile(rf"layer (?:{STRING}|{BLOCK}) \(")
 
 
 def parse_program(text: str) -> Program:
-    """The program that `print_program` printed. Raises IrSyntaxError with the number of the line.
+    """Parses the output of `print_program`. Raises IrSyntaxError with the number of the line.
 
-    Whether the program makes sense is for the verifier to say.
+    The parser checks only the syntax; the verifier checks the program.
     """
     numbered = [item for item in enumerate(text.split("\n"), start=1) if item[1].strip()]
     if not numbered:
@@ -42,7 +42,7 @@ def parse_program(text: str) -> Program:
 
 
 def _parts(lines: Lines, begins: re.Pattern[str]) -> list[Lines]:
-    """The lines in front of the first one that begins a part, then those of each part."""
+    """The lines before the first part, then those of each part. A line that matches `begins` starts a part."""
     found: list[Lines] = [[]]
     for item in lines:
         if begins.match(item[1]):
@@ -52,7 +52,7 @@ def _parts(lines: Lines, begins: re.Pattern[str]) -> list[Lines]:
 
 
 def _program(lines: Lines) -> Program:
-    """The program, still without layers."""
+    """The program, without its layers."""
     if not lines:
         raise IrSyntaxError("line 1: a layer outside a program: begin with 'program NAME (LINK TYPE -> LAYER)'")
     number, text = lines[0]
@@ -94,7 +94,7 @@ def _program(lines: Lines) -> Program:
 
 
 def _check_names(program: Program, head: Lines, layers: list[Lines]) -> None:
-    """Packets must be led to layers that are there."""
+    """Every layer that packets are sent to must exist."""
     known = program.layers
 
     def check(number: int, names: tuple[str, ...]) -> None:
@@ -147,7 +147,7 @@ def _layer(lines: Lines) -> LayerProgram:
 
 
 def _property(layer: LayerProgram, text: str) -> None:
-    """A line of what a layer is, before its graphs."""
+    """A line with a property of a layer, before its graphs."""
     line = Line(text)
     if text.startswith("    "):
         _field(layer, line)
@@ -216,7 +216,7 @@ def _key(line: Line) -> tuple[KeyPart, ...]:
 
 
 def _field(layer: LayerProgram, line: Line) -> None:
-    """A field of the layer's instances."""
+    """A field of the layer's instance layout."""
     known = layer.instance
     if known is None:
         raise IrSyntaxError("a field without an instance: a line 'instance of table NAME, ...' comes first")
@@ -326,7 +326,7 @@ def _event(layer: LayerProgram, line: Line) -> None:
 
 
 _SOURCES = {"streams": "of_streams", "packets": "of_packets"}
-"""What messages may be cut of: the field that says so."""
+"""The sources of messages, with the field of LayerProgram for each."""
 
 _PROPERTIES: dict[str, Callable[[LayerProgram, Line], None]] = {
     "above": _above,
@@ -339,4 +339,4 @@ _PROPERTIES: dict[str, Callable[[LayerProgram, Line], None]] = {
     "resyncs": _resyncs,
     "event": _event,
 }
-"""What a layer may have, by the word that its line begins with."""
+"""The properties of a layer, by the first word of their line."""

@@ -1,6 +1,6 @@
-"""The verifier: what every program must keep to, however many passes it went through. One file a rule.
+"""The verifier: the rules that a program must satisfy after lowering and after every pass. One file per rule.
 
-`structure` comes first, as the other rules take whole blocks for granted; after it any order would do.
+`structure` comes first, because the other rules rely on complete blocks. The order of the others does not matter.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ RULES = {
     for module in (structure, kinds, paths, definitions, sequence, instance, native, slots, reads, traces)
 }
 ACROSS = (slots.RULE,)
-"""Rules that a change in one graph can break in another."""
+"""Rules that a change in one graph can break in another graph."""
 
 
 def verify(program: Program, before: Program | None = None) -> None:
-    """Raises VerifyError unless `program` keeps all rules.
+    """Raises VerifyError unless `program` satisfies all rules.
 
-    `before`: a program that does; a graph that a pass took over from it as it was is not looked at again,
-    but by the rules of ACROSS.
+    `before`: a verified program. Graphs that a pass took over from it without a change are not checked again, except by
+    the rules in ACROSS.
     """
     for _, name in program.roots:
         if name not in program.layers:
@@ -46,7 +46,7 @@ def _subjects(program: Program) -> Iterator[Subject]:
 
 
 def _taken_over(program: Program, before: Program) -> set[int]:
-    """Identities of the graphs that both programs share, in layers that are otherwise the same."""
+    """Identities of the graphs that both programs share, in layers that are otherwise equal."""
     if _outline(program) != _outline(before):
         return set()
     found: set[int] = set()
@@ -60,7 +60,9 @@ def _taken_over(program: Program, before: Program) -> set[int]:
 
 
 def _outline(program: Program) -> object:
-    """What graphs may refer to outside their layer: slots, layers, and which graphs those have."""
+    """What graphs may refer to outside their layer: the slots, the layers, and the kinds of graphs that each layer
+    has.
+    """
     return program.slots, {name: [kind for kind, _ in layer.graphs_by_kind()] for name, layer in program.layers.items()}
 
 

@@ -1,4 +1,4 @@
-"""A register that lives with the packet is set on every path before it is read."""
+"""Rule: a register that is stored with the packet is set on every path before it is read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PACKET_SPACES = ("header", "v", "temp", "local", "mark")
 
 
 def check(subject: Subject) -> None:
-    """No register is read that some path leaves unset. Instances and slots have rules of their own."""
+    """Refuses reads of registers that some path leaves unset. Instance fields and slots have their own rules."""
     bits: dict[str, int] = {}
-    """Each register as a bit of a number: a set of them is a number."""
+    """A bit for each register, so that an integer represents a set of registers."""
 
     def bit(name: str) -> int:
         return bits.setdefault(name, 1 << len(bits))

@@ -1,7 +1,8 @@
-"""The instance is there wherever it is used, and has the fields that are used.
+"""Rule: an instance exists wherever it is used, and it has the fields that are used.
 
-What flows is whether there is one: a look-up that found it, told by the branch on its `found`; one that was
-created; none after EndInst or DestroyInst. Drain and end graphs run with the instance that they are for.
+The dataflow fact is whether there is an instance. A lookup may have found one, which a branch on its `found` decides.
+After a creation there is one; after EndInst or DestroyInst there is none. Drain and end graphs start with their
+instance.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from sluice.ir.verify.subject import DRAIN, END, Subject
 RULE = "instance"
 
 BEGIN = (Lookup, FindAlias, CreateInst, FreshInst)
-"""Instructions behind which there may be an instance where there was none."""
+"""Instructions after which there may be an instance."""
 
 
 @dataclass(frozen=True)
 class Presence:
-    """Whether there is an instance; with `found`, there is one just when that register is not 0."""
+    """Whether there is an instance. With `found`, there is one if and only if that register is not 0."""
 
     state: str
     found: str = ""
@@ -46,7 +47,7 @@ MAYBE = Presence("on some paths there is none")
 
 
 def check(subject: Subject) -> None:
-    """No instance is used that may not be there, and no field that it does not have."""
+    """Refuses the use of an instance that may not exist, and of fields that it does not have."""
     _layout(subject)
     start = PRESENT if subject.kind in (DRAIN, END) else ABSENT
     facts = forward(subject.graph, start, _flow, _meet)
@@ -61,7 +62,7 @@ def check(subject: Subject) -> None:
 
 
 def _uses(instruction: Instruction, registers: tuple[Reg, ...]) -> str | None:
-    """What of an instruction needs an instance."""
+    """The part of an instruction that needs an instance: the instruction, or a register."""
     if instruction.NEEDS_INSTANCE:
         return instruction.__class__.__name__
     for reg in registers:
@@ -97,7 +98,9 @@ def _flow(block: Block, known: Presence) -> Iterator[tuple[str, Presence]]:
 
 
 def asks(condition: Expr, register: str) -> bool | None:
-    """True when the condition holds just when the one-bit register is 1, False when just when it is 0."""
+    """True if the condition holds exactly when the one-bit register is 1, False if exactly when it is 0, None
+    otherwise.
+    """
     match condition:
         case Reg(name, 1) if name == register:
             return True
@@ -115,7 +118,7 @@ def _meet(left: Presence, right: Presence) -> Presence:
 
 
 def _layout(subject: Subject) -> None:
-    """The layer has instances, with keys and fields as they are used."""
+    """The layer has instances, and keys and fields are used as its layout declares them."""
     layout = subject.layer.instance
     fields: dict[str, int] = {}
     if layout is not None:

@@ -1,4 +1,4 @@
-"""Operands are of the kind that their instruction works on: numbers, bytes, positions, of possible widths."""
+"""Rule: operands have the kind that their instruction needs (number, bytes, position), and a valid width."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RULE = "kinds"
 SPACES = ("header", "v", "temp", "local", "mark", "perm", "inst", "slot")
 OPERATORS = frozenset(ARITHMETIC + COMPARISONS)
 
-# Operands that are not numbers.
+# Operands that are bytes, not numbers.
 BYTES = {
     ("LoadBytes", "target"),
     ("Payload", "target"),
@@ -84,7 +84,7 @@ MARKS = {
 
 @cache
 def _kinds(kind: type[Instruction]) -> tuple[tuple[str, bool, str], ...]:
-    """For every operand with expressions its name, whether it is a tuple, and what it must be."""
+    """For every operand with expressions: its name, whether it is a tuple, and its required kind."""
     found: list[tuple[str, bool, str]] = []
     for item in kind.SHAPE.operands:
         if item.role in ("write", "read"):
@@ -95,7 +95,7 @@ def _kinds(kind: type[Instruction]) -> tuple[tuple[str, bool, str], ...]:
 
 
 def check(subject: Subject) -> None:
-    """Every operand is of its kind, and a register has one width wherever it occurs."""
+    """Every operand has its kind, and a register has the same width wherever it occurs."""
     widths = {reg.name: reg.bits for reg in subject.graph.parameters}
     for steps in subject.steps.values():
         for block, instruction, written, read in steps:
@@ -117,7 +117,7 @@ def _kind(bits: int) -> str:
 
 
 def _instruction(instruction: Instruction) -> str | None:
-    """What is wrong with an instruction by itself."""
+    """The error of an instruction considered alone, None if there is none."""
     for name, many, wanted in _kinds(type(instruction)):
         value: Any = getattr(instruction, name)
         items: tuple[Expr, ...] = value if many else (value,)
@@ -156,7 +156,7 @@ def _load(load: Load) -> str | None:
 
 
 def _expression(expression: Expr) -> str | None:
-    """What is wrong with an expression."""
+    """The error of an expression, None if there is none."""
     match expression:
         case Const(value):
             return None if 0 <= value <= MASK else f"constant {value} does not fit in 64 bits"
@@ -185,7 +185,7 @@ def _expression(expression: Expr) -> str | None:
 
 
 def _operands(numbers: tuple[Expr, ...], pieces: tuple[Expr, ...] = ()) -> str | None:
-    """What is wrong with operands of which some must be numbers, others bytes."""
+    """The error of operands of which some must be numbers and others bytes."""
     for item in numbers + pieces:
         problem = _expression(item)
         if problem is not None:
@@ -200,7 +200,7 @@ def _operands(numbers: tuple[Expr, ...], pieces: tuple[Expr, ...] = ()) -> str |
 
 
 def _recall(subject: Subject, instruction: Instruction) -> str | None:
-    """A RecallKey names a part of the key, and a register of its kind."""
+    """A RecallKey names a part of the key, and a register of the same kind."""
     if not isinstance(instruction, RecallKey) or subject.layer.instance is None:
         return None
     key = subject.layer.instance.key
@@ -212,7 +212,7 @@ def _recall(subject: Subject, instruction: Instruction) -> str | None:
 
 
 def _event(subject: Subject, instruction: Instruction) -> str | None:
-    """A Call hands over what its event is declared to bring."""
+    """The values of a Call match the declared fields of its event."""
     if not isinstance(instruction, Call):
         return None
     shape = subject.layer.events.get(instruction.event)

@@ -1,4 +1,6 @@
-"""Functions in C are called as they were declared, and what they keep ends with the instance, in end graphs."""
+"""Rule: native functions are called as declared, and the state of native modules ends with the instance, in end
+graphs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ RULE = "native"
 
 
 def check(subject: Subject) -> None:
-    """Every call names a function that the program declares, with its inputs and outputs."""
+    """Every call names a declared function and has its inputs and outputs."""
     for steps in subject.steps.values():
         for block, instruction, _, _ in steps:
             if isinstance(instruction, CallNative):

@@ -1,4 +1,4 @@
-"""Every block can be reached, and from every block the graph can end."""
+"""Rule: every block is reachable, and from every block the graph can end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ RULE = "paths"
 
 
 def check(subject: Subject) -> None:
-    """No block is cut off at either side."""
+    """Refuses blocks that the entry cannot reach, and blocks that cannot reach an end."""
     graph = subject.graph
     reachable = set(graph.order())
     predecessors = graph.predecessors()

@@ -1,8 +1,8 @@
-"""Every read of the packet is dominated by a length check that covers it.
+"""Rule: every read of the packet is dominated by a length check that covers it.
 
-The facts that flow: how many bytes behind a mark were captured - a number, or exactly the value of an
-expression - and which mark lies how many bytes behind another, so that one check at a mark covers what is
-read at those behind it. They are forgotten when the mark, or a register of the expression, is set anew.
+Two kinds of facts flow. One is how many bytes after a mark were captured: a number, or exactly the value of an
+expression. The other is the distance between two marks, so that one check at a mark also covers reads at later marks. A
+fact is dropped when its mark, or a register of its expression, is set again.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ RULE = "packet reads"
 class Covered:
     """What is known to have been captured.
 
-    least: for a mark the number of bytes behind it. exact: (mark, size): as many bytes as the expression
-    says. behind: (mark, base, n): the mark lies n bytes behind base.
+    least: the number of bytes after a mark. exact: (mark, size): as many bytes as the expression says. behind: (mark,
+    base, n): the mark is n bytes after base.
     """
 
     least: dict[str, int] = field(default_factory=lambda: {})
@@ -35,14 +35,15 @@ class Covered:
         return Covered(dict(self.least), set(self.exact), set(self.behind))
 
     def meet(self, other: Covered) -> Covered:
-        """What holds on both of two ways."""
+        """The facts that hold on both of two paths."""
         least = {name: min(size, other.least[name]) for name, size in self.least.items() if name in other.least}
         return Covered(least, self.exact & other.exact, self.behind & other.behind)
 
     def add(self, mark: str, size: Expr) -> None:
-        """A check found `size` bytes behind `mark`.
+        """A check found `size` bytes after `mark`.
 
-        Only marks behind the checked one profit: for one before it, position and distance may have wrapped.
+        The fact also applies to later marks, but not to earlier ones: the position and the distance of an earlier mark
+        may have wrapped.
         """
         self._add(mark, size)
         for later, base, distance in list(self.behind):
@@ -60,7 +61,7 @@ class Covered:
             self.least[mark] = size.value
 
     def forget(self, register: Reg) -> None:
-        """A register is set anew."""
+        """Drop the facts about a register that is set again."""
         name = register.name
         if register.space == "mark":
             self.least.pop(name, None)
@@ -68,7 +69,7 @@ class Covered:
         self._forget_sizes(lambda reg: reg.name == name, name)
 
     def forget_spaces(self, spaces: tuple[str, ...]) -> None:
-        """All registers whose names begin so may be set anew."""
+        """Drop the facts about registers whose names have one of these prefixes."""
         self._forget_sizes(lambda reg: reg.name.startswith(spaces))
 
     def _forget_sizes(self, changed: Callable[[Reg], bool], mark: str = "") -> None:
@@ -78,7 +79,7 @@ class Covered:
             }
 
     def move(self, register: Reg, base: str, distance: int) -> None:
-        """Mark `register` becomes the position `distance` bytes behind `base`."""
+        """Mark `register` becomes the position `distance` bytes after `base`."""
         target = register.name
         least = self.least.get(base, 0) - distance
         exact = [size for mark, size in self.exact if mark == base] if distance == 0 else []
@@ -90,7 +91,7 @@ class Covered:
         self.behind |= {(target, far, n) for far, n in behind if far != target}
 
     def step(self, instruction: Instruction, written: tuple[Reg, ...]) -> None:
-        """What an instruction changes that sets the registers `written`."""
+        """Update the facts after an instruction that sets the registers `written`."""
         spaces = hidden_writes(type(instruction))
         if spaces:
             self.forget_spaces(spaces)
@@ -105,7 +106,7 @@ class Covered:
 
 
 def check(subject: Subject) -> None:
-    """No byte is read that may not be there."""
+    """Refuses reads of bytes that may not have been captured."""
 
     def flow(block: Block, known: Covered) -> Iterator[tuple[str, Covered]]:
         after = known.copy()
@@ -132,7 +133,7 @@ def check(subject: Subject) -> None:
 
 
 def _problem(instruction: Instruction, known: Covered) -> str | None:
-    """Which bytes an instruction reads that no check covers."""
+    """The bytes that an instruction reads without a check, as an error; None if all are covered."""
     match instruction:
         case Load(_, mark, at, bits, _):
             return _missing(mark, (at + bits + 7) // 8, known)

@@ -1,4 +1,4 @@
-"""Sequences are used only in layers that have one, with the records that the layer keeps."""
+"""Rule: instructions on sequences occur only in layers with a sequence, with the fields of that layer's records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RULE = "sequence"
 
 
 def check(subject: Subject) -> None:
-    """Instructions on sequences stand where there is one."""
+    """Every instruction on sequences is in a layer that has one."""
     rules = subject.layer.rules
     for block in subject.graph.blocks.values():
         for instruction in block.instructions:

@@ -1,4 +1,4 @@
-"""A slot that a layer reads is one that some layer fills."""
+"""Rule: a slot that a layer reads is filled by some layer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RULE = "slots"
 
 
 def check(subject: Subject) -> None:
-    """Slots are declared by the program; one that is read is filled by some layer that packets reach."""
+    """The program declares every slot, and a slot that is read is filled by some layer that packets reach."""
     whole = subject.whole
     for steps in subject.steps.values():
         for block, instruction, written, read in steps:

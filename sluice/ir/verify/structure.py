@@ -1,4 +1,4 @@
-"""Blocks are whole: one terminator at the end, targets that exist; instructions stand where they may."""
+"""Rule: a block has one terminator, at its end; targets exist; instructions occur only in graphs where they may."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from sluice.ir.verify.subject import AHEAD, DISPATCH, DRAIN, END, FRAME, LOST, M
 
 RULE = "structure"
 
-# Instructions that belong to certain graphs. An instance that ended itself while it ends, or drained itself
-# while it drains, would not come back.
+# Instructions that belong to certain graphs. An instance that ended itself while it ends, or drained itself while it
+# drains, would recurse without end.
 PLACES: dict[type[Instruction], tuple[str, ...]] = {
     Again: (MAIN,),
     End: (MAIN, STATELESS),
@@ -51,7 +51,7 @@ PLACES: dict[type[Instruction], tuple[str, ...]] = {
 
 
 def check(subject: Subject) -> None:
-    """Every block is whole, and every instruction stands in a graph where it may."""
+    """Every block is complete, and every instruction is in a graph where it may be."""
     graph = subject.graph
     if graph.entry not in graph.blocks:
         subject.fail(RULE, f"the entry block '{graph.entry}' does not exist")
@@ -101,7 +101,7 @@ def _check_layer(
 
 
 def _check_turn(subject: Subject, block: Block, instruction: NextDeferring) -> None:
-    """What is carried to the packet's turn is what the turn graph takes."""
+    """The carried values match the parameters of the turn graph, and no layer further up defers work too."""
     turn, layers = subject.layer.turn, subject.whole.program.layers
     if turn is None:
         subject.fail(RULE, "the layer has no turn graph", block, instruction)

@@ -1,4 +1,4 @@
-"""What a rule looks at, and the error that it raises."""
+"""The input of a rule, and the error that it raises."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAIN, DRAIN, END, FRAME, LOST, STATELESS, TEMPLATE, TURN, AHEAD, DISPATCH = GRAP
 
 
 class VerifyError(Exception):
-    """A program that breaks a rule: where in the program, which rule, and the line of the description.
+    """A program that violates a rule: the place in the program, the rule, and the line of the description.
 
-    `stage` names the pass that left it so; empty when the program was built so.
+    `stage` names the pass that produced the program; empty after lowering.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class VerifyError(Exception):
         return f"{after}{place}: {self.reason} [rule: {self.rule}]{line}"
 
     def after(self, stage: str) -> VerifyError:
-        """The same error, blamed on pass `stage`."""
+        """The same error, attributed to pass `stage`."""
         return VerifyError(self.rule, self.reason, self.graph, self.block, self.instruction, self.where, stage)
 
 
@@ -66,7 +66,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Whole:
-    """What rules want to know of the program as a whole, found out once."""
+    """Facts about the whole program that rules need, computed once."""
 
     program: Program
 
@@ -77,12 +77,12 @@ class Whole:
 
     @cached_property
     def aliases(self) -> dict[str, tuple[KeyPart, ...]]:
-        """The tables of further keys, by name: what their keys are made of."""
+        """The tables of further keys: the parts of their keys, by the name of the table."""
         return alias_tables(self.program)
 
     @cached_property
     def reached(self) -> set[str]:
-        """Layers that packets come to, from the first ones on."""
+        """Layers that packets reach from the root layers."""
         layers = self.program.layers
         reached: set[str] = set()
         waiting = [name for _, name in self.program.roots]
@@ -97,7 +97,7 @@ class Whole:
 
     @cached_property
     def filled(self) -> set[str]:
-        """Slots that some layer fills to which packets come."""
+        """Slots that a reached layer fills."""
         return {
             reg.name
             for name in self.reached
@@ -111,7 +111,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Subject:
-    """One graph in its layer and program; `kind` says which of the layer's graphs it is."""
+    """One graph in its layer and program. `kind` is its entry in GRAPH_KINDS."""
 
     whole: Whole
     layer: LayerProgram
@@ -120,7 +120,7 @@ class Subject:
 
     @cached_property
     def steps(self) -> dict[str, list[Step]]:
-        """All instructions, by block: several rules go through them."""
+        """All instructions by block, cached because several rules iterate over them."""
         return {
             name: [Step(block, item, item.written(), item.read_registers()) for item in block.instructions]
             for name, block in self.graph.blocks.items()
@@ -129,7 +129,7 @@ class Subject:
     def fail(
         self, rule: str, reason: str, block: Block | None = None, instruction: Instruction | None = None
     ) -> NoReturn:
-        """Refuse the program."""
+        """Raise a VerifyError at this place of the graph."""
         raise VerifyError(
             rule,
             reason,

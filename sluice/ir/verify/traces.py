@@ -1,5 +1,8 @@
-"""Ahead, dispatch and template graphs leave only slots (and what they asked the memory for); a stateless one counters,
-too, and that where it leads on. A turn graph is about instances alone, as others have the packet.
+"""Rule: graphs outside the main path have only the effects that they may have.
+
+Ahead, dispatch and template graphs write only slots; ahead and template graphs also prefetch. A stateless graph may
+also write counters, but only on paths that forward the packet. A turn graph works only on the instance, because the
+packet has already been forwarded to other layers.
 """
 
 from __future__ import annotations
@@ -30,12 +33,12 @@ MAY_WRITE = {
     STATELESS: {Resource.CACHE, Resource.CONTEXT, Resource.COUNTERS},
 }
 IN_TURN = (Assign, Mark, Lookup, CreateInst, EndInst, Touch, SwapSides, Branch, Goto, Return)
-"""Instructions of turn graphs."""
+"""Instructions that turn graphs may contain."""
 
 
 def check(subject: Subject) -> None:
-    """Instructions write only what may be written before the packet's turn. Behind a trace comes no Return: the main
-    graph, which begins anew then, would leave it again.
+    """Instructions write only what stage 1 may write. After an effect there is no Return: the main graph, which then
+    starts from the beginning, would repeat the effect.
     """
     if subject.kind == TURN:
         _check_turn(subject)
@@ -46,7 +49,7 @@ def check(subject: Subject) -> None:
     for block in blocks.values():
         for instruction in block.instructions:
             if subject.kind == TEMPLATE and isinstance(instruction, NextStateless):
-                continue  # which counts the packet when it has come to where it waits
+                continue  # counts the packet only when it waits at its next layer
             if not instruction.WRITES <= allowed:
                 name = instruction.__class__.__name__
                 subject.fail(RULE, f"{name} in the {subject.kind} graph, before the packet's turn", block, instruction)

@@ -55,7 +55,8 @@ def action(options: argparse.Namespace) -> int:
 
 def files() -> dict[str, str]:
     """All files of the library, by their names in the folder."""
-    boxed = read_c_function("mos_boxed", (LIBRARY / BOXED).read_text(encoding="utf-8"), BOXED)
+    folders = (str(LIBRARY), str(LIBRARY / "include"))
+    boxed = read_c_function("mos_boxed", (LIBRARY / BOXED).read_text(encoding="utf-8"), BOXED, folders)
     functions = Functions((boxed,))
     generated = generate(run_passes(build(mos(), functions.hooks()), "all"), functions)
     found = {

@@ -16,23 +16,24 @@ from sluice.hooks.subscription import HookError
 _RUNTIME = str(Path(INCLUDES[0].removeprefix("-I"))) + "/"
 
 
-def read_c_function(name: str, text: str, path: str) -> CFunction:
+def read_c_function(name: str, text: str, path: str, folders: tuple[str, ...] = ()) -> CFunction:
     """What a function in C declares. name: of the function; text: its source; path: where that stands, for messages and
-    for headers that it includes by a name of its own.
+    for headers of its own folder; folders: where the preprocessor finds other headers.
 
     Raises HookError for what the preprocessor refuses, for a declaration that makes no sense, and for a function that
     would never be called; CompilerError where there is no compiler.
     """
     whole = with_own_includes(text, path)
-    return declared_function(name, whole, path, _marks(whole, path, compiler()))
+    return declared_function(name, whole, path, _marks(whole, path, compiler(), folders))
 
 
 @lru_cache(maxsize=256)
-def _marks(text: str, path: str, command: tuple[str, ...]) -> tuple[Mark, ...]:
+def _marks(text: str, path: str, command: tuple[str, ...], folders: tuple[str, ...]) -> tuple[Mark, ...]:
     """The marks of a source, without those of the runtime's own headers."""
     # The generated unit has included sluice.h before the text of a function.
     source = f'#include "function/sluice.h"\n#line 1 "{_quoted(path)}"\n{text}\n'
-    words = [*command, "-E", "-std=gnu11", "-DSLUICE_DECLARATIONS", *INCLUDES]
+    own = [f"-I{folder}" for folder in folders]
+    words = [*command, "-E", "-std=gnu11", "-DSLUICE_DECLARATIONS", *INCLUDES, *own]
     done = subprocess.run([*words, "-x", "c", "-"], input=source, capture_output=True, text=True)
     if done.returncode:
         raise HookError(_errors(done.stderr))

@@ -23,6 +23,8 @@
 #define SLUICE_OPEN SLUICE_DECLARED("open")
 #define SLUICE_CLOSE SLUICE_DECLARED("close")
 
+#define SLUICE_NEEDS(what) SLUICE_DECLARED("needs", #what)
+
 /* Accessors, by what the box maintains for them. */
 #define SL_NEEDS(what) SLUICE_DECLARED("needs", what)
 #define sl_packet_time(...) SL_NEEDS("packet")

@@ -153,6 +153,8 @@
 #define SLUICE_PARAMETER(name, kind, value, help)
 #define SLUICE_PARAMETER_OF(box, name) (SL_JOIN(SLUICE_FUNCTION, parameters)(box)->name)
 
+#define SLUICE_NEEDS(what)
+
 #define SLUICE_COUNTER(name, help)
 #define SLUICE_COUNTER_OF(box, name) (SL_JOIN(SLUICE_FUNCTION, counters)(box)->name)
 

@@ -16,19 +16,10 @@ from typing import Any
 
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
-from sluice.cli.common.options import (
-    add_command,
-    add_compile_options,
-    add_functions,
-    add_stack,
-    check_output,
-    check_pass,
-    checks_of,
-    stack_of,
-    warn,
-    write_text,
-)
+from sluice.cli.common.files import check_output, write_text
+from sluice.cli.common.options import add_command, add_compile_options, add_functions, add_stack, check_pass
 from sluice.cli.common.pictures import graph_picture
+from sluice.cli.common.running import checks_of, stack_of, warn
 from sluice.codegen.stack import generate
 from sluice.engine.functions import find_functions
 from sluice.hooks.function import Functions

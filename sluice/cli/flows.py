@@ -13,20 +13,10 @@ import json
 import sys
 from typing import Any
 
-from sluice.cli.common.options import (
-    add_command,
-    add_run_options,
-    check_input,
-    check_output,
-    compile_for,
-    count_from_1,
-    finish,
-    outcome_json,
-    run_file,
-    settings_of,
-    stack_of,
-    summary,
-)
+from sluice.cli.common.files import check_input, check_output
+from sluice.cli.common.options import add_command, add_run_options, count_from_1
+from sluice.cli.common.running import compile_for, run_file, settings_of, stack_of
+from sluice.cli.common.summary import finish, outcome_json, summary
 from sluice.engine.box import Outcome
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import DEFAULT
@@ -76,8 +66,7 @@ def action(options: argparse.Namespace) -> int:
     if options.out:
         check_output(options.out, options.file)
     given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": options.out}
-    said = ",".join(f"{name}={value}" for name, value in given.items() if value)
-    wanted = find_functions([f"flow_log:{said}"])
+    wanted = find_functions(["flow_log"], {"flow_log": {name: str(value) for name, value in given.items() if value}})
     compiled = compile_for(stack, wanted, options)
     settings = settings_of(options, timeouts=options.idle is not None)
     on_terminal = not options.out and sys.stdout.isatty()

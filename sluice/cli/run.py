@@ -15,20 +15,10 @@ import sys
 from typing import Any
 
 from sluice.cli.common.errors import CommandError
-from sluice.cli.common.options import (
-    add_command,
-    add_functions,
-    add_run_options,
-    add_stack,
-    check_function_outputs,
-    check_input,
-    check_output,
-    compile_for,
-    finish,
-    run_file,
-    settings_of,
-    stack_of,
-)
+from sluice.cli.common.files import check_function_outputs, check_input, check_output
+from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack
+from sluice.cli.common.running import compile_for, run_file, settings_of, stack_of
+from sluice.cli.common.summary import finish
 from sluice.engine.functions import Wanted, find_functions
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from sluice.cli.common.describe import Data, describe
 from sluice.cli.common.errors import CommandError
-from sluice.cli.common.options import add_command, add_stack, check_output, write_text
+from sluice.cli.common.files import check_output, write_text
+from sluice.cli.common.options import add_command, add_stack
 from sluice.cli.common.pictures import stack_picture
 from sluice.lang.errors import did_you_mean
 from sluice.lower.build import build

@@ -6,7 +6,7 @@ import ctypes
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from sluice.codegen.stack import Generated, generate
 from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_library
 from sluice.engine.events import Decoder, Handler, PythonFunction, Seen, place_of
+from sluice.engine.functions import Options
 from sluice.engine.interrupt import noted
-from sluice.engine.program_cache import Made, content, noted_warnings, outline, recall
-from sluice.engine.program_cache import keep as keep_made
+from sluice.engine.program_cache import Made, content, noted_warnings, outline, recall, store
 from sluice.hooks.function import CFunction, Functions
 from sluice.ir.graph import Program
 from sluice.ir.hook import Hook
@@ -85,6 +85,7 @@ class COptions(ctypes.Structure):
         ("prefault", ctypes.c_bool),
         ("forward", ctypes.c_void_p),
         ("forward_user", ctypes.c_void_p),
+        ("function_values", ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
     )
 
 
@@ -108,14 +109,16 @@ class Settings:
 
 
 def c_options(
-    settings: Settings, functions: list[str], count: int, natives: list[str], deliver: Any = None
+    settings: Settings, functions: Sequence[Options], count: int, natives: list[str], deliver: Any = None
 ) -> COptions:
     """The settings as C takes them.
 
-    functions: the options of the first of `count` functions in C. natives: names of the options that native modules
-    take. deliver: a _DELIVER, called with batches of events for functions in Python.
+    functions: for each of the first of `count` functions in C a text, or values by name. natives: names of the options
+    that native modules take. deliver: a _DELIVER, called with batches of events for functions in Python.
     """
-    texts = _texts(functions + [""] * count)
+    texts = _texts([given if isinstance(given, str) else "" for given in functions] + [""] * count)
+    pairs = [[] if isinstance(given, str) else _pairs(given) for given in functions]
+    values = (ctypes.POINTER(ctypes.c_char_p) * (count + 1))(*map(_values, pairs[:count]))
     seed = settings.seed if settings.seed is not None else secrets.randbits(64)
     return COptions(
         seed,
@@ -130,12 +133,25 @@ def c_options(
         settings.prefault,
         None,
         None,
+        ctypes.cast(values, ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
     )
 
 
 def _texts(texts: list[str]) -> Any:
-    """Texts as C takes them, and an empty one behind them, as there is no array of none."""
-    array = (ctypes.c_char_p * (len(texts) + 1))(*(text.encode() for text in texts), b"")
+    """Texts as C takes them, followed by an empty one, as there is no array of none."""
+    array = (ctypes.c_char_p * (len(texts) + 1))(*map(os.fsencode, texts), b"")
+    return ctypes.cast(array, ctypes.POINTER(ctypes.c_char_p))
+
+
+def _pairs(values: Mapping[str, str]) -> list[str]:
+    return [text for pair in values.items() for text in pair]
+
+
+def _values(pairs: list[str]) -> Any:
+    """Names and values as C takes them, ended by NULL; NULL for none."""
+    if not pairs:
+        return None
+    array = (ctypes.c_char_p * (len(pairs) + 1))(*map(os.fsencode, pairs), None)
     return ctypes.cast(array, ctypes.POINTER(ctypes.c_char_p))
 
 
@@ -184,8 +200,8 @@ def compile_stack(
         found = None
     seconds = time.perf_counter() - begin
     compiled = CompiledStack(made.program, made.generated, compile_library(made.generated, fresh), hooked, seconds)
-    if found is not None and not warned:  # who is warned is warned each time
-        keep_made(cache_folder(), stack.name, found, made)
+    if found is not None and not warned:  # a warning is given each time
+        store(cache_folder(), stack.name, found, made)
     return compiled
 
 
@@ -217,7 +233,7 @@ class Box:
     stack: CompiledStack
     settings: Settings = field(default_factory=Settings)
     python: list[PythonFunction] = field(default_factory=lambda: [])
-    function_options: list[str] = field(default_factory=lambda: [])
+    function_options: Sequence[Options] = field(default_factory=lambda: [])
     output: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:

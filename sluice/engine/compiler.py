@@ -1,4 +1,4 @@
-"""The C compiler: finding one, and compiling a stack into a library that is kept by its content."""
+"""The C compiler: finding one, and compiling a stack into a library that is cached by its content."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from functools import cache
 from pathlib import Path
 
 from sluice.codegen.stack import Generated
-from sluice.engine.cache import LIBRARY, OBJECT, WORK, CacheError, cache_folder, kept, trim
+from sluice.engine.cache import LIBRARY, OBJECT, WORK, CacheError, cache_folder, trim, use
 from sluice.engine.processor import processor
+from sluice.engine.sealed_file import move, seal
 from sluice.ir.graph import NativeModule
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
@@ -91,7 +92,7 @@ def flags() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A library, and how long the C compiler took for it (0 when it was kept from before)."""
+    """A library, and how long the C compiler took for it (0 where it was cached)."""
 
     path: Path
     seconds: float
@@ -120,7 +121,7 @@ def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
 
 
 def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
-    """The shared library of a generated stack; with `fresh`, compiled even when it is kept.
+    """The shared library of a generated stack; with `fresh`, compiled even where it is cached.
 
     Raises CompilerError with what the compiler said, CacheError where there is no place for the library.
     """
@@ -130,26 +131,26 @@ def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
         return folder / f"{generated.name}-{_fingerprint(generated, command)}{LIBRARY}"
 
     for command in [] if fresh else _candidates():  # one that has compiled need not show again that it works
-        if kept(path := place(command)):
+        if use(path := place(command)) is not None:
             return Compiled(path, 0.0, "")
     path = place(compiler())
-    kept(path)
+    use(path)
     try:
         made = _compile(generated, compiler(), path, fresh)
     except OSError as error:
         raise CacheError(
-            f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder in which compiled stacks can "
-            "be kept"
+            f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder for compiled stacks that "
+            "can be written"
         ) from error
     trim(folder)
     return made
 
 
 def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: bool) -> Compiled:
-    """Compile into the library `path`, which is there as a whole or not at all.
+    """Compile into the library `path`, which is there as a whole or not at all (sealed_file.py).
 
-    All sources at once, as far as there are processors: the stack's own takes longest. What the runtime's own come to
-    is the same for every stack, and kept beside the libraries.
+    All sources at once, as far as there are processors: the stack's own takes longest. The objects of the runtime's own
+    are the same for every stack, and cached next to the libraries.
     """
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=WORK) as work:
         Path(work, f"{generated.name}.h").write_text(generated.header)
@@ -158,7 +159,7 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
         begin = time.perf_counter()
         digest = _runtime(command)
         places = {each: path.parent / f"{each.stem}-{digest}{OBJECT}" for each in RUNTIME_SOURCES}
-        missing = [each for each, place in places.items() if not kept(place) or fresh]
+        missing = [each for each, place in places.items() if use(place) is None or fresh]
         objects = {
             each: Path(work, f"{i}{OBJECT}")
             for i, each in enumerate([source, *(Path(module.path) for module in generated.natives), *missing])
@@ -171,13 +172,15 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
             ]
         messages = "".join(step.result() for step in steps)
         for each in missing:
-            objects.pop(each).replace(places[each])
+            seal(objects[each])
+            move(objects.pop(each), places[each])
         made = Path(work, path.name)
         libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
         linked = [*map(str, objects.values()), *map(str, places.values())]
         messages += _call(generated, [*run, "-shared", *linked, "-o", str(made), *libraries, "-ldl", "-lm"])
         seconds = time.perf_counter() - begin
-        made.replace(path)
+        seal(made)
+        move(made, path)
     return Compiled(path, seconds, messages)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +12,7 @@ from sluice.engine.events import Handler, ManyHandler, PythonEvent, PythonFuncti
 from sluice.hooks.declaration import Counters
 from sluice.hooks.function import CFunction, read_c_function
 from sluice.hooks.parameter import Parameter, ParameterError, Value
-from sluice.hooks.parameter_text import read_parameters
+from sluice.hooks.parameter_text import check_values, read_parameters
 from sluice.hooks.subscription import HookError
 from sluice.ir.hook import Hook
 from sluice.lang.errors import did_you_mean
@@ -26,14 +26,28 @@ class FunctionError(Exception):
     """A function that cannot be used; the message says what to do."""
 
 
+Options = str | Mapping[str, str]
+"""What a function in C is given: a text as written after the colon, or the values of its parameters by name."""
+
+
 @dataclass
 class Wanted:
     """The functions of a run: those in C with their options, those in Python, and whether streams are buffered."""
 
     c: list[CFunction] = field(default_factory=lambda: [])
-    options: list[str] = field(default_factory=lambda: [])
+    options: list[Options] = field(default_factory=lambda: [])
     python: list[PythonFunction] = field(default_factory=lambda: [])
     track_only: bool = False
+
+    def parameters(self) -> list[dict[str, Value]]:
+        """The values of the parameters that each function in C declares."""
+        return [
+            read_parameters(function.parameters, given)
+            if isinstance(given, str)
+            else check_values(function.parameters, given)
+            for function, given in zip(self.c, self.options, strict=True)
+            if function.parameters
+        ]
 
     def python_hooks(self) -> frozenset[Hook]:
         """Events that functions in Python listen to."""
@@ -55,9 +69,10 @@ def ready_functions() -> list[str]:
     )
 
 
-def find_functions(names: list[str]) -> Wanted:
-    """The functions that `-f` names: NAME, FILE.c or FILE.py, each perhaps with `:options` behind it.
+def find_functions(names: list[str], values: Mapping[str, Mapping[str, str]] | None = None) -> Wanted:
+    """The functions that `-f` names: NAME, FILE.c or FILE.py, each perhaps followed by `:options`.
 
+    values: by name of a function in C, values of its parameters; they are never joined into a text.
     `none` stands for tracking without any function, streams not buffered. Raises FunctionError.
     """
     wanted = Wanted()
@@ -77,7 +92,7 @@ def find_functions(names: list[str]) -> Wanted:
         elif not function.opens:
             _refuse_options(name, options, "it takes none (a function in C declares them by SLUICE_PARAMETER)")
         wanted.c.append(function)
-        wanted.options.append(options)
+        wanted.options.append((values or {}).get(given, options))
     if len({function.name for function in wanted.c}) != len(wanted.c):
         raise FunctionError("two functions of one name: rename one of the files")
     return wanted

@@ -1,9 +1,9 @@
-"""The parameters that a user gives to a function, read from one text."""
+"""The parameters that a user gives to a function: read from one text, or given as values."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sluice.hooks.parameter import Parameter, ParameterError, Value
 from sluice.lang.errors import did_you_mean
@@ -33,6 +33,15 @@ def read_parameters(parameters: Sequence[Parameter], given: str) -> dict[str, Va
         value, text = text[:end], text[end + 1 :]
         values[name] = item.read(value[1:] if value else "yes")
     return values
+
+
+def check_values(parameters: Sequence[Parameter], given: Mapping[str, str]) -> dict[str, Value]:
+    """The values of all parameters, of which some are given by name. Raises ParameterError."""
+    named = {item.name: item for item in parameters}
+    for name in given:
+        if name not in named:
+            raise ParameterError(f"there is no parameter '{name}': {did_you_mean(name, named)}")
+    return {item.name: item.read(given.get(item.name, item.value)) for item in parameters}
 
 
 def _begins(item: Parameter, text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from sluice.hooks.c_words import C_WORDS
@@ -60,5 +61,16 @@ def boolean(value: bool) -> str:
 
 
 def c_string(text: str) -> str:
-    """A text as C writes it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    """A text as C writes it. What cannot be printed is written by its bytes in octal, which end after three digits."""
+
+    def escaped(letter: str) -> str:
+        if letter in '"\\':
+            return f"\\{letter}"
+        return letter if letter.isprintable() else "".join(f"\\{octet:03o}" for octet in os.fsencode(letter))
+
+    return '"' + "".join(map(escaped, text)) + '"'
+
+
+def comment(text: str) -> str:
+    """A text of the user's, such as the name of a file, as it may be in a comment of C: it does not end it."""
+    return "".join(letter if letter.isprintable() and letter != "\\" else "?" for letter in text).replace("*/", "* /")

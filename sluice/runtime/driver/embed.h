@@ -31,6 +31,9 @@ struct sl_options {
     /* takes each packet that leaves the box, of functions that drop, change or send packets; NULL: nobody does */
     void (*forward)(void *user, const struct sl_frame *frame);
     void *forward_user;
+    /* For each function, in order, its parameters as pairs NAME, VALUE that end with NULL, or NULL: then those of
+     * function_options count. May be NULL. */
+    const char *const *const *function_values;
 };
 
 struct sl_counter_info {

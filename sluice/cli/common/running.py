@@ -1,0 +1,100 @@
+"""What the commands that compile or run a stack share: from the command line to a box and its outcome."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+
+from sluice.cli.common.check_hooks import check_hooks
+from sluice.cli.common.errors import CommandError, UsageError
+from sluice.cli.common.progress import busy, progress_line
+from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
+from sluice.engine.functions import Wanted
+from sluice.ir.graph import Program
+from sluice.lang.errors import DescriptionError
+from sluice.lang.stack import Stack
+from sluice.stacks.find import find_stack
+
+
+def stack_of(name: str, options: argparse.Namespace) -> Stack:
+    """The stack of that name or file, with the keys that the command line asks for."""
+    stack = find_stack(name)
+    try:
+        stack.join(*options.key)
+    except DescriptionError as error:
+        raise UsageError(f"--key {','.join(options.key)}: {error.what}; {error.advice}") from error
+    return stack
+
+
+def checks_of(options: argparse.Namespace) -> frozenset[str]:
+    """Optional checks that the command line asks for."""
+    return frozenset({"checksums"}) if options.checksums else frozenset()
+
+
+def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh: bool = False) -> CompiledStack:
+    """Compile a stack with the functions and options of the command line."""
+    if wanted.track_only:
+        for layer in stack.layers.values():
+            layer.prototype.buffer_data = False
+    warnings: list[str] = []
+
+    def check(program: Program) -> None:
+        _check_natives(program, dict(options.natives))
+        warnings.extend(check_hooks(program, wanted))
+
+    try:
+        with busy(f"compiling {stack.name or 'the stack'}"):
+            return compile_stack(
+                stack,
+                tuple(wanted.c),
+                wanted.python_hooks(),
+                options.passes,
+                checks_of(options),
+                fresh,
+                check=check,
+                demanded=wanted.python_demanded(),
+                many=wanted.python_many(),
+            )
+    finally:
+        warn(warnings)
+
+
+def _check_natives(program: Program, given: dict[str, str]) -> None:
+    """Raise CommandError for an option that no module of the stack takes."""
+    known = sorted({module.option for module in program.natives if module.option})
+    for name in given:
+        if name not in known:
+            takes = f"its modules take {', '.join(known)}" if known else "it has no module that takes any"
+            raise CommandError(f"--native {name}=...: not of stack {program.name}, {takes}")
+
+
+def warn(texts: list[str]) -> None:
+    """Say on standard error what is allowed, and probably not meant."""
+    for text in texts:
+        print(f"sluice: warning: {text}", file=sys.stderr)
+
+
+def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
+    """Settings of a box from the command line."""
+    natives: dict[str, str] = dict(options.natives)
+    return Settings(
+        options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault
+    )
+
+
+def run_file(
+    compiled: CompiledStack,
+    wanted: Wanted,
+    settings: Settings,
+    path: str,
+    rows_on_terminal: bool = False,
+    output: str | None = None,
+) -> Outcome:
+    """Run a box over a file, with progress on a terminal, unless what a function writes goes there.
+
+    output: the capture file of what leaves the box.
+    """
+    shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
+    with Box(compiled, settings, wanted.python, wanted.options, output) as box, shown as progress:
+        return box.run(path, progress)

@@ -15,10 +15,11 @@ from typing import Any
 
 from sluice.cli.common.files import check_input, check_output
 from sluice.cli.common.options import add_command, add_run_options, count_from_1
-from sluice.cli.common.running import compile_for, run_file, settings_of, stack_of
+from sluice.cli.common.running import compile_for, run_file, settings_of, stack_of, stopped_early
+from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish, outcome_json, summary
 from sluice.engine.box import Outcome
-from sluice.engine.functions import find_functions
+from sluice.engine.functions import Wanted, find_functions
 from sluice.stacks.find import DEFAULT
 
 NOTES = {
@@ -61,16 +62,8 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
-    stack = stack_of(options.stack, options)
-    check_input(options.file)
-    if options.out:
-        check_output(options.out, options.file)
-    given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": options.out}
-    wanted = find_functions(["flow_log"], {"flow_log": {name: str(value) for name, value in given.items() if value}})
-    compiled = compile_for(stack, wanted, options)
-    settings = settings_of(options, timeouts=options.idle is not None)
-    on_terminal = not options.out and sys.stdout.isatty()
-    outcome = run_file(compiled, wanted, settings, options.file, rows_on_terminal=on_terminal)
+    with printed_apart(None, apart=not options.out) as stdout:
+        outcome = _run(options, stdout)
     status = _finish(outcome, options)
     for name, note in NOTES.items():
         if outcome.reports.get(name):
@@ -78,10 +71,29 @@ def action(options: argparse.Namespace) -> int:
     return status
 
 
+def _run(options: argparse.Namespace, stdout: str | None) -> Outcome:
+    """Everything but the summary. stdout: the path of the standard output, which takes the rows."""
+    wanted = Wanted()
+    try:
+        stack = stack_of(options.stack, options)
+        check_input(options.file)
+        if options.out:
+            check_output(options.out, options.file)
+        out = options.out or stdout
+        given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": out}
+        values = {name: str(value) for name, value in given.items() if value}
+        wanted = find_functions(["flow_log"], {"flow_log": values})
+        compiled = compile_for(stack, wanted, options)
+        settings = settings_of(options, timeouts=options.idle is not None)
+    except KeyboardInterrupt:
+        return stopped_early(wanted)
+    return run_file(compiled, wanted, settings, options.file, rows_on_terminal=not options.out and sys.stdout.isatty())
+
+
 def _finish(outcome: Outcome, options: argparse.Namespace) -> int:
-    """Print what is asked of the summary; the exit status."""
+    """Print the parts of the summary that were requested; the exit status."""
     if options.out:
-        return finish(outcome, options.json)
+        return finish(outcome, options.json, options.file)
     if options.summary or options.json:
         print(json.dumps(outcome_json(outcome)) if options.json else summary(outcome), file=sys.stderr)
-    return finish(outcome, as_json=False, quiet=True)
+    return finish(outcome, as_json=False, path=options.file, quiet=True)

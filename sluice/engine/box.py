@@ -69,6 +69,12 @@ class Report(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_uint64))
 
 
+class Refused(ctypes.Structure):
+    """struct sl_refused: a link type with which the stack does not begin, and how many packets of it came."""
+
+    _fields_ = (("link_type", ctypes.c_uint32), ("packets", ctypes.c_uint64))
+
+
 class COptions(ctypes.Structure):
     """struct sl_options."""
 
@@ -210,8 +216,8 @@ class Outcome:
     """What a run came to.
 
     counters: by layer ("box" for the whole) and name. reports: figures of functions. failure: what a function could
-    not do, None when nothing. fault: what is wrong with the
-    file, None when nothing is. stopped: whether the user stopped it.
+    not do, None when nothing. fault: what is wrong with the file, None when nothing is. stopped: whether the user
+    stopped it. refused: packets by link type with which the stack does not begin. takes: the link types that it takes.
     """
 
     packets: int
@@ -221,6 +227,8 @@ class Outcome:
     failure: str | None = None
     stopped: bool = False
     seconds: float = 0.0
+    refused: dict[int, int] = field(default_factory=lambda: {})
+    takes: list[int] = field(default_factory=lambda: [])
 
 
 @dataclass
@@ -261,6 +269,9 @@ class Box:
             self._route[many] = [call for function in self.python for call in function.called_with_many(layer, event)]
         self._error: BaseException | None = None
         self._in_function = False
+        self._stopped = False
+        self._deaf = False
+        """Whether a function was stopped in its work: then it is not called again before the end."""
         self._number = 0
         self._deliver = _DELIVER(self._batch) if self._route else _DELIVER()
         natives = [module.option for module in self.stack.program.natives]
@@ -319,7 +330,7 @@ class Box:
 
     def _batch(self, _user: int, at: int, size: int) -> None:
         """Hand a batch of events to the functions; an exception of theirs is raised again where Python called."""
-        if self._error is not None:
+        if self._error is not None or self._deaf:
             return
         try:
             self._in_function = True
@@ -328,15 +339,18 @@ class Box:
                 for call in calls[type(seen)]:
                     call(seen)
         except BaseException as error:
-            self._error = error
+            self._deaf = self._stopped and isinstance(error, KeyboardInterrupt)
+            self._error = None if self._deaf else error
         finally:
             self._in_function = False
 
     def _interrupted(self) -> None:
-        """Ctrl-C: stop as soon as C code asks, and a function of the user's at once."""
-        self._error = KeyboardInterrupt()
+        """Ctrl-C: stop as soon as C code asks, and a function of the user's at once. The second time, give up."""
+        if self._stopped and not self._in_function:
+            self._error = KeyboardInterrupt()
+        self._stopped = True
         if self._in_function:
-            raise self._error
+            raise KeyboardInterrupt
 
     def _switches(self) -> None:
         """Let the handlers on demand of functions in Python register themselves."""
@@ -403,7 +417,7 @@ class Box:
             raise RunError(message.value.decode(errors="replace"))
 
         def report(_user: int, done: int, size: int, packets: int) -> int:
-            if self._error is not None:
+            if self._error is not None or self._stopped:
                 return 1
             try:
                 return int(progress(done, size, packets)) if progress is not None else 0
@@ -436,8 +450,10 @@ class Box:
             reports=self.reports(),
             failure=self.failure(),
             fault=f"{Path(path)}: {fault.decode(errors='replace')}" if fault else None,
-            stopped=stopped.value == 2,
+            stopped=self._stopped or stopped.value == 2,
             seconds=time.perf_counter() - begin,
+            refused=self.refused(),
+            takes=[link_type for link_type, _ in self.stack.program.roots if link_type is not None],
         )
 
     def finish(self) -> None:
@@ -446,13 +462,24 @@ class Box:
             self._finished = True
             with noted(self._interrupted):
                 self._finish(self._box)
-            # what functions in C printed stands before what is said of the run, also where nobody watches
-            ctypes.CDLL(None).fflush(None)
-            self._close_output()
-            self._raise()
-            for function in self.python:
-                for ending in function.endings:
-                    ending()
+                # what functions in C printed comes before the summary, also where the output is a file
+                ctypes.CDLL(None).fflush(None)
+                self._close_output()
+                self._raise()
+                for function in self.python:
+                    for ending in function.endings:
+                        self._end(ending)
+
+    def _end(self, ending: Callable[[], None]) -> None:
+        """Call a function at the end; Ctrl-C stops it, and the next one is called."""
+        try:
+            self._in_function = True
+            ending()
+        except KeyboardInterrupt:
+            if not self._stopped:
+                raise
+        finally:
+            self._in_function = False
 
     def counters(self) -> dict[str, dict[str, int]]:
         """All counters, by layer and name."""
@@ -463,6 +490,13 @@ class Box:
         for number, (layer, name) in enumerate(self.stack.generated.counters):
             found.setdefault(layer, {})[name] = pointer[number]
         return found
+
+    def refused(self) -> dict[int, int]:
+        """How many packets were refused, by link type; more than SL_REFUSED_MOST of these are not told apart."""
+        self._library.sl_box_refused.argtypes = [ctypes.c_void_p, ctypes.POINTER(Refused), ctypes.c_uint32]
+        rows = (Refused * 8)()
+        count = self._library.sl_box_refused(self._box, rows, len(rows))
+        return {rows[n].link_type: rows[n].packets for n in range(count)}
 
     def failure(self) -> str | None:
         """What a function could not do; None when all is well."""

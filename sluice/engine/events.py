@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import Any, cast
 
 from sluice.codegen.layer.instance_layout import KeyWord, key_words
+from sluice.engine.addresses import PACKED, Address, ipv4, ipv6, is_address
 from sluice.engine.columns import COLUMNS, Events, types_of
 from sluice.engine.values import value_names
 from sluice.hooks.subscription import means
@@ -78,7 +79,10 @@ class Seen(tuple[Any, ...]):
         for found in (values, key):
             if name in found:
                 return found[name]
-        known = ", ".join({**values, **key})
+        if isinstance(address := key.get(name.removesuffix(PACKED)), Address) and name.endswith(PACKED):
+            return address.packed
+        packed = {f"{part}{PACKED}": None for part, value in key.items() if isinstance(value, Address)}
+        known = ", ".join({**values, **key, **packed})
         raise AttributeError(f"event '{self.name}' of layer '{self.layer}' has no '{name}'; it has {known}")
 
 
@@ -173,11 +177,14 @@ def _of_part(placed: KeyWord, owner: int, half: int, reverse: bool) -> property:
     mask, shift, first = (1 << placed.part.bits) - 1, placed.shift, _HEAD.size + 8 * placed.word
     read = _NUMBER.unpack_from
 
-    def get(seen: Seen) -> int:
+    address = is_address(name, placed.part.bits)
+
+    def get(seen: Seen) -> int | Address:
         if seen[_OWNER] != owner or not seen[_WORDS]:
             return seen.__getattr__(name)  # of the stream that messages are cut from, or none
         sender = (seen[_SIDE] ^ seen[_SWAPPED] ^ reverse) & 1
-        return read(seen[_RECORD], first + 8 * half * sender)[0] >> shift & mask
+        number: int = read(seen[_RECORD], first + 8 * half * sender)[0] >> shift & mask
+        return ipv4(number) if address else number
 
     return property(get)
 
@@ -243,9 +250,11 @@ def _key(parts: list[KeyWord], words: tuple[int, ...], reverse: bool) -> dict[st
         bits = placed.part.bits
         if bits > 64:
             pieces = [words[placed.word + k] for k in range((bits + 63) // 64)]
-            found[name] = b"".join(piece.to_bytes(8, "big") for piece in pieces)[: bits // 8]
+            octets = b"".join(piece.to_bytes(8, "big") for piece in pieces)[: bits // 8]
+            found[name] = ipv6(octets) if is_address(name, bits) else octets
         else:
-            found[name] = words[placed.word] >> placed.shift & ((1 << bits) - 1)
+            number = words[placed.word] >> placed.shift & ((1 << bits) - 1)
+            found[name] = ipv4(number) if is_address(name, bits) else number
     return found
 
 

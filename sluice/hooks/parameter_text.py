@@ -15,7 +15,12 @@ def read_parameters(parameters: Sequence[Parameter], given: str) -> dict[str, Va
     A comma ends a value only where a parameter's name follows, so a value may have commas of its own. The runtime
     (parameters.h) reads them in the same way. Raises ParameterError.
     """
-    values = {item.name: item.read(item.value) for item in parameters}
+    return check_values(parameters, split_parameters(parameters, given))
+
+
+def split_parameters(parameters: Sequence[Parameter], given: str) -> dict[str, str]:
+    """The texts that are given, by name; of a flag that is named alone, "yes". Raises ParameterError."""
+    values: dict[str, str] = {}
     named = {item.name: item for item in parameters}
     text = given
     while text:
@@ -31,7 +36,7 @@ def read_parameters(parameters: Sequence[Parameter], given: str) -> dict[str, Va
         text = text[len(name) :]
         end = next((m.start() for m in re.finditer(",", text) if _next(named, text[m.end() :])), len(text))
         value, text = text[:end], text[end + 1 :]
-        values[name] = item.read(value[1:] if value else "yes")
+        values[name] = value[1:] if value else "yes"
     return values
 
 

@@ -463,3 +463,12 @@ def test_every_command_has_help_and_json(sluice: Command, command: str) -> None:
     assert done.status == 0
     assert "--json" in done.out and f"usage: sluice {command}" in done.out
     assert any(line.split()[:1] == [command] for line in sluice("--help").out.splitlines())
+
+
+def test_the_functions_of_the_stacks_own_file_run(sluice: Command) -> None:
+    hello, capture = FIRST / "hello.py", FIRST / "capture.pcap"
+    done = sluice("run", hello, "-r", capture)
+    assert done.out.count("has its highest so far") == 7 and done.err == ""
+    assert sluice("run", hello, "-r", capture, "-f", hello).out.count("has its highest so far") == 7
+    other = sluice("run", hello, "-r", capture, "-f", "none")
+    assert "has its highest" not in other.out and "its functions on events do not run" in other.err

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sluice.cli.common.errors import UsageError
-from sluice.engine.functions import FunctionError, counters_of, parameters_of
+from sluice.engine.functions import FunctionError, counters_of, parameters_of, split_names
 from sluice.passes.pipeline import UnknownPassError, select
 
 
@@ -44,7 +44,7 @@ def add_functions(parser: argparse.ArgumentParser, what: str = "a ready function
         default=[],
         metavar="FUNCTION",
         dest="functions",
-        help=f"{what}; may be given several times",
+        help=f"{what}; several with commas, or by several -f",
     )
 
 
@@ -56,7 +56,7 @@ class _Help(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: object) -> None:
         parser.print_help()
-        for name in getattr(namespace, "functions", []):
+        for name in [one for text in getattr(namespace, "functions", []) for one in split_names(text)]:
             try:
                 print(f"\n{function_help(name)}")
             except FunctionError as error:

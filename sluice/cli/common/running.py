@@ -9,6 +9,7 @@ import sys
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.progress import busy, progress_line
+from sluice.cli.common.streams import reader_is_gone
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
 from sluice.engine.functions import Wanted
 from sluice.ir.graph import Program
@@ -93,8 +94,26 @@ def run_file(
 ) -> Outcome:
     """Run a box over a file, with progress on a terminal, unless what a function writes goes there.
 
-    output: the capture file of what leaves the box.
+    output: the capture file of what leaves the box. Raises BrokenPipeError when no one reads the output any more.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
-    with Box(compiled, settings, wanted.python, wanted.options, output) as box, shown as progress:
-        return box.run(path, progress)
+    try:
+        box = Box(compiled, settings, wanted.python, wanted.options, output)
+    except KeyboardInterrupt:
+        return stopped_early(wanted)
+    with box, shown as progress:
+
+        def report(done: int, size: int, packets: int) -> bool:
+            if reader_is_gone():
+                raise BrokenPipeError
+            return progress is not None and progress(done, size, packets)
+
+        return box.run(path, report)
+
+
+def stopped_early(wanted: Wanted) -> Outcome:
+    """The outcome of a run that was stopped before its first packet; functions have their end."""
+    for function in wanted.python:
+        for ending in function.endings:
+            ending()
+    return Outcome(0, {}, {}, stopped=True)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 
+from sluice.cli.common.link_types import LINK_TYPES
+from sluice.cli.common.streams import reader_is_gone
 from sluice.engine.box import Outcome
 
 
@@ -20,6 +23,7 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "fault": outcome.fault,
         "failure": outcome.failure,
         "stopped": outcome.stopped,
+        "refused_link_types": {str(number): packets for number, packets in outcome.refused.items()},
     }
 
 
@@ -47,6 +51,8 @@ def summary(outcome: Outcome) -> str:
             row += f" {c.get('ended', 0):>11,} {c.get('held', 0):>9,} {c.get('instances', 0):>10,}"
             lines.append(f"{row}  {_what_else(c)}".rstrip())
     lines += [f"{box[key]:,} {text}" for key, text in _BOX_REASONS if box.get(key)]
+    if outcome.refused:
+        lines[-1 - bool(box.get("too deep"))] += f": {_link_types(outcome.refused)}"
     lines += [f"{name}: {value:,}" for name, value in outcome.reports.items()]
     return "\n".join(lines)
 
@@ -70,8 +76,13 @@ def _words(counter: str) -> str:
     return f"{what} ({why})" if why else what
 
 
-def finish(outcome: Outcome, as_json: bool, quiet: bool = False) -> int:
-    """Print the summary, say what is wrong with the file; the exit status."""
+def finish(outcome: Outcome, as_json: bool, path: str, quiet: bool = False) -> int:
+    """Print the summary, say what is wrong with the file `path`; the exit status.
+
+    Raises BrokenPipeError when no one reads the output any more: then there is nothing to say.
+    """
+    if outcome.failure and reader_is_gone():
+        raise BrokenPipeError
     if as_json:
         print(json.dumps(outcome_json(outcome)))
     elif not quiet:
@@ -80,4 +91,22 @@ def finish(outcome: Outcome, as_json: bool, quiet: bool = False) -> int:
         print(f"sluice: {outcome.fault}; the packets before it were processed", file=sys.stderr)
     if outcome.failure:
         print(f"sluice: {outcome.failure}", file=sys.stderr)
-    return 1 if outcome.fault or outcome.failure else 0
+    none = outcome.packets > 0 and sum(outcome.refused.values()) == outcome.packets
+    if none:
+        kinds, takes = _link_types(outcome.refused), _link_types(outcome.takes)
+        print(
+            f"sluice: {path}: no packet could be read: link type {kinds}; the stack begins with {takes}",
+            file=sys.stderr,
+        )
+    if outcome.stopped:
+        print("sluice: stopped", file=sys.stderr)
+        return STOPPED
+    return 1 if outcome.fault or outcome.failure or none else 0
+
+
+STOPPED = 130
+"""The exit status after Ctrl-C, as of a program that a shell saw end by SIGINT."""
+
+
+def _link_types(numbers: Iterable[int]) -> str:
+    return ", ".join(f"{number} ({LINK_TYPES.get(number, 'unknown')})" for number in numbers)

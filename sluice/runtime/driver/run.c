@@ -137,3 +137,9 @@ uint32_t sl_box_reports(const struct sl_box *box, struct sl_report *reports, uin
     memcpy(reports, box->reports, sl_min(most, box->report_count) * sizeof *reports);
     return box->report_count;
 }
+
+uint32_t sl_box_refused(const struct sl_box *box, struct sl_refused *refused, uint32_t most)
+{
+    memcpy(refused, box->refused, sl_min(most, box->refused_count) * sizeof *refused);
+    return box->refused_count;
+}

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Generator
 
 from sluice import __version__
-from sluice.cli import bench, build, explain, flows, mos, new, run, show
+from sluice.cli import bench, build, explain, flows, mos, new, run, show, trace
 from sluice.cli.common.errors import UsageError, from_here, tell
 from sluice.lang.errors import DescriptionWarning
 
@@ -25,7 +25,7 @@ Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 st
 """
 
 
-COMMANDS = (run, flows, show, explain, build, mos, bench, new)
+COMMANDS = (run, flows, trace, show, explain, build, mos, bench, new)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -270,7 +270,7 @@ def _events(path: Path, module: ModuleType) -> list[PythonEvent]:
             name = getattr(function, "__name__", "?")
             line = getattr(getattr(function, "__code__", None), "co_firstlineno", 0)
             raise FunctionError(
-                f"{path}:{line}: the event '{name}' has no name of its own at the file's top level: another one took it\n"
+                f"{path}:{line}: the event '{name}' has no name of its own at the top level: another one took it\n"
                 "    an event is called as its function: give each function another name."
             )
     return events

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 REGISTERED = "__sluice_registered__"
-"""In a module that uses the decorators: what they were given, in order. Functions are registered when they are decorated,
-so that a name may be used again, as in `def _`.
+"""In a module that uses the decorators: what they were given, in order. Functions are registered when they are
+decorated, so that a name may be used again, as in `def _`.
 """
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])

@@ -82,6 +82,18 @@ def function_help(name: str) -> str:
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that compiles a stack."""
+    add_description_options(parser)
+    parser.add_argument(
+        "--passes",
+        default="all",
+        metavar="all|none|LIST",
+        type=passes_of,
+        help="optimisation passes, by name, with commas",
+    )
+
+
+def add_description_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that builds a program of a stack."""
     parser.add_argument(
         "--checksums", action="store_true", help="verify checksums; packets with wrong ones are malformed"
     )
@@ -91,13 +103,6 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,...",
         type=_names,
         help="what else tells flows apart, of all that the layers below offer: vlan, tunnel",
-    )
-    parser.add_argument(
-        "--passes",
-        default="all",
-        metavar="all|none|LIST",
-        type=passes_of,
-        help="optimisation passes, by name, with commas",
     )
 
 
@@ -111,9 +116,7 @@ def _names(text: str) -> list[str]:
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that runs a box."""
     add_compile_options(parser)
-    parser.add_argument(
-        "--idle", type=_seconds, metavar="SECONDS", help="time out what was quiet for so long, in packet time"
-    )
+    add_interpreter_options(parser)
     parser.add_argument(
         "--memory",
         type=_bytes,
@@ -122,16 +125,24 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="that all sequences together may hold (default 1 GiB)",
     )
     parser.add_argument(
+        "--prefault",
+        action="store_true",
+        help="take all memory that --memory and --max-instances allow at the start, so that no packet waits for it",
+    )
+    parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes; random unless given")
+
+
+def add_interpreter_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that processes packets, be it in the interpreter."""
+    parser.add_argument(
+        "--idle", type=_seconds, metavar="SECONDS", help="time out what was quiet for so long, in packet time"
+    )
+    parser.add_argument(
         "--max-instances",
         type=_instances,
         default=1 << 22,
         metavar="N",
         help="connections per table (default 4194304); of some layers fewer, as the parser says",
-    )
-    parser.add_argument(
-        "--prefault",
-        action="store_true",
-        help="take all memory that --memory and --max-instances allow at the start, so that no packet waits for it",
     )
     parser.add_argument(
         "--native",
@@ -150,7 +161,6 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         dest="natives",
         help="secrets to open QUIC packets with, in the format of SSLKEYLOGFILE; the same as --native keylog=FILE",
     )
-    parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes; random unless given")
 
 
 def _native(text: str) -> tuple[str, str]:

@@ -26,7 +26,7 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         conflict_handler="resolve",  # --help of commands that take functions is one of ours
     )
-    parser.set_defaults(action=action)
+    parser.set_defaults(action=action, parser=parser)
     return parser
 
 

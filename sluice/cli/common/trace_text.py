@@ -42,7 +42,7 @@ def _step(step: Step) -> list[str]:
     indent = 2 * step.depth
     out = [f"{'':{indent}}{step.layer.name}: {step.length} bytes"]
     if step.fields:
-        texts = ", ".join(f"{item.name} {_value(shown(item.name, item.bits, item.value))}" for item in step.fields)
+        texts = ", ".join(f"{item.name} {_value(_address(item))}" for item in step.fields)
         out += _wrapped("header    ", texts, indent + 2)
     if step.has_instance:
         what = ("created" if step.number else "of this packet alone") if step.created else "known"
@@ -62,6 +62,11 @@ def _step(step: Step) -> list[str]:
     what, _, why = step.outcome.partition(":")
     out += _wrapped("outcome   ", f"{what}{f' ({why})' if why else ''}{_line(step)}", indent + 2)
     return out
+
+
+def _address(item: Field) -> Value:
+    """The value of a field, an address as such."""
+    return item.value if isinstance(item.value, str) else shown(item.name, item.bits, item.value)
 
 
 def _line(step: Step) -> str:

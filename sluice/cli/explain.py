@@ -170,7 +170,7 @@ def _draw(stages: list[tuple[str, Program]], options: argparse.Namespace) -> Non
     chosen = main if options.graph is None else next((one for one in graphs if _is_graph(one, options.graph)), None)
     if chosen is None:
         kinds = {one.rpartition(".")[2] for one in graphs}
-        raise CommandError(f"the layer has no graph '{options.graph}': {did_you_mean(options.graph, kinds)}")
+        raise CommandError(f"the layer has no graph '{options.graph}': {did_you_mean(str(options.graph), kinds)}")
     check_output(options.svg, options.stack)
     picture = graph_picture("built" if name == BUILT else f"after {name}", graphs[chosen])
     write_text(options.svg, picture.svg)

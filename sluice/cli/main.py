@@ -68,6 +68,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
             else f"sluice {options.command} --help says what it takes."
         )
         raise UsageError(f"sluice {options.command} takes no '{first}': {advice}")
+    options.arguments = arguments
     return options
 
 

@@ -47,6 +47,14 @@ def add(commands: Any) -> None:
         help="where functions print, and write rows (default: standard output, or standard error where that takes JSON "
         "or the rows of another function)",
     )
+    speed = parser.add_mutually_exclusive_group()
+    speed.add_argument(
+        "--quick",
+        action="store_true",
+        help="for trying functions in C: no passes, no optimisation, only an edited function is compiled again; the "
+        "first time, the default compilation runs in the background",
+    )
+    speed.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
 
@@ -90,7 +98,7 @@ def action(options: argparse.Namespace) -> int:
         check_output(options.prints, options.file, options.stack)
     with printed_apart(options.prints, apart=options.json):
         outcome = _run(options)
-    return finish(outcome, options.json, options.file)
+    return 0 if options.compile_only and not outcome.stopped else finish(outcome, options.json, options.file)
 
 
 def _run(options: argparse.Namespace) -> Outcome:
@@ -103,6 +111,8 @@ def _run(options: argparse.Namespace) -> Outcome:
         check_function_outputs(wanted, options.file)
         check_inline(wanted, options.output, options.file)
         compiled = compile_for(stack, wanted, options)
+        if options.compile_only:
+            return Outcome(0, {}, {})
         settings = settings_of(options, timeouts=not options.no_timeouts)
     except KeyboardInterrupt:
         return stopped_early(wanted)

@@ -18,6 +18,7 @@ from sluice.engine.events import Decoder, Handler, PythonFunction, Seen, place_o
 from sluice.engine.functions import Options
 from sluice.engine.interrupt import noted
 from sluice.engine.program_cache import Made, content, noted_warnings, outline, recall, store
+from sluice.engine.quick import compile_quick
 from sluice.hooks.function import CFunction, Functions
 from sluice.ir.graph import Program
 from sluice.ir.hook import Hook
@@ -182,8 +183,12 @@ def compile_stack(
     check: Callable[[Program], None] = lambda _: None,
     demanded: tuple[frozenset[Hook], ...] = (),
     many: frozenset[Hook] = frozenset(),
+    quick: Callable[[], None] | None = None,
 ) -> CompiledStack:
     """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler.
+
+    quick: without passes and optimisation, functions in C apart (quick.py); it is called where the stack itself is
+    compiled for the first time.
 
     A later call for the same description finds what this one made. fresh: neither is looked for, nor kept. check: looks
     at the program before any C of it is compiled; may raise. demanded: the events for each handler on demand in Python.
@@ -191,6 +196,11 @@ def compile_stack(
     """
     begin = time.perf_counter()
     hooked = Functions(functions, python, demanded, many)
+    if quick is not None:
+        made, library, first = compile_quick(stack, hooked, options, check)
+        if first:
+            quick()
+        return CompiledStack(made.program, made.generated, library, hooked, 0.0)
     found = content(stack, hooked, passes, options) if not fresh else None
     made = recall(cache_folder(), stack.name, found) if found is not None else None
     warned = False

@@ -184,6 +184,59 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
     return Compiled(path, seconds, messages)
 
 
+def compile_parts(generated: Generated, stack: str, functions: dict[str, str]) -> Path:
+    """A library of a stack whose functions are files of their own: each part is compiled only where it is not cached.
+
+    stack: its source, in which the functions are weak. functions: the source of each by name. Raises CompilerError.
+    """
+    command, folder = compiler(), cache_folder()
+    digest = _runtime(command)
+    places = {each: folder / f"{each.stem}-{digest}{OBJECT}" for each in RUNTIME_SOURCES}
+    sources: dict[Path, tuple[str, str]] = {}
+    for name, text in {generated.name: stack, **functions}.items():
+        found = hashlib.sha256(f"{digest}\0{generated.header}\0{text}".encode()).hexdigest()[:32]
+        sources[folder / f"quick_{name}-{found}{OBJECT}"] = name, text
+    natives = {Path(module.path): module.name for module in generated.natives}
+    for path, name in natives.items():
+        found = hashlib.sha256(f"{digest}\0{path.read_text()}".encode()).hexdigest()[:32]
+        places[path] = folder / f"quick_{name}-{found}{OBJECT}"
+    joined = hashlib.sha256(" ".join(map(str, [*sources, *places.values()])).encode()).hexdigest()[:32]
+    path = folder / f"quick_{generated.name}-{joined}{LIBRARY}"
+    if use(path) is not None:
+        return path
+    run = [*command, *flags(), *QUICK, *INCLUDES]
+    with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:
+        Path(work, f"{generated.name}.h").write_text(generated.header)
+        steps: dict[Path, Path] = {place: source for source, place in places.items() if use(place) is None}
+        for number, (place, (name, text)) in enumerate(sources.items()):
+            if use(place) is None:
+                steps[place] = Path(work, f"{number}_{name}.c")
+                steps[place].write_text(text)
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            made = {place: Path(work, place.name) for place in steps}
+            waiting = [
+                pool.submit(_call, generated, [*run, f"-I{work}", "-c", str(source), "-o", str(made[place])])
+                for place, source in steps.items()
+            ]
+        for step in waiting:
+            step.result()
+        for place, each in made.items():
+            seal(each)
+            move(each, place)
+        libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
+        linked = Path(work, path.name)
+        parts = map(str, [*sources, *places.values()])
+        _call(generated, [*run, "-shared", *parts, "-o", str(linked), *libraries, "-ldl", "-lm"])
+        seal(linked)
+        move(linked, path)
+    trim(folder)
+    return path
+
+
+QUICK = ("-O0", "-g0", "-w")
+"""For `--quick`: what is compiled fast; its warnings are those of the default compilation."""
+
+
 def _call(generated: Generated, command: list[str]) -> str:
     """Run the C compiler on something of a stack; what it said. Raises CompilerError."""
     done = subprocess.run(command, capture_output=True, text=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
+import subprocess
 import sys
 
 from sluice.cli.common.check_hooks import check_hooks
@@ -45,7 +47,8 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
         warnings.extend(check_hooks(program, wanted))
 
     try:
-        with busy(f"compiling {stack.name or 'the stack'}"):
+        what = f"compiling {stack.name or 'the stack'}: up to a minute, and from the cache the next time"
+        with busy(what):
             return compile_stack(
                 stack,
                 tuple(wanted.c),
@@ -56,9 +59,25 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
                 check=check,
                 demanded=wanted.python_demanded(),
                 many=wanted.python_many(),
+                quick=(lambda: compile_in_background(options.arguments)) if getattr(options, "quick", False) else None,
             )
     finally:
         warn(warnings)
+
+
+def compile_in_background(arguments: list[str]) -> None:
+    """Start the default compilation of a command in a process of its own, which ends after that."""
+    instead = ["--compile-only" if argument == "--quick" else argument for argument in arguments]
+    command = [sys.executable, "-m", "sluice", *instead]
+    with contextlib.suppress(OSError):  # it is a convenience
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: os.nice(10),
+        )
 
 
 def _check_natives(program: Program, given: dict[str, str]) -> None:

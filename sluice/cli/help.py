@@ -7,6 +7,7 @@ of a page, or a command. Without a topic all pages are listed. --search TEXT lis
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "help", __doc__, action)
     parser.add_argument("topic", nargs="*", metavar="TOPIC", help="a page, a heading of one, or a command")
     parser.add_argument("--search", metavar="TEXT", help="list the headings under which a text occurs")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
     parser.set_defaults(commands=commands)
 
 
@@ -43,30 +45,38 @@ class Section:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
+    topic = " ".join(options.topic)
+    text = _text(options, topic)
+    if options.json:
+        print(json.dumps({"topic": options.search or topic, "text": text}))
+    elif topic:
+        _show(text)
+    else:
+        print(text)
+    return 0
+
+
+def _text(options: argparse.Namespace, topic: str) -> str:
+    """What is to be shown. Raises CommandError for a topic that there is none of."""
     pages = _pages()
     if options.search is not None:
         return _search(pages, options.search)
-    topic = " ".join(options.topic)
     if not topic:
-        print("\n".join(_contents(pages)))
-        return 0
+        return "\n".join(_contents(pages))
     if topic in pages:
-        _show(pages[topic].read_text(encoding="utf-8"))
-        return 0
+        return pages[topic].read_text(encoding="utf-8")
     commands: dict[str, argparse.ArgumentParser] = options.commands.choices
     if topic in commands:
-        commands[topic].print_help()
-        return 0
+        return commands[topic].format_help()
     found = [section for section in _sections(pages) if _plain(section.heading) == _plain(topic)]
     found = found or [section for section in _sections(pages) if _plain(topic) in _plain(section.heading)]
-    if not found:
-        known = [*pages, *commands, *(section.heading for section in _sections(pages))]
-        raise CommandError(
-            f"the manual has no page, heading or command '{topic}': {_nearest(topic, known)}\n"
-            f"    sluice help lists the pages; sluice help --search {topic.split()[0]} looks into them."
-        )
-    _show("\n\n".join(f"[{section.page}]\n\n{section.text}" for section in found))
-    return 0
+    if found:
+        return "\n\n".join(f"[{section.page}]\n\n{section.text}" for section in found)
+    known = [*pages, *commands, *(section.heading for section in _sections(pages))]
+    raise CommandError(
+        f"the manual has no page, heading or command '{topic}': {_nearest(topic, known)}\n"
+        f"    sluice help lists the pages; sluice help --search {topic.split()[0]} looks into them."
+    )
 
 
 def _nearest(topic: str, known: Iterable[str]) -> str:
@@ -121,8 +131,8 @@ def _plain(text: str) -> str:
     return re.sub(r"[^\w ]", "", text).lower().strip()
 
 
-def _search(pages: dict[str, Path], text: str) -> int:
-    """Print the smallest sections that have the text."""
+def _search(pages: dict[str, Path], text: str) -> str:
+    """The smallest sections that have the text, a line each."""
     found: list[str] = []
     for section in _sections(pages):
         own = re.split(r"\n#+ ", section.text)[0]
@@ -130,8 +140,7 @@ def _search(pages: dict[str, Path], text: str) -> int:
             found.append(f"{section.page}: {section.heading}")
     if not found:
         raise CommandError(f"the manual has no '{text}'")
-    print("\n".join(dict.fromkeys(found)))
-    return 0
+    return "\n".join(dict.fromkeys(found))
 
 
 def _show(text: str) -> None:

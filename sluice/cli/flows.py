@@ -23,7 +23,7 @@ from sluice.engine.functions import Wanted, find_functions
 from sluice.stacks.find import DEFAULT
 
 NOTES = {
-    "flows out of order": "rows stand behind those of flows that began later, so that no more had to wait in memory;"
+    "flows out of order": "rows follow those of flows that began later, so that no more had to wait in memory;"
     " --rows N lets more wait, or sort the rows by first_ts",
     "gaps left out": "gaps are counted in their rows (gaps_left_out) and not listed; --holes N lists more",
 }

@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stdout.flush()
             return status
     except BrokenPipeError:
-        # whoever read our output has enough; what is still in the buffer goes nowhere, quietly
+        # no one reads the output any more: what is still in the buffer is dropped, quietly
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

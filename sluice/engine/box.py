@@ -294,7 +294,7 @@ class Box:
             raise KeyboardInterrupt
 
     def _switches(self) -> None:
-        """Let the handlers on demand of functions in Python register themselves."""
+        """Connect the handlers on demand of functions in Python with the box."""
         if not self.stack.functions.demanded:
             return
         number, numbers = ctypes.c_uint32, ctypes.c_uint64
@@ -323,7 +323,7 @@ class Box:
 
     def burst(self, packets: Sequence[tuple[bytes, int, int, int | None]]) -> None:
         """Process packets in order, each with its time, its link type and its length (see `packet`)."""
-        # memory of exactly a packet's size, so that a read behind its end is one that sanitizers see
+        # memory of exactly a packet's size, so that sanitizers see a read beyond its end
         held = [ctypes.create_string_buffer(data, len(data)) if data else None for data, *_ in packets]
         frames = (Frame * len(packets))()
         for frame, at, (data, time_ns, link_type, length) in zip(frames, held, packets, strict=True):

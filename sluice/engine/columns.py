@@ -41,7 +41,7 @@ class Events:
     """Many events of one kind, in order. layer, name: which. `len` tells how many.
 
     Columns are called as the attributes of single events: instance, side, time, packet, the key's parts, sender first,
-    and what the event brings along.
+    and the event's values.
     """
 
     layer = ""

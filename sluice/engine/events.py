@@ -1,4 +1,4 @@
-"""Functions in Python: how they say what they want, and how they get it.
+"""Functions in Python: what they subscribe to, and the events that they are called with.
 
     from sluice.functions import on
 
@@ -6,7 +6,7 @@
     def saw(event):
         print(event.offset, event.bytes)
 
-Events come in batches: such a function sees everything, in order, a little later than it happened.
+Events come in batches: such a function is called for all of them, in order, some time after they were emitted.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Seen(tuple[Any, ...]):
 
     Of a layer that takes messages and has no instances of its own, instance, side and key are the stream's.
 
-    It is the head of its record and the record; there is a class for each event of each layer, and what is asked for is
-    read then: reading all of each event would take several times as long as telling of it.
+    It is the head of its record and the record; there is a class for each event of each layer, and a value is decoded
+    when it is read: to decode all of each event takes several times as long as to emit it.
     """
 
     __slots__ = ()
@@ -141,13 +141,13 @@ class Decoder:
         unpack = _HEAD.unpack_from
         while at < size:
             head = unpack(batch, at)
-            behind = at + head[_SIZE]
+            end = at + head[_SIZE]
             if head[_EVENT] & COLUMNS:
-                yield self.many[head[_EVENT] - COLUMNS](head[_WORDS], batch[at + _HEAD.size : behind])
-                at = behind
+                yield self.many[head[_EVENT] - COLUMNS](head[_WORDS], batch[at + _HEAD.size : end])
+                at = end
                 continue
-            yield types[head[_EVENT]]((*head, batch[at:behind]))
-            at = behind
+            yield types[head[_EVENT]]((*head, batch[at:end]))
+            at = end
 
     def key(self, words: tuple[int, ...], owner: int, side: int, swapped: int) -> dict[str, Any]:
         """The key of an instance of layer number `owner`; no words where there is no instance."""
@@ -190,7 +190,7 @@ def _of_part(placed: KeyWord, owner: int, half: int, reverse: bool) -> property:
 
 
 def _of_values(kind: Kind) -> dict[str, property]:
-    """Properties for the values of an event, up to the first bytes: what stands behind these is elsewhere each time."""
+    """Properties for the values of an event, up to the first bytes: what follows these has no fixed place."""
     found: dict[str, property] = {}
     at = _HEAD.size
     for (name, bits), names in zip(kind.shape.fields, kind.names, strict=True):
@@ -296,7 +296,7 @@ class PythonFunction:
         return frozenset(Hook(layer, event) for layer, event, _ in self.many)
 
     def hooks(self) -> frozenset[Hook]:
-        """The events of the stack, and of functions in C, that it must be told of always."""
+        """The events of the stack, and of functions in C, that it is always notified of."""
         return self._below([Hook(layer, event) for layer, event, _ in self.handlers])
 
     def demanded(self) -> list[frozenset[Hook]]:
@@ -355,7 +355,7 @@ def _any_of(bits: list[int]) -> int:
 
 
 def _asked(below: list[_Below]) -> Handler:
-    """Asks the filters of events that share a base, then calls what listens to those that happen."""
+    """Evaluates the filters of events that share a base, then calls the subscribers of those that happen."""
 
     def call(seen: Seen) -> None:
         happening = [inner for holds, bits, inner in below if (not bits or seen[WATCHED] & bits) and holds(seen)]

@@ -157,7 +157,7 @@ def _read_parameters(name: str, parameters: tuple[Parameter, ...], options: str)
 
 def _refuse_options(name: str, given: str, why: str) -> None:
     if given:
-        raise FunctionError(f"{name}: options '{given.removeprefix(':')}' behind the colon: {why}")
+        raise FunctionError(f"{name}: options '{given.removeprefix(':')}' after the colon: {why}")
 
 
 def _identifier(stem: str) -> str:

@@ -38,14 +38,14 @@ KNOWN = sys.stdlib_module_names | {"sluice"}
 
 @dataclass(frozen=True)
 class Made:
-    """What a description came to: C, and the program with empty graphs."""
+    """A generated program: its C, and the program with empty graphs."""
 
     program: Program
     generated: Generated
 
 
 def outline(program: Program) -> Program:
-    """A program whose graphs are empty: what is asked of one whose C is there."""
+    """A program whose graphs are empty: nothing else is needed of one whose C is cached."""
     empty = Graph("", "", (), {"": Block("", [End("")])})
     layers = {
         name: replace(layer, **{kind: empty for kind, _ in layer.graphs_by_kind()})
@@ -85,7 +85,7 @@ class _Content(pickle.Pickler):
 
 @cache
 def _state_of_sluice() -> bytes:
-    """What tells one version of Sluice from another, also while somebody works on it."""
+    """A digest by which versions of Sluice differ, also while it is being changed."""
     digest = hashlib.sha256(sys.version.encode())
     for folder, folders, names in os.walk(SLUICE):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
@@ -99,7 +99,7 @@ _state_of_sluice()  # now, as what is imported is what counts, and not what file
 
 
 def content(stack: Stack, functions: Functions, passes: str | list[str], options: frozenset[str]) -> str | None:
-    """What tells this description, with all that is compiled with it, from others; None when that cannot be said."""
+    """A digest of this description with all that is compiled with it; None where it has parts that cannot be hashed."""
     hooks = [
         sorted((hook.layer, hook.event) for hook in hooked)
         for hooked in (functions.python, functions.many, *functions.demanded)

@@ -106,9 +106,10 @@ def on_demand(layer: str, event: str) -> Callable[[Callable[..., Any]], OnDemand
 
 
 def event(layer: str, base: str) -> Callable[[_Handler], _Handler]:
-    """An event of your own, called as the function below, which says of each `base` of `layer` whether it happens.
+    """An event of your own, called as the function below, which decides for each `base` of `layer` whether it happens.
 
-    `base` may be one of the stack's events or another one of yours. It is asked once, and only where one listens.
+    `base` may be one of the stack's events or another one of yours. It is called once for
+    each, and only where the event has subscribers.
     """
 
     registered = _registered()
@@ -138,7 +139,7 @@ class _Parameter:
 
 
 def parameter(value: _Value, help: str) -> _Value:
-    """What a user may set by NAME=VALUE behind the function's colon: `name = parameter(value, "what it is for")`.
+    """What a user may set by NAME=VALUE after the function's colon: `name = parameter(value, "what it is for")`.
 
     It is a text, a number from 0 on, seconds (a float) or yes or no (a bool), as `value` is, which it has when none is
     given. Stands outside of functions; by the time that one is called the name stands for the value.

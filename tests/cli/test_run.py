@@ -157,7 +157,7 @@ def test_options_that_nobody_takes(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quiet.c").write_text('#include "sluice.h"\nSLUICE_ON(udp, created) { }\n')
     err = mistake("run", "tcp_ip", "-r", capture, "-f", function).err
-    assert f"{function.partition(':')[0]}: options 'foo' behind the colon" in err
+    assert f"{function.partition(':')[0]}: options 'foo' after the colon" in err
 
 
 def test_unknown_pass(misuse: Command, capture: Path) -> None:

@@ -36,7 +36,7 @@ def add_stack(parser: argparse.ArgumentParser) -> None:
 
 
 def add_functions(parser: argparse.ArgumentParser, what: str = "a ready function, a C file or a Python file") -> None:
-    """The option -f; --help behind it tells what may be set of the functions that it named."""
+    """The option -f; --help after it lists the parameters of the functions that it named."""
     parser.add_argument("-h", "--help", action=_Help, help="show this help, with the parameters of functions before it")
     parser.add_argument(
         "-f",
@@ -65,7 +65,7 @@ class _Help(argparse.Action):
 
 
 def function_help(name: str) -> str:
-    """What may be set of a function behind its colon, and what it counts."""
+    """The parameters of a function, which follow its colon, and its counters."""
     parameters, counters = parameters_of(name), counters_of(name)
     rows = [(item.usage, item.help, item.value if item.kind != "flag" else "") for item in parameters]
     lines = [f"{name}: has no parameters"]

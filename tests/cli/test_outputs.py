@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.codegen.c.names import c_string, comment
+from sluice.engine.compiler import compiler
 from sluice.engine.functions import FunctionError, find_functions
 from sluice.hooks.parameter import ParameterError
 from tests.cli.conftest import FIRST, ROOT, Command
@@ -58,7 +59,9 @@ def test_the_runtime_itself_follows_no_link(tmp_path: Path) -> None:
         "int main(int n, char **a) { FILE *f = sl_create(a[n - 1]);"
         ' return f ? fputs("row", f) < 0 || fclose(f) : 3; }\n'
     )
-    subprocess.run(["cc", "-D_GNU_SOURCE", f"-I{ROOT}/sluice/runtime", source, "-o", tmp_path / "create"], check=True)
+    subprocess.run(
+        [*compiler(), "-D_GNU_SOURCE", f"-I{ROOT}/sluice/runtime", source, "-o", tmp_path / "create"], check=True
+    )
     assert subprocess.run([tmp_path / "create", tmp_path / "link"]).returncode == 3
     assert (tmp_path / "victim").read_text() == "mine"
     assert subprocess.run([tmp_path / "create", tmp_path / "new"]).returncode == 0

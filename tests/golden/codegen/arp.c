@@ -3,7 +3,7 @@
 #include "arp.h"
 #include "core/dispatch.h"
 #include "core/sweep.h"
-#include "sluice.h"
+#include "function/sluice.h"
 
 /* --- instances --- */
 

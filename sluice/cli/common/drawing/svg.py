@@ -211,7 +211,7 @@ def page(parts: list[tuple[str, Drawn]], style: str = "", width_most: float = 0.
         if heading:
             out.append(f'<text class="title" x="{MARGIN + x}" y="{top + 14:.1f}">{escape(heading)}</text>')
             top += 34
-        out.append(f'<g transform="translate({MARGIN + x:g} {top:.1f})">\n{drawn.text}\n</g>')
+        out.append(f'<g transform="translate({MARGIN + x} {top:.1f})">\n{drawn.text}\n</g>')
         x += across
         row = max(row, top - y + drawn.height + MARGIN)
         width = max(width, x)

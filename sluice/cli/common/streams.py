@@ -36,13 +36,16 @@ def printed_apart(path: str | None, apart: bool) -> Generator[str | None]:
     os.dup2(target, STDOUT)
     os.close(target)
     before, _real[:] = list(_real), [real]
+    # the present sys.stdout need not be that of descriptor 1
+    stream = open(os.dup(STDOUT), "w", errors="backslashreplace")
     try:
-        yield f"/dev/fd/{real}"
+        with contextlib.redirect_stdout(stream):
+            yield f"/dev/fd/{real}"
     finally:
         _real[:] = before
         with contextlib.suppress(OSError):
             ctypes.CDLL(None).fflush(None)
-            sys.stdout.flush()
+            stream.close()
         os.dup2(real, STDOUT)
         os.close(real)
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from sluice.cli.main import main
+from sluice.cli.start import main
 
 sys.exit(main())

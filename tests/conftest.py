@@ -4,13 +4,15 @@ of the repository on the path because this file is here, so that tests can impor
 """
 
 import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from sluice.engine.trust import UntrustedError, check_folder
 from tests.support.conserve import check_every_box
 from tests.support.unoptimised import unoptimised
 
@@ -21,7 +23,11 @@ UNOPTIMISED = ("cli", "engine", "functions", "language", "messages", "protocols"
 others compile as users do, except stacks with fewer passes.
 """
 
-os.environ.setdefault("SLUICE_CACHE", str(HERE.parent / "build" / "tests-cache"))
+if "SLUICE_CACHE" not in os.environ:  # a checkout of another user is no place for code that is loaded
+    with suppress(UntrustedError, OSError):
+        check_folder(HERE.parent)
+        os.environ["SLUICE_CACHE"] = str(HERE.parent / "build" / "tests-cache")
+    os.environ.setdefault("SLUICE_CACHE", tempfile.mkdtemp(prefix="sluice-tests-"))
 check_every_box()
 settings.register_profile("suite", settings(), deadline=None)
 settings.load_profile("suite")

@@ -18,7 +18,9 @@ from sluice.analyze.report.page import page_of
 from sluice.analyze.report.text import text_of
 from sluice.analyze.run import analyze
 from sluice.cli.common.errors import CommandError, UsageError
-from sluice.cli.common.options import add_command, busy, check_output, write_text
+from sluice.cli.common.files import check_output, write_text
+from sluice.cli.common.options import add_command
+from sluice.cli.common.progress import busy
 
 _BUILD = """sluice analyze build -- COMMAND...: record a build as bitcode.
 

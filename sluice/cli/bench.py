@@ -22,19 +22,10 @@ from statistics import median, quantiles
 from typing import Any
 
 from sluice.cli.common.errors import CommandError
-from sluice.cli.common.options import (
-    add_command,
-    add_functions,
-    add_run_options,
-    add_stack,
-    busy,
-    check_function_outputs,
-    check_input,
-    compile_for,
-    repeats,
-    settings_of,
-    stack_of,
-)
+from sluice.cli.common.files import check_function_outputs, check_input
+from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, repeats
+from sluice.cli.common.progress import busy
+from sluice.cli.common.running import compile_for, settings_of, stack_of
 from sluice.engine.box import CompiledStack, Settings
 from sluice.engine.functions import find_functions
 from sluice.engine.measure import Candidate, Measured, measure

@@ -18,18 +18,11 @@ from typing import Any
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.generated import write_generated
-from sluice.cli.common.options import (
-    add_command,
-    add_compile_options,
-    add_functions,
-    add_stack,
-    checks_of,
-    stack_of,
-    warn,
-)
+from sluice.cli.common.options import add_command, add_compile_options, add_functions, add_stack
+from sluice.cli.common.running import checks_of, stack_of, warn
 from sluice.cli.common.template import fill
 from sluice.cli.common.toolchain import makefile_defaults
-from sluice.codegen.c.names import data_member, identifier
+from sluice.codegen.c.names import c_string, comment, data_member, identifier
 from sluice.codegen.events.functions import callback_functions, event_struct
 from sluice.codegen.stack import generate
 from sluice.engine.compiler import RUNTIME, native_files, source_files
@@ -126,9 +119,9 @@ def _sources(program: Program, wanted: Wanted) -> list[str]:
 
 def _filled_in(program: Program, name: str, wanted: Wanted, source: str) -> dict[str, str]:
     """The files that are filled in from templates."""
-    values = {"NAME": name, "STACK": program.name, "SOURCE": Path(source).name}
+    values = {"NAME": name, "STACK": program.name, "SOURCE": comment(Path(source).name).replace("`", "'")}
     libraries = dict.fromkeys(library for module in program.natives for library in module.libraries)
-    options = [text for _, text in zip(wanted.c, wanted.options, strict=True)]
+    options = [text for text in wanted.options if isinstance(text, str)]
     found = callback_functions(program)
     return {
         "Makefile": fill(
@@ -140,9 +133,9 @@ def _filled_in(program: Program, name: str, wanted: Wanted, source: str) -> dict
         ),
         "main.c": fill(
             "build/main.c",
-            FUNCTION_NAMES="".join(f"{_quoted(function.name)}, " for function in wanted.c),
-            FUNCTION_OPTIONS="".join(f"{_quoted(text)}, " for text in options),
-            NATIVE_NAMES="".join(f"{_quoted(module.option)}, " for module in program.natives),
+            FUNCTION_NAMES="".join(f"{c_string(function.name)}, " for function in wanted.c),
+            FUNCTION_OPTIONS="".join(f"{c_string(text)}, " for text in options),
+            NATIVE_NAMES="".join(f"{c_string(module.option)}, " for module in program.natives),
             NATIVE_OPTIONS='"", ' * len(program.natives),
             NATIVE_USAGE="".join(f" [--{module.option} TEXT]" for module in program.natives if module.option),
             **values,
@@ -150,11 +143,6 @@ def _filled_in(program: Program, name: str, wanted: Wanted, source: str) -> dict
         "embed.c": fill("build/embed.c", CALLBACKS="".join(_printing(*item) for item in found.items()), **values),
         "README.md": fill("build/README.md", EVENTS=_events(found, name), **values),
     }
-
-
-def _quoted(text: str) -> str:
-    """A C string."""
-    return '"' + "".join(f"\\{c}" if c in '"\\' else c if c.isprintable() else " " for c in text) + '"'
 
 
 def _printing(name: str, shape: EventShape) -> str:

@@ -12,23 +12,15 @@ import difflib
 import itertools
 import json
 import re
+import sys
 from typing import Any
 
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
-from sluice.cli.common.options import (
-    add_command,
-    add_compile_options,
-    add_functions,
-    add_stack,
-    check_output,
-    check_pass,
-    checks_of,
-    stack_of,
-    warn,
-    write_text,
-)
-from sluice.cli.common.pictures import graph_picture
+from sluice.cli.common.files import check_output, write_text
+from sluice.cli.common.graph_picture import graph_picture
+from sluice.cli.common.options import add_command, add_compile_options, add_functions, add_stack, check_pass
+from sluice.cli.common.running import checks_of, stack_of, warn
 from sluice.codegen.stack import generate
 from sluice.engine.functions import find_functions
 from sluice.hooks.function import Functions
@@ -52,8 +44,9 @@ def add(commands: Any) -> None:
     which.add_argument("--c", action="store_true", help="the generated C")
     parser.add_argument("--layer", metavar="L", help="only this layer, by its name in the stack or in the program")
     parser.add_argument(
-        "--svg", metavar="FILE", help="draw the graphs of --layer after the last pass, or after --after"
+        "--svg", metavar="FILE", help="draw a graph of --layer after the last pass, or after --after: the main one"
     )
+    parser.add_argument("--graph", metavar="KIND", help="which graph --svg draws: main, end, drain, ...")
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
     add_functions(parser, "function to compile with the stack, so that its events show")
     add_compile_options(parser)
@@ -169,10 +162,34 @@ def _c_of(source: str, program: Program, layer: str | None) -> str:
 
 
 def _draw(stages: list[tuple[str, Program]], options: argparse.Namespace) -> None:
+    """Write the picture of one graph, and say what is not in it."""
     name = options.after or stages[-1][0]
-    program = _stage(stages, name)
-    graphs = [(item.name, item) for x in _layers(program, options.layer) for item in x.graphs()]
+    layers = _layers(_stage(stages, name), options.layer)
+    graphs = {f"{layer.name}.{kind}": item for layer in layers for kind, item in layer.graphs_by_kind()}
+    main = f"{layers[0].name}.main"
+    chosen = main if options.graph is None else next((one for one in graphs if _is_graph(one, options.graph)), None)
+    if chosen is None:
+        kinds = {one.rpartition(".")[2] for one in graphs}
+        raise CommandError(f"the layer has no graph '{options.graph}': {did_you_mean(str(options.graph), kinds)}")
     check_output(options.svg, options.stack)
-    write_text(options.svg, graph_picture("built" if name == BUILT else f"after {name}", graphs))
+    picture = graph_picture("built" if name == BUILT else f"after {name}", graphs[chosen])
+    write_text(options.svg, picture.svg)
+    others = [one for one in graphs if one != chosen]
     if options.json:
-        print(json.dumps({"after": name, "svg": options.svg}))
+        row = {
+            "after": name,
+            "svg": options.svg,
+            "graph": chosen,
+            "blocks": picture.blocks,
+            "left_out": picture.left_out,
+        }
+        print(json.dumps({**row, "other_graphs": others}))
+        return
+    if picture.note:
+        print(f"sluice: note: {options.svg}: {picture.note}", file=sys.stderr)
+    if others and options.graph is None:
+        print(f"sluice: note: {options.svg}: shows {chosen}; --graph draws {', '.join(others)}", file=sys.stderr)
+
+
+def _is_graph(full: str, name: str) -> bool:
+    return name in (full, full.rpartition(".")[2])

@@ -13,27 +13,26 @@ import json
 import sys
 from typing import Any
 
-from sluice.cli.common.inputs import add_inputs, input_files, inputs_of
-from sluice.cli.common.options import (
-    add_command,
-    add_run_options,
-    check_output,
+from sluice.cli.common.files import check_output
+from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
+from sluice.cli.common.options import add_command, add_run_options, count_from_1
+from sluice.cli.common.running import (
     compile_for,
-    count_from_1,
-    finish,
-    outcome_json,
     run_file,
     settings_of,
     stack_of,
-    summary,
+    stopped_early,
     tunnel_ports_function,
 )
+from sluice.cli.common.streams import printed_apart
+from sluice.cli.common.summary import finish, outcome_json, summary
 from sluice.engine.box import Outcome
-from sluice.engine.functions import find_functions
+from sluice.engine.functions import Wanted, find_functions
+from sluice.engine.inputs import Inputs
 from sluice.stacks.find import DEFAULT
 
 NOTES = {
-    "flows out of order": "rows stand behind those of flows that began later, so that no more had to wait in memory;"
+    "flows out of order": "rows follow those of flows that began later, so that no more had to wait in memory;"
     " --rows N lets more wait, or sort the rows by first_ts",
     "gaps left out": "gaps are counted in their rows (gaps_left_out) and not listed; --holes N lists more",
 }
@@ -72,28 +71,40 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
-    stack = stack_of(options.stack, options)
     inputs = inputs_of(options)
-    if options.out:
-        check_output(options.out, *input_files(inputs))
-    given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": options.out}
-    said = ",".join(f"{name}={value}" for name, value in given.items() if value)
-    wanted = find_functions([f"flow_log:{said}", *tunnel_ports_function(stack, options)])
-    compiled = compile_for(stack, wanted, options)
-    settings = settings_of(options, timeouts=options.idle is not None or inputs.live)
-    on_terminal = not options.out and sys.stdout.isatty()
-    outcome = run_file(compiled, wanted, settings, inputs, rows_on_terminal=on_terminal)
-    status = _finish(outcome, options)
+    with printed_apart(None, apart=not options.out) as stdout:
+        outcome = _run(options, inputs, stdout)
+    status = _finish(outcome, options, named(inputs))
     for name, note in NOTES.items():
         if outcome.reports.get(name):
             print(f"sluice: note: {outcome.reports[name]:,} {note}", file=sys.stderr)
     return status
 
 
-def _finish(outcome: Outcome, options: argparse.Namespace) -> int:
-    """Print what is asked of the summary; the exit status."""
+def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Outcome:
+    """Everything but the summary. stdout: the path of the standard output, which takes the rows."""
+    wanted = Wanted()
+    try:
+        stack = stack_of(options.stack, options)
+        check_inputs(inputs)
+        if options.out:
+            check_output(options.out, *input_files(inputs))
+        out = options.out or stdout
+        given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": out}
+        values = {name: str(value) for name, value in given.items() if value}
+        wanted = find_functions(["flow_log", *tunnel_ports_function(stack, options)], {"flow_log": values})
+        compiled = compile_for(stack, wanted, options)
+        settings = settings_of(options, timeouts=options.idle is not None or inputs.live)
+    except KeyboardInterrupt:
+        return stopped_early(wanted)
+    on_terminal = not options.out and sys.stdout.isatty()
+    return run_file(compiled, wanted, settings, inputs, rows_on_terminal=on_terminal)
+
+
+def _finish(outcome: Outcome, options: argparse.Namespace, inputs: str) -> int:
+    """Print the parts of the summary that were requested; the exit status."""
     if options.out:
-        return finish(outcome, options.json)
+        return finish(outcome, options.json, inputs)
     if options.summary or options.json:
         print(json.dumps(outcome_json(outcome)) if options.json else summary(outcome), file=sys.stderr)
-    return finish(outcome, as_json=False, quiet=True)
+    return finish(outcome, as_json=False, inputs=inputs, quiet=True)

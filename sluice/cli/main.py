@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Generator
 
 from sluice import __version__
-from sluice.cli import analyze, bench, build, explain, flows, isolate, mos, new, run, serve, show
+from sluice.cli import analyze, bench, build, explain, flows, help, isolate, mos, new, run, serve, show, trace
 from sluice.cli.common.errors import UsageError, from_here, tell
-from sluice.lang.errors import DescriptionWarning
+from sluice.lang.errors import DescriptionWarning, did_you_mean
 
 _EPILOGUE = """\
 STACK is a name (everything, tcp_ip, ...) or a Python file that describes one. A first example:
@@ -25,7 +25,7 @@ Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 st
 """
 
 
-COMMANDS = (run, flows, show, explain, build, mos, serve, analyze, isolate, bench, new)
+COMMANDS = (run, flows, trace, show, explain, build, mos, serve, analyze, isolate, bench, new, help)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,16 +43,45 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _corrected(arguments: list[str] | None) -> list[str]:
+    """The arguments. Raises UsageError, with the nearest, for a command that there is none of."""
+    given = sys.argv[1:] if arguments is None else arguments
+    names = [command.__name__.rpartition(".")[2] for command in COMMANDS]
+    if given and not given[0].startswith("-") and given[0] not in names:
+        raise UsageError(
+            f"there is no command '{given[0]}': {did_you_mean(given[0], names)}\n    sluice --help lists them."
+        )
+    return given
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    """The parsed arguments. Raises UsageError, with the nearest, for an option that the command does not have."""
+    top = parser()
+    options, unknown = top.parse_known_args(arguments)
+    if unknown:
+        own: argparse.ArgumentParser = options.parser
+        known = [name for action in own._actions for name in action.option_strings]  # pyright: ignore[reportPrivateUsage]
+        first = unknown[0].partition("=")[0]
+        advice = (
+            did_you_mean(first, known)
+            if first.startswith("-")
+            else f"sluice {options.command} --help says what it takes."
+        )
+        raise UsageError(f"sluice {options.command} takes no '{first}': {advice}")
+    options.arguments = arguments
+    return options
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit status: 0 done, 1 something was wrong with the input, 2 wrong usage."""
     try:
-        options = parser().parse_args(arguments)
+        options = _options(_corrected(arguments))
         with _printed_warnings():
             status = options.action(options)
             sys.stdout.flush()
             return status
     except BrokenPipeError:
-        # whoever read our output has enough; what is still in the buffer goes nowhere, quietly
+        # no one reads the output any more: what is still in the buffer is dropped, quietly
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -5,8 +5,8 @@ in C with its compiled stack, and a Makefile. `make -C DIR` builds lib/libsluice
 
     cc -IDIR/include program.c -LDIR/lib -Wl,-rpath,DIR/lib -lsluice_mos
 
-compiles a program as it is. `make -C DIR install PREFIX=...` puts both where the compiler looks by itself. A device of
-the configuration file is a capture file; docs/mos.md tells the rest.
+compiles a program as it is. `make -C DIR install PREFIX=...` puts both where the compiler looks without
+options. A device of the configuration file is a capture file; docs/mos.md has the rest.
 """
 
 from __future__ import annotations

@@ -10,12 +10,14 @@ import argparse
 import json
 import keyword
 import re
+import shlex
 import struct
 from pathlib import Path
 from typing import Any
 
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.options import add_command
+from sluice.cli.common.output_folder import OutputFolder
 from sluice.cli.common.template import fill
 
 PORT = 4000
@@ -43,7 +45,7 @@ def action(options: argparse.Namespace) -> int:
     if name in _TAKEN:
         raise CommandError(f"'{name}' is used for something else in a stack: choose another name")
     folder = Path(options.folder or name)
-    values = {"NAME": name, "FOLDER": str(folder), "PORT": str(PORT)}
+    values = {"NAME": name, "FOLDER": shlex.quote(str(folder)), "PORT": str(PORT)}
     files = {
         f"{name}_protocol.py": fill("new/protocol.py", **values).encode(),
         "stack.py": fill("new/stack.py", **values).encode(),
@@ -52,7 +54,8 @@ def action(options: argparse.Namespace) -> int:
         "capture.pcap": _capture(),
     }
     _write(folder, files)
-    run = f"sluice run {folder}/stack.py -r {folder}/capture.pcap -f {folder}/stack.py"
+    stack, capture = (shlex.quote(str(folder / name)) for name in ("stack.py", "capture.pcap"))
+    run = f"sluice run {stack} -r {capture} -f {stack}"
     if options.json:
         print(json.dumps({"name": name, "folder": str(folder), "files": list(files), "run": run}))
     else:
@@ -65,11 +68,11 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise CommandError(f"{folder}: is there already; give another name, or another folder with -o")
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            (folder / name).write_bytes(data)
     except OSError as error:
         raise CommandError(f"{error.filename or folder}: {error.strerror}") from error
+    with OutputFolder(folder) as output:
+        for name, data in files.items():
+            output.write(name, data)
 
 
 def _capture() -> bytes:

@@ -8,34 +8,35 @@ what it saw: packets, bytes, what was passed on, and what was malformed or dropp
   tcpdump -i eth0 -w - | sluice run tcp_ip -r -            standard input
   sluice run tcp_ip -i eth0 -f flow_log:out=flows.jsonl    an interface, until Ctrl-C or SIGTERM
 
-A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; its parameters stand
-behind a colon, as in flow_log:out=flows.jsonl. `none` tracks connections without keeping their bytes.
-`sluice run -f FUNCTION --help` tells what parameters it has.
+A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; several have commas between
+them. Parameters follow a colon, as in flow_log:out=flows.jsonl. `none` tracks connections without storing their bytes.
+Without -f the functions run that the file of the stack defines. `sluice run -f FUNCTION --help` lists parameters.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Any
 
 from sluice.cli.common.errors import CommandError
-from sluice.cli.common.inputs import add_inputs, input_files, inputs_of
-from sluice.cli.common.options import (
-    add_command,
-    add_functions,
-    add_run_options,
-    add_stack,
-    check_function_outputs,
-    check_output,
+from sluice.cli.common.files import check_function_outputs, check_output
+from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
+from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack
+from sluice.cli.common.running import (
     compile_for,
-    finish,
     run_file,
     settings_of,
     stack_of,
+    stopped_early,
     tunnel_ports_function,
 )
-from sluice.engine.functions import Wanted, find_functions
+from sluice.cli.common.streams import printed_apart
+from sluice.cli.common.summary import finish
+from sluice.engine.box import Outcome
+from sluice.engine.functions import Wanted, find_functions, has_functions, split_names
+from sluice.engine.inputs import Inputs
 
 
 def add(commands: Any) -> None:
@@ -50,9 +51,42 @@ def add(commands: Any) -> None:
         help="capture file (pcap) for what leaves the box, where a function drops, changes or sends packets",
     )
     add_functions(parser)
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print the summary as JSON; functions then print to standard error"
+    )
+    parser.add_argument(
+        "-o",
+        metavar="FILE",
+        dest="prints",
+        help="where functions print, and write rows (default: standard output, or standard error where that takes JSON "
+        "or the rows of another function)",
+    )
+    speed = parser.add_mutually_exclusive_group()
+    speed.add_argument(
+        "--quick",
+        action="store_true",
+        help="for trying functions in C: no passes, no optimisation, only an edited function is compiled again; the "
+        "first time, the default compilation runs in the background",
+    )
+    speed.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
+
+
+def functions_of(stack: str, given: list[str]) -> list[str]:
+    """The functions to run: those that are given, else those that the file of the stack defines itself."""
+    path = Path(stack)
+    if path.suffix != ".py" or not has_functions(path):
+        return given
+    if not given:
+        return [stack]
+    files = [Path(name.partition(":")[0]) for text in given for name in split_names(text)]
+    if not any(file.suffix == ".py" and file.is_file() and file.samefile(path) for file in files):
+        print(
+            f"sluice: note: {stack}: its functions on events do not run, as others are given; add -f {stack}",
+            file=sys.stderr,
+        )
+    return given
 
 
 def check_inline(wanted: Wanted, output: str | None, files: list[str]) -> None:
@@ -74,12 +108,34 @@ def check_inline(wanted: Wanted, output: str | None, files: list[str]) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
-    stack = stack_of(options.stack, options)
-    wanted = find_functions([*options.functions, *tunnel_ports_function(stack, options)])
     inputs = inputs_of(options)
-    files = input_files(inputs)
-    check_function_outputs(wanted, *files)
-    check_inline(wanted, options.output, files)
-    compiled = compile_for(stack, wanted, options)
-    settings = settings_of(options, timeouts=not options.no_timeouts)
-    return finish(run_file(compiled, wanted, settings, inputs, output=options.output), options.json)
+    if options.prints is not None:
+        check_output(options.prints, *input_files(inputs), options.stack)
+    with printed_apart(options.prints, apart=options.json):
+        outcome = _run(options, inputs)
+    return 0 if options.compile_only and not outcome.stopped else finish(outcome, options.json, named(inputs))
+
+
+def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
+    """Everything but the summary."""
+    wanted = Wanted()
+    try:
+        stack = stack_of(options.stack, options)
+        given = functions_of(options.stack, options.functions)
+        wanted = find_functions([*given, *tunnel_ports_function(stack, options)])
+        files = input_files(inputs)
+        check_inputs(inputs)
+        check_function_outputs(wanted, *files)
+        check_inline(wanted, options.output, files)
+        compiled = compile_for(stack, wanted, options)
+        if options.compile_only:
+            return Outcome(0, {}, {})
+        settings = settings_of(options, timeouts=not options.no_timeouts)
+    except KeyboardInterrupt:
+        return stopped_early(wanted)
+    # rows and what other functions print are kept apart
+    several = len(wanted.c) + len(wanted.python) > 1 and wanted.writes_rows()
+    with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
+        if stdout is not None:
+            wanted.direct_rows(stdout)
+        return run_file(compiled, wanted, settings, inputs, output=options.output)

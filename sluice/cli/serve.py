@@ -19,7 +19,8 @@ import sys
 from typing import Any
 
 from sluice.cli.common.errors import UsageError
-from sluice.cli.common.options import add_command, busy
+from sluice.cli.common.options import add_command
+from sluice.cli.common.progress import busy
 from sluice.service.bounds import Bounds, Limits, bounds_of
 from sluice.service.build import build_program
 from sluice.service.describe import describe

@@ -14,7 +14,9 @@ from typing import Any
 
 from sluice.cli.common.describe import Data, describe
 from sluice.cli.common.errors import CommandError
-from sluice.cli.common.options import add_command, add_stack, check_output, write_text
+from sluice.cli.common.files import check_output, write_text
+from sluice.cli.common.layer_tree import layer_tree
+from sluice.cli.common.options import add_command, add_stack, count_from_1
 from sluice.cli.common.pictures import stack_picture
 from sluice.lang.errors import did_you_mean
 from sluice.lower.build import build
@@ -29,6 +31,12 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "show", __doc__, action)
     add_stack(parser)
     parser.add_argument("--layer", metavar="L", help="only this layer")
+    parser.add_argument(
+        "--depth",
+        type=count_from_1("layers"),
+        metavar="N",
+        help="only the parse tree, so many layers from the link types",
+    )
     parser.add_argument("--svg", metavar="FILE", help="draw parse tree and state machines")
     parser.add_argument("--json", action="store_true", help="print all of it as JSON")
 
@@ -49,46 +57,51 @@ def action(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(data))
     elif not options.svg:
-        print(text_of(data, tree=options.layer is None))
+        print(text_of(data, options.layer is None, options.depth))
     return 0
 
 
-def text_of(data: Data, tree: bool = True) -> str:
-    """All of a description as text; without `tree` only its layers."""
+def text_of(data: Data, tree: bool = True, depth: int | None = None) -> str:
+    """All of a description as text; without `tree` only its layers, with `depth` only so much of the tree."""
     out: list[str] = []
     if tree:
         out += [
             f"stack {data['stack'] or '(without a name)'}: a packet passes at most {data['depth']} layers",
             "",
         ]
-        out += ["parse tree", *_tree(data), ""]
+        out += ["parse tree", *_tree(data, depth), ""]
+    if depth is not None:
+        return "\n".join(out).rstrip()
     for layer in data["layers"]:
         out += [*_layer(layer), ""]
     return "\n".join(out).rstrip()
 
 
-def _tree(data: Data) -> list[str]:
-    """Every layer under those that lead to it; what lies above it stands at its first place only."""
-    rows: list[tuple[str, str]] = []
-    seen: set[str] = set()
-    above: dict[str, list[Data]] = {}
+def _tree(data: Data, depth: int | None) -> list[str]:
+    """Every layer below the one that comes to it in the fewest steps; where it follows another, its name alone.
+
+    depth: how many layers down; None for all.
+    """
+    tree = layer_tree(data)
+    steps: dict[str, list[Data]] = {}
     for step in data["steps"]:
-        above.setdefault(step["lower"], []).append(step)
+        steps.setdefault(step["lower"], []).append(step)
+    rows: list[tuple[str, str]] = []
+    printed: set[str] = set()
 
-    def grow(name: str, when: str, depth: int) -> None:
-        again = name in seen and name in above
-        rows.append(("  " * depth + name + (" (see above)" if again else ""), when))
-        if name not in seen:
-            seen.add(name)
-            for step in above.get(name, []):
-                grow(step["upper"], step["when"], depth + 1)
+    def grow(name: str, when: str, level: int, own: bool) -> None:
+        below = tree.below(name) if own and name not in printed else 0
+        left_out = depth is not None and level >= depth and below
+        note = f" ({below} below)" if left_out else "" if own and name not in printed else " (see " + name + ")"
+        rows.append(("  " * level + name + (note if name in steps else ""), when))
+        if not own or name in printed or (depth is not None and level >= depth):
+            return
+        printed.add(name)
+        for step in steps.get(name, []):
+            grow(step["upper"], step["when"], level + 1, step["upper"] in tree.children[name])
 
-    starts: dict[str, list[str]] = {}
-    for root in data["roots"]:
-        kind = "any link type" if root["link_type"] is None else str(root["link_type"])
-        starts.setdefault(root["layer"], []).append(kind)
-    for name, kinds in starts.items():
-        grow(name, kinds[0] if kinds == ["any link type"] else f"link type {', '.join(kinds)}", 1)
+    for name, kinds in tree.roots.items():
+        grow(name, f"link type {', '.join(kinds)}" if kinds else "any link type", 1, True)
     width = max(len(name) for name, _ in rows) + 2
     return [f"{name:<{width}}{when}".rstrip() for name, when in rows]
 

@@ -6,7 +6,7 @@ import re
 
 from sluice.codegen.burst.process import process, worker
 from sluice.codegen.burst.stages import table_of_each
-from sluice.codegen.c.names import c_string, data_member, identifier, storage
+from sluice.codegen.c.names import c_string, comment, data_member, identifier, storage
 from sluice.codegen.events.columns import close_columns, flush_columns
 from sluice.codegen.events.functions import callback_functions, destructors, event_struct
 from sluice.codegen.events.timers import box_timers
@@ -32,7 +32,7 @@ def header(names: StackNames) -> str:
         "",
     ]
     for shape in _callbacks(names.program):
-        out += [f"/* {shape.where} */" if not shape.where.startswith("/") else f"/* event {shape.name} */"]
+        out += [f"/* {comment(shape.where)} */" if not shape.where.startswith("/") else f"/* event {shape.name} */"]
         out += _for_both(f"{event_struct(shape)} {{")
         for name, bits in shape.fields:
             kind = "sl_bytes" if bits == 0 else f"uint{8 * storage(bits)}_t"
@@ -190,9 +190,11 @@ def _open(names: StackNames) -> list[str]:
         text = f'options->function_options ? options->function_options[{index}] : ""'
         if function.parameters:
             table = f'"{function.name}", {function.name}_parameter, {len(function.parameters)}'
-            kept = f"&box->base.texts[{index}]"
+            kept, given = f"&box->base.texts[{index}]", f"&box->{function.name}_given"
             out.append(f"    box->base.parameters[{index}] = &box->{function.name}_given;")
-            out.append(f"    if (sl_parameters_read({table}, &box->{function.name}_given, {text}, {kept}))")
+            out.append(f"    if (options->function_values && options->function_values[{index}]")
+            out.append(f"            ? sl_parameters_set({table}, {given}, options->function_values[{index}], {kept})")
+            out.append(f"            : sl_parameters_read({table}, {given}, {text}, {kept}))")
             out.append("        goto fail;")
         if function.opens:
             out.append(f"    if ({function.name}_open(&box->base, {text}))")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sluice.codegen.burst.arrive import context, waiting
 from sluice.codegen.burst.fast_path import counted_per_burst
-from sluice.codegen.c.names import boolean, identifier
+from sluice.codegen.c.names import boolean, c_string, identifier
 from sluice.codegen.events.columns import columns
 from sluice.codegen.events.control import check_controls, is_controlled
 from sluice.codegen.events.declared_storage import counter_struct, parameter_struct
@@ -152,7 +152,7 @@ def _functions(names: StackNames) -> list[str]:
             f"enum {{ {function.name}_index = {index} }};",
             *parameter_struct(function.name, function.parameters),
             *counter_struct(function.name, function.counters),
-            f'#line 1 "{function.path}"',
+            f"#line 1 {c_string(function.path)}",
             function.text.rstrip("\n"),
             "#undef SLUICE_FUNCTION",
             _HERE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sluice.codegen.c.names import identifier
+from sluice.codegen.c.names import comment, identifier
 from sluice.codegen.layer.instance_layout import Table
 from sluice.hooks.function import Functions
 from sluice.ir import instruction as ir
@@ -28,8 +28,7 @@ class Counters:
         """The statement that adds to a counter."""
         at = f"box->counters[{self.index(layer, name)}]"
         text = f"{at} += {amount};" if amount else f"{at}++;"
-        said = f"{layer}: {name}".replace("*/", "* /")
-        return f"{text:<42} /* {said} */"
+        return f"{text:<42} /* {comment(f'{layer}: {name}')} */"
 
 
 @dataclass

@@ -6,14 +6,14 @@ import ctypes
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluice.codegen.stack import Generated, generate
-from sluice.engine.cache import cache_folder
-from sluice.engine.compiler import Compiled, compile_library
+from sluice.engine.compiled_stack import CompiledStack
+from sluice.engine.compiled_stack import compile_stack as compile_stack  # what a box needs is imported from here
 from sluice.engine.events import Decoder, Handler, PythonFunction, Seen, place_of
+from sluice.engine.functions import Options
 from sluice.engine.inputs import (
     PROGRESS,
     STOPPED,
@@ -23,16 +23,7 @@ from sluice.engine.inputs import (
     Inputs,
     Source,
 )
-from sluice.engine.interrupt import noted, stopping
-from sluice.engine.program_cache import Made, content, noted_warnings, outline, recall
-from sluice.engine.program_cache import keep as keep_made
-from sluice.hooks.function import CFunction, Functions
-from sluice.ir.graph import Program
-from sluice.ir.hook import Hook
-from sluice.lang.stack import Stack
-from sluice.lower.build import build
-from sluice.passes.pipeline import run as run_passes
-from sluice.passes.pipeline import uncollected
+from sluice.engine.interrupt import noted
 
 _DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _DRIVEN = ("process", "tick", "finish_step")
@@ -63,6 +54,12 @@ class Report(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_uint64))
 
 
+class Refused(ctypes.Structure):
+    """struct sl_refused: a link type with which the stack does not begin, and how many packets of it came."""
+
+    _fields_ = (("link_type", ctypes.c_uint32), ("packets", ctypes.c_uint64))
+
+
 class COptions(ctypes.Structure):
     """struct sl_options."""
 
@@ -79,6 +76,7 @@ class COptions(ctypes.Structure):
         ("native_options", ctypes.POINTER(ctypes.c_char_p)),
         ("prefault", ctypes.c_bool),
         ("forwards", ctypes.c_bool),
+        ("function_values", ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
     )
 
 
@@ -104,14 +102,16 @@ class Settings:
 
 
 def c_options(
-    settings: Settings, functions: list[str], count: int, natives: list[str], deliver: Any = None
+    settings: Settings, functions: Sequence[Options], count: int, natives: list[str], deliver: Any = None
 ) -> COptions:
     """The settings as C takes them.
 
-    functions: the options of the first of `count` functions in C. natives: names of the options that native modules
-    take. deliver: a _DELIVER, called with batches of events for functions in Python.
+    functions: for each of the first of `count` functions in C a text, or values by name. natives: names of the options
+    that native modules take. deliver: a _DELIVER, called with batches of events for functions in Python.
     """
-    texts = _texts(functions + [""] * count)
+    texts = _texts([given if isinstance(given, str) else "" for given in functions] + [""] * count)
+    pairs = [[] if isinstance(given, str) else _pairs(given) for given in functions]
+    values = (ctypes.POINTER(ctypes.c_char_p) * (count + 1))(*map(_values, pairs[:count]))
     seed = settings.seed if settings.seed is not None else secrets.randbits(64)
     return COptions(
         seed,
@@ -126,63 +126,26 @@ def c_options(
         _texts([settings.natives.get(option, "") for option in natives]),
         settings.prefault,
         False,
+        ctypes.cast(values, ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
     )
 
 
 def _texts(texts: list[str]) -> Any:
-    """Texts as C takes them, and an empty one behind them, as there is no array of none."""
-    array = (ctypes.c_char_p * (len(texts) + 1))(*(text.encode() for text in texts), b"")
+    """Texts as C takes them, followed by an empty one, as there is no array of none."""
+    array = (ctypes.c_char_p * (len(texts) + 1))(*map(os.fsencode, texts), b"")
     return ctypes.cast(array, ctypes.POINTER(ctypes.c_char_p))
 
 
-@dataclass
-class CompiledStack:
-    """A stack with its functions as a library. The program's graphs are empty."""
-
-    program: Program
-    generated: Generated
-    compiled: Compiled
-    functions: Functions
-    seconds: float
+def _pairs(values: Mapping[str, str]) -> list[str]:
+    return [text for pair in values.items() for text in pair]
 
 
-def compile_stack(
-    stack: Stack,
-    functions: tuple[CFunction, ...] = (),
-    python: frozenset[Hook] = frozenset(),
-    passes: str | list[str] = "all",
-    options: frozenset[str] = frozenset(),
-    fresh: bool = False,
-    check: Callable[[Program], None] = lambda _: None,
-    demanded: tuple[frozenset[Hook], ...] = (),
-    many: frozenset[Hook] = frozenset(),
-) -> CompiledStack:
-    """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler.
-
-    A later call for the same description finds what this one made. fresh: neither is looked for, nor kept. check: looks
-    at the program before any C of it is compiled; may raise. demanded: the events for each handler on demand in Python.
-    many: those that Python takes many at once of.
-    """
-    begin = time.perf_counter()
-    hooked = Functions(functions, python, demanded, many)
-    found = content(stack, hooked, passes, options) if not fresh else None
-    made = recall(cache_folder(), stack.name, found) if found is not None else None
-    warned = False
-    if made is None:
-        with uncollected():
-            with noted_warnings() as given:
-                program = run_passes(build(stack, hooked.hooks(), options, hooked.kept), passes)
-            warned = bool(given)
-            check(program)
-            made = Made(outline(program), generate(program, hooked))
-    else:
-        check(made.program)
-        found = None
-    seconds = time.perf_counter() - begin
-    compiled = CompiledStack(made.program, made.generated, compile_library(made.generated, fresh), hooked, seconds)
-    if found is not None and not warned:  # who is warned is warned each time
-        keep_made(cache_folder(), stack.name, found, made)
-    return compiled
+def _values(pairs: list[str]) -> Any:
+    """Names and values as C takes them, ended by NULL; NULL for none."""
+    if not pairs:
+        return None
+    array = (ctypes.c_char_p * (len(pairs) + 1))(*map(os.fsencode, pairs), None)
+    return ctypes.cast(array, ctypes.POINTER(ctypes.c_char_p))
 
 
 @dataclass
@@ -191,7 +154,9 @@ class Outcome:
 
     counters: by layer ("box" for the whole) and name. reports: figures of functions. failure: what a function could
     not do, None when nothing. fault: what is wrong with an input, None when nothing is. stopped: whether the user
-    stopped it. received: counters of interfaces (struct sl_source_statistics), empty without one.
+    stopped it. interrupted: whether that was before the end of input that has one, or at once. received: counters of
+    interfaces (struct sl_source_statistics), empty without one. refused: packets by link type with which the stack
+    does not begin. takes: the link types that it takes.
     """
 
     packets: int
@@ -201,7 +166,10 @@ class Outcome:
     failure: str | None = None
     stopped: bool = False
     seconds: float = 0.0
+    interrupted: bool = False
     received: dict[str, int] = field(default_factory=lambda: {})
+    refused: dict[int, int] = field(default_factory=lambda: {})
+    takes: list[int] = field(default_factory=lambda: [])
 
 
 @dataclass
@@ -214,7 +182,7 @@ class Box:
     stack: CompiledStack
     settings: Settings = field(default_factory=Settings)
     python: list[PythonFunction] = field(default_factory=lambda: [])
-    function_options: list[str] = field(default_factory=lambda: [])
+    function_options: Sequence[Options] = field(default_factory=lambda: [])
     output: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
@@ -242,6 +210,11 @@ class Box:
             self._route[many] = [call for function in self.python for call in function.called_with_many(layer, event)]
         self._error: BaseException | None = None
         self._in_function = False
+        self._stopped = False
+        self._endless = False
+        """Whether the input is one that a signal ends."""
+        self._deaf = False
+        """Whether a function was stopped in its work: then it is not called again before the end."""
         self._number = 0
         self._deliver = _DELIVER(self._batch) if self._route else _DELIVER()
         natives = [module.option for module in self.stack.program.natives]
@@ -298,7 +271,7 @@ class Box:
 
     def _batch(self, _user: int, at: int, size: int) -> None:
         """Hand a batch of events to the functions; an exception of theirs is raised again where Python called."""
-        if self._error is not None:
+        if self._error is not None or self._deaf:
             return
         try:
             self._in_function = True
@@ -307,18 +280,21 @@ class Box:
                 for call in calls[type(seen)]:
                     call(seen)
         except BaseException as error:
-            self._error = error
+            self._deaf = self._stopped and isinstance(error, KeyboardInterrupt)
+            self._error = None if self._deaf else error
         finally:
             self._in_function = False
 
     def _interrupted(self) -> None:
-        """Ctrl-C: stop as soon as C code asks, and a function of the user's at once."""
-        self._error = KeyboardInterrupt()
+        """Ctrl-C: stop as soon as C code asks, and a function of the user's at once. The second time, give up."""
+        if self._stopped and not self._in_function:
+            self._error = KeyboardInterrupt()
+        self._stopped = True
         if self._in_function:
-            raise self._error
+            raise KeyboardInterrupt
 
     def _switches(self) -> None:
-        """Let the handlers on demand of functions in Python register themselves."""
+        """Connect the handlers on demand of functions in Python with the box."""
         if not self.stack.functions.demanded:
             return
         number, numbers = ctypes.c_uint32, ctypes.c_uint64
@@ -347,7 +323,7 @@ class Box:
 
     def burst(self, packets: Sequence[tuple[bytes, int, int, int | None]]) -> None:
         """Process packets in order, each with its time, its link type and its length (see `packet`)."""
-        # memory of exactly a packet's size, so that a read behind its end is one that sanitizers see
+        # memory of exactly a packet's size, so that sanitizers see a read beyond its end
         held = [ctypes.create_string_buffer(data, len(data)) if data else None for data, *_ in packets]
         frames = (Frame * len(packets))()
         for frame, at, (data, time_ns, link_type, length) in zip(frames, held, packets, strict=True):
@@ -382,9 +358,9 @@ class Box:
         """Process a capture file, or other inputs. `progress(bytes done, bytes, packets)` may return True to stop; of
         bytes that are not known it is 0. `opened` is called once inputs are open.
 
-        Ctrl-C and SIGTERM end an input that does not end of its own accord, and the outcome is `stopped`; of files
-        Ctrl-C raises KeyboardInterrupt. Raises RunError when an input cannot be read at all; a fault in its middle is
-        part of the outcome.
+        Ctrl-C and SIGTERM end an input that does not end of its own accord, and else the run, once C code calls back:
+        the outcome is `stopped`. Another one while the run ends raises KeyboardInterrupt. Raises RunError when an input
+        cannot be read at all; a fault in its middle is part of the outcome.
         """
         inputs = Inputs.of(given)
         try:
@@ -394,14 +370,17 @@ class Box:
         self._drive.input, self._drive.progress = source.handle, PROGRESS(self._reporting(progress))
         begin = time.perf_counter()
         try:
-            if opened is not None:
-                opened()
-            with stopping(self._stop) if inputs.endless else noted(self._interrupted):
+            with noted(self._signalled):
+                self._endless = inputs.endless
+                if opened is not None:
+                    opened()
                 driven = self._library.sl_drive(ctypes.byref(self._drive))
-            fault, counted = source.fault(), source.statistics() if inputs.live else {}
-            self._raise()
-            self.finish()
+                self._endless = False
+                fault, counted = source.fault(), source.statistics() if inputs.live else {}
+                self._raise()
+                self.finish()
         finally:
+            self._endless = False
             self._drive.progress = PROGRESS()
             source.close()
         return Outcome(
@@ -410,16 +389,19 @@ class Box:
             reports=self.reports(),
             failure=self.failure(),
             fault=fault,
-            stopped=driven == STOPPED,
+            stopped=self._stopped or driven == STOPPED,
             seconds=time.perf_counter() - begin,
+            interrupted=self._stopped,
             received=counted,
+            refused=self.refused(),
+            takes=[link_type for link_type, _ in self.stack.program.roots if link_type is not None],
         )
 
     def _reporting(self, progress: Callable[[int, int, int], bool] | None) -> Callable[[int, int, int, int], int]:
         """What the driver calls now and then, which is also when Python handles signals."""
 
         def report(_user: int, done: int, size: int, packets: int) -> int:
-            if self._error is not None:
+            if self._error is not None or self._stopped:
                 return 1
             try:
                 return int(progress(done, size, packets)) if progress is not None else 0
@@ -429,11 +411,12 @@ class Box:
 
         return report
 
-    def _stop(self) -> None:
-        """A signal ends the input; another one ends the run at once."""
-        if self._drive.stop:
+    def _signalled(self) -> None:
+        """Ctrl-C or SIGTERM: ends an input that has no end of its own; of any other, and the second time, the run."""
+        if self._endless and not self._drive.stop:
+            self._drive.stop = 1
+        else:
             self._interrupted()
-        self._drive.stop = 1
 
     def finish(self) -> None:
         """The end of input: every instance ends, functions report."""
@@ -441,13 +424,24 @@ class Box:
             self._finished = True
             with noted(self._interrupted):
                 self._library.sl_drive_finish(ctypes.byref(self._drive))
-            # what functions in C printed stands before what is said of the run, also where nobody watches
-            ctypes.CDLL(None).fflush(None)
-            self._close_output()
-            self._raise()
-            for function in self.python:
-                for ending in function.endings:
-                    ending()
+                # what functions in C printed comes before the summary, also where the output is a file
+                ctypes.CDLL(None).fflush(None)
+                self._close_output()
+                self._raise()
+                for function in self.python:
+                    for ending in function.endings:
+                        self._end(ending)
+
+    def _end(self, ending: Callable[[], None]) -> None:
+        """Call a function at the end; Ctrl-C stops it, and the next one is called."""
+        try:
+            self._in_function = True
+            ending()
+        except KeyboardInterrupt:
+            if not self._stopped:
+                raise
+        finally:
+            self._in_function = False
 
     def counters(self) -> dict[str, dict[str, int]]:
         """All counters, by layer and name."""
@@ -458,6 +452,13 @@ class Box:
         for number, (layer, name) in enumerate(self.stack.generated.counters):
             found.setdefault(layer, {})[name] = pointer[number]
         return found
+
+    def refused(self) -> dict[int, int]:
+        """How many packets were refused, by link type; more than SL_REFUSED_MOST of these are not told apart."""
+        self._library.sl_box_refused.argtypes = [ctypes.c_void_p, ctypes.POINTER(Refused), ctypes.c_uint32]
+        rows = (Refused * 8)()
+        count = self._library.sl_box_refused(self._box, rows, len(rows))
+        return {rows[n].link_type: rows[n].packets for n in range(count)}
 
     def failure(self) -> str | None:
         """What a function could not do; None when all is well."""

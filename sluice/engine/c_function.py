@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from sluice.engine.compiler import INCLUDES, compiler
+from sluice.hooks.c_words import c_string
 from sluice.hooks.function import CFunction, declared_function
 from sluice.hooks.includes import with_own_includes
 from sluice.hooks.marks import OPAQUE, Mark, read_marks, read_opaque
@@ -31,7 +32,7 @@ def read_c_function(name: str, text: str, path: str, folders: tuple[str, ...] = 
 def _marks(text: str, path: str, command: tuple[str, ...], folders: tuple[str, ...]) -> tuple[Mark, ...]:
     """The marks of a source, without those of the runtime's own headers."""
     # The generated unit has included sluice.h before the text of a function.
-    source = f'#include "function/sluice.h"\n#line 1 "{_quoted(path)}"\n{text}\n'
+    source = f'#include "function/sluice.h"\n#line 1 {c_string(path)}\n{text}\n'
     own = [f"-I{folder}" for folder in folders]
     words = [*command, "-E", "-std=gnu11", "-DSLUICE_DECLARATIONS", *INCLUDES, *own]
     done = subprocess.run([*words, "-x", "c", "-"], input=source, capture_output=True, text=True)
@@ -50,7 +51,3 @@ def _errors(text: str) -> str:
         re.sub(r":(\d+):\d+: (?:fatal )?error: ", r":\1: ", line) for line in text.splitlines() if "error: " in line
     ]
     return "\n".join(found or [text.strip()])[:4000]
-
-
-def _quoted(path: str) -> str:
-    return path.replace("\\", "\\\\").replace('"', '\\"')

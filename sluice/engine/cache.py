@@ -1,7 +1,10 @@
-"""The folder in which compiled stacks are kept: where it is, who uses what of it, and what is thrown away.
+"""The folder of compiled stacks: where it is, which process uses what of it, and what is removed.
 
-What was not used for the longest goes first when all of it is larger than LIMIT, but nothing that a running process
-has asked for: each process lists that in a file of its own, which it keeps locked while it lives.
+Libraries in it are executed, so a folder that other users could change is refused (trust.py), and no file of it is used
+that is not as it was written (sealed_file.py).
+
+The least recently used files go first when all of it is larger than LIMIT, but none that a running process uses: each
+process lists those in a file of its own, which it holds locked while it lives.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO
 
+from sluice.engine.sealed_file import read_sealed
+from sluice.engine.trust import UntrustedError, check_folder, open_trusted
+
 LIMIT = 1 << 30
-"""Bytes of all that is kept."""
+"""Bytes of all cached files."""
 ABANDONED = 24 * 3600
-"""Seconds after which a folder in which somebody compiled is nobody's any more."""
-LIBRARY, OBJECT, KEPT, PROGRAM = ".so", ".o", ".stack", ".service"
-"""How the names of what is kept end: libraries, the runtime's part of them, what descriptions came to, services."""
+"""Seconds after which a working folder is taken for one of a process that was killed."""
+LIBRARY, OBJECT, PROGRAM, SERVICE = ".so", ".o", ".stack", ".service"
+"""Suffixes of cached files: libraries, the runtime's part of them, generated programs, services."""
 WORK = ".compiling-"
 _USER = ".user-"  # no name of a library begins so
 _LOCK = ".lock"
@@ -34,78 +40,96 @@ class CacheError(Exception):
 
 
 def cache_folder() -> Path:
-    """Where compiled stacks are kept: $SLUICE_CACHE, else below the user's cache folder, else, where that cannot be
-    written, a folder of the user's among the temporary files. It is there when this returns. Raises CacheError.
+    """The folder of compiled stacks: $SLUICE_CACHE, else one in $XDG_CACHE_HOME or $HOME/.cache, else, where that
+    cannot be written or other users could change it, one among the temporary files.
+
+    It exists when this returns, and only this user (or root) can change what is in it. Raises CacheError.
     """
     if os.environ.get("SLUICE_CACHE"):
         given = Path(os.environ["SLUICE_CACHE"])
         try:
-            given.mkdir(parents=True, exist_ok=True)
+            _make(given)
         except OSError as error:
             raise CacheError(
                 f"SLUICE_CACHE={given}: {error.strerror}; set it to a folder that can be written"
             ) from error
+        except UntrustedError as error:
+            raise CacheError(
+                f"SLUICE_CACHE={given}: {error}; compiled code is loaded from there, so set it to a folder that only "
+                "you can change"
+            ) from error
         return given
-    with contextlib.suppress(OSError, RuntimeError):  # no home at all is a RuntimeError
+    with contextlib.suppress(OSError, RuntimeError, UntrustedError):  # no home at all is a RuntimeError
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sluice"
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
         if os.access(folder, os.W_OK | os.X_OK):
             return folder
     return _temporary()
 
 
-def _temporary() -> Path:
-    """A folder among the temporary files that nobody else can write to: libraries in it are executed."""
-    folder = Path(tempfile.gettempdir()) / f"sluice-{os.getuid()}"
-    try:
+def _make(folder: Path) -> None:
+    """Create a folder, each missing part of its path for this user alone, and check it."""
+    missing = [folder]
+    while not os.path.lexists(missing[-1]) and missing[-1].parent != missing[-1]:
+        missing.append(missing[-1].parent)
+    for part in reversed(missing):
         with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-        found = folder.lstat()
+            part.mkdir(mode=0o700)
+    check_folder(folder)
+
+
+def _temporary() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"sluice-{os.geteuid()}"
+    try:
+        _make(folder)
     except OSError as error:
         raise CacheError(
-            f"{folder}: {error.strerror}; set SLUICE_CACHE to a folder in which compiled stacks can be kept"
+            f"{folder}: {error.strerror}; set SLUICE_CACHE to a folder for compiled stacks that can be written"
         ) from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise CacheError(f"{folder}: is not yours alone; set SLUICE_CACHE to a folder for compiled stacks")
+    except UntrustedError as error:
+        raise CacheError(
+            f"{error}; set SLUICE_CACHE to a folder for compiled stacks that only you can change"
+        ) from error
     return folder
 
 
 @contextlib.contextmanager
 def _locked(folder: Path, how: int) -> Generator[None]:
-    with open(folder / _LOCK, "a") as file:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(folder / _LOCK, "a", opener=lambda path, _: os.open(path, flags, 0o600)) as file:
         fcntl.flock(file, how)
         yield
 
 
 @functools.cache
 def _uses(folder: Path) -> IO[str]:
-    """This process's list of what it uses, locked until it ends."""
+    """This process's list of the files that it uses, locked until the process ends."""
     file = tempfile.NamedTemporaryFile("w", dir=folder, prefix=_USER)
     fcntl.flock(file, fcntl.LOCK_SH)
     return file  # type: ignore[return-value]
 
 
-def kept(path: Path) -> bool:
-    """Whether a library is there; from now on it is in use by this process, whether it is there or comes later."""
-    with contextlib.suppress(OSError):  # a folder that can be read only: nobody throws anything away there
+def use(path: Path) -> bytes | None:
+    """The contents of a cached file, None where it is missing or must be made again.
+
+    From now on this process uses the file, whether it is there or is made later.
+    """
+    with contextlib.suppress(OSError):  # a folder that can only be read: nothing is removed from it
         with _locked(path.parent, fcntl.LOCK_SH):
             file = _uses(path.parent)
             file.write(f"{path.name}\n")
             file.flush()
-            if path.exists():
-                os.utime(path)
-    return path.exists()
+            os.utime(path, follow_symlinks=False)
+    return read_sealed(path)
 
 
 def trim(folder: Path, limit: int | None = None) -> None:
-    """Throw away what was not used for the longest and is not in use, until what is left is not above the limit."""
+    """Remove the least recently used files that no process uses, until the others together do not exceed the limit."""
     with contextlib.suppress(OSError), _locked(folder, fcntl.LOCK_EX):
         _remove_abandoned(folder)
-        found = sorted(
-            (entry.stat().st_mtime, entry.stat().st_size, entry)
-            for entry in folder.iterdir()
-            if entry.suffix in (LIBRARY, OBJECT, KEPT, PROGRAM)
-        )
+        entries = [entry for entry in folder.iterdir() if entry.suffix in (LIBRARY, OBJECT, PROGRAM, SERVICE)]
+        states = [(entry.lstat(), entry) for entry in entries]
+        found = sorted((state.st_mtime, state.st_size, entry) for state, entry in states)
         total = sum(size for _, size, _ in found) - (LIMIT if limit is None else limit)
         used = _in_use(folder)
         for _, size, path in found:
@@ -115,20 +139,21 @@ def trim(folder: Path, limit: int | None = None) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Folders and files in which a process that was killed worked."""
+    """Remove working folders and files of processes that were killed."""
     for work in folder.glob(f"{WORK}*"):
-        if time.time() - work.stat().st_mtime > ABANDONED:
-            if work.is_dir():
+        state = work.lstat()
+        if time.time() - state.st_mtime > ABANDONED:
+            if stat.S_ISDIR(state.st_mode):
                 shutil.rmtree(work, ignore_errors=True)
             else:
                 work.unlink(missing_ok=True)
 
 
 def _in_use(folder: Path) -> set[str]:
-    """Names of all that living processes use; lists of those that were killed are removed."""
+    """Names of all files that living processes use; lists of processes that were killed are removed."""
     names: set[str] = set()
     for path in folder.glob(f"{_USER}*"):
-        with contextlib.suppress(FileNotFoundError), open(path) as file:
+        with contextlib.suppress(FileNotFoundError, UntrustedError), open(open_trusted(path)) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

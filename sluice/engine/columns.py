@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sluice.codegen.events.columns import columns_of
+from sluice.engine.addresses import PACKED, ipv4, ipv6, is_address
 from sluice.engine.values import value_names
 from sluice.ir.graph import LayerProgram, Program
 
@@ -28,6 +29,8 @@ class Kind:
                 self.places[name] = word, bits
             word += max((bits + 63) // 64, 1)
         self.words = word
+        own = {name for name, _ in shape.fields}
+        self.addresses = {name for name, (_, bits) in self.places.items() if name not in own and is_address(name, bits)}
         for name, _ in shape.fields:
             names = value_names(layer, shape, name)
             if names is not None:
@@ -38,7 +41,7 @@ class Events:
     """Many events of one kind, in order. layer, name: which. `len` tells how many.
 
     Columns are called as the attributes of single events: instance, side, time, packet, the key's parts, sender first,
-    and what the event brings along.
+    and the event's values.
     """
 
     layer = ""
@@ -56,13 +59,19 @@ class Events:
 
     def column(self, name: str) -> list[Any]:
         """One value of each event. Raises KeyError with the names that there are."""
+        if name.endswith(PACKED) and name not in self._kind.places:
+            return [address.packed for address in self.column(name.removesuffix(PACKED))]
         word, bits = self._place(name)
+        address = name in self._kind.addresses
         if bits > 64:
-            return self._wide(word, bits)
+            wide = self._wide(word, bits)
+            return [ipv6(octets) for octets in wide] if address else wide
         found: list[int] = self._words[word :: self._kind.words].tolist()
         if bits == 0:
             octets = self._bytes
             return [octets[at & 0xFFFFFFFF : (at & 0xFFFFFFFF) + (at >> 32)] for at in found]
+        if address:
+            return [ipv4(number) for number in found]
         names = self._kind.names.get(name)
         return [names[value] for value in found] if names is not None else found
 

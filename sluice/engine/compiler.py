@@ -1,4 +1,4 @@
-"""The C compiler: finding one, and compiling a stack into a library that is kept by its content."""
+"""The C compiler: finding one, and compiling a stack into a library that is cached by its content."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from functools import cache
 from pathlib import Path
 
 from sluice.codegen.stack import Generated
-from sluice.engine.cache import LIBRARY, OBJECT, WORK, CacheError, cache_folder, kept, trim
+from sluice.engine.cache import LIBRARY, OBJECT, WORK, CacheError, cache_folder, trim, use
 from sluice.engine.includes import included
 from sluice.engine.processor import processor
+from sluice.engine.sealed_file import move, seal
 from sluice.ir.graph import NativeModule
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
@@ -94,14 +95,14 @@ def flags() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A library, and how long the C compiler took for it (0 when it was kept from before)."""
+    """A library, and how long the C compiler took for it (0 where it was cached)."""
 
     path: Path
     seconds: float
     messages: str
 
 
-def _digest(command: tuple[str, ...], sources: Sequence[tuple[bytes, Path | None]], folders: Sequence[str] = ()) -> str:
+def _digest(command: tuple[str, ...], sources: Sequence[tuple[bytes, Path | None]]) -> str:
     """A digest of sources, of all that they include, and of how they are compiled."""
     digest = hashlib.sha256()
     for text in (_version(command), processor(), *command, *flags()):
@@ -125,7 +126,7 @@ def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
 
 
 def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
-    """The shared library of a generated stack; with `fresh`, compiled even when it is kept.
+    """The shared library of a generated stack; with `fresh`, compiled even where it is cached.
 
     Raises CompilerError with what the compiler said, CacheError where there is no place for the library.
     """
@@ -135,26 +136,26 @@ def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
         return folder / f"{generated.name}-{_fingerprint(generated, command)}{LIBRARY}"
 
     for command in [] if fresh else _candidates():  # one that has compiled need not show again that it works
-        if kept(path := place(command)):
+        if use(path := place(command)) is not None:
             return Compiled(path, 0.0, "")
     path = place(compiler())
-    kept(path)
+    use(path)
     try:
         made = _compile(generated, compiler(), path, fresh)
     except OSError as error:
         raise CacheError(
-            f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder in which compiled stacks can "
-            "be kept"
+            f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder for compiled stacks that "
+            "can be written"
         ) from error
     trim(folder)
     return made
 
 
 def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: bool) -> Compiled:
-    """Compile into the library `path`, which is there as a whole or not at all.
+    """Compile into the library `path`, which is there as a whole or not at all (sealed_file.py).
 
-    All sources at once, as far as there are processors: the stack's own takes longest. What the runtime's own come to
-    is the same for every stack, and kept beside the libraries.
+    All sources at once, as far as there are processors: the stack's own takes longest. The objects of the runtime's own
+    are the same for every stack, and cached next to the libraries.
     """
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=WORK) as work:
         Path(work, f"{generated.name}.h").write_text(generated.header)
@@ -165,7 +166,7 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
             each: path.parent / f"{each.stem}-{_digest(command, [(each.read_bytes(), each.parent)])}{OBJECT}"
             for each in RUNTIME_SOURCES
         }
-        missing = [each for each, place in places.items() if not kept(place) or fresh]
+        missing = [each for each, place in places.items() if use(place) is None or fresh]
         objects = {
             each: Path(work, f"{i}{OBJECT}")
             for i, each in enumerate([source, *(Path(module.path) for module in generated.natives), *missing])
@@ -184,14 +185,69 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
             ]
         messages = "".join(step.result() for step in steps)
         for each in missing:
-            objects.pop(each).replace(places[each])
+            seal(objects[each])
+            move(objects.pop(each), places[each])
         made = Path(work, path.name)
         libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
         linked = [str(made) for made in (*objects.values(), *others.values(), *places.values())]
         messages += _call(generated, [*run, "-shared", *linked, "-o", str(made), *libraries, "-ldl", "-lm"])
         seconds = time.perf_counter() - begin
-        made.replace(path)
+        seal(made)
+        move(made, path)
     return Compiled(path, seconds, messages)
+
+
+def compile_parts(generated: Generated, stack: str, functions: dict[str, str]) -> Path:
+    """A library of a stack whose functions are files of their own: each part is compiled only where it is not cached.
+
+    stack: its source, in which the functions are weak. functions: the source of each by name. Raises CompilerError.
+    """
+    command, folder = compiler(), cache_folder()
+
+    def object_of(name: str, text: bytes, beside: Path | None) -> Path:
+        digest = _digest((*command, *QUICK), [(text, beside), (generated.header.encode(), None)])
+        return folder / f"quick_{name}-{digest}{OBJECT}"
+
+    sources: dict[Path, tuple[str, str]] = {}
+    for name, text in {generated.name: stack, **functions}.items():
+        sources[object_of(name, text.encode(), None)] = name, text
+    files = [*(Path(module.path) for module in generated.natives), *map(Path, generated.sources), *RUNTIME_SOURCES]
+    places = {path: object_of(path.stem, path.read_bytes(), path.parent) for path in files}
+    joined = hashlib.sha256(" ".join(map(str, [*sources, *places.values()])).encode()).hexdigest()[:32]
+    path = folder / f"quick_{generated.name}-{joined}{LIBRARY}"
+    if use(path) is not None:
+        return path
+    run = [*command, *flags(), *QUICK, *INCLUDES]
+    with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:
+        Path(work, f"{generated.name}.h").write_text(generated.header)
+        steps: dict[Path, Path] = {place: source for source, place in places.items() if use(place) is None}
+        for number, (place, (name, text)) in enumerate(sources.items()):
+            if use(place) is None:
+                steps[place] = Path(work, f"{number}_{name}.c")
+                steps[place].write_text(text)
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            made = {place: Path(work, place.name) for place in steps}
+            waiting = [
+                pool.submit(_call, generated, [*run, f"-I{work}", "-c", str(source), "-o", str(made[place])])
+                for place, source in steps.items()
+            ]
+        for step in waiting:
+            step.result()
+        for place, each in made.items():
+            seal(each)
+            move(each, place)
+        libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
+        linked = Path(work, path.name)
+        parts = map(str, [*sources, *places.values()])
+        _call(generated, [*run, "-shared", *parts, "-o", str(linked), *libraries, "-ldl", "-lm"])
+        seal(linked)
+        move(linked, path)
+    trim(folder)
+    return path
+
+
+QUICK = ("-O0", "-g0", "-w")
+"""For `--quick`: what is compiled fast; its warnings are those of the default compilation."""
 
 
 def _call(generated: Generated, command: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""For which of several boxes of one stack a packet is, so that all packets of an instance come to one."""
+"""Which of several boxes of one stack processes a packet: the same one for all packets of an instance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sluice.engine.box import CompiledStack, Frame
 
 
 class Dispatch:
-    """What deals packets out to `workers` boxes of a stack.
+    """Distributes packets to `workers` boxes of a stack.
 
     seed: of the hash, random when None. Packets that come to no instance, and without the pass
     `dispatch` all, are for one of them.

@@ -1,4 +1,4 @@
-"""Functions in Python: how they say what they want, and how they get it.
+"""Functions in Python: what they subscribe to, and the events that they are called with.
 
     from sluice.functions import on
 
@@ -6,7 +6,7 @@
     def saw(event):
         print(event.offset, event.bytes)
 
-Events come in batches: such a function sees everything, in order, a little later than it happened.
+Events come in batches: such a function is called for all of them, in order, some time after they were emitted.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import Any, cast
 
 from sluice.codegen.layer.instance_layout import KeyWord, key_words
+from sluice.engine.addresses import PACKED, Address, ipv4, ipv6, is_address
 from sluice.engine.columns import COLUMNS, Events, types_of
 from sluice.engine.values import value_names
 from sluice.hooks.subscription import means
@@ -44,8 +45,8 @@ class Seen(tuple[Any, ...]):
 
     Of a layer that takes messages and has no instances of its own, instance, side and key are the stream's.
 
-    It is the head of its record and the record; there is a class for each event of each layer, and what is asked for is
-    read then: reading all of each event would take several times as long as telling of it.
+    It is the head of its record and the record; there is a class for each event of each layer, and a value is decoded
+    when it is read: to decode all of each event takes several times as long as to emit it.
     """
 
     __slots__ = ()
@@ -78,7 +79,10 @@ class Seen(tuple[Any, ...]):
         for found in (values, key):
             if name in found:
                 return found[name]
-        known = ", ".join({**values, **key})
+        if isinstance(address := key.get(name.removesuffix(PACKED)), Address) and name.endswith(PACKED):
+            return address.packed
+        packed = {f"{part}{PACKED}": None for part, value in key.items() if isinstance(value, Address)}
+        known = ", ".join({**values, **key, **packed})
         raise AttributeError(f"event '{self.name}' of layer '{self.layer}' has no '{name}'; it has {known}")
 
 
@@ -137,13 +141,13 @@ class Decoder:
         unpack = _HEAD.unpack_from
         while at < size:
             head = unpack(batch, at)
-            behind = at + head[_SIZE]
+            end = at + head[_SIZE]
             if head[_EVENT] & COLUMNS:
-                yield self.many[head[_EVENT] - COLUMNS](head[_WORDS], batch[at + _HEAD.size : behind])
-                at = behind
+                yield self.many[head[_EVENT] - COLUMNS](head[_WORDS], batch[at + _HEAD.size : end])
+                at = end
                 continue
-            yield types[head[_EVENT]]((*head, batch[at:behind]))
-            at = behind
+            yield types[head[_EVENT]]((*head, batch[at:end]))
+            at = end
 
     def key(self, words: tuple[int, ...], owner: int, side: int, swapped: int) -> dict[str, Any]:
         """The key of an instance of layer number `owner`; no words where there is no instance."""
@@ -173,17 +177,20 @@ def _of_part(placed: KeyWord, owner: int, half: int, reverse: bool) -> property:
     mask, shift, first = (1 << placed.part.bits) - 1, placed.shift, _HEAD.size + 8 * placed.word
     read = _NUMBER.unpack_from
 
-    def get(seen: Seen) -> int:
+    address = is_address(name, placed.part.bits)
+
+    def get(seen: Seen) -> int | Address:
         if seen[_OWNER] != owner or not seen[_WORDS]:
             return seen.__getattr__(name)  # of the stream that messages are cut from, or none
         sender = (seen[_SIDE] ^ seen[_SWAPPED] ^ reverse) & 1
-        return read(seen[_RECORD], first + 8 * half * sender)[0] >> shift & mask
+        number: int = read(seen[_RECORD], first + 8 * half * sender)[0] >> shift & mask
+        return ipv4(number) if address else number
 
     return property(get)
 
 
 def _of_values(kind: Kind) -> dict[str, property]:
-    """Properties for the values of an event, up to the first bytes: what stands behind these is elsewhere each time."""
+    """Properties for the values of an event, up to the first bytes: what follows these has no fixed place."""
     found: dict[str, property] = {}
     at = _HEAD.size
     for (name, bits), names in zip(kind.shape.fields, kind.names, strict=True):
@@ -243,9 +250,11 @@ def _key(parts: list[KeyWord], words: tuple[int, ...], reverse: bool) -> dict[st
         bits = placed.part.bits
         if bits > 64:
             pieces = [words[placed.word + k] for k in range((bits + 63) // 64)]
-            found[name] = b"".join(piece.to_bytes(8, "big") for piece in pieces)[: bits // 8]
+            octets = b"".join(piece.to_bytes(8, "big") for piece in pieces)[: bits // 8]
+            found[name] = ipv6(octets) if is_address(name, bits) else octets
         else:
-            found[name] = words[placed.word] >> placed.shift & ((1 << bits) - 1)
+            number = words[placed.word] >> placed.shift & ((1 << bits) - 1)
+            found[name] = ipv4(number) if is_address(name, bits) else number
     return found
 
 
@@ -287,7 +296,7 @@ class PythonFunction:
         return frozenset(Hook(layer, event) for layer, event, _ in self.many)
 
     def hooks(self) -> frozenset[Hook]:
-        """The events of the stack, and of functions in C, that it must be told of always."""
+        """The events of the stack, and of functions in C, that it is always notified of."""
         return self._below([Hook(layer, event) for layer, event, _ in self.handlers])
 
     def demanded(self) -> list[frozenset[Hook]]:
@@ -346,7 +355,7 @@ def _any_of(bits: list[int]) -> int:
 
 
 def _asked(below: list[_Below]) -> Handler:
-    """Asks the filters of events that share a base, then calls what listens to those that happen."""
+    """Evaluates the filters of events that share a base, then calls the subscribers of those that happen."""
 
     def call(seen: Seen) -> None:
         happening = [inner for holds, bits, inner in below if (not bits or seen[WATCHED] & bits) and holds(seen)]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 from sluice.engine.c_function import read_c_function
 from sluice.engine.events import Handler, ManyHandler, PythonEvent, PythonFunction
 from sluice.hooks.declaration import Counters
 from sluice.hooks.function import CFunction
 from sluice.hooks.parameter import Parameter, ParameterError, Value
-from sluice.hooks.parameter_text import read_parameters
+from sluice.hooks.parameter_text import check_values, read_parameters, split_parameters
 from sluice.hooks.subscription import HookError
 from sluice.ir.hook import Hook
 from sluice.lang.errors import did_you_mean
@@ -29,14 +29,40 @@ class FunctionError(Exception):
     """A function that cannot be used; the message says what to do."""
 
 
+Options = str | Mapping[str, str]
+"""What a function in C is given: a text as written after the colon, or the values of its parameters by name."""
+
+
 @dataclass
 class Wanted:
     """The functions of a run: those in C with their options, those in Python, and whether streams are buffered."""
 
     c: list[CFunction] = field(default_factory=lambda: [])
-    options: list[str] = field(default_factory=lambda: [])
+    options: list[Options] = field(default_factory=lambda: [])
     python: list[PythonFunction] = field(default_factory=lambda: [])
     track_only: bool = False
+
+    def parameters(self) -> list[dict[str, Value]]:
+        """The values of the parameters that each function in C declares."""
+        return [
+            read_parameters(function.parameters, given)
+            if isinstance(given, str)
+            else check_values(function.parameters, given)
+            for function, given in zip(self.c, self.options, strict=True)
+            if function.parameters
+        ]
+
+    def direct_rows(self, path: str) -> None:
+        """Functions in C that would write rows to standard output, as no parameter `out` is given, write to `path`."""
+        for number, (function, given) in enumerate(zip(self.c, self.options, strict=True)):
+            if any(item.name == "out" for item in function.parameters):
+                texts = split_parameters(function.parameters, given) if isinstance(given, str) else dict(given)
+                if not texts.get("out"):
+                    self.options[number] = {**texts, "out": path}
+
+    def writes_rows(self) -> bool:
+        """Whether a function in C writes rows to standard output."""
+        return any(values.get("out") == "" for values in self.parameters())
 
     def python_hooks(self) -> frozenset[Hook]:
         """Events that functions in Python listen to."""
@@ -58,13 +84,14 @@ def ready_functions() -> list[str]:
     )
 
 
-def find_functions(names: list[str]) -> Wanted:
-    """The functions that `-f` names: NAME, FILE.c or FILE.py, each perhaps with `:options` behind it.
+def find_functions(names: list[str], values: Mapping[str, Mapping[str, str]] | None = None) -> Wanted:
+    """The functions that `-f` names: NAME, FILE.c or FILE.py, several with commas, the last perhaps with `:options`.
 
+    values: by name of a function in C, values of its parameters; they are never joined into a text.
     `none` stands for tracking without any function, streams not buffered. Raises FunctionError.
     """
     wanted = Wanted()
-    for given in names:
+    for given in [one for text in names for one in split_names(text)]:
         name, colon, options = given.partition(":")
         if name == NONE:
             _refuse_options(name, colon + options, "it is no function, and takes none")
@@ -80,10 +107,20 @@ def find_functions(names: list[str]) -> Wanted:
         elif not function.opens:
             _refuse_options(name, options, "it takes none (a function in C declares them by SLUICE_PARAMETER)")
         wanted.c.append(function)
-        wanted.options.append(options)
+        wanted.options.append((values or {}).get(given, options))
     if len({function.name for function in wanted.c}) != len(wanted.c):
         raise FunctionError("two functions of one name: rename one of the files")
     return wanted
+
+
+def split_names(text: str) -> list[str]:
+    """The functions of a list with commas. What follows a colon belongs to the last one, commas included.
+
+    A comma in the name of a file is no separator where there is a file of that name.
+    """
+    head, colon, options = text.partition(":")
+    names = [head] if Path(head).is_file() else head.split(",")
+    return [*names[:-1], names[-1] + colon + options]
 
 
 def parameters_of(name: str) -> tuple[Parameter, ...]:
@@ -129,7 +166,7 @@ def _read_parameters(name: str, parameters: tuple[Parameter, ...], options: str)
 
 def _refuse_options(name: str, given: str, why: str) -> None:
     if given:
-        raise FunctionError(f"{name}: options '{given.removeprefix(':')}' behind the colon: {why}")
+        raise FunctionError(f"{name}: options '{given.removeprefix(':')}' after the colon: {why}")
 
 
 def _identifier(stem: str) -> str:
@@ -165,20 +202,19 @@ def load_python(path: Path, options: str = "") -> PythonFunction:
     on_demand: list[tuple[str, str, Handler]] = []
     many: list[tuple[str, str, ManyHandler]] = []
     endings: list[Callable[[], None]] = []
-    events: list[PythonEvent] = []
-    for name, value in vars(module).items():
-        if isinstance(defined := getattr(value, "__sluice_event__", None), tuple):
-            layer, base = cast(tuple[str, str], defined)
-            events.append(PythonEvent(layer, name, base, value))
-        for layer, event in getattr(value, "__sluice_on__", []):
-            handlers.append((layer, event, value))
-        for layer, event in getattr(value, "__sluice_on_batch__", []):
-            many.append((layer, event, value))
-        if isinstance(demanded := getattr(value, "__sluice_on_demand__", None), tuple):
-            layer, event = cast(tuple[str, str], demanded)
-            on_demand.append((layer, event, value))
-        if getattr(value, "__sluice_at_end__", False):
-            endings.append(value)
+    for kind, layer, event, function in _registrations(module):
+        match kind:
+            case "on":
+                handlers.append((layer, event, function))
+            case "on_batch":
+                many.append((layer, event, function))
+            case "on_demand":
+                on_demand.append((layer, event, function))
+            case "at_end":
+                endings.append(function)
+            case _:
+                pass
+    events = _events(path, module)
     if not handlers and not on_demand and not many:
         raise FunctionError(f"{path}: no function is marked with @on(layer, event), so nothing would be called")
     counters = {name: item for name, item in vars(module).items() if hasattr(item, "__sluice_counter__")}
@@ -200,6 +236,53 @@ def load_python(path: Path, options: str = "") -> PythonFunction:
         on_demand,
         many,
     )
+
+
+_REGISTERED = "__sluice_registered__"
+"""Where sluice.functions registers what a module decorates."""
+_Registration = tuple[str, str, str, Any]
+
+
+def _registrations(module: ModuleType) -> list[_Registration]:
+    """What a file's decorators were given, in order, and then what it imports of functions decorated elsewhere."""
+    own: list[_Registration] = list(vars(module).get(_REGISTERED, []))
+    known = {id(function) for _, _, _, function in own}
+    for value in vars(module).values():
+        if id(value) in known:
+            continue
+        known.add(id(value))
+        own += [("on", *pair, value) for pair in getattr(value, "__sluice_on__", [])]
+        own += [("on_batch", *pair, value) for pair in getattr(value, "__sluice_on_batch__", [])]
+        if isinstance(demanded := getattr(value, "__sluice_on_demand__", None), tuple):
+            own.append(("on_demand", *cast(tuple[str, str], demanded), value))
+        if getattr(value, "__sluice_at_end__", False) is True:
+            own.append(("at_end", "", "", value))
+    return own
+
+
+def has_functions(path: Path) -> bool:
+    """Whether a Python file that was executed defines functions on events."""
+    return any(kind != "at_end" for kind, *_ in _registrations(executed(path)))
+
+
+def _events(path: Path, module: ModuleType) -> list[PythonEvent]:
+    """The events that a file defines, by the names of their functions. Raises FunctionError for a name used twice."""
+    named: dict[int, str] = {}
+    events: list[PythonEvent] = []
+    for name, value in vars(module).items():
+        if isinstance(defined := getattr(value, "__sluice_event__", None), tuple) and id(value) not in named:
+            named[id(value)] = name
+            layer, base = cast(tuple[str, str], defined)
+            events.append(PythonEvent(layer, name, base, value))
+    for kind, _, _, function in vars(module).get(_REGISTERED, []):
+        if kind == "event" and id(function) not in named:
+            name = getattr(function, "__name__", "?")
+            line = getattr(getattr(function, "__code__", None), "co_firstlineno", 0)
+            raise FunctionError(
+                f"{path}:{line}: the event '{name}' has no name of its own at the top level: another one took it\n"
+                "    an event is called as its function: give each function another name."
+            )
+    return events
 
 
 def _refuse_circles(path: Path, events: list[PythonEvent]) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.engine.box import CompiledStack, COptions, Report, RunError, Settings, c_options
+from sluice.engine.functions import Options
 from sluice.engine.inputs import MESSAGE_SIZE
 
 _MAX_REPORTS = 64
@@ -65,7 +66,7 @@ class Candidate:
 
     compiled: CompiledStack
     settings: Settings
-    function_options: Sequence[str] = ()
+    function_options: Sequence[Options] = ()
 
 
 @dataclass
@@ -98,7 +99,9 @@ def measure(candidates: Sequence[Candidate], path: str, repeat: int, warm: bool 
                 "counters": len(one.compiled.generated.counters),
                 "functions": len(one.compiled.functions.c),
                 "natives": [module.option for module in one.compiled.program.natives],
-                "function_options": list(one.function_options),
+                "function_options": [
+                    given if isinstance(given, str) else dict(given) for given in one.function_options
+                ],
                 "settings": asdict(one.settings),
             }
             for one in candidates

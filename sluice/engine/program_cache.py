@@ -1,7 +1,8 @@
-"""What a description came to, kept so that the next run need not build, optimise and generate it again.
+"""The program cache: generated programs, so that the next run need not build, optimise and generate one again.
 
-It is found by the content of the description itself, whatever file or program made it: the objects of the language that
-`build` reads. Beside them count the functions, the options, and the state of Sluice's own files.
+A program is found by the content of its description, that is by the objects of the language that `build` reads,
+whichever file made them; together with the functions, the options, and the state of Sluice's own files. The content is
+written with the `pickle` module to be hashed, and is never read: what is stored is JSON (program_text.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import io
 import os
 import pickle
 import sys
-import tempfile
 import warnings
 from collections.abc import Generator
 from dataclasses import dataclass, replace
@@ -20,8 +20,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sluice.codegen.c.names import identifier
 from sluice.codegen.stack import Generated
-from sluice.engine.cache import KEPT, WORK, kept, trim
+from sluice.engine.cache import PROGRAM, WORK, trim, use
+from sluice.engine.program_text import NotStorableError, from_json, to_json
+from sluice.engine.sealed_file import write_sealed
 from sluice.hooks.function import Functions
 from sluice.ir.graph import Block, Graph, Program
 from sluice.ir.instruction import End
@@ -35,14 +38,14 @@ KNOWN = sys.stdlib_module_names | {"sluice"}
 
 @dataclass(frozen=True)
 class Made:
-    """What a description came to: C, and the program with empty graphs."""
+    """A generated program: its C, and the program with empty graphs."""
 
     program: Program
     generated: Generated
 
 
 def outline(program: Program) -> Program:
-    """A program whose graphs are empty: what is asked of one whose C is there."""
+    """A program whose graphs are empty: nothing else is needed of one whose C is cached."""
     empty = Graph("", "", (), {"": Block("", [End("")])})
     layers = {
         name: replace(layer, **{kind: empty for kind, _ in layer.graphs_by_kind()})
@@ -82,7 +85,7 @@ class _Content(pickle.Pickler):
 
 @cache
 def _state_of_sluice() -> bytes:
-    """What tells one version of Sluice from another, also while somebody works on it."""
+    """A digest by which versions of Sluice differ, also while it is being changed."""
     digest = hashlib.sha256(sys.version.encode())
     for folder, folders, names in os.walk(SLUICE):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
@@ -96,16 +99,18 @@ _state_of_sluice()  # now, as what is imported is what counts, and not what file
 
 
 def content(stack: Stack, functions: Functions, passes: str | list[str], options: frozenset[str]) -> str | None:
-    """What tells this description, with all that is compiled with it, from others; None when that cannot be said."""
+    """A digest of this description with all that is compiled with it; None where it has parts that cannot be hashed."""
     hooks = [
         sorted((hook.layer, hook.event) for hook in hooked)
         for hooked in (functions.python, functions.many, *functions.demanded)
     ]
+    # the order of a set of texts differs from process to process
+    in_c = [(replace(function, needs=frozenset()), sorted(function.needs)) for function in functions.c]
     stream = io.BytesIO()
     limit = sys.getrecursionlimit()
     try:
         sys.setrecursionlimit(max(limit, 20000))  # expressions are nested, and so are the layers that offer them
-        _Content(stream, pickle.HIGHEST_PROTOCOL).dump((stack, functions.c, hooks, passes, sorted(options)))
+        _Content(stream, pickle.HIGHEST_PROTOCOL).dump((stack, in_c, hooks, passes, sorted(options)))
     except (_UnknownContentError, pickle.PicklingError, AttributeError, TypeError, RecursionError):
         return None
     finally:
@@ -114,21 +119,24 @@ def content(stack: Stack, functions: Functions, passes: str | list[str], options
 
 
 def recall(folder: Path, name: str, found: str) -> Made | None:
-    """What was kept under a content; None where nothing was, or nothing that can be read."""
-    path = folder / f"{name}-{found}{KEPT}"
-    if not kept(path):
+    """The program stored under a content; None where there is none, or none that can be read."""
+    contents = use(_path(folder, name, found))
+    if contents is None:
         return None
-    with contextlib.suppress(Exception):  # whatever a file that is cut or from elsewhere makes of itself
-        made = pickle.loads(path.read_bytes())
-        if isinstance(made, Made):
-            return made
+    with contextlib.suppress(NotStorableError, UnicodeDecodeError, ValueError):
+        program, generated = from_json(contents.decode())
+        if isinstance(program, Program) and isinstance(generated, Generated):
+            return Made(program, generated)
     return None
 
 
-def keep(folder: Path, name: str, found: str, made: Made) -> None:
-    """Keep it; where that is not possible the next run takes as long as this one."""
-    with contextlib.suppress(OSError):
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=WORK, delete=False) as file:
-            file.write(pickle.dumps(made, pickle.HIGHEST_PROTOCOL))
-        os.replace(file.name, folder / f"{name}-{found}{KEPT}")
+def store(folder: Path, name: str, found: str, made: Made) -> None:
+    """Store it; where that is not possible, the next run takes as long as this one."""
+    with contextlib.suppress(OSError, NotStorableError):
+        write_sealed(_path(folder, name, found), to_json((made.program, made.generated)).encode(), WORK)
         trim(folder)
+
+
+def _path(folder: Path, name: str, found: str) -> Path:
+    """A stack's name is the user's: of it only letters, digits and underscores are in the name of the file."""
+    return folder / f"{identifier(name)[:64]}-{found}{PROGRAM}"

@@ -1,4 +1,4 @@
-"""What the numbers of events stand for."""
+"""The names that numbers in events stand for."""
 
 from __future__ import annotations
 

@@ -12,9 +12,16 @@ May import: lang; this module, which every function loads, nothing.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
+
+REGISTERED = "__sluice_registered__"
+"""In a module that uses the decorators: what they were given, in order. Functions are registered when they are
+decorated, so that a name may be used again, as in `def _`.
+"""
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 _Value = TypeVar("_Value", str, int, float, bool)
@@ -25,10 +32,12 @@ def on(layer: str, event: str) -> Callable[[_Handler], _Handler]:
     if not isinstance(layer, str) or not isinstance(event, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError('@on takes two texts: @on("layer", "event")')
 
+    registered = _registered()
+
     def mark(function: _Handler) -> _Handler:
         _check(function, 1, "the event", "event")
-        wanted: list[tuple[str, str]] = getattr(function, "__sluice_on__", [])
-        function.__sluice_on__ = [*wanted, (layer, event)]  # type: ignore[attr-defined]
+        _mark(function, "__sluice_on__", [*getattr(function, "__sluice_on__", []), (layer, event)])
+        registered.append(("on", layer, event, function))
         return function
 
     return mark
@@ -40,10 +49,12 @@ def on_batch(layer: str, event: str) -> Callable[[_Handler], _Handler]:
     `column("src")` has one value of each, `lengths("bytes")` how many bytes they are, `len` how many events there are.
     """
 
+    registered = _registered()
+
     def mark(function: _Handler) -> _Handler:
         _check(function, 1, "the events", "events")
-        wanted: list[tuple[str, str]] = getattr(function, "__sluice_on_batch__", [])
-        function.__sluice_on_batch__ = [*wanted, (layer, event)]  # type: ignore[attr-defined]
+        _mark(function, "__sluice_on_batch__", [*getattr(function, "__sluice_on_batch__", []), (layer, event)])
+        registered.append(("on_batch", layer, event, function))
         return function
 
     return mark
@@ -83,22 +94,30 @@ class OnDemand:
 def on_demand(layer: str, event: str) -> Callable[[Callable[..., Any]], OnDemand]:
     """Call the function below for each `event` of `layer` while it is registered: see OnDemand."""
 
+    registered = _registered()
+
     def mark(function: Callable[..., Any]) -> OnDemand:
         _check(function, 1, "the event", "event")
-        return OnDemand(function, layer, event)
+        handler = OnDemand(function, layer, event)
+        registered.append(("on_demand", layer, event, handler))
+        return handler
 
     return mark
 
 
 def event(layer: str, base: str) -> Callable[[_Handler], _Handler]:
-    """An event of your own, called as the function below, which says of each `base` of `layer` whether it happens.
+    """An event of your own, called as the function below, which decides for each `base` of `layer` whether it happens.
 
-    `base` may be one of the stack's events or another one of yours. It is asked once, and only where one listens.
+    `base` may be one of the stack's events or another one of yours. It is called once for
+    each, and only where the event has subscribers.
     """
+
+    registered = _registered()
 
     def mark(function: _Handler) -> _Handler:
         _check(function, 1, "the event", "event")
-        function.__sluice_event__ = (layer, base)  # type: ignore[attr-defined]
+        _mark(function, "__sluice_event__", (layer, base))
+        registered.append(("event", layer, base, function))
         return function
 
     return mark
@@ -107,7 +126,8 @@ def event(layer: str, base: str) -> Callable[[_Handler], _Handler]:
 def at_end(function: _Handler) -> _Handler:
     """Call the function below once, after the last event."""
     _check(function, 0, "nothing", "")
-    function.__sluice_at_end__ = True  # type: ignore[attr-defined]
+    _mark(function, "__sluice_at_end__", True)
+    _registered().append(("at_end", "", "", function))
     return function
 
 
@@ -119,7 +139,7 @@ class _Parameter:
 
 
 def parameter(value: _Value, help: str) -> _Value:
-    """What a user may set by NAME=VALUE behind the function's colon: `name = parameter(value, "what it is for")`.
+    """What a user may set by NAME=VALUE after the function's colon: `name = parameter(value, "what it is for")`.
 
     It is a text, a number from 0 on, seconds (a float) or yes or no (a bool), as `value` is, which it has when none is
     given. Stands outside of functions; by the time that one is called the name stands for the value.
@@ -148,6 +168,18 @@ class Counter:
 def counter(help: str) -> Counter:
     """`name = counter("what it counts")`, and `name.add()` or `name.add(amount)` in a function: reported at the end."""
     return Counter(help)
+
+
+def _registered() -> list[tuple[str, str, str, Any]]:
+    """The list of the module that uses a decorator, which is the caller's caller."""
+    found: list[tuple[str, str, str, Any]] = sys._getframe(2).f_globals.setdefault(REGISTERED, [])  # pyright: ignore[reportPrivateUsage]
+    return found
+
+
+def _mark(function: object, name: str, value: object) -> None:
+    """Say it of the function itself too, for modules that import it; a bound method takes no attribute."""
+    with contextlib.suppress(AttributeError):
+        setattr(function, name, value)
 
 
 def _check(function: Callable[..., Any], arguments: int, what: str, written: str) -> None:

@@ -1,6 +1,8 @@
-"""Keywords of C and C++, which a name in generated C must not be."""
+"""The language C: keywords of C and C++, which a name in generated C must not be, and literals of texts."""
 
 from __future__ import annotations
+
+import os
 
 C_WORDS = frozenset(
     """asm auto break case char const continue default do double else enum extern float for goto if inline int long
@@ -16,3 +18,14 @@ CPP_WORDS = frozenset(
     xor_eq""".split()
 )
 """Keywords of C++20 that are not keywords of C."""
+
+
+def c_string(text: str) -> str:
+    """A text as C writes it. What cannot be printed is written by its bytes in octal, which end after three digits."""
+
+    def escaped(letter: str) -> str:
+        if letter in '"\\':
+            return f"\\{letter}"
+        return letter if letter.isprintable() else "".join(f"\\{octet:03o}" for octet in os.fsencode(letter))
+
+    return '"' + "".join(map(escaped, text)) + '"'

@@ -10,6 +10,8 @@ import hashlib
 import re
 from pathlib import Path
 
+from sluice.hooks.c_words import c_string
+
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)".*$', re.MULTILINE)
 
 
@@ -38,5 +40,6 @@ def _expand(text: str, name: str, folder: Path, function: Path, within: frozense
         own = _expand(file.read_text(), str(file), file.parent, function, within | {resolved}).rstrip("\n")
         line = text.count("\n", 0, match.start()) + 1
         guard = f"SL_OWN_{hashlib.sha256(f'{function} {resolved}'.encode()).hexdigest()[:16]}"
-        out.append(f'#ifndef {guard}\n#define {guard}\n#line 1 "{file}"\n{own}\n#endif\n#line {line} "{name}"')
+        begin, back = f"#line 1 {c_string(str(file))}", f"#line {line} {c_string(name)}"
+        out.append(f"#ifndef {guard}\n#define {guard}\n{begin}\n{own}\n#endif\n{back}")
     return "".join(out) + text[at:]

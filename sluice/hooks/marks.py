@@ -118,5 +118,11 @@ def _joined(tokens: list[_Token]) -> str:
 
 
 def _unquoted(literal: str) -> str:
-    """The text of a string literal; of escapes those that the preprocessor makes, and a newline."""
-    return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], literal[1:-1])
+    """The text of a string literal; of escapes those that the preprocessor makes (octal), and a newline."""
+    return re.sub(r"\\([0-7]{3}|.)", _escaped, literal[1:-1])
+
+
+def _escaped(match: re.Match[str]) -> str:
+    if len(match[1]) == 3:
+        return chr(int(match[1], 8))
+    return "\n" if match[1] == "n" else match[1]

@@ -1,9 +1,9 @@
-"""The parameters that a user gives to a function, read from one text."""
+"""The parameters that a user gives to a function: read from one text, or given as values."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sluice.hooks.parameter import Parameter, ParameterError, Value
 from sluice.lang.errors import did_you_mean
@@ -15,7 +15,12 @@ def read_parameters(parameters: Sequence[Parameter], given: str) -> dict[str, Va
     A comma ends a value only where a parameter's name follows, so a value may have commas of its own. The runtime
     (parameters.h) reads them in the same way. Raises ParameterError.
     """
-    values = {item.name: item.read(item.value) for item in parameters}
+    return check_values(parameters, split_parameters(parameters, given))
+
+
+def split_parameters(parameters: Sequence[Parameter], given: str) -> dict[str, str]:
+    """The texts that are given, by name; of a flag that is named alone, "yes". Raises ParameterError."""
+    values: dict[str, str] = {}
     named = {item.name: item for item in parameters}
     text = given
     while text:
@@ -31,8 +36,18 @@ def read_parameters(parameters: Sequence[Parameter], given: str) -> dict[str, Va
         text = text[len(name) :]
         end = next((m.start() for m in re.finditer(",", text) if _next(named, text[m.end() :])), len(text))
         value, text = text[:end], text[end + 1 :]
-        values[name] = item.read(value[1:] if value else "yes")
+        values[name] = value[1:] if value else "yes"
+        item.read(values[name])  # also one that a later value replaces: the runtime refuses it, too
     return values
+
+
+def check_values(parameters: Sequence[Parameter], given: Mapping[str, str]) -> dict[str, Value]:
+    """The values of all parameters, of which some are given by name. Raises ParameterError."""
+    named = {item.name: item for item in parameters}
+    for name in given:
+        if name not in named:
+            raise ParameterError(f"there is no parameter '{name}': {did_you_mean(name, named)}")
+    return {item.name: item.read(given.get(item.name, item.value)) for item in parameters}
 
 
 def _begins(item: Parameter, text: str) -> bool:

@@ -8,8 +8,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from sluice.engine.cache import PROGRAM, WORK, CacheError, cache_folder, kept, trim
+from sluice.engine.cache import SERVICE, WORK, CacheError, cache_folder, trim, use
 from sluice.engine.compiler import CompilerError, compiler, flags
+from sluice.engine.sealed_file import move, seal
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 SOURCES = ("instance.c", "socket.c", "worker.c", "main.c")
@@ -25,8 +26,8 @@ def build_program(name: str, source: str) -> Path:
     for path in sorted(RUNTIME.glob("*.[ch]")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     folder = cache_folder()
-    path = folder / f"{name}-{digest.hexdigest()[:32]}{PROGRAM}"
-    if kept(path):
+    path = folder / f"{name}-{digest.hexdigest()[:32]}{SERVICE}"
+    if use(path) is not None:
         return path
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:
@@ -37,12 +38,13 @@ def build_program(name: str, source: str) -> Path:
             done = subprocess.run([*command, *options, *files, "-o", str(made)], capture_output=True, text=True)
             if done.returncode:
                 raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}")
-            made.replace(path)
+            seal(made)
+            os.chmod(made, 0o700)
+            move(made, path)
     except OSError as error:
         raise CacheError(
             f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder in which compiled programs "
-            "can be kept"
+            "can be written"
         ) from error
-    os.chmod(path, 0o755)
     trim(folder)
     return path

@@ -1,5 +1,6 @@
 """sluice build: the C compiles without a warning, runs without Python, and counts what `sluice run` counts."""
 
+import hashlib
 import json
 import os
 import shlex
@@ -167,7 +168,7 @@ def test_a_program_that_embeds_needs_no_extensions(built: Path, compiler: str, l
         #include "driver/drive.h"
         void record(struct record *data) { (void)data->celsius; }
         int main(void) {
-            struct sl_options options = {0, 1 << 20, 1000, true, 0, NULL, NULL, NULL, NULL, false, false};
+            struct sl_options options = {0, 1 << 20, 1000, true, 0, 0, NULL, NULL, NULL, NULL, false, false, NULL};
             struct sl_box *box = hello_open(&options);
             const char *name = hello_counters[0].name;
             return box && name && sl_box_counters(box)[0] == 0 && *sl_box_failure(box) == 0 ? 0 : 1;
@@ -185,7 +186,7 @@ def test_a_program_in_cpp_links(built: Path, tmp_path: Path) -> None:
         #include <cstdio>
         void record(struct record *data) { std::printf("%u\\n", data->celsius); }
         int main() {
-            struct sl_options options = {1, 1 << 20, 1000, true, 0, nullptr, nullptr, nullptr};
+            struct sl_options options = {1, 1 << 20, 1000, true, 0, 0, nullptr, nullptr, nullptr};
             struct sl_box *box = hello_open(&options);
             hello_finish(box);
             std::printf("%s %u\\n", hello_counters[0].name, (unsigned)sl_box_counters(box)[0]);
@@ -245,10 +246,14 @@ def test_without_cc_and_ar_make_takes_what_sluice_found(sluice: Command, tmp_pat
 def test_embed_c_is_the_users_and_the_rest_is_ours(sluice: Command, tmp_path: Path) -> None:
     sluice("build", FIRST / "hello.py", "-o", tmp_path)
     (tmp_path / "embed.c").write_text("mine")
-    (tmp_path / "hello.c").write_text("stale")
+    written = (tmp_path / "hello.c").read_text()
+    digest = hashlib.sha256(b"of an older version").hexdigest()
+    (tmp_path / "hello.c").write_text("of an older version")
+    with open(tmp_path / ".sluice-files", "a") as list_:
+        list_.write(f"{digest} hello.c\n")
     found = json.loads(sluice("build", FIRST / "hello.py", "-o", tmp_path, "--json").out)
     assert (tmp_path / "embed.c").read_text() == "mine" and "embed.c" not in found["files"]
-    assert "hello_process" in (tmp_path / "hello.c").read_text()
+    assert (tmp_path / "hello.c").read_text() == written
     assert all((tmp_path / name).is_file() for name in found["files"]) and found["name"] == "hello"
 
 
@@ -264,6 +269,8 @@ def test_files_of_the_users_are_never_replaced(sluice: Command, mistake: Command
     assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "runtime"]
     for name in (stack, "tcp_ip", stack):
         assert sluice("build", name, "-o", tmp_path / "c").status == 0
+    (tmp_path / "c" / "hello.c").write_text("changed")
+    assert "hello.c would be replaced, and was not" in mistake("build", stack, "-o", tmp_path / "c").err
     (tmp_path / "c" / "udp.c").write_text("mine")
     (tmp_path / "udp.py").write_text(stack.read_text().replace('Stack("hello")', 'Stack("udp")'))
     assert "udp.c would be replaced, and was not" in mistake("build", tmp_path / "udp.py", "-o", tmp_path / "c").err

@@ -1,6 +1,7 @@
 """sluice explain: the program after each pass, and the C."""
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -65,11 +66,9 @@ def test_the_picture_has_every_block(sluice: Command, tmp_path: Path) -> None:
     path = tmp_path / "hello.svg"
     assert sluice("explain", STACK, "--layer", "hello", "--svg", path).status == 0
     texts = {text.text for text in ElementTree.fromstring(path.read_text()).iter("{http://www.w3.org/2000/svg}text")}
-    blocks = [
-        line.rstrip(":")
-        for line in sluice("explain", STACK, "--layer", "hello", "--after", PASSES[-1].name).out.splitlines()
-        if line.endswith(":") and not line.startswith(" ")
-    ]
+    text = sluice("explain", STACK, "--layer", "hello", "--after", PASSES[-1].name).out
+    main = text[text.index("\ngraph hello (") :].split("\n\n")[0]
+    blocks = [line.rstrip(":") for line in main.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert len(blocks) > 5 and set(blocks) <= texts
 
 
@@ -78,3 +77,20 @@ def test_mistakes(mistake: Command, misuse: Command, tmp_path: Path) -> None:
     assert "was not run" in mistake("explain", STACK, "--passes", "none", "--after", "constants").err
     assert "no layer 'hallo'" in mistake("explain", STACK, "--layer", "hallo").err
     assert "add --layer" in misuse("explain", STACK, "--svg", tmp_path / "x.svg").err
+
+
+def test_the_picture_of_a_large_graph_fits_and_says_what_is_left_out(sluice: Command, tmp_path: Path) -> None:
+    path = tmp_path / "tcp.svg"
+    done = sluice("explain", "tcp_ip", "--layer", "tcp", "--passes", "none", "--svg", path)
+    assert done.status == 0 and "shows tcp_over_ipv4.main; --graph draws " in done.err
+    root = ElementTree.fromstring(path.read_text())
+    assert max(float(root.get(side, "0")) for side in ("width", "height")) <= 4000
+    found = re.search(r"left out: (\d+) of (\d+) blocks, those farthest from the entry", done.err)
+    assert found is not None and 0 < int(found[1]) < int(found[2]) and found[0] in path.read_text()
+
+
+def test_another_graph_of_the_layer(sluice: Command, mistake: Command, tmp_path: Path) -> None:
+    path = tmp_path / "end.svg"
+    assert sluice("explain", STACK, "--layer", "hello", "--graph", "end", "--svg", path).err == ""
+    assert "hello.end" in path.read_text()
+    assert "did you mean 'main'?" in mistake("explain", STACK, "--layer", "hello", "--graph", "mian", "--svg", path).err

@@ -112,3 +112,38 @@ def test_a_picture_that_cannot_be_written(mistake: Command, tmp_path: Path) -> N
     stack.write_text(STACK.read_text())
     assert "would be overwritten" in mistake("show", stack, "--svg", stack).err
     assert stack.read_text() == STACK.read_text()
+
+
+def test_text_trees_are_breadth_first_with_a_depth(sluice: Command) -> None:
+    lines = sluice("show", "everything", "--depth", 2).out.splitlines()
+    tree = lines[lines.index("parse tree") + 1 :]
+    assert all(line.startswith("  ") for line in tree)
+    assert max(len(line) - len(line.lstrip()) for line in tree) == 4
+    assert any(line.startswith("  eth ") for line in tree) and any(line.startswith("    ipv4 (") for line in tree)
+    # IPv4 is below Ethernet, not below the longest path that comes to it
+    full = sluice("show", "everything").out.splitlines()
+    own = next(line for line in full if line.strip().startswith("ipv4  "))
+    assert own.startswith("    ipv4 ")
+    assert len([line for line in full if line.strip().startswith("tcp  ")]) == 1
+
+
+def test_the_picture_of_a_large_stack_fits_a_screen_roots_on_top(sluice: Command, tmp_path: Path) -> None:
+    path = tmp_path / "everything.svg"
+    assert sluice("show", "everything", "--svg", path).status == 0
+    root = ElementTree.fromstring(path.read_text())
+    assert float(root.get("width", "0")) <= 3200 and float(root.get("height", "0")) <= 2400
+    texts = [text.text or "" for text in root.iter(f"{SVG}text")]
+    assert "connections" in texts and "without state" in texts  # the legend
+    data = json.loads(sluice("show", "everything", "--json").out)
+    joined = ", ".join(texts)
+    for layer in data["layers"]:
+        assert re.search(rf"\b{layer['name']}\b", joined), layer["name"]
+    tips = "\n".join(title.text or "" for title in root.iter(f"{SVG}title"))
+    for step in data["steps"]:
+        assert f"{step['lower']} to {step['upper']} when " in tips
+    heights = {
+        (box.get("class") or "").split()[-1]: float(box.get("y", "0"))
+        for box in root.iter(f"{SVG}rect")
+        if box.get("class") in ("box root", "box connections") and box.get("rx") == "7"
+    }
+    assert heights["root"] < heights["connections"]

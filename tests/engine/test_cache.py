@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from sluice.engine import cache
-from sluice.engine.cache import CacheError, cache_folder, kept, trim
+from sluice.engine.cache import CacheError, cache_folder, trim, use
+from sluice.engine.sealed_file import seal
 
 ROOT = Path(__file__).resolve().parents[2]
-TOUCH = "import sys; from pathlib import Path; from sluice.engine.cache import kept; print(kept(Path(sys.argv[1])))"
+TOUCH = """import sys; from pathlib import Path
+from sluice.engine.cache import use; print(use(Path(sys.argv[1])) is not None)"""
 
 
 @pytest.fixture
@@ -56,7 +58,9 @@ def test_a_folder_that_was_asked_for_is_taken_or_refused(tmp_path: Path, monkeyp
 
 def library(folder: Path, name: str, age: int, size: int = 1000) -> Path:
     path = folder / name
-    path.write_bytes(bytes(size))
+    path.write_bytes(bytes(size - 48))
+    seal(path)
+    assert path.stat().st_size == size
     os.utime(path, (10**9 - age, 10**9 - age))
     return path
 
@@ -72,7 +76,7 @@ def test_what_was_not_used_for_the_longest_goes_first(tmp_path: Path) -> None:
 
 def test_what_is_in_use_stays_here_and_in_other_processes(tmp_path: Path) -> None:
     mine, other, dead = (library(tmp_path, f"{name}.so", 100) for name in ("mine", "other", "dead"))
-    assert kept(mine)
+    assert use(mine) is not None
     for path, ending in ((dead, "os._exit(0)"), (other, "sys.stdin.read()")):
         code = f"{TOUCH}; import os; sys.stdout.flush(); {ending}"
         child = subprocess.Popen(
@@ -96,7 +100,7 @@ def test_what_is_in_use_stays_here_and_in_other_processes(tmp_path: Path) -> Non
 
 def test_being_asked_for_makes_it_young(tmp_path: Path) -> None:
     old = library(tmp_path, "old.so", 100)
-    assert kept(old) and not kept(tmp_path / "missing.so")
+    assert use(old) is not None and use(tmp_path / "missing.so") is None
     assert old.stat().st_mtime > 10**9
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engine import box, program_cache
+from sluice.engine import compiled_stack, program_cache
 from sluice.engine.box import Box, CompiledStack, RunError, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.engine.program_cache import content
@@ -84,7 +84,7 @@ def no_build(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def refuse(*_: object) -> None:
         raise AssertionError("built again")
 
-    return lambda: monkeypatch.setattr(box, "build", refuse)
+    return lambda: monkeypatch.setattr(compiled_stack, "build", refuse)
 
 
 def test_the_second_time_nothing_is_built_and_all_is_the_same(no_build: Callable[[], None]) -> None:

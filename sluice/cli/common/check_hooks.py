@@ -1,4 +1,4 @@
-"""What functions listen to, checked before C is compiled: events that the stack does not have, and values that a
+"""Subscriptions of functions, checked before C is compiled: events that the stack does not have, and values that a
 function in Python would miss.
 """
 

@@ -1,6 +1,4 @@
-"""Errors as a person wants them told: a line or a few, no traceback, and the user's own line where there is
-one.
-"""
+"""Errors as text for users: a line or a few, no traceback, and the user's own line where there is one."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ class UsageError(CommandError):
 
 
 def tell(error: BaseException) -> str | None:
-    """What to print for an error; None for one that is a defect of Sluice and wants its traceback."""
+    """What to print for an error; None for a defect of Sluice, which needs its traceback."""
     told = _told(error)
     return None if told is None else from_here(told)
 
@@ -56,7 +54,7 @@ def from_here(text: str) -> str:
     try:
         folder = os.path.join(os.getcwd(), "")
     except OSError:
-        return text  # somebody removed it
+        return text  # the current folder was removed
     return text if folder == os.sep else re.sub(rf"(?<![\w/.~-]){re.escape(folder)}", "", text)
 
 

@@ -70,8 +70,7 @@ def _bounded(unit: str, most: int) -> Callable[[str], int]:
 def inputs_of(options: argparse.Namespace) -> Inputs:
     """The inputs of the command line.
 
-    Raises UsageError where they are none or do not go together, CommandError where one cannot be read: before anything
-    is compiled or written for it.
+    Raises UsageError where they are none or do not go together, CommandError for a folder without captures.
     """
     if not options.files and not options.interfaces:
         raise UsageError("where do packets come from? Give -r FILE, or -i INTERFACE")
@@ -80,11 +79,22 @@ def inputs_of(options: argparse.Namespace) -> Inputs:
     if options.follow and not options.files:
         raise UsageError("--follow: is for files that grow, given by -r FILE")
     files = [path for given in options.files for path in _files(given)]
-    for path in files:
-        _check_readable(path)
     uris = [path if path == STANDARD_INPUT else f"file:{path}" for path in files]
     uris += [_interface(name) for name in options.interfaces]
     return Inputs(tuple(uris), options.follow, not options.no_promiscuous, options.ring << 20, options.snaplen)
+
+
+def check_inputs(inputs: Inputs) -> None:
+    """Raise CommandError where a file cannot be read, before anything is compiled or written for it."""
+    for uri in inputs.uris:
+        if not uri.startswith(INTERFACE):
+            _check_readable(uri.removeprefix("file:"))
+
+
+def named(inputs: Inputs) -> str:
+    """The inputs as messages name them: the first, and how many more there are."""
+    first = inputs.uris[0].removeprefix("file:").removeprefix(INTERFACE)
+    return first if len(inputs.uris) == 1 else f"{first} and {len(inputs.uris) - 1} more"
 
 
 def input_files(inputs: Inputs) -> list[str]:

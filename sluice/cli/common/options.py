@@ -1,29 +1,14 @@
-"""What several commands share: their options, the box they run, progress, and the summary."""
+"""Options that several commands share, and the types of their values."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
-import os
-import sys
-import time
-from collections.abc import Callable, Generator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from sluice.cli.common.check_hooks import check_hooks
-from sluice.cli.common.errors import CommandError, UsageError
-from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
-from sluice.engine.functions import FunctionError, Wanted, counters_of, parameters_of
-from sluice.engine.inputs import INTERFACE, Inputs
-from sluice.hooks.parameter_text import read_parameters
-from sluice.ir.graph import Program
-from sluice.lang.errors import DescriptionError
-from sluice.lang.stack import Stack
+from sluice.cli.common.errors import UsageError
+from sluice.engine.functions import FunctionError, counters_of, parameters_of, split_names
 from sluice.passes.pipeline import UnknownPassError, select
-from sluice.stacks.find import find_stack
-from sluice.stacks.ports import add_tunnel_port
 
 
 def add_command(
@@ -41,7 +26,7 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         conflict_handler="resolve",  # --help of commands that take functions is one of ours
     )
-    parser.set_defaults(action=action)
+    parser.set_defaults(action=action, parser=parser)
     return parser
 
 
@@ -51,7 +36,7 @@ def add_stack(parser: argparse.ArgumentParser) -> None:
 
 
 def add_functions(parser: argparse.ArgumentParser, what: str = "a ready function, a C file or a Python file") -> None:
-    """The option -f; --help behind it tells what may be set of the functions that it named."""
+    """The option -f; --help after it lists the parameters of the functions that it named."""
     parser.add_argument("-h", "--help", action=_Help, help="show this help, with the parameters of functions before it")
     parser.add_argument(
         "-f",
@@ -59,7 +44,7 @@ def add_functions(parser: argparse.ArgumentParser, what: str = "a ready function
         default=[],
         metavar="FUNCTION",
         dest="functions",
-        help=f"{what}; may be given several times",
+        help=f"{what}; several with commas, or by several -f",
     )
 
 
@@ -71,7 +56,7 @@ class _Help(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: object) -> None:
         parser.print_help()
-        for name in getattr(namespace, "functions", []):
+        for name in [one for text in getattr(namespace, "functions", []) for one in split_names(text)]:
             try:
                 print(f"\n{function_help(name)}")
             except FunctionError as error:
@@ -80,7 +65,7 @@ class _Help(argparse.Action):
 
 
 def function_help(name: str) -> str:
-    """What may be set of a function behind its colon, and what it counts."""
+    """The parameters of a function, which follow its colon, and its counters."""
     parameters, counters = parameters_of(name), counters_of(name)
     rows = [(item.usage, item.help, item.value if item.kind != "flag" else "") for item in parameters]
     lines = [f"{name}: has no parameters"]
@@ -97,6 +82,18 @@ def function_help(name: str) -> str:
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that compiles a stack."""
+    add_description_options(parser)
+    parser.add_argument(
+        "--passes",
+        default="all",
+        metavar="all|none|LIST",
+        type=passes_of,
+        help="optimisation passes, by name, with commas",
+    )
+
+
+def add_description_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that builds a program of a stack."""
     parser.add_argument(
         "--checksums", action="store_true", help="verify checksums; packets with wrong ones are malformed"
     )
@@ -116,13 +113,6 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         dest="tunnel_ports",
         help="a UDP port on which a tunnel of the stack ends, as in vxlan=48879 (fou: IP without a header)",
     )
-    parser.add_argument(
-        "--passes",
-        default="all",
-        metavar="all|none|LIST",
-        type=passes_of,
-        help="optimisation passes, by name, with commas",
-    )
 
 
 def _tunnel_port(text: str) -> tuple[str, int]:
@@ -132,14 +122,6 @@ def _tunnel_port(text: str) -> tuple[str, int]:
     return name, int(port)
 
 
-def tunnel_ports_function(stack: Stack, options: argparse.Namespace) -> list[str]:
-    """The function that looks for tunnels on other ports, with those that are known; none for a stack without any."""
-    if not {"udp", "vxlan"} <= stack.layers.keys():
-        return []
-    known = "+".join(str(port) for _, port in options.tunnel_ports)
-    return [f"tunnel_ports:known={known}" if known else "tunnel_ports"]
-
-
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
@@ -147,24 +129,27 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def stack_of(name: str, options: argparse.Namespace) -> Stack:
-    """The stack of that name or file, with the keys that the command line asks for."""
-    stack = find_stack(name)
-    for tunnel, port in options.tunnel_ports:
-        try:
-            add_tunnel_port(stack, tunnel, port)
-        except DescriptionError as error:
-            raise UsageError(f"--tunnel-port {tunnel}={port}: {error.what}; {error.advice}") from error
-    try:
-        stack.join(*options.key)
-    except DescriptionError as error:
-        raise UsageError(f"--key {','.join(options.key)}: {error.what}; {error.advice}") from error
-    return stack
-
-
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that runs a box."""
     add_compile_options(parser)
+    add_interpreter_options(parser)
+    parser.add_argument(
+        "--memory",
+        type=_bytes,
+        default=1 << 30,
+        metavar="BYTES",
+        help="that all sequences together may hold (default 1 GiB)",
+    )
+    parser.add_argument(
+        "--prefault",
+        action="store_true",
+        help="take all memory that --memory and --max-instances allow at the start, so that no packet waits for it",
+    )
+    parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes; random unless given")
+
+
+def add_interpreter_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that processes packets, be it in the interpreter."""
     parser.add_argument(
         "--idle", type=_seconds, metavar="SECONDS", help="time out what was quiet for so long, in packet time"
     )
@@ -175,23 +160,11 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="how long the fragments of a datagram are waited for, in packet time (default 60)",
     )
     parser.add_argument(
-        "--memory",
-        type=_bytes,
-        default=1 << 30,
-        metavar="BYTES",
-        help="that all sequences together may hold (default 1 GiB)",
-    )
-    parser.add_argument(
         "--max-instances",
         type=_instances,
         default=1 << 22,
         metavar="N",
         help="connections per table (default 4194304); of some layers fewer, as the parser says",
-    )
-    parser.add_argument(
-        "--prefault",
-        action="store_true",
-        help="take all memory that --memory and --max-instances allow at the start, so that no packet waits for it",
     )
     parser.add_argument(
         "--native",
@@ -210,7 +183,6 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         dest="natives",
         help="secrets to open QUIC packets with, in the format of SSLKEYLOGFILE; the same as --native keylog=FILE",
     )
-    parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes; random unless given")
 
 
 def _native(text: str) -> tuple[str, str]:
@@ -270,258 +242,3 @@ def check_pass(name: str) -> None:
         select([name])
     except UnknownPassError as error:
         raise UsageError(str(error)) from error
-
-
-def checks_of(options: argparse.Namespace) -> frozenset[str]:
-    """Optional checks that the command line asks for."""
-    return frozenset({"checksums"}) if options.checksums else frozenset()
-
-
-def check_input(path: str) -> None:
-    """Raise CommandError when a capture cannot be read, before anything is compiled or written for it."""
-    if os.path.isdir(path):
-        raise CommandError(f"{path}: is a directory; give a capture file (pcap or pcapng)")
-    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):  # which to open might wait for ever
-        raise CommandError(f"{path}: captures are read from files: write what comes through the pipe to one first")
-    try:
-        with open(path, "rb"):
-            pass
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}") from error
-
-
-def check_output(path: str, *inputs: str) -> None:
-    """Raise CommandError when a file cannot be written, or is one of the inputs."""
-    for given in inputs:
-        if os.path.exists(path) and os.path.exists(given) and os.path.samefile(path, given):
-            raise CommandError(f"{path}: is the input as well, and would be overwritten; write to another file")
-    if os.path.isdir(path):
-        raise CommandError(f"{path}: is a directory; give the name of a file")
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise CommandError(f"{path}: there is no directory {folder}")
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise CommandError(f"{path}: cannot be written")
-
-
-def check_function_outputs(wanted: Wanted, *inputs: str) -> None:
-    """The same for the files that functions are told to write: their parameter `out`."""
-    for function, given in zip(wanted.c, wanted.options, strict=True):
-        path = read_parameters(function.parameters, given).get("out") if function.parameters else None
-        if isinstance(path, str) and path:
-            check_output(path, *inputs)
-
-
-def write_text(path: str | Path, text: str) -> None:
-    """Write a file. Raises CommandError with the reason when that is not possible."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}") from error
-
-
-def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh: bool = False) -> CompiledStack:
-    """Compile a stack with the functions and options of the command line."""
-    if wanted.track_only:
-        for layer in stack.layers.values():
-            layer.prototype.buffer_data = False
-    warnings: list[str] = []
-
-    def check(program: Program) -> None:
-        _check_natives(program, dict(options.natives))
-        warnings.extend(check_hooks(program, wanted))
-
-    try:
-        with busy(f"compiling {stack.name or 'the stack'}"):
-            return compile_stack(
-                stack,
-                tuple(wanted.c),
-                wanted.python_hooks(),
-                options.passes,
-                checks_of(options),
-                fresh,
-                check=check,
-                demanded=wanted.python_demanded(),
-                many=wanted.python_many(),
-            )
-    finally:
-        warn(warnings)
-
-
-def _check_natives(program: Program, given: dict[str, str]) -> None:
-    """Raise CommandError for an option that no module of the stack takes."""
-    known = sorted({module.option for module in program.natives if module.option})
-    for name in given:
-        if name not in known:
-            takes = f"its modules take {', '.join(known)}" if known else "it has no module that takes any"
-            raise CommandError(f"--native {name}=...: not of stack {program.name}, {takes}")
-
-
-def warn(texts: list[str]) -> None:
-    """Say on standard error what is allowed, and probably not meant."""
-    for text in texts:
-        print(f"sluice: warning: {text}", file=sys.stderr)
-
-
-def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
-    """Settings of a box from the command line."""
-    natives: dict[str, str] = dict(options.natives)
-    return Settings(
-        options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault,
-        options.fragment_timeout,
-    )  # fmt: skip
-
-
-def run_file(
-    compiled: CompiledStack,
-    wanted: Wanted,
-    settings: Settings,
-    inputs: Inputs,
-    rows_on_terminal: bool = False,
-    output: str | None = None,
-) -> Outcome:
-    """Run a box over inputs, with progress on a terminal, unless what a function writes goes there.
-
-    output: the capture file of what leaves the box.
-    """
-    shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
-    with Box(compiled, settings, wanted.python, wanted.options, output) as box, shown as progress:
-        return box.run(inputs, progress, (lambda: _receiving(inputs)) if inputs.live else None)
-
-
-def _receiving(inputs: Inputs) -> None:
-    """Say that interfaces are received from: what is sent from now on is seen."""
-    names = ", ".join(uri.partition(":")[2] for uri in inputs.uris if uri.startswith(INTERFACE))
-    print(f"sluice: receiving from {names}; Ctrl-C ends it", file=sys.stderr, flush=True)
-
-
-def _on_terminal() -> bool:
-    return sys.stderr.isatty()
-
-
-@contextlib.contextmanager
-def busy(what: str) -> Generator[None]:
-    """Say on a terminal what takes its time, and take it back afterwards."""
-    if not _on_terminal():
-        yield
-        return
-    print(f"\r{what} ...", end="", file=sys.stderr, flush=True)
-    try:
-        yield
-    finally:
-        print(_CLEAR, end="", file=sys.stderr, flush=True)
-
-
-_CLEAR = "\r\x1b[K"
-
-
-@contextlib.contextmanager
-def progress_line() -> Generator[Callable[[int, int, int], bool] | None]:
-    """A progress callback that keeps one line of the terminal up to date, and clears it at the end; None
-    elsewhere.
-    """
-    if not _on_terminal():
-        yield None
-        return
-    begin = time.monotonic()
-    last = 0.0
-    shown = False
-
-    def show(done: int, size: int, packets: int) -> bool:
-        nonlocal last, shown
-        now = time.monotonic()
-        if now - last >= 0.1:
-            last = now
-            shown = True
-            rate = packets / max(now - begin, 1e-9) / 1e6
-            share = f"{100 * done // size:3d}%  " if size else ""
-            text = f"\r{share}{packets:,} packets  {rate:.2f} M/s{_CLEAR[1:]}"
-            print(text, end="", file=sys.stderr, flush=True)
-        return False
-
-    try:
-        yield show
-    finally:
-        if shown:
-            print(_CLEAR, end="", file=sys.stderr, flush=True)
-
-
-def outcome_json(outcome: Outcome) -> dict[str, object]:
-    """The machine-readable summary of a run."""
-    layers = {name: counters for name, counters in outcome.counters.items() if name != "box"}
-    return {
-        "packets": outcome.packets,
-        "seconds": round(outcome.seconds, 6),
-        "box": outcome.counters.get("box", {}),
-        "layers": layers,
-        "reports": outcome.reports,
-        "fault": outcome.fault,
-        "failure": outcome.failure,
-        "stopped": outcome.stopped,
-        **({"received": outcome.received} if outcome.received else {}),
-    }
-
-
-_ROUTINE = ("packets", "bytes", "passed", "ended", "held", "instances", "bytes:in", "bytes:delivered")
-_OUTCOMES = ("malformed:", "cut:", "dropped:")
-_BOX_REASONS = (
-    ("unknown link type", "packets of a link type that the stack does not begin with"),
-    ("too deep", "packets nested too deeply"),
-)
-
-
-def summary(outcome: Outcome) -> str:
-    """What the box saw, by layer: packets, bytes, instances, what was passed on, and what was given up and
-    why.
-    """
-    box = outcome.counters.get("box", {})
-    lines = [f"{outcome.packets:,} packets, {box.get('bytes', 0):,} bytes in {_duration(outcome.seconds)}"]
-    seen = [(name, c) for name, c in outcome.counters.items() if name != "box" and c.get("packets")]
-    if seen:
-        width = max(len(name) for name, _ in seen)
-        head = f"{'layer':<{width}}  {'packets':>11} {'bytes':>14} {'passed on':>11} {'ended':>11} {'held':>9}"
-        lines.append(f"{head} {'instances':>10}  what else")
-        for name, c in seen:
-            row = f"{name:<{width}}  {c['packets']:>11,} {c['bytes']:>14,} {c.get('passed', 0):>11,}"
-            row += f" {c.get('ended', 0):>11,} {c.get('held', 0):>9,} {c.get('instances', 0):>10,}"
-            lines.append(f"{row}  {_what_else(c)}".rstrip())
-    lines += [f"{box[key]:,} {text}" for key, text in _BOX_REASONS if box.get(key)]
-    if outcome.received:
-        lines.append(
-            f"{outcome.received['dropped_kernel']:,} packets dropped by the kernel, "
-            f"{outcome.received['dropped_interface']:,} by the interface"
-        )
-    lines += [f"{name}: {value:,}" for name, value in outcome.reports.items()]
-    return "\n".join(lines)
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
-def _what_else(counters: dict[str, int]) -> str:
-    """The other counters that are not 0; first those by which packets end, so that these can be added up."""
-    others = [(name, value) for name, value in counters.items() if value and name not in _ROUTINE]
-    others.sort(key=lambda item: not item[0].startswith(_OUTCOMES))
-    return ", ".join(f"{_words(name)} {value:,}" for name, value in others)
-
-
-def _words(counter: str) -> str:
-    """A counter's name as a summary has it: `malformed:version` becomes `malformed (version)`."""
-    what, _, why = counter.partition(":")
-    if what == "ended":
-        what = "instances ended"  # packets that ended have a column of their own
-    return f"{what} ({why})" if why else what
-
-
-def finish(outcome: Outcome, as_json: bool, quiet: bool = False) -> int:
-    """Print the summary, say what is wrong with the file; the exit status."""
-    if as_json:
-        print(json.dumps(outcome_json(outcome)))
-    elif not quiet:
-        print(summary(outcome))
-    if outcome.fault:
-        print(f"sluice: {outcome.fault}; the packets before it were processed", file=sys.stderr)
-    if outcome.failure:
-        print(f"sluice: {outcome.failure}", file=sys.stderr)
-    return 1 if outcome.fault or outcome.failure else 0

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sluice.cli.common.describe import Data
 from sluice.cli.common.drawing.svg import Arrow, Box, Drawn, graph, page, table
-from sluice.ir.graph import Graph
-from sluice.ir.text import print_instruction
+from sluice.cli.common.stack_tree_picture import STYLE, tree_picture
 
 _LEAST_GROUP = 4  # sources that share a target are drawn as one from so many on
 _FEW_OTHERS = 2  # with so few nodes left out, a group is "any but these"
 _DEAREST_COVER = 6  # lines that a target may get from groups that are there already, before it gets one of its own
 _LONGEST_LABEL = 30
+_SCREEN = 1800.0  # what is next to each other below a large tree
 _MAX_LABELS = 30  # steps of a parse tree; with more of them conditions are shown on hover only
 
 
 def stack_picture(data: Data, tree: bool = True) -> str:
     """The SVG of a description: the parse tree, and the state machine of each layer that has one."""
     parts: list[tuple[str, Drawn]] = []
-    if tree:
+    large = tree and len(data["steps"]) > _MAX_LABELS
+    if large:
+        parts += tree_picture(data)
+    elif tree:
         parts.append((f"{data['stack'] or 'stack'}: which layer follows which", _tree(data)))
+    machines: dict[str, tuple[list[str], Data]] = {}
     for layer in data["layers"]:
-        if layer["machine"] is not None:
-            parts.append((f"{layer['name']}: states of an instance", _machine(layer["machine"])))
+        if layer["machine"] is not None:  # one of several layers is drawn once
+            machines.setdefault(json.dumps(layer["machine"]), ([], layer["machine"]))[0].append(layer["name"])
+    for names, machine in machines.values():
+        parts.append((f"{', '.join(names)}: states of an instance", _machine(machine)))
+    if large:
+        return page(parts, STYLE, max(_SCREEN, parts[1][1].width))
     if not parts:
         layer = data["layers"][0]["name"]
         parts.append((f"{layer}: no state machine", table([("", "its packets have no state")])))
@@ -223,32 +232,6 @@ def _names(transitions: list[Data]) -> list[str]:
 def _tip(t: Data) -> str:
     more = (f", timeout {t['timeout']:g} s" if t["timeout"] else "") + (", restart" if t["restart"] else "")
     return f"{t['name']}: {t['from']} to {t['to']} when {t['when']}{more}"
-
-
-# --- the IR -------------------------------------------------------------------------------------------------
-
-
-def graph_picture(heading: str, graphs: list[tuple[str, Graph]]) -> str:
-    """The SVG of graphs of the IR: a box for each block, with its instructions."""
-    return page([(f"{heading}: {name}", _blocks(item)) for name, item in graphs])
-
-
-def _blocks(item: Graph) -> Drawn:
-    boxes: list[Box] = []
-    arrows: list[Arrow] = []
-    for name in item.order():
-        block = item.blocks[name]
-        lines = [_cut(print_instruction(instruction), 96) for instruction in block.instructions]
-        tip = "\n".join(print_instruction(instruction) for instruction in block.instructions)
-        boxes.append(Box(name, [name, *lines], "start" if name == item.entry else "", tip))
-        targets: dict[str, list[str]] = {}
-        for role in ("to", "yes", "no", "cut", "short"):
-            target = getattr(block.terminator, role, None)
-            if isinstance(target, str):
-                targets.setdefault(target, []).append("" if role == "to" else role)
-        for target, roles in targets.items():
-            arrows.append(Arrow(name, target, [", ".join(role for role in roles if role)] if any(roles) else []))
-    return graph(boxes, arrows)
 
 
 def _cut(text: str, most: int) -> str:

@@ -108,12 +108,12 @@ def _spellings(where: Where) -> tuple[tuple[int, str], ...]:
             if token.type == tokenize.NUMBER and token.string.lower().startswith(("0x", "0b", "0o")):
                 found.append((int(token.string, 0), token.string))
     except (tokenize.TokenError, SyntaxError, ValueError):
-        pass  # a line out of a statement of several lines need not be Python by itself
+        pass  # one line of a statement of several lines need not be valid Python
     return tuple(found)
 
 
 def action_words(action: Any, own: Parser | None = None) -> str:
-    """The text of an action: Assign, Assemble, Callback, and these behind If."""
+    """The text of an action: Assign, Assemble, Callback, and these after If."""
     match action:
         case Block():
             return " + ".join(action_words(part, own) for part in action.actions)

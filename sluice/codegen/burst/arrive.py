@@ -186,7 +186,7 @@ def _fills_slots(program: Program, layer: LayerProgram) -> bool:
 def arrive(names: StackNames) -> list[str]:
     """The functions that make up the body of the stage 1 loop."""
     late = _is_lazy(names.program)
-    unknown = f"wait_for(waiting, unknown_link_type, {FRAME}, 0);"
+    unknown = f"sl_refuse_link_type(&box->base, frame->link_type); wait_for(waiting, unknown_link_type, {FRAME}, 0);"
     others = (["begin_waiting(box, waiting);"] if late else []) + _count_otherwise(
         names.program, first_root(names.program), "frame->length"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from sluice.hooks.c_words import C_WORDS
+from sluice.hooks.c_words import c_string as c_string  # what is written in C is imported from here
 from sluice.ir.expression import Reg
 from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE
 
@@ -59,6 +60,6 @@ def boolean(value: bool) -> str:
     return "true" if value else "false"
 
 
-def c_string(text: str) -> str:
-    """A text as a C string literal."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def comment(text: str) -> str:
+    """A text of the user's, such as the name of a file, as it may be in a comment of C: it does not end it."""
+    return "".join(letter if letter.isprintable() and letter != "\\" else "?" for letter in text).replace("*/", "* /")

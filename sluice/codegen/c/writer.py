@@ -31,7 +31,7 @@ from sluice.codegen.burst.stages import (
 )
 from sluice.codegen.c.control_flow import Structure
 from sluice.codegen.c.expressions import assigned, emit, handed, inside, place, stored
-from sluice.codegen.c.names import identifier, variable
+from sluice.codegen.c.names import comment, identifier, variable
 from sluice.codegen.events.control import controls_stream
 from sluice.codegen.layer.packet_data import GIVEN, Direct
 from sluice.codegen.stack_names import StackNames
@@ -294,7 +294,7 @@ class LayerWriter:
         if not where or where == self._line:
             return ""
         self._line = where
-        return f"   /* {where} */"
+        return f"   /* {comment(where)} */"
 
     def count(self, name: str, amount: str = "") -> str:
         return self.names.counters.add(self.layer.name, name, amount)

@@ -23,7 +23,7 @@ def information(names: StackNames) -> list[str]:
             text = ", ".join(map(c_string, reasons))
             out.append(f"static const char *const malformed_{word}[] = {{{text}}};")
         malformed = f"malformed_{word}" if reasons else "NULL"
-        row = [f'"{layer.name}"', f'"{layer.layer}"', f'"{layer.prototype}"', str(index), malformed]
+        row = [c_string(layer.name), c_string(layer.layer), c_string(layer.prototype), str(index), malformed]
         if table is None:
             rows.append(
                 f"    {{{', '.join(row)}, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0, NULL, NULL, 0, 0, 0}},"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE, LayerProgram, Program
 from sluice.ir.interpreter.frame import Code, Context, Frame, Stream, run
 from sluice.ir.interpreter.native import NativeWorker
+from sluice.ir.interpreter.observer import Observer
 from sluice.ir.interpreter.sequence import Sequence
 from sluice.ir.interpreter.table import NEVER, SWEEP_SLOTS, Aliases, Instance, Key, Table
 from sluice.ir.interpreter.units import Units
@@ -66,6 +67,7 @@ class Box:
     created: int = 0
     too_deep: int = 0
     events: list[Event] = field(default_factory=lambda: [])
+    observer: Observer | None = None
 
     # --- layers ---------------------------------------------------------------------------------------------
 
@@ -83,7 +85,11 @@ class Box:
         for register in side:
             frame.numbers[register.name] = stream.side if stream is not None else 0
         self.path.append(layer.program.home)
+        if self.observer is not None:
+            self.observer.entered(layer, unit, depth)
         run(layer.main, frame)
+        if self.observer is not None:
+            self.observer.left(layer)
         self.path.pop()
 
     def enter_again(self, layer: LayerState, unit: Bytes, frame: Frame) -> None:

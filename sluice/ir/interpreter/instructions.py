@@ -54,14 +54,38 @@ class Compiler:
         codes = {name: Code(name) for name in graph.blocks}
         for name, block in graph.blocks.items():
             codes[name].operations = tuple(self._operation(item) for item in block.body)
-            codes[name].follow = self._terminator(block.terminator, codes)
+            codes[name].follow = self._observed_end(block.terminator, self._terminator(block.terminator, codes))
         return codes[graph.entry]
 
     def _operation(self, instruction: ir.Instruction) -> Operation:
         maker = _MAKERS.get(type(instruction))
         if maker is None:
             raise InterpreterError(f"no instruction for a block's body: {type(instruction).__name__}")
-        return maker(instruction, self)
+        return self._observed(instruction, maker(instruction, self))
+
+    def _observed(self, instruction: ir.Instruction, operation: Operation) -> Operation:
+        observer, layer = self.box.observer, self.layer
+        if observer is None:
+            return operation
+
+        def observed(frame: Frame) -> None:
+            operation(frame)
+            observer.executed(layer, instruction, frame)
+
+        return observed
+
+    def _observed_end(
+        self, last: ir.Terminator, follow: Callable[[Frame], Code | None]
+    ) -> Callable[[Frame], Code | None]:
+        observer, layer = self.box.observer, self.layer
+        if observer is None:
+            return follow
+
+        def observed(frame: Frame) -> Code | None:
+            observer.decided(layer, last, frame)
+            return follow(frame)
+
+        return observed
 
     def _terminator(self, last: ir.Terminator, codes: dict[str, Code]) -> Callable[[Frame], Code | None]:
         match last:

@@ -10,6 +10,7 @@ from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.frame import Code, Context
 from sluice.ir.interpreter.instructions import Compiler
 from sluice.ir.interpreter.native import native_workers
+from sluice.ir.interpreter.observer import Observer
 from sluice.ir.interpreter.table import Aliases, Table
 from sluice.lang.events import END_REASONS
 
@@ -23,7 +24,7 @@ class Interpreter:
     timeouts: whether time ends instances. idle: seconds that replace every layer's general timeout. lifetime: seconds
     that replace every lifetime.
     max_instances: of each table. library: what was compiled of the program, of which native modules are called.
-    natives: by the names of their options, what these get.
+    natives: by the names of their options, what these get. observer: is notified of each step.
 
     events: what was called, in order. counters: for each layer of the program `packets` and `bytes` (on the
     wire) that entered, every outcome, every counter, `instances` that were stored, and `ended:` with each
@@ -40,9 +41,11 @@ class Interpreter:
         max_instances: int = 1 << 20,
         library: Path | None = None,
         natives: dict[str, str] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.program = program
-        self._box = Box(program, natives=native_workers(program.natives, library, natives or {}))
+        workers = native_workers(program.natives, library, natives or {})
+        self._box = Box(program, natives=workers, observer=observer)
         for layer in program.layers.values():
             table = None
             if layer.instance is not None:

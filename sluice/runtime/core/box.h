@@ -174,6 +174,8 @@ struct sl_box {
     struct sl_report reports[SL_REPORTS_MOST];
     uint32_t report_count, function_count;
     char failure[256];           /* what a function could not do; empty when all is well */
+    struct sl_refused refused[SL_REFUSED_MOST];   /* link types with which the stack does not begin */
+    uint32_t refused_count;
     void **workers;              /* what each function keeps for the worker */
     void **parameters;           /* what each function's parameters are set to */
     char **texts;                /* the texts of these */
@@ -483,6 +485,17 @@ static inline uint8_t *sl_record_put(uint8_t *at, sl_bytes bytes) {
 }
 
 /* --- opening and closing --- */
+
+SL_COLD void sl_refuse_link_type(struct sl_box *box, uint32_t link_type) {
+    uint32_t i = 0;
+    while (i < box->refused_count && box->refused[i].link_type != link_type)
+        i++;
+    if (i == SL_REFUSED_MOST)   /* a file may have any number of them: the last entry counts the rest */
+        i--;
+    if (i == box->refused_count)
+        box->refused[box->refused_count++] = (struct sl_refused){link_type, 0};
+    box->refused[i].packets++;
+}
 
 SL_COLD void sl_box_close(struct sl_box *box) {
     sl_pool_close(&box->pool);

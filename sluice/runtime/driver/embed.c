@@ -23,6 +23,12 @@ uint32_t sl_box_reports(const struct sl_box *box, struct sl_report *reports, uin
     return box->report_count;
 }
 
+uint32_t sl_box_refused(const struct sl_box *box, struct sl_refused *refused, uint32_t most)
+{
+    memcpy(refused, box->refused, sl_min(most, box->refused_count) * sizeof *refused);
+    return box->refused_count;
+}
+
 uint32_t sl_box_sent(struct sl_box *box, const struct sl_sent **sent)
 {
     struct sl_output *output = &box->output;

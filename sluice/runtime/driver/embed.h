@@ -29,6 +29,9 @@ struct sl_options {
     const char *const *native_options;     /* one string for each native module, in order; may be NULL */
     bool prefault;   /* whether all memory that `memory` and `max_instances` allow is taken when the box is opened */
     bool forwards;   /* the box is inline: the caller applies verdicts and transmits what functions send */
+    /* For each function, in order, its parameters as pairs NAME, VALUE that end with NULL, or NULL: then those of
+     * function_options count. May be NULL. */
+    const char *const *const *function_values;
 };
 
 /* --- what happens to packets --- */
@@ -73,6 +76,13 @@ struct sl_report {
     uint64_t value;
 };
 
+/* A link type with which the stack does not begin, and how many packets of it were refused. */
+struct sl_refused {
+    uint32_t link_type;
+    uint64_t packets;
+};
+
+enum { SL_REFUSED_MOST = 8 };    /* link types that are told apart */
 enum { SL_REPORTS_MOST = 64 };   /* figures that a box keeps */
 
 /* A box's counters, numbered as in NAME_counters; they may be read between any two bursts. */
@@ -96,6 +106,9 @@ void sl_box_coming(struct sl_box *box, uint32_t packets);
 
 /* Copies at most `most` reports of functions; how many there are. */
 uint32_t sl_box_reports(const struct sl_box *box, struct sl_report *reports, uint32_t most);
+
+/* Copies at most `most` of the refused link types, in order of their first packets; how many there are. */
+uint32_t sl_box_refused(const struct sl_box *box, struct sl_refused *refused, uint32_t most);
 
 #ifdef __cplusplus
 }

@@ -3,12 +3,13 @@
 #define SL_OUTPUT_FILE_H
 
 #include "core/box.h"
+#include "core/create.h"
 
 #include <errno.h>
 
 /* Opens the file. On failure it prints the reason and returns NULL. */
 SL_COLD FILE *sl_output_file_open(const char *path) {
-    FILE *out = *path ? fopen(path, "w") : stdout;
+    FILE *out = *path ? sl_create(path) : stdout;
     if (!out)
         perror(path);
     return out;

@@ -1,4 +1,5 @@
-/* Parameters of a function, declared by its SLUICE_PARAMETER lines and read from the text that a user gives.
+/* Parameters of a function, declared by its SLUICE_PARAMETER lines: read from the text that a user gives, or set to values
+ * that a program gives by name.
  *
  * The text is NAME=VALUE,NAME=VALUE; for a flag, NAME alone means yes. A comma ends a value only if the name of a
  * parameter follows, so a value, for example a file name, may contain commas. */
@@ -103,6 +104,31 @@ static inline int sl_parameters_read(const char *who, const struct sl_parameter 
             return -1;
         }
         text = end + more;
+    }
+    return 0;
+}
+
+/* The same from pairs NAME, VALUE, ended by NULL: a value is not read for commas and names. */
+static inline int sl_parameters_set(const char *who, const struct sl_parameter *all, unsigned count, void *parameters,
+                                    const char *const *pairs, char **kept) {
+    size_t bytes = 1;
+    for (const char *const *pair = pairs; *pair; pair += 2)
+        bytes += strlen(pair[1]) + 1;
+    for (unsigned i = 0; i < count; i++)
+        sl_parameter_set(&all[i], parameters, all[i].value);
+    char *text = *kept = malloc(bytes);
+    if (!text)
+        return -1;
+    for (const char *const *pair = pairs; *pair; pair += 2) {
+        unsigned i = 0;
+        while (i < count && strcmp(all[i].name, pair[0]) != 0)
+            i++;
+        strcpy(text, pair[1]);
+        if (i == count || !sl_parameter_set(&all[i], parameters, text)) {
+            fprintf(stderr, "%s: '%s' is no value for parameter '%s'\n", who, pair[1], pair[0]);
+            return -1;
+        }
+        text += strlen(text) + 1;
     }
     return 0;
 }

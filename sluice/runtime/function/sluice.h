@@ -86,9 +86,17 @@
 #define SL_PASTE(a, b) SL_PASTE2(a, b)
 #define SL_JOIN(a, b) SL_PASTE(a, SL_PASTE(_, b))
 
-/* Unused if no layer has such an event. */
+/* The functions that a stack calls are its own, so that the compiler puts them where they are called. With
+ * SL_SEPARATE_FUNCTIONS those in the stack are weak, and give way to the same ones in a file of its own (`--quick`). */
+#ifndef SL_SEPARATE_FUNCTIONS
+#define SL_ENTRY static inline
+#else
+#define SL_ENTRY SL_SEPARATE_FUNCTIONS
+#endif
+
+/* Unused where no layer has such an event. */
 #define SLUICE_ON(layer, name)                                                                            \
-    __attribute__((unused)) static inline void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, name))(            \
+    __attribute__((unused)) SL_ENTRY void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, name))(            \
         __attribute__((unused)) const struct sl_event *event,                                             \
         __attribute__((unused)) const SL_JOIN(sl_data, SL_JOIN(layer, name)) *data)
 
@@ -101,7 +109,7 @@
 #define SLUICE_DEREGISTER_FLOW(event, layer, name) sl_watch(event, SLUICE_BIT_OF(layer, name), false)
 
 #define SLUICE_EVENT(layer, name, base)                                                                   \
-    __attribute__((unused)) static inline bool SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, filter)))( \
+    __attribute__((unused)) SL_ENTRY bool SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, filter)))( \
         __attribute__((unused)) const struct sl_event *event,                                             \
         __attribute__((unused)) const SL_JOIN(sl_data, SL_JOIN(layer, name)) *data)
 
@@ -123,7 +131,7 @@
 #define SLUICE_SEND(box, bytes, length) SL_INLINE(sl_send(box, bytes, length))
 
 #define SLUICE_TIMER(layer, name)                                                                         \
-    __attribute__((unused)) static inline void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, timer)))( \
+    __attribute__((unused)) SL_ENTRY void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, timer)))( \
         __attribute__((unused)) const struct sl_event *event)
 #define SL_TIMER_NUMBER(layer, name) SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, timer_number)))
 #define SLUICE_ARM(event, layer, name, nanoseconds) sl_timer_arm(event, SL_TIMER_NUMBER(layer, name), nanoseconds)
@@ -140,7 +148,7 @@
 #define SLUICE_STATE_OF(event) SL_JOIN(SLUICE_FUNCTION, state)(event)
 
 #define SLUICE_DESTROY                                                                                    \
-    static inline void SL_JOIN(SLUICE_FUNCTION, destroy)(__attribute__((unused)) struct sl_box *box,      \
+    SL_ENTRY void SL_JOIN(SLUICE_FUNCTION, destroy)(__attribute__((unused)) struct sl_box *box,      \
                                                          __attribute__((unused)) SL_JOIN(SLUICE_FUNCTION, state_type) *state)
 
 #define SLUICE_WORKER(type)                                                                               \
@@ -159,10 +167,10 @@
 #define SLUICE_COUNTER_OF(box, name) (SL_JOIN(SLUICE_FUNCTION, counters)(box)->name)
 
 #define SLUICE_OPEN                                                                                       \
-    static int SL_JOIN(SLUICE_FUNCTION, open)(__attribute__((unused)) struct sl_box *box,                 \
+    SL_ENTRY int SL_JOIN(SLUICE_FUNCTION, open)(__attribute__((unused)) struct sl_box *box,                 \
                                               __attribute__((unused)) const char *options)
 #define SLUICE_CLOSE                                                                                      \
-    static void SL_JOIN(SLUICE_FUNCTION, close)(__attribute__((unused)) struct sl_box *box)
+    SL_ENTRY void SL_JOIN(SLUICE_FUNCTION, close)(__attribute__((unused)) struct sl_box *box)
 
 #endif /* SLUICE_DECLARATIONS */
 

@@ -78,6 +78,26 @@ static int next_record(struct sl_capture *c, struct sl_frame *frame)
 
 /* ---- opening and closing ---- */
 
+/* The name of the compression or archive format that a file of at least 4 bytes begins like; NULL for none that is
+ * known. Those of decompress.h are not among them: their files are read. */
+static const char *compression(const uint8_t *bytes, size_t n)
+{
+    static const struct { const char *name; uint8_t length, magic[6]; } formats[] = {
+        {"bzip2", 3, {'B', 'Z', 'h'}},
+        {"compress", 2, {0x1f, 0x9d}},
+        {"lzip", 4, {'L', 'Z', 'I', 'P'}},
+        {"lzop", 4, {0x89, 'L', 'Z', 'O'}},
+        {"lzma", 4, {0x5d, 0, 0, 0x80}},
+        {"zip", 4, {'P', 'K', 3, 4}},
+        {"7z", 6, {'7', 'z', 0xbc, 0xaf, 0x27, 0x1c}},
+        {"rar", 4, {'R', 'a', 'r', '!'}},
+    };
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (n >= formats[i].length && memcmp(bytes, formats[i].magic, formats[i].length) == 0)
+            return formats[i].name;
+    return NULL;
+}
+
 /* Recognises the format and checks the file's header. 0; MORE; or -1 and the reason in c->fault. */
 int sl_capture_start(struct sl_capture *c)
 {
@@ -115,9 +135,9 @@ int sl_capture_start(struct sl_capture *c)
         c->begun = got == 0;
         return got;
     } else {
-        bool gzip = b[0] == 0x1f && b[1] == 0x8b;
-        snprintf(reason, room, "unknown format, neither pcap nor pcapng: magic %02x%02x%02x%02x%s", b[0], b[1], b[2], b[3],
-                 gzip ? " (gzip: decompress it first)" : "");
+        const char *format = compression(b, size);
+        snprintf(reason, room, "unknown format, neither pcap nor pcapng: magic %02x%02x%02x%02x%s%s%s", b[0], b[1], b[2], b[3],
+                 format ? " (" : "", format ? format : "", format ? ": decompress it first)" : "");
     }
     return -1;
 }

@@ -3,6 +3,8 @@
 
 #include "io/writer.h"
 
+#include "core/create.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -78,7 +80,7 @@ int sl_writer_open(struct sl_writer **out, const char *path, uint32_t link_type,
         snprintf(message, message_size, "%s: out of memory", path);
         return -1;
     }
-    w->file = fopen(path, "wb");
+    w->file = sl_create(path);
     if (!w->file) {
         snprintf(message, message_size, "%s: cannot create: %s", path, strerror(errno));
         free(w);

@@ -302,7 +302,7 @@ static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame
         begin_waiting(box, waiting);
         box->otherwise[0].packets++;
         box->otherwise[0].bytes += frame->length;
-        wait_for(waiting, unknown_link_type, frame->at, frame->captured, frame->length, 0);
+        sl_refuse_link_type(&box->base, frame->link_type); wait_for(waiting, unknown_link_type, frame->at, frame->captured, frame->length, 0);
     }
 }
 

@@ -193,19 +193,29 @@ def table(rows: list[tuple[str, str]]) -> Drawn:
     return Drawn("\n".join(out), width, len(rows) * _LABEL_LINE)
 
 
-def page(parts: list[tuple[str, Drawn]]) -> str:
-    """A whole SVG file: parts below each other, each under its heading (empty: none)."""
-    y = MARGIN
+def page(parts: list[tuple[str, Drawn]], style: str = "", width_most: float = 0.0) -> str:
+    """A whole SVG file: parts each under its heading (empty: none), one below the other.
+
+    style: of the picture's own classes. width_most: so wide parts may be next to each other, after the first.
+    """
     out: list[str] = []
-    width = 0.0
-    for heading, drawn in parts:
+    width = x = row = 0.0
+    y = MARGIN
+    for number, (heading, drawn) in enumerate(parts):
+        across = max(drawn.width, len(heading) * 9.8 if heading else 0.0)
+        if number > 1 and x + across <= width_most:
+            x += MARGIN
+        else:  # a new row
+            y, x, row = y + row, 0.0, 0.0
+        top = y
         if heading:
-            out.append(f'<text class="title" x="{MARGIN}" y="{y + 14:.1f}">{escape(heading)}</text>')
-            y += 34
-            width = max(width, len(heading) * 9.8)
-        out.append(f'<g transform="translate({MARGIN} {y:.1f})">\n{drawn.text}\n</g>')
-        y += drawn.height + MARGIN
-        width = max(width, drawn.width)
+            out.append(f'<text class="title" x="{MARGIN + x}" y="{top + 14:.1f}">{escape(heading)}</text>')
+            top += 34
+        out.append(f'<g transform="translate({MARGIN + x} {top:.1f})">\n{drawn.text}\n</g>')
+        x += across
+        row = max(row, top - y + drawn.height + MARGIN)
+        width = max(width, x)
+    y += row
     width += 2 * MARGIN
     head = (
         '<marker id="head" viewBox="0 0 8 8" refX="7.2" refY="4" markerWidth="7.5" markerHeight="7.5" '
@@ -213,6 +223,17 @@ def page(parts: list[tuple[str, Drawn]]) -> str:
     )
     size = f'width="{width:.0f}" height="{y:.0f}" viewBox="0 0 {width:.0f} {y:.0f}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<style>\n{STYLE}</style>\n<defs>{head}</defs>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<style>\n{STYLE}{style}</style>\n<defs>{head}</defs>\n'
         '<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(out) + "\n</svg>\n"
     )
+
+
+def legend(items: list[tuple[str, str]]) -> Drawn:
+    """What the classes of boxes stand for, in one row: (class, text)."""
+    out: list[str] = []
+    x = 0.0
+    for kind, text in items:
+        out.append(f'<rect class="box {kind}" x="{x:.1f}" y="1" width="22" height="14" rx="4"/>')
+        out.append(f'<text class="label" x="{x + 28:.1f}" y="12">{escape(text)}</text>')
+        x += 28 + len(text) * _LABEL + 22
+    return Drawn("\n".join(out), x, 16.0)

@@ -1,0 +1,160 @@
+"""What the commands that compile or run a stack share: from the command line to a box and its outcome."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+
+from sluice.cli.common.check_hooks import check_hooks
+from sluice.cli.common.errors import CommandError, UsageError
+from sluice.cli.common.progress import busy, progress_line
+from sluice.cli.common.streams import reader_is_gone
+from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
+from sluice.engine.functions import Wanted
+from sluice.engine.inputs import INTERFACE, Inputs
+from sluice.ir.graph import Program
+from sluice.lang.errors import DescriptionError
+from sluice.lang.stack import Stack
+from sluice.stacks.find import find_stack
+from sluice.stacks.ports import add_tunnel_port
+
+
+def stack_of(name: str, options: argparse.Namespace) -> Stack:
+    """The stack of that name or file, with the tunnel ports and the keys of the command line."""
+    stack = find_stack(name)
+    for tunnel, port in options.tunnel_ports:
+        try:
+            add_tunnel_port(stack, tunnel, port)
+        except DescriptionError as error:
+            raise UsageError(f"--tunnel-port {tunnel}={port}: {error.what}; {error.advice}") from error
+    try:
+        stack.join(*options.key)
+    except DescriptionError as error:
+        raise UsageError(f"--key {','.join(options.key)}: {error.what}; {error.advice}") from error
+    return stack
+
+
+def tunnel_ports_function(stack: Stack, options: argparse.Namespace) -> list[str]:
+    """The function that looks for tunnels on other ports, with those that are known; none for a stack without any."""
+    if not {"udp", "vxlan"} <= stack.layers.keys():
+        return []
+    known = "+".join(str(port) for _, port in options.tunnel_ports)
+    return [f"tunnel_ports:known={known}" if known else "tunnel_ports"]
+
+
+def checks_of(options: argparse.Namespace) -> frozenset[str]:
+    """Optional checks that the command line asks for."""
+    return frozenset({"checksums"}) if options.checksums else frozenset()
+
+
+def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh: bool = False) -> CompiledStack:
+    """Compile a stack with the functions and options of the command line."""
+    if wanted.track_only:
+        for layer in stack.layers.values():
+            layer.prototype.buffer_data = False
+    warnings: list[str] = []
+
+    def check(program: Program) -> None:
+        _check_natives(program, dict(options.natives))
+        warnings.extend(check_hooks(program, wanted))
+
+    try:
+        what = f"compiling {stack.name or 'the stack'}: up to a minute, and from the cache the next time"
+        with busy(what):
+            return compile_stack(
+                stack,
+                tuple(wanted.c),
+                wanted.python_hooks(),
+                options.passes,
+                checks_of(options),
+                fresh,
+                check=check,
+                demanded=wanted.python_demanded(),
+                many=wanted.python_many(),
+                quick=(lambda: compile_in_background(options.arguments)) if getattr(options, "quick", False) else None,
+            )
+    finally:
+        warn(warnings)
+
+
+def compile_in_background(arguments: list[str]) -> None:
+    """Start the default compilation of a command in a process of its own, which ends after that."""
+    instead = ["--compile-only" if argument == "--quick" else argument for argument in arguments]
+    command = [sys.executable, "-m", "sluice", *instead]
+    with contextlib.suppress(OSError):  # it is a convenience
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: os.nice(10),
+        )
+
+
+def _check_natives(program: Program, given: dict[str, str]) -> None:
+    """Raise CommandError for an option that no module of the stack takes."""
+    known = sorted({module.option for module in program.natives if module.option})
+    for name in given:
+        if name not in known:
+            takes = f"its modules take {', '.join(known)}" if known else "it has no module that takes any"
+            raise CommandError(f"--native {name}=...: not of stack {program.name}, {takes}")
+
+
+def warn(texts: list[str]) -> None:
+    """Say on standard error what is allowed, and probably not meant."""
+    for text in texts:
+        print(f"sluice: warning: {text}", file=sys.stderr)
+
+
+def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
+    """Settings of a box from the command line."""
+    natives: dict[str, str] = dict(options.natives)
+    return Settings(
+        options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault,
+        options.fragment_timeout,
+    )  # fmt: skip
+
+
+def run_file(
+    compiled: CompiledStack,
+    wanted: Wanted,
+    settings: Settings,
+    inputs: Inputs,
+    rows_on_terminal: bool = False,
+    output: str | None = None,
+) -> Outcome:
+    """Run a box over inputs, with progress on a terminal, unless what a function writes goes there.
+
+    output: the capture file of what leaves the box. Raises BrokenPipeError when no one reads the output any more.
+    """
+    shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
+    try:
+        box = Box(compiled, settings, wanted.python, wanted.options, output)
+    except KeyboardInterrupt:
+        return stopped_early(wanted)
+    with box, shown as progress:
+
+        def report(done: int, size: int, packets: int) -> bool:
+            if reader_is_gone():
+                raise BrokenPipeError
+            return progress is not None and progress(done, size, packets)
+
+        return box.run(inputs, report, (lambda: _receiving(inputs)) if inputs.live else None)
+
+
+def _receiving(inputs: Inputs) -> None:
+    """Say that interfaces are received from: what is sent from now on is seen."""
+    names = ", ".join(uri.partition(":")[2] for uri in inputs.uris if uri.startswith(INTERFACE))
+    print(f"sluice: receiving from {names}; Ctrl-C ends it", file=sys.stderr, flush=True)
+
+
+def stopped_early(wanted: Wanted) -> Outcome:
+    """The outcome of a run that was stopped before its first packet; functions have their end."""
+    for function in wanted.python:
+        for ending in function.endings:
+            ending()
+    return Outcome(0, {}, {}, stopped=True, interrupted=True)

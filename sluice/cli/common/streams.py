@@ -1,0 +1,57 @@
+"""Standard output: what functions print is kept apart from JSON and rows, and a reader that is gone ends a run."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import sys
+from collections.abc import Generator
+
+from sluice.cli.common.errors import CommandError
+
+STDOUT, STDERR = 1, 2
+_real = [STDOUT]
+"""The descriptor of the real standard output."""
+
+
+@contextlib.contextmanager
+def printed_apart(path: str | None, apart: bool) -> Generator[str | None]:
+    """Meanwhile what functions print goes to the file `path`, or else, where `apart`, to standard error.
+
+    Functions in C and in Python print to descriptor 1, so that is what leads elsewhere meanwhile. Yields the path by
+    which the real standard output can be opened meanwhile, None where nothing was changed. Raises CommandError.
+    """
+    if path is None and not apart:
+        yield None
+        return
+    sys.stdout.flush()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        target = os.dup(STDERR) if path is None else os.open(path, flags, 0o666)
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error
+    real = os.dup(STDOUT)
+    os.dup2(target, STDOUT)
+    os.close(target)
+    before, _real[:] = list(_real), [real]
+    # the present sys.stdout need not be that of descriptor 1
+    stream = open(os.dup(STDOUT), "w", errors="backslashreplace")
+    try:
+        with contextlib.redirect_stdout(stream):
+            yield f"/dev/fd/{real}"
+    finally:
+        _real[:] = before
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(None).fflush(None)
+            stream.close()
+        os.dup2(real, STDOUT)
+        os.close(real)
+
+
+def reader_is_gone() -> bool:
+    """Whether standard output is a pipe from which no one reads any more, as after `| head`."""
+    poll = select.poll()
+    poll.register(_real[0], 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))

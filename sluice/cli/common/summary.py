@@ -1,0 +1,120 @@
+"""The summary of a run: as text, as JSON, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+
+from sluice.cli.common.link_types import LINK_TYPES
+from sluice.cli.common.streams import reader_is_gone
+from sluice.engine.box import Outcome
+
+
+def outcome_json(outcome: Outcome) -> dict[str, object]:
+    """The machine-readable summary of a run."""
+    layers = {name: counters for name, counters in outcome.counters.items() if name != "box"}
+    return {
+        "packets": outcome.packets,
+        "seconds": round(outcome.seconds, 6),
+        "box": outcome.counters.get("box", {}),
+        "layers": layers,
+        "reports": outcome.reports,
+        "fault": outcome.fault,
+        "failure": outcome.failure,
+        "stopped": outcome.stopped,
+        **({"received": outcome.received} if outcome.received else {}),
+        "refused_link_types": {str(number): packets for number, packets in outcome.refused.items()},
+    }
+
+
+_ROUTINE = ("packets", "bytes", "passed", "ended", "held", "instances", "bytes:in", "bytes:delivered")
+_OUTCOMES = ("malformed:", "cut:", "dropped:")
+_BOX_REASONS = (
+    ("unknown link type", "packets of a link type that the stack does not begin with"),
+    ("too deep", "packets nested too deeply"),
+)
+
+
+def summary(outcome: Outcome) -> str:
+    """What the box saw, by layer: packets, bytes, instances, what was passed on, and what was given up and
+    why.
+    """
+    box = outcome.counters.get("box", {})
+    lines = [f"{outcome.packets:,} packets, {box.get('bytes', 0):,} bytes in {_duration(outcome.seconds)}"]
+    seen = [(name, c) for name, c in outcome.counters.items() if name != "box" and c.get("packets")]
+    if seen:
+        width = max(len(name) for name, _ in seen)
+        head = f"{'layer':<{width}}  {'packets':>11} {'bytes':>14} {'passed on':>11} {'ended':>11} {'held':>9}"
+        lines.append(f"{head} {'instances':>10}  what else")
+        for name, c in seen:
+            row = f"{name:<{width}}  {c['packets']:>11,} {c['bytes']:>14,} {c.get('passed', 0):>11,}"
+            row += f" {c.get('ended', 0):>11,} {c.get('held', 0):>9,} {c.get('instances', 0):>10,}"
+            lines.append(f"{row}  {_what_else(c)}".rstrip())
+    lines += [f"{box[key]:,} {text}" for key, text in _BOX_REASONS if box.get(key)]
+    if outcome.refused:
+        lines[-1 - bool(box.get("too deep"))] += f": {_link_types(outcome.refused)}"
+    if outcome.received:
+        lines.append(
+            f"{outcome.received['dropped_kernel']:,} packets dropped by the kernel, "
+            f"{outcome.received['dropped_interface']:,} by the interface"
+        )
+    lines += [f"{name}: {value:,}" for name, value in outcome.reports.items()]
+    return "\n".join(lines)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _what_else(counters: dict[str, int]) -> str:
+    """The other counters that are not 0; first those by which packets end, so that these can be added up."""
+    others = [(name, value) for name, value in counters.items() if value and name not in _ROUTINE]
+    others.sort(key=lambda item: not item[0].startswith(_OUTCOMES))
+    return ", ".join(f"{_words(name)} {value:,}" for name, value in others)
+
+
+def _words(counter: str) -> str:
+    """A counter's name as a summary has it: `malformed:version` becomes `malformed (version)`."""
+    what, _, why = counter.partition(":")
+    if what == "ended":
+        what = "instances ended"  # packets that ended have a column of their own
+    return f"{what} ({why})" if why else what
+
+
+def finish(outcome: Outcome, as_json: bool, inputs: str, quiet: bool = False) -> int:
+    """Print the summary, say what is wrong with the inputs, which are called `inputs`; the exit status.
+
+    It is 0 where the user ended an input that has no end of its own.
+
+    Raises BrokenPipeError when no one reads the output any more: then there is nothing to say.
+    """
+    if outcome.failure and reader_is_gone():
+        raise BrokenPipeError
+    if as_json:
+        print(json.dumps(outcome_json(outcome)))
+    elif not quiet:
+        print(summary(outcome))
+    if outcome.fault:
+        print(f"sluice: {outcome.fault}; the packets before it were processed", file=sys.stderr)
+    if outcome.failure:
+        print(f"sluice: {outcome.failure}", file=sys.stderr)
+    none = outcome.packets > 0 and sum(outcome.refused.values()) == outcome.packets
+    if none:
+        kinds, takes = _link_types(outcome.refused), _link_types(outcome.takes)
+        print(
+            f"sluice: {inputs}: no packet could be read: link type {kinds}; the stack begins with {takes}",
+            file=sys.stderr,
+        )
+    if outcome.interrupted:
+        print("sluice: stopped", file=sys.stderr)
+        return STOPPED
+    return 1 if outcome.fault or outcome.failure or none else 0
+
+
+STOPPED = 130
+"""The exit status after Ctrl-C, as of a program that a shell saw end by SIGINT."""
+
+
+def _link_types(numbers: Iterable[int]) -> str:
+    return ", ".join(f"{number} ({LINK_TYPES.get(number, 'unknown')})" for number in numbers)

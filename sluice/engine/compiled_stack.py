@@ -1,0 +1,79 @@
+"""From a description to a compiled stack: generated and compiled, or taken from the cache."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sluice.codegen.stack import Generated, generate
+from sluice.engine.cache import cache_folder
+from sluice.engine.compiler import Compiled, compile_library
+from sluice.engine.program_cache import Made, content, noted_warnings, outline, recall, store
+from sluice.engine.quick import compile_quick
+from sluice.hooks.function import CFunction, Functions
+from sluice.ir.graph import Program
+from sluice.ir.hook import Hook
+from sluice.lang.stack import Stack
+from sluice.lower.build import build
+from sluice.passes.pipeline import run as run_passes
+from sluice.passes.pipeline import uncollected
+
+
+@dataclass
+class CompiledStack:
+    """A stack with its functions as a library. The program's graphs are empty."""
+
+    program: Program
+    generated: Generated
+    compiled: Compiled
+    functions: Functions
+    seconds: float
+
+
+def compile_stack(
+    stack: Stack,
+    functions: tuple[CFunction, ...] = (),
+    python: frozenset[Hook] = frozenset(),
+    passes: str | list[str] = "all",
+    options: frozenset[str] = frozenset(),
+    fresh: bool = False,
+    check: Callable[[Program], None] = lambda _: None,
+    demanded: tuple[frozenset[Hook], ...] = (),
+    many: frozenset[Hook] = frozenset(),
+    quick: Callable[[], None] | None = None,
+) -> CompiledStack:
+    """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler.
+
+    quick: without passes and optimisation, functions in C apart (quick.py); it is called where the stack itself is
+    compiled for the first time.
+
+    A later call for the same description finds what this one made. fresh: nothing is taken from the cache, and no
+    program is stored. check: is called with the program before any C of it is compiled; may raise. demanded: the events
+    for each handler on demand in Python. many: those that Python takes many at once of.
+    """
+    begin = time.perf_counter()
+    hooked = Functions(functions, python, demanded, many)
+    if quick is not None:
+        made, library, first = compile_quick(stack, hooked, options, check)
+        if first:
+            quick()
+        return CompiledStack(made.program, made.generated, library, hooked, 0.0)
+    found = content(stack, hooked, passes, options) if not fresh else None
+    made = recall(cache_folder(), stack.name, found) if found is not None else None
+    warned = False
+    if made is None:
+        with uncollected():
+            with noted_warnings() as given:
+                program = run_passes(build(stack, hooked.hooks(), options, hooked.kept), passes)
+            warned = bool(given)
+            check(program)
+            made = Made(outline(program), generate(program, hooked))
+    else:
+        check(made.program)
+        found = None
+    seconds = time.perf_counter() - begin
+    compiled = CompiledStack(made.program, made.generated, compile_library(made.generated, fresh), hooked, seconds)
+    if found is not None and not warned:  # a warning is given each time
+        store(cache_folder(), stack.name, found, made)
+    return compiled

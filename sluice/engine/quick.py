@@ -1,0 +1,110 @@
+"""The quick edit loop: a stack without passes and optimisation, whose functions in C are compiled separately.
+
+The stack is generated and compiled once for all texts of its functions that declare the same. In it, the functions are
+weak, so that those in an object of their own take their place; an edited function costs the compilation of that object.
+What the stack has compiled in of a function besides are the sizes of its types: the object has them too, and where they
+differ, the stack is compiled with the new text.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from sluice.codegen.stack import Generated, generate
+from sluice.engine.cache import cache_folder
+from sluice.engine.compiler import Compiled, compile_parts
+from sluice.engine.program_cache import Made, content, outline, recall, store
+from sluice.hooks.function import CFunction, Functions
+from sluice.ir.graph import Program
+from sluice.lang.stack import Stack
+from sluice.lower.build import build
+
+_WEAK = "#define SL_SEPARATE_FUNCTIONS __attribute__((weak))\n"
+_STRONG = "#define SL_SEPARATE_FUNCTIONS\n"
+
+
+def compile_quick(
+    stack: Stack, functions: Functions, options: frozenset[str], check: Callable[[Program], None]
+) -> tuple[Made, Compiled, bool]:
+    """The program and the library of a stack, and whether the stack itself had to be generated and compiled."""
+    begin = time.perf_counter()
+    folder = cache_folder()
+    found = content(stack, _declared(functions), "none", options | {"quick"})
+    made = recall(folder, stack.name, found) if found is not None else None
+    first = made is None
+    if made is None:
+        program = build(stack, functions.hooks(), options, functions.kept)
+        check(program)
+        made = Made(outline(program), generate(program, functions))
+        if found is not None:
+            store(folder, stack.name, found, made)
+    else:
+        check(made.program)
+    parts = {function.name: _part(made.generated, function) for function in functions.c}
+    path = compile_parts(made.generated, _WEAK + _sized(made.generated.source, functions), parts)
+    if not _fits(path, functions):
+        first = True
+        source = _replaced(made.generated.source, functions)
+        made = Made(made.program, replace(made.generated, source=source))
+        if found is not None:
+            store(folder, stack.name, found, made)
+        path = compile_parts(made.generated, _WEAK + _sized(source, functions), parts)
+    return made, Compiled(path, time.perf_counter() - begin, ""), first
+
+
+def _declared(functions: Functions) -> Functions:
+    """The functions without their texts: what the stack depends on besides the sizes of their types."""
+    return replace(
+        functions, c=tuple(replace(function, text="", path=Path(function.path).name) for function in functions.c)
+    )
+
+
+def _section(source: str, function: CFunction) -> tuple[int, int, int]:
+    """Where the section of a function begins in generated C, where its text does, and where that ends."""
+    begin = source.index(f"/* --- function {function.name} --- */\n")
+    text = source.index("\n", source.index("\n#line 1 ", begin) + 1) + 1
+    return begin, text, source.index("\n#undef SLUICE_FUNCTION\n", text)
+
+
+def _part(generated: Generated, function: CFunction) -> str:
+    """The source of a function's own object: what precedes all functions, then its section with its present text."""
+    source = generated.source
+    begin, text, _ = _section(source, function)
+    head = source[: source.index("/* --- function ")]
+    return f"{_STRONG}{head}{source[begin:text]}{function.text.rstrip()}\n{_sizes(function, 'part')}"
+
+
+def _replaced(source: str, functions: Functions) -> str:
+    """Generated C with the present texts of the functions."""
+    for function in functions.c:
+        _, text, end = _section(source, function)
+        source = source[:text] + function.text.rstrip("\n") + source[end:]
+    return source
+
+
+def _sized(source: str, functions: Functions) -> str:
+    return source + "\n".join(_sizes(function, "stack") for function in functions.c)
+
+
+def _sizes(function: CFunction, where: str) -> str:
+    """An array of the sizes of a function's types that the stack has compiled in."""
+    types = [f"{function.name}_worker_type"] if function.worker else []
+    types += [f"{function.name}_state_type"] if function.state else []
+    sizes = "".join(f", sizeof({name}), _Alignof({name})" for name in types)
+    return (
+        f'\n__attribute__((visibility("default"))) const unsigned sl_{where}_sizes_{function.name}[5] = {{0{sizes}}};\n'
+    )
+
+
+def _fits(path: Path, functions: Functions) -> bool:
+    library = ctypes.CDLL(str(path))
+    array = ctypes.c_uint * 5
+    return all(
+        list(array.in_dll(library, f"sl_stack_sizes_{function.name}"))
+        == list(array.in_dll(library, f"sl_part_sizes_{function.name}"))
+        for function in functions.c
+    )

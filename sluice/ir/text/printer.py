@@ -100,7 +100,7 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
         out.append(_rules(layer.rules))
     if layer.states:
         out.append(f"  states ({', '.join(map(_state, layer.states))})")
-    if layer.timeouts:
+    if layer.timeouts or layer.lifetime:
         kind = "lifetime" if layer.lifetime else "timeouts"
         out.append(f"  {kind} ({', '.join(map(repr, layer.timeouts))})")
     if layer.of_streams or layer.of_packets:

@@ -278,10 +278,12 @@ def _states(layer: LayerProgram, line: Line) -> None:
 
 def _timeouts(layer: LayerProgram, line: Line) -> None:
     line.expect("(")
-    found = [line.seconds()]
-    while line.take(","):
+    found: list[float] = []
+    while not line.take(")"):
         found.append(line.seconds())
-    line.expect(")")
+        if not line.take(","):
+            line.expect(")")
+            break
     layer.timeouts = tuple(found)
 
 

@@ -4,10 +4,10 @@
  * runs, as lines of an address within the library in hexadecimal and a kind (c: conditional, i: indirect, u: another),
  * ENTRY the address there of the stack's `process`, and SKIP its calls by which the predictor learns before anything is
  * counted. Prints the calls that were counted, and for every branch its address and how often it was executed, taken and
- * not foreseen.
+ * not predicted.
  *
  * The model is TAGE (Seznec and Michaud, JILP 8, 2006): of twelve tables with tags, for histories of lengths in geometric
- * order, the one with the longest history that knows a branch foresees it. Indirect ones are foreseen in the same way
+ * order, the one with the longest history that knows a branch foresees it. Indirect ones are predicted in the same way
  * (ITTAGE: Seznec, 2011). What a processor has is a relative of it, of about that size, and no better than a few percent. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -89,7 +89,7 @@ static void count(int8_t *counter, bool up, int least, int most)
         *counter = (int8_t)(*counter + (up ? 1 : -1));
 }
 
-/* Is the branch foreseen? Learns how it went. */
+/* Is the branch predicted? Learns how it went. */
 static bool foresees(uint32_t at, bool taken)
 {
     struct counter *longest = NULL, *second = NULL;
@@ -106,11 +106,11 @@ static bool foresees(uint32_t at, bool taken)
         }
     }
     int8_t *without = &plain[(at ^ at >> PLAIN_BITS) & ((1u << PLAIN_BITS) - 1)];
-    bool otherwise = second ? second->taken >= 0 : *without >= 0, foreseen = otherwise;
+    bool otherwise = second ? second->taken >= 0 : *without >= 0, predicted = otherwise;
     if (longest) {
         static int trust = 8;   /* 0 to 15: from 8 on what is new is not trusted */
         bool says = longest->taken >= 0, is_new = !longest->useful && (longest->taken == 0 || longest->taken == -1);
-        foreseen = is_new && trust >= 8 ? otherwise : says;
+        predicted = is_new && trust >= 8 ? otherwise : says;
         if (is_new && says != otherwise)
             trust += otherwise == taken ? trust < 15 : -(trust > 0);
         if (says != otherwise) {
@@ -127,7 +127,7 @@ static bool foresees(uint32_t at, bool taken)
     } else {
         count(without, taken, -2, 1);
     }
-    if (foreseen != taken && from < TABLES) {
+    if (predicted != taken && from < TABLES) {
         unsigned begun = 0, first = from + (from + 1 < TABLES && chance());
         for (unsigned i = first; i < TABLES && begun < 2; i++) {
             struct counter *free = &counters[i][place(at, i, history.index[i], INDEX_BITS)];
@@ -140,7 +140,7 @@ static bool foresees(uint32_t at, bool taken)
         for (unsigned i = first; i < TABLES && !begun; i++)
             counters[i][place(at, i, history.index[i], INDEX_BITS)].useful--;
     }
-    return foreseen == taken;
+    return predicted == taken;
 }
 
 /* --- indirect branches --- */
@@ -162,22 +162,22 @@ static bool foresees_target(uint32_t at, uint32_t to)
             from = i + 1;
         }
     }
-    bool foreseen = found->to == to;
-    if (foreseen)
+    bool predicted = found->to == to;
+    if (predicted)
         found->sure += found->sure < 3;
     else if (found->sure)
         found->sure--;
     else
         found->to = to;
     without->to = to;
-    for (unsigned i = from + chance(); !foreseen && i < TABLES; i++) {
+    for (unsigned i = from + chance(); !predicted && i < TABLES; i++) {
         struct target *here = &targets[i][place(at, i, history.indirect[i], INDIRECT_BITS)];
         if (here->sure)
             continue;
         *here = (struct target){.tag = (uint16_t)tag(at, i), .to = to};
         break;
     }
-    return foreseen;
+    return predicted;
 }
 
 /* --- the run --- */

@@ -46,7 +46,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Found:
-    """How often a branch was executed, taken and not foreseen, each by packet."""
+    """How often a branch was executed, taken and not predicted, each by packet."""
 
     branch: Branch
     executed: float
@@ -144,7 +144,7 @@ def main() -> int:
         rows = ((e.branch.function, e.branch.line, e.executed, e.taken, e.wrong) for e in found)
         print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=1))
         return 0
-    print(f"not foreseen a packet: {sum(each.wrong for each in found):.2f}")
+    print(f"not predicted a packet: {sum(each.wrong for each in found):.2f}")
     for each in found[: options.top]:
         where = f"{each.branch.function}, {each.branch.line}"
         print(f"  {each.wrong:.3f} of {each.executed:.3f} (taken {each.taken:.3f})  {where}")

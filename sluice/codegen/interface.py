@@ -162,7 +162,7 @@ def _open(names: StackNames) -> list[str]:
         for layer in table.layers:
             timeouts = f"box->timeouts + {names.timeouts[layer.name]}, {len(layer.timeouts)}"
             out.append(f"    sl_sweep_layer(&{sweep}, {timeouts});")
-        if table.foreseen and table.sides:
+        if table.predicted and table.sides:
             out.append(f"    box->{table.variable}.sequences_at = offsetof({table.struct}, sequence);")
             out.append(f"    box->{table.variable}.sequence_count = {table.sides};")
     for index, module in enumerate(names.program.natives):

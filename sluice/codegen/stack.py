@@ -207,7 +207,7 @@ def _box(names: StackNames) -> list[str]:
         "",
         "struct sl_stack_box {",
         "    struct sl_box base;",
-        "    struct sl_slots *slots;          /* of the packet in hand */",
+        "    struct sl_slots *slots;          /* of the current packet */",
         "    struct sl_pending waiting[SL_GROUP + 1];   /* the last waits for nothing */",
         *_otherwise(names),
         # addressed relative to the box: not through a pointer, which the C compiler would reload after a store

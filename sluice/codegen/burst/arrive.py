@@ -171,8 +171,8 @@ def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str
     if layer.ahead is not None:
         slots = "&waiting->slots"
         if _fills_slots(names.program, layer):  # the layers below must not see what lookahead fills
-            out.append("    struct sl_slots foreseen = waiting->slots;")
-            slots = "&foreseen"
+            out.append("    struct sl_slots predicted = waiting->slots;")
+            slots = "&predicted"
         out.append(f"    ahead_{identifier(layer.name)}(box, {slots}, at, captured, length, depth);")
     return [*out, "}"]
 

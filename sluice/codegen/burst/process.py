@@ -138,7 +138,7 @@ def _series(names: StackNames) -> list[str]:
     word, one_way = identifier(layer.name), is_led_one_way(layer, names)
     owed = owed_in_series(names)
     asked = any(needs_packet(item, names) for item in (layer, owed) if item is not None)
-    alone = f"(void)series_{word}(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the packet in hand alone */"
+    alone = f"(void)series_{word}(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the current packet alone */"
     index = list(names.program.layers).index(layer.name)
     out = [
         "",
@@ -237,7 +237,7 @@ def _ask_ahead(names: StackNames) -> list[str]:
 
 def _turns(names: StackNames) -> list[str]:
     """Statements between the two loops over a group."""
-    holds = any(table.foreseen and table.sides for table in names.tables.values())
+    holds = any(table.predicted and table.sides for table in names.tables.values())
     much = "box->base.pool.used >= SL_HELD_MUCH" if holds else "false"
     out = _looking(names, f"        sl_lookahead_turns(&base->ahead, {much});")
     if (table := table_of_each(names)) is not None:

@@ -106,8 +106,8 @@ def table_of_each(names: StackNames) -> Table | None:
     layer = fast_path_stage(names.program)
     if layer is None or layer.instance is None or layer.ahead is None:
         return None
-    foreseen = any(isinstance(i, ir.Prefetch) for i in layer.ahead.instructions())
-    return names.tables[layer.instance.table] if foreseen else None
+    predicted = any(isinstance(i, ir.Prefetch) for i in layer.ahead.instructions())
+    return names.tables[layer.instance.table] if predicted else None
 
 
 def asks_behind(layer: LayerProgram, names: StackNames) -> bool:

@@ -86,10 +86,10 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
         f"hash = sl_table_hash(&{at}, key, {table.words});",
         f"inst = ({table.struct} *)sl_table_find(&{at}, key, {table.words}, hash);",
     ]
-    if table.foreseen:
+    if table.predicted:
         confirmed = f"key, {table.words}, {boolean(table.spare)}"
-        foreseen = f"inst = ({table.struct} *)sl_table_find_predicted(&{at}, box->base.ahead.packet, {confirmed});"
-        out += _latest_first(w, foreseen) if w.kind == "turn" else [foreseen]
+        predicted = f"inst = ({table.struct} *)sl_table_find_predicted(&{at}, box->base.ahead.packet, {confirmed});"
+        out += _latest_first(w, predicted) if w.kind == "turn" else [predicted]
         out += [
             "if (SL_UNLIKELY(!inst))",
             f"    inst = ({table.struct} *)sl_table_confirm({at}.newest, {confirmed});",
@@ -107,14 +107,14 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
     return ["{", *("    " + line for line in out), "}"]
 
 
-def _latest_first(w: LayerWriter, foreseen: str) -> list[str]:
+def _latest_first(w: LayerWriter, predicted: str) -> list[str]:
     """Statements that try the previous packet's instance first: if the key is the same, it was not prefetched again."""
     assert w.table is not None
     latest = f"box->{w.table.latest}"
     return [
         f"inst = ({w.table.struct} *)sl_table_confirm({latest}, key, {w.table.words}, {boolean(w.table.spare)});",
         "if (SL_UNLIKELY(!inst))",
-        f"    {foreseen}",
+        f"    {predicted}",
     ]
 
 

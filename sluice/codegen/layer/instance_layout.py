@@ -82,7 +82,7 @@ class Table:
         return bool(first) and sum(first) < 64
 
     @property
-    def foreseen(self) -> bool:
+    def predicted(self) -> bool:
         """Whether a graph that runs before stage 2 prefetches its instances."""
         graphs = [graph for layer in self.layers for graph in (layer.ahead, layer.stateless) if graph is not None]
         return any(isinstance(instruction, Prefetch) for graph in graphs for instruction in graph.instructions())

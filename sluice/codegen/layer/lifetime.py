@@ -53,7 +53,7 @@ def lifetime(table: Table) -> list[str]:
         "    const struct sl_frame *frame = box->base.frame;",
         "    memset(&others, 0, sizeof others);",
         "    box->slots = &others;",
-        "    box->base.frame = NULL;   /* so that nobody takes the packet in hand for one of its own */",
+        "    box->base.frame = NULL;   /* so that nobody takes the current packet for one of its own */",
         f"    {struct} *inst = ({struct} *)instance;",
         f"    end_instance_{word}(box, inst, none, reason);",
         f"    {leave(table)}",

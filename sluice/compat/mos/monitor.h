@@ -77,7 +77,7 @@ struct mos_filter *mos_filter_new(const char *expression);   /* NULL, and a mess
 bool mos_filter_accepts(struct mos_filter *filter, const struct sl_frame *frame);
 void mos_filter_free(struct mos_filter *filter);
 
-/* --- the packet in hand (packet.c) --- */
+/* --- the current packet (packet.c) --- */
 
 enum { MOS_FRAME_MOST = SL_WRITER_SNAP_LENGTH, MOS_FRAME_ROOM = MOS_FRAME_MOST + 65536 };
 enum { MOS_SHOWN_ROOM = MOS_FRAME_ROOM + 65536 + 64 };   /* with a segment that came in fragments, and what stands around both */
@@ -133,7 +133,7 @@ void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its view
 
 /* --- packets by translated addresses (translated.c) --- */
 
-/* Remembers the ends that the packet in hand has now, if they are others than its flow's. */
+/* Remembers the ends that the current packet has now, if they are others than its flow's. */
 void mos_translated_note(struct mos_flow *flow);
 void mos_translated_forget(struct mos_flow *flow);
 

@@ -53,7 +53,7 @@ struct sl_lookahead {
                         * the next group */
     uint32_t others;   /* so many first packets of the group need other prefetches besides those for `each` */
     uint32_t count;    /* entries of `wanted` */
-    const struct sl_wanted *foreseen, *held, *led;   /* the first entry whose instance has not been prefetched; whose
+    const struct sl_wanted *predicted, *held, *led;   /* the first entry whose instance has not been prefetched; whose
                                                       * held data; and what that points to */
     struct sl_wanted wanted[SL_WANTED_MAX + 1];     /* in the order of packets; a sentinel for no packet follows the
                                                      * last one */
@@ -131,7 +131,7 @@ SL_PREFETCH void sl_lookahead_group(struct sl_lookahead *ahead, const struct sl_
 /* Stage 1 of the group is finished: no more look-ups are recorded. `held_much`: see struct sl_lookahead. */
 static inline void sl_lookahead_turns(struct sl_lookahead *ahead, bool held_much) {
     ahead->wanted[ahead->count].packet = UINT32_MAX;
-    ahead->foreseen = ahead->held = ahead->led = ahead->wanted;
+    ahead->predicted = ahead->held = ahead->led = ahead->wanted;
     ahead->held_much = held_much;
     ahead->others = held_much || ahead->count ? SL_GROUP : ahead->headers;
     ahead->plain = held_much || ahead->count || ahead->apart ? 0 : ahead->headers;
@@ -155,7 +155,7 @@ SL_PREFETCH void sl_lookahead_each_begin(struct sl_lookahead *ahead, struct sl_t
 
 /* The sequences of the instance that was predicted for a packet. *count receives their number, 0 if there are none. */
 static inline const struct sl_sequence *sl_lookahead_sequences(const struct sl_table *table, size_t packet, uint32_t *count) {
-    const struct sl_instance *instance = table->foreseen[packet];
+    const struct sl_instance *instance = table->predicted[packet];
     *count = instance ? table->sequence_count : 0;
     return instance ? (const void *)((const char *)instance + table->sequences_at) : NULL;
 }
@@ -185,7 +185,7 @@ static inline void sl_lookahead_lead(const struct sl_table *table, size_t packet
 
 /* While much data is held: prefetches what the instances of the next packets hold. */
 SL_COLD void sl_lookahead_held(struct sl_lookahead *ahead, size_t i) {
-    for (; ahead->held < ahead->foreseen && ahead->held->packet <= i + SL_HELD_LEAD; ahead->held++)
+    for (; ahead->held < ahead->predicted && ahead->held->packet <= i + SL_HELD_LEAD; ahead->held++)
         sl_lookahead_hold(ahead->held->table, ahead->held->packet);
     for (; ahead->led < ahead->held && ahead->led->packet <= i + SL_INDEX_LEAD; ahead->led++)
         sl_lookahead_lead(ahead->led->table, ahead->led->packet);
@@ -206,7 +206,7 @@ SL_COLD void sl_lookahead_held_each(const struct sl_lookahead *ahead, const stru
 SL_COLD bool sl_lookahead_behind(const struct sl_lookahead *ahead, const struct sl_table *table, const struct sl_instance *instance,
                              uint32_t behind, const uint8_t *at, uint32_t captured) {
     uint32_t packet = ahead->packet + behind;
-    if (!ahead->each[packet].home || table->foreseen[packet] != instance)
+    if (!ahead->each[packet].home || table->predicted[packet] != instance)
         return false;
     sl_lookahead_bytes(at, SL_BEHIND_FROM, captured, false);
     return true;
@@ -216,13 +216,13 @@ SL_COLD bool sl_lookahead_behind(const struct sl_lookahead *ahead, const struct 
  * next packets needs, and the first `header` bytes of a packet of the next group. The instance is predicted only now,
  * and not in stage 1, so that an instance that was created in this group is found, too. */
 SL_PREFETCH void sl_lookahead_packet(struct sl_lookahead *ahead, const struct sl_frame *next_group, size_t i, unsigned header) {
-    const struct sl_wanted *wanted = ahead->foreseen;
+    const struct sl_wanted *wanted = ahead->predicted;
     if (wanted->packet <= i + SL_INSTANCE_LEAD) {
         do {
             sl_table_predict(wanted->table, wanted->packet, wanted->home, wanted->hash, wanted->table->instance_bytes);
             wanted++;
         } while (wanted->packet <= i + SL_INSTANCE_LEAD);
-        ahead->foreseen = wanted;
+        ahead->predicted = wanted;
     }
     if (__builtin_expect(ahead->held_much, 0))
         sl_lookahead_held(ahead, i);

@@ -79,7 +79,7 @@ struct sl_table {
      * the packet that creates an instance, and were looked ahead before the instance existed: they find it here without
      * another hash. */
     struct sl_instance *newest;
-    struct sl_instance *foreseen[SL_GROUP];   /* by packet of a group: the predicted instance, or NULL */
+    struct sl_instance *predicted[SL_GROUP];   /* by packet of a group: the predicted instance, or NULL */
 };
 
 __extension__ typedef unsigned __int128 sl_uint128;
@@ -263,7 +263,7 @@ static inline struct sl_instance *sl_table_confirm(struct sl_instance *instance,
 /* sl_table_find for a packet of a group, if the prediction was right. NULL does not mean that there is no instance. */
 static inline struct sl_instance *sl_table_find_predicted(const struct sl_table *table, unsigned packet, const uint64_t *key,
                                                          unsigned key_words, bool spare) {
-    return sl_table_confirm(table->foreseen[packet], key, key_words, spare);
+    return sl_table_confirm(table->predicted[packet], key, key_words, spare);
 }
 
 /* Prefetches for writing the lines of an instance of so many bytes, from byte `from` on, at most SL_INSTANCE_LINES.
@@ -282,7 +282,7 @@ SL_COLD void sl_table_predict_far(struct sl_table *table, unsigned packet, uint3
     if (slot >= table->max_instances)
         return;   /* the link, whose hash happens to match; or the table is full */
     struct sl_instance *instance = sl_table_slot(table, slot);
-    table->foreseen[packet] = none ? NULL : instance;
+    table->predicted[packet] = none ? NULL : instance;
     sl_instance_prefetch((uintptr_t)instance, table->instance_bytes, 0, false);
 }
 
@@ -302,7 +302,7 @@ SL_PREFETCH void sl_table_predict(struct sl_table *table, unsigned packet, const
         return;
     }
     struct sl_instance *instance = sl_table_place(table, slot, instance_bytes);
-    table->foreseen[packet] = found ? instance : NULL;
+    table->predicted[packet] = found ? instance : NULL;
     sl_instance_prefetch((uintptr_t)instance, instance_bytes, 0, true);
 }
 

@@ -221,7 +221,7 @@ static inline const struct sl_frame *sl_ring_copy(struct sl_ring *ring, const st
 /* --- the timed loop --- */
 
 /* Prefetches the frames of the burst after the next one. A driver writes them into a ring that stays in the cache; here they are
- * an array as long as the trace, and whether the processor foresees that it is read in order depends on where the load
+ * an array as long as the trace, and whether the processor predicts that it is read in order depends on where the load
  * lies in the code that reads them (the attack `fragments` took 1.14 times as long, or not). */
 SL_PREFETCH void sl_trace_ahead(const struct sl_trace *trace, size_t at) {
     const uintptr_t frames = (uintptr_t)(trace->frames + at) + 2 * SL_BURST * sizeof *trace->frames;

@@ -55,7 +55,7 @@ struct sl_ordered {
     struct sl_node *first, *last;
     struct sl_index *root;   /* or NULL */
     uint32_t count;
-    uint32_t small;          /* of these, as whoever adds and removes them counts */
+    uint32_t small;          /* of these, as counted by the code that adds and removes them */
 };
 
 /* Does position a lie before b, by the shorter way round? */
@@ -81,7 +81,7 @@ static inline struct sl_index *sl_entry_part(const struct sl_index_entry *entry)
 
 /* The last entry that does not lie behind `position`, or else the first. Its branches go wrong half of the time; without any
  * a segment far ahead takes no less, as each step then waits for what the one before it has loaded, and one whose place is
- * foreseen, as right in front of the one before, takes 1.3 times as long. gcc 12 would make moves of them. */
+ * predicted, as right in front of the one before, takes 1.3 times as long. gcc 12 would make moves of them. */
 static inline unsigned sl_index_find(const struct sl_index *index, uint64_t position) {
     unsigned place = 0;
 #pragma GCC unroll 5
@@ -219,7 +219,7 @@ static inline struct sl_node *sl_ordered_find(const struct sl_ordered *ordered, 
         node = sl_entry_node(&leaf->entries[place]);
         __builtin_prefetch(node);
         if (place + 1 < leaf->count)
-            __builtin_prefetch(sl_entry_node(&leaf->entries[place + 1]));   /* whoever adds one asks for that, too */
+            __builtin_prefetch(sl_entry_node(&leaf->entries[place + 1]));   /* the code that adds one prefetches that, too */
     }
     while (node && sl_position_before(position, node->position))
         node = node->previous;   /* with an index once at most: the first of its leaf lies behind */
@@ -248,7 +248,7 @@ struct sl_hole {
 };
 
 /* Where [low, high) lies between two nodes and touches neither, if the index says so by itself; else leaf is NULL, which
- * says nothing. Asks for both nodes: whoever puts one between them will write to them. */
+ * says nothing. Prefetches both nodes: an insertion between them writes to them. */
 static inline struct sl_hole sl_ordered_hole(const struct sl_ordered *ordered, uint64_t low, uint64_t high) {
     if (!ordered->root)
         return (struct sl_hole){NULL, 0};

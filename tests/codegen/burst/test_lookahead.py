@@ -25,7 +25,7 @@ PACKETS = 200
 BEHIND = 64  # packets that no burst has
 HEADERS = 64  # bytes of a packet, or more than its headers have
 ROOM = 256  # from one packet to the next, more than is asked for of one
-APART = 1024  # so much that none is foreseen by the processor from those before
+APART = 1024  # so much that none is predicted by the processor from those before
 
 
 def counting() -> Stack:

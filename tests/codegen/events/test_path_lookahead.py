@@ -1,4 +1,4 @@
-"""A look-up whose key has the way of a packet is foreseen as it will be: what it asks for is what is there already."""
+"""A look-up whose key has the way of a packet is predicted as it will be: what it asks for is what is there already."""
 
 import ctypes
 from functools import reduce

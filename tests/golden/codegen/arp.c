@@ -28,7 +28,7 @@ _Static_assert(SL_PREFETCH_DEPTH <= 8, "layers that are looked at ahead have a p
 
 struct sl_stack_box {
     struct sl_box base;
-    struct sl_slots *slots;          /* of the packet in hand */
+    struct sl_slots *slots;          /* of the current packet */
     struct sl_pending waiting[SL_GROUP + 1];   /* the last waits for nothing */
     struct { uint64_t packets, bytes; } otherwise[1];   /* packets of the group, than each template */
     uint64_t counters[15];
@@ -347,7 +347,7 @@ static size_t series_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t c
 
 static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
 {
-    (void)series_arp(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the packet in hand alone */
+    (void)series_arp(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the current packet alone */
 }
 
 void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)

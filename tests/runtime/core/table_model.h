@@ -63,9 +63,9 @@ static inline void table_drive(struct choices *choices, uint64_t steps, unsigned
         uint64_t key[2] = {number * UINT64_C(0x10001), ~(uint64_t)number};
         uint32_t hash = hashes ? number % hashes : sl_table_hash(&table, key, 2);
         struct test_instance *found = (struct test_instance *)(void *)sl_table_find(&table, key, 2, hash);
-        unsigned packet = choose(choices, 4);   /* foreseen some steps ago, with whatever key, and what became of it */
-        struct sl_instance *foreseen = sl_table_find_predicted(&table, packet, key, 2, choose(choices, 2));
-        CHECK(!foreseen || foreseen == &found->head);
+        unsigned packet = choose(choices, 4);   /* predicted some steps ago, with whatever key, and what became of it */
+        struct sl_instance *predicted = sl_table_find_predicted(&table, packet, key, 2, choose(choices, 2));
+        CHECK(!predicted || predicted == &found->head);
         sl_table_predict(&table, packet, sl_table_home(&table, hash), hash, table.instance_bytes);
         int slot = model.slot_of[number];
         CHECK((found != NULL) == (slot != MODEL_NONE));

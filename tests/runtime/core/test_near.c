@@ -21,21 +21,21 @@ struct large {
     uint8_t rest[2 * SL_TABLE_NEAR / N];
 };
 
-static unsigned foreseen;
+static unsigned predicted;
 
 static bool asks_near(struct sl_table *table, uint64_t key) {
     uint32_t hash = sl_table_hash(table, &key, 1);
     struct sl_lookahead ahead = {.packet = 3};
     asked_near = asked_far = 0;
-    table->foreseen[3] = NULL;
+    table->predicted[3] = NULL;
     sl_lookahead_want_each(&ahead, table, hash);
     CHECK_EQUAL(asked_near + asked_far, 1);
     sl_lookahead_each(&ahead, table, 3, sizeof(struct large));
     CHECK(asked_near == 0 || asked_far == 0);
-    if (table->foreseen[3]) {   /* else there is none, or it is behind an overflow bucket */
-        CHECK(table->foreseen[3] == sl_table_find(table, &key, 1, hash));
+    if (table->predicted[3]) {   /* else there is none, or it is behind an overflow bucket */
+        CHECK(table->predicted[3] == sl_table_find(table, &key, 1, hash));
         CHECK(asked_near + asked_far > SL_INSTANCE_LINES);
-        foreseen++;
+        predicted++;
     }
     return asked_near;
 }
@@ -57,7 +57,7 @@ static void test_near(void) {
             CHECK_EQUAL(asks_near(&table, key / 2), key * sizeof(struct large) <= SL_TABLE_NEAR);
         }
     }
-    CHECK(foreseen > N);
+    CHECK(predicted > N);
     sl_table_close(&table);
 }
 

@@ -60,16 +60,16 @@ static void test_held(void) {
     for (size_t i = 0; i < 10; i++) {
         ahead.held_much = i >= 2;
         sl_lookahead_packet(&ahead, frames, i, 58);
-        CHECK_EQUAL((size_t)(ahead.foreseen - ahead.wanted), sl_min(10, i + 1 + SL_INSTANCE_LEAD));
+        CHECK_EQUAL((size_t)(ahead.predicted - ahead.wanted), sl_min(10, i + 1 + SL_INSTANCE_LEAD));
         CHECK_EQUAL((size_t)(ahead.held - ahead.wanted), i < 2 ? 0 : sl_min(10, i + 1 + SL_HELD_LEAD));
         CHECK_EQUAL((size_t)(ahead.led - ahead.wanted), i < 2 ? 0 : sl_min(10, i + 1 + SL_INDEX_LEAD));
-        if (i == 3) {   /* one ends that was foreseen, with all that it held */
+        if (i == 3) {   /* one ends that was predicted, with all that it held */
             for (unsigned side = 0; side < 2; side++)
                 sl_sequence_clear(&made[3]->sequence[side], &rules, &pool);
             sl_table_remove(&table, &made[3]->head);
         }
     }
-    CHECK(!table.foreseen[4] && table.foreseen[6] == &made[1]->head);
+    CHECK(!table.predicted[4] && table.predicted[6] == &made[1]->head);
     for (unsigned k = 0; k < 3; k++)
         for (unsigned side = 0; side < 2; side++)
             sl_sequence_clear(&made[k]->sequence[side], &rules, &pool);
@@ -79,7 +79,7 @@ static void test_held(void) {
 }
 
 static void test_each(void) {
-    CASE("in the table of most packets each one's look-up is foreseen, but of those that have none, or are no more of the group");
+    CASE("in the table of most packets each one's look-up is predicted, but of those that have none, or are no more of the group");
     struct sl_table table;
     struct sl_pool pool;
     struct kept *made[4];
@@ -90,7 +90,7 @@ static void test_each(void) {
     struct sl_frame frames[SL_GROUP] = {{.at = NULL}};
     for (unsigned group = 0; group < 2; group++) {   /* the second is shorter */
         const size_t count = group ? 9 : SL_GROUP;
-        memset(table.foreseen, 0, sizeof table.foreseen);
+        memset(table.predicted, 0, sizeof table.predicted);
         sl_lookahead_group(&ahead, frames, count, 0, 58);
         for (ahead.packet = 0; ahead.packet < count; ahead.packet++) {
             uint64_t key = (ahead.packet + group) % 5;   /* of 4 there is none */
@@ -107,7 +107,7 @@ static void test_each(void) {
             for (size_t packet = 0; packet < SL_GROUP; packet++) {
                 uint64_t key = (packet + group) % 5;
                 bool asked = packet < count && packet <= i + SL_INSTANCE_LEAD && packet % 7 != 6 && key != 4;
-                CHECK(table.foreseen[packet] == (asked ? &made[key]->head : NULL));
+                CHECK(table.predicted[packet] == (asked ? &made[key]->head : NULL));
             }
             sl_lookahead_packet(&ahead, frames, i, 58);
             sl_lookahead_held_each(&ahead, &table, i);

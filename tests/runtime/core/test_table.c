@@ -91,7 +91,7 @@ static void test_hash(void) {
     sl_table_close(&b);
 }
 
-static bool far;   /* whether what is foreseen comes from memory */
+static bool far;   /* whether what is predicted comes from memory */
 
 static struct sl_instance *foresee(struct sl_table *table, unsigned packet, const uint64_t *key) {
     table->near = far ? 0 : table->max_instances;
@@ -102,7 +102,7 @@ static struct sl_instance *foresee(struct sl_table *table, unsigned packet, cons
 }
 
 static void test_foreseen(void) {
-    CASE("what was foreseen is found as long as it lives and has the key, by the packet that it was foreseen for");
+    CASE("what was predicted is found as long as it lives and has the key, by the packet that it was predicted for");
     struct sl_table table;
     CHECK(sl_table_open(&table, sizeof(struct test_instance), 2, 100, 7) == 0);
     const uint64_t zero[2] = {0, 0}, one[2] = {1, 1}, two[2] = {2, 2};

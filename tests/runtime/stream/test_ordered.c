@@ -171,7 +171,7 @@ static void test_holes(void) {
 }
 
 static void test_memory(void) {
-    CASE("what nodes take besides their own is foreseen");
+    CASE("what nodes take besides their own is predicted");
     static struct sl_node nodes[NODES];
     for (unsigned at_once = 1; at_once < 40; at_once += 6) {
         struct sl_ordered ordered = {0};

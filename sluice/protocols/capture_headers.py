@@ -1,5 +1,7 @@
 """Headers that capture facilities put in front of a packet: NFLOG, PFLOG, ENC, PPI, PKTAP, IPNET, AVS and Prism.
 
+The numbers are those of the LINKTYPE_ registry (LINKTYPE_NFLOG and so on).
+
 NFLOG (link type 239, Linux netfilter): attributes, of which number 9 is the IP packet; of little-endian hosts. PFLOG
 (117, packet filter of the BSDs) and ENC (109, IPsec of OpenBSD): an address family and the IP packet; it is 2 for IPv4,
 and 10, 24, 28 or 30 for IPv6, as in null.py. PPI (192) and PKTAP (258, and 149 before that) name the link type of what

@@ -101,7 +101,6 @@ def ethertypes(s: Stack, typed: AnyLayer) -> None:
         s.vntag: (0x8926,),
         s.ttag: (0x8988,),
         s.hsr: (0x892F,),
-        s.cmd: (0x8909,),
         s.macsec: (0x88E5,),
         s.pbb: (0x88E7,),
         s.fabricpath: (0x8903,),
@@ -109,6 +108,8 @@ def ethertypes(s: Stack, typed: AnyLayer) -> None:
     }
     for layer, those in numbers.items():
         s += (typed >> layer) + Pred(one_of(typed.offers.ethertype, *those))
+    tagged = s.eth | s.vlan  # GRE has another header under this number
+    s += (tagged >> s.cmd) + Pred(tagged.offers.ethertype == 0x8909)
 
 
 def steps(s: Stack) -> None:

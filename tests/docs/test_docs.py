@@ -318,7 +318,7 @@ def test_a_page_is_made_from_the_parsers_as_they_are_built() -> None:
         "![State machine of tcp](tcp.svg)",
         "| `policy` | `'first'` |",
         "| `hdr_len` | 4 |",
-        "`tcp_mss`, any of the parts while `cursor < header.hdr_len << 2`",
+        "`tcp_mss`, if `hdr_len > 5`, any of the parts while `cursor < header.hdr_len << 2`",
         "| `mss_type` | 8 | always 2 |",
         "| header length | `header.hdr_len >= 5` |",
         "Of a layer below: `src`, `dst`.",

@@ -424,8 +424,10 @@ class LayerWriter:
                 return [self.count(outcome) + self._note(terminator), *leave, "return;"]
             case ir.Again(unit):
                 again = handed(unit, lambda unit: f"layer_{self.word}(box, {unit});")
-                uncounted = [] if self.in_series else [self.count("packets").replace("++", "--")]
-                uncounted.append(self.count("bytes", "unit.length").replace("+=", "-="))
+                uncounted = [
+                    self.count("packets").replace("++", "--"),
+                    self.count("bytes", "unit.length").replace("+=", "-="),
+                ]
                 leave = [] if self.is_noted_outside else ["box->base.depth--;"]
                 return [*uncounted, *leave, *again, "return;"]
             case ir.Dispatch(key, reverse):

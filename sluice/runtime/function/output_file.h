@@ -12,6 +12,8 @@ SL_COLD FILE *sl_output_file_open(const char *path) {
     FILE *out = *path ? sl_create(path) : stdout;
     if (!out)
         perror(path);
+    else if (strncmp(path, "/dev/", 5) == 0)   /* shared with other functions: whole rows, in the order of their events */
+        setvbuf(out, NULL, _IOLBF, 1 << 16);
     return out;
 }
 

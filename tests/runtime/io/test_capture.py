@@ -563,10 +563,10 @@ def test_refusals(guarded: Guarded) -> None:
         (b"\xd4\xc3\xb2", "header cut short: the file has 3 bytes"),
         (pcap_header()[:23], "header cut short: 23 of its 24 bytes"),
         (section()[:27], "header cut short: 27 of its 28 bytes"),
-        (b"PK\3\4....", "unknown format, neither pcap nor pcapng: magic 504b0304"),
+        (b"PK\3\4....", "unknown format, neither pcap nor pcapng: magic 504b0304 (zip: decompress it first)"),
         (
             b"\x1f\x8b\x08\0",
-            "unknown format, neither pcap nor pcapng: magic 1f8b0800 (gzip: decompress it first)",
+            "unknown format, neither pcap nor pcapng: magic 1f8b0800",
         ),
         (section(major=7), "byte 0, packet 1: corrupt: a section of pcapng version 7, only 1 is known"),
     ]:

@@ -29,7 +29,8 @@ from sluice.lang import (
     layout,
     swap_sides,
 )
-from sluice.lang.expression import Property
+from sluice.lang.events import BUILT_IN
+from sluice.lang.expression import NUMBER, Property
 from sluice.lang.sequence import POLICIES
 from sluice.lower.scope import nested
 from tests.differential.sides import all_fields, of_both_sides, sided
@@ -253,9 +254,31 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
         add_sequence(rnd, p)
     if rnd.random() < 0.9:
         add_machine(rnd, p, sequenced)
+    add_related(rnd, p, sequenced)
     if asks:
         p.event.asked = Assign(told.what, (p.below.how << 16) | p.below.where) + Callback(told)
     return p
+
+
+def add_related(rnd: random.Random, p: Any, sequenced: bool) -> None:
+    """User's events that happen with built-in ones of every kind, and use what these bring along."""
+    possible = {"malformed", "created", "packet", "end", "dropped"}
+    possible |= {"gap", "rexmit"} if sequenced else set()
+    possible |= {"out_of_wnd"} if sequenced and p.sequence.window is not None else set()
+    possible |= {"state"} if p.machine is not None else set()
+    possible |= {"data"} if "asm" in p.event.defined else set()
+    possible |= {"orphan"} if p.creating is not None else set()
+    possible |= {"lost"} if p.framing is not None else set()
+    for name in sorted(possible):
+        if rnd.random() < 0.7:
+            continue
+        happens = getattr(p.event, name)
+        what: Any = p.unit.length if name in ("malformed", "dropped") else p.perm.n
+        for value, kind in BUILT_IN[name].items():
+            if kind == NUMBER and (name, value) != ("state", "before") and (name, value) != ("state", "after"):
+                what = what + getattr(happens, value)
+        setattr(p.event, f"with_{name}", Assign(told.what, what) + Callback(told))
+        p.event_relation += happens >> getattr(p.event, f"with_{name}")
 
 
 def add_sides(rnd: random.Random, p: Any) -> None:

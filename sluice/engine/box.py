@@ -69,6 +69,10 @@ class Report(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_uint64))
 
 
+HOLD = 1 << 24
+"""Bytes that one side of a connection may hold out of order, unless the user says otherwise."""
+
+
 class COptions(ctypes.Structure):
     """struct sl_options."""
 
@@ -85,6 +89,7 @@ class COptions(ctypes.Structure):
         ("prefault", ctypes.c_bool),
         ("forward", ctypes.c_void_p),
         ("forward_user", ctypes.c_void_p),
+        ("hold", ctypes.c_uint64),
     )
 
 
@@ -95,7 +100,8 @@ class Settings:
     memory: bytes that all sequences together may hold. max_instances: of each table. timeouts: whether anything times
     out. idle: seconds in place of each layer's general timeout. seed: of the hashes, random when None. natives: by the
     names of their options, what native modules get. prefault: whether all memory that these bounds allow is taken when
-    the box is opened, so that no packet waits for it.
+    the box is opened, so that no packet waits for it. hold: bytes that one side of a connection may hold out of order, where
+    its sequence has no limit of its own.
     """
 
     memory: int = 1 << 30
@@ -105,6 +111,7 @@ class Settings:
     seed: int | None = None
     natives: dict[str, str] = field(default_factory=lambda: {})
     prefault: bool = False
+    hold: int = HOLD
 
 
 def c_options(
@@ -130,6 +137,7 @@ def c_options(
         settings.prefault,
         None,
         None,
+        settings.hold,
     )
 
 

@@ -110,7 +110,8 @@ class Rules:
     """Constants of a layer's sequence; see sluice.lang.Sequence.
 
     `width` is meta's, `record` the fields of a record. `observed`: functions look into it, at whatever event they are
-    told of.
+    told of. `accounts`: bytes without a place in the stream are counted. `bounded`: what the receiver would not take has no
+    place.
     """
 
     width: int
@@ -125,6 +126,8 @@ class Rules:
     record: tuple[Reg, ...]
     units: bool = False
     observed: bool = False
+    accounts: bool = False
+    bounded: bool = False
 
 
 @dataclass(frozen=True)

@@ -402,7 +402,9 @@ class InWindow(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class BeginSeq(Instruction):
-    """The first packet sets the base; so does one with `anew`, while nothing is held or delivered."""
+    """The first packet sets the base; so does one with `anew` 1, while nothing is held or delivered. With 2 the base moves
+    while nothing is delivered: what is held beyond it stays.
+    """
 
     side: Expr = read()
     meta: Expr = read()
@@ -552,6 +554,40 @@ class GiveUpSeq(Instruction):
     side: Expr = read()
 
 
+@effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
+class AcknowledgeSeq(Instruction):
+    """The receiver of `side` has received everything before `received`, and takes what lies before `edge` (of meta's
+    width). `due`: `grace` nanoseconds ago it said so of a hole, further along than which something is held.
+    """
+
+    due: Reg = write()
+    side: Expr = read()
+    received: Expr = read()
+    edge: Expr = read()
+    grace: int
+
+
+@effects(instance=True, sequence=True)
+class SettledSeq(Instruction):
+    """Before which position the holes are to be given up that AcknowledgeSeq found due; none: the next expected one."""
+
+    target: Reg = write()
+    side: Expr = read()
+
+
+@effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
+class UnplacedSeq(Instruction):
+    """Discard what is held further along than the receiver would take, if it is the first that is held. `any`: bytes have
+    had no place in the stream since the last one: so many before the base, there again, and outside.
+    """
+
+    any: Reg = write()
+    before: Reg = write()
+    repeated: Reg = write()
+    outside: Reg = write()
+    side: Expr = read()
+
+
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class RecordSeq(Instruction):
     """Leave a record of a packet that is beyond the next expected position."""
@@ -585,8 +621,8 @@ class SettleSeq(Instruction):
 class Drain(Instruction):
     """Deliver what waits, give up a hole for `cause`, deliver what is behind it: the layer's drain graph.
 
-    With `all` 1 it goes on until nothing is held; with 2 (of a sequence of units) no hole is given up. `progress` is 0
-    when there was nothing to do.
+    With `all` 1 it goes on until nothing is held; with 2 no hole is given up; with 3 those that the receiver acknowledged
+    (SettledSeq). `progress` is 0 when there was nothing to do.
     """
 
     progress: Reg = write()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from sluice.lang.choice import Choice, joined_by_comma
 from sluice.lang.errors import DescriptionError, described
 from sluice.lang.expression import NUMBER, Expression, to_expression, to_number
@@ -25,13 +27,24 @@ class Sequence:
         zero_based).
     skip: a packet for which it is not 0 says that what is missing before its position will not come: it is given up
         at once, and what is held behind it goes on (of units).
+    base: with start=, the position that becomes the base, of meta's width (default: the packet's own); what is held beyond
+        it then stays, and what lies before it has no place (event `unplaced`). Nothing may have been delivered.
+    outside: a packet for which it is not 0 is not inserted; its bytes have no place.
+    acknowledged: (condition, received, edge): where the condition holds, the receiver of this packet's side has received
+        everything before position `received`, and takes what lies before `edge`; of meta's width. A hole that it has
+        received is given up after `grace` seconds, when something is held further along (cause `acknowledged`); what is
+        held further along than it would take has no place; and with limit=None it bounds what is held.
+    acknowledges: the same of the other side, as this packet says; connection-oriented parsers only.
+    decides: (condition, base): a packet for which the condition holds decides the base of the other side, like start and
+        base of a packet of that side, and what waits there is delivered.
+    grace: seconds of packet time: acknowledgements may have been captured before what they acknowledge.
     window: (low, high), positions, half open, modulo meta's width; what lies outside raises `out_of_wnd` and,
         with `enforce`, is not inserted.
     overwrite_rexmit: a retransmission replaces bytes that are held; the same as policy="last".
     policy: which copy of overlapping held bytes wins, one of POLICIES.
     limit, limit_pieces, limit_records: at most so many bytes, pieces and records (packets out of order that
         virtual packets need) are held and not delivered, per instance and side: 1 to 2^31 - 1. At a limit a
-        hole is given up. A piece is what a segment brought, or several small ones that touch.
+        hole is given up. limit=None: as many bytes as the box's option `hold` and the receiver's window allow. A piece is what a segment brought, or several small ones that touch.
     history: so many delivered bytes are kept for the old copy of `rexmit`: 0 to 2^16.
     whole: nothing is delivered when a part is missing, and at a limit the instance ends.
     units: meta numbers whole units of any length, not bytes: a packet brings one, which is its data, or, where
@@ -53,10 +66,16 @@ class Sequence:
         window: tuple[object, object] | None = None,
         enforce: bool = True,
         start: object = None,
+        base: object = None,
+        outside: object = None,
+        acknowledged: tuple[object, object, object] | None = None,
+        acknowledges: tuple[object, object, object] | None = None,
+        decides: tuple[object, object] | None = None,
+        grace: float = 0.1,
         skip: object = None,
         overwrite_rexmit: bool = False,
         policy: str = "first",
-        limit: int = 1 << 20,
+        limit: int | None = 1 << 20,
         limit_pieces: int = 1024,
         limit_records: int = 1024,
         history: int = 0,
@@ -96,13 +115,23 @@ class Sequence:
             advice = "give two positions, numbers like meta."
             self.window = (to_number(window[0], "window=", advice), to_number(window[1], "window=", advice))
         self.enforce = enforce
+        self.base = None if base is None else to_number(base, "base=", "give a position, a number like meta.")
+        if base is not None and start is None:
+            raise DescriptionError("base= without start=", "say with start= which packets set it.")
+        self.outside = None if outside is None else to_number(outside, "outside=", "give a condition.")
+        self.acknowledged = self._says("acknowledged", acknowledged, 3)
+        self.acknowledges = self._says("acknowledges", acknowledges, 3)
+        self.decides = self._says("decides", decides, 2)
+        if not isinstance(grace, int | float) or not 0 <= grace <= 3600:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(f"grace={described(grace)}", "grace is 0 to 3600 seconds.")
+        self.grace = round(grace * 10**9)
         if policy not in POLICIES:
             raise DescriptionError(f"unknown overlap policy {policy!r}", "policies: " + ", ".join(POLICIES) + ".")
         if overwrite_rexmit and policy not in ("first", "last"):
             raise DescriptionError("overwrite_rexmit and policy contradict each other", "give only policy=.")
         self.policy = "last" if overwrite_rexmit else policy
         for name, value in (
-            ("limit", limit),
+            ("limit", 1 if limit is None else limit),
             ("limit_pieces", limit_pieces),
             ("limit_records", limit_records),
         ):
@@ -118,11 +147,39 @@ class Sequence:
         elif not isinstance(head, int) or head:
             raise DescriptionError("head= of a sequence of bytes", "only units have one; give units=True, or no head=.")
         self.units = units
-        self.limit = limit
+        if self.bounded and (zero_based or units or whole):
+            raise DescriptionError(
+                "acknowledged=, acknowledges=, decides= or base= of a sequence that is zero-based, of units or whole",
+                "they are for a stream whose numbers begin anywhere: zero_based=False.",
+            )
+        self.limit = limit or 0
         self.limit_pieces = limit_pieces
         self.limit_records = limit_records
         self.history = history
         self.whole = whole
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it knows what the receiver has, or what its base is."""
+        return any(item is not None for item in (self.acknowledged, self.acknowledges, self.decides, self.base))
+
+    @staticmethod
+    def _says(name: str, value: object, count: int) -> tuple[Expression, ...] | None:
+        """The numbers of an option that is a tuple of `count` of them."""
+        if value is None:
+            return None
+        if not isinstance(value, tuple) or len(cast("tuple[object, ...]", value)) != count:
+            raise DescriptionError(f"{name}= is not {count} numbers", f"write {name}=(condition, position, ...).")
+        return tuple(to_number(item, f"{name}=", "give numbers.") for item in cast("tuple[object, ...]", value))
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All that it is made of, but for the bytes of a head."""
+        several = (self.window, self.acknowledged, self.acknowledges, self.decides)
+        found = (self.meta, self.data, self.data_len, self.start, self.base, self.outside, self.skip)
+        return tuple(
+            item for item in (*found, *(item for group in several for item in group or ())) if item is not None
+        )
 
     def _check_units(self, whole: bool, history: int) -> None:
         """What a sequence of units cannot have."""

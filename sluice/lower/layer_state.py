@@ -31,9 +31,11 @@ REASON = Reg("local.reason", 8)
 CAUSE = Reg("local.cause", 8)
 ALL = Reg("local.all", 1)
 ALL_OR_NONE = Reg("local.all", 2)
-"""The same where a drain may be asked to give up no hole."""
+"""The same where a drain may be asked to give up no hole, or only some."""
 NO_HOLE = 2
 """What Drain.all is when only what is contiguous is to be delivered."""
+ACKNOWLEDGED = 3
+"""What Drain.all is when holes are given up that the receiver has acknowledged."""
 STORED = Reg("local.stored", 1)
 
 TIMEOUT = Reg("inst.timeout", 8)
@@ -240,6 +242,12 @@ class LayerState:
             self.shapes[event.name] = EventShape(
                 event.name, tuple(members), callback.data.__name__, where=str(event.where)
             )
+
+    @property
+    def accounts(self) -> bool:
+        """Whether bytes without a place in the stream are counted."""
+        s = self.sequence
+        return s is not None and not s.units and not s.zero_based and self.wanted("unplaced")
 
     def built_in_shape(self, name: str) -> tuple[tuple[str, int], ...]:
         """Names and widths of what a built-in event brings along; remembers that it is used."""

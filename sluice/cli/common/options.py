@@ -14,7 +14,7 @@ from typing import Any
 
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
-from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
+from sluice.engine.box import HOLD, Box, CompiledStack, Outcome, Settings, compile_stack
 from sluice.engine.functions import FunctionError, Wanted, counters_of, parameters_of
 from sluice.hooks.parameter_text import read_parameters
 from sluice.ir.graph import Program
@@ -143,6 +143,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         default=1 << 30,
         metavar="BYTES",
         help="that all sequences together may hold (default 1 GiB)",
+    )
+    parser.add_argument(
+        "--hold",
+        type=_bytes,
+        default=HOLD,
+        metavar="BYTES",
+        help="that one side of a connection may hold while earlier bytes are missing, within its receiver's window and "
+        "--memory (default 16 MiB)",
     )
     parser.add_argument(
         "--max-instances",
@@ -330,7 +338,14 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     """Settings of a box from the command line."""
     natives: dict[str, str] = dict(options.natives)
     return Settings(
-        options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault
+        options.memory,
+        options.max_instances,
+        timeouts,
+        options.idle,
+        options.seed,
+        natives,
+        options.prefault,
+        options.hold,
     )
 
 

@@ -58,6 +58,7 @@ struct sl_pool {
     uint64_t budget;     /* as given at open, rounded down to 64 */
     uint64_t refused;    /* calls of sl_pool_take that returned NULL */
     uint64_t blocks;     /* handed out, of any class */
+    uint64_t hold;       /* bytes of one side at most, where a sequence has no limit of its own */
     uint64_t promised;   /* bytes that sl_pool_suffices was asked for last; they may be being taken */
 
     uint8_t *memory;     /* `budget` bytes of address space */

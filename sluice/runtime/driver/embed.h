@@ -31,7 +31,10 @@ struct sl_options {
     /* takes each packet that leaves the box, of functions that drop, change or send packets; NULL: nobody does */
     void (*forward)(void *user, const struct sl_frame *frame);
     void *forward_user;
+    uint64_t hold;   /* bytes that one side of a connection may hold out of order, within `memory`; 0: 16 MiB */
 };
+
+enum { SL_HOLD = 1 << 24 };
 
 struct sl_counter_info {
     const char *layer;   /* name of the layer, or "box" */

@@ -100,8 +100,8 @@ class Settings:
     memory: bytes that all sequences together may hold. max_instances: of each table. timeouts: whether anything times
     out. idle: seconds in place of each layer's general timeout. seed: of the hashes, random when None. natives: by the
     names of their options, what native modules get. prefault: whether all memory that these bounds allow is taken when
-    the box is opened, so that no packet waits for it. hold: bytes that one side of a connection may hold out of order, where
-    its sequence has no limit of its own.
+    the box is opened, so that no packet waits for it. hold: bytes that one side of a connection may hold out of order,
+    where its sequence has no limit of its own.
     """
 
     memory: int = 1 << 30

@@ -110,8 +110,8 @@ class Rules:
     """Constants of a layer's sequence; see sluice.lang.Sequence.
 
     `width` is meta's, `record` the fields of a record. `observed`: functions look into it, at whatever event they are
-    told of. `accounts`: bytes without a place in the stream are counted. `bounded`: what the receiver would not take has no
-    place.
+    told of. `accounts`: bytes without a place in the stream are counted. `bounded`: what the receiver would not take
+    has no place.
     """
 
     width: int

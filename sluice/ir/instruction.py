@@ -402,8 +402,8 @@ class InWindow(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class BeginSeq(Instruction):
-    """The first packet sets the base; so does one with `anew` 1, while nothing is held or delivered. With 2 the base moves
-    while nothing is delivered: what is held beyond it stays.
+    """The first packet sets the base; so does one with `anew` 1, while nothing is held or delivered. With 2 the base
+    moves while nothing is delivered: what is held beyond it stays.
     """
 
     side: Expr = read()
@@ -577,8 +577,8 @@ class SettledSeq(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class UnplacedSeq(Instruction):
-    """Discard what is held further along than the receiver would take, if it is the first that is held. `any`: bytes have
-    had no place in the stream since the last one: so many before the base, there again, and outside.
+    """Discard what is held further along than the receiver would take, if it is the first that is held. `any`: bytes
+    have had no place in the stream since the last one: so many before the base, there again, and outside.
     """
 
     any: Reg = write()
@@ -621,8 +621,8 @@ class SettleSeq(Instruction):
 class Drain(Instruction):
     """Deliver what waits, give up a hole for `cause`, deliver what is behind it: the layer's drain graph.
 
-    With `all` 1 it goes on until nothing is held; with 2 no hole is given up; with 3 those that the receiver acknowledged
-    (SettledSeq). `progress` is 0 when there was nothing to do.
+    With `all` 1 it goes on until nothing is held; with 2 no hole is given up; with 3 those that the receiver
+    acknowledged (SettledSeq). `progress` is 0 when there was nothing to do.
     """
 
     progress: Reg = write()

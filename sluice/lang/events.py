@@ -39,7 +39,8 @@ stream offset `offset`. rexmit: `length` bytes at `offset` were known already, `
 still kept) beside `new`. out_of_wnd: a packet lies outside the window of the sequence. gap: `length` bytes at `offset`
 were given up, for `cause` (see GAP_CAUSES). end: the instance ends, for `reason` (see END_REASONS). lost: from offset
 `offset` of the stream, or of the packet's SDU, on the bytes make no message, for `cause` (see LOSS_CAUSES), `length` of
-them so far. dropped: `length` bytes go no further up, for `reason` (see DROP_REASONS). unplaced: `length` captured bytes of a side
+them so far. dropped: `length` bytes go no further up, for `reason` (see DROP_REASONS). unplaced: `length` captured
+bytes of a side
 have no place in its stream, for `cause` (see UNPLACED_CAUSES); not emitted for each packet, but at the latest when the
 instance ends. Other offsets count bytes from
 the first of the side's sequence, lengths are in bytes.
@@ -51,8 +52,8 @@ the instance timed out, it ended otherwise, the snap length cut them off, the se
 receiver has acknowledged them though they were not captured."""
 
 UNPLACED_CAUSES = ("before", "repeated", "outside")
-"""Why bytes have no place in the stream, by the number that event `unplaced` brings along: they lie before the base; they
-lie there and came before; the receiver could not have taken them."""
+"""Why bytes have no place in the stream, by the number that event `unplaced` brings along: they lie before the base;
+they lie there and came before; the receiver could not have taken them."""
 
 LOSS_CAUSES = ("limit", "gap", "malformed", "close", "short", "snaplen")
 """Why bytes make no message, by the number that event `lost` brings along: a message said to be longer than its limit,

@@ -27,15 +27,18 @@ class Sequence:
         zero_based).
     skip: a packet for which it is not 0 says that what is missing before its position will not come: it is given up
         at once, and what is held behind it goes on (of units).
-    base: with start=, the position that becomes the base, of meta's width (default: the packet's own); what is held beyond
+    base: with start=, the position that becomes the base, of meta's width (default: the packet's own); what is held
+    beyond
         it then stays, and what lies before it has no place (event `unplaced`). Nothing may have been delivered.
     outside: a packet for which it is not 0 is not inserted; its bytes have no place.
-    acknowledged: (condition, received, edge): where the condition holds, the receiver of this packet's side has received
+    acknowledged: (condition, received, edge): where the condition holds, the receiver of this packet's side has
+    received
         everything before position `received`, and takes what lies before `edge`; of meta's width. A hole that it has
         received is given up after `grace` seconds, when something is held further along (cause `acknowledged`); what is
         held further along than it would take has no place; and with limit=None it bounds what is held.
     acknowledges: the same of the other side, as this packet says; connection-oriented parsers only.
-    decides: (condition, base): a packet for which the condition holds decides the base of the other side, like start and
+    decides: (condition, base): a packet for which the condition holds decides the base of the other side, like start
+    and
         base of a packet of that side, and what waits there is delivered.
     grace: seconds of packet time: acknowledgements may have been captured before what they acknowledge.
     window: (low, high), positions, half open, modulo meta's width; what lies outside raises `out_of_wnd` and,
@@ -44,7 +47,8 @@ class Sequence:
     policy: which copy of overlapping held bytes wins, one of POLICIES.
     limit, limit_pieces, limit_records: at most so many bytes, pieces and records (packets out of order that
         virtual packets need) are held and not delivered, per instance and side: 1 to 2^31 - 1. At a limit a
-        hole is given up. limit=None: as many bytes as the box's option `hold` and the receiver's window allow. A piece is what a segment brought, or several small ones that touch.
+        hole is given up. limit=None: as many bytes as the box's option `hold` and the receiver's window allow. A piece
+        is what a segment brought, or several small ones that touch.
     history: so many delivered bytes are kept for the old copy of `rexmit`: 0 to 2^16.
     whole: nothing is delivered when a part is missing, and at a limit the instance ends.
     units: meta numbers whole units of any length, not bytes: a packet brings one, which is its data, or, where

@@ -182,12 +182,7 @@ class SequenceBuilder:
             foreign, fits = out.name("outside"), out.name("not outside")
             out.emit(Branch(Binary("!=", scope.number(s.outside), ZERO), foreign, fits))
             out.block(foreign)
-            if self.layer.wanted("unplaced"):
-                length = Length(SEQ_DATA, captured=True)
-                with out.when(Binary("!=", length, ZERO), "outside bytes"):
-                    self.events.happens(
-                        "unplaced", {"length": length, "cause": Const(UNPLACED_CAUSES.index("outside"))}
-                    )
+            self._left_out()
             out.emit(Goto(outside))
             out.block(fits)
             leaves = True
@@ -200,6 +195,8 @@ class SequenceBuilder:
             out.block(beyond)
             out.emit(Count("out of window"))
             self.events.happens("out_of_wnd", {})
+            if s.enforce and not s.units and not s.zero_based:
+                self._left_out()
             out.emit(Goto(outside if s.enforce else within))
             out.block(within)
             leaves = leaves or s.enforce
@@ -212,6 +209,13 @@ class SequenceBuilder:
                 end_fresh(self.layer, out)
                 out.end("cut:payload")
         return leaves
+
+    def _left_out(self) -> None:
+        """The bytes of a packet that is not inserted have no place in the stream."""
+        if self.layer.wanted("unplaced"):
+            length = Length(SEQ_DATA, captured=True)
+            with self.out.when(Binary("!=", length, ZERO), "left out"):
+                self.events.happens("unplaced", {"length": length, "cause": Const(UNPLACED_CAUSES.index("outside"))})
 
     def _overlaps(self) -> None:
         """Event rexmit, for every range of the bytes that is known already."""

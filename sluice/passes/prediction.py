@@ -41,7 +41,8 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
     flags = _flags(layer, graph)
     if len(flags) < 2:
         return False
-    # First what makes packets go the way of another layer's bit: the other flags are then asked for on the common path alone.
+    # First what makes packets go the way of another layer's bit: the other flags are then asked for on the common path
+    # alone.
     also = _asked_with(graph, flags)
     entry = graph.entry
     if also:
@@ -77,8 +78,10 @@ def _flags(layer: LayerProgram, graph: Graph) -> list[Reg]:
 
 
 def _fork(graph: Graph, flags: list[Reg], also: list[Reg], entry: str) -> str | None:
-    """Write twice what follows the first question for a flag beyond `entry`, for packets with none of the flags, nor of the
-    bits of the instance in `also`, and for the others. The block where the former begins; None where there is no one place.
+    """Write twice what follows the first question for a flag beyond `entry`, for packets with none of the flags, nor
+    of the
+    bits of the instance in `also`, and for the others. The block where the former begins; None where there is no one
+    place.
     """
     place = _place(graph, {flag.name for flag in flags}, entry)
     if place is None:
@@ -102,7 +105,8 @@ def _fork(graph: Graph, flags: list[Reg], also: list[Reg], entry: str) -> str | 
 
 
 def _asked_with(graph: Graph, flags: list[Reg]) -> dict[Reg, Reg]:
-    """Bits of the instance that the description asks for together with a flag (`perm.doubt | header.syn`), and which."""
+    """Bits of the instance that the description asks for together with a flag (`perm.doubt | header.syn`), and
+    which."""
     found: dict[Reg, Reg] = {}
     for block in graph.blocks.values():
         match block.terminator:
@@ -136,8 +140,8 @@ def _any(graph: Graph, flags: list[Reg], asked: Instruction) -> list[Instruction
 
 
 def _place(graph: Graph, names: set[str], entry: str) -> tuple[Block, int] | None:
-    """The block, and the place in it, after which every question for a flag beyond `entry` comes; None where there is no
-    such. A packet that starts again (a restart) may come to it twice.
+    """The block, and the place in it, after which every question for a flag beyond `entry` comes; None where there is
+    no such. A packet that starts again (a restart) may come to it twice.
     """
     within = {entry, *behind(graph, entry)}
     users = [

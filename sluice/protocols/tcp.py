@@ -48,6 +48,7 @@ from sluice.lang import (
     make_psm_state,
     swap_sides,
 )
+from sluice.lang.choice import Choice
 
 FAR = 1 << 30
 """Numbers so far apart belong to different streams."""
@@ -191,9 +192,10 @@ def tcp_parser(
 ) -> ConnectionOriented:
     """TCP for any layer below that offers src and dst.
 
-    `limit`, `limit_pieces`: bytes, and segments, held out of order per side; limit=None: as many bytes as the receiver's
-    window and the option --hold allow. `grace`: seconds after which what the receiver acknowledged, and was not captured, is
-    given up. `policy`: which copy of overlapping bytes
+    `limit`, `limit_pieces`: bytes, and segments, held out of order per side; limit=None: as many bytes as the
+    receiver's
+    window and the option --hold allow. `grace`: seconds after which what the receiver acknowledged, and was not
+    captured, is given up. `policy`: which copy of overlapping bytes
     wins (see Sequence). `resets`: "window", or "always" to believe every one. `history`: delivered bytes kept, for the
     old copy of a retransmission. `enforce`: what lies outside the window is not only told but left out. `pick_up`:
     whether a connection may be seen from its middle on; if not, a packet of an unknown one counts only when it has a
@@ -235,7 +237,7 @@ def tcp_parser(
         """The perm fields of one side, by name without it."""
         return {key: getattr(perm, f"{name}_{key}") for key in tcp_side.fields}
 
-    def other_number(mine: dict[str, Any]) -> Block:
+    def other_number(mine: dict[str, Any]) -> Choice:
         """A SYN of a side that was heard before: a repetition, a new connection, or a stray one. In an established
         connection it is answered by an acknowledgement (RFC 9293, 3.10.7.4; RFC 5961, 4), and only what follows shows
         whether the ports are used again.
@@ -260,7 +262,8 @@ def tcp_parser(
         )
 
     def doubts(mine: dict[str, Any], its: dict[str, Any], bit: int) -> Block:
-        """What is not decided, and what this packet decides: the first number, and byte 0, of either side is the one that
+        """What is not decided, and what this packet decides: the first number, and byte 0, of either side is the one
+        that
         the other side acknowledges; a stray SYN begins a new connection when its sender goes on with its number, or the
         other side accepts it.
         """
@@ -428,7 +431,7 @@ def tcp_parser(
         mine, its = side(own), side(other)
         return other_number(mine) + doubts(mine, its, bit)
 
-    def by_side(what: Callable[[str, str, int], Block]) -> Block:
+    def by_side(what: Callable[[str, str, int], Block]) -> Choice:
         """What a packet from either side changes."""
         return If(tcp.to_passive == 1) >> what("active", "passive", 1) >> Else() >> what("passive", "active", 2)
 

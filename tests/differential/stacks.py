@@ -329,6 +329,8 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
         settings |= {"window": (low, low + rnd.randrange(200)), "enforce": rnd.random() < 0.5}
     if not linear and rnd.random() < 0.4:
         settings["start"] = p.header.flag_c == 1
+    if not linear and rnd.random() < 0.5:
+        add_receiver(rnd, p, settings)
     if rnd.random() < 0.5:
         settings |= {
             "limit": rnd.randrange(1, 40),
@@ -339,7 +341,7 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
         settings["history"] = rnd.randrange(1, 30)
     if linear and rnd.random() < 0.3:
         settings["whole"] = True
-    elif rnd.random() < 0.3:
+    elif not settings.keys() & {"base", "acknowledged", "acknowledges", "decides"} and rnd.random() < 0.3:
         settings = {name: setting for name, setting in settings.items() if name not in ("policy", "history")}
         settings |= {"units": True, "head": rnd.choice([0, 3, p.perm.n & 7])}
         if rnd.random() < 0.5:
@@ -349,6 +351,22 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
     p.seq = If(condition(rnd, p)) >> sequence if rnd.random() < 0.3 else sequence
     if rnd.random() < 0.1 and not sequence.units:
         p.buffer_data = False
+
+
+def add_receiver(rnd: random.Random, p: Any, settings: dict[str, Any]) -> None:
+    """What packets say of what the receiver has, and of where the stream begins."""
+    low = p.header.number
+    settings["grace"] = rnd.choice([0, 0.05, 1.0])
+    if rnd.random() < 0.5:
+        settings["outside"] = (p.header.kind & 7) == rnd.randrange(8)
+    if rnd.random() < 0.5:
+        settings |= {"start": p.header.flag_b, "base": low - rnd.randrange(20)}
+    if rnd.random() < 0.5:
+        settings["acknowledged"] = (p.header.flag_a, low - rnd.randrange(9), low + rnd.randrange(60))
+    if p.oriented and rnd.random() < 0.7:
+        settings["acknowledges"] = (p.header.flag_c, p.header.number + 3, p.header.number + rnd.randrange(4, 90))
+    if p.oriented and rnd.random() < 0.5:
+        settings["decides"] = ((p.header.kind & 7) == rnd.randrange(8), p.header.number + rnd.randrange(30))
 
 
 def add_machine(rnd: random.Random, p: Any, sequenced: bool) -> None:

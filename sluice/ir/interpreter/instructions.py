@@ -558,8 +558,8 @@ def _unplaced(unplaced: ir.UnplacedSeq, compiler: Compiler) -> Operation:
         if rules.buffer_data:
             counters["bytes:discarded"] += here - which.bytes
         any_(frame, any(found))
-        for put, value in zip(targets, found, strict=True):
-            put(frame, value)
+        for put, count in zip(targets, found, strict=True):
+            put(frame, count)
 
     return operation
 

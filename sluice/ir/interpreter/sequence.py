@@ -172,8 +172,8 @@ class Sequence:
     # --- where things lie -----------------------------------------------------------------------------------
 
     def begin(self, meta: int, anew: int) -> None:
-        """The first packet sets the base; so does one with `anew` 1, while nothing is held or delivered. With 2 what is held
-        beyond it stays.
+        """The first packet sets the base; so does one with `anew` 1, while nothing is held or delivered. With 2 what
+        is held beyond it stays.
         """
         if self.rules.linear or (self.based and not anew):
             return
@@ -246,8 +246,8 @@ class Sequence:
     # --- what the receiver says -----------------------------------------------------------------------------
 
     def acknowledge(self, received: int, edge: int, now: int, grace: int) -> bool:
-        """The receiver has everything before `received`, and takes what lies before `edge`. Whether it is `grace` since it
-        said so of a hole, further along than which something is held.
+        """The receiver has everything before `received`, and takes what lies before `edge`. Whether it is `grace`
+        since it said so of a hole, further along than which something is held.
         """
         self._unhold()
         if not self.holds:
@@ -273,8 +273,8 @@ class Sequence:
         return self.settled if self.armed else self.next
 
     def leave_out(self) -> tuple[int, int, int]:
-        """Discard what is held further along than the receiver would take, if it is the first. Bytes without a place since
-        the last call: before the base, there again, outside.
+        """Discard what is held further along than the receiver would take, if it is the first. Bytes without a place
+        since the last call: before the base, there again, outside.
         """
         if not self.holds:
             return 0, 0, 0
@@ -407,7 +407,8 @@ class Sequence:
         return self.held_bytes + captured <= self._limit() and len(self.pieces) < rules.limit_pieces
 
     def _limit(self) -> int:
-        """How many bytes a side may hold: by its rules or the box's options, and no more than its receiver would take."""
+        """How many bytes a side may hold: by its rules or the box's options, and no more than its receiver would
+        take."""
         if self.rules.limit:
             return self.rules.limit
         return min(HOLD, max(self.window, HOLD_LEAST)) if self.heard else HOLD

@@ -913,9 +913,9 @@ static void test_limits(void) {
     close_side();
 
     CASE("room: the pool must have what it may take, each block rounded up");
-    open_side(TCP, 768);
+    open_side(TCP, 512);
     arrive(0, "");
-    CHECK(room(9, "0123456789") && !room(9, "a piece of memory, larger than what is left of 768 bytes for it ... "
+    CHECK(room(9, "0123456789") && !room(9, "a piece of memory, larger than what is left of 512 bytes for it ... "
                                             "as there is the head, too; and what it is held in; and a record"));
     arrive(9, "0123456789");
     CHECK(room(30, "y"));

@@ -138,6 +138,8 @@ def width(expression: Expr) -> int:
                 return max(width(left), width(right))
             if operator in (">>", "%", "/"):
                 return width(left)
+            if operator == "*" and 1 in (width(left), width(right)):
+                return max(width(left), width(right))
             return 64
         case _:
             return 64

@@ -19,7 +19,6 @@ from sluice.lang import (
     Assign,
     Bit,
     Connectionless,
-    Else,
     If,
     Pred,
     PSMState,
@@ -111,15 +110,15 @@ def ipv4_parser(
         (ip.header.total_length == 0) | (ip.header.total_length >= header_length), "total length"
     )  # more: checks
     ip.require(internet_checksum(ip.unit[:header_length]) == 0, "checksum", option="checksums")  # more: checksums
-    ip.offer(src=ip.header.src, protocol=ip.header.protocol)
     # RFC 791, 3.1: with a route that is not used up, the destination of the datagram is the route's last address.
     loose = ip.header.loose_pointer * (ip.header.loose_pointer < ip.header.loose_size)  # more: source routes
     strict = ip.header.strict_pointer * (ip.header.strict_pointer < ip.header.strict_size)  # more: source routes
-    final = If((loose | strict) >= 4) >> (ip.header.loose_last * (loose >= 4) | ip.header.strict_last * (loose < 4))
-    ip.offer(dst=final >> Else() >> ip.header.dst)
+    end = ip.header.loose_last * (loose >= 4) | ip.header.strict_last * (loose < 4)  # more: source routes
+    dst = ip.header.dst ^ (ip.header.dst ^ end) * ((loose | strict) >= 4)  # more: source routes
+    ip.offer(src=ip.header.src, dst=dst, protocol=ip.header.protocol)
 
     fragment = (ip.header.more_frag == 1) | (ip.header.offset != 0)
-    ip.selector = If(fragment) >> [ip.header.src, ip.header.dst, ip.header.protocol, ip.header.id, ip.way]
+    ip.selector = If(fragment) >> [ip.header.src, dst, ip.header.protocol, ip.header.id, ip.way]
     ip.lifetime = 60  # more: timeouts
     ip.max_instances = datagrams  # more: settings
 

@@ -70,7 +70,7 @@ ABORT, SHUTDOWN, SHUTDOWN_ACK = 6, 7, 8
 COOKIE_ECHO, COOKIE_ACK, SHUTDOWN_COMPLETE = 10, 11, 14
 FORWARD_TSN = 192  # more: partial reliability
 I_DATA, I_FORWARD_TSN = 64, 194  # more: interleaved messages
-CHUNK = 4
+CHUNK = 4  # more: packets without chunks
 """Bytes of the header of a chunk."""
 HANDSHAKE, IDLE, LINGER = 60.0, 300.0, 10.0
 

@@ -28,11 +28,8 @@ go where the tunnel goes.
 """
 
 
-ONE_WORKER = pytest.mark.xfail(reason="conditional offers (source routes) leave no common key: one worker gets all")
-
-
 @pytest.mark.corpus
-@pytest.mark.parametrize("name", ["tcp_ip", pytest.param("everything", marks=ONE_WORKER)])
+@pytest.mark.parametrize("name", ["tcp_ip", "everything"])
 def test_workers_count_what_one_box_counts(name: str) -> None:
     stack = compile_stack(find_stack(name))
     dealt = Dispatch(stack, WORKERS, seed=1)

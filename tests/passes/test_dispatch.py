@@ -29,8 +29,6 @@ SEGMENT = tcp(1234, 80, 1, "A", b"data")
 BODIES = [(SEGMENT, TCP), (udp(1, 2, b"x"), UDP), (bytes([8, 0, 0, 0, 0, 1, 0, 1]), 1), (b"", 59), (bytes(20), 99)]
 """What IP packets carry, and its protocol; none of which may matter."""
 
-ONE_WORKER = pytest.mark.xfail(reason="conditional offers (source routes) leave no common key: one worker gets all")
-
 
 @pytest.fixture(scope="module")
 def tcp_ip() -> Program:
@@ -42,7 +40,6 @@ def dealt() -> Dispatch:
     return Dispatch(whole(), WORKERS, seed=1)
 
 
-@ONE_WORKER
 def test_golden(tcp_ip: Program):
     """Nothing is asked that only refuses, and no list is gone through for what is known before it."""
     names = ("eth", "ipv4", "ipv6", "ah6", "frag", "tcp_over_ipv6")
@@ -120,7 +117,23 @@ def test_both_directions_and_all_pieces_are_for_one_worker(dealt: Dispatch, data
     assert len({dealt.worker(frame) for frame in frames}) == 1
 
 
-@ONE_WORKER
+def test_a_source_route_leads_to_its_last_address(dealt: Dispatch):
+    """A datagram on a route goes to the worker of the connection, as do its fragments (RFC 791, 3.1; RFC 8200, 4.4)."""
+    for n in range(20):
+        a, b, hop = (bytes([10, n, 0, last]) for last in (1, 2, 3))
+        for kind in (131, 137):
+            route = bytes([1, kind, 7, 4, *b])
+            frames = [eth(ip4(SEGMENT, TCP, a, b)), eth(ip4(SEGMENT, TCP, a, hop, options=route))]
+            frames += [
+                eth(ip4(part, TCP, a, hop, options=route, offset=at, more=more)) for at, part, more in cuts(SEGMENT, 8)
+            ]
+            assert len({dealt.worker(frame) for frame in frames}) == 1
+        a, b, hop = (bytes([32, n, *bytes(13), last]) for last in (1, 2, 3))
+        routing = bytes([TCP, 2, 0, 1, *bytes(4), *b])
+        frames = [eth(ip6(SEGMENT, TCP, a, b)), eth(ip6(routing + SEGMENT, 43, a, hop))]
+        assert len({dealt.worker(frame) for frame in frames}) == 1
+
+
 def test_hosts_are_dealt_out_evenly():
     """As even as chance is: of 7,000 pairs of hosts 1,000 to each worker, and 150 more or less are 5 sigma."""
     dealt = Dispatch(whole(), WORKERS, seed=2)
@@ -161,7 +174,6 @@ def test_without_the_pass_all_is_for_one_worker():
     assert len({dealt.worker(eth(ip4(b"", TCP, bytes([10, 0, 0, n])))) for n in range(50)}) == 1
 
 
-@ONE_WORKER
 def test_decisions_are_of_one_shape_for_all_who_share(tcp_ip: Program):
     """All who decide about IPv6 hash two halves of one address each."""
     graphs = [layer.dispatch for layer in tcp_ip.layers.values() if layer.dispatch is not None]

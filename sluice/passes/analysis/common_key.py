@@ -73,7 +73,7 @@ class _Sharing:
             if name in self.keys:
                 self._link(name, {slot: place for slot, place in told.items() if slot not in overwritten})
                 continue
-            now = overwritten | {reg.name for reg, _ in _slots(self.layers[name])}
+            now = overwritten | _overwritten(self.layers[name])
             more = {(above, now) for above in _above(self.layers[name])} - seen
             seen |= more
             waiting += more
@@ -178,6 +178,25 @@ def _keys(layer: LayerProgram) -> Keys | None:
 
 def _above(layer: LayerProgram) -> set[str]:
     return {i.layer for graph in layer.graphs() for i in graph.instructions() if isinstance(i, NextLayer)}
+
+
+def _overwritten(layer: LayerProgram) -> set[str]:
+    """The slots that a layer sets for every packet. One that it sets under a condition has the value of the layer below
+    for other packets: their instances must be found by it, and the few that satisfy the condition go with them.
+    """
+    graph = layer.main
+    found: set[str] = set()
+    for slot in {reg.name for reg, _ in _slots(layer)}:
+        unset, waiting = set[str](), [graph.entry]
+        while waiting:
+            name = waiting.pop()
+            if name in unset or any(reg.name == slot for i in graph.blocks[name].instructions for reg in i.written()):
+                continue
+            unset.add(name)
+            waiting += graph.blocks[name].terminator.targets()
+        if not any(type(graph.blocks[name].terminator) is NextLayer for name in unset):
+            found.add(slot)
+    return found
 
 
 def _slots(layer: LayerProgram) -> Iterator[tuple[Reg, Expr]]:

@@ -229,7 +229,7 @@ static int use_block(struct sl_capture *c, const struct block *b, struct sl_fram
 int sl_pcapng_step(struct sl_capture *c, struct sl_frame *frame, struct sl_capture_secrets *secrets)
 {
     while (c->position < c->size) {
-        struct block b;
+        struct block b = {0};
         int got = read_block(c, &b);
         if (got)
             return got;

@@ -172,10 +172,7 @@ def context_of(folder: Path, pair: tuple[str, str]) -> int:
     return int(bound.split()[-1]) % 2
 
 
-ONE_WORKER = "source routes change dst, so that a fragment's key and a connection's share no pair: all go to one worker"
-
-
-@pytest.mark.parametrize("cores", [1, pytest.param(2, marks=pytest.mark.xfail(strict=True, reason=ONE_WORKER))])
+@pytest.mark.parametrize("cores", [1, 2])
 def test_the_nat_finds_its_flows_by_the_ends_that_it_gave_them(tmp_path: Path, cores: int) -> None:
     """As a box sees them: the server's answers come to the external address, and leave to the client. That address may
     be another context's than the client's.

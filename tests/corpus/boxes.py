@@ -143,8 +143,10 @@ def streams_of(stack: str, name: str) -> dict[Ends, list[bytes]]:
     return streams
 
 
-def address(key: int | bytes) -> IPv4Address | IPv6Address:
-    """An address as instances have it in their keys."""
+def address(key: int | bytes | IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """An address as instances have it in their keys, or as events have it."""
+    if isinstance(key, (IPv4Address, IPv6Address)):
+        return key
     return IPv6Address(key) if isinstance(key, bytes) else IPv4Address(key)
 
 

@@ -246,7 +246,7 @@ def test_ports() -> None:
 def test_cut_by_the_snap_length_at_every_byte() -> None:
     whole = in_udp(EXAMPLE)
     result = run(stack(), [(whole[:size], len(whole)) for size in range(len(whole))])
-    assert result.count("dns", "cut:header") == 12
+    assert result.count("dns", "cut:header") == 12 + 4  # cut in its header, or in UDP's beyond the ports
     assert len(result.named("answered")) > 0
 
 

@@ -376,7 +376,9 @@ def test_a_flood_of_inits_is_bounded() -> None:
 
 
 def test_the_snap_length() -> None:
-    """A chunk that is cut goes up with what there is of it, if its header is there; a fragment that is cut does not."""
+    """A chunk that is cut is passed up with its captured bytes, if its header is there; a message of fragments, with the
+    bytes before the first that is missing.
+    """
 
     def cut(one: Packet, missing: int) -> Packet:
         return Packet(one.data[:-missing], one.time, 1, len(one.data))
@@ -389,7 +391,7 @@ def test_the_snap_length() -> None:
     ]
     assert hear(packets).bodies == [b"one.", b"twot", b"three..."]
     parts = [packet(data(0, b"abcd", BEGIN)), cut(packet(data(1, b"efgh", 0)), 2), packet(data(2, b"ijkl", END))]
-    assert hear([*handshake(), *parts, packet(data(3, b"next"))]).bodies == [b"next"]
+    assert hear([*handshake(), *parts, packet(data(3, b"next"))]).bodies == [b"abcdef", b"next"]
     for missing in range(1, 60):
         hear([*handshake(), cut(packet(data(0, b"one.") + data(1, b"twotwotw") + chunk(SACK)), missing)])
 

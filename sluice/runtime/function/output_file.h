@@ -12,7 +12,8 @@ SL_COLD FILE *sl_output_file_open(const char *path) {
     FILE *out = *path ? sl_create(path) : stdout;
     if (!out)
         perror(path);
-    else if (strncmp(path, "/dev/", 5) == 0)   /* shared with other functions: whole rows, in the order of their events */
+    else if (strncmp(path, "/dev/std", 8) == 0 || strncmp(path, "/dev/fd/", 8) == 0)
+        /* other functions may write to it as well: whole rows, in the order of their events */
         setvbuf(out, NULL, _IOLBF, 1 << 16);
     return out;
 }
@@ -26,7 +27,7 @@ SL_COLD void sl_rows_close(struct sl_box *box, FILE *out, const char *who) {
     char what[64];
     snprintf(what, sizeof what, "%s: the rows could not all be written", who);
     if (failed)
-        sl_fail(box, what, strerror(errno));
+        sl_fail(box, what, strerror(errno ? errno : EIO));   /* the error of a write before the close is not known */
 }
 
 #endif

@@ -271,7 +271,7 @@ def test_packets_cut_by_the_snap_length_at_any_byte(wrap: Wrap) -> None:
     for snap in range(headers + 26):
         result = inside([(frame[:snap], len(frame)) for frame in wrapped], settings=Settings(seed=1))
         assert result.counters["box"]["packets"] == len(frames)
-        if snap < headers:
+        if snap < headers - 20 + 14:  # TCP needs its header up to the flags
             assert result.rows == []
             continue
         seen = max(0, min(snap - headers - 4, 8)), max(0, min(snap - headers, 6))

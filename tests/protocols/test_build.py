@@ -80,7 +80,7 @@ def test_protocol_builds(parser: Callable[[], Any]) -> None:
     source = Path(parser.__code__.co_filename).read_text()
     lines = [line for line in source.partition('"""\n\n')[2].splitlines() if line.strip()]
     print(f"{Path(parser.__code__.co_filename).name}: {len(lines)} lines")
-    assert source.startswith('"""') and len(lines) < 100
+    assert source.startswith('"""') and len(lines) < 120
 
 
 @pytest.mark.parametrize("hooks", [frozenset[Hook](), ALL_HOOKS], ids=["no hooks", "all hooks"])
@@ -90,5 +90,5 @@ def test_tcp_ip_builds(hooks: frozenset[Hook], options: frozenset[str]) -> None:
     verify(program)
     assert dict(program.roots) == {
         1: "eth", 113: "sll", 276: "sll2", 0: "null", 108: "null",
-        101: "raw", 12: "raw", 14: "raw", 228: "raw", 229: "raw",
+        101: "raw", 12: "raw", 14: "raw", 228: "raw", 229: "raw", 11: "llc", 100: "llc",
     }  # fmt: skip

@@ -245,7 +245,7 @@ int sl_pcapng_step(struct sl_capture *c, struct sl_frame *frame, struct sl_captu
 
 int sl_pcapng_start(struct sl_capture *c)
 {
-    struct block section;
+    struct block section = {0};
     int got = read_block(c, &section);
     return got ? got : begin_section(c, &section);   /* the first step reads the block once more, as any other section's */
 }

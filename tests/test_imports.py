@@ -23,9 +23,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "stacks": {"lang", "protocols"},
     "functions": {"lang"},
     "compat": {"lang", "protocols"},
-    "isolate": set(),
+    "isolate": {"engine"},
     "service": {"engine"},
-    "analyze": set(),
+    "analyze": {"engine"},
     "cli": {
         "analyze",
         "service",

@@ -5,5 +5,5 @@
 - `models`: YAML files that describe what functions outside the program do, and which of them receive packets
 - `report`: what the tool found, for people
 
-This folder imports nothing of the rest of Sluice; only `sluice.cli.analyze` imports it.
+This folder imports only the cache folder of `sluice.engine`; only `sluice.cli.analyze` imports it.
 """

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.analyze.errors import AnalyzeError
+from sluice.engine.cache import CacheError, cache_folder
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "tool"
@@ -68,13 +69,11 @@ def _key() -> str:
 
 
 def _cache() -> Path:
-    given = os.environ.get("SLUICE_CACHE")
-    folder = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sluice"
+    """The folder for the tool, which is executed: engine/cache.py checks that other users cannot change it."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise AnalyzeError(f"{folder}: {error.strerror}; set SLUICE_CACHE to a folder that can be written") from error
-    return folder.resolve()  # the build runs in another folder
+        return cache_folder().resolve()  # the build runs in another folder
+    except CacheError as error:
+        raise AnalyzeError(str(error)) from error
 
 
 def run_tool(*arguments: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from sluice.engine.cache import CacheError, cache_folder
 from sluice.isolate.errors import IsolateError
 
 _HERE = Path(__file__).resolve().parent
@@ -85,19 +86,8 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
 
 
 def _folder() -> Path:
-    """Where objects are cached: $SLUICE_CACHE, else below the user's cache folder. An object is loaded into the kernel,
-    so that no other user may be able to write there.
-    """
-    given = os.environ.get("SLUICE_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    """Where objects are cached; they are loaded into the kernel, so no other user may write there (engine/cache.py)."""
     try:
-        folder = Path(given) if given else Path.home() / ".cache"
-        folder = folder if os.environ.get("SLUICE_CACHE") else folder / "sluice"
-        folder.mkdir(parents=True, exist_ok=True)
-        found = folder.stat()
-    except (OSError, RuntimeError) as error:
-        raise IsolateError(f"no folder for compiled programs: {error}; set SLUICE_CACHE to one") from error
-    if found.st_uid not in (0, os.getuid()) or found.st_mode & 0o002 or not os.access(folder, os.W_OK):
-        raise IsolateError(
-            f"{folder}: other users can write there, or you cannot; set SLUICE_CACHE to a folder of yours"
-        )
-    return folder
+        return cache_folder()
+    except CacheError as error:
+        raise IsolateError(str(error)) from error

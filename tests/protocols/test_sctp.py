@@ -376,8 +376,8 @@ def test_a_flood_of_inits_is_bounded() -> None:
 
 
 def test_the_snap_length() -> None:
-    """A chunk that is cut is passed up with its captured bytes, if its header is there; a message of fragments, with the
-    bytes before the first that is missing.
+    """A chunk that is cut is passed up with its captured bytes if its header is there, and a message of fragments with
+    the bytes before the first that is missing.
     """
 
     def cut(one: Packet, missing: int) -> Packet:

@@ -24,6 +24,7 @@ from sluice.engine.inputs import (
     Source,
 )
 from sluice.engine.interrupt import noted
+from sluice.engine.published import connect
 
 _DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _DRIVEN = ("process", "tick", "finish_step")
@@ -51,7 +52,13 @@ class CounterInfo(ctypes.Structure):
 class Report(ctypes.Structure):
     """struct sl_report: a number of a function's own."""
 
-    _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_uint64))
+    _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_uint64), ("function", ctypes.c_char_p))
+
+    @property
+    def full_name(self) -> str:
+        """Its name, after that of its function in a chain."""
+        name = self.name.decode()
+        return f"{self.function.decode()}.{name}" if self.function else name
 
 
 class Refused(ctypes.Structure):
@@ -188,17 +195,19 @@ class Box:
     def __post_init__(self) -> None:
         self._library = ctypes.CDLL(str(self.stack.compiled.path))
         self._prefix = self.stack.generated.name
+        published = connect(self.stack.functions.published, self.python)
         self._decoder = Decoder(
             self.stack.program,
             self.stack.generated.events,
             self.stack.generated.roots,
             self.stack.generated.columns,
             self.stack.generated.column_roots,
+            published,
         )
         self._route: dict[type, list[Callable[[Any], object]]] = {}
         """The handlers of each kind of event."""
         for kind, (layer_name, event) in zip(self._decoder.types, self.stack.generated.events, strict=True):
-            layer = self.stack.program.layers[layer_name]
+            layer = published if layer_name == published.name else self.stack.program.layers[layer_name]
             calls: list[Handler] = []
             bit = self.stack.functions.first_demanded
             for function in self.python:
@@ -472,9 +481,10 @@ class Box:
         self._library.sl_box_reports.argtypes = [ctypes.c_void_p, ctypes.POINTER(Report), ctypes.c_uint32]
         rows = (Report * 64)()
         count = self._library.sl_box_reports(self._box, rows, 64)
-        found = {rows[n].name.decode(): rows[n].value for n in range(count)}
+        found = {rows[n].full_name: rows[n].value for n in range(count)}
         for function in self.python:
-            found |= function.counted()
+            head = f"{function.label}." if function.label else ""
+            found |= {head + name: value for name, value in function.counted().items()}
         return found
 
     def close(self) -> None:

@@ -10,10 +10,12 @@ from typing import Any, cast
 
 from sluice.engine.c_function import read_c_function
 from sluice.engine.events import Handler, ManyHandler, PythonEvent, PythonFunction
+from sluice.engine.published import Publisher
 from sluice.hooks.declaration import Counters
 from sluice.hooks.function import CFunction
 from sluice.hooks.parameter import Parameter, ParameterError, Value
 from sluice.hooks.parameter_text import check_values, read_parameters, split_parameters
+from sluice.hooks.published import TYPES, PublishedEvent, checked
 from sluice.hooks.subscription import HookError
 from sluice.ir.hook import Hook
 from sluice.lang.errors import did_you_mean
@@ -235,6 +237,7 @@ def load_python(path: Path, options: str = "") -> PythonFunction:
         events,
         on_demand,
         many,
+        _published(path, module),
     )
 
 
@@ -283,6 +286,26 @@ def _events(path: Path, module: ModuleType) -> list[PythonEvent]:
                 "    an event is called as its function: give each function another name."
             )
     return events
+
+
+def _published(path: Path, module: ModuleType) -> dict[str, Publisher]:
+    """The events that a file publishes. Raises FunctionError for one that cannot be."""
+    found: dict[str, Publisher] = {}
+    for item in vars(module).values():
+        declared = getattr(item, "__sluice_published__", None)
+        if isinstance(declared, tuple):
+            name, base, fields, where = cast(tuple[str, str, tuple[tuple[str, str], ...], str], declared)
+            for field, kind in fields:
+                if kind not in TYPES:
+                    raise FunctionError(
+                        f"{where}: field '{field}' of '{name}' is of type {kind}, which cannot be published\n"
+                        f"    types are int, bool, bytes, and, as texts, {', '.join(TYPES)}."
+                    )
+            try:
+                found[name] = Publisher(checked(PublishedEvent(path.stem, name, base, fields, where)), item)
+            except HookError as error:
+                raise FunctionError(str(error)) from None
+    return found
 
 
 def _refuse_circles(path: Path, events: list[PythonEvent]) -> None:

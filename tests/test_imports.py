@@ -24,10 +24,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "functions": {"lang"},
     "compat": {"lang", "protocols"},
     "isolate": set(),
+    "chain": {"engine", "hooks", "ir", "lang"},
     "service": {"engine"},
     "analyze": set(),
     "cli": {
         "analyze",
+        "chain",
         "service",
         "isolate",
         "lang",

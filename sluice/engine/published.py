@@ -108,7 +108,7 @@ def check_published(c: Sequence[CFunction], python: Sequence[PythonFunction]) ->
         for layer, name, handler in function.on_demand:
             if layer == CHAIN and name in late:
                 raise HookError(
-                    f"{line_of(handler, function.name)}: '{name}' is published in Python: its handlers are not on demand\n"
+                    f"{line_of(handler, function.name)}: '{name}' is published in Python, and cannot be on demand\n"
                     "    write @on, and test in the handler whether the event is wanted."
                 )
         for layer, _, handler in function.many:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,7 +58,8 @@ class CFunction:
         "packet" (its time, number, frame).
     sources: paths of other C files that it is linked with.
     published: the events that it publishes.
-    drops, rewrites: whether it drops and changes packets. writes: the header fields, by layer, that it says to change.
+    drops, rewrites, redirects: whether it drops, changes and redirects packets.
+    writes: layer, field and FILE:LINE of the header fields that it declares to change.
     after: the functions that decide before it, in a chain: an event of a packet that one of them dropped is withheld.
     label: its name in a chain, which its figures have in the summary; "" outside of chains.
     lines: FILE:LINE of each subscription.
@@ -86,7 +87,8 @@ class CFunction:
     published: tuple[PublishedEvent, ...] = ()
     drops: bool = False
     rewrites: bool = False
-    writes: tuple[tuple[str, str], ...] = ()
+    redirects: bool = False
+    writes: tuple[tuple[str, str, str], ...] = ()
     after: tuple[str, ...] = ()
     label: str = ""
     lines: tuple[tuple[Hook, str], ...] = ()
@@ -147,9 +149,9 @@ class Functions:
                         found += [*function.hooks, *timers, *events]
         return found
 
-    def before(self, function: CFunction) -> int:
-        """The bits of the functions that may drop a packet before a function in its chain."""
-        return sum(1 << n for n, other in enumerate(self.c) if other.drops and other.name in function.after)
+    def dropping(self, names: Collection[str]) -> int:
+        """The bits of those of some functions that may drop a packet."""
+        return sum(1 << n for n, function in enumerate(self.c) if function.drops and function.name in names)
 
     @property
     def kept(self) -> frozenset[tuple[str, int]]:
@@ -244,7 +246,10 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         lines=tuple((Hook(_layer(mark.arguments[0]), mark.arguments[1]), mark.where) for mark in marks if _hooks(mark)),
         drops="drop" in needs,
         rewrites="rewrite" in needs,
-        writes=tuple((_layer(mark.arguments[0]), mark.arguments[1]) for mark in marks if mark.kind == "writes"),
+        redirects="redirect" in needs,
+        writes=tuple(
+            (_layer(mark.arguments[0]), mark.arguments[1], mark.where) for mark in marks if mark.kind == "writes"
+        ),
     )
 
 

@@ -199,7 +199,7 @@ class Dispatcher:
         """The functions that withhold an event by a drop. Ends of instances and published events are no packet's."""
         if self.layer.name == CHAIN or self.events.root(self.layer, event) == "end":
             return 0
-        return self.functions.before(function)
+        return self.functions.dropping(function.after)
 
     def _python(self, event: str) -> list[Listener]:
         """The functions in Python that subscribe to an event: one record serves all of them."""

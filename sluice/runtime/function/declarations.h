@@ -45,6 +45,8 @@
 #define sl_peek(...) SL_NEEDS("peek")
 #define SLUICE_DROP(...) SL_NEEDS("inline") SL_NEEDS("drop")
 #define SLUICE_REWRITE(...) SL_NEEDS("inline") SL_NEEDS("rewrite")
+#define SLUICE_REDIRECT(...) SL_NEEDS("inline") SL_NEEDS("redirect")
+#define sl_redirect(...) SL_NEEDS("inline") SL_NEEDS("redirect")
 #define SLUICE_RESET(...) SL_NEEDS("inline") SL_NEEDS("drop")
 #define SLUICE_SEND(...) SL_NEEDS("inline")
 #define sl_drop(...) SL_NEEDS("inline") SL_NEEDS("drop")

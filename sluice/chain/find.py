@@ -28,5 +28,7 @@ def find_chain(path: Path) -> Chain | None:
 
 
 def describes_chain(path: Path) -> bool:
-    """Whether a Python file describes a chain."""
-    return path.suffix == ".py" and path.is_file() and any(isinstance(v, Chain) for v in vars(executed(path)).values())
+    """Whether a Python file describes a chain. A file that does not import this package is not executed for that."""
+    if path.suffix != ".py" or not path.is_file() or b"sluice.chain" not in path.read_bytes():
+        return False
+    return any(isinstance(value, Chain) for value in vars(executed(path)).values())

@@ -13,17 +13,20 @@ over change, change over pass. `sluice show CHAIN.py` says what each function su
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sluice.chain.check import check_chain
+from sluice.chain.describe import describe
 from sluice.chain.description import Chain
 from sluice.chain.find import find_chain
 from sluice.chain.plan import Plan, read_chain
+from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.errors import CommandError, UsageError
-from sluice.cli.common.files import check_function_outputs, check_output
+from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
 from sluice.cli.common.options import add_command, add_run_options
 from sluice.cli.common.running import compile_for, run_file, settings_of, stack_of, stopped_early
@@ -78,6 +81,23 @@ def prepared(chain: Chain, options: argparse.Namespace) -> tuple[Plan, Stack]:
     stack = given if isinstance(given, Stack) else stack_of(given, options)
     check_chain(plan, stack)
     return plan, stack
+
+
+def show_chain(options: argparse.Namespace) -> int:
+    """What `sluice show` does with a file that describes a chain."""
+    for name in ("layer", "depth"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name}: {options.stack} describes a chain; the option is for stacks")
+    plan, stack = prepared(read_file(options.stack), argparse.Namespace(tunnel_ports=[], key=[]))
+    data = describe(plan, stack.name or "(without a name)")
+    if options.svg:
+        check_output(options.svg, options.stack)
+        write_text(options.svg, chain_picture(data))
+    if options.json:
+        print(json.dumps(data))
+    elif not options.svg:
+        print(chain_text(data))
+    return 0
 
 
 def action(options: argparse.Namespace) -> int:

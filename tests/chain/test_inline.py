@@ -94,7 +94,7 @@ class Wire(Veth):
                 for where, each in ((space, "lo"), (space, device), (self.box, other)):
                     ip("-n", where, "link", "set", each, "up")
                 for where, each in ((space, device), (self.box, other)):
-                    words = "-K {} tx off sg off tso off gso off gro off".format(each).split()
+                    words = f"-K {each} tx off sg off tso off gso off gro off".split()
                     subprocess.run(["ip", "netns", "exec", where, "ethtool", *words], check=True, capture_output=True)
         except BaseException:
             self.close()
@@ -170,7 +170,7 @@ def serve(wire: Wire, port: int) -> http.server.ThreadingHTTPServer:
 def fetch(wire: Wire, port: int, path: str, seconds: int) -> tuple[int, str]:
     """The exit status of curl, and the digest of what it got."""
     command = ["curl", "-s", "--noproxy", "*", "--max-time", str(seconds), f"http://{SERVER}:{port}{path}"]
-    with wire.start(wire.client, ["sh", "-c", f'"$@" | sha256sum; ', "sh", *command], stdout=subprocess.PIPE) as done:
+    with wire.start(wire.client, ["sh", "-c", '"$@" | sha256sum; ', "sh", *command], stdout=subprocess.PIPE) as done:
         text, _ = done.communicate(timeout=PATIENCE)
     return done.returncode, text.split()[0]
 

@@ -73,9 +73,10 @@ def file_scope_names(text: str) -> set[str]:
     for token in code:
         if token.kind == "directive" and (match := re.match(r"[ \t]*#[ \t]*define[ \t]+(\w+)", token.text)):
             found.add(match[1])
+    code = [token for token in code if token.kind != "directive"]
+    found |= _tags(code)
     statement: list[_Token] = []
     at = 0
-    code = [token for token in code if token.kind != "directive"]
     while at < len(code):
         token = code[at]
         after = code[at + 1].text if at + 1 < len(code) else ""
@@ -84,10 +85,7 @@ def file_scope_names(text: str) -> set[str]:
             continue
         if token.text == "{":
             end = _closing(code, at)
-            found |= _constants(code[at + 1 : end]) if _of_enum(statement) else set()
             body = bool(statement) and statement[-1].text == ")"
-            tag = len(statement) > 1 and statement[-2].text in _TAGGED
-            found |= {statement[-1].text} if tag else set()
             statement.append(_Token("body", "{}"))
             if body or not statement[:-1]:  # of a function, or of a macro such as SLUICE_ON
                 found |= _defined(statement)
@@ -102,8 +100,16 @@ def file_scope_names(text: str) -> set[str]:
     return found
 
 
-def _of_enum(statement: list[_Token]) -> bool:
-    return any(token.text == "enum" for token in statement[-2:])
+def _tags(code: list[_Token]) -> set[str]:
+    """Tags of types, also of those within others, which are at file scope, too, and constants of enumerations."""
+    found: set[str] = set()
+    for at, token in enumerate(code[:-2]):
+        if token.text in _TAGGED:
+            opens = at + 1 + (code[at + 1].kind == "word")
+            if code[opens].text == "{":
+                found |= {code[at + 1].text} - {"{"}
+                found |= _constants(code[opens + 1 : _closing(code, opens)]) if token.text == "enum" else set()
+    return found
 
 
 def _constants(tokens: list[_Token]) -> set[str]:

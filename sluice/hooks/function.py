@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,7 +56,7 @@ class CFunction:
     inline: whether it drops, changes or sends packets.
     needs: what the box maintains for its accessors: "path" (the packet's layers), "units" (their headers),
         "packet" (its time, number, frame).
-    sources: paths of other C files that it is linked with.
+    sources, libraries: paths of other C files that it is linked with, and names of libraries, as for -l.
     """
 
     name: str
@@ -77,6 +78,7 @@ class CFunction:
     inline: bool = False
     needs: frozenset[str] = frozenset()
     sources: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
 
     def controls(self, layer: LayerProgram) -> bool:
         """Whether it decides something for instances of a layer."""
@@ -134,6 +136,11 @@ class Functions:
     def sources(self) -> tuple[str, ...]:
         """Paths of other C files that functions are linked with, each once."""
         return tuple(dict.fromkeys(source for function in self.c for source in function.sources))
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Names of the libraries that functions are linked with, each once."""
+        return tuple(dict.fromkeys(library for function in self.c for library in function.libraries))
 
     @property
     def timers(self) -> list[Timer]:
@@ -198,6 +205,7 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         controlled=controlled,
         needs=needs & {"path", "units", "packet"},
         sources=tuple(_sources(marks, path)),
+        libraries=tuple(_libraries(marks)),
     )
 
 
@@ -237,6 +245,15 @@ def _sources(marks: Sequence[Mark], path: str) -> Iterator[str]:
                     "    name a C file by its place, relative to the function's folder."
                 )
             yield str(source.resolve())
+
+
+def _libraries(marks: Sequence[Mark]) -> Iterator[str]:
+    for mark in marks:
+        if mark.kind == "library":
+            name = mark.arguments[0]
+            if not re.fullmatch(r"[\w.+-]+", name):
+                raise HookError(f'{mark.where}: SLUICE_LIBRARY("{name}"): write the name alone, as in SLUICE_LIBRARY("z")')
+            yield name
 
 
 def _timers(function: str, marks: Sequence[Mark]) -> Iterator[Timer]:

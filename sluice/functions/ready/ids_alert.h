@@ -3,6 +3,7 @@
 #ifndef IDS_ALERT_H
 #define IDS_ALERT_H
 
+#include "http_side.h"
 #include "log_row.h"
 
 #include "ids_table.h"
@@ -34,7 +35,8 @@ struct ids_seen {
     unsigned side;            /* of the sender: 0 is the client */
     uint8_t protocol;         /* IDS_TCP_BIT, ... */
     bool established, http;
-    const struct ids_headers *headers;
+    const struct ids_headers *headers;      /* of the packet that is inspected; NULL: a stream is */
+    const struct http_message *message;     /* of HTTP, that is inspected */
 };
 
 struct ids_count {            /* of a threshold: alerts of a rule about an address */
@@ -156,6 +158,28 @@ static inline const char *ids_protocol_name(const struct ids_seen *seen) {
     }
 }
 
+SL_COLD void ids_http_row(struct log_text *row, const struct ids_seen *seen) {
+    const struct http_message *message = seen->message;
+    const struct { const char *name; const struct log_text *text; } members[] = {
+        {"hostname", &message->header[HTTP_HOST]},
+        {"url", &message->path},
+        {"http_user_agent", &message->header[HTTP_AGENT]},
+        {"http_content_type", &message->header[HTTP_TYPE]},
+    };
+    log_put(row, ",\"app_proto\":\"http\"");
+    log_put(row, ",\"http\":{");
+    if (message->status)
+        log_format(row, "\"status\":%u", message->status);
+    else
+        log_format(row, "\"http_method\":\"%s\"", llhttp_method_name((llhttp_method_t)message->method));
+    for (unsigned i = 0; i < sizeof members / sizeof *members; i++)
+        if (members[i].text->used) {
+            log_name(row, members[i].name);
+            log_string(row, members[i].text->at, members[i].text->used);
+        }
+    log_put(row, "}");
+}
+
 SL_COLD void ids_row(struct log_output *log, const struct sl_box *box, const struct ids_seen *seen, const struct ids_rule *rule) {
     struct log_text *row = &log->row;
     time_t seconds = (time_t)(seen->time / 1000000000);
@@ -178,7 +202,9 @@ SL_COLD void ids_row(struct log_output *log, const struct sl_box *box, const str
     }
     log_put(row, ",\"alert\":");
     log_bytes(row, rule->alert, rule->alert_length);
-    if (seen->http)
+    if (seen->message)
+        ids_http_row(row, seen);
+    else if (seen->http)
         log_put(row, ",\"app_proto\":\"http\"");
     log_word(row, "direction", seen->side ? "to_client" : "to_server");
     log_community(row, &log->hashes, seen->flow, seen->side, 0, 0);

@@ -3,7 +3,6 @@
 #ifndef IDS_HTTP_H
 #define IDS_HTTP_H
 
-#include "http_side.h"
 #include "ids_stream.h"
 
 enum { IDS_METHODS = 32 };    /* requests of a connection whose responses are to come; more count as GET */
@@ -160,6 +159,7 @@ static void ids_http_inspect(struct ids_http *http, struct ids_message *message,
     struct ids *ids = SLUICE_WORKER_OF(box);
     struct ids_side *side = &http->flow->side[number];
     struct ids_seen seen = *http->seen;
+    seen.message = &message->message;
     seen.side = number;       /* a response that waited for its request is read when that comes */
     struct ids_view views[IDS_BUFFERS] = {{0}};
     ids_http_views(message, response, views);

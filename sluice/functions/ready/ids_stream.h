@@ -84,9 +84,9 @@ static void ids_evaluate_always(struct sl_box *box, struct ids_side *side, const
     }
 }
 
-/* The block, or the stream, has ended. */
+/* The block, or the stream, has ended. A side that has sent nothing matches no rule, not even one that only negates. */
 static void ids_block_end(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, bool last) {
-    if (side->end == side->begin && !last)
+    if (last ? !side->number : side->end == side->begin)
         return;
     ids_evaluate_always(box, side, seen, last);
     ids_evaluate_hot(box, side, seen, true, last);

@@ -55,7 +55,7 @@ static struct ids_flow *ids_flow_of(const struct sl_event *event)
     ids->flows++;
     flow->bits = bits;
     flow->flow = log_flow_of(event, state->path);
-    ids_ends_of(&flow->ends, &flow->flow);
+    flow_ends_of(&flow->ends, &flow->flow);
     return state->flow = flow;
 }
 
@@ -176,7 +176,7 @@ static void ids_on_packet(const struct sl_event *event, uint8_t protocol, unsign
         flow = ids_flow_of(event);
     } else {
         here.flow = log_flow_of(event, state->path);
-        ids_ends_of(&here.ends, &here.flow);
+        flow_ends_of(&here.ends, &here.flow);
     }
     if (!flow)
         return;

@@ -4,21 +4,13 @@
 #define IDS_ALERT_H
 
 #include "http_side.h"
-#include "log_row.h"
+#include "flow_ends.h"
 
 #include "ids_table.h"
 
 #include <time.h>
 
 enum { IDS_TCP_BIT = 1, IDS_UDP_BIT = 2, IDS_ICMP_BIT = 4 };   /* detect/model.py */
-
-/* The ends of a flow, by side. */
-struct ids_ends {
-    uint8_t size;             /* of an address: 4, 16, or 0 for one that is no IP address */
-    bool ports;
-    uint16_t port[2];
-    uint8_t address[2][16];
-};
 
 /* Fields of a packet's headers that rules compare; `known` has a bit for each that the packet has. */
 struct ids_headers {
@@ -29,7 +21,7 @@ struct ids_headers {
 /* What a rule is compared with: who sent it, when, and, of a packet, its headers. */
 struct ids_seen {
     const struct log_flow *flow;
-    const struct ids_ends *ends;
+    const struct flow_ends *ends;
     uint64_t *bits;           /* of the flow; NULL where none has been set */
     uint64_t time, number;    /* of the packet */
     unsigned side;            /* of the sender: 0 is the client */
@@ -48,15 +40,6 @@ struct ids_count {            /* of a threshold: alerts of a rule about an addre
 enum { IDS_PROBES = 8 };
 
 struct ids_counts { struct ids_count *at; uint64_t mask; uint64_t replaced; };
-
-static inline void ids_ends_of(struct ids_ends *ends, const struct log_flow *flow) {
-    const struct sl_key_part *address = sl_address_part(flow->layer), *port = sl_port_part(flow->layer);
-    ends->size = (uint8_t)log_address(address, flow->half[0], ends->address[0]);
-    log_address(address, flow->half[1], ends->address[1]);
-    ends->ports = log_has(port);
-    for (unsigned side = 0; side < 2; side++)
-        ends->port[side] = ends->ports ? (uint16_t)sl_part_number(port, flow->half[side]) : 0;
-}
 
 /* --- flowbits --- */
 
@@ -214,7 +197,7 @@ SL_COLD void ids_row(struct log_output *log, const struct sl_box *box, const str
 
 SL_COLD void ids_fast_end(struct log_text *row, const struct ids_seen *seen, unsigned side) {
     char text[INET6_ADDRSTRLEN];
-    const struct ids_ends *ends = seen->ends;
+    const struct flow_ends *ends = seen->ends;
     log_put(row, ends->size ? inet_ntop(ends->size == 4 ? AF_INET : AF_INET6, ends->address[side], text, sizeof text) : "?");
     if (ends->ports)
         log_format(row, ":%u", ends->port[side]);

@@ -32,7 +32,7 @@ struct ids_http;
 
 struct ids_flow {
     struct log_flow flow;
-    struct ids_ends ends;
+    struct flow_ends ends;
     struct ids_side side[2];
     struct ids_http *http;
     uint64_t *bits;

@@ -37,7 +37,7 @@ static inline bool ids_in_addresses(const struct ids_table *table, uint32_t set,
     return false;
 }
 
-static inline bool ids_header_of(const struct ids_table *table, const struct ids_rule *rule, const struct ids_ends *ends,
+static inline bool ids_header_of(const struct ids_table *table, const struct ids_rule *rule, const struct flow_ends *ends,
                                  unsigned from) {
     return ids_in_ports(table, rule->dports, ends->port[from ^ 1]) && ids_in_ports(table, rule->sports, ends->port[from]) &&
            ids_in_addresses(table, rule->src, ends->address[from], ends->size) &&
@@ -58,7 +58,7 @@ static inline bool ids_flags_match(const struct ids_rule *rule, uint8_t flags) {
 static inline bool ids_is_about(const struct ids_table *table, const struct ids_rule *rule, const struct ids_seen *seen) {
     if (!(rule->protocols & seen->protocol) || (rule->flow & (seen->side ? IDS_TO_SERVER : IDS_TO_CLIENT)))
         return false;
-    const struct ids_ends *ends = seen->ends;
+    const struct flow_ends *ends = seen->ends;
     if (rule->sameip && (!ends->size || memcmp(ends->address[0], ends->address[1], ends->size)))
         return false;
     return ids_header_of(table, rule, ends, seen->side) || (rule->both_ways && ids_header_of(table, rule, ends, seen->side ^ 1));

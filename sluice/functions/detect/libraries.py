@@ -19,7 +19,7 @@ PCRE_OPTIONS = {
     "G": 0x00040000,
 }  # fmt: skip
 """Flags of Perl's, and Snort's A, E and G, as options of pcre2.h."""
-_BYTES_ALONE = 0x00100000 | 0x00080000
+_BYTES_ALONE = 0x00100000 | 0x00001000
 """PCRE2_NEVER_BACKSLASH_C and PCRE2_NEVER_UTF: what is searched are bytes."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from sluice.functions.detect import buffers
 from sluice.functions.detect.errors import RuleError
 from sluice.functions.detect.header_options import HEADER_OPTIONS
+from sluice.functions.detect.libraries import check_pcre
 from sluice.functions.detect.lines import Option
 from sluice.functions.detect.model import (
     ESTABLISHED,
@@ -88,7 +89,9 @@ def _uricontent(rule: Rule, option: Option) -> None:
 
 
 def _pcre(rule: Rule, option: Option, sticky: int) -> None:
-    rule.matches.append(read_pcre(option, sticky))
+    pcre = read_pcre(option, sticky)
+    check_pcre(pcre)
+    rule.matches.append(pcre)
 
 
 def _flow(rule: Rule, option: Option) -> None:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from sluice.functions.detect.libraries import check_pcre, database, pcre_options, pcre_text
+from sluice.functions.detect.libraries import database, pcre_options, pcre_text
 from sluice.functions.detect.model import FLOWBIT_ACTIONS, NUMBERS, Content, Match, Rule
 from sluice.functions.detect.parts import GROUPS, Groups, fast_text, group
 from sluice.functions.detect.ranges import Ranges
@@ -118,7 +118,6 @@ def _match(to: _Writer, match: Match) -> None:
         to.number(0, match.negated, match.nocase, match.relative, match.buffer, *bounds)
         to.blob(text)
     else:
-        check_pcre(match)
         to.number(1, match.negated, pcre_options(match), match.relative, match.buffer, _NONE, _NONE, _NONE, _NONE)
         to.blob(pcre_text(match))
 

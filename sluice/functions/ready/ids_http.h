@@ -257,7 +257,7 @@ static void ids_http_head(struct ids_http *http, struct ids_message *message, un
     message->decided = true;
     if (!response) {
         ids_text(http->box, &message->uri, message->message.path.at, message->message.path.used, HTTP_PATH_MOST);
-        size_t used = ids_normalise((uint8_t *)message->uri.at, message->uri.used);
+        size_t used = message->uri.used ? ids_normalise((uint8_t *)message->uri.at, message->uri.used) : 0;
         log_give(&SLUICE_WORKER_OF(http->box)->budget, message->uri.used - used);
         message->uri.used = used;
     }

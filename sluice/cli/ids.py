@@ -81,7 +81,9 @@ def action(options: argparse.Namespace) -> int:
     rules = read_files(options.rules, variables_of(options.variables), options.lenient)
     list_skipped(rules)
     if not rules.rules:
-        raise DetectionError(f"{', '.join(options.rules)}: no rule can be used" if rules.skipped else "there is no rule")
+        raise DetectionError(
+            f"{', '.join(options.rules)}: no rule can be used" if rules.skipped else "there is no rule"
+        )
     with tempfile.TemporaryDirectory() as folder:
         counts = Path(folder, "counts")
         with printed_apart(None, apart=not options.out) as stdout:
@@ -144,7 +146,10 @@ def _summary(rules: RuleSet, alerts: list[dict[str, Any]], outcome: Outcome) -> 
 def _print(rules: RuleSet, alerts: list[dict[str, Any]], outcome: Outcome, out: Any) -> None:
     skipped = f", {len(rules.skipped):,} skipped" if rules.skipped else ""
     total = sum(each["alerts"] for each in alerts)
-    print(f"{outcome.packets:,} packets; {len(rules.rules):,} rules{skipped}; {total:,} alerts of {len(alerts):,} rules", file=out)
+    print(
+        f"{outcome.packets:,} packets; {len(rules.rules):,} rules{skipped}; {total:,} alerts of {len(alerts):,} rules",
+        file=out,
+    )
     for each in alerts:
         print(f"{each['alerts']:>9,}  [{each['gid']}:{each['sid']}] {each['msg']}", file=out)
     what = dict(counters_of("ids"))

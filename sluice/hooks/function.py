@@ -252,7 +252,7 @@ def _libraries(marks: Sequence[Mark]) -> Iterator[str]:
         if mark.kind == "library":
             name = mark.arguments[0]
             if not re.fullmatch(r"[\w.+-]+", name):
-                raise HookError(f'{mark.where}: SLUICE_LIBRARY("{name}"): write the name alone, as in SLUICE_LIBRARY("z")')
+                raise HookError(f'{mark.where}: SLUICE_LIBRARY("{name}"): write a name, as in SLUICE_LIBRARY("z")')
             yield name
 
 

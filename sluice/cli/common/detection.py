@@ -32,7 +32,7 @@ def variables_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 def prepare_rules(wanted: Wanted) -> None:
-    """Give each `ids` of a run that has rules the table of them. Rules that are skipped are listed on standard error."""
+    """Give each `ids` of a run the table of its rules. Rules that are skipped are listed on standard error."""
     for number, (function, given) in enumerate(zip(wanted.c, wanted.options, strict=True)):
         if Path(function.path) != IDS:
             continue

@@ -1,4 +1,4 @@
-"""What options match in: the payload, or a part of an HTTP message. The numbers are those of functions/ready/ids_table.h."""
+"""What options match in: the payload, or a part of an HTTP message. ids_table.h has the same numbers."""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ from sluice.functions.detect.model import Compare, Flags, Rule
 
 _MOST = {"dsize": 65535, "ttl": 255}
 
-_FORMS = (
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[int, int], tuple[int, int | None]]], ...] = (
     (re.compile(r"([0-9]+)"), lambda a, b: (a, a)),
     (re.compile(r"=\s*([0-9]+)"), lambda a, b: (a, a)),
     (re.compile(r">\s*([0-9]+)"), lambda a, b: (a + 1, None)),
     (re.compile(r">=\s*([0-9]+)"), lambda a, b: (a, None)),
     (re.compile(r"<\s*([0-9]+)"), lambda a, b: (0, a - 1)),
     (re.compile(r"<=\s*([0-9]+)"), lambda a, b: (0, a)),
-)  # type: tuple[tuple[re.Pattern[str], Callable[[int, int], tuple[int, int | None]]], ...]
+)
 _BETWEEN = {
     "dsize": re.compile(r"([0-9]+)\s*<>\s*([0-9]+)"),
     "ttl": re.compile(r"([0-9]+)\s*-\s*([0-9]+)"),

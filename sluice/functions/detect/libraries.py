@@ -39,8 +39,8 @@ def hyperscan() -> Any:
             library.hs_version.restype = ctypes.c_char_p
             return library
     raise DetectionError(
-        "rules are matched by Hyperscan or Vectorscan, which is not there: install libhyperscan-dev or libvectorscan-dev "
-        "(Debian), or run `scripts/setup.sh --detect`"
+        "rules are matched by Hyperscan or Vectorscan, which is not there: install libhyperscan-dev or "
+        "libvectorscan-dev (Debian)"
     )
 
 
@@ -54,9 +54,7 @@ def _pcre2() -> Any:
         if library is not None:
             library.pcre2_compile_8.restype = ctypes.c_void_p
             return library
-    raise DetectionError(
-        "rules with pcre need PCRE2, which is not there: install libpcre2-dev (Debian), or run `scripts/setup.sh --detect`"
-    )
+    raise DetectionError("rules with pcre need PCRE2, which is not there: install libpcre2-dev (Debian)")
 
 
 def version() -> str:

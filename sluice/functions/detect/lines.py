@@ -43,7 +43,7 @@ def read_lines(text: str, file: str) -> Iterator[Statement | RuleError]:
 
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """The logical lines with their first line's number. A continued line keeps its newlines, by which lines are counted."""
+    """The logical lines with the number of the first. A continued one has its newlines, so that lines count."""
     pending: list[str] = []
     first = 0
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):

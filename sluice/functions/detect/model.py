@@ -90,7 +90,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class Flags:
-    """TCP's flags: those in `value` after `ignored` are masked out. mode: "" exactly, "+" at least, "*" any, "!" none."""
+    """TCP's flags, without those in `ignored`. mode: "" exactly those in `value`, "+" at least, "*" any, "!" none."""
 
     value: int
     mode: str

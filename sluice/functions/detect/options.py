@@ -19,7 +19,6 @@ from sluice.functions.detect.model import (
     ONLY_STREAM,
     TO_CLIENT,
     TO_SERVER,
-    Content,
     Flowbit,
     Pcre,
     Rule,
@@ -251,7 +250,6 @@ def _check(rule: Rule) -> None:
         )
     previous: set[int] = set()
     for match in rule.matches:
-        if isinstance(match, Content) and match.relative or isinstance(match, Pcre) and match.relative:
-            if match.buffer not in previous and isinstance(match, Pcre):
-                raise RuleError(match.place, "option 'pcre'", "flag R: there is no match in its buffer before it")
+        if isinstance(match, Pcre) and match.relative and match.buffer not in previous:
+            raise RuleError(match.place, "option 'pcre'", "flag R: there is no match in its buffer before it")
         previous.add(match.buffer)

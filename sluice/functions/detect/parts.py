@@ -18,7 +18,7 @@ STREAM, TCP_PACKET, UDP_PACKET, ICMP_PACKET = range(4)
 HTTP = 3
 HTTP_ALWAYS = HTTP + buffers.COUNT
 GROUPS = HTTP_ALWAYS + 1
-"""The groups: the stream, packets by protocol, HTTP's buffers (HTTP + number of the buffer), and HTTP without a pattern."""
+"""The groups: the stream, packets by protocol, HTTP's buffers (HTTP + the buffer), and HTTP without a pattern."""
 
 ON_STREAM, ON_HTTP = 1, 2
 """Bits of Part.bit: which part of its rule it is."""
@@ -60,8 +60,13 @@ class Part:
         following = self.matches[1:]
         undone = any(match.negated for match in self.matches)
         undone |= any(isinstance(match, Pcre) and match.whole for match in self.matches)
-        return self.late or undone or any(
-            isinstance(match, Pcre) and after.relative for match, after in zip(self.matches, following, strict=False)
+        return (
+            self.late
+            or undone
+            or any(
+                isinstance(match, Pcre) and after.relative
+                for match, after in zip(self.matches, following, strict=False)
+            )
         )
 
 
@@ -87,9 +92,7 @@ def group(rules: Sequence[Rule]) -> Groups:
 def parts_of(number: int, rule: Rule) -> Iterator[Part]:
     """The parts of a rule."""
     payload = [match for match in rule.matches if match.buffer == buffers.PAYLOAD]
-    http = sorted(
-        (match for match in rule.matches if match.buffer != buffers.PAYLOAD), key=lambda match: match.buffer
-    )
+    http = sorted((match for match in rule.matches if match.buffer != buffers.PAYLOAD), key=lambda match: match.buffer)
     if rule.protocols & TCP:
         if rule.of_packets:
             yield Part(number, 0, payload, TCP_PACKET, _fast(payload))

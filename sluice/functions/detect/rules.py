@@ -1,4 +1,4 @@
-"""Reading rules: files to checked rules. Each error has its file, line and item; with `lenient` it is listed instead."""
+"""Reading rules: files to checked rules. Errors have their file, line and item; with `lenient` they are listed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The table of rules that the function `ids` reads (functions/ready/ids_table.h): numbers of 32 bits, little-endian, and
-bytes with their length in front.
+"""The table of rules that the function `ids` reads (functions/ready/ids_table.h): numbers of 32 bits, little-endian,
+and bytes with their length in front.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def missing(function: str, what: str) -> str:
     try:
         find_functions([function])
     except FunctionError:
-        return f"no {what}: scripts/setup.sh --detect gets them"
+        return f"no {what}: scripts/setup.sh gets them"
     return ""
 
 
@@ -64,7 +64,13 @@ def compiled(stack: str = "tcp_ip") -> CompiledStack:
     return compile_stack(find_stack(stack), tuple(find_functions(["ids"]).c))
 
 
-def run(feed: Callable[[Box], object], rules: str, parameters: str = "", stack: str = "tcp_ip", **variables: str) -> Alerts:
+def run(
+    feed: Callable[[Box], object],
+    rules: str,
+    parameters: str = "",
+    stack: str = "tcp_ip",
+    variables: dict[str, str] | None = None,
+) -> Alerts:
     """The alerts of rules about what `feed` gives a box; each run is checked for what must hold after it."""
     reader = Reader(variables)
     reader.read(rules, "test.rules")
@@ -82,21 +88,30 @@ def run(feed: Callable[[Box], object], rules: str, parameters: str = "", stack: 
     return found
 
 
-def packets(frames: Sequence[bytes], rules: str, parameters: str = "", step: float = 0.001, **variables: str) -> Alerts:
+def packets(
+    frames: Sequence[bytes],
+    rules: str,
+    parameters: str = "",
+    *,
+    step: float = 0.001,
+    variables: dict[str, str] | None = None,
+) -> Alerts:
     """The alerts about packets that come `step` seconds apart."""
 
     def feed(box: Box) -> None:
         for number, data in enumerate(frames):
             box.packet(data, START + int(number * step * SECOND), 1, len(data))
 
-    return run(feed, rules, parameters, **variables)
+    return run(feed, rules, parameters, variables=variables)
 
 
 Talk = Sequence[tuple[str, bytes]]
 """What two hosts say by turns: ">" the client, "<" the server."""
 
 
-def connection(talk: Talk, cut: int = 1460, *, port: int = 80, client_port: int = 40000, close: bool = True) -> list[bytes]:
+def connection(
+    talk: Talk, cut: int = 1460, *, port: int = 80, client_port: int = 40000, close: bool = True
+) -> list[bytes]:
     """The frames of a TCP connection between 10.0.0.1 and 10.0.0.2, in segments of at most `cut` bytes."""
     client, server = pair(port=client_port)
     server.port = port

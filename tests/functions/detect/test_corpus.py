@@ -1,4 +1,4 @@
-"""Alerts on real captures against a plain search of the same streams: none is missing, and none is without its bytes."""
+"""Alerts on real captures against a plain search of the same streams: none is missing, none is without its bytes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Alerts do not depend on how a stream was cut into segments, nor on their order and repetition; plain Python says which
-rules match a stream.
+"""Alerts do not depend on how a stream was cut into segments, nor on their order and repetition; plain Python says
+which rules match a stream.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections import Counter, defaultdict
@@ -69,7 +70,7 @@ def sent(port: int, segments: Sequence[tuple[int, bytes]]) -> list[bytes]:
 def parts(said: bytes, *cuts: int) -> list[tuple[int, bytes]]:
     """A stream cut at these places."""
     places = [0, *cuts, len(said)]
-    return [(low, said[low:high]) for low, high in zip(places, places[1:], strict=False)]
+    return [(low, said[low:high]) for low, high in itertools.pairwise(places)]
 
 
 def test_the_whole_stream() -> None:
@@ -144,7 +145,9 @@ def test_a_gap_joins_nothing() -> None:
     frames += [client.at(0, b"first "), client.at(10, b"second"), server.send("A", ack=client.isn + 1 + 16)]
     client.next = client.isn + 17
     frames += goodbye(client, server)
-    rules = rule('content:"first"; content:"second";') + rule('content:"second";', sid=2) + rule('content:"first";', sid=3)
+    rules = (
+        rule('content:"first"; content:"second";') + rule('content:"second";', sid=2) + rule('content:"first";', sid=3)
+    )
     found = packets(frames, rules)
     assert sorted(found.sids) == [2, 3] and found.reports["ids_gaps"] == 1
 

@@ -107,7 +107,11 @@ CAPTURES = (
     "gen__tcp_clean.pcap",
 )
 EXPLAINED = {
-    ("ntop_nDPI__teams.pcap", "TLS.Azure", "TLS.Microsoft"): "the name of the server, which ndpiReader does not have here",
+    (
+        "ntop_nDPI__teams.pcap",
+        "TLS.Azure",
+        "TLS.Microsoft",
+    ): "the name of the server, which ndpiReader does not have here",
     (
         "OISF_suricata-verify__tls-tls-subjectaltname-input.pcap",
         "HTTP.WindowsUpdate",
@@ -131,7 +135,9 @@ def end(text: str) -> tuple[str, int]:
 
 def of_reader(capture: Path) -> dict[Flow, set[str]]:
     """The applications that ndpiReader names, by flow."""
-    done = subprocess.run(["ndpiReader", "-i", str(capture), "-v", "2"], capture_output=True, text=True, errors="replace")
+    done = subprocess.run(
+        ["ndpiReader", "-i", str(capture), "-v", "2"], capture_output=True, text=True, errors="replace"
+    )
     found: dict[Flow, set[str]] = defaultdict(set)
     for line in done.stdout.splitlines():
         if match := LINE.match(line):

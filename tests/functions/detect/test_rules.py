@@ -31,7 +31,9 @@ def error(text: str) -> str:
 
 
 def test_comments_blank_lines_and_continued_rules() -> None:
-    text = f'# comment\n\n  # another\n{HEAD} (msg:"a"; \\\n  content:"x"; \\\n  sid:1;)\r\n{HEAD} (content:"#y"; sid:2;)'
+    text = (
+        f'# comment\n\n  # another\n{HEAD} (msg:"a"; \\\n  content:"x"; \\\n  sid:1;)\r\n{HEAD} (content:"#y"; sid:2;)'
+    )
     first, second = read(text).rules
     assert (first.place.line, first.matches[0].place.line, second.place.line) == (4, 5, 7)
 
@@ -87,7 +89,7 @@ def test_classes_of_a_file() -> None:
         (f"{HEAD} (sid:1; sid:2;)", "option 'sid': the rule has it already"),
         (f"{HEAD} (sid:1;)\n{HEAD} (sid:1;)", "a.rules:2: option 'sid': 1 is that of the rule at a.rules:1"),
         (f"{HEAD} (byte_test:1,>,2,3; sid:1;)", "option 'byte_test': it is not supported"),
-        (f"{HEAD} (contnt:\"x\"; sid:1;)", "did you mean 'content'?"),
+        (f'{HEAD} (contnt:"x"; sid:1;)', "did you mean 'content'?"),
         (f"{HEAD} (flow:to_servr; sid:1;)", "did you mean 'to_server'?"),
         (f"{HEAD} (flow:to_server,to_client; sid:1;)", "contradicts itself"),
         (f"{HEAD} (flowbits:sett,a; sid:1;)", "option 'flowbits': 'sett' is unknown"),
@@ -104,7 +106,10 @@ def test_classes_of_a_file() -> None:
         ("alert tcp any -> any any (sid:1;)", "header: it has 6 parts, not 7"),
         ("alert tcp 10.0.0.300 any -> any any (sid:1;)", "source address: '10.0.0.300' is no address"),
         ("alert tcp $NONE any -> any any (sid:1;)", "source address: there is no variable $NONE"),
-        ("alert tcp [10.0.0.1,!10.0.0.1] any -> any any (sid:1;)", "source address: '[10.0.0.1,!10.0.0.1]' has no address"),
+        (
+            "alert tcp [10.0.0.1,!10.0.0.1] any -> any any (sid:1;)",
+            "source address: '[10.0.0.1,!10.0.0.1]' has no address",
+        ),
         ("alert tcp [10.0.0.1 any -> any any (sid:1;)", "header: it has 3 parts"),
         ("alert tcp any 70000 -> any any (sid:1;)", "source port: '70000' is no range of ports"),
         ("alert tcp any any -> any 9:1 (sid:1;)", "destination port: '9:1' is no range"),
@@ -112,7 +117,7 @@ def test_classes_of_a_file() -> None:
         ("ipvar A [$A]\nalert tcp $A any -> any any (sid:1;)", "source address: it is nested more than 32 deep"),
         ("var A", "'var': it lacks a name or a value"),
     ],
-)  # fmt: skip
+)
 def test_errors_say_where_what_and_which_option(text: str, said: str) -> None:
     found = error(text)
     assert said in found
@@ -143,10 +148,15 @@ def test_the_fast_pattern_is_the_longest_that_must_occur() -> None:
 def test_hostile_files_end_soon() -> None:
     deep = "[" * 5000
     texts = [
-        f"alert tcp {deep} any -> any any (sid:1;)", "\\\n" * 50000, "(" * 70000, f'{HEAD} (content:"{"a" * 70000}"; sid:1;)',
-        f"{HEAD} (" + 'content:"a"; ' * 4000 + "sid:1;)", f'{HEAD} (pcre:"/{"(" * 3000}/"; sid:1;)', "\0" * 1000,
+        f"alert tcp {deep} any -> any any (sid:1;)",
+        "\\\n" * 50000,
+        "(" * 70000,
+        f'{HEAD} (content:"{"a" * 70000}"; sid:1;)',
+        f"{HEAD} (" + 'content:"a"; ' * 4000 + "sid:1;)",
+        f'{HEAD} (pcre:"/{"(" * 3000}/"; sid:1;)',
+        "\0" * 1000,
         "".join(f"var A{n} [$A{n + 1},$A{n + 1}]\n" for n in range(40)) + "alert tcp $A0 any -> any any (sid:1;)",
-    ]  # fmt: skip
+    ]
     for text in texts:
         table(read(text, lenient=True).rules, lambda _: b"")
 
@@ -155,17 +165,25 @@ _WORDS = st.sampled_from(sorted(KNOWN)) | st.text(max_size=8)
 _VALUES = (
     st.text(max_size=12)
     | st.text(max_size=12).map(lambda text: f'"{text}"')
-    | st.sampled_from(["set,a", "to_server", "1", "-1", '"/a(b/Ui"', '"|00 ff|"', "type limit, track by_src, count 1, seconds 1"])
+    | st.sampled_from(
+        ["set,a", "to_server", "1", "-1", '"/a(b/Ui"', '"|00 ff|"', "type limit, track by_src, count 1, seconds 1"]
+    )
 )
 _OPTIONS = st.lists(st.tuples(_WORDS, _VALUES | st.none()), max_size=6).map(
     lambda items: " ".join(f"{name}:{value};" if value is not None else f"{name};" for name, value in items)
 )
-_PLACES = st.sampled_from(["any", "$HOME_NET", "[10.0.0.0/8,!10.0.0.1]", "!any", "80", "1:", "["]) | st.text(max_size=10)
+_PLACES = st.sampled_from(["any", "$HOME_NET", "[10.0.0.0/8,!10.0.0.1]", "!any", "80", "1:", "["]) | st.text(
+    max_size=10
+)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(_PLACES, _PLACES, _OPTIONS), max_size=3), st.text(max_size=60))
 def test_any_text_is_read_or_refused(rules: list[tuple[str, str, str]], rest: str) -> None:
     """Nothing but RuleError comes out, and with lenient not even that; what is read makes a table."""
-    text = rest + "\n" + "\n".join(f"alert tcp {a} {b} -> any any ({options} sid:{n + 1};)" for n, (a, b, options) in enumerate(rules))
+    text = (
+        rest
+        + "\n"
+        + "\n".join(f"alert tcp {a} {b} -> any any ({options} sid:{n + 1};)" for n, (a, b, options) in enumerate(rules))
+    )
     table(read(text, lenient=True).rules, lambda _: b"")

@@ -72,6 +72,7 @@ def add(commands: Any) -> None:
         action="store_true",
         help="print the summary as JSON; to standard error where the alerts take the other",
     )
+    parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
 
 
@@ -109,7 +110,7 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None, rules:
         names = ["ids", *tunnel_ports_function(stack, options)]
         wanted = find_functions(names, {"ids": with_table(values, rules)})
         compiled = compile_for(stack, wanted, options)
-        settings = settings_of(options, timeouts=options.idle is not None or inputs.live)
+        settings = settings_of(options, timeouts=not options.no_timeouts)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     on_terminal = not options.out and sys.stdout.isatty()

@@ -202,6 +202,7 @@ SL_COLD bool ids_open_scans(struct ids *ids)
         if (!database)
             continue;
         made &= hs_alloc_scratch(database, &ids->scratch) == HS_SUCCESS;
+        made &= i != IDS_STREAM || hs_stream_size(database, &ids->stream_size) == HS_SUCCESS;
         made &= i == IDS_STREAM || hs_open_stream(database, 0, &ids->packet[i]) == HS_SUCCESS;
     }
     ids->work.data = pcre2_match_data_create(32, NULL);

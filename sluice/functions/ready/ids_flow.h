@@ -58,6 +58,7 @@ struct ids {
     uint32_t found_count;
     uint64_t *mark, scans;    /* by part: the scan that has found it */
     uint64_t flows, block;
+    size_t stream_size;       /* of the state of one stream's patterns */
 };
 SLUICE_WORKER(struct ids)
 

@@ -94,8 +94,10 @@ static void ids_block_end(struct sl_box *box, struct ids_side *side, const struc
 
 static void ids_side_free(struct sl_box *box, struct ids_side *side) {
     struct ids *ids = SLUICE_WORKER_OF(box);
-    if (side->patterns)
+    if (side->patterns) {
         hs_close_stream(side->patterns, ids->scratch, NULL, NULL);
+        log_give(&ids->budget, ids->stream_size);
+    }
     ids_give(box, side->window, side->room);
     ids_give(box, side->hot, side->hot_room * sizeof *side->hot);
     ids_give(box, side->held, side->held_room * sizeof *side->held);
@@ -127,8 +129,12 @@ static bool ids_side_open(struct sl_box *box, struct ids_side *side) {
     const struct ids_group *group = &ids->table.groups[IDS_STREAM];
     if (!group->database || side->patterns)
         return true;
-    if (hs_open_stream(group->database, 0, &side->patterns) == HS_SUCCESS)
-        return true;
+    if (log_take(&ids->budget, ids->stream_size)) {
+        if (hs_open_stream(group->database, 0, &side->patterns) == HS_SUCCESS)
+            return true;
+        side->patterns = NULL;
+        log_give(&ids->budget, ids->stream_size);
+    }
     SLUICE_COUNTER_OF(box, ids_no_room)++;
     return false;
 }

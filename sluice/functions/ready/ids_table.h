@@ -271,12 +271,16 @@ SL_COLD void ids_read_match(struct ids_reader *reader, struct ids_match *match) 
 
 SL_COLD void ids_read_groups(struct ids_reader *reader) {
     struct ids_table *table = reader->table;
+    uint64_t listed = 0;
     for (unsigned i = 0; !reader->wrong && i < IDS_GROUPS; i++) {
         struct ids_group *group = &table->groups[i];
         group->always_count = ids_number(reader);
         group->always = ids_numbers(reader, group->always_count, table->part_count);
         group->count = ids_number(reader);
         group->part = ids_numbers(reader, group->count, table->part_count);
+        listed += (uint64_t)group->always_count + group->count;
+        if (listed > table->part_count)   /* each part is in one group: lists of found parts have room for all */
+            ids_wrong(reader, "a part is in two groups");
         uint32_t length = ids_number(reader);
         const uint8_t *stored = ids_bytes(reader, length);
         if (!reader->wrong && group->count && hs_deserialize_database((const char *)stored, length, &group->database))

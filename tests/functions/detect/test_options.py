@@ -278,7 +278,7 @@ def test_a_row_has_what_the_rule_says() -> None:
         "signature_id": 1,
         "rev": 7,
         "signature": "rule 1",
-        "category": "A Network Trojan was Detected",
+        "category": "A Network Trojan was detected",
         "severity": 1,
         "metadata": {"policy": ["one", "two"], "created": ["2020"]},
         "references": ["url:example.com/1", "cve:2020-1"],

@@ -7,9 +7,15 @@ from collections.abc import Callable
 
 from sluice.functions.detect.errors import RuleError
 from sluice.functions.detect.lines import Option
-from sluice.functions.detect.model import Compare, Flags, Rule
+from sluice.functions.detect.model import ICMP, TCP, Compare, Flags, Rule
 
-_MOST = {"dsize": 65535, "ttl": 255}
+_MOST = {
+    "dsize": 65535, "ttl": 255, "itype": 255, "icode": 255, "tos": 255, "id": 65535, "window": 65535,
+    "seq": (1 << 32) - 1, "ack": (1 << 32) - 1,
+}  # fmt: skip
+_ALONE = frozenset({"tos", "id", "window", "seq", "ack"})
+"""Options that take a number and no range."""
+_PROTOCOLS = {"itype": ICMP, "icode": ICMP, "window": TCP, "seq": TCP, "ack": TCP}
 
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[int, int], tuple[int, int | None]]], ...] = (
     (re.compile(r"([0-9]+)"), lambda a, b: (a, a)),
@@ -22,7 +28,11 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[int, int], tuple[int, int | None]
 _BETWEEN = {
     "dsize": re.compile(r"([0-9]+)\s*<>\s*([0-9]+)"),
     "ttl": re.compile(r"([0-9]+)\s*-\s*([0-9]+)"),
+    "itype": re.compile(r"([0-9]+)\s*<>\s*([0-9]+)"),
+    "icode": re.compile(r"([0-9]+)\s*<>\s*([0-9]+)"),
 }
+_OPEN = frozenset({"itype", "icode"})
+"""Options whose ranges `a<>b` do not have their ends in them, as Snort's code has it; dsize's have."""
 
 
 def _error(option: Option, what: str, advice: str = "") -> RuleError:
@@ -30,9 +40,11 @@ def _error(option: Option, what: str, advice: str = "") -> RuleError:
 
 
 def _compare(rule: Rule, option: Option) -> None:
-    """A number, a bound, or a range. Snort's `a<>b` of dsize has both ends in it."""
+    """A number, a bound, or a range. A range may be negated."""
     name, value = option.name, (option.value or "").strip()
     most = _MOST[name]
+    if name in _PROTOCOLS and rule.protocols != _PROTOCOLS[name]:
+        raise _error(option, f"the rule's protocol is not {'icmp' if _PROTOCOLS[name] == ICMP else 'tcp'}")
     negated = value.startswith("!")
     value = value[negated:].strip()
     low, high = _read(option, value, most)
@@ -46,8 +58,14 @@ def _read(option: Option, value: str, most: int) -> tuple[int, int]:
         raise _error(option, f"'{value[:40]}' is no number")
     if option.name == "ttl" and (half := re.fullmatch(r"([0-9]+)-|-([0-9]+)", value)):
         return int(half[1] or 0), int(half[2] or most)
+    if option.name in _ALONE:
+        if not re.fullmatch(r"[0-9]+|0x[0-9a-fA-F]+", value):
+            raise _error(option, f"'{value}' is no number", f"write {option.name}:64;")
+        number = int(value, 16 if value.startswith("0x") else 10)
+        return number, number
     if between := _BETWEEN[option.name].fullmatch(value):
-        return int(between[1]), int(between[2])
+        inner = option.name in _OPEN
+        return int(between[1]) + inner, int(between[2]) - inner
     for form, bounds in _FORMS:
         if match := form.fullmatch(value):
             low, high = bounds(int(match[1]), 0)
@@ -79,4 +97,4 @@ def _flags(rule: Rule, option: Option) -> None:
     rule.flags = Flags(_letters(option, letters), mode, _letters(option, ignored))
 
 
-HEADER_OPTIONS: dict[str, Callable[[Rule, Option], None]] = {"dsize": _compare, "ttl": _compare, "flags": _flags}
+HEADER_OPTIONS: dict[str, Callable[[Rule, Option], None]] = {**dict.fromkeys(_MOST, _compare), "flags": _flags}

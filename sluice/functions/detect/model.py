@@ -74,7 +74,7 @@ class Flowbit:
     some: bool = False
 
 
-NUMBERS = ("dsize", "ttl", "tos", "id", "seq", "ack", "window", "itype", "icode", "flags")
+NUMBERS = ("dsize", "ttl", "tos", "id", "seq", "ack", "window", "itype", "icode")
 """Fields of headers that are compared. The order is that of enum ids_field."""
 
 

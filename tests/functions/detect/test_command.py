@@ -22,7 +22,8 @@ SMALL = ["-r", CAPTURE, "--stack", "tcp_ip"]
 def run(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     capfd.readouterr()
     status = main(arguments)
-    return status, *capfd.readouterr()
+    out, err = capfd.readouterr()
+    return status, out, err
 
 
 def test_the_example_prints_what_is_expected(capfd: pytest.CaptureFixture[str]) -> None:

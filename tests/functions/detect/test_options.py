@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.functions.detect.boxes import connection, datagram, fires, needs_ids, packets, rule
+from tests.functions.detect.cases import icmp
 from tests.support.connection import handshake, pair
 from tests.support.packets import A4, eth, ip4, tcp
 
@@ -241,6 +242,47 @@ def test_flags(flags: str, counts: int) -> None:
 )
 def test_ttl(value: str, matches: bool) -> None:
     assert bool(packets([datagram(b"x")], rule(f"ttl:{value};", "udp any any -> any any")).rows) == matches
+
+
+@pytest.mark.parametrize(
+    ("options", "matches"),
+    [
+        ("id:7;", True),
+        ("id:8;", False),
+        ("tos:0;", True),
+        ("tos:!0;", False),
+        ("seq:1001;", True),
+        ("seq:1000;", False),
+        ("ack:5001;", True),
+        ("ack:0;", False),
+        ("window:65535;", True),
+        ("window:0xffff;", True),
+        ("window:!65535;", False),
+    ],
+)
+def test_numbers_of_headers(options: str, matches: bool) -> None:
+    client, server = pair()
+    frames = [*handshake(client, server), client.data(b"evil")]
+    assert bool(packets(frames, rule(f'content:"evil"; {options}')).rows) == matches
+
+
+@pytest.mark.parametrize(
+    ("options", "matches"),
+    [
+        ("itype:8;", True),
+        ("itype:0;", False),
+        ("itype:>7;", True),
+        ("itype:7<>9;", True),
+        ("itype:8<>10;", False),
+        ("icode:0;", True),
+        ("icode:>0;", False),
+    ],
+)
+def test_icmp(options: str, matches: bool) -> None:
+    found = packets([icmp(b"ping")], rule(options, "icmp any any -> any any"))
+    assert bool(found.rows) == matches
+    if matches:
+        assert (found.rows[0]["proto"], found.rows[0]["icmp_type"], found.rows[0]["icmp_code"]) == ("ICMP", 8, 0)
 
 
 def test_sameip() -> None:

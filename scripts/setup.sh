@@ -294,6 +294,17 @@ get_usrsctp() {
         say "there is no libusrsctp-dev: tests with real SCTP traffic will be skipped"
 }
 
+# Tests of detection are skipped without them: Hyperscan (or Vectorscan, which has the same header), PCRE2, nDPI and its reader.
+get_detect() {
+    local wanted package missing=()
+    for wanted in libhyperscan-dev:/usr/include/hs/hs.h libpcre2-dev:/usr/include/pcre2.h \
+        libndpi-dev:/usr/include/ndpi/ndpi_api.h libndpi-bin:ndpiReader; do
+        package=${wanted%%:*}
+        [ -e "${wanted#*:}" ] || have "${wanted#*:}" || { can_apt && apt_install "$package"; } || missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] || say "there is no ${missing[*]}: tests of detection will be skipped"
+}
+
 # Instructions are not counted without it.
 get_valgrind() {
     have valgrind || { can_apt && apt_install valgrind; } ||
@@ -322,6 +333,7 @@ get_tools() {
     say "installing what tests and lint need (requirements-dev.lock; large, some minutes on a slow line) into $venv"
     pip_install --require-hashes -r requirements-dev.lock || die "could not install requirements-dev.lock"
     get_usrsctp
+    get_detect
     get_valgrind
     key >$tools_stamp
 }

@@ -21,6 +21,7 @@ import json
 from statistics import median, quantiles
 from typing import Any
 
+from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_function_outputs, check_input
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, repeats
@@ -74,6 +75,7 @@ def _candidate(names: list[str], options: argparse.Namespace, settings: Settings
     """The stack with functions, compiled."""
     stack = stack_of(options.stack, options)
     wanted = find_functions(names)
+    prepare_rules(wanted)
     if wanted.python:
         raise CommandError(f"{wanted.python[0].name}.py: bench measures functions in C")
     check_function_outputs(wanted, options.file)

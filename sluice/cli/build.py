@@ -120,7 +120,8 @@ def _sources(program: Program, wanted: Wanted) -> list[str]:
 def _filled_in(program: Program, name: str, wanted: Wanted, source: str) -> dict[str, str]:
     """The files that are filled in from templates."""
     values = {"NAME": name, "STACK": program.name, "SOURCE": comment(Path(source).name).replace("`", "'")}
-    libraries = dict.fromkeys(library for module in program.natives for library in module.libraries)
+    of_functions = Functions(tuple(wanted.c)).libraries
+    libraries = dict.fromkeys((*(name for module in program.natives for name in module.libraries), *of_functions))
     options = [text for text in wanted.options if isinstance(text, str)]
     found = callback_functions(program)
     return {

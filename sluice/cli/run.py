@@ -20,6 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_function_outputs, check_output
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
@@ -123,6 +124,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         stack = stack_of(options.stack, options)
         given = functions_of(options.stack, options.functions)
         wanted = find_functions([*given, *tunnel_ports_function(stack, options)])
+        prepare_rules(wanted)
         files = input_files(inputs)
         check_inputs(inputs)
         check_function_outputs(wanted, *files)

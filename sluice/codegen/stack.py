@@ -33,7 +33,7 @@ class Generated:
     counters: (layer, name) by number. events: (layer, event) by number, for batches. roots: by the same number, the
     event of the stack that the event is based on. columns, column_roots: the same for events that Python takes many at
     once. timeouts: seconds by number. natives: modules to compile and link with the text. sources: paths of C files of
-    functions, also to be compiled and linked.
+    functions, also to be compiled and linked. libraries: that functions are linked with.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Generated:
     timeouts: list[float]
     natives: tuple[NativeModule, ...] = ()
     sources: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
 
 
 def generate(program: Program, functions: Functions, weak: bool = False) -> Generated:
@@ -109,6 +110,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         timeouts=names.seconds,
         natives=program.natives,
         sources=functions.sources,
+        libraries=functions.libraries,
     )
 
 

@@ -28,8 +28,8 @@ LIMIT = 1 << 30
 """Bytes of all cached files."""
 ABANDONED = 24 * 3600
 """Seconds after which a working folder is taken for one of a process that was killed."""
-LIBRARY, OBJECT, PROGRAM, SERVICE = ".so", ".o", ".stack", ".service"
-"""Suffixes of cached files: libraries, the runtime's part of them, generated programs, services."""
+LIBRARY, OBJECT, PROGRAM, SERVICE, RULES = ".so", ".o", ".stack", ".service", ".rules"
+"""Suffixes of cached files: libraries, the runtime's part of them, generated programs, services, tables of rules."""
 WORK = ".compiling-"
 _USER = ".user-"  # no name of a library begins so
 _LOCK = ".lock"
@@ -127,7 +127,7 @@ def trim(folder: Path, limit: int | None = None) -> None:
     """Remove the least recently used files that no process uses, until the others together do not exceed the limit."""
     with contextlib.suppress(OSError), _locked(folder, fcntl.LOCK_EX):
         _remove_abandoned(folder)
-        entries = [entry for entry in folder.iterdir() if entry.suffix in (LIBRARY, OBJECT, PROGRAM, SERVICE)]
+        entries = [entry for entry in folder.iterdir() if entry.suffix in (LIBRARY, OBJECT, PROGRAM, SERVICE, RULES)]
         states = [(entry.lstat(), entry) for entry in entries]
         found = sorted((state.st_mtime, state.st_size, entry) for state, entry in states)
         total = sum(size for _, size, _ in found) - (LIMIT if limit is None else limit)

@@ -120,7 +120,7 @@ def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
         (generated.source.encode(), None),
         (generated.header.encode(), None),
         *((path.read_bytes(), path.parent) for path in others),
-        *((" ".join(module.libraries).encode(), None) for module in generated.natives),
+        (" ".join(linked_libraries(generated)).encode(), None),
     ]
     return _digest(command, sources)
 
@@ -188,7 +188,7 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
             seal(objects[each])
             move(objects.pop(each), places[each])
         made = Path(work, path.name)
-        libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
+        libraries = [f"-l{library}" for library in linked_libraries(generated)]
         linked = [str(made) for made in (*objects.values(), *others.values(), *places.values())]
         messages += _call(generated, [*run, "-shared", *linked, "-o", str(made), *libraries, "-ldl", "-lm"])
         seconds = time.perf_counter() - begin
@@ -236,7 +236,7 @@ def compile_parts(generated: Generated, stack: str, functions: dict[str, str]) -
         for place, each in made.items():
             seal(each)
             move(each, place)
-        libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
+        libraries = [f"-l{library}" for library in linked_libraries(generated)]
         linked = Path(work, path.name)
         parts = map(str, [*sources, *places.values()])
         _call(generated, [*run, "-shared", *parts, "-o", str(linked), *libraries, "-ldl", "-lm"])
@@ -256,6 +256,12 @@ def _call(generated: Generated, command: list[str]) -> str:
     if done.returncode:
         raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}{_libraries(generated)}")
     return done.stderr
+
+
+def linked_libraries(generated: Generated) -> list[str]:
+    """Names of the libraries that native modules and functions are linked with, each once."""
+    of_modules = (library for module in generated.natives for library in module.libraries)
+    return list(dict.fromkeys((*of_modules, *generated.libraries)))
 
 
 def native_files(modules: tuple[NativeModule, ...]) -> list[Path]:
@@ -282,4 +288,7 @@ def _libraries(generated: Generated) -> str:
         for module in generated.natives
         if module.libraries
     ]
+    if generated.libraries:
+        needed = " ".join(f"-l{library}" for library in generated.libraries)
+        lines.append(f"\n    a function needs {needed}: if that is what is missing, install it with its headers.")
     return "".join(lines)

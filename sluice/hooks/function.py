@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +57,7 @@ class CFunction:
     inline: whether it drops, changes or sends packets.
     needs: what the box maintains for its accessors: "path" (the packet's layers), "units" (their headers),
         "packet" (its time, number, frame).
-    sources: paths of other C files that it is linked with.
+    sources, libraries: paths of other C files that it is linked with, and names of libraries, as for -l.
     published: the events that it publishes.
     drops, rewrites, redirects: whether it drops, changes and redirects packets.
     writes: layer, field and FILE:LINE of the header fields that it declares to change.
@@ -84,6 +85,7 @@ class CFunction:
     inline: bool = False
     needs: frozenset[str] = frozenset()
     sources: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     published: tuple[PublishedEvent, ...] = ()
     drops: bool = False
     rewrites: bool = False
@@ -180,6 +182,11 @@ class Functions:
         return tuple(dict.fromkeys(source for function in self.c for source in function.sources))
 
     @property
+    def libraries(self) -> tuple[str, ...]:
+        """Names of the libraries that functions are linked with, each once."""
+        return tuple(dict.fromkeys(library for function in self.c for library in function.libraries))
+
+    @property
     def timers(self) -> list[Timer]:
         """The timers of all functions, by number."""
         return [timer for function in self.c for timer in function.timers]
@@ -250,6 +257,7 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         writes=tuple(
             (_layer(mark.arguments[0]), mark.arguments[1], mark.where) for mark in marks if mark.kind == "writes"
         ),
+        libraries=tuple(_libraries(marks)),
     )
 
 
@@ -293,6 +301,15 @@ def _sources(marks: Sequence[Mark], path: str) -> Iterator[str]:
                     "    name a C file by its place, relative to the function's folder."
                 )
             yield str(source.resolve())
+
+
+def _libraries(marks: Sequence[Mark]) -> Iterator[str]:
+    for mark in marks:
+        if mark.kind == "library":
+            name = mark.arguments[0]
+            if not re.fullmatch(r"[\w.+-]+", name):
+                raise HookError(f'{mark.where}: SLUICE_LIBRARY("{name}"): write a name, as in SLUICE_LIBRARY("z")')
+            yield name
 
 
 def _timers(function: str, marks: Sequence[Mark]) -> Iterator[Timer]:

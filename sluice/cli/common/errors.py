@@ -15,6 +15,7 @@ from sluice.engine.box import RunError
 from sluice.engine.cache import CacheError
 from sluice.engine.compiler import CompilerError
 from sluice.engine.functions import FunctionError
+from sluice.functions.detect.errors import DetectionError, RuleError
 from sluice.hooks.subscription import HookError
 from sluice.lang.errors import DescriptionError
 from sluice.service.lang.errors import ServiceError
@@ -22,7 +23,7 @@ from sluice.stacks.find import UnknownStackError
 
 TOLD = (
     DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError, ServiceError,
-    AnalyzeError,
+    AnalyzeError, DetectionError, RuleError,
 )  # fmt: skip
 """Errors whose message says everything already."""
 

@@ -44,6 +44,9 @@ struct http_message {
 
 struct http_side;
 
+/* Bytes of a message, as they come: of a header's name and value, of a body; and the end of a header. */
+enum http_piece { HTTP_NAME_BYTES, HTTP_VALUE_BYTES, HTTP_VALUE_END, HTTP_BODY_BYTES };
+
 /* What the owner of a side does. */
 struct http_owner {
     /* The message that begins now; NULL: wait until http_side_resume, or the side has stopped. */
@@ -51,6 +54,8 @@ struct http_owner {
     /* The head is complete; what llhttp expects of on_headers_complete. */
     int (*headed)(struct http_side *side);
     void (*complete)(struct http_side *side);
+    /* NULL: what http_message stores is enough. */
+    void (*piece)(struct http_side *side, enum http_piece piece, const char *at, size_t length);
 };
 
 struct http_side {
@@ -118,6 +123,11 @@ static int http_head(struct http_side *side, size_t length) {
     return 0;
 }
 
+static inline void http_piece(struct http_side *side, enum http_piece piece, const char *at, size_t length) {
+    if (side->owner->piece)
+        side->owner->piece(side, piece, at, length);
+}
+
 static int http_on_begin(llhttp_t *parser) {
     struct http_side *side = parser->data;
     side->in_body = side->to_the_end = false;
@@ -147,6 +157,7 @@ static int http_on_name(llhttp_t *parser, const char *at, size_t length) {
             side->name[side->name_length] = at[i] >= 'A' && at[i] <= 'Z' ? (char)(at[i] | 0x20) : at[i];
         side->name_length++;
     }
+    http_piece(side, HTTP_NAME_BYTES, at, length);
     return http_head(side, length);
 }
 
@@ -164,7 +175,13 @@ static int http_on_value(llhttp_t *parser, const char *at, size_t length) {
     struct http_side *side = parser->data;
     if (side->header >= 0)
         http_append(side, &side->message->header[side->header], at, length, HTTP_VALUE_MOST);
+    http_piece(side, HTTP_VALUE_BYTES, at, length);
     return http_head(side, length);
+}
+
+static int http_on_value_complete(llhttp_t *parser) {
+    http_piece(parser->data, HTTP_VALUE_END, NULL, 0);
+    return 0;
 }
 
 static int http_on_headed(llhttp_t *parser) {
@@ -185,8 +202,9 @@ static int http_on_headed(llhttp_t *parser) {
 }
 
 static int http_on_body(llhttp_t *parser, const char *at, size_t length) {
-    (void)at;
-    ((struct http_side *)parser->data)->message->body += length;
+    struct http_side *side = parser->data;
+    side->message->body += length;
+    http_piece(side, HTTP_BODY_BYTES, at, length);
     return 0;
 }
 
@@ -212,8 +230,8 @@ static int http_on_complete(llhttp_t *parser) {
 static const llhttp_settings_t http_settings = {
     .on_message_begin = http_on_begin, .on_url = http_on_path, .on_status = http_on_reason, .on_header_field = http_on_name,
     .on_header_field_complete = http_on_name_complete, .on_header_value = http_on_value,
-    .on_headers_complete = http_on_headed, .on_body = http_on_body, .on_message_complete = http_on_complete,
-    .on_chunk_header = http_on_chunk, .on_chunk_complete = http_on_chunk_end};
+    .on_header_value_complete = http_on_value_complete, .on_headers_complete = http_on_headed, .on_body = http_on_body,
+    .on_message_complete = http_on_complete, .on_chunk_header = http_on_chunk, .on_chunk_complete = http_on_chunk_end};
 
 /* --- finding the beginning of a message --- */
 

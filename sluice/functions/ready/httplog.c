@@ -331,7 +331,7 @@ static void httplog_complete(struct http_side *side)
         connection->resume = true;
 }
 
-static const struct http_owner httplog_owner = {httplog_begin, httplog_headed, httplog_complete};
+static const struct http_owner httplog_owner = {httplog_begin, httplog_headed, httplog_complete, NULL};
 
 /* Lets sides go on that wait for what the other one has said, and writes what is over. */
 static void httplog_go_on(struct httplog_connection *connection)

@@ -214,9 +214,9 @@ SL_COLD struct log_text *log_begin(struct log_output *log, const struct sl_box *
     return row;
 }
 
-/* Ends a row and writes it. */
-SL_COLD void log_finish(struct log_output *log) {
-    log_put(&log->row, "}\n");
+/* Ends a line and writes it. */
+SL_COLD void log_write(struct log_output *log) {
+    log_put(&log->row, "\n");
     if (log->row.failed) {
         log->lost++;
         return;
@@ -227,6 +227,12 @@ SL_COLD void log_finish(struct log_output *log) {
     if (fwrite(log->row.at, 1, log->row.used, log->out) != log->row.used)
         log->failed = errno ? errno : EIO;
     log->written++;
+}
+
+/* Ends a row and writes it. */
+SL_COLD void log_finish(struct log_output *log) {
+    log_put(&log->row, "}");
+    log_write(log);
 }
 
 /* 0, or -1 when it cannot be opened, which is reported. */

@@ -22,6 +22,7 @@
 #define SLUICE_PARAMETER(name, kind, value, help) SLUICE_DECLARED("parameter", #name, #kind, value, help)
 #define SLUICE_COUNTER(name, help) SLUICE_DECLARED("counter", #name, help)
 #define SLUICE_SOURCE(file) SLUICE_DECLARED("source", file)
+#define SLUICE_LIBRARY(name) SLUICE_DECLARED("library", name)
 #define SLUICE_INLINE SLUICE_DECLARED("inline")
 #define SLUICE_DESTROY SLUICE_DECLARED("destroy")
 #define SLUICE_OPEN SLUICE_DECLARED("open")

@@ -70,6 +70,7 @@
  * SLUICE_SOURCE("file.c")           Another C file, for example a third-party parser, which is compiled separately and
  *                                   linked with the stack. Its path is relative to the function's folder; headers next
  *                                   to it belong to it.
+ * SLUICE_LIBRARY("name")            A library that the stack is linked with, as by -lname.
  *
  * The file is compiled with the stack, as one unit, so a function that runs for every packet costs no call. Sluice
  * reads the declarations through the preprocessor (declarations.h), so they may be in headers and come from macros. */
@@ -135,6 +136,8 @@
 #define SLUICE_KEEP(layer, bytes)
 
 #define SLUICE_SOURCE(file)
+
+#define SLUICE_LIBRARY(name)
 
 #define SLUICE_CONTROL(layer) typedef uint64_t SL_JOIN(SLUICE_FUNCTION, says_SLUICE_CONTROL);   /* there may be several */
 #define SL_CONTROL_BIT ((SL_JOIN(SLUICE_FUNCTION, says_SLUICE_CONTROL))1 << SL_JOIN(SLUICE_FUNCTION, index))

@@ -1,0 +1,171 @@
+"""The table of rules that the function `ids` reads (functions/ready/ids_table.h): numbers of 32 bits, little-endian,
+and bytes with their length in front.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from sluice.functions.detect.libraries import database, pcre_options, pcre_text
+from sluice.functions.detect.model import FLOWBIT_ACTIONS, NUMBERS, Content, Match, Rule
+from sluice.functions.detect.parts import GROUPS, Groups, fast_text, group
+from sluice.functions.detect.ranges import Ranges
+from sluice.functions.detect.variables import ANY_PORT, Addresses
+
+MAGIC = b"sluiceI1"
+_NONE = -(1 << 31)
+"""In place of an offset, depth, distance or within that is not given."""
+_FLAG_MODES = ("", "+", "*", "!")
+_THRESHOLDS = ("limit", "threshold", "both", "detection_filter")
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.out = bytearray()
+
+    def number(self, *values: int) -> None:
+        for value in values:
+            self.out += struct.pack("<I", value & 0xFFFFFFFF)
+
+    def blob(self, data: bytes) -> None:
+        self.number(len(data))
+        self.out += data
+
+
+class _Sets:
+    """Sets of addresses or ports, each once; 0 stands for all."""
+
+    def __init__(self) -> None:
+        self.known: dict[object, int] = {}
+
+    def index(self, item: object, any: bool) -> int:
+        return 0 if any else self.known.setdefault(item, len(self.known) + 1)
+
+
+def table(rules: Sequence[Rule], compiled: Callable[[Sequence[tuple[bytes, bool]]], bytes] = database) -> bytes:
+    """The table of rules. compiled: makes a database of patterns. Raises RuleError, DetectionError."""
+    groups = group(rules)
+    addresses, ports = _Sets(), _Sets()
+    bits = {
+        name: number for number, name in enumerate(dict.fromkeys(n for r in rules for b in r.flowbits for n in b.names))
+    }
+    body = _Writer()
+    body.number(len(rules))
+    needed = [0] * len(rules)
+    for part in groups.parts:
+        needed[part.rule] |= part.bit
+    for rule, parts in zip(rules, needed, strict=True):
+        _rule(body, rule, addresses, ports, bits, parts)
+    body.number(len(groups.parts))
+    for part in groups.parts:
+        body.number(part.rule, part.bit, part.sides, part.needs_body, part.whole, len(part.matches))
+        for match in part.matches:
+            _match(body, match)
+    for which in range(GROUPS):
+        _group(body, groups, which, compiled)
+    head = _Writer()
+    head.out += MAGIC
+    head.number(len(bits), len(addresses.known))
+    for item in addresses.known:
+        assert isinstance(item, Addresses)
+        _ranges(head, item.v4, 4)
+        _ranges(head, item.v6, 16)
+    head.number(len(ports.known))
+    for item in ports.known:
+        _ranges(head, cast(Ranges, item), 4)
+    return bytes(head.out + body.out)
+
+
+def _ranges(to: _Writer, ranges: Ranges, size: int) -> None:
+    to.number(len(ranges))
+    for low, high in ranges:
+        if size == 4:
+            to.number(low, high)
+        else:
+            to.out += low.to_bytes(16, "big") + high.to_bytes(16, "big")
+
+
+def _rule(to: _Writer, rule: Rule, addresses: _Sets, ports: _Sets, bits: dict[str, int], needed: int) -> None:
+    to.number(rule.sid, rule.gid, rule.protocols)
+    to.number(addresses.index(rule.src, rule.src.any), ports.index(rule.sports, rule.sports == ANY_PORT))
+    to.number(addresses.index(rule.dst, rule.dst.any), ports.index(rule.dports, rule.dports == ANY_PORT))
+    to.number(rule.both_ways, rule.flow, rule.silent, rule.sameip, needed)
+    to.number(len(rule.compares))
+    for compare in rule.compares:
+        to.number(NUMBERS.index(compare.field), compare.low, compare.high, compare.negated)
+    flags = rule.flags
+    to.number(flags is not None, *((flags.value, _FLAG_MODES.index(flags.mode), flags.ignored) if flags else (0, 0, 0)))
+    threshold = rule.threshold
+    if threshold:
+        kind = _THRESHOLDS.index(threshold.kind) + 1
+        to.number(kind, threshold.track == "by_dst", threshold.count, threshold.seconds)
+    else:
+        to.number(0, 0, 0, 0)
+    to.number(len(rule.flowbits))
+    for bit in rule.flowbits:
+        to.number(FLOWBIT_ACTIONS.index(bit.action), bit.some, len(bit.names), *(bits[name] for name in bit.names))
+    to.blob(alert_json(rule).encode())
+    to.blob(fast_line(rule).encode("utf-8", "surrogateescape"))
+
+
+def _match(to: _Writer, match: Match) -> None:
+    if isinstance(match, Content):
+        text = match.text.lower() if match.nocase else match.text
+        bounds = [_NONE if each is None else each for each in (match.offset, match.depth, match.distance, match.within)]
+        to.number(0, match.negated, match.nocase, match.relative, match.buffer, *bounds)
+        to.blob(text)
+    else:
+        to.number(1, match.negated, pcre_options(match), match.relative, match.buffer, _NONE, _NONE, _NONE, _NONE)
+        to.blob(pcre_text(match))
+
+
+def _group(to: _Writer, groups: Groups, which: int, compiled: Callable[[Sequence[tuple[bytes, bool]]], bytes]) -> None:
+    to.number(len(groups.always[which]), *groups.always[which])
+    searched = groups.searched[which]
+    to.number(len(searched), *searched)
+    patterns: list[tuple[bytes, bool]] = []
+    for number in searched:
+        fast = groups.parts[number].fast
+        assert fast is not None
+        patterns.append((fast_text(fast), fast.nocase))
+    to.blob(compiled(patterns) if patterns else b"")
+
+
+def alert_json(rule: Rule) -> str:
+    """The object `alert` of a row in eve.json's shape."""
+    metadata: dict[str, list[str]] = {}
+    for item in rule.metadata:
+        name, _, value = item.partition(" ")
+        metadata.setdefault(name, []).append(value.strip())
+    alert = {
+        "action": "allowed",
+        "gid": rule.gid,
+        "signature_id": rule.sid,
+        "rev": rule.rev,
+        "signature": _text(rule.msg),
+        "category": rule.category,
+        "severity": rule.priority,
+        **({"metadata": {_text(k): [_text(v) for v in values] for k, values in metadata.items()}} if metadata else {}),
+        **({"references": [_text(f"{kind}:{where}") for kind, where in rule.references]} if rule.references else {}),
+    }
+    return json.dumps(alert, separators=(",", ":"))
+
+
+def _text(text: str) -> str:
+    """Bytes of a file that are no UTF-8 become the characters U+0080 to U+00FF, as in other rows."""
+    return "".join(chr(ord(letter) - 0xDC00) if 0xDC80 <= ord(letter) <= 0xDCFF else letter for letter in text)
+
+
+def fast_line(rule: Rule) -> str:
+    """The middle of a line of the fast log."""
+    words = one_line(rule.msg)
+    category = f"[Classification: {rule.category}] " if rule.category else ""
+    return f"[**] [{rule.gid}:{rule.sid}:{rule.rev}] {words} [**] {category}[Priority: {rule.priority}]"
+
+
+def one_line(text: str) -> str:
+    """A text on one line."""
+    return "".join(letter if letter.isprintable() or "\udc80" <= letter <= "\udcff" else " " for letter in text)

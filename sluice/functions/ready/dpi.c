@@ -1,0 +1,266 @@
+/* What applications flows carry: nDPI's detection on reassembled data, a row for each flow.
+ *
+ * nDPI reads IP packets. It gets those of UDP and ICMP as they came, and of TCP packets made of the stream: each piece that
+ * was delivered in order is the payload of one, so that segments out of order, or sent again, are not seen by it. As
+ * ndpiReader does, a flow is inspected until its application is known and no more is to be learned of it, or until
+ * `tcp_packets` or `udp_packets` were inspected; then nDPI says what is likely. */
+#include "sluice.h"
+
+#include "flow_ends.h"
+
+#if !__has_include(<ndpi/ndpi_api.h>)
+#error applications are detected by nDPI: install libndpi-dev (Debian)
+#endif
+#include <ndpi/ndpi_api.h>
+
+SLUICE_LIBRARY("ndpi")
+
+SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
+SLUICE_PARAMETER(tcp_packets, number, 80, "packets and pieces of a TCP connection that are inspected, at most")
+SLUICE_PARAMETER(udp_packets, number, 24, "packets of another flow that are inspected, at most")
+SLUICE_PARAMETER(flows, number, 262144, "flows that are inspected at once, at most")
+
+SLUICE_COUNTER(dpi_unknown, "flows whose application was not recognised")
+SLUICE_COUNTER(dpi_guessed, "flows whose application was guessed, as by their ports")
+SLUICE_COUNTER(dpi_given_up, "flows that were given up after the bound of packets")
+SLUICE_COUNTER(dpi_left_out, "flows that are not inspected, as too many were open")
+SLUICE_COUNTER(dpi_no_addresses, "flows that are not inspected, as they have no IP addresses")
+SLUICE_COUNTER(dpi_cut_packets, "packets that are inspected as far as the snap length or 64 KiB go")
+
+enum { DPI_PACKET_MOST = 65535, DPI_HEADERS_MOST = 40 + 20 };
+
+struct dpi_flow {
+    struct log_flow flow;
+    struct flow_ends ends;
+    struct ndpi_flow_struct *ndpi;   /* NULL: it is decided */
+    ndpi_protocol found;
+    uint64_t begin, packets;         /* time of the first packet; packets that were inspected */
+    uint64_t offset[2];              /* bytes of each side that were inspected */
+    uint8_t protocol;
+    bool guessed;
+    uint64_t risks;
+    char host[80];
+};
+
+struct dpi_state {
+    struct dpi_flow *flow;
+    uint32_t path;
+    bool left_out;
+};
+SLUICE_STATE(struct dpi_state)
+
+struct dpi {
+    struct log_output log;
+    struct ndpi_detection_module_struct *module;
+    uint64_t flows;
+    uint8_t packet[DPI_PACKET_MOST];
+};
+SLUICE_WORKER(struct dpi)
+
+static void dpi_settle(struct sl_box *box, struct dpi_flow *flow)
+{
+    struct dpi *dpi = SLUICE_WORKER_OF(box);
+    if (!flow->ndpi)
+        return;
+    if (flow->found.app_protocol == NDPI_PROTOCOL_UNKNOWN) {
+        uint8_t guessed = 0;
+        flow->found = ndpi_detection_giveup(dpi->module, flow->ndpi, 1, &guessed);
+        flow->guessed = guessed;
+    }
+    flow->risks = flow->ndpi->risk;
+    snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
+    ndpi_free_flow_data(flow->ndpi);
+    free(flow->ndpi);
+    flow->ndpi = NULL;
+}
+
+/* A packet with these bytes from a transport header on, for nDPI; the header's own length is `header`. */
+static void dpi_inspect(struct sl_box *box, struct dpi_flow *flow, unsigned side, const uint8_t *header, uint32_t header_length,
+                        sl_bytes payload, uint64_t time)
+{
+    struct dpi *dpi = SLUICE_WORKER_OF(box);
+    if (!flow->ndpi)
+        return;
+    const struct flow_ends *ends = &flow->ends;
+    uint8_t *at = dpi->packet;
+    uint32_t ip = ends->size == 4 ? 20 : 40, room = DPI_PACKET_MOST - ip - header_length;
+    uint32_t bytes = (uint32_t)sl_min(payload.captured, room), length = header_length + bytes;
+    SLUICE_COUNTER_OF(box, dpi_cut_packets) += bytes < payload.length;
+    memset(at, 0, ip);
+    if (ends->size == 4) {
+        at[0] = 0x45;
+        sl_store_be16(at + 2, ip + length);
+        at[8] = 64;
+        at[9] = flow->protocol;
+        memcpy(at + 12, ends->address[side], 4);
+        memcpy(at + 16, ends->address[side ^ 1], 4);
+    } else {
+        at[0] = 0x60;
+        sl_store_be16(at + 4, length);
+        at[6] = flow->protocol;
+        at[7] = 64;
+        memcpy(at + 8, ends->address[side], 16);
+        memcpy(at + 24, ends->address[side ^ 1], 16);
+    }
+    memcpy(at + ip, header, header_length);
+    if (bytes)
+        memcpy(at + ip + header_length, payload.at, bytes);
+    flow->packets++;
+    flow->found = ndpi_detection_process_packet(dpi->module, flow->ndpi, at, (unsigned short)(ip + length), time / 1000000);
+    bool tcp = flow->protocol == 6;
+    bool enough = flow->packets > (tcp ? SLUICE_PARAMETER_OF(box, tcp_packets) : SLUICE_PARAMETER_OF(box, udp_packets));
+    bool known = flow->found.app_protocol != NDPI_PROTOCOL_UNKNOWN;
+    if (enough || (known && !ndpi_extra_dissection_possible(dpi->module, flow->ndpi))) {
+        SLUICE_COUNTER_OF(box, dpi_given_up) += !known;
+        dpi_settle(box, flow);
+    }
+}
+
+/* The flow of an event, made when it is needed first; NULL beyond the bounds. */
+static struct dpi_flow *dpi_flow_of(const struct sl_event *event)
+{
+    struct sl_box *box = event->box;
+    struct dpi *dpi = SLUICE_WORKER_OF(box);
+    struct dpi_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (!state || state->flow || state->left_out)
+        return state ? state->flow : NULL;
+    bool many = dpi->flows >= SLUICE_PARAMETER_OF(box, flows);
+    struct dpi_flow *flow = many ? NULL : calloc(1, sizeof *flow);
+    struct ndpi_flow_struct *ndpi = flow ? calloc(1, SIZEOF_FLOW_STRUCT) : NULL;
+    state->left_out = true;
+    if (!ndpi) {
+        free(flow);
+        SLUICE_COUNTER_OF(box, dpi_left_out)++;
+        return NULL;
+    }
+    flow->flow = log_flow_of(event, state->path);
+    flow_ends_of(&flow->ends, &flow->flow);
+    flow->protocol = log_protocol(&flow->flow);
+    if (!flow->ends.size || !flow->protocol) {
+        free(ndpi);
+        free(flow);
+        SLUICE_COUNTER_OF(box, dpi_no_addresses)++;
+        return NULL;
+    }
+    flow->ndpi = ndpi;
+    flow->begin = sl_packet_time(event);
+    dpi->flows++;
+    return state->flow = flow;
+}
+
+/* --- events --- */
+
+SLUICE_ON(any, created) {
+    if (event->instance)
+        SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
+}
+
+/* The TCP header of a packet that is made: numbers count from the beginning of what was inspected. */
+static void dpi_tcp_header(const struct dpi_flow *flow, unsigned side, uint8_t flags, uint8_t header[20])
+{
+    memset(header, 0, 20);
+    sl_store_be16(header, flow->ends.port[side]);
+    sl_store_be16(header + 2, flow->ends.port[side ^ 1]);
+    sl_store_be32(header + 4, (uint32_t)flow->offset[side] + !(flags & 2));
+    sl_store_be32(header + 8, flags & 16 ? (uint32_t)flow->offset[side ^ 1] + 1 : 0);
+    header[12] = 5 << 4;
+    header[13] = flags;
+    sl_store_be16(header + 14, 65535);
+}
+
+SLUICE_ON(tcp, data) {
+    struct dpi_flow *flow = dpi_flow_of(event);
+    if (!flow || !flow->ndpi)
+        return;
+    unsigned side = event->side & 1;
+    uint8_t header[20];
+    dpi_tcp_header(flow, side, 24, header);
+    dpi_inspect(event->box, flow, side, header, sizeof header, data->bytes, sl_packet_time(event));
+    flow->offset[side] += data->bytes.length;
+}
+
+/* Packets without data are inspected, too: nDPI learns from flags. */
+SLUICE_ON(tcp, packet) {
+    struct dpi_flow *flow = data->length ? NULL : dpi_flow_of(event);
+    if (!flow || !flow->ndpi || event->unit.captured < 14)
+        return;
+    unsigned side = event->side & 1;
+    uint8_t header[20];
+    dpi_tcp_header(flow, side, event->unit.at[13], header);
+    dpi_inspect(event->box, flow, side, header, sizeof header, (sl_bytes){0}, sl_packet_time(event));
+}
+
+/* A packet of UDP or ICMP as it came, from its transport header on. */
+static void dpi_packet(const struct sl_event *event)
+{
+    struct dpi_flow *flow = dpi_flow_of(event);
+    if (flow && flow->ndpi && event->unit.captured >= 8)
+        dpi_inspect(event->box, flow, event->side & 1, event->unit.at, 8, sl_bytes_after(event->unit, 8), sl_packet_time(event));
+}
+
+SLUICE_ON(udp, packet) { dpi_packet(event); }
+SLUICE_ON(icmp, packet) { dpi_packet(event); }
+SLUICE_ON(icmp6, packet) { dpi_packet(event); }
+
+SLUICE_ON(any, end) {
+    struct dpi_flow *flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
+    if (!flow)
+        return;
+    struct sl_box *box = event->box;
+    struct dpi *dpi = SLUICE_WORKER_OF(box);
+    dpi_settle(box, flow);
+    char name[64];
+    bool unknown = flow->found.app_protocol == NDPI_PROTOCOL_UNKNOWN && flow->found.master_protocol == NDPI_PROTOCOL_UNKNOWN;
+    SLUICE_COUNTER_OF(box, dpi_unknown) += unknown;
+    SLUICE_COUNTER_OF(box, dpi_guessed) += flow->guessed;
+    struct log_text *row = log_begin(&dpi->log, box, &flow->flow, 0, flow->begin);
+    log_number(row, "protocol", flow->protocol);
+    log_word(row, "application", unknown ? NULL : ndpi_protocol2name(dpi->module, flow->found, name, sizeof name));
+    log_word(row, "category", ndpi_category_get_name(dpi->module, flow->found.category));
+    log_flag(row, "guessed", flow->guessed);
+    log_word(row, "hostname", *flow->host ? flow->host : NULL);
+    log_put(row, ",\"risks\":[");
+    for (unsigned risk = 1, some = 0; risk < NDPI_MAX_RISK; risk++)
+        if (flow->risks >> risk & 1) {
+            log_put(row, some++ ? "," : "");
+            const char *text = ndpi_risk2str((ndpi_risk_enum)risk);
+            log_string(row, text, strlen(text));
+        }
+    log_put(row, "]");
+    log_number(row, "inspected", flow->packets);
+    log_finish(&dpi->log);
+}
+
+SLUICE_DESTROY {
+    if (!state->flow)
+        return;
+    if (state->flow->ndpi) {
+        ndpi_free_flow_data(state->flow->ndpi);
+        free(state->flow->ndpi);
+    }
+    free(state->flow);
+    state->flow = NULL;
+    SLUICE_WORKER_OF(box)->flows--;
+}
+
+SLUICE_OPEN {
+    struct dpi *dpi = SLUICE_WORKER_OF(box);
+    dpi->module = ndpi_init_detection_module(ndpi_no_prefs);
+    if (!dpi->module) {
+        fprintf(stderr, "dpi: nDPI cannot be set up: this libndpi is not the one that its headers belong to, or no memory\n");
+        return -1;
+    }
+    NDPI_PROTOCOL_BITMASK all;
+    NDPI_BITMASK_SET_ALL(all);
+    ndpi_set_protocol_detection_bitmask2(dpi->module, &all);
+    ndpi_finalize_initialization(dpi->module);
+    return log_open(&dpi->log, "dpi", SLUICE_PARAMETER_OF(box, out));
+}
+
+SLUICE_CLOSE {
+    struct dpi *dpi = SLUICE_WORKER_OF(box);
+    if (dpi->log.out)
+        log_close(&dpi->log, box, "dpi rows", "dpi rows lost for want of memory", "dpi flows without layers");
+    if (dpi->module)
+        ndpi_exit_detection_module(dpi->module);
+}

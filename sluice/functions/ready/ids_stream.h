@@ -1,0 +1,192 @@
+/* Inspects one side's stream in blocks. The patterns of all rules are searched in streaming mode, so each byte is read once.
+ * Where one is found, its part is evaluated on a window: the block that the pattern lies in as far as it has come, and the
+ * block before it.
+ *
+ * Blocks begin at multiples of their size from the beginning of the stream (or from the end of the last gap), so what a
+ * rule sees does not depend on how the stream was cut into segments. A part that more bytes cannot undo is decided when
+ * they come; one with a negation, or an expression that looks at what follows, at the end of the block or of the stream. */
+#ifndef IDS_STREAM_H
+#define IDS_STREAM_H
+
+#include "ids_flow.h"
+
+/* For the callback of a scan. */
+struct ids_scan {
+    struct sl_box *box;
+    struct ids_side *side;
+    const struct ids_seen *seen;
+    uint64_t base;            /* the place of the scan's byte 0 in the stream */
+};
+
+static void ids_add_hot(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, uint32_t number, uint64_t at) {
+    struct ids *ids = SLUICE_WORKER_OF(box);
+    const struct ids_part *part = &ids->table.parts[number];
+    for (uint32_t i = 0; i < side->hot_count; i++)
+        if (side->hot[i].part == number) {
+            side->hot[i].at = at;
+            return;
+        }
+    if (!ids_is_about(&ids->table, &ids->table.rules[part->rule], seen) ||
+        ids_held_bits(side, part->rule) & (IDS_ALERTED | part->bit))
+        return;
+    void *list = side->hot;
+    if (side->hot_count == side->hot_room && !ids_grow(box, &list, &side->hot_room, IDS_HOT_MOST, sizeof *side->hot)) {
+        SLUICE_COUNTER_OF(box, ids_many_rules)++;
+        return;
+    }
+    side->hot = list;
+    side->hot[side->hot_count++] = (struct ids_hot){at, number};
+}
+
+/* Of hs_scan_stream: the places that it gives count from the last reset, which is the origin of the blocks. */
+static int ids_on_stream_pattern(unsigned id, unsigned long long from, unsigned long long to, unsigned flags, void *user) {
+    (void)from, (void)flags;
+    struct ids_scan *scan = user;
+    struct ids *ids = SLUICE_WORKER_OF(scan->box);
+    ids_add_hot(scan->box, scan->side, scan->seen, ids->table.groups[IDS_STREAM].part[id], scan->base + to);
+    return 0;
+}
+
+static struct ids_view ids_stream_view(const struct ids_side *side, bool last) {
+    return (struct ids_view){side->window, side->begin, side->end, last};
+}
+
+/* Evaluates the parts that wait. `ended`: the block or the stream has ended. Bits that one rule sets may let another one
+ * match, whichever is first in the list: it is gone through until no bit changes. */
+static void ids_evaluate_hot(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, bool ended, bool last) {
+    struct ids *ids = SLUICE_WORKER_OF(box);
+    struct ids_view views[IDS_BUFFERS] = {ids_stream_view(side, last)};
+    for (bool again = side->hot_count > 0; again;) {
+        again = false;
+        uint32_t left = 0;
+        for (uint32_t i = 0; i < side->hot_count; i++) {
+            struct ids_hot hot = side->hot[i];
+            const struct ids_part *part = &ids->table.parts[hot.part];
+            if ((!part->whole || ended) && ids_evaluate(box, part, seen, views))
+                again |= ids_part_found(box, side, seen, part);
+            else
+                side->hot[left++] = hot;
+        }
+        side->hot_count = left;
+    }
+}
+
+/* Evaluates the parts without a pattern, at the end of a block or of the stream. */
+static void ids_evaluate_always(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, bool last) {
+    struct ids *ids = SLUICE_WORKER_OF(box);
+    const struct ids_group *group = &ids->table.groups[IDS_STREAM];
+    struct ids_view views[IDS_BUFFERS] = {ids_stream_view(side, last)};
+    for (uint32_t i = 0; i < group->always_count; i++) {
+        const struct ids_part *part = &ids->table.parts[group->always[i]];
+        if (!(ids_held_bits(side, part->rule) & (IDS_ALERTED | part->bit)) &&
+            ids_is_about(&ids->table, &ids->table.rules[part->rule], seen) && ids_evaluate(box, part, seen, views))
+            ids_part_found(box, side, seen, part);
+    }
+}
+
+/* The block, or the stream, has ended. A side that has sent nothing matches no rule, not even one that only negates. */
+static void ids_block_end(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, bool last) {
+    if (last ? !side->number : side->end == side->begin)
+        return;
+    ids_evaluate_always(box, side, seen, last);
+    ids_evaluate_hot(box, side, seen, true, last);
+}
+
+static void ids_side_free(struct sl_box *box, struct ids_side *side) {
+    struct ids *ids = SLUICE_WORKER_OF(box);
+    if (side->patterns) {
+        hs_close_stream(side->patterns, ids->scratch, NULL, NULL);
+        log_give(&ids->budget, ids->stream_size);
+    }
+    ids_give(box, side->window, side->room);
+    ids_give(box, side->hot, side->hot_room * sizeof *side->hot);
+    ids_give(box, side->held, side->held_room * sizeof *side->held);
+    *side = (struct ids_side){.origin = side->origin, .begin = side->end, .end = side->end, .over = true};
+}
+
+/* Room in the window for `more` bytes; at most two blocks are ever in it. */
+static bool ids_side_room(struct sl_box *box, struct ids_side *side, uint32_t more) {
+    struct ids *ids = SLUICE_WORKER_OF(box);
+    uint32_t used = (uint32_t)(side->end - side->begin), room = side->room ? side->room : 512;
+    while (room < used + more)
+        room *= 2;
+    room = (uint32_t)sl_min(room, 2 * ids->block);
+    if (side->room >= room)
+        return true;
+    uint8_t *made = ids_take(box, room);
+    if (!made)
+        return false;
+    if (used)
+        memcpy(made, side->window, used);
+    ids_give(box, side->window, side->room);
+    side->window = made;
+    side->room = room;
+    return true;
+}
+
+static bool ids_side_open(struct sl_box *box, struct ids_side *side) {
+    struct ids *ids = SLUICE_WORKER_OF(box);
+    const struct ids_group *group = &ids->table.groups[IDS_STREAM];
+    if (!group->database || side->patterns)
+        return true;
+    if (log_take(&ids->budget, ids->stream_size)) {
+        if (hs_open_stream(group->database, 0, &side->patterns) == HS_SUCCESS)
+            return true;
+        side->patterns = NULL;
+        log_give(&ids->budget, ids->stream_size);
+    }
+    SLUICE_COUNTER_OF(box, ids_no_room)++;
+    return false;
+}
+
+/* Bytes of the stream, in order. */
+static void ids_stream_bytes(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, const uint8_t *at,
+                             uint32_t length) {
+    struct ids *ids = SLUICE_WORKER_OF(box);
+    if (side->over || !ids_side_open(box, side))
+        return;
+    side->time = seen->time;
+    side->number = seen->number;
+    while (length) {
+        uint64_t in_block = (side->end - side->origin) % ids->block;
+        uint32_t take = (uint32_t)sl_min(length, ids->block - in_block);
+        if (!in_block && side->end - side->begin == 2 * ids->block) {   /* a new block: the one before the last is dropped */
+            memmove(side->window, side->window + ids->block, ids->block);
+            side->begin += ids->block;
+            uint32_t left = 0;
+            for (uint32_t i = 0; i < side->hot_count; i++)
+                if (side->hot[i].at > side->begin)
+                    side->hot[left++] = side->hot[i];
+            side->hot_count = left;
+        }
+        if (!ids_side_room(box, side, take)) {
+            ids_side_free(box, side);
+            return;
+        }
+        memcpy(side->window + (side->end - side->begin), at, take);
+        side->end += take;
+        struct ids_scan scan = {box, side, seen, side->origin};
+        if (side->patterns)
+            hs_scan_stream(side->patterns, (const char *)at, take, 0, ids->scratch, ids_on_stream_pattern, &scan);
+        at += take;
+        length -= take;
+        if ((side->end - side->origin) % ids->block == 0)
+            ids_block_end(box, side, seen, false);
+        else
+            ids_evaluate_hot(box, side, seen, false, false);
+    }
+}
+
+/* Bytes are missing: what is before them and what follows is not matched together. */
+static void ids_stream_gap(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, uint64_t end) {
+    struct ids *ids = SLUICE_WORKER_OF(box);
+    if (side->over)
+        return;
+    ids_block_end(box, side, seen, false);
+    side->hot_count = 0;
+    side->origin = side->begin = side->end = end;
+    if (side->patterns)
+        hs_reset_stream(side->patterns, 0, ids->scratch, NULL, NULL);
+}
+
+#endif

@@ -1,0 +1,92 @@
+"""Alerts on real captures against a plain search of the same streams: none is missing, none is without its bytes."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.events import PythonFunction, Seen
+from sluice.ir.hook import Hook
+from sluice.stacks.find import find_stack
+from tests.functions.detect.boxes import needs_ids, rule, run
+from tests.support.corpus import captures
+
+pytestmark = [pytest.mark.corpus, needs_ids]
+
+PATTERNS = {
+    1: (r'content:"HTTP/1.1"; nocase;', rb"(?i)HTTP/1\.1"),
+    2: (r'content:"GET "; depth:4;', rb"\AGET "),
+    3: (r'content:"|0d 0a|"; content:"Content-Type"; distance:0;', rb"\r\nContent-Type|\r\n.*Content-Type"),
+    4: (r'content:"|16 03|"; depth:2; content:"|01|"; offset:5; depth:1;', rb"\A\x16\x03...\x01"),
+    5: (r'content:"Server: "; content:"Apache"; within:6;', rb"Server: Apache"),
+    6: (r'pcre:"/User-Agent: [A-Z][a-z]+\\//";', rb"User-Agent: [A-Z][a-z]+/"),
+    7: (r'content:"www."; pcre:"/^[a-z]+\\.com/R";', rb"www\.[a-z]+\.com"),
+    8: (r'content:"220 "; depth:4;', rb"\A220 "),
+    9: (r'content:"|00 00 00 00|"; offset:100; depth:400;', rb"(?s)\A.{100,496}\x00\x00\x00\x00"),
+    10: (r'pcre:"/[^ -~]{3}[a-z]{8}/";', rb"[^ -~]{3}[a-z]{8}"),
+}
+RULES = "".join(rule(options.replace("\\\\", "\\"), sid=sid) for sid, (options, _) in PATTERNS.items())
+BLOCK = 1 << 20
+"""So large that a whole stream lies in a window: then the plain search of all of it is the truth."""
+
+
+@cache
+def streams_only() -> CompiledStack:
+    """The stack with nothing but the bytes of streams."""
+    return compile_stack(find_stack("tcp_ip"), (), frozenset([Hook("tcp", "data"), Hook("tcp", "gap")]))
+
+
+def streams(capture: Path) -> dict[tuple[int, int], list[bytearray]]:
+    """What each side of each connection said, cut where bytes are missing."""
+    found: dict[tuple[int, int], list[bytearray]] = defaultdict(lambda: [bytearray()])
+
+    def data(event: Seen) -> None:
+        found[event.instance, event.side][-1].extend(event.bytes)
+
+    def gap(event: Seen) -> None:
+        found[event.instance, event.side].append(bytearray())
+
+    watch = PythonFunction("watch", [("tcp", "data", data), ("tcp", "gap", gap)], [])
+    with Box(streams_only(), Settings(seed=1, timeouts=False, max_instances=1 << 16), [watch]) as box:
+        box.run(capture)
+        box.finish()
+    return found
+
+
+def expected(pieces: list[bytearray]) -> set[int]:
+    """The rules that match a side's stream, by a plain search. One that counts from the beginning has only the first
+    piece; the reference says nothing about the others.
+    """
+    found: set[int] = set()
+    for sid, (_, text) in PATTERNS.items():
+        anchored = b"\\A" in text
+        if any(re.search(text, bytes(piece), re.DOTALL) for piece in (pieces[:1] if anchored else pieces)):
+            found.add(sid)
+    return found
+
+
+def chosen() -> list[Path]:
+    """Captures of some hundred kilobytes at most, one of three, so that the folder stays fast."""
+    return [path for path in captures() if path.stat().st_size < 400_000][::3]
+
+
+def test_a_plain_search_of_the_streams_agrees() -> None:
+    connections, alerts = 0, 0
+    for capture in chosen():
+        found: dict[tuple[int, int], set[int]] = defaultdict(set)
+        for row in run(lambda box, path=capture: box.run(path), RULES, f"block={BLOCK}").rows:
+            found[row["flow_id"], row["direction"] == "to_client"].add(row["alert"]["signature_id"])
+        said = streams(capture)
+        for side, pieces in said.items():
+            if sum(map(len, pieces)) >= 2 * BLOCK or len(pieces) > 1:
+                continue
+            connections += 1
+            alerts += len(found[side])
+            assert found[side] == expected(pieces), (capture.name, side)
+        assert found.keys() <= said.keys(), capture.name
+    assert connections > 100 and alerts > 100

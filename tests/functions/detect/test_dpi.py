@@ -1,0 +1,164 @@
+"""`dpi`: applications, hostnames and risks of flows, and agreement with ndpiReader flow by flow."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.functions import find_functions
+from sluice.stacks.find import find_stack
+from tests.functions.detect.boxes import START, connection, datagram, missing
+from tests.support.conserve import check_all_ended, check_conservation
+from tests.support.corpus import corpus
+
+MISSING = missing("dpi", "nDPI (Debian: libndpi-dev)")
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+Flow = tuple[str, frozenset[tuple[str, int]]]
+"""The protocol and the two ends."""
+
+
+@cache
+def compiled() -> CompiledStack:
+    """`dpi` over tcp_ip."""
+    return compile_stack(find_stack("tcp_ip"), tuple(find_functions(["dpi"]).c))
+
+
+def run(feed: Callable[[Box], object], parameters: str = "") -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """The rows and the reports about what `feed` gives a box."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = f"out={folder}/rows{parameters and ',' + parameters}"
+        with Box(compiled(), Settings(seed=1, timeouts=False, max_instances=1 << 16), [], [options]) as box:
+            feed(box)
+            box.finish()
+            reports = box.reports()
+            check_conservation(compiled().program, box.counters())
+            check_all_ended(compiled().program, box.counters())
+        return [json.loads(line) for line in Path(folder, "rows").read_text().splitlines()], reports
+
+
+def packets(frames: list[bytes], parameters: str = "") -> tuple[list[dict[str, Any]], dict[str, int]]:
+    def feed(box: Box) -> None:
+        for number, data in enumerate(frames):
+            box.packet(data, START + number * 10**6, 1, len(data))
+
+    return run(feed, parameters)
+
+
+REQUEST = b"GET /a HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11)\r\n\r\n"
+RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def test_a_row_says_application_category_and_hostname() -> None:
+    ((row,), _) = packets(connection([(">", REQUEST), ("<", RESPONSE)]))
+    assert (row["application"], row["category"], row["hostname"]) == ("HTTP", "Web", "www.example.com")
+    assert (row["src"], row["dport"], row["protocol"], row["guessed"]) == ("10.0.0.1", 80, 6, False)
+
+
+def test_segments_out_of_order_are_reassembled() -> None:
+    request = REQUEST[:-2] + b"Cookie: " + b"c" * 200 + b"\r\n\r\n"
+    frames = connection([(">", request), ("<", RESPONSE)], 100)
+    mixed = [*frames[:3], frames[4], frames[4], frames[3], *frames[5:]]
+    ((plain,), _), ((row,), _) = packets(frames), packets(mixed)
+    named = ("application", "hostname", "category", "risks")
+    assert [row[name] for name in named] == [plain[name] for name in named]
+    assert row["hostname"] == "www.example.com"
+
+
+def test_risks_are_named() -> None:
+    """HTTP on a port that is not its own."""
+    ((row,), _) = packets(connection([(">", REQUEST), ("<", RESPONSE)], port=4444))
+    assert row["risks"] == ["Known Protocol on Non Standard Port"]
+
+
+def test_what_is_not_recognised_is_counted() -> None:
+    noise = bytes(range(1, 40)) * 3
+    rows, reports = packets([datagram(noise, 40001, 40002)] * 30)
+    assert [row["application"] for row in rows] == [None]
+    assert reports["dpi_unknown"] == reports["dpi_given_up"] == 1
+    assert rows[0]["inspected"] == 25
+
+
+def test_the_number_of_flows_is_bounded() -> None:
+    rows, reports = packets([datagram(b"x", 1000 + n) for n in range(10)], "flows=4")
+    assert len(rows) == 4 and reports["dpi_left_out"] == 6
+
+
+LINE = re.compile(r"^\t\d+\t(\S+) (\S+) (?:<->|->) (\S+) \[.*?proto: [\d.]+/([^\]]+)\]")
+NUMBERS = {6: "TCP", 17: "UDP", 1: "ICMP", 58: "ICMPV6"}
+CAPTURES = (
+    "ntop_nDPI__teams.pcap",
+    "OISF_suricata-verify__tls-tls-subjectaltname-input.pcap",
+    "aol_moloch__v6-http.pcap",
+    "aol_moloch__wireshark-retrans.pcap",
+    "david415_honeybadger-pcap-files__qi_local_GET_slashdot_redirect.pcap",
+    "gen__tcp_clean.pcap",
+)
+EXPLAINED = {
+    (
+        "ntop_nDPI__teams.pcap",
+        "TLS.Azure",
+        "TLS.Microsoft",
+    ): "the name of the server, which ndpiReader does not have here",
+    (
+        "OISF_suricata-verify__tls-tls-subjectaltname-input.pcap",
+        "HTTP.WindowsUpdate",
+        "HTTP",
+    ): "two connections on the same ports: ndpiReader takes them for one flow",
+    (
+        "OISF_suricata-verify__tls-tls-subjectaltname-input.pcap",
+        "TLS.Microsoft",
+        "TLS.Azure",
+    ): "two connections on the same ports: ndpiReader takes them for one flow",
+}
+"""What ndpiReader says, what `dpi` says, and why."""
+
+
+def end(text: str) -> tuple[str, int]:
+    """An address with a port, as ndpiReader writes them."""
+    match = re.fullmatch(r"\[(.*)\]:(\d+)|([^:]+):(\d+)", text)
+    address, port = ((match[1] or match[3]), int(match[2] or match[4])) if match else (text, 0)
+    return str(ipaddress.ip_address(address)), port
+
+
+def of_reader(capture: Path) -> dict[Flow, set[str]]:
+    """The applications that ndpiReader names, by flow."""
+    done = subprocess.run(
+        ["ndpiReader", "-i", str(capture), "-v", "2"], capture_output=True, text=True, errors="replace"
+    )
+    found: dict[Flow, set[str]] = defaultdict(set)
+    for line in done.stdout.splitlines():
+        if match := LINE.match(line):
+            found[match[1], frozenset([end(match[2]), end(match[3])])].add(match[4])
+    return found
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(shutil.which("ndpiReader") is None, reason="no ndpiReader (Debian: libndpi-bin)")
+@pytest.mark.parametrize("name", CAPTURES)
+def test_it_agrees_with_ndpi_reader(name: str) -> None:
+    capture = corpus() / name
+    if not capture.is_file():
+        pytest.skip(f"the corpus here has no {name}")
+    rows, _ = run(lambda box: box.run(capture))
+    theirs, ours = of_reader(capture), dict[Flow, set[str]]()
+    for row in rows:
+        flow = NUMBERS[row["protocol"]], frozenset([(row["src"], row["sport"] or 0), (row["dst"], row["dport"] or 0)])
+        ours.setdefault(flow, set()).add(row["application"] or "Unknown")
+    assert theirs and theirs.keys() == ours.keys()
+    for flow, applications in theirs.items():
+        (said,) = applications
+        for application in ours[flow]:
+            assert application == said or (name, said, application) in EXPLAINED, flow

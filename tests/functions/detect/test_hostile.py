@@ -1,0 +1,90 @@
+"""Hostile packets and tables: each bound counts with its reason, and the sanitizers find nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sluice
+from sluice.engine.cache import cache_folder
+from tests.functions.detect import hostile
+from tests.functions.detect.boxes import connection, needs_ids, packets, rule
+from tests.robust.test_sanitized import sanitizer_library
+
+pytestmark = needs_ids
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.slow
+@pytest.mark.sanitizer
+def test_hostile_packets_are_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sanitizer_library()
+    if found is None:
+        pytest.skip("the C compiler has no AddressSanitizer library to load into Python")
+    library, flags = found
+    monkeypatch.setenv("SLUICE_CFLAGS", flags)
+    monkeypatch.setenv("SLUICE_CACHE", str(cache_folder() / "sanitized"))
+    hostile.stack.__wrapped__()  # compiled here: the compiler itself is not to run under the sanitizer
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{Path(sluice.__file__).resolve().parents[1]}{os.pathsep}{ROOT}",
+        "LD_PRELOAD": library,
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:handle_segv=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "PYTHONMALLOC": "malloc",
+    }
+    words = [sys.executable, "-P", "-m", "tests.functions.detect.hostile"]
+    run = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stderr[-6000:]
+    assert int(run.stdout.split()[-1]) > 20_000
+
+
+def test_an_expression_that_backtracks_is_bounded() -> None:
+    rules = rule('content:"a"; pcre:"/(a+)+c/";')
+    found = packets(connection([(">", b"a" * 3000 + b"bc")]), rules)
+    assert found.rows == [] and found.reports["ids_bounded_matches"] > 0
+
+
+def test_contents_that_are_tried_again_and_again_are_bounded() -> None:
+    rules = rule('content:"a"; content:"a"; distance:0; content:"a"; distance:0; content:"b"; distance:0;')
+    found = packets(connection([(">", b"a" * 4000)]), rules)
+    assert found.rows == [] and found.reports["ids_bounded_matches"] > 0
+
+
+def test_bounds_of_flows_and_memory_are_counted() -> None:
+    frames = [
+        frame for port in range(20) for frame in connection([(">", b"evil")], client_port=1000 + port, close=False)
+    ]
+    rules = rule('content:"evil";')
+    assert len(packets(frames, rules).rows) == 20
+    few = packets(frames, rules, "flows=5")
+    assert len(few.rows) == 5 and few.reports["ids_flows_left_out"] == 15
+    little = packets(frames, rules, "memory=4000")
+    assert 0 < len(little.rows) < 20 and little.reports["ids_no_room"] > 0
+
+
+def test_a_side_remembers_a_bounded_number_of_rules() -> None:
+    rules = "".join(rule(f'content:"word{number:04}"; content:"never";', sid=number + 1) for number in range(400))
+    said = b" ".join(b"word%04d" % number for number in range(400))
+    found = packets(connection([(">", said)]), rules)
+    assert found.rows == [] and found.reports["ids_many_rules"] > 0
+
+
+def test_a_long_body_is_inspected_as_far_as_the_bound() -> None:
+    post = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n" + b"x" * 10 + b"evil" + b"y" * 6
+    rules = rule('content:"evil"; http_client_body;')
+    assert packets(connection([(">", post)]), rules, "body=14").sids == [1]
+    cut = packets(connection([(">", post)]), rules, "body=13")
+    assert cut.rows == [] and cut.reports["ids_http_cut"] == 1
+
+
+def test_a_request_that_the_parser_refuses_is_inspected_as_far_as_it_was_read() -> None:
+    smuggled = b"POST /evil HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    rules = rule('content:"/evil"; http_uri;') + rule('content:"chunked"; http_header;', sid=2)
+    found = packets(connection([(">", smuggled)]), rules)
+    assert 1 in found.sids and found.reports["ids_http_incomplete"] == 1

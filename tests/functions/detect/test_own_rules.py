@@ -1,0 +1,31 @@
+"""Each rule of our own set fires on its case, however that is cut, and no other rule does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.functions.detect.boxes import needs_ids, packets
+from tests.functions.detect.cases import PACKETS, PORTS, WEB, frames
+
+pytestmark = needs_ids
+
+RULES = Path(__file__).with_name("own.rules").read_text()
+SIDS = sorted([*WEB, *PORTS, *PACKETS])
+SILENT = {200}
+
+
+def test_every_rule_has_a_case() -> None:
+    sids = {int(part.split(";")[0]) for part in RULES.split("sid:")[1:]}
+    assert sids == set(SIDS) | SILENT and len(sids) >= 50
+
+
+@pytest.mark.parametrize("sid", SIDS)
+def test_the_rule_alone_fires_once(sid: int) -> None:
+    assert packets(frames(sid), RULES).sids == [sid]
+
+
+def test_cases_in_segments_of_three_bytes() -> None:
+    for sid in [*WEB, *PORTS]:
+        assert packets(frames(sid, 3), RULES).sids == [sid], sid

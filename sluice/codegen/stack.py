@@ -10,6 +10,7 @@ from sluice.codegen.c.names import boolean, c_string, identifier
 from sluice.codegen.events.columns import columns
 from sluice.codegen.events.control import check_controls, is_controlled
 from sluice.codegen.events.declared_storage import counter_struct, parameter_struct
+from sluice.codegen.events.shared import shared_members, shared_names, shared_tables
 from sluice.codegen.events.functions import data_names, function_states, is_on_demand
 from sluice.codegen.events.metadata import information
 from sluice.codegen.events.records import records
@@ -75,6 +76,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *(['#include "stream/sequence_units.h"'] if counts_units else []),
         *_natives(program),
         *_functions(names),
+        *shared_tables(functions),
         *_instances(names),
         *context(names),
         *_box(names),
@@ -152,6 +154,7 @@ def _functions(names: StackNames) -> list[str]:
             f"enum {{ {function.name}_index = {index} }};",
             *parameter_struct(function.name, function.parameters),
             *counter_struct(function.name, function.counters),
+            *shared_names(function),
             f"#line 1 {c_string(function.path)}",
             function.text.rstrip("\n"),
             "#undef SLUICE_FUNCTION",
@@ -233,6 +236,7 @@ def _box(names: StackNames) -> list[str]:
             out.append(f"    struct {function.name}_parameters {function.name}_given;")
         if function.counters:
             out.append(f"    struct {function.name}_counters {function.name}_counted;")
+    out += shared_members(names.functions)
     if names.functions.timers:
         out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* those of the box */")
     if names.columns:

@@ -9,6 +9,7 @@ from pathlib import Path
 from sluice.hooks.declaration import Counters, read_counters, read_parameters
 from sluice.hooks.marks import Mark
 from sluice.hooks.parameter import Parameter, ParameterError
+from sluice.hooks.shared import Operation, Shared, SharedError, read_operations, read_shared
 from sluice.hooks.subscription import (
     MAX_ON_DEMAND,
     HookError,
@@ -53,6 +54,7 @@ class CFunction:
     controlled: the layers whose instances it controls.
     destroys: whether it has a destructor for its state.
     inline: whether it drops, changes or sends packets.
+    shared: the shared objects that it declares. operations: those of its own on them.
     needs: what the box maintains for its accessors: "path" (the packet's layers), "units" (their headers),
         "packet" (its time, number, frame).
     sources: paths of other C files that it is linked with.
@@ -77,6 +79,8 @@ class CFunction:
     inline: bool = False
     needs: frozenset[str] = frozenset()
     sources: tuple[str, ...] = ()
+    shared: tuple[Shared, ...] = ()
+    operations: tuple[Operation, ...] = ()
 
     def controls(self, layer: LayerProgram) -> bool:
         """Whether it decides something for instances of a layer."""
@@ -128,7 +132,7 @@ class Functions:
     def needs_packet(self) -> bool:
         """Whether a function reads the current packet, its number or its time; records for Python and output do."""
         reads = any("packet" in function.needs for function in self.c)
-        return reads or self.inline or bool(self.python or self.many or self.demanded)
+        return reads or self.inline or self.shares or bool(self.python or self.many or self.demanded)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -144,6 +148,11 @@ class Functions:
     def inline(self) -> bool:
         """Whether some function drops, changes or sends packets."""
         return any(function.inline for function in self.c)
+
+    @property
+    def shares(self) -> bool:
+        """Whether some function declares shared objects, whose updates carry the packet's number as logical clock."""
+        return any(function.shared for function in self.c)
 
     def bits(self) -> dict[tuple[str, Hook], int]:
         """The bit of each handler on demand. Raises HookError for more of them than there are."""
@@ -176,7 +185,8 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
     _check_needs(marks, controlled)
     try:
         parameters, counters = read_parameters(marks), read_counters(marks)
-    except ParameterError as error:
+        shared, operations = read_shared(marks), read_operations(name, marks)
+    except (ParameterError, SharedError) as error:
         raise HookError(str(error)) from None
     return CFunction(
         name=name,
@@ -198,6 +208,8 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         controlled=controlled,
         needs=needs & {"path", "units", "packet"},
         sources=tuple(_sources(marks, path)),
+        shared=shared,
+        operations=operations,
     )
 
 

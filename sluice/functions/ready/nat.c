@@ -1,0 +1,212 @@
+/* Source NAT with a port for each connection (RFC 3022, 2.2, traditional NAPT). Packets of TCP and UDP over IPv4 from the
+ * inside leave with the external address and a port from a list that all instances of the function share. The port is
+ * released when the connection ends.
+ *
+ * Packets to the external address are rewritten to the inside address that has the port. In a capture taken inside, answers
+ * have the inside address already: they leave as they looked outside, so that both directions of the output are as the
+ * outside saw them. A mapping is refreshed by packets from the inside only (RFC 4787, 4.3, REQ-6). */
+#include "sluice.h"
+
+#include "endpoints.h"
+
+SLUICE_INLINE
+SLUICE_PARAMETER(address, text, "192.0.2.1", "external IPv4 address")
+SLUICE_PARAMETER(inside, text, "10.0.0.0/8", "IPv4 addresses that are translated")
+SLUICE_PARAMETER(first_port, number, 1024, "of the ports that are given out")
+SLUICE_PARAMETER(last_port, number, 65535, "of these")
+
+SLUICE_COUNTER(translated, "connections that got a port")
+SLUICE_COUNTER(no_port, "connections that got none, as none was free or the store failed; their packets are dropped")
+SLUICE_COUNTER(unmapped, "packets to the external address for a port that no connection has; they are dropped")
+SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP or UDP, or fragments; they are dropped")
+SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
+
+/* Of a connection from the inside. */
+struct nat_mapping { uint32_t port; };
+/* Of an external port: which inside endpoint has it. */
+struct nat_inside { uint32_t address; uint16_t port; uint16_t used; };
+
+SLUICE_SHARED(ports, list, all, read_write, recover, "ports that are free")
+SLUICE_SHARED(packets, counter, all, write_mostly, zero, "packets that were translated")
+SLUICE_SHARED(tcp_packets, counter, all, write_mostly, zero, "of these those of TCP")
+SLUICE_SHARED(mapping, struct nat_mapping, flow, read_mostly, recover, "the external port of a connection")
+SLUICE_SHARED(inside_of, struct nat_inside, dport, read_mostly, recover, "the inside endpoint of an external port")
+
+struct nat_flow {
+    struct sl_object *mapping;   /* of a connection from the inside; NULL: no port */
+    struct sl_object *inside;    /* of the port of that */
+    uint8_t role;                /* enum nat_role, 0: not decided yet */
+};
+SLUICE_STATE(struct nat_flow)
+
+enum nat_role { NAT_OTHER = 1, NAT_FROM_INSIDE, NAT_TO_EXTERNAL };
+
+struct nat { uint32_t address, inside, mask; };
+SLUICE_WORKER(struct nat)
+
+/* The IPv4 address of a side; 0 for an IPv6 one. */
+static inline uint32_t nat_address(const struct sl_event *event, unsigned side) {
+    const struct sl_key_part *part = sl_address_part(event->owner);
+    return part->bits == 32 ? (uint32_t)sl_part_number(part, sl_event_half(event, side)) : 0;
+}
+
+static inline uint16_t nat_port(const struct sl_event *event, unsigned side) {
+    return (uint16_t)sl_part_number(sl_port_part(event->owner), sl_event_half(event, side));
+}
+
+/* Replaces address and port of the current packet: those of the source, or of the destination. `unit` is at the transport
+ * header, which follows the IPv4 header. */
+static void nat_rewrite(const struct sl_event *event, bool source, uint32_t address, uint16_t port) {
+    const struct sl_frame *frame = sl_packet_frame(event);
+    uint8_t bytes[4], number[2];
+    sl_store_be32(bytes, address);
+    sl_store_be16(number, port);
+    bool found = false, done = false;
+    struct sl_ip_place ip;
+    uint32_t at = frame ? sl_frame_ip(frame, &found) : 0;
+    if (found && sl_ip_read(frame, at, &ip) && ip.version == 4 && event->unit.captured >= 4)
+        done = SLUICE_REWRITE(event->box, frame->at + at + (source ? 12 : 16), bytes, 4) &&
+               SLUICE_REWRITE(event->box, event->unit.at + (source ? 0 : 2), number, 2);
+    if (!done) {
+        SLUICE_COUNTER_OF(event->box, unchanged)++;
+        SLUICE_DROP(event->box);
+    }
+}
+
+/* Gives a connection from the inside a port. */
+static void nat_map(const struct sl_event *event, struct nat_flow *flow) {
+    int64_t port;
+    if (sl_shared_pop(SLUICE_SHARED_ALL(event->box, ports), &port) != SL_STORE_DONE)
+        return;
+    flow->mapping = SLUICE_SHARED_OF(event, mapping);
+    flow->inside = SLUICE_SHARED_AT(event->box, inside_of, (uint64_t)port);
+    struct nat_mapping *mapping = sl_object_bytes_of(flow->mapping);
+    struct nat_inside *inside = sl_object_bytes_of(flow->inside);
+    if (!mapping || !inside) {
+        sl_shared_push(SLUICE_SHARED_ALL(event->box, ports), port);
+        sl_shared_drop(flow->mapping);
+        sl_shared_drop(flow->inside);
+        flow->mapping = flow->inside = NULL;
+        return;
+    }
+    mapping->port = (uint32_t)port;
+    *inside = (struct nat_inside){nat_address(event, 0), nat_port(event, 0), 1};
+    sl_shared_put(flow->mapping);
+    sl_shared_put(flow->inside);
+    SLUICE_COUNTER_OF(event->box, translated)++;
+}
+
+static void nat_begin(const struct sl_event *event) {
+    if (!event->instance)
+        return;
+    const struct nat *nat = SLUICE_WORKER_OF(event->box);
+    struct nat_flow *flow = SLUICE_STATE_OF(event);
+    uint32_t from = nat_address(event, 0), to = nat_address(event, 1);
+    bool inside = from && (from & nat->mask) == nat->inside && (to & nat->mask) != nat->inside && to;
+    flow->role = inside ? NAT_FROM_INSIDE : to == nat->address && to ? NAT_TO_EXTERNAL : NAT_OTHER;
+    if (inside)
+        nat_map(event, flow);
+}
+
+static void nat_drop(const struct sl_event *event, uint64_t *counter) {
+    ++*counter;
+    SLUICE_DROP(event->box);
+}
+
+static void nat_count(const struct sl_event *event, bool tcp) {
+    sl_shared_add(SLUICE_SHARED_ALL(event->box, packets), 1, NULL);
+    if (tcp)
+        sl_shared_add(SLUICE_SHARED_ALL(event->box, tcp_packets), 1, NULL);
+}
+
+static void nat_packet(const struct sl_event *event, bool tcp) {
+    if (!event->instance)
+        return;
+    const struct nat *nat = SLUICE_WORKER_OF(event->box);
+    struct nat_flow *flow = SLUICE_STATE_OF(event);
+    if (flow->role == NAT_FROM_INSIDE) {
+        const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
+        if (!mapping) {
+            nat_drop(event, &SLUICE_COUNTER_OF(event->box, no_port));
+            return;
+        }
+        nat_count(event, tcp);
+        nat_rewrite(event, event->side == 0, nat->address, (uint16_t)mapping->port);
+    } else if (flow->role == NAT_TO_EXTERNAL) {
+        /* A connection that began outside, or the answers to one from the inside. Its own answers come from the inside. */
+        struct sl_object *object = SLUICE_SHARED_AT(event->box, inside_of, nat_port(event, 1));
+        const struct nat_inside *inside = event->side == 0 ? sl_shared_struct(object) : NULL;
+        if (!inside || !inside->used) {
+            if (inside)
+                sl_shared_forget(object);
+            nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
+            return;
+        }
+        nat_count(event, tcp);
+        nat_rewrite(event, false, inside->address, inside->port);
+    }
+}
+
+static void nat_end(const struct sl_event *event, uint64_t reason) {
+    struct nat_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (!flow || !flow->mapping || reason == SL_END_EOF)
+        return;   /* at the end of input connections go on elsewhere: their state remains */
+    const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
+    if (mapping)
+        sl_shared_push(SLUICE_SHARED_ALL(event->box, ports), mapping->port);
+    sl_shared_drop(flow->inside);
+    sl_shared_drop(flow->mapping);
+    flow->mapping = flow->inside = NULL;
+}
+
+SLUICE_ON(tcp, created) { nat_begin(event); }
+SLUICE_ON(tcp, packet) { nat_packet(event, true); }
+SLUICE_ON(tcp, end) { nat_end(event, data->reason); }
+SLUICE_ON(udp, created) { nat_begin(event); }
+SLUICE_ON(udp, packet) { nat_packet(event, false); }
+SLUICE_ON(udp, end) { nat_end(event, data->reason); }
+
+/* What is not translated must not leave with an inside address. */
+SLUICE_ON(ipv4, packet) {
+    const struct nat *nat = SLUICE_WORKER_OF(event->box);
+    const uint8_t *ip = event->unit.at;
+    if (event->unit.captured < 20 || (sl_load_be32(ip + 12) & nat->mask) != nat->inside ||
+        (sl_load_be32(ip + 16) & nat->mask) == nat->inside)
+        return;
+    bool fragment = sl_load_be16(ip + 6) & 0x3fff;
+    if (fragment || (ip[9] != 6 && ip[9] != 17))
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
+}
+
+/* Reads ADDRESS or ADDRESS/BITS. */
+static bool nat_read(const char *text, uint32_t *address, uint32_t *mask) {
+    char at[32];
+    size_t length = strcspn(text, "/");
+    uint64_t bits = 32;
+    uint8_t network[4];
+    if (length >= sizeof at || (text[length] && (!mask || !sl_parameter_number(text + length + 1, &bits) || bits > 32)))
+        return false;
+    memcpy(at, text, length);
+    at[length] = 0;
+    if (inet_pton(AF_INET, at, network) != 1)
+        return false;
+    if (mask)
+        *mask = bits ? UINT32_MAX << (32 - bits) : 0;
+    *address = (uint32_t)sl_load_be32(network) & (mask ? *mask : UINT32_MAX);
+    return true;
+}
+
+SLUICE_OPEN {
+    struct nat *nat = SLUICE_WORKER_OF(box);
+    uint64_t first = SLUICE_PARAMETER_OF(box, first_port), last = SLUICE_PARAMETER_OF(box, last_port);
+    if (!nat_read(SLUICE_PARAMETER_OF(box, address), &nat->address, NULL) ||
+        !nat_read(SLUICE_PARAMETER_OF(box, inside), &nat->inside, &nat->mask) || !first || first > last || last > 65535) {
+        fprintf(stderr, "nat: address is an IPv4 address, inside one with /BITS, and ports are from 1 to 65535\n");
+        return -1;
+    }
+    if (sl_shared_fill(SLUICE_SHARED_ALL(box, ports), (int64_t)first, (int64_t)last) != SL_STORE_DONE) {
+        fprintf(stderr, "nat: the list of ports could not be filled\n");
+        return -1;
+    }
+    return 0;
+}

@@ -69,14 +69,14 @@ def declared_objects(peer: Peer) -> dict[str, dict[str, str]]:
     }
 
 
-def store_rows(peer: Peer) -> list[str]:
-    """The rows of all objects of a store. Keys that no function of ours made are left out."""
+def store_rows(peer: Peer, functions: Sequence[str] | None = None) -> list[str]:
+    """The rows of the objects of these functions, or of all, in a store. Keys of other programs are left out."""
     declared = declared_objects(peer)
     wanted: list[tuple[str, str, str, str, bytes]] = []
     for key in peer.keys(KEYS):
         function, item, name = _parts(key)
         kind = declared.get(f"{function}.{item}", {}).get("type", "")
-        if kind in _READ:
+        if kind in _READ and (functions is None or function in functions):
             wanted.append((function, item, name, kind, key))
     rows: list[str] = []
     for begin in range(0, len(wanted), TOGETHER):

@@ -82,7 +82,7 @@ def _remote(location: Location, functions: list[CFunction]) -> Generator[Session
 
     def text() -> str:
         with Peer(location, 60.0) as peer:
-            return _lines(store_rows(peer))
+            return _lines(store_rows(peer, [function.name for function in functions]))
 
     try:
         yield Session(client.address, None, text)

@@ -7,7 +7,7 @@
  * outside saw them. A mapping is refreshed by packets from the inside only (RFC 4787, 4.3, REQ-6). */
 #include "sluice.h"
 
-#include "endpoints.h"
+#include "ip4_rewrite.h"
 
 SLUICE_INLINE
 SLUICE_PARAMETER(address, text, "192.0.2.1", "external IPv4 address")
@@ -44,30 +44,15 @@ enum nat_role { NAT_OTHER = 1, NAT_FROM_INSIDE, NAT_TO_EXTERNAL };
 struct nat { uint32_t address, inside, mask; };
 SLUICE_WORKER(struct nat)
 
-/* The IPv4 address of a side; 0 for an IPv6 one. */
-static inline uint32_t nat_address(const struct sl_event *event, unsigned side) {
-    const struct sl_key_part *part = sl_address_part(event->owner);
-    return part->bits == 32 ? (uint32_t)sl_part_number(part, sl_event_half(event, side)) : 0;
-}
-
-static inline uint16_t nat_port(const struct sl_event *event, unsigned side) {
-    return (uint16_t)sl_part_number(sl_port_part(event->owner), sl_event_half(event, side));
-}
-
-/* Replaces address and port of the current packet: those of the source, or of the destination. `unit` is at the transport
- * header, which follows the IPv4 header. */
+/* Replaces address and port of the current packet: those of the source, or of the destination. */
 static void nat_rewrite(const struct sl_event *event, bool source, uint32_t address, uint16_t port) {
-    const struct sl_frame *frame = sl_packet_frame(event);
-    uint8_t bytes[4], number[2];
-    sl_store_be32(bytes, address);
+    uint8_t number[2];
     sl_store_be16(number, port);
-    bool found = false, done = false;
-    struct sl_ip_place ip;
-    uint32_t at = frame ? sl_frame_ip(frame, &found) : 0;
-    if (found && sl_ip_read(frame, at, &ip) && ip.version == 4 && event->unit.captured >= 4)
-        done = SLUICE_REWRITE(event->box, frame->at + at + (source ? 12 : 16), bytes, 4) &&
-               SLUICE_REWRITE(event->box, event->unit.at + (source ? 0 : 2), number, 2);
-    if (!done) {
+    const uint8_t *at = ip4_address_place(event, source);
+    uint8_t bytes[4];
+    sl_store_be32(bytes, address);
+    if (!at || event->unit.captured < 4 || !SLUICE_REWRITE(event->box, at, bytes, 4) ||
+        !SLUICE_REWRITE(event->box, event->unit.at + (source ? 0 : 2), number, 2)) {
         SLUICE_COUNTER_OF(event->box, unchanged)++;
         SLUICE_DROP(event->box);
     }
@@ -90,7 +75,7 @@ static void nat_map(const struct sl_event *event, struct nat_flow *flow) {
         return;
     }
     mapping->port = (uint32_t)port;
-    *inside = (struct nat_inside){nat_address(event, 0), nat_port(event, 0), 1};
+    *inside = (struct nat_inside){ip4_address(event, 0), ip4_port(event, 0), 1};
     sl_shared_put(flow->mapping);
     sl_shared_put(flow->inside);
     SLUICE_COUNTER_OF(event->box, translated)++;
@@ -101,7 +86,7 @@ static void nat_begin(const struct sl_event *event) {
         return;
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
-    uint32_t from = nat_address(event, 0), to = nat_address(event, 1);
+    uint32_t from = ip4_address(event, 0), to = ip4_address(event, 1);
     bool inside = from && (from & nat->mask) == nat->inside && (to & nat->mask) != nat->inside && to;
     flow->role = inside ? NAT_FROM_INSIDE : to == nat->address && to ? NAT_TO_EXTERNAL : NAT_OTHER;
     if (inside)
@@ -134,7 +119,7 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
         nat_rewrite(event, event->side == 0, nat->address, (uint16_t)mapping->port);
     } else if (flow->role == NAT_TO_EXTERNAL) {
         /* A connection that began outside, or the answers to one from the inside. Its own answers come from the inside. */
-        struct sl_object *object = SLUICE_SHARED_AT(event->box, inside_of, nat_port(event, 1));
+        struct sl_object *object = SLUICE_SHARED_AT(event->box, inside_of, ip4_port(event, 1));
         const struct nat_inside *inside = event->side == 0 ? sl_shared_struct(object) : NULL;
         if (!inside || !inside->used) {
             if (inside)
@@ -178,29 +163,11 @@ SLUICE_ON(ipv4, packet) {
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
 }
 
-/* Reads ADDRESS or ADDRESS/BITS. */
-static bool nat_read(const char *text, uint32_t *address, uint32_t *mask) {
-    char at[32];
-    size_t length = strcspn(text, "/");
-    uint64_t bits = 32;
-    uint8_t network[4];
-    if (length >= sizeof at || (text[length] && (!mask || !sl_parameter_number(text + length + 1, &bits) || bits > 32)))
-        return false;
-    memcpy(at, text, length);
-    at[length] = 0;
-    if (inet_pton(AF_INET, at, network) != 1)
-        return false;
-    if (mask)
-        *mask = bits ? UINT32_MAX << (32 - bits) : 0;
-    *address = (uint32_t)sl_load_be32(network) & (mask ? *mask : UINT32_MAX);
-    return true;
-}
-
 SLUICE_OPEN {
     struct nat *nat = SLUICE_WORKER_OF(box);
     uint64_t first = SLUICE_PARAMETER_OF(box, first_port), last = SLUICE_PARAMETER_OF(box, last_port);
-    if (!nat_read(SLUICE_PARAMETER_OF(box, address), &nat->address, NULL) ||
-        !nat_read(SLUICE_PARAMETER_OF(box, inside), &nat->inside, &nat->mask) || !first || first > last || last > 65535) {
+    if (!ip4_read(SLUICE_PARAMETER_OF(box, address), &nat->address, NULL) ||
+        !ip4_read(SLUICE_PARAMETER_OF(box, inside), &nat->inside, &nat->mask) || !first || first > last || last > 65535) {
         fprintf(stderr, "nat: address is an IPv4 address, inside one with /BITS, and ports are from 1 to 65535\n");
         return -1;
     }

@@ -12,8 +12,9 @@
  * stands for the fields. A pointer is valid until sl_shared_drop or the end; that of a flow may be stored in SLUICE_STATE.
  * NULL: there is no room for it, which is counted. All operations take NULL, and then fail.
  *
- * An operation with a result waits for the store; a result of NULL does not (CHC, 3.3.3: non-blocking updates). Numbers
- * are between -2^53 and 2^53; an update beyond that is refused and counted. */
+ * An operation with a result waits for the store; a result of NULL does not (CHC, 3.3.3: non-blocking updates). The result is
+ * 0 unless the status is SL_STORE_DONE. Numbers, and keys of maps, have magnitudes below 2^53; an update beyond that is
+ * refused and counted. */
 #ifndef SL_SHARED_H
 #define SL_SHARED_H
 
@@ -120,7 +121,7 @@ static inline enum sl_store_status sl_shared_add(struct sl_object *object, int64
         return sl_shared_remote(object, SL_STORE_ADD, number, 0, result);
     enum sl_store_status status = sl_number_set(object, sl_number_sum(object->value.number, number));
     if (result)
-        *result = object->value.number;
+        *result = status == SL_STORE_DONE ? object->value.number : 0;
     return status;
 }
 
@@ -152,7 +153,7 @@ static inline enum sl_store_status sl_shared_minimum(struct sl_object *object, i
     bool less = !object->present || number < object->value.number;
     enum sl_store_status status = less ? sl_number_set(object, number) : SL_STORE_DONE;
     if (result)
-        *result = object->value.number;
+        *result = status == SL_STORE_DONE ? object->value.number : 0;
     return status;
 }
 
@@ -164,7 +165,7 @@ static inline enum sl_store_status sl_shared_maximum(struct sl_object *object, i
     bool more = !object->present || number > object->value.number;
     enum sl_store_status status = more ? sl_number_set(object, number) : SL_STORE_DONE;
     if (result)
-        *result = object->value.number;
+        *result = status == SL_STORE_DONE ? object->value.number : 0;
     return status;
 }
 
@@ -176,9 +177,10 @@ static inline enum sl_store_status sl_shared_compare(struct sl_object *object, i
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_COMPARE, expected, number, before);
     int64_t was = object->value.number;
+    enum sl_store_status status = was == expected ? sl_number_set(object, number) : SL_STORE_DONE;
     if (before)
-        *before = was;
-    return was == expected ? sl_number_set(object, number) : SL_STORE_DONE;
+        *before = status == SL_STORE_DONE ? was : 0;
+    return status;
 }
 
 /* An operation of the function itself, see SLUICE_OPERATION. */
@@ -197,7 +199,7 @@ static inline enum sl_store_status sl_shared_custom(struct sl_object *object, co
     }
     enum sl_store_status status = sl_number_set(object, apply(object->value.number, argument, other));
     if (result)
-        *result = object->value.number;
+        *result = status == SL_STORE_DONE ? object->value.number : 0;
     return status;
 }
 
@@ -299,14 +301,13 @@ static inline enum sl_store_status sl_shared_contains(struct sl_object *object, 
 /* --- maps of numbers --- */
 
 static inline enum sl_store_status sl_map_set(struct sl_object *object, int64_t key, int64_t value, int64_t *result) {
-    if (!sl_number_fits(value))
-        return sl_shared_refuse(object);
-    struct sl_map_entry *entry = sl_map_entry(object, key, true, value);
-    if (!entry)
-        return SL_STORE_REFUSED;
-    entry->value = value;
+    bool fits = sl_number_fits(value);
+    struct sl_map_entry *entry = fits ? sl_map_entry(object, key, true, value) : NULL;
     if (result)
-        *result = value;
+        *result = entry ? value : 0;
+    if (!entry)
+        return fits ? SL_STORE_REFUSED : sl_shared_refuse(object);
+    entry->value = value;
     return SL_STORE_DONE;
 }
 
@@ -362,8 +363,9 @@ static inline enum sl_store_status sl_shared_map_least(struct sl_object *object,
     const struct sl_map_entry *least = sl_map_least(object);
     if (!least)
         return SL_STORE_ABSENT;
-    *key = least->key;
-    return sl_map_set(object, *key, sl_number_sum(least->value, number), NULL);
+    enum sl_store_status status = sl_map_set(object, least->key, sl_number_sum(least->value, number), NULL);
+    *key = status == SL_STORE_DONE ? least->key : 0;
+    return status;
 }
 
 #endif

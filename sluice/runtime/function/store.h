@@ -40,7 +40,7 @@ enum sl_store_operation {
 };
 
 enum { SL_STORE_BYTES_MOST = 4096 };   /* of a struct */
-#define SL_STORE_NUMBER_MOST (INT64_C(1) << 53)   /* magnitude of numbers: the server calculates with doubles */
+#define SL_STORE_NUMBER_MOST ((INT64_C(1) << 53) - 1)   /* magnitude of numbers: the server calculates with doubles */
 
 struct sl_store_call {
     enum sl_store_operation operation;

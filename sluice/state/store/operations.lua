@@ -9,7 +9,7 @@
 --
 -- A reply is a string: '+' and the result, '-' (absent), or '!' (refused).
 
-local MOST = 9007199254740992 -- 2^53: numbers are doubles here
+local MOST = 9007199254740991 -- 2^53 - 1: numbers are doubles here
 local ITEMS = 1048576 -- of a list, set or map
 
 local function text(number)

@@ -26,9 +26,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "isolate": set(),
     "service": {"engine"},
     "analyze": set(),
+    "state": {"engine", "hooks"},
     "cli": {
         "analyze",
         "service",
+        "state",
         "isolate",
         "lang",
         "ir",

@@ -55,6 +55,21 @@ def compiled(names: tuple[str, ...]) -> tuple[CompiledStack, Wanted]:
     return compile_stack(find_stack("tcp_ip"), tuple(wanted.c)), wanted
 
 
+NEUTRAL = {
+    "nat": "nat:inside=203.0.113.0/24",
+    "balance": "balance:address=203.0.113.99,servers=203.0.113.98",
+    "portscan": "portscan:benign=51,scanner=49",
+    "trojan": "trojan",
+}
+"""Parameters with which the ready functions do nothing to the packets of these tests."""
+
+
+def run_one(capture: Path, function: str, folder: Path, location: Location = LOCAL) -> Ran:
+    """Run one ready function; the others are there, so that one compiled stack is for all tests, and do nothing."""
+    name = function.partition(":")[0]
+    return run(capture, [function if name == other else NEUTRAL[other] for other in READY], location, folder)
+
+
 def run(
     capture: Path, functions: Sequence[str], location: Location, folder: Path, settings: Settings | None = None
 ) -> Ran:

@@ -28,6 +28,7 @@ enum balance_role { BALANCE_OTHER, BALANCE_CLIENT, BALANCE_ANSWER };
 struct balance_flow {
     struct sl_object *server, *bytes;   /* NULL: no server */
     uint8_t role;
+    uint8_t side;   /* of the server, or of the virtual address */
 };
 SLUICE_STATE(struct balance_flow)
 
@@ -74,9 +75,15 @@ static void balance_begin(const struct sl_event *event, bool answers) {
     if (ip4_address(event, 1) == balance->address && (!port || port == ip4_port(event, 1))) {
         flow->role = BALANCE_CLIENT;
         balance_choose(event, flow);
-    } else if (answers && balance_is_server(balance, ip4_address(event, 0)) && (!port || port == ip4_port(event, 0))) {
-        flow->role = BALANCE_ANSWER;
+        return;
     }
+    /* The active side of a connection that is first seen by its SYN/ACK is the receiver of that. */
+    for (uint8_t side = 0; side < 2 && answers; side++)
+        if (balance_is_server(balance, ip4_address(event, side)) && (!port || port == ip4_port(event, side))) {
+            flow->role = BALANCE_ANSWER;
+            flow->side = side;
+            return;
+        }
 }
 
 static void balance_rewrite(const struct sl_event *event, bool source, uint32_t address) {
@@ -95,7 +102,8 @@ static void balance_packet(const struct sl_event *event) {
         return;
     if (flow->role == BALANCE_ANSWER) {
         const struct balance *balance = SLUICE_WORKER_OF(event->box);
-        balance_rewrite(event, event->side == 0, balance->address);
+        if (event->side == flow->side)
+            balance_rewrite(event, true, balance->address);
         return;
     }
     const struct balance_server *server = sl_shared_struct(flow->server);

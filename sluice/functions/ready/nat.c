@@ -18,6 +18,7 @@ SLUICE_PARAMETER(last_port, number, 65535, "of these")
 SLUICE_COUNTER(translated, "connections that got a port")
 SLUICE_COUNTER(no_port, "connections that got none, as none was free or the store failed; their packets are dropped")
 SLUICE_COUNTER(unmapped, "packets to the external address for a port that no connection has; they are dropped")
+SLUICE_COUNTER(unsolicited, "packets of connections that began outside, to an inside address; they are dropped")
 SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP or UDP, or fragments; they are dropped")
 SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
 
@@ -35,11 +36,12 @@ SLUICE_SHARED(inside_of, struct nat_inside, dport, read_mostly, recover, "the in
 struct nat_flow {
     struct sl_object *mapping;   /* of a connection from the inside; NULL: no port */
     struct sl_object *inside;    /* of the port of that */
-    uint8_t role;                /* enum nat_role, 0: not decided yet */
+    uint8_t role;                /* enum nat_role */
+    uint8_t external;            /* the side that has the external address */
 };
 SLUICE_STATE(struct nat_flow)
 
-enum nat_role { NAT_OTHER = 1, NAT_FROM_INSIDE, NAT_TO_EXTERNAL };
+enum nat_role { NAT_OTHER, NAT_FROM_INSIDE, NAT_TO_EXTERNAL, NAT_UNSOLICITED };
 
 struct nat { uint32_t address, inside, mask; };
 SLUICE_WORKER(struct nat)
@@ -87,9 +89,16 @@ static void nat_begin(const struct sl_event *event) {
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
     uint32_t from = ip4_address(event, 0), to = ip4_address(event, 1);
-    bool inside = from && (from & nat->mask) == nat->inside && (to & nat->mask) != nat->inside && to;
-    flow->role = inside ? NAT_FROM_INSIDE : to == nat->address && to ? NAT_TO_EXTERNAL : NAT_OTHER;
-    if (inside)
+    if (!from || !to)
+        return;   /* IPv6 */
+    bool from_inside = (from & nat->mask) == nat->inside, to_inside = (to & nat->mask) == nat->inside;
+    /* The active side of a connection that is first seen by its SYN/ACK is the receiver of that. */
+    flow->external = from == nat->address ? 0 : 1;
+    flow->role = from == nat->address || to == nat->address ? NAT_TO_EXTERNAL
+                 : from_inside && !to_inside               ? NAT_FROM_INSIDE
+                 : to_inside && !from_inside               ? NAT_UNSOLICITED
+                                                           : NAT_OTHER;
+    if (flow->role == NAT_FROM_INSIDE)
         nat_map(event, flow);
 }
 
@@ -118,9 +127,9 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
         nat_count(event, tcp);
         nat_rewrite(event, event->side == 0, nat->address, (uint16_t)mapping->port);
     } else if (flow->role == NAT_TO_EXTERNAL) {
-        /* A connection that began outside, or the answers to one from the inside. Its own answers come from the inside. */
-        struct sl_object *object = SLUICE_SHARED_AT(event->box, inside_of, ip4_port(event, 1));
-        const struct nat_inside *inside = event->side == 0 ? sl_shared_struct(object) : NULL;
+        /* Packets from the outside. What the inside endpoint sends has its own address, and is of another flow. */
+        struct sl_object *object = SLUICE_SHARED_AT(event->box, inside_of, ip4_port(event, flow->external));
+        const struct nat_inside *inside = event->side != flow->external ? sl_shared_struct(object) : NULL;
         if (!inside || !inside->used) {
             if (inside)
                 sl_shared_forget(object);
@@ -129,6 +138,8 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
         }
         nat_count(event, tcp);
         nat_rewrite(event, false, inside->address, inside->port);
+    } else if (flow->role == NAT_UNSOLICITED) {
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsolicited));
     }
 }
 

@@ -2,9 +2,11 @@
 
     .venv/bin/python bench/state.py [--connections N] [--rounds N] [--only NAME] [CAPTURE]
 
-T is local state; EO has every operation in the store, and a packet waits for each; C caches flow-scoped state; NA does not
-wait for updates whose result is not used. Each row is nanoseconds of wall time a packet, the median of rounds in turns, and
-what the function adds to T. Waiting modes have a part of the trace. The store is an embedded server on this machine.
+T is local state; EO has every operation in the store, and a packet waits for each; C caches flow-scoped state; NA does
+not wait for updates whose result is not used. Each row has nanoseconds a packet, medians of rounds in turns: of the
+CPU time of the thread that processes packets, what that adds to T, and of wall time. Waiting modes have a part of the
+trace.
+The store is an embedded server on this machine, on the other processors.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ def frames(connections: int) -> Iterator[bytes]:
     choose = random.Random(1)
     payload = bytes(range(256)) + bytes(44)
 
-    def segment(client: int, server: int, port: int, forward: bool, seq: int, ack: int, flags: int, data: bytes) -> bytes:
+    def segment(
+        client: int, server: int, port: int, forward: bool, seq: int, ack: int, flags: int, data: bytes
+    ) -> bytes:
         ends = struct.pack(">II", client, server) if forward else struct.pack(">II", server, client)
         ports = struct.pack(">HH", port, 80) if forward else struct.pack(">HH", 80, port)
         ip = struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(data), 1, 0x4000, 64, 6, 0) + ends
@@ -56,8 +60,13 @@ def frames(connections: int) -> Iterator[bytes]:
         yield segment(*ends, False, 499, 100, 18, b"")
         yield segment(*ends, True, 100, 500, 16, b"")
         for k in range(DATA):
-            yield segment(*ends, k % 4 == 0, 100 + 300 * (k // 4 + (k % 4 > 0)), 500 + 300 * (k - (k + 3) // 4), 16, payload) \
-                if k % 4 == 0 else segment(*ends, False, 500 + 300 * (k - (k + 3) // 4), 100 + 300 * (k // 4 + 1), 16, payload)
+            yield (
+                segment(
+                    *ends, k % 4 == 0, 100 + 300 * (k // 4 + (k % 4 > 0)), 500 + 300 * (k - (k + 3) // 4), 16, payload
+                )
+                if k % 4 == 0
+                else segment(*ends, False, 500 + 300 * (k - (k + 3) // 4), 100 + 300 * (k // 4 + 1), 16, payload)
+            )
         yield segment(*ends, True, 100 + 300 * (DATA // 4), 500, 17, b"")
         yield segment(*ends, False, 500 + 300 * (DATA - DATA // 4), 101, 17, b"")
 
@@ -78,7 +87,9 @@ def write(path: Path, packets: list[bytes]) -> Path:
     with path.open("wb") as out:
         out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1))
         for number, data in enumerate(packets):
-            out.write(struct.pack("<IIII", 1000 + number // 100_000, number % 100_000 * 10, len(data), len(data)) + data)
+            out.write(
+                struct.pack("<IIII", 1000 + number // 100_000, number % 100_000 * 10, len(data), len(data)) + data
+            )
     return path
 
 

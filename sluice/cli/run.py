@@ -146,9 +146,9 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
     with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
         if stdout is not None:
             wanted.direct_rows(stdout)
-        with session(options.store, wanted.c, options.state is not None) as state:
+        with session(options.store, wanted.c, options.state is not None, wanted.python) as state:
             settings = replace(settings, store=state.store, state_file=state.state_file)
-            outcome = run_file(compiled, wanted, settings, inputs, output=options.output)
+            outcome = state.finished(run_file(compiled, wanted, settings, inputs, output=options.output))
             if options.state is not None and state.text is not None:
                 write_text(options.state, state.text())
             return outcome

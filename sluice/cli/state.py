@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.files import check_output, write_text
@@ -72,13 +72,20 @@ def _readable(row: str) -> str:
     """A row as a line: FUNCTION.OBJECT KEY: VALUE."""
     found = json.loads(row)
     value = found["value"]
-    items = [f"{key}: {each}" for key, each in value.items()] if isinstance(value, dict) else value
-    if isinstance(items, list):
-        shown = ", ".join(map(str, items[:_SHOWN]))
+    items = _items(value)
+    if items is not None:
+        shown = ", ".join(items[:_SHOWN])
         more = f", ... ({len(items):,} items)" if len(items) > _SHOWN else ""
         value = f"[{shown}{more}]"
     key = f" {found['key']}" if found["key"] else ""
     return f"{found['function']}.{found['object']}{key}: {value}"
+
+
+def _items(value: Any) -> list[str] | None:
+    """The items of a list, set or map; None for another value."""
+    if isinstance(value, dict):
+        return [f"{key}: {each}" for key, each in cast(dict[str, int], value).items()]
+    return [str(each) for each in cast(list[int], value)] if isinstance(value, list) else None
 
 
 def _objects(options: argparse.Namespace) -> int:
@@ -98,7 +105,7 @@ def _objects(options: argparse.Namespace) -> int:
                         "loss": item.loss,
                         "help": item.help,
                     }
-                )  # fmt: skip
+                )
             )
         return 0
     table = [("object", "type", "scope", "access", "loss", "what it is")]

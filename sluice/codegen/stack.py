@@ -10,10 +10,10 @@ from sluice.codegen.c.names import boolean, c_string, identifier
 from sluice.codegen.events.columns import columns
 from sluice.codegen.events.control import check_controls, is_controlled
 from sluice.codegen.events.declared_storage import counter_struct, parameter_struct
-from sluice.codegen.events.shared import shared_members, shared_names, shared_tables
 from sluice.codegen.events.functions import data_names, function_states, is_on_demand
 from sluice.codegen.events.metadata import information
 from sluice.codegen.events.records import records
+from sluice.codegen.events.shared import shared_members, shared_names, shared_tables
 from sluice.codegen.events.timers import timer_fields, timer_numbers, timers
 from sluice.codegen.interface import header, interface, weak_functions
 from sluice.codegen.layer.instance_layout import struct_text, tables

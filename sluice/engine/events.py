@@ -290,6 +290,8 @@ class PythonFunction:
     events: list[PythonEvent] = field(default_factory=lambda: [])
     on_demand: list[tuple[str, str, Handler]] = field(default_factory=lambda: [])
     many: list[tuple[str, str, ManyHandler]] = field(default_factory=lambda: [])
+    shared: dict[str, Any] = field(default_factory=lambda: {})
+    """The shared objects that it declares (sluice.functions.shared), by name."""
 
     def taken(self) -> frozenset[Hook]:
         """The events that it takes many at once of."""

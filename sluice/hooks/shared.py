@@ -1,4 +1,4 @@
-"""Shared objects: the state that a function declares so that a store outside the box can hold it (runtime/function/shared.h).
+"""Shared objects: state that a function declares so that a store can hold it (runtime/function/shared.h).
 
 A declaration has a name, a type, the scope that keys its objects, how they are accessed, and what the loss of an update
 means. Functions in C declare by SLUICE_SHARED, functions in Python by `shared`.
@@ -29,9 +29,9 @@ class SharedError(ValueError):
 class Shared:
     """A declaration of shared objects.
 
-    type: one of TYPES. struct: the C type of a struct, else "". scope: FLOW (an object for each instance), ALL (one), or the
-    header fields that key it. access: one of ACCESSES. loss: `recover` (no update may be lost) or `zero` (it may begin again
-    from nothing). Raises SharedError for what is none of these.
+    type: one of TYPES. struct: the C type of a struct, else "". scope: FLOW (an object for each instance), ALL (one),
+    or the header fields that key it. access: one of ACCESSES. loss: `recover` (no update may be lost) or `zero` (it may
+    begin again from nothing). Raises SharedError for what is none of these.
     """
 
     name: str

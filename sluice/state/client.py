@@ -62,7 +62,7 @@ def client_library() -> Path:
             done = subprocess.run(words, capture_output=True, text=True)
             if done.returncode:
                 raise StoreError(
-                    "the client of stores cannot be compiled; it needs hiredis with its headers (Debian: libhiredis-dev):\n"
+                    "the client of stores cannot be compiled; it needs hiredis (Debian: libhiredis-dev):\n"
                     f"{done.stderr.strip()[:4000]}"
                 )
             seal(made)

@@ -18,7 +18,7 @@ VERSIONS = {"redis": (7, 0), "valkey": (7, 2)}
 
 @dataclass(frozen=True)
 class Library:
-    """A library: its functions are called PREFIX_NAME. The prefix depends on the text, so that several may be loaded."""
+    """A library: its functions are called PREFIX_NAME. The prefix depends on the text, so several may be loaded."""
 
     prefix: str
     text: str
@@ -63,6 +63,6 @@ def load_library(peer: Peer, library: Library) -> None:
         peer.call("FUNCTION", "LOAD", "REPLACE", library.text)
     except ReplyError as error:
         raise StoreError(
-            f"{error}\n    the server refuses the functions that operate on shared objects; the user needs the commands "
-            "FUNCTION and FCALL, and an operation of a function must be correct Lua"
+            f"{error}\n    the server refuses the functions that operate on shared objects; the user needs the "
+            "commands FUNCTION and FCALL, and an operation of a function must be correct Lua"
         ) from error

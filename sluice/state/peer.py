@@ -1,4 +1,4 @@
-"""A connection to a Valkey or Redis server from Python: for setting up, and for reading what it holds (RESP, version 2)."""
+"""A connection to a Valkey or Redis server from Python, for setting up and for reading what it holds (RESP 2)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Peer:
                 self._socket = socket.create_connection((location.host, location.port), seconds)
         except OSError as error:
             raise StoreError(
-                f"{self.name} cannot be reached: {error.strerror or error}; start a Valkey or Redis server there, or use "
-                "--store embedded"
+                f"{self.name} cannot be reached: {error.strerror or error}; start a Valkey or Redis server there, or "
+                "use --store embedded"
             ) from error
         self._pending = b""
         try:

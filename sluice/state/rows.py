@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from sluice.hooks.function import CFunction
+from sluice.hooks.shared import Shared
 from sluice.state.errors import StoreError
 from sluice.state.peer import Peer, Reply
 
@@ -30,22 +30,24 @@ _READ: dict[str, tuple[str, ...]] = {
 }
 
 
-def declare_objects(peer: Peer, functions: Sequence[CFunction]) -> None:
-    """Say in the store which objects the functions have. Raises StoreError where another function had an object of that
-    name and another type.
+def declare_objects(peer: Peer, functions: Sequence[tuple[str, Sequence[Shared]]]) -> None:
+    """Say in the store which objects the functions, given by name, have.
+
+    Raises StoreError where another function had an object of that name and another type.
     """
-    for function in functions:
-        for item in function.shared:
-            name = f"{function.name}.{item.name}"
+    for function, objects in functions:
+        for item in objects:
+            name = f"{function}.{item.name}"
             before = peer.call("HGET", OBJECTS, name)
             known = _declaration(before)
             if known and known.get("type") != item.type:
                 raise StoreError(
-                    f"{peer.name} has {name} as a {known['type']}, not a {item.type}, of another version of the function: "
-                    "delete its keys, or use another store"
+                    f"{peer.name} has {name} as a {known['type']}, not a {item.type}, of another version of the "
+                    "function: delete its keys, or use another store"
                 )
             declared = {
-                "type": item.type, "scope": item.scope_text, "access": item.access, "loss": item.loss, "help": item.help,
+                "type": item.type, "scope": item.scope_text, "access": item.access, "loss": item.loss,
+                "help": item.help,
             }  # fmt: skip
             peer.call("HSET", OBJECTS, name, json.dumps(declared))
 

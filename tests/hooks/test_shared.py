@@ -41,7 +41,10 @@ def test_operations_are_read() -> None:
     [
         ('SLUICE_SHARED(x, table, all, read_write, zero, "x")', "shared.c:3: 'table' is no type of a shared object"),
         ('SLUICE_SHARED(x, struct, all, read_write, zero, "x")', "shared.c:3: name the struct: struct NAME"),
-        ('SLUICE_SHARED(x, map, all, often, zero, "x")', "'often' is no access of a shared object: it is one of write_mostly"),
+        (
+            'SLUICE_SHARED(x, map, all, often, zero, "x")',
+            "'often' is no access of a shared object: it is one of write_mostly",
+        ),
         ('SLUICE_SHARED(x, map, all, read_write, never, "x")', "'never' is no loss of a shared object"),
         ('SLUICE_SHARED(x, map, src+, read_write, zero, "x")', "'src\\+' is no scope"),
         ('SLUICE_SHARED(x, map, a+b+c+d+e, read_write, zero, "x")', "at most 4 header fields"),

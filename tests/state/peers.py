@@ -1,4 +1,4 @@
-"""Peers of the client: a relay that cuts connections at random places, and a server that replies whatever a test says."""
+"""Peers of the client: a relay that cuts connections at random places, and a server that replies what a test says."""
 
 from __future__ import annotations
 

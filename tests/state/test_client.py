@@ -32,7 +32,18 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program of client_trial.c; with sanitizers where a compiler has them."""
     made = tmp_path_factory.mktemp("client") / "client_trial"
     files = [str(Path(__file__).with_suffix("").parent / "client_trial.c"), *map(str, SOURCES)]
-    words = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{RUNTIME}", f"-I{FOLDER}", *files, "-o", str(made), "-lhiredis"]
+    words = [
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        f"-I{RUNTIME}",
+        f"-I{FOLDER}",
+        *files,
+        "-o",
+        str(made),
+        "-lhiredis",
+    ]
     why = "there is no C compiler"
     for compiler in ("clang", "gcc"):
         for extra in (SANITIZERS, ("-O1",)):
@@ -44,7 +55,9 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.fail(why)
 
 
-def run(trial: Path, path: str, prefix: str, seed: int, count: int, timeout: int = 5000, size: int = LARGE) -> dict[str, Any]:
+def run(
+    trial: Path, path: str, prefix: str, seed: int, count: int, timeout: int = 5000, size: int = LARGE
+) -> dict[str, Any]:
     words = [str(trial), path, prefix, str(seed + 1), str(seed), str(count), str(timeout), str(size)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -167,9 +180,9 @@ def test_random_replies(trial: Path, tmp_path: Path, seed: int) -> None:
     pieces = [*GARBAGE.values(), b"$2\r\n+1\r\n", b"$1\r\n-\r\n", b"$1\r\n!\r\n"]
 
     def reply(number: int, _: bytes) -> bytes | None:
-        data = bytearray(b"".join(choose.choice(pieces)[:200] for _ in range(choose.randrange(1, 6))))
-        for _ in range(choose.randrange(3)):
-            data[choose.randrange(len(data) or 1) : 1] = bytes([choose.randrange(256)])
+        data = bytearray(b"".join(choose.choice(pieces)[:200] for _each in range(choose.randrange(1, 6))))
+        for _each in range(choose.randrange(3)):
+            data.insert(choose.randrange(len(data) + 1), choose.randrange(256))
         return bytes(data) if choose.random() > 0.1 else None
 
     with replying(tmp_path / "peer", reply) as path:

@@ -234,7 +234,9 @@ def test_trojan_depends_on_the_order(tmp_path: Path) -> None:
     for name, streams in orders.items():
         packets = [packet for stream in streams for packet in stream]
         ran = run_one(write(tmp_path / "in.pcap", packets), "trojan", tmp_path / "out")
-        assert [json.loads(row)["trojan"] for row in ran.rows.splitlines()] == ([text(ONE)] * (name == "in order")), name
+        assert [json.loads(row)["trojan"] for row in ran.rows.splitlines()] == ([text(ONE)] * (name == "in order")), (
+            name
+        )
 
 
 def test_trojan_needs_all_files_of_one_host(tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ def write(path: Path, packets: list[bytes], step: float = 0.001) -> Path:
     return path
 
 
-def connection(client: bytes, server: bytes, port: int, service: int = 80, body: bytes = b"GET / HTTP/1.0\r\n\r\n") -> list[bytes]:
+def connection(
+    client: bytes, server: bytes, port: int, service: int = 80, body: bytes = b"GET / HTTP/1.0\r\n\r\n"
+) -> list[bytes]:
     """A whole connection, from its handshake to its close."""
     a, b = hosts(client, server, port, service)
     return [*handshake(a, b), a.data(body), b.data(body * 3), *goodbye(a, b)]
@@ -61,7 +63,7 @@ def trojan(client: bytes, port: int = 5000) -> list[list[bytes]]:
 
 
 def mixed(seed: int, count: int) -> list[bytes]:
-    """Interleaved connections of many hosts: whole and refused ones, unanswered, datagrams, and the Trojan's sequence."""
+    """Interleaved connections of many hosts: whole, refused and unanswered ones, datagrams, the Trojan's sequence."""
     choose = random.Random(seed)
     streams: list[list[bytes]] = []
     for number in range(count):

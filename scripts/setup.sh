@@ -320,6 +320,8 @@ get_servers() {
     have curl || missing+=(curl)
     have memcached || missing+=(memcached)
     have memccat || missing+=(libmemcached-tools)
+    have redis-server || missing+=(redis-server)
+    [ -f /usr/include/hiredis/hiredis.h ] || missing+=(libhiredis-dev)
     have ip || missing+=(iproute2)
     have ethtool || missing+=(ethtool)
     have tcpdump || missing+=(tcpdump)

@@ -27,10 +27,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "chain": {"engine", "hooks", "ir", "lang"},
     "service": {"engine"},
     "analyze": {"engine"},
+    "state": {"engine", "hooks"},
     "cli": {
         "analyze",
         "chain",
         "service",
+        "state",
         "isolate",
         "lang",
         "ir",

@@ -25,6 +25,7 @@ from sluice.cli import (
     run,
     serve,
     show,
+    state,
     trace,
 )
 from sluice.cli.common.errors import UsageError, from_here, tell
@@ -41,7 +42,7 @@ Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 st
 """
 
 
-COMMANDS = (run, chain, flows, ids, trace, show, explain, build, mos, serve, analyze, isolate, bench, new, help)
+COMMANDS = (run, chain, flows, ids, trace, show, explain, build, mos, serve, state, analyze, isolate, bench, new, help)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError
-from sluice.cli.common.files import check_function_outputs, check_output
+from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
-from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack
+from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store
 from sluice.cli.common.running import (
     compile_for,
     run_file,
@@ -38,6 +39,7 @@ from sluice.cli.common.summary import finish
 from sluice.engine.box import Outcome
 from sluice.engine.functions import Wanted, find_functions, has_functions, split_names
 from sluice.engine.inputs import Inputs
+from sluice.state.session import session
 
 
 def add(commands: Any) -> None:
@@ -71,6 +73,10 @@ def add(commands: Any) -> None:
     )
     speed.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
+    add_store(parser)
+    parser.add_argument(
+        "--state", metavar="FILE", help="file for the final state of shared objects, as `sluice state dump` prints it"
+    )
     add_run_options(parser)
 
 
@@ -112,6 +118,8 @@ def action(options: argparse.Namespace) -> int:
     inputs = inputs_of(options)
     if options.prints is not None:
         check_output(options.prints, *input_files(inputs), options.stack)
+    if options.state is not None:
+        check_output(options.state, *input_files(inputs), options.stack)
     with printed_apart(options.prints, apart=options.json):
         outcome = _run(options, inputs)
     return 0 if options.compile_only and not outcome.stopped else finish(outcome, options.json, named(inputs))
@@ -140,4 +148,9 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
     with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
         if stdout is not None:
             wanted.direct_rows(stdout)
-        return run_file(compiled, wanted, settings, inputs, output=options.output)
+        with session(options.store, wanted.c, options.state is not None, wanted.python) as state:
+            settings = replace(settings, store=state.store, state_file=state.state_file)
+            outcome = state.finished(run_file(compiled, wanted, settings, inputs, output=options.output))
+            if options.state is not None and state.text is not None:
+                write_text(options.state, state.text())
+            return outcome

@@ -9,6 +9,7 @@ from sluice.codegen.burst.stages import table_of_each
 from sluice.codegen.c.names import c_string, comment, data_member, identifier, storage
 from sluice.codegen.events.columns import close_columns, flush_columns
 from sluice.codegen.events.functions import callback_functions, destructors, event_struct
+from sluice.codegen.events.shared import close_shared, finish_shared, flush_shared, open_shared
 from sluice.codegen.events.timers import box_timers
 from sluice.codegen.layer.instance_layout import key_words
 from sluice.codegen.stack_names import StackNames
@@ -182,6 +183,7 @@ def _open(names: StackNames) -> list[str]:
     asked += [f"sl_table_prefault(&box->native_{module.name}.contexts)" for module in names.program.natives]
     for call in asked:
         out += [f"    if (options->prefault && {call})", "        goto fail;"]
+    out += open_shared(names.functions)
     for index, function in enumerate(functions):
         if function.worker:
             out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")
@@ -200,7 +202,7 @@ def _open(names: StackNames) -> list[str]:
             out.append(f"    if ({function.name}_open(&box->base, {text}))")
             out.append("        goto fail;")
     out.append("    return &box->base;")
-    if names.tables or names.program.natives or any(f.opens or f.parameters for f in functions):
+    if names.tables or names.program.natives or any(f.opens or f.parameters or f.shared for f in functions):
         out += ["fail:", f"    {names.prefix}_close(&box->base);", "    return NULL;"]
     return [*out, "}"]
 
@@ -225,6 +227,7 @@ def _tick(names: StackNames) -> list[str]:
     out += [f"    due = sl_min(due, tick_{identifier(table.name)}(box));" for table in names.tables.values()]
     if names.functions.timers:
         out += [f"    if ({first} && base->timers.count)", "        due = sl_min(due, base->timers.entry[0].time);"]
+    out += flush_shared(names.functions)
     return [*out, *flush_columns(names), "    sl_batch_flush(&base->batch);", "    return due;", "}"]
 
 
@@ -286,6 +289,7 @@ def _finish(names: StackNames) -> list[str]:
         out += [f'    sl_report(base, "{name}", box->{function.name}_counted.{name});' for name, _ in function.counters]
     if any(function.label for function in names.functions.c):
         out.append("    base->reporter = NULL;")
+    out += finish_shared(names.functions)
     if names.functions.inline:
         out.append("    sl_output_finish(base);")
     return [
@@ -316,6 +320,7 @@ def _close(names: StackNames) -> list[str]:
         *(f"    sl_table_close(&box->{table.variable});" for table in names.tables.values()),
         *(f"    sl_messages_close(&box->{table.kept_messages});" for table in names.tables.values() if table.messages),
         *(f"    sl_table_close(&box->{identifier(name)}.table);" for name in alias_tables(names.program)),
+        *close_shared(names.functions),
         "    sl_box_close(base);",
         "    free(box);",
         "}",

@@ -14,6 +14,7 @@ from sluice.codegen.events.functions import data_names, function_states, is_on_d
 from sluice.codegen.events.metadata import information
 from sluice.codegen.events.published import publish_functions, publish_names, published_structs
 from sluice.codegen.events.records import records
+from sluice.codegen.events.shared import shared_members, shared_names, shared_tables
 from sluice.codegen.events.timers import timer_fields, timer_numbers, timers
 from sluice.codegen.interface import header, interface, weak_functions
 from sluice.codegen.layer.instance_layout import struct_text, tables
@@ -78,6 +79,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *_natives(program),
         *published_structs(names),
         *_functions(names),
+        *shared_tables(functions),
         *_instances(names),
         *context(names),
         *_box(names),
@@ -158,6 +160,7 @@ def _functions(names: StackNames) -> list[str]:
             f"enum {{ {function.name}_index = {index} }};",
             *parameter_struct(function.name, function.parameters),
             *counter_struct(function.name, function.counters),
+            *shared_names(function),
             f"#line 1 {c_string(function.path)}",
             function.text.rstrip("\n"),
             "#undef SLUICE_FUNCTION",
@@ -239,6 +242,7 @@ def _box(names: StackNames) -> list[str]:
             out.append(f"    struct {function.name}_parameters {function.name}_given;")
         if function.counters:
             out.append(f"    struct {function.name}_counters {function.name}_counted;")
+    out += shared_members(names.functions)
     if names.functions.timers:
         out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* those of the box */")
     if names.columns:

@@ -84,6 +84,8 @@ class COptions(ctypes.Structure):
         ("prefault", ctypes.c_bool),
         ("forwards", ctypes.c_bool),
         ("function_values", ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
+        ("store", ctypes.c_void_p),
+        ("state_file", ctypes.c_char_p),
     )
 
 
@@ -95,7 +97,8 @@ class Settings:
     times out. idle: seconds in place of each layer's general timeout. lifetime: seconds in place of each lifetime.
     seed: of the hashes, random when None. natives: by the names of their options, what native modules get.
     prefault: whether all memory that these bounds allow is taken when the box is opened, so that no packet waits
-    for it.
+    for it. store: the address of a struct sl_store that holds shared objects of functions; None: they are local.
+    state_file: where local ones are written to at the end; None: nowhere.
     """
 
     memory: int = 1 << 30
@@ -106,6 +109,8 @@ class Settings:
     natives: dict[str, str] = field(default_factory=lambda: {})
     prefault: bool = False
     lifetime: float | None = None
+    store: int | None = None
+    state_file: str | None = None
 
 
 def c_options(
@@ -134,6 +139,8 @@ def c_options(
         settings.prefault,
         False,
         ctypes.cast(values, ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
+        settings.store,
+        os.fsencode(settings.state_file) if settings.state_file else None,
     )
 
 

@@ -300,6 +300,8 @@ class PythonFunction:
     published: dict[str, Publisher] = field(default_factory=lambda: {})
     drops_before: int = 0
     label: str = ""
+    shared: dict[str, Any] = field(default_factory=lambda: {})
+    """The shared objects that it declares (sluice.functions.shared), by name."""
 
     def taken(self) -> frozenset[Hook]:
         """The events that it takes many at once of."""

@@ -227,6 +227,10 @@ def load_python(path: Path, options: Options = "", fresh: bool = False) -> Pytho
     counters = {name: item for name, item in vars(module).items() if hasattr(item, "__sluice_counter__")}
     for item in counters.values():
         item.value = 0
+    shared = {name: item for name, item in vars(module).items() if hasattr(item, "__sluice_shared__")}
+    for name, item in shared.items():
+        item.name = name
+        item.reset()
     _refuse_circles(path, events)
     for _, name, _ in many:
         if any(event.name == name for event in events):
@@ -243,6 +247,7 @@ def load_python(path: Path, options: Options = "", fresh: bool = False) -> Pytho
         on_demand,
         many,
         _published(path, module),
+        shared=shared,
     )
 
 

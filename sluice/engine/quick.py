@@ -96,21 +96,30 @@ def _sized(source: str, functions: Functions) -> str:
     return source + "\n".join(_sizes(function, "stack") for function in functions.c)
 
 
-def _sizes(function: CFunction, where: str) -> str:
-    """An array of the sizes of a function's types that the stack has compiled in."""
+def _types(function: CFunction) -> list[str]:
+    """The types of a function whose sizes the stack has compiled in."""
     types = [f"{function.name}_worker_type"] if function.worker else []
     types += [f"{function.name}_state_type"] if function.state else []
-    sizes = "".join(f", sizeof({name}), _Alignof({name})" for name in types)
+    types += [item.struct for item in function.shared if item.struct]
+    return types
+
+
+def _size_count(function: CFunction) -> int:
+    return 1 + 2 * len(_types(function))
+
+
+def _sizes(function: CFunction, where: str) -> str:
+    """An array of the sizes of these types."""
+    sizes = "".join(f", sizeof({name}), _Alignof({name})" for name in _types(function))
     return (
-        f'\n__attribute__((visibility("default"))) const unsigned sl_{where}_sizes_{function.name}[5] = {{0{sizes}}};\n'
+        f'\n__attribute__((visibility("default"))) const unsigned sl_{where}_sizes_{function.name}[] = {{0{sizes}}};\n'
     )
 
 
 def _fits(path: Path, functions: Functions) -> bool:
     library = ctypes.CDLL(str(path))
-    array = ctypes.c_uint * 5
     return all(
-        list(array.in_dll(library, f"sl_stack_sizes_{function.name}"))
-        == list(array.in_dll(library, f"sl_part_sizes_{function.name}"))
+        list((ctypes.c_uint * _size_count(function)).in_dll(library, f"sl_stack_sizes_{function.name}"))
+        == list((ctypes.c_uint * _size_count(function)).in_dll(library, f"sl_part_sizes_{function.name}"))
         for function in functions.c
     )

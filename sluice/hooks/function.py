@@ -11,6 +11,7 @@ from sluice.hooks.declaration import Counters, read_counters, read_parameters
 from sluice.hooks.marks import Mark
 from sluice.hooks.parameter import Parameter, ParameterError
 from sluice.hooks.published import CHAIN, PublishedEvent, PublishedEvents, read_published
+from sluice.hooks.shared import Operation, Shared, SharedError, read_operations, read_shared
 from sluice.hooks.subscription import (
     MAX_ON_DEMAND,
     HookError,
@@ -55,6 +56,7 @@ class CFunction:
     controlled: the layers whose instances it controls.
     destroys: whether it has a destructor for its state.
     inline: whether it drops, changes or sends packets.
+    shared: the shared objects that it declares. operations: those of its own on them.
     needs: what the box maintains for its accessors: "path" (the packet's layers), "units" (their headers),
         "packet" (its time, number, frame).
     sources, libraries: paths of other C files that it is linked with, and names of libraries, as for -l.
@@ -86,6 +88,8 @@ class CFunction:
     needs: frozenset[str] = frozenset()
     sources: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    shared: tuple[Shared, ...] = ()
+    operations: tuple[Operation, ...] = ()
     published: tuple[PublishedEvent, ...] = ()
     drops: bool = False
     rewrites: bool = False
@@ -174,7 +178,7 @@ class Functions:
     def needs_packet(self) -> bool:
         """Whether a function reads the current packet, its number or its time; records for Python and output do."""
         reads = any("packet" in function.needs for function in self.c)
-        return reads or self.inline or bool(self.python or self.many or self.demanded)
+        return reads or self.inline or self.shares or bool(self.python or self.many or self.demanded)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -195,6 +199,11 @@ class Functions:
     def inline(self) -> bool:
         """Whether some function drops, changes or sends packets."""
         return any(function.inline for function in self.c)
+
+    @property
+    def shares(self) -> bool:
+        """Whether some function declares shared objects, whose updates carry the packet's number as logical clock."""
+        return any(function.shared for function in self.c)
 
     def bits(self) -> dict[tuple[str, Hook], int]:
         """The bit of each handler on demand. Raises HookError for more of them than there are."""
@@ -227,7 +236,8 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
     _check_needs(marks, controlled)
     try:
         parameters, counters = read_parameters(marks), read_counters(marks)
-    except ParameterError as error:
+        shared, operations = read_shared(marks), read_operations(name, marks)
+    except (ParameterError, SharedError) as error:
         raise HookError(str(error)) from None
     return CFunction(
         name=name,
@@ -258,6 +268,8 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
             (_layer(mark.arguments[0]), mark.arguments[1], mark.where) for mark in marks if mark.kind == "writes"
         ),
         libraries=tuple(_libraries(marks)),
+        shared=shared,
+        operations=operations,
     )
 
 

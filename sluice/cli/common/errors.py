@@ -20,10 +20,11 @@ from sluice.hooks.subscription import HookError
 from sluice.lang.errors import DescriptionError
 from sluice.service.lang.errors import ServiceError
 from sluice.stacks.find import UnknownStackError
+from sluice.state.errors import StoreError
 
 TOLD = (
     DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError, ServiceError,
-    AnalyzeError, DetectionError, RuleError,
+    AnalyzeError, DetectionError, RuleError, StoreError,
 )  # fmt: skip
 """Errors whose message says everything already."""
 

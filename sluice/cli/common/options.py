@@ -9,6 +9,7 @@ from typing import Any
 from sluice.cli.common.errors import UsageError
 from sluice.engine.functions import FunctionError, counters_of, parameters_of, split_names
 from sluice.passes.pipeline import UnknownPassError, select
+from sluice.state.location import FORMS, Location, LocationError, read_location
 
 
 def add_command(
@@ -146,6 +147,24 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="take all memory that --memory and --max-instances allow at the start, so that no packet waits for it",
     )
     parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes; random unless given")
+
+
+def add_store(parser: argparse.ArgumentParser, *names: str) -> None:
+    """The store of shared objects: the option --store, or an argument of that name."""
+    parser.add_argument(
+        *(names or ("--store",)),
+        type=_store,
+        default=Location("local"),
+        metavar="STORE",
+        help=f"where functions store what they declare as shared: {FORMS} (default local)",
+    )
+
+
+def _store(text: str) -> Location:
+    try:
+        return read_location(text)
+    except LocationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def add_interpreter_options(parser: argparse.ArgumentParser) -> None:

@@ -24,6 +24,7 @@ from sluice.codegen.burst.stages import (
     table_of_each,
 )
 from sluice.codegen.c.names import identifier, member
+from sluice.codegen.events.shared import flush_shared
 from sluice.codegen.stack_names import StackNames
 from sluice.ir.graph import LayerProgram
 
@@ -63,6 +64,7 @@ def process(names: StackNames) -> list[str]:
         "            end_turn(box, &frame[i]);",
         "        }",
         "    }",
+        *flush_shared(names.functions),
         *_verdicts(names),
         "}",
     ]

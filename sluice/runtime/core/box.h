@@ -182,6 +182,7 @@ struct sl_box {
     void **parameters;           /* what each function's parameters are set to */
     char **texts;                /* the texts of these */
     void **function_counters;    /* what each function counts */
+    struct sl_shared_state *shared;   /* shared objects of functions (shared.h); NULL where none are declared */
     struct sl_timers timers;
     struct sl_output output;
     struct sl_finish finish;

@@ -15,6 +15,7 @@ extern "C" {
 #endif
 
 struct sl_box;
+struct sl_store;
 
 struct sl_options {
     uint64_t seed;               /* of hashes */
@@ -32,6 +33,8 @@ struct sl_options {
     /* For each function, in order, its parameters as pairs NAME, VALUE that end with NULL, or NULL: then those of
      * function_options count. May be NULL. */
     const char *const *const *function_values;
+    struct sl_store *store;          /* which holds shared objects of functions (function/store.h); NULL: they are local */
+    const char *state_file;          /* where local shared objects are written to at the end; NULL: nowhere */
 };
 
 /* --- what happens to packets --- */

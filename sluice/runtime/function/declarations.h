@@ -21,6 +21,9 @@
 #define SLUICE_WORKER(type) SLUICE_DECLARED("worker", #type)
 #define SLUICE_PARAMETER(name, kind, value, help) SLUICE_DECLARED("parameter", #name, #kind, value, help)
 #define SLUICE_COUNTER(name, help) SLUICE_DECLARED("counter", #name, help)
+#define SLUICE_SHARED(name, type, scope, access, loss, help) \
+    SLUICE_DECLARED("shared", #name, #type, #scope, #access, #loss, help)
+#define SLUICE_OPERATION(name, lua) SLUICE_DECLARED("operation", #name, lua)
 #define SLUICE_SOURCE(file) SLUICE_DECLARED("source", file)
 #define SLUICE_LIBRARY(name) SLUICE_DECLARED("library", name)
 #define SLUICE_INLINE SLUICE_DECLARED("inline")

@@ -43,6 +43,11 @@
  *                                   length); see output.h.
  * SLUICE_WRITES(layer, field)       Of the packets that pass, the function changes this header field, and no other that
  *                                   it does not declare so. Functions that run in parallel must change different ones.
+ * SLUICE_SHARED(name, type, scope, access, loss, help)   Objects of state that a store outside the box may hold, see
+ *                                   shared.h.
+ * SLUICE_OPERATION(name, "lua") { ... }   An operation on a shared number: the body calculates the new value from `value`,
+ *                                   `argument` and `other`, as does the body in Lua, which a store performs.
+ *                                   SLUICE_CUSTOM(object, name, argument, other, result) calls it.
  * SLUICE_STATE(type)                Every instance of the layers that the function subscribes to has one, zeroed when
  *                                   the instance begins; SLUICE_STATE_OF(event) points to it.
  * SLUICE_DESTROY { ... }            `state` is destroyed together with its instance: after the end of the instance,
@@ -87,6 +92,7 @@
 #include "function/output.h"
 #include "function/parameters.h"
 #include "function/peek.h"
+#include "function/shared.h"
 #include "function/timers.h"
 
 #include <stdio.h>
@@ -189,6 +195,22 @@
 #define SLUICE_PARAMETER_OF(box, name) (SL_JOIN(SLUICE_FUNCTION, parameters)(box)->name)
 
 #define SLUICE_NEEDS(what)
+
+/* shared.h has the rest of this interface. */
+#define SLUICE_SHARED(name, type, scope, access, loss, help)
+#define SL_SHARED_NAMED(box, name) (&SL_JOIN(SLUICE_FUNCTION, shared)(box)[SL_JOIN(SLUICE_FUNCTION, SL_JOIN(shared, name))])
+#define SLUICE_SHARED_OF(event, name) sl_shared_of(event, SL_SHARED_NAMED((event)->box, name), 0)
+#define SLUICE_SHARED_SIDE(event, name, side) sl_shared_of(event, SL_SHARED_NAMED((event)->box, name), side)
+#define SLUICE_SHARED_ALL(box, name) sl_shared_all(SL_SHARED_NAMED(box, name))
+#define SLUICE_SHARED_AT(box, name, number) sl_shared_number(SL_SHARED_NAMED(box, name), number)
+#define SLUICE_OPERATION(name, lua)                                                                       \
+    __attribute__((unused)) static inline int64_t SL_JOIN(SLUICE_FUNCTION, SL_JOIN(name, operation))(     \
+        int64_t value, __attribute__((unused)) int64_t argument, __attribute__((unused)) int64_t other)
+#define SL_TEXT_OF2(text) #text
+#define SL_TEXT_OF(text) SL_TEXT_OF2(text)
+#define SLUICE_CUSTOM(object, name, argument, other, result)                                              \
+    sl_shared_custom(object, SL_TEXT_OF(SL_JOIN(SLUICE_FUNCTION, name)),                                  \
+                     SL_JOIN(SLUICE_FUNCTION, SL_JOIN(name, operation)), argument, other, result)
 
 #define SLUICE_COUNTER(name, help)
 #define SLUICE_COUNTER_OF(box, name) (SL_JOIN(SLUICE_FUNCTION, counters)(box)->name)

@@ -1,0 +1,274 @@
+/* Keys of shared objects, as text: in the store, and where the final state is written. And the life of all declarations of a
+ * box: opened, transmitted at the end of a burst, finished, written to a file, closed.
+ *
+ * A key is sluice:{FUNCTION.OBJECT:KEY}. The braces are a hash tag of Valkey Cluster: the log of an object's updates, whose
+ * key has the same tag, is on the same node. A flow-scoped one has the instance of the function, FUNCTION.OBJECT@INSTANCE:KEY
+ * (CHC, 3.3.3: vertex, instance and object). */
+#ifndef SL_SHARED_TEXT_H
+#define SL_SHARED_TEXT_H
+
+#include "core/create.h"
+#include "function/endpoints.h"
+#include "function/shared_objects.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+
+/* Text of bounded length; what does not fit is missing. */
+struct sl_text { char at[SL_SHARED_TEXT]; uint32_t length; };
+
+__attribute__((format(printf, 2, 3))) static inline void sl_text_add(struct sl_text *text, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(text->at + text->length, sizeof text->at - text->length, format, arguments);
+    va_end(arguments);
+    text->length = (uint32_t)sl_min(text->length + (uint32_t)sl_max(n, 0), sizeof text->at - 1);
+}
+
+/* A value of so many bits: 32 as IPv4, 128 as IPv6 address, another number in decimal, a longer one in hexadecimal. */
+static inline void sl_text_value(struct sl_text *text, uint32_t bits, const uint64_t *words, bool address) {
+    char at[INET6_ADDRSTRLEN];
+    if (bits == 32 && address) {
+        uint32_t network = htonl((uint32_t)words[0]);
+        sl_text_add(text, "%s", inet_ntop(AF_INET, &network, at, sizeof at));
+    } else if (bits == 128) {
+        uint64_t network[2] = {htobe64(words[0]), htobe64(words[1])};
+        sl_text_add(text, "%s", inet_ntop(AF_INET6, network, at, sizeof at));
+    } else if (bits <= 64) {
+        sl_text_add(text, "%" PRIu64, words[0]);
+    } else {
+        for (uint32_t i = 0; i < (bits + 63) / 64; i++)
+            sl_text_add(text, "%016" PRIx64, words[i]);
+    }
+}
+
+/* One half of a flow's key: the values of its parts, with dots in IPv4, and colons between them. */
+static inline void sl_text_half(struct sl_text *text, const struct sl_layer_info *layer, const uint64_t *half) {
+    for (uint32_t i = 0; i < layer->key_parts; i++) {
+        const struct sl_key_part *part = &layer->key_part[i];
+        uint64_t number = part->bits <= 64 ? sl_part_number(part, half) : 0;
+        sl_text_add(text, "%s", i ? "," : "");
+        sl_text_value(text, part->bits, part->bits <= 64 ? &number : half + part->word, true);
+    }
+}
+
+/* Copies the key of the flow that an object is of. */
+static inline void sl_object_of_flow(struct sl_object *object, const struct sl_event *event) {
+    const struct sl_layer_info *layer = object->layer = event->owner;
+    uint64_t *flow = sl_object_flow(object);
+    uint32_t half = (uint32_t)sl_min(layer->half_words, SL_SHARED_FLOW_WORDS / 2);
+    memcpy(flow, sl_event_half(event, 0), 8 * half);
+    if (layer->oriented)
+        memcpy(flow + half, sl_event_half(event, 1), 8 * half);
+}
+
+/* The part of a layer's key that a field of a scope means. *side is the side whose half has it: `side` for src and sport, the
+ * other one for dst and dport. NULL: there is none. */
+static inline const struct sl_key_part *sl_shared_part(const struct sl_layer_info *layer, const char *field, unsigned *side) {
+    const struct sl_key_part *part = sl_key_part_named(layer, field);
+    if (!part && layer->oriented && field[0] == 'd') {
+        *side ^= 1;
+        part = strcmp(field, "dst") == 0     ? sl_key_part_named(layer, "src")
+               : strcmp(field, "dport") == 0 ? sl_key_part_named(layer, "sport")
+                                             : NULL;
+    }
+    return part;
+}
+
+/* The key of the object that the header fields of an event's instance mean: for each field its bits, a byte each in the
+ * first word, and two words. False if the layer has no such field, or a longer one. */
+static inline bool sl_shared_fields(const struct sl_event *event, const struct sl_shared *shared, unsigned side,
+                                    uint64_t *key) {
+    for (unsigned i = 0; i < SL_SHARED_FIELDS && shared->info->field[i]; i++) {
+        unsigned of = side;
+        const struct sl_key_part *part = sl_shared_part(event->owner, shared->info->field[i], &of);
+        if (!part || part->bits > 128)
+            return false;
+        const uint64_t *half = sl_event_half(event, of & 1);
+        key[0] |= (uint64_t)part->bits << 8 * i;
+        if (part->bits <= 64)
+            key[1 + 2 * i] = sl_part_number(part, half);
+        else
+            memcpy(&key[1 + 2 * i], half + part->word, 16);
+    }
+    return true;
+}
+
+/* The text of an object's key within its declaration. A number that stands for an address is one of 32 bits. */
+static inline void sl_text_key(struct sl_text *text, struct sl_object *object) {
+    const struct sl_shared_info *info = object->of->info;
+    const uint64_t *key = sl_object_key(object);
+    if (info->scope == SL_SCOPE_FLOW && object->layer) {
+        const uint64_t *flow = sl_object_flow(object);
+        uint32_t half = (uint32_t)sl_min(object->layer->half_words, SL_SHARED_FLOW_WORDS / 2);
+        sl_text_add(text, "%s ", object->layer->prototype);
+        sl_text_half(text, object->layer, flow);
+        if (object->layer->oriented) {
+            sl_text_add(text, " ");
+            sl_text_half(text, object->layer, flow + half);
+        }
+    } else if (info->scope == SL_SCOPE_FIELDS) {
+        for (unsigned i = 0; i < SL_SHARED_FIELDS && info->field[i]; i++) {
+            bool address = strcmp(info->field[i], "src") == 0 || strcmp(info->field[i], "dst") == 0;
+            uint32_t bits = key[0] >> 8 * i & 255;
+            sl_text_add(text, "%s", i ? "," : "");
+            sl_text_value(text, bits ? bits : address ? 32 : 64, key + 1 + 2 * i, address);
+        }
+    }
+}
+
+/* Makes the key of an object in the store. False without memory. */
+SL_COLD bool sl_object_name(struct sl_object *object) {
+    const struct sl_shared_info *info = object->of->info;
+    struct sl_text text = {.length = 0};
+    sl_text_add(&text, "sluice:{%s.%s", info->function, info->name);
+    if (info->scope == SL_SCOPE_FLOW)
+        sl_text_add(&text, "@%s", object->of->state->store->instance);
+    sl_text_add(&text, ":");
+    sl_text_key(&text, object);
+    sl_text_add(&text, "}");
+    object->key = malloc(text.length + 1);
+    object->key_length = text.length;
+    if (object->key)
+        memcpy(object->key, text.at, text.length + 1);
+    return object->key != NULL;
+}
+
+/* --- the final state of local objects, as sluice/state/rows.py reads it from a store --- */
+
+static inline int sl_number_order(const void *a, const void *b) {
+    int64_t x = ((const struct sl_map_entry *)a)->key, y = ((const struct sl_map_entry *)b)->key;
+    return (x > y) - (x < y);
+}
+
+static inline void sl_write_value(FILE *out, struct sl_object *object) {
+    const struct sl_shared_info *info = object->of->info;
+    const struct sl_list *list = &object->value.list;
+    struct sl_map *map = &object->value.map;
+    switch (info->type) {
+    case SL_SHARED_COUNTER: case SL_SHARED_NUMBER:
+        fprintf(out, "%" PRId64, object->value.number);
+        break;
+    case SL_SHARED_STRUCT:
+        fputc('"', out);
+        for (uint32_t i = 0; i < info->bytes; i++)
+            fprintf(out, "%02x", ((const uint8_t *)sl_object_bytes(object))[i]);
+        fputc('"', out);
+        break;
+    case SL_SHARED_LIST:
+        fputc('[', out);
+        for (uint32_t i = 0; i < list->count; i++)
+            fprintf(out, "%s%" PRId64, i ? ", " : "", list->item[(list->first + i) & (list->room - 1)]);
+        fputc(']', out);
+        break;
+    default: {   /* it is the end: free entries go last, so that the others can be sorted */
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < map->room; i++)
+            if (map->entry[i].used)
+                map->entry[count++] = map->entry[i];
+        map->room = count;
+        if (count)
+            qsort(map->entry, count, sizeof *map->entry, sl_number_order);
+        bool set = info->type == SL_SHARED_SET;
+        fputc(set ? '[' : '{', out);
+        for (uint32_t i = 0; i < count; i++)
+            if (set)
+                fprintf(out, "%s%" PRId64, i ? ", " : "", map->entry[i].key);
+            else
+                fprintf(out, "%s\"%" PRId64 "\": %" PRId64, i ? ", " : "", map->entry[i].key, map->entry[i].value);
+        fputc(set ? ']' : '}', out);
+    }
+    }
+}
+
+/* Does a store have anything of such an object? It has no empty lists, sets and maps. */
+static inline bool sl_object_exists(const struct sl_object *object) {
+    switch (object->of->info->type) {
+    case SL_SHARED_LIST: return object->value.list.count > 0;
+    case SL_SHARED_SET: case SL_SHARED_MAP: return object->value.map.count > 0;
+    default: return object->present;
+    }
+}
+
+static const char *const sl_shared_types[] = {"counter", "number", "struct", "list", "set", "map"};
+
+SL_COLD void sl_shared_write(FILE *out, struct sl_shared *shared) {
+    for (uint32_t slot = 0; slot < shared->objects.high_water; slot++) {
+        struct sl_instance *instance = sl_table_at(&shared->objects, slot);
+        struct sl_object *object = instance ? (struct sl_object *)(void *)((char *)instance + shared->payload) : NULL;
+        if (!object || !sl_object_exists(object))
+            continue;
+        struct sl_text key = {.length = 0};
+        sl_text_key(&key, object);
+        key.at[key.length] = 0;
+        fprintf(out, "{\"function\": \"%s\", \"object\": \"%s\", \"key\": \"%s\", \"type\": \"%s\", \"value\": ",
+                shared->info->function, shared->info->name, key.at, sl_shared_types[shared->info->type]);
+        sl_write_value(out, object);
+        fputs("}\n", out);
+    }
+}
+
+/* All updates are acknowledged: the logs of the objects are no longer needed. */
+SL_COLD void sl_shared_settle(struct sl_shared *shared, struct sl_store *store) {
+    for (uint32_t slot = 0; slot < shared->objects.high_water; slot++) {
+        struct sl_instance *instance = sl_table_at(&shared->objects, slot);
+        struct sl_object *object = instance ? (struct sl_object *)(void *)((char *)instance + shared->payload) : NULL;
+        struct sl_store_call call = {.operation = SL_STORE_FORGET};
+        if (!object || !object->key || shared->info->type == SL_SHARED_STRUCT)
+            continue;
+        call.key = object->key;
+        call.key_length = object->key_length;
+        call.open = &object->open;
+        store->call(store, &call, NULL);
+    }
+}
+
+/* --- used by generated code --- */
+
+/* The end of a burst. */
+static inline void sl_shared_flush(struct sl_shared_state *state) {
+    if (SL_UNLIKELY(state->store != NULL))
+        state->store->flush(state->store);
+}
+
+/* The end of input: updates are acknowledged, what was counted is reported, the final state is written. */
+SL_COLD void sl_shared_finish(struct sl_shared_state *state) {
+    struct sl_box *box = state->box;
+    uint64_t refused = 0;
+    for (uint32_t i = 0; i < state->functions; i++)
+        for (uint32_t k = 0; k < state->count[i]; k++)
+            refused += state->of[i][k].refused;
+    if (refused)
+        sl_report(box, "state_refused", refused);
+    if (state->store) {
+        struct sl_store *store = state->store;
+        store->finish(store);
+        for (uint32_t i = 0; i < state->functions && !store->fault(store)[0]; i++)
+            for (uint32_t k = 0; k < state->count[i]; k++)
+                sl_shared_settle(&state->of[i][k], store);
+        store->finish(store);
+        const struct sl_store_counts *counts = store->counts(store);
+        sl_report(box, "store_operations", counts->operations);
+        sl_report(box, "store_requests", counts->requests);
+        sl_report(box, "store_waits", counts->waits);
+        const struct { const char *name; uint64_t value; } faults[] = {
+            {"store_reconnections", counts->reconnections}, {"store_retransmitted", counts->retransmitted},
+            {"store_errors", counts->errors},               {"store_failed_operations", state->failed},
+            {"store_lost_updates", counts->lost},           {"store_lost_updates_zero", counts->lost_zero}};
+        for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++)
+            if (faults[i].value)
+                sl_report(box, faults[i].name, faults[i].value);
+        if (store->fault(store)[0])
+            sl_fail(box, "store", store->fault(store));
+    } else if (state->file) {
+        FILE *out = sl_create(state->file);
+        for (uint32_t i = 0; out && i < state->functions; i++)
+            for (uint32_t k = 0; k < state->count[i]; k++)
+                sl_shared_write(out, &state->of[i][k]);
+        if (!out || fclose(out) != 0)
+            sl_fail(box, state->file, strerror(errno));
+    }
+}
+
+#endif

@@ -1,0 +1,116 @@
+"""The client in C: compiled once, cached, and opened for a store."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from sluice.engine.cache import LIBRARY, WORK, CacheError, cache_folder, trim, use
+from sluice.engine.compiler import RUNTIME, compiler, flags
+from sluice.engine.sealed_file import move, seal
+from sluice.state.errors import StoreError
+from sluice.state.location import Location
+
+FOLDER = Path(__file__).resolve().parent / "runtime"
+SOURCES = tuple(sorted(FOLDER.glob("*.c")))
+HEADERS = (*sorted(FOLDER.glob("*.h")), RUNTIME / "function" / "store.h")
+UNACKNOWLEDGED = 64 << 20
+"""Bytes of calls that wait for their acknowledgement, at most."""
+
+
+class COptions(ctypes.Structure):
+    """struct sluice_client_options."""
+
+    _fields_ = (
+        ("path", ctypes.c_char_p),
+        ("host", ctypes.c_char_p),
+        ("port", ctypes.c_char_p),
+        ("user", ctypes.c_char_p),
+        ("password", ctypes.c_char_p),
+        ("prefix", ctypes.c_char_p),
+        ("instance", ctypes.c_char_p),
+        ("epoch", ctypes.c_uint32),
+        ("timeout", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32),
+        ("waits", ctypes.c_bool),
+        ("caches", ctypes.c_bool),
+    )
+
+
+@cache
+def client_library() -> Path:
+    """The compiled client. Raises StoreError where hiredis is missing, CompilerError, CacheError."""
+    command, options = compiler(), flags()
+    digest = hashlib.sha256()
+    for text in (*command, *options):
+        digest.update(text.encode() + b"\0")
+    for path in (*SOURCES, *HEADERS):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    folder = cache_folder()
+    path = folder / f"store_client-{digest.hexdigest()[:32]}{LIBRARY}"
+    if use(path) is not None:
+        return path
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:
+            made = Path(work, path.name)
+            files = [*map(str, SOURCES), "-o", str(made), "-lhiredis"]
+            words = [*command, *options, "-shared", f"-I{RUNTIME}", f"-I{FOLDER}", *files]
+            done = subprocess.run(words, capture_output=True, text=True)
+            if done.returncode:
+                raise StoreError(
+                    "the client of stores cannot be compiled; it needs hiredis (Debian: libhiredis-dev):\n"
+                    f"{done.stderr.strip()[:4000]}"
+                )
+            seal(made)
+            move(made, path)
+    except OSError as error:
+        raise CacheError(
+            f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder that can be written"
+        ) from error
+    trim(folder)
+    return path
+
+
+class Client:
+    """An open client: `address` is that of its struct sl_store. Raises StoreError."""
+
+    def __init__(self, location: Location, prefix: str, epoch: int, instance: str) -> None:
+        self._library = ctypes.CDLL(str(client_library()))
+        self._library.sluice_client_open.restype = ctypes.c_void_p
+        self._library.sluice_client_open.argtypes = [ctypes.POINTER(COptions), ctypes.c_char_p, ctypes.c_uint32]
+        self._library.sluice_client_close.restype = None
+        self._library.sluice_client_close.argtypes = [ctypes.c_void_p]
+
+        def text(given: str) -> bytes | None:
+            return given.encode() or None
+
+        # the structure refers to these texts while the client is open
+        self._options = COptions(
+            text(location.path),
+            text(location.host),
+            str(location.port).encode(),
+            text(location.user),
+            text(location.password),
+            prefix.encode(),
+            instance.encode(),
+            epoch,
+            location.timeout,
+            UNACKNOWLEDGED,
+            location.wait,
+            location.cache,
+        )
+        why = ctypes.create_string_buffer(200)
+        found = self._library.sluice_client_open(ctypes.byref(self._options), why, len(why))
+        if not found:
+            raise StoreError(f"{location.name} cannot be reached: {why.value.decode(errors='replace')}")
+        self.address: int = found
+
+    def close(self) -> None:
+        """Free it; the box that uses it is closed."""
+        if self.address:
+            self._library.sluice_client_close(self.address)
+            self.address = 0

@@ -1,0 +1,68 @@
+"""The server-side functions of a store: the text of `store/operations.lua`, with the operations of functions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluice.hooks.shared import Operation
+from sluice.state.errors import StoreError
+from sluice.state.peer import Peer, ReplyError
+
+OPERATIONS = Path(__file__).resolve().parent / "store" / "operations.lua"
+VERSIONS = {"redis": (7, 0), "valkey": (7, 2)}
+"""The first version of each server that has server-side functions."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library: its functions are called PREFIX_NAME. The prefix depends on the text, so several may be loaded."""
+
+    prefix: str
+    text: str
+
+
+def make_library(operations: Sequence[Operation] = ()) -> Library:
+    """The functions of a run, with these operations of its functions."""
+    custom = "".join(
+        f"custom('{item.full_name}', function(value, argument, other)\n{item.lua}\nend)\n" for item in operations
+    )
+    text = OPERATIONS.read_text(encoding="utf-8").replace("--@CUSTOM@\n", custom)
+    prefix = f"sluice{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return Library(prefix, f"#!lua name={prefix}\n" + text.replace("@PREFIX@", prefix))
+
+
+def check_version(peer: Peer) -> str:
+    """The server's name and version. Raises StoreError for one without server-side functions."""
+    info = peer.call("INFO", "server")
+    fields: dict[str, str] = {}
+    for line in info.decode(errors="replace").splitlines() if isinstance(info, bytes) else []:
+        name, _, value = line.partition(":")
+        fields[name] = value.strip()
+    kind = "valkey" if "valkey_version" in fields else "redis"
+    text = fields.get(f"{kind}_version", "")
+    parts = text.split(".")
+    if len(parts) < 2 or not all(part.isdigit() for part in parts[:2]):
+        raise StoreError(f"{peer.name} does not say which version it is; is it a Valkey or Redis server?")
+    if (int(parts[0]), int(parts[1])) < VERSIONS[kind]:
+        raise StoreError(
+            f"{peer.name} is {kind} {text}, which has no server-side functions: use Redis 7.0 or Valkey 7.2, or later"
+        )
+    if fields.get("redis_mode") == "cluster" or fields.get("server_mode") == "cluster":
+        raise StoreError(
+            f"{peer.name} is a node of a cluster, which is not supported yet: give a server without cluster mode"
+        )
+    return f"{kind} {text}"
+
+
+def load_library(peer: Peer, library: Library) -> None:
+    """Load the functions, if they are not there. Raises StoreError."""
+    try:
+        peer.call("FUNCTION", "LOAD", "REPLACE", library.text)
+    except ReplyError as error:
+        raise StoreError(
+            f"{error}\n    the server refuses the functions that operate on shared objects; the user needs the "
+            "commands FUNCTION and FCALL, and an operation of a function must be correct Lua"
+        ) from error

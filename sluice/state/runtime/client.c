@@ -1,0 +1,478 @@
+#include "connection.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BATCHES = 64,         /* counters whose additions are combined in one burst */
+    BATCH_UPDATES = 256,  /* additions that are combined */
+    CALLS_LEAST = 256,
+    RETRY = 20,           /* milliseconds between attempts to connect, while a packet waits */
+    RETRY_IDLE = 200,     /* otherwise */
+};
+
+/* A call that is not acknowledged. */
+struct call {
+    uint32_t bytes;       /* of its text */
+    uint32_t updates;     /* that it stands for */
+    uint64_t floor;       /* no update with a lower identifier was pending when it was made, except in calls before it */
+    bool recovered;
+};
+
+/* Additions to one counter. */
+struct batch {
+    uint32_t *open;       /* the object's; its number here + 1 */
+    const char *key;
+    uint32_t key_length, count;
+    bool recovered, equal;   /* equal: all amounts are the same */
+    uint64_t id[BATCH_UPDATES];
+    int64_t amount[BATCH_UPDATES];
+};
+
+struct client {
+    struct sl_store store;
+    struct sluice_client_options options;
+    struct sluice_connection connection;
+    char *text;           /* calls [first, end) that are not acknowledged; [first, sent) were transmitted */
+    size_t first, sent, end, room;
+    struct call *call;    /* a ring of them */
+    uint64_t made, acknowledged;   /* calls */
+    uint32_t calls;       /* size of the ring, a power of two */
+    struct batch *batch;
+    uint32_t batches;
+    uint64_t burst_first, last;    /* identifiers: the first of this burst, 0 for none; the last of all */
+    uint64_t progress;    /* when the last reply came, or the first call after none were pending, in milliseconds */
+    uint64_t attempt;     /* when it last tried to connect */
+    bool impatient;       /* a wait was in vain: packets do not wait again until there is a reply */
+    struct sl_store_counts counts;
+    char fault[256];
+    /* the result of the call that a packet waits for */
+    enum sl_store_status status;
+    struct sl_store_result *result;
+    uint64_t awaited;     /* its number + 1; 0 for none */
+};
+
+static struct client *client_of(struct sl_store *store) { return (struct client *)(void *)store; }
+
+/* --- faults --- */
+
+static void note_fault(struct client *client, const char *what, const char *why) {
+    if (!client->fault[0])
+        snprintf(client->fault, sizeof client->fault, "%s (%s): its state is older than the packets that left", what, why);
+}
+
+/* Counts updates that were given up. */
+static void give_up(struct client *client, uint64_t updates, bool recovered, const char *what, const char *why) {
+    if (recovered) {
+        client->counts.lost += updates;
+        if (updates)
+            note_fault(client, what, why);
+    } else {
+        client->counts.lost_zero += updates;
+    }
+}
+
+/* --- replies --- */
+
+static bool read_number(const char *text, int64_t *number) {
+    char *end;
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    return *text && !*end && !errno;
+}
+
+/* The status of a reply, and its result. A server function replies with '+' and the result, '-', or '!'. */
+static enum sl_store_status read_reply(struct client *client, const redisReply *reply, struct sl_store_result *result) {
+    if (reply->type != REDIS_REPLY_STRING || reply->len < 1)
+        return SL_STORE_FAILED;
+    if (reply->str[0] == '-' && reply->len == 1)
+        return SL_STORE_ABSENT;
+    if (reply->str[0] == '!' && reply->len == 1)
+        return SL_STORE_REFUSED;
+    if (reply->str[0] != '+')
+        return SL_STORE_FAILED;
+    if (!result)
+        return SL_STORE_DONE;
+    if (result->bytes) {
+        if ((size_t)reply->len != result->length + (size_t)1)
+            return SL_STORE_FAILED;   /* of another version of the function */
+        memcpy(result->bytes, reply->str + 1, result->length);
+        return SL_STORE_DONE;
+    }
+    (void)client;
+    return read_number(reply->str + 1, &result->number) ? SL_STORE_DONE : SL_STORE_FAILED;
+}
+
+/* Takes a reply to the first call that is not acknowledged. */
+static void acknowledge(struct client *client, const redisReply *reply) {
+    const struct call *call = &client->call[client->acknowledged & (client->calls - 1)];
+    bool awaited = client->awaited == client->acknowledged + 1;
+    enum sl_store_status status = read_reply(client, reply, awaited ? client->result : NULL);
+    if (awaited) {
+        client->status = status;
+        client->awaited = 0;
+    }
+    if (status == SL_STORE_FAILED) {
+        client->counts.errors++;
+        give_up(client, call->updates, call->recovered, "the store refused an update",
+                reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply that is none of its functions'");
+    }
+    client->first += call->bytes;
+    client->acknowledged++;
+    client->impatient = false;
+}
+
+static void take_replies(struct client *client) {
+    uint64_t before = client->acknowledged;
+    sluice_receive(&client->connection);
+    redisReply *reply;
+    while ((reply = sluice_reply(&client->connection))) {
+        if (client->first == client->sent || client->acknowledged == client->made) {
+            freeReplyObject(reply);   /* a reply to nothing: what follows cannot be told apart */
+            snprintf(client->connection.why, sizeof client->connection.why, "a reply without a call");
+            sluice_disconnect(&client->connection);
+            return;
+        }
+        acknowledge(client, reply);
+        freeReplyObject(reply);
+    }
+    if (client->acknowledged > before)
+        client->progress = sluice_milliseconds();
+}
+
+/* --- transmission --- */
+
+/* Connects again, and transmits from the first call that is not acknowledged. */
+static bool reconnect(struct client *client, uint32_t timeout) {
+    client->attempt = sluice_milliseconds();
+    if (!sluice_connect(&client->connection, &client->options, timeout))
+        return false;
+    client->counts.reconnections++;
+    size_t at = client->first;
+    for (uint64_t n = client->acknowledged; n < client->made && at < client->sent; n++) {
+        at += client->call[n & (client->calls - 1)].bytes;
+        client->counts.retransmitted++;
+    }
+    client->sent = client->first;
+    client->progress = client->attempt;
+    return true;
+}
+
+static void transmit(struct client *client) {
+    client->sent += sluice_send(&client->connection, client->text + client->sent, client->end - client->sent);
+}
+
+/* Transmits and receives until `calls` calls are acknowledged. False if that takes longer than the time-out. */
+static bool wait_for(struct client *client, uint64_t calls) {
+    uint64_t begin = sluice_milliseconds();
+    while (client->acknowledged < calls) {
+        if (client->connection.fd < 0 && !reconnect(client, client->impatient ? RETRY : client->options.timeout))
+            sluice_wait(&client->connection, false, client->impatient ? 0 : RETRY);
+        transmit(client);
+        if (client->connection.fd >= 0) {
+            take_replies(client);
+            if (client->acknowledged >= calls)
+                break;
+            sluice_wait(&client->connection, client->sent < client->end, client->impatient ? 0 : RETRY);
+        }
+        if (client->impatient || sluice_milliseconds() - begin > client->options.timeout) {
+            client->impatient = true;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- the text of calls --- */
+
+/* Makes room for so many bytes, and one more call. False without memory, or if as much is not acknowledged in time. */
+static bool make_room(struct client *client, size_t bytes) {
+    while (client->end - client->first + bytes > client->options.bytes) {
+        if (client->acknowledged == client->made || !wait_for(client, client->acknowledged + 1))
+            return false;
+    }
+    if (client->end + bytes > client->room && client->first) {
+        memmove(client->text, client->text + client->first, client->end - client->first);
+        client->sent -= client->first;
+        client->end -= client->first;
+        client->first = 0;
+    }
+    if (client->end + bytes > client->room) {
+        size_t room = 2 * client->room > client->end + bytes ? 2 * client->room : client->end + bytes;
+        char *larger = realloc(client->text, room);
+        if (!larger)
+            return false;
+        client->text = larger;
+        client->room = room;
+    }
+    if (client->made - client->acknowledged == client->calls) {
+        struct call *larger = malloc(2 * (size_t)client->calls * sizeof *larger);
+        if (!larger)
+            return false;
+        for (uint64_t n = client->acknowledged; n < client->made; n++)
+            larger[n & (2 * client->calls - 1)] = client->call[n & (client->calls - 1)];
+        free(client->call);
+        client->call = larger;
+        client->calls *= 2;
+    }
+    return true;
+}
+
+static void add_bytes(struct client *client, const void *bytes, size_t size) {
+    memcpy(client->text + client->end, bytes, size);
+    client->end += size;
+}
+
+/* `sign` and a decimal number, as the protocol has lengths. */
+static void add_length(struct client *client, char sign, size_t number) {
+    char text[24];
+    int n = snprintf(text, sizeof text, "%c%zu\r\n", sign, number);
+    add_bytes(client, text, (size_t)n);
+}
+
+static void add_word(struct client *client, const void *bytes, size_t size) {
+    add_length(client, '$', size);
+    add_bytes(client, bytes, size);
+    add_bytes(client, "\r\n", 2);
+}
+
+/* An identifier as the store has it: 8 bytes, of which the first two are the run. */
+static void write_id(const struct client *client, uint64_t id, char *to) {
+    id = (id & ((UINT64_C(1) << 48) - 1)) | (uint64_t)client->options.epoch << 48;
+    for (int i = 0; i < 8; i++)
+        to[i] = (char)(id >> (56 - 8 * i));
+}
+
+/* Up to which identifier no update will be transmitted again. */
+static uint64_t settled(const struct client *client) {
+    uint64_t next = client->acknowledged < client->made ? client->call[client->acknowledged & (client->calls - 1)].floor
+                    : client->burst_first               ? client->burst_first
+                                                        : client->last + 1;
+    return next ? next - 1 : 0;
+}
+
+struct word { const void *bytes; size_t size; };
+
+/* Writes a call: FCALL function, the object's key and that of its log, what is settled, and `words`. A function that only
+ * reads gets neither log nor what is settled. */
+static bool write_call(struct client *client, const char *function, const char *key, uint32_t key_length, bool reads,
+                       const struct word *words, unsigned count, uint32_t updates, bool recovered) {
+    static const char log[] = "sluice-log";
+    enum { PREFIX = sizeof "sluice" - 1 };
+    size_t bytes = 256 + strlen(client->options.prefix) + strlen(function) + 2 * (size_t)key_length;
+    for (unsigned i = 0; i < count; i++)
+        bytes += words[i].size + 32;
+    if (!make_room(client, bytes)) {
+        give_up(client, updates, recovered, "the store did not reply in time", client->connection.why[0] ? client->connection.why : "time-out");
+        return false;
+    }
+    size_t begin = client->end;
+    char name[128], id[8];
+    int n = snprintf(name, sizeof name, "%s_%s", client->options.prefix, function);
+    add_length(client, '*', (reads ? 4 : 6) + count);
+    add_word(client, reads ? "FCALL_RO" : "FCALL", reads ? 8 : 5);
+    add_word(client, name, (size_t)n < sizeof name ? (size_t)n : sizeof name - 1);
+    add_word(client, reads ? "1" : "2", 1);
+    add_word(client, key, key_length);
+    if (!reads) {
+        add_length(client, '$', key_length - PREFIX + sizeof log - 1);
+        add_bytes(client, log, sizeof log - 1);
+        add_bytes(client, key + PREFIX, key_length - PREFIX);
+        add_bytes(client, "\r\n", 2);
+        write_id(client, settled(client), id);
+        add_word(client, id, sizeof id);
+    }
+    for (unsigned i = 0; i < count; i++)
+        add_word(client, words[i].bytes, words[i].size);
+    if (client->acknowledged == client->made)
+        client->progress = sluice_milliseconds();
+    client->call[client->made++ & (client->calls - 1)] = (struct call){
+        .bytes = (uint32_t)(client->end - begin), .updates = updates, .recovered = recovered,
+        .floor = client->burst_first ? client->burst_first : client->last + 1,
+    };
+    client->counts.requests++;
+    return true;
+}
+
+/* --- additions that are combined --- */
+
+static void close_batch(struct client *client, struct batch *batch) {
+    char ids[8 * BATCH_UPDATES], amounts[2 + 20 * BATCH_UPDATES] = "=";
+    size_t length = batch->equal ? 0 : 1;
+    if (!batch->count)
+        return;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        write_id(client, batch->id[i], ids + 8 * i);
+        if (!i || !batch->equal)
+            length += (size_t)snprintf(amounts + length, sizeof amounts - length, i ? ",%lld" : "%lld",
+                                       (long long)batch->amount[i]);
+    }
+    struct word words[] = {{ids, 8 * (size_t)batch->count}, {amounts, length}};
+    write_call(client, "add", batch->key, batch->key_length, false, words, 2, batch->count, batch->recovered);
+    *batch->open = 0;
+    batch->count = 0;
+}
+
+static void close_batches(struct client *client) {
+    for (uint32_t i = 0; i < client->batches; i++)
+        close_batch(client, &client->batch[i]);
+    client->batches = 0;
+}
+
+static void combine(struct client *client, const struct sl_store_call *call) {
+    if (*call->open && client->batch[*call->open - 1].count == BATCH_UPDATES)
+        close_batch(client, &client->batch[*call->open - 1]);
+    if (!*call->open) {
+        if (client->batches == BATCHES)
+            close_batches(client);
+        client->batch[client->batches] = (struct batch){
+            .open = call->open, .key = call->key, .key_length = call->key_length, .recovered = call->recovered, .equal = true};
+        *call->open = ++client->batches;
+    }
+    struct batch *batch = &client->batch[*call->open - 1];
+    batch->equal = batch->equal && (!batch->count || batch->amount[0] == call->number);
+    batch->id[batch->count] = call->id;
+    batch->amount[batch->count++] = call->number;
+}
+
+/* --- the interface --- */
+
+static const struct { const char *name; uint8_t numbers; bool reads; } functions[SL_STORE_OPERATIONS] = {
+    [SL_STORE_ADD] = {"add", 1, false},          [SL_STORE_READ] = {"read", 0, true},
+    [SL_STORE_SET] = {"set", 1, false},          [SL_STORE_MINIMUM] = {"minimum", 1, false},
+    [SL_STORE_MAXIMUM] = {"maximum", 1, false},  [SL_STORE_COMPARE] = {"compare", 2, false},
+    [SL_STORE_CUSTOM] = {NULL, 2, false},        [SL_STORE_PUT] = {"put", 0, false},
+    [SL_STORE_GET] = {"get", 0, true},           [SL_STORE_FILL] = {"fill", 2, false},
+    [SL_STORE_PUSH] = {"push", 1, false},        [SL_STORE_POP] = {"pop", 0, false},
+    [SL_STORE_INSERT] = {"insert", 1, false},    [SL_STORE_REMOVE] = {"remove", 1, false},
+    [SL_STORE_CONTAINS] = {"contains", 1, true}, [SL_STORE_MAP_ADD] = {"map_add", 2, false},
+    [SL_STORE_MAP_READ] = {"map_read", 1, true}, [SL_STORE_MAP_MINIMUM] = {"map_minimum", 2, false},
+    [SL_STORE_MAP_MAXIMUM] = {"map_maximum", 2, false}, [SL_STORE_MAP_LEAST] = {"map_least", 1, false},
+    [SL_STORE_DROP] = {"drop", 0, false},        [SL_STORE_FORGET] = {"forget", 0, false},
+};
+
+static bool write_operation(struct client *client, const struct sl_store_call *call) {
+    char id[8], first[24], second[24];
+    struct word words[4];
+    unsigned count = 0;
+    bool reads = functions[call->operation].reads;
+    if (!reads) {
+        write_id(client, call->id, id);
+        words[count++] = (struct word){id, sizeof id};
+    }
+    if (call->operation == SL_STORE_PUT)
+        words[count++] = (struct word){call->bytes, call->length};
+    if (functions[call->operation].numbers > 0)
+        words[count++] = (struct word){first, (size_t)snprintf(first, sizeof first, "%lld", (long long)call->number)};
+    if (functions[call->operation].numbers > 1)
+        words[count++] = (struct word){second, (size_t)snprintf(second, sizeof second, "%lld", (long long)call->other)};
+    const char *name = call->operation == SL_STORE_CUSTOM ? call->name : functions[call->operation].name;
+    bool updates = !reads && call->operation != SL_STORE_FORGET;
+    return write_call(client, name, call->key, call->key_length, reads, words, count, updates, call->recovered);
+}
+
+static enum sl_store_status client_call(struct sl_store *store, const struct sl_store_call *call,
+                                        struct sl_store_result *result) {
+    struct client *client = client_of(store);
+    struct sl_store_result ignored = {0};
+    client->counts.operations += call->operation != SL_STORE_FORGET;
+    if (call->id) {
+        client->last = call->id;
+        if (!client->burst_first)
+            client->burst_first = call->id;
+    }
+    if (!result && client->options.waits && call->operation != SL_STORE_FORGET)
+        result = &ignored;
+    if (call->operation == SL_STORE_ADD && !result) {
+        combine(client, call);
+        return SL_STORE_DONE;
+    }
+    if (*call->open)   /* additions before this operation come first (CHC, 3.3.3) */
+        close_batch(client, &client->batch[*call->open - 1]);
+    if (!write_operation(client, call))
+        return SL_STORE_FAILED;
+    if (!result)
+        return SL_STORE_DONE;
+    client->counts.waits++;
+    client->status = SL_STORE_FAILED;
+    client->result = result;
+    client->awaited = client->made;
+    wait_for(client, client->made);
+    client->awaited = 0;   /* a reply that comes too late has no effect here */
+    return client->status;
+}
+
+static void client_flush(struct sl_store *store) {
+    struct client *client = client_of(store);
+    close_batches(client);
+    client->burst_first = 0;
+    if (client->acknowledged == client->made)
+        return;
+    if (client->connection.fd < 0) {
+        if (sluice_milliseconds() - client->attempt < RETRY_IDLE || !reconnect(client, RETRY))
+            return;
+    }
+    transmit(client);
+    take_replies(client);
+    if (client->connection.fd >= 0 && client->acknowledged < client->made &&
+        sluice_milliseconds() - client->progress > client->options.timeout) {
+        snprintf(client->connection.why, sizeof client->connection.why, "no reply for %u ms", client->options.timeout);
+        sluice_disconnect(&client->connection);   /* and retransmit */
+    }
+}
+
+static void client_finish(struct sl_store *store) {
+    struct client *client = client_of(store);
+    close_batches(client);
+    client->burst_first = 0;
+    client->impatient = false;
+    if (wait_for(client, client->made))
+        return;
+    const char *why = client->connection.why[0] ? client->connection.why : "time-out";
+    for (uint64_t n = client->acknowledged; n < client->made; n++) {
+        const struct call *call = &client->call[n & (client->calls - 1)];
+        give_up(client, call->updates, call->recovered, "the store did not acknowledge all updates", why);
+    }
+    client->acknowledged = client->made;
+    client->first = client->sent = client->end = 0;
+    sluice_disconnect(&client->connection);
+}
+
+static const struct sl_store_counts *client_counts(struct sl_store *store) { return &client_of(store)->counts; }
+
+static const char *client_fault(struct sl_store *store) { return client_of(store)->fault; }
+
+struct sl_store *sluice_client_open(const struct sluice_client_options *options, char *why, uint32_t size) {
+    struct client *client = calloc(1, sizeof *client);
+    snprintf(why, size, "no memory");
+    if (!client)
+        return NULL;
+    client->options = *options;
+    client->connection.fd = -1;
+    client->store = (struct sl_store){
+        .call = client_call, .flush = client_flush, .finish = client_finish, .counts = client_counts, .fault = client_fault,
+        .caches = options->caches, .instance = client->options.instance};
+    client->calls = CALLS_LEAST;
+    client->call = malloc(CALLS_LEAST * sizeof *client->call);
+    client->batch = malloc(BATCHES * sizeof *client->batch);
+    client->room = 1 << 16;
+    client->text = malloc(client->room);
+    bool made = client->call && client->batch && client->text;
+    if (made && sluice_connect(&client->connection, &client->options, options->timeout))
+        return &client->store;
+    if (made)
+        snprintf(why, size, "%s", client->connection.why);
+    sluice_client_close(&client->store);
+    return NULL;
+}
+
+void sluice_client_close(struct sl_store *store) {
+    struct client *client = client_of(store);
+    sluice_disconnect(&client->connection);
+    free(client->text);
+    free(client->call);
+    free(client->batch);
+    free(client);
+}

@@ -1,0 +1,30 @@
+/* A store that is a Valkey or Redis server: the client (store.h). One thread uses it.
+ *
+ * Operations become calls of server-side functions, pipelined on one connection. Those without a result wait in the client
+ * until the end of the burst; additions to one counter within it are combined into one call, which carries the identifier of
+ * each. Calls are stored until they are acknowledged, and transmitted again after a reconnection; the server recognises those
+ * that it has applied. */
+#ifndef SLUICE_STATE_CLIENT_H
+#define SLUICE_STATE_CLIENT_H
+
+#include "function/store.h"
+
+struct sluice_client_options {
+    const char *path;        /* of a Unix socket; else NULL */
+    const char *host, *port;
+    const char *user, *password;   /* NULL: no AUTH */
+    const char *prefix;      /* of the server-side functions */
+    const char *instance;    /* of the function */
+    uint32_t epoch;          /* of the run, 1 to 65535: the first two bytes of identifiers */
+    uint32_t timeout;        /* milliseconds that a packet waits for a reply, or for a connection */
+    uint32_t bytes;          /* of calls that are not acknowledged, at most */
+    bool waits;              /* for every update (for measurements) */
+    bool caches;             /* flow-scoped objects */
+};
+
+/* Connects. NULL: there is no memory, or no connection; then *why says why not. */
+struct sl_store *sluice_client_open(const struct sluice_client_options *options, char *why, uint32_t size);
+
+void sluice_client_close(struct sl_store *store);
+
+#endif

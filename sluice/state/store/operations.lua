@@ -1,0 +1,245 @@
+-- The operations of a store on shared objects, as server-side functions (FUNCTION LOAD). sluice/state/library.py replaces
+-- @PREFIX@ by a name that depends on this text, so that several versions can be loaded side by side, and @CUSTOM@ by the
+-- operations of functions.
+--
+-- Every update is atomic with its duplicate check. KEYS[1] is the object, KEYS[2] its log: a sorted set whose members are the
+-- identifiers of applied updates (8 bytes, big-endian: the logical clock) and their results. An update whose identifier is in
+-- the log is not applied again; its recorded result is returned (CHC, 3.4.3: the store emulates the update). ARGV[1] is the
+-- largest identifier up to which no update will be transmitted again: the log forgets these.
+--
+-- A reply is a string: '+' and the result, '-' (absent), or '!' (refused).
+
+local MOST = 9007199254740991 -- 2^53 - 1: numbers are doubles here
+local ITEMS = 1048576 -- of a list, set or map
+
+local function text(number)
+    return string.format('%.0f', number)
+end
+
+local function value(key)
+    return tonumber(redis.call('GET', key) or '0')
+end
+
+-- The recorded result of an update; false if it was not applied.
+local function recorded(log, id)
+    local found = redis.call('ZRANGEBYLEX', log, '[' .. id, '[' .. id .. '\255')[1]
+    return found and string.sub(found, 9)
+end
+
+-- Identifiers begin with two bytes of the run: those of other runs remain.
+local function forget(log, acknowledged)
+    redis.call('ZREMRANGEBYLEX', log, '[' .. string.sub(acknowledged, 1, 2), '[' .. acknowledged .. '\255')
+end
+
+-- Registers an update: apply(key, arguments after the identifier) returns its reply.
+local function update(name, apply)
+    redis.register_function('@PREFIX@_' .. name, function(keys, args)
+        local result = recorded(keys[2], args[2])
+        if result then
+            return result
+        end
+        result = apply(keys[1], args[3], args[4])
+        forget(keys[2], args[1])
+        redis.call('ZADD', keys[2], 0, args[2] .. result)
+        return result
+    end)
+end
+
+local function read(name, apply)
+    redis.register_function { function_name = '@PREFIX@_' .. name, callback = function(keys, args)
+        return apply(keys[1], args[1])
+    end, flags = { 'no-writes' } }
+end
+
+local function set(key, number)
+    if number > MOST or number < -MOST then
+        return '!'
+    end
+    redis.call('SET', key, text(number))
+    return '+' .. text(number)
+end
+
+-- Adds to a number on behalf of several updates at once. ARGV[2] has their identifiers; ARGV[3] is the number that each adds,
+-- or, if it begins with '=', a comma-separated list of these. An update that was applied before is left out.
+redis.register_function('@PREFIX@_add', function(keys, args)
+    local key, log, ids, amounts = keys[1], keys[2], args[2], args[3]
+    local count, sum, members = #ids / 8, 0, {}
+    local each = tonumber(amounts)
+    local list = {}
+    if not each then
+        for amount in string.gmatch(amounts, '[^=,]+') do
+            list[#list + 1] = tonumber(amount)
+        end
+    end
+    local first, last = string.sub(ids, 1, 8), string.sub(ids, -8)
+    local applied = redis.call('ZRANGEBYLEX', log, '[' .. first, '[' .. last .. '\255')
+    local known = {}
+    for _, member in ipairs(applied) do
+        known[string.sub(member, 1, 8)] = string.sub(member, 9)
+    end
+    if count == 1 and known[first] then
+        return known[first]
+    end
+    for i = 1, count do
+        local id = string.sub(ids, 8 * i - 7, 8 * i)
+        if not known[id] then
+            sum = sum + (each or list[i])
+            members[#members + 1] = 0
+            members[#members + 1] = id
+        end
+    end
+    local result = '+' .. text(value(key))
+    if #members > 0 then
+        result = set(key, value(key) + sum)
+        forget(log, args[1])
+        if count == 1 then
+            members[2] = members[2] .. result
+        end
+        redis.call('ZADD', log, unpack(members))
+    end
+    return result
+end)
+
+read('read', function(key)
+    return '+' .. text(value(key))
+end)
+update('set', function(key, number)
+    return set(key, tonumber(number))
+end)
+update('minimum', function(key, number)
+    local now = redis.call('GET', key)
+    number = tonumber(number)
+    return set(key, now and math.min(tonumber(now), number) or number)
+end)
+update('maximum', function(key, number)
+    local now = redis.call('GET', key)
+    number = tonumber(number)
+    return set(key, now and math.max(tonumber(now), number) or number)
+end)
+update('compare', function(key, expected, number)
+    local before = value(key)
+    if before == tonumber(expected) and set(key, tonumber(number)) == '!' then
+        return '!'
+    end
+    return '+' .. text(before)
+end)
+
+-- A struct: its bytes after the identifier of the update that set it, which makes a log unnecessary.
+redis.register_function('@PREFIX@_put', function(keys, args)
+    local now = redis.call('GETRANGE', keys[1], 0, 7)
+    if now < args[2] then
+        redis.call('SET', keys[1], args[2] .. args[3])
+    end
+    return '+0'
+end)
+read('get', function(key)
+    local now = redis.call('GET', key)
+    return now and '+' .. string.sub(now, 9) or '-'
+end)
+
+-- A list. What fill appended once is not appended again, although the list is empty meanwhile: the log's key with '/filled'.
+redis.register_function('@PREFIX@_fill', function(keys, args)
+    if redis.call('SET', keys[2] .. '/filled', '1', 'NX') then
+        local items = {}
+        for item = tonumber(args[3]), tonumber(args[4]) do
+            items[#items + 1] = text(item)
+            if #items == 1000 then
+                redis.call('RPUSH', keys[1], unpack(items))
+                items = {}
+            end
+        end
+        if #items > 0 then
+            redis.call('RPUSH', keys[1], unpack(items))
+        end
+    end
+    return '+0'
+end)
+update('push', function(key, item)
+    if redis.call('LLEN', key) >= ITEMS then
+        return '!'
+    end
+    redis.call('RPUSH', key, item)
+    return '+0'
+end)
+update('pop', function(key)
+    local item = redis.call('LPOP', key)
+    return item and '+' .. item or '-'
+end)
+
+update('insert', function(key, item)
+    if redis.call('SCARD', key) >= ITEMS and redis.call('SISMEMBER', key, item) == 0 then
+        return '!'
+    end
+    return '+' .. redis.call('SADD', key, item)
+end)
+update('remove', function(key, item)
+    return '+' .. redis.call('SREM', key, item)
+end)
+read('contains', function(key, item)
+    return '+' .. redis.call('SISMEMBER', key, item)
+end)
+
+local function map_set(key, field, number)
+    if number > MOST or number < -MOST then
+        return '!'
+    end
+    if redis.call('HLEN', key) >= ITEMS and redis.call('HEXISTS', key, field) == 0 then
+        return '!'
+    end
+    redis.call('HSET', key, field, text(number))
+    return '+' .. text(number)
+end
+update('map_add', function(key, field, number)
+    return map_set(key, field, tonumber(redis.call('HGET', key, field) or '0') + tonumber(number))
+end)
+read('map_read', function(key, field)
+    local now = redis.call('HGET', key, field)
+    return now and '+' .. now or '-'
+end)
+update('map_minimum', function(key, field, number)
+    local now = redis.call('HGET', key, field)
+    number = tonumber(number)
+    return map_set(key, field, now and math.min(tonumber(now), number) or number)
+end)
+update('map_maximum', function(key, field, number)
+    local now = redis.call('HGET', key, field)
+    number = tonumber(number)
+    return map_set(key, field, now and math.max(tonumber(now), number) or number)
+end)
+update('map_least', function(key, number)
+    local all = redis.call('HGETALL', key)
+    local field, least
+    for i = 1, #all, 2 do
+        local k, v = tonumber(all[i]), tonumber(all[i + 1])
+        if not least or v < least or (v == least and k < field) then
+            field, least = k, v
+        end
+    end
+    if not field then
+        return '-'
+    end
+    local done = map_set(key, text(field), least + tonumber(number))
+    return done == '!' and '!' or '+' .. text(field)
+end)
+
+redis.register_function('@PREFIX@_drop', function(keys)
+    redis.call('DEL', keys[1], keys[2])
+    return '+0'
+end)
+
+-- No update of this run will be transmitted again.
+redis.register_function('@PREFIX@_forget', function(keys, args)
+    forget(keys[2], string.sub(args[1], 1, 2) .. string.rep('\255', 6))
+    return '+0'
+end)
+
+-- Operations of functions: the new value of a number.
+local function custom(name, apply)
+    update(name, function(key, argument, other)
+        return set(key, apply(value(key), tonumber(argument), tonumber(other)))
+    end)
+end
+custom('none', function(now)
+    return now
+end)
+--@CUSTOM@

@@ -1,0 +1,116 @@
+/* Drives the client alone: updates whose sum is known, of each kind that waits and that does not, with a flush now and then.
+ * Prints a JSON object of what it expects of the store and of what the client counted.
+ *
+ * client_trial PATH PREFIX EPOCH SEED COUNT TIMEOUT BYTES [PAUSE] */
+#include "client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COUNTERS = 3 };
+
+struct object { char key[64]; uint32_t open; };
+
+static struct object named(const char *name) {
+    struct object object = {.open = 0};
+    snprintf(object.key, sizeof object.key, "sluice:{trial.%s:}", name);
+    return object;
+}
+
+static struct sl_store *store;
+static uint64_t id;
+
+static enum sl_store_status call(struct object *object, enum sl_store_operation operation, int64_t number, int64_t other,
+                                 int64_t *result) {
+    bool reads = operation == SL_STORE_READ;
+    struct sl_store_call made = {.operation = operation, .recovered = true, .key = object->key,
+                                 .key_length = (uint32_t)strlen(object->key), .id = reads ? 0 : ++id, .number = number,
+                                 .other = other, .open = &object->open};
+    struct sl_store_result got = {0};
+    enum sl_store_status status = store->call(store, &made, result ? &got : NULL);
+    if (result)
+        *result = got.number;
+    return status;
+}
+
+static uint64_t state;
+
+static uint32_t choose(uint32_t below) {   /* xorshift64 */
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 32) % below;
+}
+
+int main(int count, char **word) {
+    if (count < 8)
+        return 2;
+    char why[200];
+    struct sluice_client_options options = {
+        .path = word[1], .prefix = word[2], .instance = "0", .epoch = (uint32_t)atoi(word[3]),
+        .timeout = (uint32_t)atoi(word[6]), .bytes = (uint32_t)atoi(word[7]), .caches = true};
+    state = strtoull(word[4], NULL, 10) * 2654435761u + 88172645463325252u;
+    store = sluice_client_open(&options, why, sizeof why);
+    if (!store) {
+        printf("{\"open\": \"%s\"}\n", why);
+        return 0;
+    }
+    struct object counter[COUNTERS] = {named("a"), named("b"), named("c")}, list = named("list"), map = named("map");
+    int64_t sum[COUNTERS] = {0}, pushed = 0, popped = 0, least = 0, waited = 0, failed = 0, result;
+    for (int64_t n = 0; n < atoi(word[5]); n++) {
+        uint32_t which = choose(COUNTERS);
+        int64_t amount = which ? choose(100) : 1;
+        bool done = true;
+        switch (choose(8)) {
+        case 0:
+            waited++;
+            done = call(&counter[which], SL_STORE_ADD, amount, 0, &result) == SL_STORE_DONE;
+            sum[which] += done ? amount : 0;
+            if (done && result != sum[which]) {
+                printf("{\"wrong\": \"the sum of %u is %" PRId64 ", not %" PRId64 "\"}\n", which, result, sum[which]);
+                return 1;
+            }
+            break;
+        case 1:
+            call(&list, SL_STORE_PUSH, n, 0, NULL);
+            pushed++;
+            break;
+        case 2:
+            waited++;
+            if (call(&list, SL_STORE_POP, 0, 0, &result) == SL_STORE_DONE)
+                popped++;
+            break;
+        case 3:
+            call(&map, SL_STORE_MAP_ADD, which, 1, NULL);
+            least++;
+            break;
+        case 4:
+            done = call(&counter[which], SL_STORE_READ, 0, 0, &result) == SL_STORE_DONE;
+            if (done && result != sum[which]) {
+                printf("{\"wrong\": \"%u reads %" PRId64 ", not %" PRId64 "\"}\n", which, result, sum[which]);
+                return 1;
+            }
+            break;
+        default:
+            call(&counter[which], SL_STORE_ADD, amount, 0, NULL);
+            sum[which] += amount;
+        }
+        failed += !done;
+        if (choose(16) == 0)
+            store->flush(store);
+        if (count > 8 && choose(16) == 0)
+            usleep((useconds_t)atoi(word[8]));
+    }
+    store->finish(store);
+    const struct sl_store_counts *counts = store->counts(store);
+    printf("{\"a\": %" PRId64 ", \"b\": %" PRId64 ", \"c\": %" PRId64 ", \"items\": %" PRId64 ", \"map\": %" PRId64
+           ", \"failed\": %" PRId64 ", \"waits\": %" PRIu64 ", \"reconnections\": %" PRIu64 ", \"retransmitted\": %" PRIu64
+           ", \"lost\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"fault\": \"%s\"}\n",
+           sum[0], sum[1], sum[2], pushed - popped, least, failed, counts->waits, counts->reconnections,
+           counts->retransmitted, counts->lost, counts->errors, store->fault(store)[0] ? "yes" : "");
+    sluice_client_close(store);
+    return 0;
+}

@@ -1,0 +1,113 @@
+"""Peers of the client: a relay that cuts connections at random places, and a server that replies what a test says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import selectors
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+class Relay:
+    """Between a client and a server: each connection ends after a random number of bytes of either direction.
+
+    Bytes that the server has received have their effect, though the client may not see the reply: the client has to
+    transmit again what the server may have applied.
+    """
+
+    def __init__(self, path: Path, server: str, seed: int, least: int, most: int, cuts: int) -> None:
+        self.path, self._server, self._choose = str(path), server, random.Random(seed)
+        self._least, self._most, self._left = least, most, cuts
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self.path)
+        self._listener.listen(16)
+        self._listener.settimeout(0.1)
+        self.cuts = 0
+        self._ends = False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ends:
+            with contextlib.suppress(TimeoutError):
+                client, _ = self._listener.accept()
+                self._carry(client)
+
+    def _carry(self, client: socket.socket) -> None:
+        budget = self._choose.randrange(self._least, self._most) if self._left > 0 else 1 << 62
+        with client, socket.socket(socket.AF_UNIX) as server, selectors.DefaultSelector() as both:
+            server.connect(self._server)
+            both.register(client, selectors.EVENT_READ, server)
+            both.register(server, selectors.EVENT_READ, client)
+            while not self._ends:
+                for key, _ in both.select(0.1):
+                    source, target = key.fileobj, key.data
+                    assert isinstance(source, socket.socket)
+                    with contextlib.suppress(OSError):
+                        part = source.recv(1 << 16)
+                        if not part:
+                            return
+                        target.sendall(part[:budget])
+                        budget -= len(part)
+                    if budget <= 0:
+                        self._left -= 1
+                        self.cuts += 1
+                        return
+
+    def __enter__(self) -> Relay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends = True
+        self._thread.join()
+        self._listener.close()
+        os.unlink(self.path)
+
+
+@contextlib.contextmanager
+def replying(path: Path, reply: Callable[[int, bytes], bytes | None]) -> Iterator[str]:
+    """A server that replies to what it receives by `reply(number, bytes)`; None closes the connection."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(16)
+    listener.settimeout(0.1)
+    ends = threading.Event()
+
+    def serve(client: socket.socket) -> None:
+        client.settimeout(0.1)
+        number = 0
+        with client:
+            while not ends.is_set():
+                try:
+                    part = client.recv(1 << 16)
+                    answer = reply(number, part) if part else None
+                    if answer is None:
+                        return
+                    number += 1
+                    client.sendall(answer)
+                except TimeoutError:
+                    continue
+                except OSError:
+                    return
+
+    def run() -> None:
+        threads: list[threading.Thread] = []
+        while not ends.is_set():
+            with contextlib.suppress(TimeoutError):
+                threads.append(threading.Thread(target=serve, args=(listener.accept()[0],)))
+                threads[-1].start()
+        for thread in threads:
+            thread.join()
+
+    accepting = threading.Thread(target=run)
+    accepting.start()
+    try:
+        yield str(path)
+    finally:
+        ends.set()
+        accepting.join()
+        listener.close()

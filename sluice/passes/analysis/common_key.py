@@ -194,7 +194,7 @@ def _overwritten(layer: LayerProgram) -> set[str]:
                 continue
             unset.add(name)
             waiting += graph.blocks[name].terminator.targets()
-        if not any(type(graph.blocks[name].terminator) is NextLayer for name in unset):
+        if not any(type(i) is NextLayer for name in unset for i in graph.blocks[name].instructions):
             found.add(slot)
     return found
 

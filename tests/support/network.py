@@ -175,7 +175,7 @@ class Network:
                 self._plan(1, to, packet)
 
     def _plan(self, stage: int, to: int, packet: bytes) -> None:
-        """Schedule the end of a packet's stage, unless the packet is lost. Without `overtaken`, the order is preserved."""
+        """Schedule the end of a packet's stage, unless it is lost. Packets that are not overtaken keep their order."""
         draw = self._random.random
         for _ in range(1 + (draw() < self._faults.twice and not _opens(packet))):
             if draw() < self._faults.lost:

@@ -1,1 +1,1 @@
-"""Directed cases: what existing stacks get wrong, and what ours must get right."""
+"""Directed cases: inputs that existing stacks process wrongly, and that ours must process correctly."""

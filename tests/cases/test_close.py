@@ -1,4 +1,4 @@
-"""How TCP connections end: half, whole, from both sides at once, by reset, and the same ends used again."""
+"""Ends of TCP connections: half close, full close, simultaneous close, reset, and reuse of the same ends."""
 
 from itertools import permutations
 
@@ -56,7 +56,7 @@ def test_data_in_the_fin_segment() -> None:
 
 
 def test_fin_with_data_counts_its_data_once() -> None:
-    """FIN takes the number behind its data: an acknowledgement of both ends the connection, less does not."""
+    """FIN takes the number after its data: only an acknowledgement of both ends the connection."""
     client, server, frames = opened()
     fin = client.send("FPA", b"0123456789")
     partly = server.send("FA", ack=client.next - 1)
@@ -131,7 +131,7 @@ def test_reset(who: int) -> None:
 
 @pytest.mark.parametrize("distance", [1 << 20, 1 << 30, (1 << 32) - (1 << 20), -2, -1])
 def test_reset_out_of_window(distance: int) -> None:
-    """It neither ends the connection nor stops what follows."""
+    """Such a reset neither ends the connection nor blocks the following packets."""
     client, server, frames = opened(window=1000)
     before = client.data(b"before ")
     frames += [
@@ -171,7 +171,7 @@ def test_bytes_on_a_reset_are_not_part_of_the_stream() -> None:
 
 
 def again(client: Host, isn: int, peer_isn: int) -> tuple[Host, Host]:
-    """The same two ends with new numbers."""
+    """The same two ends with new initial numbers."""
     assert client.peer is not None
     return pair(isn, peer_isn, port=client.port)
 
@@ -199,7 +199,7 @@ def test_ends_used_again_after_reset(isn: int) -> None:
 
 
 def test_ends_used_again_without_a_close() -> None:
-    """No FIN, no RST: a SYN with another number says it."""
+    """Without FIN and RST, a SYN with another number begins the new connection."""
     client, _, frames = opened()
     frames += [client.data(b"old"), client.at(1000, b"stuck behind a hole")]
     other, peer = again(client, 900_000, 777)
@@ -223,7 +223,7 @@ def test_ends_used_again_by_the_other_side() -> None:
 
 
 def test_reset_that_does_not_count_lets_the_same_syn_begin_anew() -> None:
-    """TRUTH.md: any FIN or RST seen before, counted or not."""
+    """TRUTH.md: any earlier FIN or RST, whether or not it took effect."""
     client, server, frames = opened(window=1000)
     frames += [server.send("A"), client.send("R", number=client.next + (1 << 30))]
     result = trace(frames, client.send("S", number=1000))

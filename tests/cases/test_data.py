@@ -1,4 +1,4 @@
-"""The stream itself: wrap of numbers, overlaps, holes in every order, long segments, retransmissions."""
+"""The byte stream: wrap of numbers, overlaps, gaps in every order, long segments, retransmissions."""
 
 from itertools import permutations
 
@@ -20,14 +20,14 @@ def opened(**settings: int) -> tuple[Host, Host, list[bytes]]:
 
 
 def text(size: int, salt: int = 0) -> bytes:
-    """Bytes of which no two places look alike for long."""
+    """Bytes in which no long substring occurs twice."""
     return b"".join((salt + number).to_bytes(4, "big") for number in range((size + 3) // 4))[:size]
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 3, 499, 500, 501, 2499, 5000])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_number_wraps_in_the_stream(before: int, backwards: bool) -> None:
-    """The client's number passes 2^32 `before` bytes behind its SYN; the server's too."""
+    """The client's number passes 2^32 `before` bytes after its SYN; the server's too."""
     client, server = pair((1 << 32) - 1 - before, (1 << 32) - 1 - before)
     frames = handshake(client, server)
     body = text(5000)
@@ -39,7 +39,7 @@ def test_number_wraps_in_the_stream(before: int, backwards: bool) -> None:
 
 
 def test_number_wraps_many_times() -> None:
-    """More than 2^32 bytes, most of them in gaps, so that it goes fast."""
+    """More than 2^32 bytes, most of them in gaps, so that the test is fast."""
     client, server, frames = opened()
     step = 1 << 29
     for _ in range(20):
@@ -103,7 +103,7 @@ def test_much_data_behind_a_hole(size: int, version: int) -> None:
 
 
 def test_more_than_the_limit_behind_a_hole() -> None:
-    """The hole is given up, with its cause; all other bytes are delivered, and the stream goes on."""
+    """The gap is given up, with its cause; all other bytes are delivered, and the stream continues."""
     client, server, frames = opened()
     body = text(1000 + LIMIT + LIMIT // 2)
     first, *rest = [client.data(body[at : at + 1000]) for at in range(0, len(body), 1000)]
@@ -161,7 +161,7 @@ def test_segment_longer_than_the_mtu(size: int, version: int) -> None:
 
 
 def test_one_byte_far_ahead() -> None:
-    """It is kept as long as there is room, and disturbs nothing."""
+    """The byte is held while there is room, and does not affect the rest of the stream."""
     client, server, frames = opened()
     body = text(300_000)
     far = client.at(1_000_000_000, b"!")
@@ -178,7 +178,7 @@ def test_one_byte_far_ahead() -> None:
 
 
 def test_every_second_byte_missing() -> None:
-    """Bounded memory, every missing byte counted as a gap, and no quadratic time."""
+    """Memory is bounded, every missing byte counts as a gap, and the time is not quadratic."""
     client, server, frames = opened()
     count = 30_000
     frames += [client.at(2 * number + 1, bytes([number & 255])) for number in range(count)]
@@ -223,7 +223,7 @@ def test_retransmission_is_no_gap() -> None:
 
 
 def test_data_from_the_other_side_means_nothing_is_lost() -> None:
-    """The answer to a lost segment comes before the segment itself comes again."""
+    """The response to a lost segment arrives before the segment is retransmitted."""
     client, server, frames = opened()
     question, more = client.data(b"question"), client.data(b"more")
     answer = [server.data(b"answer"), server.data(b"and more")]
@@ -242,7 +242,7 @@ def test_acknowledged_data_that_the_capture_missed() -> None:
 
 
 def test_keep_alive() -> None:
-    """A byte before the next one, or none, again and again: nothing new, nothing lost."""
+    """Keep-alives repeat the last byte, or carry none: nothing new, nothing lost."""
     client, server, frames = opened()
     frames.append(client.data(b"x"))
     for _ in range(5):
@@ -321,7 +321,7 @@ NEW_WINS = {
     (10, 15): ("last", "bsd_right"),
     (10, 20): ("last", "bsd_right", "solaris"),
 }
-"""A new segment over a held one of [10, 20): policies by which new bytes win (Novak and Sturges, 2007)."""
+"""For a new segment over a held one of [10, 20): the policies by which the new bytes win (Novak and Sturges, 2007)."""
 
 
 @pytest.mark.parametrize("policy", ["first", "last", "bsd", "bsd_right", "linux", "windows", "solaris"])

@@ -1,4 +1,4 @@
-"""Bounds and clocks: floods, cut packets, rubbish, timestamps that jump; and checksums when asked for."""
+"""Bounds and clocks: floods, truncated packets, random bytes, timestamps that jump; and checksums if enabled."""
 
 import random
 
@@ -33,7 +33,7 @@ def syn_from(number: int) -> bytes:
 
 
 def test_syn_flood() -> None:
-    """One packet each: an instance, no memory beside it, and all gone when the handshake does not go on."""
+    """One packet per connection: an instance and no other memory; all end because the handshake does not continue."""
     frames = [syn_from(number) for number in range(10_000)]
     result = run(whole(), frames)
     assert result.count("tcp", "instances") == 10_000 and result.reports["pool at most"] == 0
@@ -46,7 +46,7 @@ def test_syn_flood() -> None:
 
 
 def test_syn_flood_on_a_full_table() -> None:
-    """At the bound old ones make way, and it is counted."""
+    """At the bound, old instances are evicted and counted."""
     frames = [syn_from(number) for number in range(5000)]
     result = run(whole(), frames, settings=Settings(seed=1, max_instances=1000))
     assert result.count("tcp", "instances") == 5000
@@ -55,7 +55,7 @@ def test_syn_flood_on_a_full_table() -> None:
 
 
 def test_memory_of_the_box_is_bounded() -> None:
-    """Many connections with a hole each: the budget of the box holds; what cannot be held is counted."""
+    """Many connections with a gap each: the box stays within its budget; bytes that cannot be held are counted."""
     frames: list[bytes] = []
     for number in range(200):
         client, server = pair(port=2000 + number)
@@ -64,7 +64,7 @@ def test_memory_of_the_box_is_bounded() -> None:
     budget = 1 << 20
     result = run(whole(), frames, settings=Settings(seed=1, max_instances=1 << 16, memory=budget))
     assert result.reports["pool at most"] <= budget
-    for row in result.rows:  # nothing goes without a word
+    for row in result.rows:  # every byte is delivered or reported in a gap
         given_up = sum(gap["length"] for gap in row["gaps"])
         assert row["src_stream"] + row["src_after_gap"] + given_up == 21_000
     assert any(gap["cause"] == "limit" for row in result.rows for gap in row["gaps"])
@@ -72,7 +72,7 @@ def test_memory_of_the_box_is_bounded() -> None:
 
 
 def test_a_box_without_memory_left_still_delivers() -> None:
-    """Others hold all there is. What is out of order is delivered behind a gap, what is in order as it is."""
+    """Other connections use all memory. Out-of-order data is delivered after a gap, in-order data as usual."""
     frames: list[bytes] = []
     for number in range(500):
         client, server = pair(port=2000 + number)
@@ -111,7 +111,7 @@ def test_a_stack_says_how_many_datagrams_may_be_incomplete() -> None:
 
 
 def test_fragments_of_more_datagrams_than_there_may_be() -> None:
-    """Whatever the box has room for, a flood gets 65,536; a datagram whose fragments come during it is put together."""
+    """A flood gets at most 65,536 instances, whatever the box's bound; a datagram during the flood is reassembled."""
     flood = [
         fragments4(bytes(16), 8, id=number & 0xFFFF, src=bytes([10, 9, number >> 16, 1]))[0] for number in range(70_000)
     ]
@@ -134,7 +134,7 @@ def test_rubbish_of_every_length() -> None:
     assert result.counters["box"]["packets"] == 900
 
 
-# --- cut by the snap length ------
+# --- truncated by the snap length ------
 
 
 def conversation() -> list[bytes]:
@@ -148,7 +148,7 @@ def conversation() -> list[bytes]:
 
 
 TCP_NEEDS = 14
-"""Bytes of TCP's header, up to its flags, without which a packet that is cut has no connection."""
+"""Bytes of TCP's header up to its flags, which a truncated packet needs to be assigned to a connection."""
 
 
 @pytest.mark.parametrize("snap", range(0, 80))
@@ -176,7 +176,7 @@ def test_packets_cut_at_any_byte(snap: int) -> None:
 
 @pytest.mark.parametrize("size", range(0, 70))
 def test_packets_that_end_early(size: int) -> None:
-    """As before, but nothing says that there was more: a header that does not fit is malformed."""
+    """As above, but the wire length is shortened too: a header that does not fit is malformed."""
     frames = conversation()
     result = trace([frame[:size] for frame in frames])
     short = len(frames) if size < 54 else 1 if size < 58 else 0  # one header has an option
@@ -198,7 +198,7 @@ def test_cut_segment_sent_again_whole() -> None:
 
 
 def test_time_is_that_of_the_packets() -> None:
-    """A day of packet time passes in a moment: the connection is over, and its end begins another."""
+    """A day of packet time passes between two packets: the connection times out, and the second one begins another."""
     client, server, frames = opened()
     frames += [client.data(b"old"), client.data(b"new")]
     result = run(whole(), frames, [0, 0.1, 0.2, 0.3, 86_400])
@@ -225,7 +225,7 @@ def test_without_timeouts_nothing_ever_ends() -> None:
 
 
 def test_timestamps_that_jump_back() -> None:
-    """Time does not run backwards: it stays at the largest that was seen, and nothing times out."""
+    """Time does not run backwards: it stays at the largest timestamp so far, and nothing times out."""
     client, server, frames = opened()
     frames += [client.data(bytes([number])) for number in range(6)]
     times = [5000, 5000.1, 5000.2, 5000.3, 1, 5000.4, 0, 4000, 5000.5]
@@ -243,7 +243,7 @@ def test_old_timestamps_do_not_end_a_connection_early() -> None:
 
 
 def test_end_of_input_tells_what_has_expired_before() -> None:
-    """Whether the sweep has come by must not show: as at a look-up, the deadline decides."""
+    """The position of the sweep must not affect the result: as at a look-up, the deadline decides."""
     client, server, frames = opened()
     frames.append(client.at(5, b"x"))
     other, peer = pair(port=50000)
@@ -290,7 +290,7 @@ def test_checksum_of_a_reassembled_datagram() -> None:
 
 
 def test_without_timeouts_the_oldest_make_room() -> None:
-    """Nothing tells which of them is idle: each gets its turn, and none stays for ever."""
+    """No deadline shows which instance is idle: all are evicted in turn, and none stays for ever."""
     frames = [syn_from(number) for number in range(4000)]
     result = run(whole(), frames, settings=Settings(seed=1, max_instances=1000, timeouts=False))
     evicted = [row["end"] == "evicted" for row in result.rows]

@@ -1,4 +1,4 @@
-"""Below TCP: header options, tags, other protocols, fragments in every order."""
+"""Layers below TCP: header options, tags, other protocols, fragments in every order."""
 
 import struct
 from itertools import permutations
@@ -81,7 +81,7 @@ def test_fragments_of_two_datagrams_of_one_pair_interleaved(fragments, layer) ->
 
 @VERSIONS
 def test_other_protocol_between_fragments(fragments, layer) -> None:
-    """The protocol is part of IPv4's key: another one may use the same id at the same time."""
+    """The protocol is part of IPv4's key: another protocol may use the same id at the same time."""
     first = fragments(tcp(1, 2, 99, "A", BODY), 64, 64, id=1)
     second = fragments(udp(3, 4, BODY), 64, 64, id=1 if layer == "ipv4" else 2, protocol=UDP)
     mixed = [frame for both in zip(first, second, strict=True) for frame in both]
@@ -94,7 +94,7 @@ def test_whole_packets_between_fragments() -> None:
     frames = fragments4(tcp(1, 2, 99, "A", BODY), 64, 64)
     whole = eth(ip4(tcp(1, 2, 99 + 200, "A", b"behind")))
     result = trace(frames[0], whole, frames[2], whole, frames[1])
-    assert result.stream(1) == b"behind"  # its connection began behind the datagram's bytes
+    assert result.stream(1) == b"behind"  # its connection began after the datagram's bytes
     assert result.row["src_pkts"] == 3 and result.row["src_payload"] == 212
 
 
@@ -144,7 +144,7 @@ def test_datagram_of_65535_bytes() -> None:
 @VERSIONS
 @pytest.mark.parametrize("offset", [192, 224, 65528])
 def test_fragment_beyond_the_end_is_not_delivered(fragments, layer, offset: int) -> None:
-    """Over the datagram's end, behind it, or so far behind it as in the ping of death."""
+    """The fragment crosses the datagram's end, lies after it, or as far after it as in the ping of death."""
     body = tcp(1, 2, 99, "A", BODY + b"last")
     frames = fragments(body, 64, 64)
     if layer == "ipv4":
@@ -157,7 +157,7 @@ def test_fragment_beyond_the_end_is_not_delivered(fragments, layer, offset: int)
 
 @pytest.mark.parametrize("tunnel", [4, 6])
 def test_fragments_of_a_tunnel(tunnel: int) -> None:
-    """The inner packet is fragmented, and the outer one again."""
+    """The inner packet is fragmented, and each outer packet again."""
     inner = [frame[14:] for frame in fragments4(tcp(1, 2, 99, "A", BODY), 64, 64)]
     frames: list[bytes] = []
     for number, packet in enumerate(inner):

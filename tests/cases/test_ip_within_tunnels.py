@@ -1,4 +1,4 @@
-"""What existing stacks get wrong below TCP, within tunnels: header options, tags, fragments within and outside."""
+"""Errors of existing stacks below TCP, within tunnels: header options, tags, fragments inside and outside."""
 
 from itertools import permutations
 
@@ -22,7 +22,7 @@ def test_ipv4_header_with_options(wrap: Wrap, size: int) -> None:
 
 @pytest.mark.parametrize("wrap", [none, vxlan], ids=["none", "vxlan"])
 def test_vlan_tag_ipv6_and_arp_are_told_apart(wrap: Wrap) -> None:
-    """Where there is Ethernet within."""
+    """Only for tunnels that carry Ethernet."""
     frames: list[bytes] = []
     arp = bytes(12) + bytes.fromhex("0806 0001 0800 06 04 0001") + bytes(20 + 18)
     for version, tags in ((4, (7,)), (6, (7, 8))):
@@ -37,7 +37,7 @@ def test_vlan_tag_ipv6_and_arp_are_told_apart(wrap: Wrap) -> None:
 @everywhere
 @VERSIONS
 def test_fragments_in_any_order(wrap: Wrap, fragments) -> None:
-    """In reverse order, too."""
+    """In every order, including the reverse."""
     frames = fragments(tcp(1, 2, 99, "A", BODY), 64, 64)
     for order in permutations(frames):
         result = through(wrap, order)
@@ -66,7 +66,7 @@ def test_other_protocol_between_fragments(wrap: Wrap, fragments) -> None:
 @everywhere
 @pytest.mark.parametrize("more", [(True, True), (True, False), (False, True), (False, False)])
 def test_two_empty_fragments(wrap: Wrap, more: tuple[bool, bool]) -> None:
-    """Harmless, in either order; what comes behind them is put together."""
+    """Empty fragments are harmless in either order; a later datagram is reassembled."""
     frames = [eth(ip4(b"", more=more[0], offset=0)), eth(ip4(b"", more=more[1], offset=8))]
     for order in permutations(frames):
         result = through(wrap, order, fragments4(tcp(1, 2, 99, "A", BODY), 64, 64, id=9))
@@ -76,7 +76,7 @@ def test_two_empty_fragments(wrap: Wrap, more: tuple[bool, bool]) -> None:
 @pytest.mark.parametrize("wrap", [gtp, pptp, vxlan])
 @VERSIONS
 def test_fragments_within_and_of_the_tunnel(wrap: Wrap, fragments) -> None:
-    """The tunnel's own packets are fragmented again; the last of all comes first."""
+    """The tunnel's own packets are fragmented again; all fragments arrive in reverse order."""
     frames: list[bytes] = []
     for number, frame in enumerate(fragments(tcp(1, 2, 99, "A", BODY), 64, 64)):
         outer = wrap(frame)[ETHERNET:]

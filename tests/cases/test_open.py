@@ -1,4 +1,4 @@
-"""How TCP connections begin: plainly, out of order, with data, from both sides, in their middle, again."""
+"""Beginnings of TCP connections: in order, reordered, with data, simultaneous, mid-stream, on reused ends."""
 
 from itertools import permutations
 
@@ -72,14 +72,14 @@ def test_syn_ack_and_ack_reordered(version: int) -> None:
 
 
 def syn_first(order: tuple[int, ...]) -> bool:
-    """Of the packets 0 SYN, 1 SYN/ACK, 2 ACK, 3 question, 4 answer: each side's SYN comes first."""
+    """Whether each side's SYN is its first packet; 0 is SYN, 1 SYN/ACK, 2 ACK, 3 the request, 4 the response."""
     at = order.index
     return at(0) < min(at(2), at(3)) and at(1) < at(4)
 
 
 @pytest.mark.parametrize("order", list(filter(syn_first, permutations(range(5)))))
 def test_handshake_reordered_with_data(order: tuple[int, ...]) -> None:
-    """In any order in which each side's SYN comes before its other packets."""
+    """All orders in which each side's SYN precedes its other packets."""
     client, server = pair()
     frames = [*handshake(client, server), client.data(b"question"), server.data(b"answer")]
     result = trace([frames[number] for number in order], goodbye(client, server))
@@ -88,7 +88,7 @@ def test_handshake_reordered_with_data(order: tuple[int, ...]) -> None:
 
 
 def test_data_before_the_syn_of_its_side() -> None:
-    """A stray segment, then the SYN: it sets byte 0 anew, as nothing was delivered yet."""
+    """A stray segment, then the SYN: the SYN sets a new base, because nothing was delivered yet."""
     client, server = pair()
     syn, synack, ack = handshake(client, server)
     result = trace(ack, syn, synack, client.data(b"question"), goodbye(client, server))
@@ -97,7 +97,7 @@ def test_data_before_the_syn_of_its_side() -> None:
 
 
 def test_stray_segment_before_the_syn_ack() -> None:
-    """What an old connection of the same ends left behind has another number; the SYN/ACK sets byte 0 anew."""
+    """A stray segment of an old connection on the same ends has another number; the SYN/ACK sets a new base."""
     client, server = pair()
     stray = server.send("A", number=123_456)
     result = trace(stray, handshake(client, server), server.data(b"answer"), client.data(b"question"))
@@ -154,7 +154,7 @@ def test_half_open(count: int, state: str) -> None:
 
 
 def test_first_seen_from_the_syn_ack() -> None:
-    """The active side is the one that the SYN/ACK goes to."""
+    """The active side is the receiver of the SYN/ACK."""
     client, server = pair()
     client.send("S")
     result = trace(
@@ -187,7 +187,7 @@ def test_capture_starts_in_mid_connection(version: int) -> None:
 
 
 def test_capture_starts_in_mid_connection_out_of_order() -> None:
-    """Byte 0 is the first packet that is seen; what lies before it is not delivered."""
+    """Byte 0 is that of the first captured packet; earlier bytes are not delivered."""
     client, server = pair()
     handshake(client, server)
     first, second, third = client.data(b"aaaa"), client.data(b"bbbb"), client.data(b"cccc")

@@ -1,9 +1,10 @@
-"""Target-based reassembly: what each policy makes of the published patterns of overlapping pieces.
+"""Target-based reassembly: the result of each policy for the published patterns of overlapping pieces.
 
-The pattern of fragments is that of Novak, "Target-Based Fragmentation Reassembly" (2005), the pattern of segments that
-of Novak and Sturges, "Target-Based TCP Stream Reassembly" (2007): nine pieces A to I, then J to Q, each of which lies
-over some of these in another way. What the systems make of them is what those papers found and other intrusion
-detection tests for (there is no published row of `bsd_right` for segments, nor of `windows` but that it is `bsd`'s).
+The pattern of fragments is from Novak, "Target-Based Fragmentation Reassembly" (2005), the pattern of segments from
+Novak and Sturges, "Target-Based TCP Stream Reassembly" (2007): nine pieces A to I, then J to Q, each of which overlaps
+some of the former in a different manner. The expected results are those that the papers measured on real systems, and
+that other intrusion detection systems test for. (For segments, there is no published row of `bsd_right`, and the row of
+`windows` is published only as equal to that of `bsd`.)
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ RAW = 253
 
 @cache
 def stack(policy: str) -> Compared:
-    """Fragments of IPv4 and IPv6, and TCP, all by one policy."""
+    """A stack with fragments of IPv4 and IPv6, and TCP, all with one policy."""
     s = Stack("policies")
     s.eth, s.ipv4, s.ipv6 = ethernet_parser(), ipv4_parser(policy), ipv6_parser()
     s.frag, s.tcp = ipv6_fragment_parser(policy), tcp_parser(policy=policy)
@@ -43,7 +44,7 @@ def stack(policy: str) -> Compared:
 
 
 def delivered(policy: str, layer: str, frames: list[bytes]) -> bytes:
-    """The bytes that a layer delivers, the interpreter agreeing."""
+    """The bytes that a layer delivers; asserts that the interpreter delivers the same."""
     made, packets = stack(policy), [Packet(frame, number) for number, frame in enumerate(frames)]
     assert_same(made, packets, SETTINGS)
     events, _ = run_compiled(made, packets, SETTINGS)
@@ -58,7 +59,7 @@ FRAGMENTS = [
     *[("J", 8, 32), ("K", 48, 24), ("L", 72, 24), ("M", 96, 24), ("N", 128, 8), ("O", 152, 8), ("P", 160, 8)],
     ("Q", 176, 16),
 ]
-"""Letter, offset and length in their order; the last one ends the datagram."""
+"""Letter, offset and length, in order of arrival; the last one ends the datagram."""
 
 OF_FRAGMENTS = {
     "first": "AAAJBBCCCLDLMEEFFFGGHHIQ",
@@ -69,7 +70,7 @@ OF_FRAGMENTS = {
     "windows": "AAAJBBCCCLLLMEEFFFGGHHIQ",
     "solaris": "AAAJBBCCCLLLMMMFFFGGHHIQ",
 }
-"""A letter for every 8 bytes of the datagram."""
+"""One letter per 8 bytes of the datagram."""
 
 SINGLE_FRAGMENTS = {
     "J over A's end and B's start": "ABJ",
@@ -108,7 +109,7 @@ def test_fragments(policy: str, version: int, layer: str) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("letters", SINGLE_FRAGMENTS.values(), ids=SINGLE_FRAGMENTS)
 def test_one_fragment_over_another(policy: str, letters: str, version: int, layer: str) -> None:
-    """The same of each row of the pattern alone; dots are what neither has."""
+    """The same for each row of the pattern alone; dots are bytes that neither fragment has."""
     places = {letter: (at, length) for letter, at, length in FRAGMENTS}
     low = min(places[letter][0] for letter in letters)
     high = max(sum(places[letter]) for letter in letters)
@@ -131,7 +132,7 @@ SEGMENTS = [
     *[("J", 2, 4), ("K", 7, 3), ("L", 10, 3), ("M", 13, 3), ("N", 17, 1), ("O", 20, 1), ("P", 21, 1), ("Q", 23, 2)],
     ("0", 0, 1),
 ]
-"""Letter, offset in the stream and length in their order; the last one lets all go."""
+"""Letter, offset in the stream and length, in order of arrival; the last one releases all others."""
 
 OF_SEGMENTS = {
     "first": "0AAAJBBCCCLDLMEEFFFGGHHIQ",
@@ -184,14 +185,14 @@ OF_SETS = {
         },
     ),
 }
-"""Pieces that come in this order, and what is left of them; dots are what none has."""
+"""Pieces in order of arrival, and the resulting bytes by policy; dots are bytes that no piece has."""
 
 FIRST_NUMBERS = [0, 1, 0xFFFFFFFF, 0xFFFFFFFF - 10]
-"""Of the stream's first byte: in two of them it wraps within the pattern."""
+"""Numbers of the stream's first byte; with two of them, the number wraps within the pattern."""
 
 
 def segments(pieces: list[tuple[str, int, int]], first: int, shift: int = 0) -> list[bytes]:
-    """A connection whose SYN comes first, and pieces of its stream; `shift` bytes before all of them."""
+    """A SYN and then pieces of the stream; `shift` bytes of the stream precede all of them."""
     frames = [eth(ip4(tcp(1, 2, (first - 1) % (1 << 32), "S"), 6))]
     for letter, at, length in pieces:
         frames.append(eth(ip4(tcp(1, 2, (first + shift + at) % (1 << 32), "A", letter.encode() * length), 6)))
@@ -208,7 +209,7 @@ def test_segments(policy: str, first: int) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("which", OF_SETS)
 def test_segments_by_where_they_start(which: str, policy: str, first: int) -> None:
-    """One byte before all of them comes last, so that they all wait until then."""
+    """The byte before all pieces arrives last, so that all are held until then."""
     pieces, of_policy = OF_SETS[which]
     wanted = of_policy[policy]
     holes = [(".", at, 1) for at, letter in enumerate(wanted) if letter == "."]
@@ -217,7 +218,7 @@ def test_segments_by_where_they_start(which: str, policy: str, first: int) -> No
 
 
 def test_bytes_that_were_delivered_are_never_replaced() -> None:
-    """Not by any policy: whoever took them has them."""
+    """No policy replaces delivered bytes, because a subscriber has already got them."""
     for policy in POLICIES:
         assert delivered(policy, "tcp", segments([("a", 0, 4), ("b", 0, 6)], 100)) == b"aaaabb"
 

@@ -1,6 +1,6 @@
-"""What existing stacks get wrong of SCTP, within tunnels that carry the packets, and without.
+"""Errors of existing stacks in SCTP, within tunnels and without.
 
-They saw one chunk of five, and delivered the bytes of a cookie as data. tests/protocols/test_sctp.py looks at more.
+They processed one chunk of five, and delivered the bytes of a cookie as data. tests/protocols/test_sctp.py tests more.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ def stack() -> CompiledStack:
 
 
 def through(wrap: Wrap, packets: Iterable[Packet]) -> Result:
-    """Stack everything over the packets, each in the tunnel."""
+    """Run stack everything on the packets, each inside the tunnel."""
     return run(stack(), [wrap(one.data) for one in packets])
 
 
 def messages(result: Result) -> list[tuple[int, bytes]]:
-    """Stream and bytes of each message."""
+    """The stream and the bytes of each message."""
     return [(event.stream, event.data) for event in result.named("message")]
 
 
 @everywhere
 def test_each_of_several_chunks_in_a_packet_is_seen(wrap: Wrap) -> None:
-    """Numbers are those of the chunks, one each, and wrap on the way."""
+    """Numbers count chunks, one each, and wrap between them."""
     chunks = [data(number, b"message %d" % number, stream=number % 3) for number in range(5)]
     result = through(wrap, [*handshake(), packet(chunk(SACK, bytes(12)) + b"".join(chunks)), packet(data(5, b"six"))])
     assert messages(result) == [*((number % 3, b"message %d" % number) for number in range(5)), (0, b"six")]
@@ -70,7 +70,7 @@ def test_packets_in_another_order(wrap: Wrap) -> None:
 
 @everywhere
 def test_what_is_no_data_is_not_delivered(wrap: Wrap) -> None:
-    """Neither the cookie nor what a heartbeat, SACK, or shutdown carries."""
+    """Neither a cookie nor the content of a heartbeat, SACK, or shutdown is delivered."""
     others = [chunk(kind, b"no data at all..") for kind in (COOKIE_ECHO, COOKIE_ACK, HEARTBEAT, SACK, SHUTDOWN)]
     packets = [*handshake(), packet(b"".join(others)), packet(b"".join(others), B)]
     result = through(wrap, packets)

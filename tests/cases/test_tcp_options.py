@@ -1,4 +1,4 @@
-"""What a user may ask of TCP: pick-up in the middle, the window enforced, how long closed connections linger."""
+"""Settings of TCP: mid-stream pick-up, enforcement of the window, how long closed connections linger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.stacks import plain_tcp
 
 
 def test_a_connection_seen_from_its_middle() -> None:
-    """Without pick-up nothing of it counts, and nothing is left of it; one that is seen from its SYN is whole."""
+    """Without pick-up, such a connection has no row and no instance; a connection captured from its SYN is complete."""
     client, server = pair(port=1000)
     middle = [client.data(b"late"), server.data(b"answer"), client.data(b"more"), *goodbye(client, server)]
     client, server = pair(port=2000)
@@ -23,7 +23,7 @@ def test_a_connection_seen_from_its_middle() -> None:
 
 
 def test_data_out_of_the_window() -> None:
-    """Told, and left in; with `enforce` left out."""
+    """The data is reported and inserted; with `enforce`, it is not inserted."""
     client, server = pair(window=100)
     frames = [*handshake(client, server), client.at(5000, b"beyond"), client.data(b"within")]
     for settings, stream, after in (({}, 6, 6), ({"enforce": True}, 6, 0)):
@@ -38,7 +38,7 @@ def test_how_long_it_lingers() -> None:
     frames = [*handshake(client, server), *goodbye(client, server)]
     other, another = pair(port=7000)
     for settings, left in (({}, 1), ({"linger": 60.0}, 2)):
-        later = [other.send("S"), *[another.send("SA")] * 99]  # so that the sweep comes by
+        later = [other.send("S"), *[another.send("SA")] * 99]  # look-ups that advance the sweep
         times = [0.0] * len(frames) + [30.0] * len(later)
         assert run(plain_tcp(**settings), [*frames, *later], times).live["tcp"] == left
 
@@ -52,7 +52,7 @@ def test_pieces_are_limited() -> None:
 
 
 def test_a_reset_that_nobody_asked_for_closes_nothing() -> None:
-    """RFC 9293, 3.10.7: the first packet of a connection is no reset that counts."""
+    """RFC 9293, 3.10.7: a reset that is the first packet of a connection has no effect."""
     client, server = pair()
     result = run(plain_tcp(), [client.send("R"), client.data(b"hello"), server.data(b"you")])
     (row,) = result.rows

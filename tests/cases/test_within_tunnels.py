@@ -1,6 +1,6 @@
-"""What existing stacks get wrong, within tunnels that carry the packets: a test for each known case of TCP's.
+"""Errors of existing stacks, within tunnels: a test for each known case of TCP.
 
-`none` stands for no tunnel; the other files of this folder look at more of each case there.
+`none` means no tunnel; the other files of this folder test more variants of each case without a tunnel.
 """
 
 from itertools import permutations
@@ -25,7 +25,7 @@ def opened(**settings: int) -> tuple[Host, Host, list[bytes]]:
 
 
 def text(size: int) -> bytes:
-    """Bytes of which no two places look alike for long."""
+    """Bytes in which no long substring occurs twice."""
     return b"".join(number.to_bytes(4, "big") for number in range((size + 3) // 4))[:size]
 
 
@@ -118,7 +118,7 @@ def test_much_data_behind_a_hole(wrap: Wrap, size: int) -> None:
 
 @everywhere
 def test_more_than_the_limit_behind_a_hole(wrap: Wrap) -> None:
-    """The out-of-order buffer overflows: the gap is told with its cause, and the stream goes on."""
+    """The out-of-order buffer overflows: the gap is reported with its cause, and the stream continues."""
     client, server, frames = opened()
     body = text(1000 + LIMIT + LIMIT // 2)
     rest = [client.data(body[at : at + 1000]) for at in range(0, len(body), 1000)][1:]
@@ -130,7 +130,7 @@ def test_more_than_the_limit_behind_a_hole(wrap: Wrap) -> None:
 @everywhere
 @pytest.mark.parametrize("size", [1461, 9000, 64_000])
 def test_segment_longer_than_the_mtu(wrap: Wrap, size: int) -> None:
-    """As segmentation offload leaves them."""
+    """Segments as large as segmentation offload produces."""
     client, server, frames = opened()
     body = text(size)
     first, second = client.data(body), client.data(body[::-1])
@@ -169,7 +169,7 @@ def test_simultaneous_close(wrap: Wrap) -> None:
 @everywhere
 @VERSIONS
 def test_fin_finack_ack(wrap: Wrap, version: int) -> None:
-    """The commonest close leaves nothing behind."""
+    """The most common close ends the connection completely."""
     client, server, frames = opened(version=version)
     result = through(wrap, frames, client.data(b"x"), goodbye(server, client))
     assert result.state == "TERMINATED" and result.row["end"] == "closed" and result.row["fin"] == "both"
@@ -178,7 +178,7 @@ def test_fin_finack_ack(wrap: Wrap, version: int) -> None:
 @everywhere
 @pytest.mark.parametrize("close", ["fin", "reset", "nothing"])
 def test_the_same_ends_again(wrap: Wrap, close: str) -> None:
-    """With FIN or RST before, and without."""
+    """After a FIN, after a RST, and after neither."""
     client, server, frames = opened()
     frames.append(client.data(b"old"))
     frames += {"fin": goodbye(client, server), "reset": [client.send("R")], "nothing": []}[close]
@@ -202,7 +202,7 @@ def test_capture_starts_in_mid_connection(wrap: Wrap, version: int) -> None:
 
 @everywhere
 def test_one_direction_only_and_never_a_syn(wrap: Wrap) -> None:
-    """Nothing is held, however long it goes on."""
+    """Nothing is held, however long the stream is."""
     client, server = pair()
     body = text(100_000)
     result = through(wrap, [client.data(body[at : at + 1000]) for at in range(0, len(body), 1000)])
@@ -235,7 +235,7 @@ def test_every_second_byte_missing(wrap: Wrap) -> None:
 
 @everywhere
 def test_fin_with_data_counts_its_data_once(wrap: Wrap) -> None:
-    """What follows in the other direction acknowledges data and FIN: nothing is off by the data."""
+    """The other direction acknowledges data and FIN: the data must not be counted twice."""
     client, server, frames = opened()
     frames += [client.at(4, b"data", "FA"), client.at(0, b"more")]
     client.next += 9
@@ -263,7 +263,7 @@ def test_data_from_the_other_side_means_nothing_is_lost(wrap: Wrap) -> None:
 
 @everywhere
 def test_packets_cut_by_the_snap_length_at_any_byte(wrap: Wrap) -> None:
-    """Each is cut there, wherever that is in the tunnel's headers, the inner ones, or the data."""
+    """Each packet is truncated at every position: in the tunnel's headers, the inner headers, and the data."""
     client, server, frames = opened()
     frames += [client.send("A", b"question", options=scale(7)), server.data(b"answer"), *goodbye(client, server)]
     wrapped = [wrap(frame) for frame in frames]
@@ -281,7 +281,7 @@ def test_packets_cut_by_the_snap_length_at_any_byte(wrap: Wrap) -> None:
 
 @everywhere
 def test_syn_flood(wrap: Wrap) -> None:
-    """An instance each, and no memory beside it; at the bound of the table old ones make way."""
+    """One instance per SYN and no other memory; at the bound of the table, old instances are evicted."""
     frames = [
         wrap(eth(ip4(tcp(number, 80, 99 * number, "S"), 6, bytes([11, 0, number >> 8, number & 255]))))
         for number in range(3000)

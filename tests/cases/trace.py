@@ -1,4 +1,4 @@
-"""How a directed case is run: once for what it delivers, once for what it leaves behind."""
+"""Runs a directed case twice: once for its results, once to check that no instance is left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.stacks import whole
 
 
 def trace(*packets: bytes | tuple[bytes, int] | Sequence[bytes]) -> Result:
-    """tcp_ip over the packets; afterwards no instance is left behind, other than lingering."""
+    """Run tcp_ip on the packets; check that no instance remains after the timeouts."""
     flat: list[bytes | tuple[bytes, int]] = []
     for packet in packets:
         if isinstance(packet, (bytes, tuple)):

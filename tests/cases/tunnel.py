@@ -1,4 +1,4 @@
-"""Directed cases within tunnels: each frame's packet goes into one; what the box says of the inside is looked at."""
+"""Directed cases within tunnels: each frame's packet is encapsulated; the tests check the results for the inner one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUTER = bytes([192, 0, 2, 1]), bytes([192, 0, 2, 2])
 UDP, GRE = 17, 47
 GTP_PORT, VXLAN_PORT = 2152, 4789
 ETHERNET = 14
-"""Bytes of a header without tags."""
+"""The bytes of an Ethernet header without tags."""
 
 
 def none(frame: bytes) -> bytes:
@@ -28,20 +28,20 @@ def none(frame: bytes) -> bytes:
 
 
 def gtp(frame: bytes) -> bytes:
-    """GTP-U, as from a base station: the IP packet as a T-PDU."""
+    """GTP-U, as a base station sends it: the IP packet as a T-PDU."""
     packet = frame[ETHERNET:]
     return in_udp(GTP_PORT, struct.pack(">BBHI", 0x30, 255, len(packet), 0x1234) + packet)
 
 
 def pptp(frame: bytes) -> bytes:
-    """PPTP: PPP in GRE version 1, numbered."""
+    """PPTP: PPP in GRE version 1, with sequence numbers."""
     packet = frame[ETHERNET:]
     inner = struct.pack(">H", 0x21 if packet[0] >> 4 == 4 else 0x57) + packet
     return eth(ip4(struct.pack(">HHHHI", 0x3001, 0x880B, len(inner), 7, 1) + inner, GRE, *OUTER))
 
 
 def vxlan(frame: bytes) -> bytes:
-    """VXLAN: the whole frame."""
+    """VXLAN: it carries the whole frame."""
     return in_udp(VXLAN_PORT, struct.pack(">II", 0x08 << 24, 99 << 8) + frame)
 
 
@@ -53,14 +53,14 @@ TUNNELS: dict[str, Wrap] = {"none": none, "gtp": gtp, "pptp": pptp, "vxlan": vxl
 
 
 def overhead(wrap: Wrap) -> int:
-    """Bytes that a tunnel puts before the inner IP packet, beyond the Ethernet header of a frame without one."""
+    """The bytes that a tunnel adds before the inner IP packet, compared with a frame without a tunnel."""
     frame = eth(ip4(b""))
     return len(wrap(frame)) - len(frame)
 
 
 @cache
 def stack() -> CompiledStack:
-    """Stack everything, watched."""
+    """Stack everything, compiled with all events."""
     return watch_all(everything())
 
 
@@ -70,9 +70,9 @@ def through(
     times: Sequence[float] | None = None,
     settings: Settings | None = None,
 ) -> Result:
-    """Stack everything over the packets, each in the tunnel; of what it says only what TCP within says.
+    """Run stack everything on the packets, each inside the tunnel; return the events and rows of the inner TCP only.
 
-    Without `times` no instance is left behind afterwards, other than lingering.
+    Without `times`, check that no instance remains after the timeouts.
     """
     flat: list[bytes] = []
     for packet in packets:
@@ -81,7 +81,7 @@ def through(
 
 
 def inside(frames: Packets, times: Sequence[float] | None = None, settings: Settings | None = None) -> Result:
-    """The same over frames that are in the tunnel already, whole or cut by the snap length."""
+    """The same for frames that are already inside the tunnel, whole or truncated by the snap length."""
     result = run(stack(), frames, times, settings=settings)
     if times is None and settings is None:
         leaves_nothing(stack(), frames, result)

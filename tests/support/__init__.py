@@ -1,1 +1,1 @@
-"""What tests of whole stacks share: packets, connections, running a stack, and reading what it saw."""
+"""Shared code for tests of whole stacks: packets, connections, running a stack, and reading its results."""

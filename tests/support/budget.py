@@ -1,7 +1,8 @@
-"""How long each folder of tests may take, and which tests of the full matrix a run has.
+"""Time budgets for each folder of tests, and the selection of tests from the full matrix.
 
-Budgets are seconds of one core, for what `make test` runs in a folder with compiled stacks in the cache as CI has them.
-The summary at the end of a run shows them; none of them fails a test, as machines differ.
+A budget is in seconds of one core, for the tests that `make test` runs in a folder while the compiled stacks are
+cached, as in CI. The summary at the end of a run shows the budgets. Exceeding one does not fail a test, because
+machines differ.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ HERE = Path(__file__).resolve().parents[1]
 
 DEFAULT = 30
 BUDGETS: dict[str, int] = {}
-"""Seconds of one core by folder; DEFAULT for others."""
+"""Seconds of one core by folder; DEFAULT for other folders."""
 
 MATRIX = "slow_matrix"
 TENTHS = 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """--matrix: how much of the full matrix runs beside the other tests."""
+    """--matrix: how much of the full matrix runs in addition to the other tests."""
     parser.addoption(
         "--matrix",
         choices=("none", "tenth", "all"),
@@ -37,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of the matrix that this run does not have."""
+    """Deselect the tests of the matrix that this run does not include."""
     wanted = str(config.getoption("--matrix"))
     if wanted == "all":
         return
@@ -55,12 +56,12 @@ def _commit() -> str:
 
 
 def _chosen(test: str, commit: str) -> bool:
-    """Whether a commit runs a test of the matrix: each commit another tenth, so that a few dozen runs have all."""
+    """Whether a commit runs a test of the matrix. Each commit runs another tenth; a few dozen runs cover all tests."""
     return bool(commit) and hashlib.sha256(f"{commit} {test}".encode()).digest()[0] % TENTHS == 0
 
 
 def thinned(values: Iterable[Any], every: int, id: Callable[[Any], str] = str) -> list[Any]:
-    """Parameters of a test, of which one in `every` always runs, and the others are of the full matrix."""
+    """Parameters of a test. One in `every` always runs; the others belong to the full matrix."""
     return [
         pytest.param(value, id=id(value), marks=[] if number % every == 0 else getattr(pytest.mark, MATRIX))
         for number, value in enumerate(values)
@@ -68,12 +69,12 @@ def thinned(values: Iterable[Any], every: int, id: Callable[[Any], str] = str) -
 
 
 def examples(full: int, usual: int) -> int:
-    """How many examples a campaign of Hypothesis tries: `full` in a run of the whole matrix, else `usual`."""
+    """The number of examples that a Hypothesis test tries: `full` in a run of the whole matrix, else `usual`."""
     return full if os.environ.get("SLUICE_MATRIX") == "all" else usual
 
 
 class Budget:
-    """Collects how long the tests of each folder take, and shows it at the end."""
+    """Collects the time of the tests of each folder, and shows it at the end."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
@@ -97,7 +98,7 @@ class Budget:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Show budgets, in the process that reports; tell campaigns how long they are."""
+    """Register the budgets in the reporting process; pass the extent of the matrix to the Hypothesis tests."""
     os.environ["SLUICE_MATRIX"] = str(config.getoption("--matrix"))
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Budget(), "budget")

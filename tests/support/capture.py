@@ -1,4 +1,4 @@
-"""Capture files: written, and their packets read; and memory for a packet that ends where the packet ends."""
+"""Writes capture files and reads their packets; provides memory for a packet that ends where the packet ends."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Packet(NamedTuple):
     link_type: int = 1
 
     def cut(self, size: int, wire: bool) -> Packet:
-        """Its first `size` bytes: cut by the snap length, or with `wire` on the wire already."""
+        """The packet's first `size` bytes: truncated by the snap length or, with `wire`, already on the wire."""
         return self._replace(data=self.data[:size], length=size if wire else self.length)
 
 
 def pcap(packets: Sequence[bytes], times: Iterable[float] | None = None, link_type: int = 1) -> bytes:
-    """A capture file of whole packets, a second apart where no times are given."""
+    """A capture file of whole packets, one second apart unless times are given."""
     out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, link_type)]
     for data, time in zip(packets, range(1000, 1000 + len(packets)) if times is None else times, strict=True):
         out += [struct.pack("<IIII", int(time), int(time % 1 * 1e6), len(data), len(data)), data]
@@ -40,7 +40,7 @@ class _Frame(ctypes.Structure):
 
 
 def read_packets(library: Path, path: Path) -> list[Packet]:
-    """All packets before the end or a fault, by the reader in a compiled stack's library."""
+    """All packets up to the end or a fault, read by the reader in a compiled stack's library."""
     c = ctypes.CDLL(str(library))
     capture, frame = ctypes.c_void_p(), _Frame()
     message = ctypes.create_string_buffer(MESSAGE_SIZE)
@@ -55,9 +55,9 @@ def read_packets(library: Path, path: Path) -> list[Packet]:
 
 
 class Edge:
-    """Feeds a box with packets that end where a page without access begins: a read behind one is fatal.
+    """Feeds a box with packets that end where a page without access begins: a read after the end is fatal.
 
-    Each packet takes the place of the one before, so a box that keeps a pointer reads other bytes.
+    Each packet overwrites the previous one, so a box that retains a pointer reads other bytes.
     """
 
     SIZE = 1 << 20

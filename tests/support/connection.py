@@ -1,4 +1,4 @@
-"""Two TCP hosts that write segments: they keep their numbers, the test says what is sent and what arrives."""
+"""Two TCP hosts that write segments: they track their numbers; the test decides what is sent and what arrives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.packets import A4, A6, B4, B6, eth, ip4, ip6, tcp
 
 @dataclass
 class Host:
-    """One end. `next` is the number behind what it has sent, `isn` its first."""
+    """One end. `isn` is its first number, `next` the number after the bytes that it has sent."""
 
     address: bytes
     port: int
@@ -33,7 +33,7 @@ class Host:
         options: bytes = b"",
         window: int | None = None,
     ) -> bytes:
-        """A frame with a segment; `number` and `ack` are what TCP would have there unless given."""
+        """A frame with a segment; unless given, `number` and `ack` are the values that TCP would use."""
         peer = self.peer
         assert peer is not None
         start = self.next if number is None else number
@@ -73,7 +73,7 @@ def pair(
     tags: tuple[int, ...] = (),
     checksums: bool = False,
 ) -> tuple[Host, Host]:
-    """A client and a server that know each other; ports `port` and 80."""
+    """A client and a server that are peers, with ports `port` and 80."""
     a, b = (A4, B4) if version == 4 else (A6, B6)
     client = Host(a, port, isn, window, tags, checksums)
     server = Host(b, 80, peer_isn, window, tags, checksums)
@@ -87,5 +87,5 @@ def handshake(client: Host, server: Host, options: bytes = b"") -> list[bytes]:
 
 
 def goodbye(first: Host, second: Host) -> list[bytes]:
-    """FIN/ACK, FIN/ACK, ACK: the commonest close."""
+    """FIN/ACK, FIN/ACK, ACK: the most common close."""
     return [first.send("FA"), second.send("FA"), first.send("A")]

@@ -1,6 +1,6 @@
-"""The conservation law of counters: what goes in comes out, in every layer and in the whole box.
+"""The conservation law of counters: input equals output, in every layer and in the whole box.
 
-`check_conservation` is to be called after every run of a box, whatever went through it.
+Every test calls `check_conservation` after each run of a box.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ Counters = dict[str, dict[str, int]]
 
 
 def is_outcome(name: str) -> bool:
-    """Whether a counter says how packets ended in a layer: each packet counts in exactly one such."""
+    """Whether a counter counts an outcome of packets in a layer. Each packet counts in exactly one of these."""
     return name in ("passed", "ended", "held") or name.startswith(("cut:", "malformed:", "dropped:"))
 
 
 def check_conservation(program: Program, counters: Counters, held: bool = True) -> None:
-    """Assert it. `held`: whether the box may hold bytes yet.
+    """Assert the conservation law. `held`: whether the box may still hold bytes.
 
     - In every layer: packets = the sum over their outcomes.
-    - In every table of layers with a sequence that buffers data (what one inserted, another may deliver): bytes
-      inserted = delivered + known already + no memory + discarded + what is held yet: 0 when the box has finished.
-    - At the bottom: packets of the box = those of the layers that packets enter by + of unknown link types.
-    - Between layers: what is passed on arrives in a layer above or is too deep. What a sequence delivers
-      without a packet of its own (at a gap, at the end) goes up too, and is not counted as passed: where a
-      layer stands on one with such a sequence, more packets may arrive than were passed on. Where a layer takes
-      messages from a stream, a packet may bring several or none: nothing follows between layers.
+    - In every table of layers with a sequence that buffers data: bytes inserted = delivered + known already + no memory
+      + discarded + held. Held bytes are 0 when the box has finished. The sum is over the table, because one layer may
+      deliver bytes that another layer inserted.
+    - At the bottom: packets of the box = packets of the layers at which packets enter + packets of unknown link types.
+    - Between layers: a packet that a layer forwards arrives in a layer above, or is too deep. A sequence also delivers
+      bytes without a packet of their own (at a gap, at the end), which are not counted as passed. Above a layer with
+      such a sequence, more packets may arrive than were passed. Above a stream that is split into messages, a packet
+      may bring several messages or none, so nothing is checked between layers.
     """
     box = counters["box"]
     entered = {name for _, name in program.roots}
@@ -61,7 +62,7 @@ def check_conservation(program: Program, counters: Counters, held: bool = True) 
 
 
 def check_all_ended(program: Program, counters: Counters) -> None:
-    """Assert that every instance that began has ended, by one reason: what holds when a box has finished."""
+    """Assert that every instance that began has ended, for one reason. This holds when a box has finished."""
     for table in _tables(program):
         found = [counters[name] for name in _sharing(program, table)]
         began = sum(layer["instances"] for layer in found)
@@ -70,7 +71,7 @@ def check_all_ended(program: Program, counters: Counters) -> None:
 
 
 def check_every_box() -> None:
-    """From now on, every box that finishes is checked, whoever runs it."""
+    """From now on, check every box when it finishes."""
     finish = Box.finish
 
     def checked(self: Box) -> None:
@@ -91,7 +92,7 @@ def _buffers(program: Program, name: str) -> bool:
 
 
 def _sharing(program: Program, table: str) -> list[str]:
-    """Layers whose instances are in a table."""
+    """The layers whose instances are in a table."""
     return [
         name for name, layer in program.layers.items() if layer.instance is not None and layer.instance.table == table
     ]

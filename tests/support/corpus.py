@@ -1,4 +1,4 @@
-"""Where the captures are, and what is true of them."""
+"""The folder of the captures, and the ground truth about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARED = ROOT.parent / "shared" / "corpus"
 
 @cache
 def corpus() -> Path:
-    """The folder: $SLUICE_CORPUS, which is not replaced by another; the shared corpus; this repository's."""
+    """The folder: $SLUICE_CORPUS if it is set, without a fallback; else the shared corpus; else this repository's."""
     named = os.environ.get("SLUICE_CORPUS")
     if named:
         return Path(named)
@@ -24,12 +24,12 @@ def corpus() -> Path:
 
 @cache
 def truth() -> dict[str, dict[str, Any]]:
-    """The entry of truth.json for each capture, by file name. TRUTH.md of the corpus says what it means."""
+    """The entry of truth.json for each capture, by file name. TRUTH.md of the corpus defines its meaning."""
     return {entry["file"]: entry for entry in json.loads((corpus() / "truth.json").read_text())["files"]}
 
 
 def key_log(capture: Path) -> Path | None:
-    """The secrets of a capture's connections, if there are any: `app/NAME.keys`, as SSLKEYLOGFILE has them."""
+    """The secrets of a capture's connections, if there are any: `app/NAME.keys`, in the format of SSLKEYLOGFILE."""
     path = corpus() / "app" / f"{capture.name}.keys"
     return path if path.is_file() else None
 

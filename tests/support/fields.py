@@ -1,4 +1,4 @@
-"""Every field of a parser's header, told by an event, for tests that compare them with what was sent."""
+"""Reports every field of a parser's header by an event, for tests that compare the fields with the sent ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from sluice.lang import Assign, Bit, Callback, layout
 from sluice.lang.expression import NUMBER
 
 BYTES = 999
-"""Bits of a field that holds bytes: any length that is not a number's."""
+"""The width of a field that holds bytes: any length that no number has."""
 
 
 def tell_fields(parser: Any) -> Any:
-    """The parser, with an event `fields` that has all fields of its header, in their order.
+    """Add an event `fields` to the parser, with all fields of its header in their order, and return the parser.
 
-    A field whose name stands in several layouts is called LAYOUT_FIELD.
+    A field whose name occurs in several layouts is called LAYOUT_FIELD.
     """
     named: dict[str, Any] = {}
     same = parser.header_fields()

@@ -1,4 +1,4 @@
-"""What a stack reads in the headers of a packet: every field of every layer, through an event of its own."""
+"""The fields that a stack reads in the headers of a packet: every field of every layer, reported by an event."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.support.corpus import key_log
 
 EVENT = "header_seen"
 LONGEST = 1 << 12
-"""Bits that say no more than that the field holds bytes."""
+"""A width that only marks the field as bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
     """A header of a packet: the layer's name in the stack, its parser's, and the fields that the packet has.
 
-    instance: the number of the instance that the packet belongs to, 0 where there is none.
+    instance: the number of the instance that the packet belongs to, 0 if there is none.
     """
 
     layer: str
@@ -34,12 +34,12 @@ class Header:
 
 
 def header_layouts(parser: Prototype) -> list[LayoutType]:
-    """The layouts that a parser's header is made of, each once."""
+    """The layouts of a parser's header, each once."""
     return [] if parser.format is None else list(dict.fromkeys(parser.format.layouts()))
 
 
 def header_fields(parser: Prototype) -> list[str]:
-    """Names of all fields of a parser's header."""
+    """The names of all fields of a parser's header."""
     return [name for part in header_layouts(parser) for name in part.fields]
 
 
@@ -53,7 +53,7 @@ def _register(field: Field) -> Field:
 
 
 def tell_headers(stack: Stack) -> Stack:
-    """The stack, with an event of every parser that tells its header; of a part that was not there, nothing."""
+    """Add an event to every parser that reports its header, without absent parts, and return the stack."""
     for number, parser in enumerate(prototypes(stack)):
         parts = header_layouts(parser)
         members = {f"has_{part.__name__}": Bit(1) for part in parts}
@@ -71,7 +71,7 @@ def tell_headers(stack: Stack) -> Stack:
 
 @cache
 def telling(stack: str) -> CompiledStack:
-    """A ready stack that tells its headers."""
+    """A ready stack that reports its headers."""
     return compile_stack(tell_headers(find_stack(stack)), (), frozenset({Hook("*", EVENT)}))
 
 
@@ -88,7 +88,7 @@ def _parts(stack: str) -> dict[str, tuple[str, str, list[tuple[str, list[str]]]]
 
 
 def headers_of(stack: str, path: Path) -> dict[int, list[Header]]:
-    """By frame, from 1, the headers of a capture's packets, from the lowest layer up; with its key log, if any."""
+    """The headers of a capture's packets, lowest layer first, by frame, from 1. Uses the capture's key log, if any."""
     parts = _parts(stack)
     found: dict[int, list[Header]] = {}
 

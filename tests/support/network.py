@@ -1,8 +1,9 @@
-"""Two network namespaces and the link between them, which loses, delays, reorders and duplicates, and is watched.
+"""Two network namespaces and the link between them, which loses, delays, reorders and duplicates packets.
 
-The namespaces are the kernel's own, so what runs in them speaks the kernel's TCP. Each has a TUN device; a thread takes
-what comes out of one and puts it into the other. The watcher sits in the middle: packets may be lost and overtaken
-before it and behind it, in both directions. Needs root, TUN devices, and namespaces; `why_not()` says what is missing.
+The namespaces are real ones of the kernel, so programs in them use the kernel's TCP. Each has a TUN device; a thread
+forwards packets from one device to the other. An observer records the packets in the middle of the link: packets may be
+lost and reordered before and after the observer, in both directions. A Network needs root, TUN devices, and namespaces;
+`why_not()` returns what is missing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CLIENT6, SERVER6 = "fd77::1", "fd77::2"
 DEVICE = b"link0"
 TUN = Path("/dev/net/tun")
 MISC = 10
-"""The major number of what /proc/misc lists."""
+"""The major number of the devices that /proc/misc lists."""
 
 _CLONE_NEWNET = 0x40000000
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 1, 0x1000
@@ -42,7 +43,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Namespace:
-    """A network namespace of its own, with one TUN device that has an address, and a peer."""
+    """A new network namespace, with one TUN device that has an address and a peer."""
 
     def __init__(self, addresses: tuple[str, str], peers: tuple[str, str]) -> None:
         self.handle, self.tun = _in_thread(lambda: self._make(addresses, peers))
@@ -74,17 +75,17 @@ class Namespace:
         return _in_thread(make)
 
     def enter(self) -> None:
-        """The calling thread goes on in this namespace."""
+        """Move the calling thread to this namespace."""
         _check(_libc.setns(self.handle, _CLONE_NEWNET))
 
     def start(self, command: list[str], environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
-        """A program that runs in it; not with the library of a sanitizer, for it is nobody's here."""
+        """Start a program in it, without the library of a sanitizer, which is only for the tests' own process."""
         wanted = dict(os.environ if environment is None else environment)
         wanted.pop("LD_PRELOAD", None)
         return subprocess.Popen(command, env=wanted, preexec_fn=self.enter)
 
     def close(self) -> None:
-        """Without a handle and a process the namespace goes away."""
+        """Close the handles. The kernel removes the namespace when it has no handle and no process."""
         os.close(self.tun)
         os.close(self.handle)
 
@@ -96,7 +97,7 @@ def _check(result: int) -> None:
 
 
 def _in_thread(make: Callable[[], T]) -> T:
-    """What a thread of its own comes to, as a namespace is a thread's."""
+    """The result of `make` in a thread of its own, because a namespace belongs to a thread."""
     found: list[T] = []
     wrong: list[BaseException] = []
 
@@ -116,7 +117,7 @@ def _in_thread(make: Callable[[], T]) -> T:
 
 @dataclass
 class Faults:
-    """What the link does to packets, before the watcher and behind it: shares from 0 to 1."""
+    """The faults of the link, before and after the observer, as shares of the packets from 0 to 1."""
 
     lost: float = 0.0
     overtaken: float = 0.0
@@ -124,7 +125,7 @@ class Faults:
 
 
 class Network:
-    """Client and server, the link, and what the watcher on it saw: (seconds, packet), from the first one on."""
+    """Client and server, the link, and the packets that the observer recorded: (seconds, packet)."""
 
     def __init__(self, faults: Faults, seed: int = 1) -> None:
         self.seen: list[tuple[float, bytes]] = []
@@ -149,7 +150,7 @@ class Network:
         self.server.close()
 
     def settle(self, quiet: float = 0.5, longest: float = 10.0) -> None:
-        """Wait until nothing has been seen for a while: the last acknowledgements are on their way too."""
+        """Wait until no packet has been recorded for a while, so that the last acknowledgements are included."""
         end = time.monotonic() + longest
         while time.monotonic() < end:
             last = self.seen[-1][0] if self.seen else 0.0
@@ -158,7 +159,7 @@ class Network:
             time.sleep(0.05)
 
     def _relay(self) -> None:
-        """Stage 0 is the way to the watcher, stage 1 that from it."""
+        """Forward packets. Stage 0 is the path to the observer, stage 1 the path from it."""
         tuns = [self.client.tun, self.server.tun]
         while not self._stop.is_set():
             wait = max(0.0, self._due[0][0] - time.monotonic()) if self._due else 0.05
@@ -174,7 +175,7 @@ class Network:
                 self._plan(1, to, packet)
 
     def _plan(self, stage: int, to: int, packet: bytes) -> None:
-        """When a packet has come through a stage, if at all. Who is not overtaken keeps its place."""
+        """Schedule the end of a packet's stage, unless it is lost. Packets that are not overtaken keep their order."""
         draw = self._random.random
         for _ in range(1 + (draw() < self._faults.twice and not _opens(packet))):
             if draw() < self._faults.lost:
@@ -185,8 +186,8 @@ class Network:
 
 
 def _opens(packet: bytes) -> bool:
-    """Whether it is a TCP segment with SYN. A second copy, should a FIN overtake it, would begin another connection: on
-    the same ends, as the corpus has it, a SYN behind a FIN does.
+    """Whether the packet is a TCP segment with SYN. Such a packet is not duplicated: if a FIN overtook the second copy,
+    the copy would begin another connection, because by the rules of the corpus a SYN after a FIN on the same ends does.
     """
     start = 40 if packet[0] >> 4 == 6 else (packet[0] & 15) * 4
     protocol = packet[6] if packet[0] >> 4 == 6 else packet[9]
@@ -194,9 +195,9 @@ def _opens(packet: bytes) -> bool:
 
 
 def make_node(node: Path, devices: str) -> bool:
-    """Whether the node of the kernel's TUN device is there, or could be made: a container often comes without.
+    """Whether the node of the kernel's TUN device exists, or could be created. A container often has none.
 
-    devices: what /proc/misc says, a number and a name a line.
+    devices: the content of /proc/misc, one number and name per line.
     """
     if node.exists():
         return True
@@ -213,7 +214,7 @@ def make_node(node: Path, devices: str) -> bool:
 
 @cache
 def why_not() -> str:
-    """What keeps a Network from being made here; empty when it can be."""
+    """The reason why no Network can be created here; empty if one can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if not make_node(TUN, Path("/proc/misc").read_text()):

@@ -1,4 +1,4 @@
-"""Packets from their fields, byte by byte. Checksums are 0 unless `checksums` is asked for."""
+"""Builds packets from their fields, byte by byte. Checksums are 0 unless `checksums` is set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def checksum(data: bytes) -> int:
 
 
 def pseudo_header(src: bytes, dst: bytes, protocol: int, length: int) -> bytes:
-    """What TCP and UDP sum in front of themselves."""
+    """The pseudo header that the checksums of TCP and UDP cover."""
     if len(src) == 4:
         return src + dst + struct.pack(">BBH", 0, protocol, length)
     return src + dst + struct.pack(">II", length, protocol)
@@ -39,7 +39,7 @@ def tcp(
     options: bytes = b"",
     addresses: tuple[bytes, bytes] | None = None,
 ) -> bytes:
-    """A TCP segment; `flags` of the letters in FLAGS; with `addresses`, its checksum is right."""
+    """A TCP segment; `flags` consists of letters of FLAGS; with `addresses`, its checksum is correct."""
     options += b"\1" * (-len(options) % 4)
     bits = sum(FLAGS[letter] for letter in flags)
     size = 20 + len(options)
@@ -58,7 +58,7 @@ def udp(sport: int, dport: int, payload: bytes = b"") -> bytes:
 
 
 def scale(shift: int) -> bytes:
-    """The TCP option that says how many bits windows are shifted by."""
+    """The TCP option that gives the shift of windows, in bits."""
     return bytes([WINDOW_SCALE, 3, shift])
 
 
@@ -74,7 +74,7 @@ def ip4(
     options: bytes = b"",
     length: int | None = None,
 ) -> bytes:
-    """An IPv4 packet; `offset` in bytes; `length` where the header is to lie about it."""
+    """An IPv4 packet; `offset` in bytes; `length` is for a header with a wrong length."""
     size = 20 + len(options)
     length = size + len(payload) if length is None else length
     head = struct.pack(">BBHHHBB", 0x40 | size // 4, 0, length, id, more << 13 | offset // 8, 64, protocol)
@@ -87,7 +87,7 @@ def ip6(payload: bytes, protocol: int = TCP, src: bytes = A6, dst: bytes = B6) -
 
 
 def fragment_header(payload: bytes, protocol: int, id: int, offset: int, more: bool) -> bytes:
-    """An IPv6 fragment header and what follows it; `offset` in bytes."""
+    """An IPv6 fragment header and its payload; `offset` in bytes."""
     return struct.pack(">BBHI", protocol, 0, offset | more, id) + payload
 
 
@@ -102,7 +102,7 @@ def eth(packet: bytes, *tags: int) -> bytes:
 
 
 def cuts(body: bytes, *sizes: int) -> list[tuple[int, bytes, bool]]:
-    """`body` cut for fragments: (offset, bytes, whether more follow); the last size is what is left."""
+    """`body` split for fragments: (offset, bytes, whether more follow); the last part has the remaining size."""
     found: list[tuple[int, bytes, bool]] = []
     at = 0
     for size in (*sizes, len(body) - sum(sizes)):

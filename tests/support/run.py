@@ -1,4 +1,4 @@
-"""Run a compiled stack over packets and keep all that it said; each run is checked."""
+"""Runs a compiled stack on packets and stores all its results; checks each run."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def watch_all(
     passes: str | list[str] = "all",
     options: Iterable[str] = (),
 ) -> CompiledStack:
-    """Compile a stack so that `run` sees all its built-in events, those in `more`, and its flow log.
+    """Compile a stack so that `run` gets all its built-in events, the events in `more`, and its flow log.
 
-    With other passes than users have, it is not the C compiler's optimiser that is tested.
+    With other passes than the default, the C is compiled without optimisation, because the test is of the passes and
+    not of the C compiler's optimiser.
     """
     files = [READY / "flow_log.c", Path(__file__).with_name("watch.c")]
     functions = tuple(read_c_function(path.stem, path.read_text(), str(path)) for path in files)
@@ -48,10 +49,10 @@ def watch_all(
 
 @dataclass
 class Result:
-    """What a run came to.
+    """The results of a run.
 
-    events: in order. rows: of the flow log. counters: by layer and name. reports: figures of functions. live:
-    instances that were there when the last packet had been processed, by layer (of a capture: when it had finished).
+    events: in order. rows: of the flow log. counters: by layer and name. reports: figures of functions. live: by layer,
+    the instances that existed after the last packet (for a capture: when the box had finished the file).
     """
 
     events: list[Seen]
@@ -116,7 +117,7 @@ def run(
     link_type: int = 1,
     settings: Settings | None = None,
 ) -> Result:
-    """Feed the packets and finish. A pair is a packet cut by the snap length and its length on the wire.
+    """Process the packets and finish. A pair is a packet truncated by the snap length, and its length on the wire.
 
     times: seconds from the beginning, one for each packet (default: 1 ms apart).
     """
@@ -131,7 +132,7 @@ def run(
 
 
 def run_capture(compiled: CompiledStack, path: Path, settings: Settings | None = None) -> Result:
-    """The same over a capture file. Nothing times out unless the settings say so, as in `sluice flows`."""
+    """The same for a capture file. Nothing times out unless the settings enable it, as in `sluice flows`."""
 
     def feed(box: Box) -> None:
         outcome = box.run(path)
@@ -141,7 +142,7 @@ def run_capture(compiled: CompiledStack, path: Path, settings: Settings | None =
 
 
 def _watched(compiled: CompiledStack, settings: Settings, feed: Callable[[Box], None]) -> Result:
-    """A box while `feed` gives it packets, and what it came to."""
+    """Open a box, let `feed` pass packets to it, and return the results."""
     result = Result([], [], {}, {})
     hooks = sorted({(hook.layer, hook.event) for hook in compiled.functions.python})
     seen = PythonFunction("seen", [(layer, event, result.events.append) for layer, event in hooks], [])
@@ -157,7 +158,7 @@ def _watched(compiled: CompiledStack, settings: Settings, feed: Callable[[Box], 
 
 
 def check(compiled: CompiledStack, result: Result) -> None:
-    """What must hold after every run: counters conserve, nothing is left, events and rows agree."""
+    """Check the invariants of every run: counters conserve, nothing is left, events and rows agree."""
     check_conservation(compiled.program, result.counters)
     check_all_ended(compiled.program, result.counters)
     assert result.reports["pool left"] == 0
@@ -183,7 +184,7 @@ def check(compiled: CompiledStack, result: Result) -> None:
 
 
 def malformed(counters: dict[str, dict[str, int]]) -> Counter[tuple[str, str]]:
-    """By layer and reason, how many packets were malformed."""
+    """The number of malformed packets by layer and reason."""
     found: Counter[tuple[str, str]] = Counter()
     for layer, own in counters.items():
         for name, count in own.items():
@@ -194,12 +195,12 @@ def malformed(counters: dict[str, dict[str, int]]) -> Counter[tuple[str, str]]:
 
 
 def sha256(data: bytes) -> str:
-    """As rows have it."""
+    """The hash in the format of the rows."""
     return hashlib.sha256(data).hexdigest()
 
 
 def late() -> list[bytes]:
-    """Traffic of one instance in each table of tcp_ip, which drives their sweeps."""
+    """Traffic of one instance in each table of tcp_ip, which advances the sweeps of the tables."""
     return [
         eth(ip4(tcp(9, 9, 0, "A"), TCP, A4, A4)),
         eth(ip6(tcp(9, 9, 0, "A"), TCP, A6, A6)),
@@ -212,9 +213,9 @@ def late() -> list[bytes]:
 def leaves_nothing(
     compiled: CompiledStack, packets: Sequence[bytes | tuple[bytes, int]], before: Result, idle: float = 60
 ) -> None:
-    """After the packets and `idle` seconds of other traffic every instance is gone.
+    """Assert that after the packets and `idle` seconds of other traffic, every instance has ended.
 
-    before: what a run of the packets came to. A table's sweep looks at 8 slots in 32 look-ups.
+    before: the results of a run of the packets. A table's sweep examines 8 slots per 32 look-ups.
     """
     slots = max((found.get("instances", 0) for found in before.counters.values()), default=0)
     more = late() * (4 * slots + 64)

@@ -1,16 +1,16 @@
-/* Two SCTP ends of usrsctp that talk over a link which loses and reorders, in one process and in virtual time.
+/* Two SCTP ends of usrsctp that communicate over a link with loss and reordering, in one process and in virtual time.
  *
  *     sctp_pair SEED LOSS MESSAGES CAPTURE [udp|homes] [interleaved] [partial]
  *
- * LOSS is in per cent. What the link delivers is written to CAPTURE, as raw IPv4, with `udp` in UDP port 9899, with
- * `homes` after the handshake also under a second address of the first end. With `interleaved` the ends agree upon
- * I-DATA chunks (RFC 8260). With `partial` every second message is given up when it was sent once in vain (RFC 3758),
- * or, of those, every second one when it is 30 ms old. Each end sends MESSAGES; a line is printed for every one sent
- * (S) or received whole (R):
+ * LOSS is in per cent. The packets that the link delivers are written to CAPTURE, as raw IPv4; with `udp`, in UDP port
+ * 9899; with `homes`, after the handshake also under a second address of the first end. With `interleaved`, the ends
+ * negotiate I-DATA chunks (RFC 8260). With `partial`, every second message is abandoned (RFC 3758): half of these after
+ * one unsuccessful transmission, half after 30 ms. Each end sends MESSAGES. A line is printed for every message that is
+ * sent (S) or received completely (R):
  *
  *     S|R  side of the sender  stream  payload protocol  unordered  number  bytes
  *
- * A message begins with its number (4 bytes, big-endian), and goes on with bytes that follow from number and place. */
+ * A message begins with its number (4 bytes, big-endian); its other bytes are computed from number and position. */
 #define _DEFAULT_SOURCE
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -24,21 +24,21 @@ enum { STREAMS = 6, LONGEST = 20000, ONE_CHUNK = 1100, PORT = 5001, DEEP = 4096,
 struct packet {
     uint8_t *at;
     size_t length;
-    int to;           /* the end that it is sent to */
+    int to;           /* the receiving end */
     unsigned due;     /* millisecond */
 };
 
 static struct packet queue[DEEP];
 static unsigned queued, now, loss, seed;
 static FILE *capture;
-static int ends[2];   /* their addresses serve as names of the two ends of the link */
+static int ends[2];   /* their addresses identify the two ends of the link */
 static int in_udp, homes, interleaved, partial, accepted;
 
 #ifndef SCTP_INTERLEAVING_SUPPORTED
 #define SCTP_INTERLEAVING_SUPPORTED 0x00001206   /* the library knows it; its header does not say so */
 #endif
 
-/* What usrsctp takes for the time of day. */
+/* Replaces the time of day for usrsctp. */
 int gettimeofday(struct timeval *restrict time, void *restrict zone) {
     (void)zone;
     *time = (struct timeval){1000000 + now / 1000, now % 1000 * 1000};
@@ -74,7 +74,7 @@ static void write_packet(const struct packet *packet) {
         head[15] = 2;
         head[19] = 1;
     }
-    if (homes && accepted && packet->at[12] != 1)   /* an INIT that is late comes from where it was sent */
+    if (homes && accepted && packet->at[12] != 1)   /* a delayed INIT has the address that it was sent from */
         head[packet->to ? 14 : 18] = (uint8_t)(dice() % 2);
     put16(head + 2, total);
     put16(head + 20, 9899);
@@ -157,7 +157,7 @@ static int send_one(struct socket *socket, int side, const struct next *next) {
     struct sctp_sendv_spa how = {.sendv_flags = SCTP_SEND_SNDINFO_VALID};
     how.sendv_sndinfo = (struct sctp_sndinfo){.snd_sid = (uint16_t)next->stream, .snd_ppid = htonl(40 + next->stream)};
     how.sendv_sndinfo.snd_flags = next->unordered ? SCTP_UNORDERED : 0;
-    /* usrsctp 0.9.5 aborts when fragments in I-DATA chunks are given up: then it is messages of one chunk. */
+    /* usrsctp 0.9.5 aborts when fragments in I-DATA chunks are abandoned: there, abandon messages of one chunk only. */
     if (partial && next->number % 2 && (!interleaved || next->length < ONE_CHUNK)) {
         how.sendv_flags |= SCTP_SEND_PRINFO_VALID;
         how.sendv_prinfo.pr_policy = next->number % 4 == 1 ? SCTP_PR_SCTP_RTX : SCTP_PR_SCTP_TTL;
@@ -169,7 +169,7 @@ static int send_one(struct socket *socket, int side, const struct next *next) {
     return 1;
 }
 
-/* Reads what is there; how many messages became whole. */
+/* Reads the available data; returns the number of messages that were completed. */
 static unsigned receive(struct socket *socket, int side) {
     static uint8_t data[1 << 18];
     unsigned whole = 0;

@@ -1,4 +1,4 @@
-"""Compiled stacks that several tests run, each compiled once a process."""
+"""Compiled stacks that several tests use, each compiled once per process."""
 
 from __future__ import annotations
 

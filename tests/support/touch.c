@@ -1,4 +1,4 @@
-/* Reads every byte that events hand over, so that sanitizers and guard pages see what must not be read; counts calls. */
+/* Reads every byte that events carry, so that sanitizers and guard pages detect invalid reads; counts calls. */
 #include "sluice.h"
 
 struct touched {
@@ -45,7 +45,7 @@ SLUICE_ON(any, end) {
 
 SLUICE_CLOSE {
     const struct touched *touched = SLUICE_WORKER_OF(box);
-    __asm__ volatile("" : : "r"((uint64_t)touched->all));   /* so that the bytes are needed */
+    __asm__ volatile("" : : "r"((uint64_t)touched->all));   /* so that the reads are not optimised away */
     sl_report(box, "touched calls", touched->calls);
     sl_report(box, "touched bytes", touched->bytes);
     sl_report(box, "pool left", box->pool.used);

@@ -1,4 +1,4 @@
-"""Stacks compiled without the C compiler's optimiser, which takes it a quarter of the time."""
+"""Compiles stacks without the C compiler's optimiser, which makes the compilation faster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def unoptimised() -> Iterator[None]:
-    """What is compiled meanwhile. Of the options of the C compiler the last one counts: one that was given stays."""
+    """Compile without optimisation within this context. The last option wins, so one that was given overrides -O0."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLUICE_CFLAGS", f"-O0 {os.environ.get('SLUICE_CFLAGS', '')}".strip())
         yield

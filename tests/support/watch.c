@@ -1,4 +1,4 @@
-/* What no event tells: how much memory sequences hold at most, and whether any is left at the end. */
+/* Reports what no event contains: the peak memory of sequences, and the memory that is left at the end. */
 #include "sluice.h"
 
 struct watch {

@@ -215,7 +215,7 @@ class Box:
         self._endless = False
         """Whether the current input has no end, so that the first signal ends the input and not the run."""
         self._deaf = False
-        """Whether Ctrl-C interrupted a handler. If so, no handler is called again until `finish`."""
+        """Whether Ctrl-C interrupted a handler. If so, no event handler is called again; end handlers still are."""
         self._number = 0
         self._deliver = _DELIVER(self._batch) if self._route else _DELIVER()
         natives = [module.option for module in self.stack.program.natives]

@@ -1,1 +1,1 @@
-"""The command line: one file a command, all listed in main.py. May import everything."""
+"""The command line: one file per command; main.py lists them. May import everything."""

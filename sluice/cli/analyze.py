@@ -77,7 +77,7 @@ def add(commands: Any) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Only with `build` or `report`, which have actions of their own."""
+    """The action without `build` or `report`, which have their own actions."""
     raise UsageError(f"sluice analyze {options.what}: is no action")
 
 

@@ -10,8 +10,8 @@ the copying is not part of the time.
 Functions are in C. For comparisons: `none` tracks connections and keeps no bytes, `assemble` has both
 directions of every stream reassembled and handed to a function that looks at pointer and length only.
 
---beside FUNCTION measures the same stack with that function as well, in turns with the first, and says how
-many times longer the first takes: of neighbouring runs, so that what else the machine does falls on both.
+--beside FUNCTION also measures the same stack with that function, alternately with the first, and prints how
+many times longer the first takes. Adjacent runs are compared, so that load on the machine affects both.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def add(commands: Any) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     check_input(options.file)
     settings = settings_of(options, timeouts=True)
     compared = [options.functions, *([options.beside] if options.beside else [])]
@@ -66,13 +66,13 @@ def action(options: argparse.Namespace) -> int:
     found = figures(candidates[0].compiled, measured[0])
     if options.beside:
         found["beside"] = {"functions": options.beside, **times_of(*measured)}
-        del found["peak_rss_bytes"]  # that of both
+        del found["peak_rss_bytes"]  # it covers both candidates
     print(json.dumps(found) if options.json else text_of(found, options.repeat))
     return 0
 
 
 def _candidate(names: list[str], options: argparse.Namespace, settings: Settings) -> Candidate:
-    """The stack with functions, compiled."""
+    """Compile the stack with functions."""
     stack = stack_of(options.stack, options)
     wanted = find_functions(names)
     prepare_rules(wanted)
@@ -83,8 +83,8 @@ def _candidate(names: list[str], options: argparse.Namespace, settings: Settings
 
 
 def times_of(first: Measured, second: Measured) -> dict[str, float]:
-    """The figures of the second of two that took turns, and how many times longer the first took: the median of
-    neighbouring runs, and the quarters below and above which a quarter of them lies.
+    """The figures of the second of two alternately measured candidates, and how many times longer the first took: the
+    median and the quartiles of the ratios of adjacent runs.
     """
     ratios = [one / other for one, other in zip(first.cpu_ns, second.cpu_ns, strict=True)]
     low, middle, high = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
@@ -97,7 +97,7 @@ def times_of(first: Measured, second: Measured) -> dict[str, float]:
 
 
 def figures(compiled: CompiledStack, measured: Measured) -> dict[str, Any]:
-    """The figures under their stable names; docs/commands.md says what each means."""
+    """The figures under their stable names; docs/commands.md explains each."""
     cpu = [ns / measured.packets for ns in measured.cpu_ns]
     wall = [ns / measured.packets for ns in measured.wall_ns]
     each = median(cpu)
@@ -118,7 +118,7 @@ def figures(compiled: CompiledStack, measured: Measured) -> dict[str, Any]:
 
 
 def _flows(compiled: CompiledStack, counters: list[int]) -> int:
-    """Instances that began in connection-oriented layers."""
+    """The number of instances created in connection-oriented layers."""
     layers = compiled.program.layers
     total = 0
     for (name, counter), value in zip(compiled.generated.counters, counters, strict=True):
@@ -129,7 +129,7 @@ def _flows(compiled: CompiledStack, counters: list[int]) -> int:
 
 
 def text_of(found: dict[str, Any], repeat: int) -> str:
-    """The figures for people."""
+    """The figures as text for users."""
     compile_seconds = found["compile_seconds"]
     rows = [
         f"{found['packets']:,} packets, {found['bytes']:,} bytes, {found['flows']:,} flows, "

@@ -34,7 +34,7 @@ from sluice.lower.build import build
 from sluice.passes.pipeline import run as run_passes
 
 OURS_ONCE = "embed.c"
-"""Written when it is not there, and then the user's."""
+"""A file that is written only if it is missing; from then on it belongs to the user."""
 
 
 def add(commands: Any) -> None:
@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     stack = stack_of(options.stack, options)
     wanted = _in_c_only(find_functions(options.functions))
     if wanted.track_only:
@@ -87,7 +87,7 @@ def _in_c_only(wanted: Wanted) -> Wanted:
 
 
 def _refuse_taken_names(program: Program) -> None:
-    """Refuse an event whose function would be a word of C, or take the place of one that others call."""
+    """Refuse an event whose function name is a C keyword, or would replace a function that other code calls."""
     own = {
         "main",
         *(
@@ -95,7 +95,7 @@ def _refuse_taken_names(program: Program) -> None:
             for name in ("open", "process", "tick", "worker", "finish", "finish_step", "close")
         ),
     }
-    system = ctypes.CDLL(None)  # the C library, and what else this process has: more than a program will link
+    system = ctypes.CDLL(None)  # the C library and everything else in this process: more than a program links
     for name, shape in callback_functions(program).items():
         if name in C_WORDS:
             what = "a word of C"
@@ -112,13 +112,13 @@ def _refuse_taken_names(program: Program) -> None:
 
 
 def _sources(program: Program, wanted: Wanted) -> list[str]:
-    """The C files that are compiled each by itself: native modules, and what functions are linked with."""
+    """The C files that are compiled separately: native modules, and files that functions are linked with."""
     of_functions = Functions(tuple(wanted.c)).sources
     return [*(module.name for module in program.natives), *(Path(source).stem for source in of_functions)]
 
 
 def _filled_in(program: Program, name: str, wanted: Wanted, source: str) -> dict[str, str]:
-    """The files that are filled in from templates."""
+    """The files that are created from templates."""
     values = {"NAME": name, "STACK": program.name, "SOURCE": comment(Path(source).name).replace("`", "'")}
     of_functions = Functions(tuple(wanted.c)).libraries
     libraries = dict.fromkeys((*(name for module in program.natives for name in module.libraries), *of_functions))
@@ -147,7 +147,7 @@ def _filled_in(program: Program, name: str, wanted: Wanted, source: str) -> dict
 
 
 def _printing(name: str, shape: EventShape) -> str:
-    """An example of a function of the user's: it prints what it gets."""
+    """An example of a user's event function, which prints its arguments."""
     formats: list[str] = []
     values: list[str] = []
     for field, bits in shape.fields:
@@ -171,6 +171,6 @@ def _events(found: dict[str, EventShape], name: str) -> str:
 
 
 def _runtime() -> dict[str, str]:
-    """The files of the runtime, by their names in the folder."""
+    """The runtime's files, by their names in the folder."""
     paths = sorted(RUNTIME.rglob("*.[ch]"))
     return {str(Path("runtime") / path.relative_to(RUNTIME)): path.read_text(encoding="utf-8") for path in paths}

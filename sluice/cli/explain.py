@@ -31,7 +31,7 @@ from sluice.lower.build import build
 from sluice.passes.pipeline import run as run_passes
 
 BUILT = "built"
-"""How the program before all passes is called."""
+"""The name of the program before all passes."""
 
 
 def add(commands: Any) -> None:
@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     _check_usage(options)
     stack = stack_of(options.stack, options)
     wanted = find_functions(options.functions)
@@ -85,7 +85,7 @@ def action(options: argparse.Namespace) -> int:
 
 
 def _check_usage(options: argparse.Namespace) -> None:
-    """Raise UsageError for options that do not go together, and for passes that there are none of."""
+    """Raise UsageError for options that exclude each other, and for unknown passes."""
     for name in (options.only, options.after):
         if name is not None and name != BUILT:
             check_pass(name)
@@ -128,7 +128,7 @@ def _print(after: str, text: str, as_json: bool) -> None:
 
 
 def _story(stages: list[tuple[str, Program]], layer: str | None) -> list[str]:
-    """The program as built, and what each pass left of every layer that it changed."""
+    """The program as built, then, for each pass, the layers that it changed."""
     out = [f"=== {BUILT} ===", "", _text(stages[0][1], layer)]
     for (_, before), (name, after) in itertools.pairwise(stages):
         out += [f"=== after {name} ===", ""]
@@ -149,7 +149,7 @@ _PART_HEAD = re.compile(r"^/\* --- ", re.MULTILINE)
 
 
 def _c_of(source: str, program: Program, layer: str | None) -> str:
-    """The generated C; with `layer` only what was generated for it."""
+    """The generated C; with `layer`, only the code of that layer."""
     if layer is None:
         return source
     names = {item.name for item in _layers(program, layer)}
@@ -162,7 +162,7 @@ def _c_of(source: str, program: Program, layer: str | None) -> str:
 
 
 def _draw(stages: list[tuple[str, Program]], options: argparse.Namespace) -> None:
-    """Write the picture of one graph, and say what is not in it."""
+    """Write the picture of one graph, and report what it leaves out."""
     name = options.after or stages[-1][0]
     layers = _layers(_stage(stages, name), options.layer)
     graphs = {f"{layer.name}.{kind}": item for layer in layers for kind, item in layer.graphs_by_kind()}

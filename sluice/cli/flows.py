@@ -3,7 +3,7 @@
 A row for each connection or bidirectional flow, in order of first packet: who, how many packets and bytes,
 length and SHA-256 of each side's stream, gaps, the last state and how it ended (docs/commands.md has every
 key), inside tunnels too. On files nothing times out unless --idle is given; on interfaces flows do. Without -o
-the rows go to standard output, and what is asked of the summary (--summary, --json) to standard error.
+the rows go to standard output, and the summary, if requested (--summary, --json), to standard error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOTES = {
     " --rows N lets more wait, or sort the rows by first_ts",
     "gaps left out": "gaps are counted in their rows (gaps_left_out) and not listed; --holes N lists more",
 }
-"""What flow_log reports when it came to a bound, and what the user may do."""
+"""Reports of flow_log that mean that a bound was reached, with advice for the user."""
 
 
 def add(commands: Any) -> None:
@@ -70,7 +70,7 @@ def add(commands: Any) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     inputs = inputs_of(options)
     with printed_apart(None, apart=not options.out) as stdout:
         outcome = _run(options, inputs, stdout)
@@ -82,7 +82,7 @@ def action(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Outcome:
-    """Everything but the summary. stdout: the path of the standard output, which takes the rows."""
+    """Run everything except the summary. stdout: the path of the standard output, to which rows are written."""
     wanted = Wanted()
     try:
         stack = stack_of(options.stack, options)
@@ -102,7 +102,7 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
 
 
 def _finish(outcome: Outcome, options: argparse.Namespace, inputs: str) -> int:
-    """Print the parts of the summary that were requested; the exit status."""
+    """Print the requested parts of the summary. Returns the exit status."""
     if options.out:
         return finish(outcome, options.json, inputs)
     if options.summary or options.json:

@@ -22,7 +22,7 @@ from sluice.cli.common.options import add_command
 from sluice.lang.errors import did_you_mean
 
 MANUAL = Path(__file__).resolve().parent / "manual"
-"""The pages, which are installed with the package."""
+"""The pages of the manual, which are installed with the package."""
 
 
 def add(commands: Any) -> None:
@@ -36,7 +36,7 @@ def add(commands: Any) -> None:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading of a page with its text, and what follows up to the next heading that is not below it."""
+    """A heading of a page and its text, up to the next heading of the same or a higher level."""
 
     page: str
     heading: str
@@ -44,7 +44,7 @@ class Section:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     topic = " ".join(options.topic)
     text = _text(options, topic)
     if options.json:
@@ -57,7 +57,7 @@ def action(options: argparse.Namespace) -> int:
 
 
 def _text(options: argparse.Namespace, topic: str) -> str:
-    """What is to be shown. Raises CommandError for a topic that there is none of."""
+    """The text to show for a topic. Raises CommandError for an unknown topic."""
     pages = _pages()
     if options.search is not None:
         return _search(pages, options.search)
@@ -80,12 +80,12 @@ def _text(options: argparse.Namespace, topic: str) -> str:
 
 
 def _nearest(topic: str, known: Iterable[str]) -> str:
-    """The nearest of the names, whatever their case."""
+    """A suggestion of the most similar name, ignoring case."""
     return did_you_mean(topic.lower(), {name.lower().replace("`", "") for name in known})
 
 
 def _pages() -> dict[str, Path]:
-    """The pages by name. A page about a protocol has its own name, or, where another page has that, protocols/NAME."""
+    """The pages by name. A protocol's page has the protocol's name, or protocols/NAME if another page has that name."""
     pages = {path.stem: path for path in sorted(MANUAL.glob("*.md")) if path.stem != "index"}
     for path in sorted(MANUAL.glob("protocols/*.md")):
         pages.setdefault(path.stem if path.stem not in pages else f"protocols/{path.stem}", path)
@@ -118,7 +118,7 @@ def _sections(pages: dict[str, Path]) -> Iterator[Section]:
 
 
 def _outside_code(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Lines by number, without those of code between fences, where `#` begins a comment."""
+    """Lines with their numbers, except fenced code, in which `#` starts a comment."""
     code = False
     for at, line in enumerate(lines):
         if line.startswith("```"):
@@ -132,7 +132,7 @@ def _plain(text: str) -> str:
 
 
 def _search(pages: dict[str, Path], text: str) -> str:
-    """The smallest sections that have the text, a line each."""
+    """The smallest sections that contain the text, one line each."""
     found: list[str] = []
     for section in _sections(pages):
         own = re.split(r"\n#+ ", section.text)[0]
@@ -144,7 +144,7 @@ def _search(pages: dict[str, Path], text: str) -> str:
 
 
 def _show(text: str) -> None:
-    """Print a text, on a terminal through a pager, as git and man do."""
+    """Print a text. On a terminal, use a pager, like git and man."""
     pager = shutil.which("less")
     if not sys.stdout.isatty() or pager is None:
         print(text)

@@ -33,7 +33,7 @@ from sluice.isolate.table import HEADINGS, sample_json, sample_text, start_json,
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 _OTHER_LINES = 7
-"""Lines of a table that are no containers."""
+"""The number of lines of a table that are not containers."""
 
 
 def add(commands: Any) -> None:
@@ -82,7 +82,7 @@ def _nanoseconds(text: str) -> int:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     if options.count and options.seconds:
         raise UsageError("--seconds and --count both say when to stop; give one of them")
     try:
@@ -97,7 +97,9 @@ def action(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Generator[None]:
-    """A signal ends the command as its options do: with a summary, and nothing left in the kernel."""
+    """While active, a signal stops the command as --seconds and --count do: it prints a summary and leaves nothing in
+    the kernel.
+    """
 
     def handler(_number: int, _frame: object) -> None:
         stop()

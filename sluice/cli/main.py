@@ -1,4 +1,4 @@
-"""`sluice COMMAND ...`: finds the command and tells errors as a person wants them told."""
+"""`sluice COMMAND ...`: runs the command and prints errors as text for users."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _corrected(arguments: list[str] | None) -> list[str]:
-    """The arguments. Raises UsageError, with the nearest, for a command that there is none of."""
+    """The arguments. Raises UsageError with a suggestion for an unknown command."""
     given = sys.argv[1:] if arguments is None else arguments
     names = [command.__name__.rpartition(".")[2] for command in COMMANDS]
     if given and not given[0].startswith("-") and given[0] not in names:
@@ -72,7 +72,7 @@ def _corrected(arguments: list[str] | None) -> list[str]:
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    """The parsed arguments. Raises UsageError, with the nearest, for an option that the command does not have."""
+    """The parsed arguments. Raises UsageError with a suggestion for an unknown option."""
     top = parser()
     options, unknown = top.parse_known_args(arguments)
     if unknown:
@@ -90,7 +90,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0 done, 1 something was wrong with the input, 2 wrong usage."""
+    """Run a command. Returns the exit status: 0 success, 1 an error in the input, 2 wrong usage."""
     try:
         options = _options(_corrected(arguments))
         with _printed_warnings():
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stdout.flush()
             return status
     except BrokenPipeError:
-        # no one reads the output any more: what is still in the buffer is dropped, quietly
+        # the reader of the output is gone: discard the buffered output without an error
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -115,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _printed_warnings() -> Generator[None]:
-    """Warnings of a description, and Python's about suspicious syntax, as a line on standard error each."""
+    """Print warnings about a description, and Python's SyntaxWarnings, as one line each on standard error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", DescriptionWarning)

@@ -30,7 +30,7 @@ from sluice.passes.pipeline import run as run_passes
 
 LIBRARY = Path(__file__).resolve().parent.parent / "compat" / "mos"
 BOXED = "boxed.c"
-"""What is compiled with the stack, as a function on its events."""
+"""The source that is compiled with the stack, as a function on its events."""
 
 
 def add(commands: Any) -> None:
@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     folder = Path(options.folder)
     written = write_generated(folder, files(), once="")
     if options.json:
@@ -54,7 +54,7 @@ def action(options: argparse.Namespace) -> int:
 
 
 def files() -> dict[str, str]:
-    """All files of the library, by their names in the folder."""
+    """The library's files, by their names in the folder."""
     folders = (str(LIBRARY), str(LIBRARY / "include"))
     boxed = read_c_function("mos_boxed", (LIBRARY / BOXED).read_text(encoding="utf-8"), BOXED, folders)
     functions = Functions((boxed,))

@@ -22,7 +22,7 @@ from sluice.cli.common.template import fill
 
 PORT = 4000
 _TAKEN = ("eth", "ip", "udp", "stack", "name", "depth", "layers", "branches", "where", "goodbye")
-"""Names that the written stack, or every stack, uses for something else."""
+"""Names that the written stack, or every stack, already uses."""
 
 
 def add(commands: Any) -> None:
@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     name: str = options.name
     if keyword.iskeyword(name):
         raise CommandError(f"'{name}' cannot name a protocol: it is a word of Python; choose another name")
@@ -64,7 +64,7 @@ def action(options: argparse.Namespace) -> int:
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    """Write all files into a folder in which there is nothing yet."""
+    """Write all files into an empty or new folder."""
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise CommandError(f"{folder}: is there already; give another name, or another folder with -o")
@@ -76,7 +76,7 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def _capture() -> bytes:
-    """A capture: a session of two messages and its end, a message of another session, and a packet of version 2."""
+    """A capture with a session (two messages and its end), a message of another session, and a packet of version 2."""
     packets = [_packet(7, 1, b"hello"), _packet(9, 1, b"good morning"), _packet(7, 1, b"again"), _packet(7, 2, b"")]
     packets.append(_packet(9, 1, b"from the future", version=2))
     out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
@@ -86,7 +86,7 @@ def _capture() -> bytes:
 
 
 def _packet(session: int, kind: int, data: bytes, version: int = 1) -> bytes:
-    """An Ethernet frame with a packet of the written protocol in UDP."""
+    """An Ethernet frame with a packet of the new protocol over UDP."""
     message = struct.pack("!BHH", version << 4 | kind, session, len(data)) + data
     udp = struct.pack("!HHHH", 40000 + session, PORT, 8 + len(message), 0) + message
     ip = struct.pack("!BBHHHBBH4B4B", 0x45, 0, 20 + len(udp), session, 0, 64, 17, 0, 10, 0, 0, session, 10, 0, 0, 1)

@@ -81,7 +81,7 @@ def add(commands: Any) -> None:
 
 
 def functions_of(stack: str, given: list[str]) -> list[str]:
-    """The functions to run: those that are given, else those that the file of the stack defines itself."""
+    """The functions to run: those given with -f, else those that the file of the stack defines."""
     path = Path(stack)
     if path.suffix != ".py" or not has_functions(path):
         return given
@@ -97,7 +97,7 @@ def functions_of(stack: str, given: list[str]) -> list[str]:
 
 
 def check_inline(wanted: Wanted, output: str | None, files: list[str]) -> None:
-    """Say that functions need a box inline, or raise CommandError where a file is given that none would change."""
+    """Warn that functions need an inline box. Raise CommandError if -w is given and no function changes packets."""
     inline = [f"{function.name}.c" for function in wanted.c if function.inline]
     if output is not None:
         check_output(output, *files)
@@ -114,7 +114,7 @@ def check_inline(wanted: Wanted, output: str | None, files: list[str]) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     inputs = inputs_of(options)
     if options.prints is not None:
         check_output(options.prints, *input_files(inputs), options.stack)
@@ -126,7 +126,7 @@ def action(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
-    """Everything but the summary."""
+    """Run everything except the summary."""
     wanted = Wanted()
     try:
         stack = stack_of(options.stack, options)
@@ -143,7 +143,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         settings = settings_of(options, timeouts=not options.no_timeouts)
     except KeyboardInterrupt:
         return stopped_early(wanted)
-    # rows and what other functions print are kept apart
+    # rows are separated from the output of other functions
     several = len(wanted.c) + len(wanted.python) > 1 and wanted.writes_rows()
     with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
         if stdout is not None:

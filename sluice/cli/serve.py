@@ -31,7 +31,7 @@ from sluice.service.lower.program import lower
 from sluice.service.serve import Address, AddressError, command_of, read_address, run_service, wire
 
 _BACKENDS = 2
-"""Channels of an array whose backends are not given, where --check computes memory."""
+"""The number of channels that --check assumes for an array without --backends when it computes memory."""
 
 
 def add(commands: Any) -> None:
@@ -72,7 +72,7 @@ def add(commands: Any) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     limits = _limits(options)
     service = load_file(options.program, options.grammar, _settings(options.settings))
     for warning in service.warnings:
@@ -114,7 +114,7 @@ def action(options: argparse.Namespace) -> int:
 
 
 def _checked_bounds(service: Any, process: Any, options: argparse.Namespace, limits: Limits) -> Bounds | str:
-    """The memory of a process with the backends that are given, or why it is not known."""
+    """The memory of a process with the given backends, or the reason why it is unknown."""
     try:
         lowered = lower(service, process)
     except ServiceError as error:

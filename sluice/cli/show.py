@@ -46,11 +46,11 @@ def add(commands: Any) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     if describes_chain(Path(options.stack)):
         return show_chain(options)
     stack = find_stack(options.stack)
-    build(stack)  # refuses what makes no sense, with the line
+    build(stack)  # validates the description; errors have the line
     data = describe(stack)
     if options.layer is not None:
         names = [layer["name"] for layer in data["layers"]]
@@ -68,7 +68,7 @@ def action(options: argparse.Namespace) -> int:
 
 
 def text_of(data: Data, tree: bool = True, depth: int | None = None) -> str:
-    """All of a description as text; without `tree` only its layers, with `depth` only so much of the tree."""
+    """A description as text. Without `tree`, only its layers; `depth` limits the levels of the tree."""
     out: list[str] = []
     if tree:
         out += [
@@ -84,9 +84,9 @@ def text_of(data: Data, tree: bool = True, depth: int | None = None) -> str:
 
 
 def _tree(data: Data, depth: int | None) -> list[str]:
-    """Every layer below the one that comes to it in the fewest steps; where it follows another, its name alone.
+    """The layer tree (layer_tree.py). Below its other predecessors, a layer is listed by name only.
 
-    depth: how many layers down; None for all.
+    depth: the number of levels; None for all.
     """
     tree = layer_tree(data)
     steps: dict[str, list[Data]] = {}
@@ -168,7 +168,7 @@ def _sequence(s: Data) -> list[str]:
 
 
 def sequence_words(s: Data) -> str:
-    """What a sequence orders, and how, in one sentence; without its condition."""
+    """What a sequence orders and how, as one sentence without its condition."""
     parts = [f"{s['data']} at {s['meta']}"]
     if s["data_len"]:
         parts.append(f"taking {s['data_len']}")
@@ -203,7 +203,7 @@ def _machine(machine: Data) -> list[str]:
 
 
 def _row(name: str, text: str) -> list[str]:
-    """A name and its text, wrapped beside it; a header's own indentation stays."""
+    """A name and its text, which is wrapped in the second column; the indentation of header lines is preserved."""
     indent = _INDENT + len(text) - len(text.lstrip())
     return textwrap.wrap(
         text.strip(),

@@ -1,4 +1,4 @@
-"""The entry of the command `sluice`: Ctrl-C before everything is imported ends it without a traceback, too."""
+"""The entry point of the command `sluice`. It handles Ctrl-C during imports too, without a traceback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line. Returns the exit status."""
     try:
         if not _has_streams():
             return 1
@@ -20,10 +20,10 @@ def main() -> int:
 
 
 def _has_streams() -> bool:
-    """Give closed streams a place, so that no file that is opened gets their numbers; without a standard output there
-    is nothing to do.
+    """Open /dev/null for closed standard streams, so that no opened file gets their descriptors. Returns whether
+    standard output was open.
     """
-    closed = sys.stdout is None  # pyright: ignore[reportUnnecessaryComparison]  # as Python has it after >&-
+    closed = sys.stdout is None  # pyright: ignore[reportUnnecessaryComparison]  # Python sets None after >&-
     for number in range(3):
         try:
             os.fstat(number)

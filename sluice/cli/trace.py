@@ -56,7 +56,7 @@ def add(commands: Any) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Run it."""
+    """Run the command."""
     stack = stack_of(options.stack, options)
     check_input(options.file)
     program = build(stack, HOOKS, checks_of(options))
@@ -83,7 +83,7 @@ def action(options: argparse.Namespace) -> int:
 
 
 def _up_to(last: int | None, all_packets: Iterator[Packet]) -> Iterator[Packet]:
-    """The packets up to a number, None: all."""
+    """The packets up to a number; None: all."""
     for packet in all_packets:
         yield packet
         if packet.number == last:
@@ -91,7 +91,7 @@ def _up_to(last: int | None, all_packets: Iterator[Packet]) -> Iterator[Packet]:
 
 
 def _is_chosen(traced: Traced, first: int, last: int | None, flow: list[FlowEnd], outcome: str | None) -> bool:
-    """Whether to print it; the end of the input where all packets are printed, and something happens then."""
+    """Whether to print a trace. The end of the input is printed if all packets are and the trace is not empty."""
     if traced.packet is None:
         return not flow and outcome is None and last is None and first == 1 and bool(traced.events)
     if traced.packet.number < first:
@@ -102,6 +102,8 @@ def _is_chosen(traced: Traced, first: int, last: int | None, flow: list[FlowEnd]
 
 
 def _matches(outcome: str, text: str) -> bool:
-    """Whether an outcome is meant: as the summary has it, `malformed (version)`, or as the counter, or a part."""
+    """Whether an outcome matches a text in the form of the summary, `malformed (version)`, or of the counter, or a part
+    of either.
+    """
     what, _, why = outcome.partition(":")
     return text.lower() in outcome.lower() or text.lower() in f"{what} ({why})".lower()

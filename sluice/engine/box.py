@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.engine.compiled_stack import CompiledStack
-from sluice.engine.compiled_stack import compile_stack as compile_stack  # what a box needs is imported from here
+from sluice.engine.compiled_stack import compile_stack as compile_stack  # re-exported for users of Box
 from sluice.engine.events import Decoder, Handler, PythonFunction, Seen, place_of
 from sluice.engine.functions import Options
 from sluice.engine.inputs import (
@@ -28,13 +28,13 @@ from sluice.engine.published import connect
 
 _DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _DRIVEN = ("process", "tick", "finish_step")
-"""Functions of a stack that its driver calls."""
+"""The functions of a compiled stack that the driver calls."""
 TLS_KEY_LOG = 0x544C534B
-"""The kind of secrets that are text as SSLKEYLOGFILE has it: SL_SECRETS_TLS_KEY_LOG."""
+"""SL_SECRETS_TLS_KEY_LOG: secrets in the text format of SSLKEYLOGFILE."""
 
 
 class RunError(Exception):
-    """A box that cannot run: no memory, a file that cannot be read, a function that refuses."""
+    """The box cannot run: out of memory, an unreadable file, or a function that refused to open."""
 
 
 class _Bytes(ctypes.Structure):
@@ -50,7 +50,7 @@ class CounterInfo(ctypes.Structure):
 
 
 class Report(ctypes.Structure):
-    """struct sl_report: a number of a function's own."""
+    """struct sl_report: a figure that a function reports."""
 
     _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_uint64), ("function", ctypes.c_char_p))
 
@@ -62,7 +62,7 @@ class Report(ctypes.Structure):
 
 
 class Refused(ctypes.Structure):
-    """struct sl_refused: a link type with which the stack does not begin, and how many packets of it came."""
+    """struct sl_refused: a link type for which the stack has no root layer, and the number of its packets."""
 
     _fields_ = (("link_type", ctypes.c_uint32), ("packets", ctypes.c_uint64))
 
@@ -91,14 +91,14 @@ class COptions(ctypes.Structure):
 
 @dataclass
 class Settings:
-    """Bounds and choices of a box.
+    """Bounds and options of a box.
 
-    memory: bytes that all sequences together may hold. max_instances: of each table. timeouts: whether anything
-    times out. idle: seconds in place of each layer's general timeout. lifetime: seconds in place of each lifetime.
-    seed: of the hashes, random when None. natives: by the names of their options, what native modules get.
-    prefault: whether all memory that these bounds allow is taken when the box is opened, so that no packet waits
-    for it. store: the address of a struct sl_store that holds shared objects of functions; None: they are local.
-    state_file: where local ones are written to at the end; None: nowhere.
+    memory: bytes that all sequences together may hold. max_instances: the limit of each table. timeouts: whether
+    timeouts are enabled. idle: seconds that replace each layer's general timeout. lifetime: seconds that replace each
+    lifetime. seed: the seed of the hashes, random if None. natives: option values for native modules, by option name.
+    prefault: whether opening the box touches all memory that these bounds allow, so that processing a packet causes no
+    page fault. store: the address of a struct sl_store that holds shared objects of functions; None: they are
+    local. state_file: the file to which local ones are written at the end; None: none.
     """
 
     memory: int = 1 << 30
@@ -116,10 +116,11 @@ class Settings:
 def c_options(
     settings: Settings, functions: Sequence[Options], count: int, natives: list[str], deliver: Any = None
 ) -> COptions:
-    """The settings as C takes them.
+    """Convert the settings to struct sl_options.
 
-    functions: for each of the first of `count` functions in C a text, or values by name. natives: names of the options
-    that native modules take. deliver: a _DELIVER, called with batches of events for functions in Python.
+    functions: option texts, or parameter values by name, for the first functions of the `count` functions in C.
+    natives: the names of the options that native modules accept. deliver: a _DELIVER callback that receives batches of
+    events for functions in Python.
     """
     texts = _texts([given if isinstance(given, str) else "" for given in functions] + [""] * count)
     pairs = [[] if isinstance(given, str) else _pairs(given) for given in functions]
@@ -145,7 +146,7 @@ def c_options(
 
 
 def _texts(texts: list[str]) -> Any:
-    """Texts as C takes them, followed by an empty one, as there is no array of none."""
+    """A char *[] for C. An empty string is appended, because a ctypes array cannot have length 0."""
     array = (ctypes.c_char_p * (len(texts) + 1))(*map(os.fsencode, texts), b"")
     return ctypes.cast(array, ctypes.POINTER(ctypes.c_char_p))
 
@@ -155,7 +156,7 @@ def _pairs(values: Mapping[str, str]) -> list[str]:
 
 
 def _values(pairs: list[str]) -> Any:
-    """Names and values as C takes them, ended by NULL; NULL for none."""
+    """A NULL-terminated char *[] of alternating names and values; NULL if there are none."""
     if not pairs:
         return None
     array = (ctypes.c_char_p * (len(pairs) + 1))(*map(os.fsencode, pairs), None)
@@ -164,13 +165,14 @@ def _values(pairs: list[str]) -> Any:
 
 @dataclass
 class Outcome:
-    """What a run came to.
+    """The result of a run.
 
-    counters: by layer ("box" for the whole) and name. reports: figures of functions. failure: what a function could
-    not do, None when nothing. fault: what is wrong with an input, None when nothing is. stopped: whether the user
-    stopped it. interrupted: whether that was before the end of input that has one, or at once. received: counters of
-    interfaces (struct sl_source_statistics), empty without one. refused: packets by link type with which the stack
-    does not begin. takes: the link types that it takes. not_forwarded: why a packet could not leave at an interface.
+    counters: by layer ("box" for the whole box) and name. reports: figures that functions reported. failure: the error
+    of a function, or None. fault: the error of an input, or None. stopped: whether the user stopped the run.
+    interrupted: whether a signal aborted the run instead of ending an endless input. received: interface counters
+    (struct sl_source_statistics), empty without an interface. refused: number of packets by link type, for link types
+    that the stack does not accept. takes: the link types that the stack accepts. not_forwarded: why the last packet
+    that could not be transmitted was refused, or None.
     """
 
     packets: int
@@ -189,10 +191,10 @@ class Outcome:
 
 @dataclass
 class Box:
-    """A running box. Feed it packets or files, then `finish` and `close` (or use it in a `with`).
+    """A running box. Feed it packets or files, then call `finish` and `close` (or use it in a `with`).
 
-    output: a capture file for the packets that leave the box, where a function drops, changes or sends packets.
-    forwards: they leave at the interfaces of the inputs that it runs over (Inputs.forwarding).
+    output: a capture file for transmitted packets, if a function drops, changes or sends packets.
+    forwards: they are transmitted on the interfaces of the inputs (Inputs.forwarding).
     """
 
     stack: CompiledStack
@@ -215,7 +217,7 @@ class Box:
             published,
         )
         self._route: dict[type, list[Callable[[Any], object]]] = {}
-        """The handlers of each kind of event."""
+        """The handlers for each event class."""
         for kind, (layer_name, event) in zip(self._decoder.types, self.stack.generated.events, strict=True):
             layer = published if layer_name == published.name else self.stack.program.layers[layer_name]
             calls: list[Handler] = []
@@ -231,9 +233,9 @@ class Box:
         self._in_function = False
         self._stopped = False
         self._endless = False
-        """Whether the input is one that a signal ends."""
+        """Whether the current input has no end, so that the first signal ends the input and not the run."""
         self._deaf = False
-        """Whether a function was stopped in its work: then it is not called again before the end."""
+        """Whether Ctrl-C interrupted a handler. If so, no event handler is called again; end handlers still are."""
         self._number = 0
         self._deliver = _DELIVER(self._batch) if self._route else _DELIVER()
         natives = [module.option for module in self.stack.program.natives]
@@ -261,7 +263,7 @@ class Box:
         self._output_fault: str | None = None
 
     def _open_output(self, path: str | os.PathLike[str]) -> None:
-        """Create the capture file that takes what leaves the box."""
+        """Create the capture file for transmitted packets."""
         try:
             self._writer = Source.create(self._library, path)
         except InputError as error:
@@ -269,7 +271,7 @@ class Box:
         self._options.forwards = True
 
     def _close_output(self) -> None:
-        """End that file; `_output_fault` says what it could not take."""
+        """Close the capture file for transmitted packets. A write error is stored in `_output_fault`."""
         if self._writer is None:
             return
         fault = self._writer.fault()
@@ -305,7 +307,7 @@ class Box:
         }, faults[-1] if faults else None
 
     def _make_drive(self) -> None:
-        """The driver of this box."""
+        """Create the driver of this box."""
         address = {part: ctypes.cast(self._library[f"{self._prefix}_{part}"], ctypes.c_void_p) for part in _DRIVEN}
         self._drive = Drive(**address, box=self._box)
         if self._writer is not None:
@@ -319,7 +321,7 @@ class Box:
         return function
 
     def _batch(self, _user: int, at: int, size: int) -> None:
-        """Hand a batch of events to the functions; an exception of theirs is raised again where Python called."""
+        """Pass a batch of events to the functions. Exceptions are stored; `_raise` raises them in the Python caller."""
         if self._error is not None or self._deaf:
             return
         try:
@@ -335,7 +337,10 @@ class Box:
             self._in_function = False
 
     def _interrupted(self) -> None:
-        """Ctrl-C: stop as soon as C code asks, and a function of the user's at once. The second time, give up."""
+        """Ctrl-C: stop when C code next calls `progress`; interrupt a running Python handler at once.
+
+        A second Ctrl-C raises KeyboardInterrupt.
+        """
         if self._stopped and not self._in_function:
             self._error = KeyboardInterrupt()
         self._stopped = True
@@ -343,7 +348,7 @@ class Box:
             raise KeyboardInterrupt
 
     def _switches(self) -> None:
-        """Connect the handlers on demand of functions in Python with the box."""
+        """Connect the on-demand handlers of Python functions to the box."""
         if not self.stack.functions.demanded:
             return
         number, numbers = ctypes.c_uint32, ctypes.c_uint64
@@ -367,12 +372,12 @@ class Box:
             raise error
 
     def packet(self, data: bytes, time_ns: int = 0, link_type: int = 1, length: int | None = None) -> None:
-        """Process one packet; `length` is that on the wire, where not all of it was captured."""
+        """Process one packet. `length` is its length on the wire; give it if the packet was captured only in part."""
         self.burst([(data, time_ns, link_type, length)])
 
     def burst(self, packets: Sequence[tuple[bytes, int, int, int | None]]) -> None:
-        """Process packets in order, each with its time, its link type and its length (see `packet`)."""
-        # memory of exactly a packet's size, so that sanitizers see a read beyond its end
+        """Process packets in order. Each item has a packet's data, time, link type and length (see `packet`)."""
+        # each buffer has exactly the packet's size, so that sanitizers detect a read beyond its end
         held = [ctypes.create_string_buffer(data, len(data)) if data else None for data, *_ in packets]
         frames = (Frame * len(packets))()
         for frame, at, (data, time_ns, link_type, length) in zip(frames, held, packets, strict=True):
@@ -384,16 +389,17 @@ class Box:
         self._raise()
 
     def tick(self, time_ns: int) -> int:
-        """While no packet comes it is `time_ns`: fires timers and ends expired instances, a bounded number at a time.
+        """Advance time to `time_ns` while no packets arrive: fire timers and end expired instances, a bounded number.
 
-        Returns when to call it again, in nanoseconds since 1970; a time that has come: soon; 2^64 - 1: nothing waits.
+        Returns the time of the next call in nanoseconds since 1970. A time in the past means: call again soon. 2^64 - 1
+        means that nothing is pending.
         """
         due = self._function("tick", ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(self._box, time_ns)
         self._raise()
         return due
 
     def secrets(self, data: bytes, kind: int = TLS_KEY_LOG) -> None:
-        """Hand secrets to the native modules, for the packets from now on; those of a capture file `run` hands on."""
+        """Pass secrets to the native modules, for the packets after this call. `run` passes a capture's own secrets."""
         hand = self._library.sl_box_secrets
         hand.restype, hand.argtypes = None, [ctypes.c_void_p, ctypes.c_uint32, _Bytes]
         hand(self._box, kind, _Bytes(data, len(data), len(data)))
@@ -404,12 +410,12 @@ class Box:
         progress: Callable[[int, int, int], bool] | None = None,
         opened: Callable[[], None] | None = None,
     ) -> Outcome:
-        """Process a capture file, or other inputs. `progress(bytes done, bytes, packets)` may return True to stop; of
-        bytes that are not known it is 0. `opened` is called once inputs are open.
+        """Process a capture file, or other inputs. `progress(bytes done, total bytes, packets)` may return True to
+        stop; a number of bytes that is not known is 0. `opened` is called once all inputs are open.
 
-        Ctrl-C and SIGTERM end an input that does not end of its own accord, and else the run, once C code calls back:
-        the outcome is `stopped`. Another one while the run ends raises KeyboardInterrupt. Raises RunError when an input
-        cannot be read at all; a fault in its middle is part of the outcome.
+        The first Ctrl-C or SIGTERM ends an input that has no end. If the input has one, the signal stops the run at
+        the next callback from C, and the outcome is `stopped`. Another signal during the end of the run raises
+        KeyboardInterrupt. Raises RunError if an input cannot be opened; an error in its middle is part of the outcome.
         """
         inputs = Inputs.of(given)
         try:
@@ -450,7 +456,7 @@ class Box:
         )
 
     def _reporting(self, progress: Callable[[int, int, int], bool] | None) -> Callable[[int, int, int, int], int]:
-        """What the driver calls now and then, which is also when Python handles signals."""
+        """The progress callback of the driver. Python handles pending signals when it is called."""
 
         def report(_user: int, done: int, size: int, packets: int) -> int:
             if self._error is not None or self._stopped:
@@ -464,19 +470,19 @@ class Box:
         return report
 
     def _signalled(self) -> None:
-        """Ctrl-C or SIGTERM: ends an input that has no end of its own; of any other, and the second time, the run."""
+        """Ctrl-C or SIGTERM: the first one ends an endless input. Any other one stops the run."""
         if self._endless and not self._drive.stop:
             self._drive.stop = 1
         else:
             self._interrupted()
 
     def finish(self) -> None:
-        """The end of input: every instance ends, functions report."""
+        """Handle the end of input: end every instance, and call the functions' end handlers."""
         if not self._finished:
             self._finished = True
             with noted(self._interrupted):
                 self._library.sl_drive_finish(ctypes.byref(self._drive))
-                # what functions in C printed comes before the summary, also where the output is a file
+                # flush what functions in C printed, so that it precedes the summary also if stdout is a file
                 ctypes.CDLL(None).fflush(None)
                 self._close_output()
                 self._raise()
@@ -485,7 +491,7 @@ class Box:
                         self._end(ending)
 
     def _end(self, ending: Callable[[], None]) -> None:
-        """Call a function at the end; Ctrl-C stops it, and the next one is called."""
+        """Call an end handler. Ctrl-C interrupts this handler only; the remaining ones are still called."""
         try:
             self._in_function = True
             ending()
@@ -506,21 +512,21 @@ class Box:
         return found
 
     def refused(self) -> dict[int, int]:
-        """How many packets were refused, by link type; more than SL_REFUSED_MOST of these are not told apart."""
+        """The number of refused packets by link type. At most SL_REFUSED_MOST link types are distinguished."""
         self._library.sl_box_refused.argtypes = [ctypes.c_void_p, ctypes.POINTER(Refused), ctypes.c_uint32]
         rows = (Refused * 8)()
         count = self._library.sl_box_refused(self._box, rows, len(rows))
         return {rows[n].link_type: rows[n].packets for n in range(count)}
 
     def failure(self) -> str | None:
-        """What a function could not do; None when all is well."""
+        """The error of a function or of the output file, or None."""
         self._library.sl_box_failure.restype = ctypes.c_char_p
         self._library.sl_box_failure.argtypes = [ctypes.c_void_p]
         text = self._library.sl_box_failure(self._box)
         return text.decode(errors="replace") if text else self._output_fault
 
     def reports(self) -> dict[str, int]:
-        """Figures that functions reported."""
+        """The figures that functions reported, by name."""
         self._library.sl_box_reports.argtypes = [ctypes.c_void_p, ctypes.POINTER(Report), ctypes.c_uint32]
         rows = (Report * 64)()
         count = self._library.sl_box_reports(self._box, rows, 64)
@@ -531,7 +537,7 @@ class Box:
         return found
 
     def close(self) -> None:
-        """Give the memory back. Without `finish` before, what was held is forgotten."""
+        """Free the box. If `finish` was not called, held bytes and records are discarded."""
         if self._box.value:
             self._library.sl_drive_close(ctypes.byref(self._drive))
             self._close(self._box)

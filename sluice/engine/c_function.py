@@ -1,4 +1,4 @@
-"""Reads what a function in C declares: through the preprocessor of the compiler that will compile it."""
+"""Reads the declarations of a function in C, using the preprocessor of the compiler that will compile it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _RUNTIME = str(Path(INCLUDES[0].removeprefix("-I"))) + "/"
 
 
 def read_c_function(name: str, text: str, path: str, folders: tuple[str, ...] = ()) -> CFunction:
-    """What a function in C declares. name: of the function; text: its source; path: where that stands, for messages and
-    for headers of its own folder; folders: where the preprocessor finds other headers.
+    """The declarations of a function in C. name: the function's name. text: its source. path: the source file, for
+    messages and for headers in the same folder. folders: further include folders.
 
-    Raises HookError for what the preprocessor refuses, for a declaration that makes no sense, and for a function that
-    would never be called; CompilerError where there is no compiler.
+    Raises HookError if the preprocessor fails, if a declaration is invalid, or if the function would never be called.
+    Raises CompilerError if there is no compiler.
     """
     whole = with_own_includes(text, path)
     return declared_function(name, whole, path, _marks(whole, path, compiler(), folders))
@@ -30,8 +30,8 @@ def read_c_function(name: str, text: str, path: str, folders: tuple[str, ...] = 
 
 @lru_cache(maxsize=256)
 def _marks(text: str, path: str, command: tuple[str, ...], folders: tuple[str, ...]) -> tuple[Mark, ...]:
-    """The marks of a source, without those of the runtime's own headers."""
-    # The generated unit has included sluice.h before the text of a function.
+    """The marks in a source, excluding those of the runtime's own headers."""
+    # The generated unit includes sluice.h before the text of a function.
     source = f'#include "function/sluice.h"\n#line 1 {c_string(path)}\n{text}\n'
     own = [f"-I{folder}" for folder in folders]
     words = [*command, "-E", "-std=gnu11", "-DSLUICE_DECLARATIONS", *INCLUDES, *own]
@@ -46,7 +46,7 @@ def _marks(text: str, path: str, command: tuple[str, ...], folders: tuple[str, .
 
 
 def _errors(text: str) -> str:
-    """The errors of the preprocessor, without its notes on the runtime's own headers."""
+    """The error lines of the preprocessor's output, without its notes on the runtime's headers."""
     found = [
         re.sub(r":(\d+):\d+: (?:fatal )?error: ", r":\1: ", line) for line in text.splitlines() if "error: " in line
     ]

@@ -1,10 +1,10 @@
-"""The folder of compiled stacks: where it is, which process uses what of it, and what is removed.
+"""The cache folder of compiled stacks: its location, which process uses which file, and eviction.
 
-Libraries in it are executed, so a folder that other users could change is refused (trust.py), and no file of it is used
-that is not as it was written (sealed_file.py).
+Libraries in the folder are executed. So a folder that other users could change is refused (trust.py), and a file whose
+contents are not those that were written is not used (sealed_file.py).
 
-The least recently used files go first when all of it is larger than LIMIT, but none that a running process uses: each
-process lists those in a file of its own, which it holds locked while it lives.
+If the folder is larger than LIMIT, the least recently used files are removed, except those that a running process
+uses. Each process lists the files that it uses in a file of its own, and holds a lock on that file until it ends.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from sluice.engine.sealed_file import read_sealed
 from sluice.engine.trust import UntrustedError, check_folder, open_trusted
 
 LIMIT = 1 << 30
-"""Bytes of all cached files."""
+"""The limit of the total size of the cached files, in bytes."""
 ABANDONED = 24 * 3600
-"""Seconds after which a working folder is taken for one of a process that was killed."""
+"""The age in seconds from which a working folder is assumed to belong to a process that was killed."""
 LIBRARY, OBJECT, PROGRAM, SERVICE, RULES = ".so", ".o", ".stack", ".service", ".rules"
-"""Suffixes of cached files: libraries, the runtime's part of them, generated programs, services, tables of rules."""
+"""Suffixes of cached files: libraries, the object files of the runtime, generated programs, services, rule tables."""
 WORK = ".compiling-"
-_USER = ".user-"  # no name of a library begins so
+_USER = ".user-"  # no library name has this prefix
 _LOCK = ".lock"
 
 
 class CacheError(Exception):
-    """There is no folder for compiled stacks; the message says what to do."""
+    """No usable cache folder exists; the message says what to do."""
 
 
 def cache_folder() -> Path:
-    """The folder of compiled stacks: $SLUICE_CACHE, else one in $XDG_CACHE_HOME or $HOME/.cache, else, where that
-    cannot be written or other users could change it, one among the temporary files.
+    """The cache folder: $SLUICE_CACHE if set, else a folder in $XDG_CACHE_HOME or $HOME/.cache. If that is not
+    writable, or other users could change it, a folder in the directory for temporary files.
 
-    It exists when this returns, and only this user (or root) can change what is in it. Raises CacheError.
+    The folder exists on return, and only this user (or root) can change its contents. Raises CacheError.
     """
     if os.environ.get("SLUICE_CACHE"):
         given = Path(os.environ["SLUICE_CACHE"])
@@ -59,7 +59,7 @@ def cache_folder() -> Path:
                 "you can change"
             ) from error
         return given
-    with contextlib.suppress(OSError, RuntimeError, UntrustedError):  # no home at all is a RuntimeError
+    with contextlib.suppress(OSError, RuntimeError, UntrustedError):  # RuntimeError: there is no home directory
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sluice"
         _make(folder)
         if os.access(folder, os.W_OK | os.X_OK):
@@ -68,7 +68,7 @@ def cache_folder() -> Path:
 
 
 def _make(folder: Path) -> None:
-    """Create a folder, each missing part of its path for this user alone, and check it."""
+    """Create a folder and each missing parent with mode 0700, and check the folder."""
     missing = [folder]
     while not os.path.lexists(missing[-1]) and missing[-1].parent != missing[-1]:
         missing.append(missing[-1].parent)
@@ -103,18 +103,18 @@ def _locked(folder: Path, how: int) -> Generator[None]:
 
 @functools.cache
 def _uses(folder: Path) -> IO[str]:
-    """This process's list of the files that it uses, locked until the process ends."""
+    """The file that lists what this process uses; it stays locked until the process ends."""
     file = tempfile.NamedTemporaryFile("w", dir=folder, prefix=_USER)
     fcntl.flock(file, fcntl.LOCK_SH)
     return file  # type: ignore[return-value]
 
 
 def use(path: Path) -> bytes | None:
-    """The contents of a cached file, None where it is missing or must be made again.
+    """The contents of a cached file; None if it is missing or invalid.
 
-    From now on this process uses the file, whether it is there or is made later.
+    Registers the file as used by this process, whether it exists now or is created later.
     """
-    with contextlib.suppress(OSError):  # a folder that can only be read: nothing is removed from it
+    with contextlib.suppress(OSError):  # a read-only folder: nothing is removed from it
         with _locked(path.parent, fcntl.LOCK_SH):
             file = _uses(path.parent)
             file.write(f"{path.name}\n")
@@ -124,7 +124,7 @@ def use(path: Path) -> bytes | None:
 
 
 def trim(folder: Path, limit: int | None = None) -> None:
-    """Remove the least recently used files that no process uses, until the others together do not exceed the limit."""
+    """Remove the least recently used files that no process uses until the total size is within the limit."""
     with contextlib.suppress(OSError), _locked(folder, fcntl.LOCK_EX):
         _remove_abandoned(folder)
         entries = [entry for entry in folder.iterdir() if entry.suffix in (LIBRARY, OBJECT, PROGRAM, SERVICE, RULES)]
@@ -139,7 +139,7 @@ def trim(folder: Path, limit: int | None = None) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove working folders and files of processes that were killed."""
+    """Remove working folders and files that killed processes left."""
     for work in folder.glob(f"{WORK}*"):
         state = work.lstat()
         if time.time() - state.st_mtime > ABANDONED:
@@ -150,7 +150,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _in_use(folder: Path) -> set[str]:
-    """Names of all files that living processes use; lists of processes that were killed are removed."""
+    """The names of all files that running processes use. Removes the lists of processes that have ended."""
     names: set[str] = set()
     for path in folder.glob(f"{_USER}*"):
         with contextlib.suppress(FileNotFoundError, UntrustedError), open(open_trusted(path)) as file:

@@ -1,4 +1,4 @@
-"""Many events at once for functions in Python: columns of numbers and bytes, read thousands at a time."""
+"""Event batches for functions in Python: columns of numbers and bytes, read thousands at a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sluice.engine.values import value_names
 from sluice.ir.graph import LayerProgram, Program
 
 COLUMNS = 0x8000
-"""In the number of a record's event: it is a record of rows."""
+"""A flag in the event number of a record: the record holds rows for columns."""
 _FIRST = ("instance", "side", "time", "packet")
 
 
 class Kind:
-    """An event of a layer, and where the columns of its rows are."""
+    """An event of a layer, and the positions of its columns in a row."""
 
     def __init__(self, layer: LayerProgram, event: str, root: str) -> None:
         shape = layer.events[root]
@@ -25,7 +25,7 @@ class Kind:
         self.names: dict[str, tuple[str, ...]] = {}
         word = len(_FIRST)
         for name, bits in columns_of(layer, shape):
-            if name not in _FIRST:  # which every event has; else the last of a name holds, as in `event.NAME`
+            if name not in _FIRST:  # _FIRST is in every event; otherwise the last duplicate wins, as in `event.NAME`
                 self.places[name] = word, bits
             word += max((bits + 63) // 64, 1)
         self.words = word
@@ -38,10 +38,10 @@ class Kind:
 
 
 class Events:
-    """Many events of one kind, in order. layer, name: which. `len` tells how many.
+    """A batch of events of one kind, in order. layer, name: the kind. `len` gives the number of events.
 
-    Columns are called as the attributes of single events: instance, side, time, packet, the key's parts, sender first,
-    and the event's values.
+    Columns have the names of the attributes of single events: instance, side, time, packet, the parts of the key
+    (sender first), and the values of the event.
     """
 
     layer = ""
@@ -58,7 +58,7 @@ class Events:
         return self._count
 
     def column(self, name: str) -> list[Any]:
-        """One value of each event. Raises KeyError with the names that there are."""
+        """One value of each event. Raises KeyError, which lists the existing names."""
         if name.endswith(PACKED) and name not in self._kind.places:
             return [address.packed for address in self.column(name.removesuffix(PACKED))]
         word, bits = self._place(name)
@@ -76,7 +76,7 @@ class Events:
         return [names[value] for value in found] if names is not None else found
 
     def lengths(self, name: str) -> list[int]:
-        """How many bytes a value of each event has; cheaper than the bytes. Raises KeyError."""
+        """The number of bytes of a value in each event; cheaper than reading the bytes. Raises KeyError."""
         word, bits = self._place(name)
         if bits:
             raise KeyError(f"'{name}' of '{self.name}' is a number, not bytes")
@@ -94,14 +94,14 @@ class Events:
         return place
 
     def _wide(self, word: int, bits: int) -> list[bytes]:
-        """A part of a key above 64 bits: its words, the first the uppermost."""
+        """A key part of more than 64 bits, read from its words; the most significant word comes first."""
         columns = [self._words[word + k :: self._kind.words].tolist() for k in range((bits + 63) // 64)]
         size = bits // 8
         return [b"".join(piece.to_bytes(8, "big") for piece in pieces)[:size] for pieces in zip(*columns, strict=True)]
 
 
 def types_of(program: Program, columns: list[tuple[str, str]], roots: list[str]) -> list[type[Events]]:
-    """The class for each number."""
+    """The Events subclass for each column event number."""
     found: list[type[Events]] = []
     for (layer, event), root in zip(columns, roots, strict=True):
         kind = Kind(program.layers[layer], event, root)

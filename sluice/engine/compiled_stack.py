@@ -1,4 +1,4 @@
-"""From a description to a compiled stack: generated and compiled, or taken from the cache."""
+"""Turns a description into a compiled stack: generates and compiles it, or loads it from the cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sluice.passes.pipeline import uncollected
 
 @dataclass
 class CompiledStack:
-    """A stack with its functions as a library. The program's graphs are empty."""
+    """A stack and its functions, compiled into a library. The program's graphs are empty."""
 
     program: Program
     generated: Generated
@@ -43,14 +43,15 @@ def compile_stack(
     many: frozenset[Hook] = frozenset(),
     quick: Callable[[], None] | None = None,
 ) -> CompiledStack:
-    """Description to library. `seconds` of the result is what Sluice itself took, without the C compiler.
+    """Compile a description into a library. `seconds` of the result is the time of Sluice without the C compiler.
 
-    quick: without passes and optimisation, functions in C apart (quick.py); it is called where the stack itself is
-    compiled for the first time.
+    quick: if given, compile without passes and optimisation, with functions in C compiled separately (quick.py). It is
+    called if the stack itself had to be compiled.
 
-    A later call for the same description finds what this one made. fresh: nothing is taken from the cache, and no
-    program is stored. check: is called with the program before any C of it is compiled; may raise. demanded: the events
-    for each handler on demand in Python. many: those that Python takes many at once of.
+    The result is cached for later calls with the same description. fresh: do not read the cache, and do not store the
+    program. check: called with the program before its C is compiled; may raise. python: the events that handlers in
+    Python subscribe to. demanded: the events for each on-demand handler in Python. many: the events that batch handlers
+    in Python subscribe to.
     """
     begin = time.perf_counter()
     hooked = Functions(functions, python, demanded, many)
@@ -74,6 +75,6 @@ def compile_stack(
         found = None
     seconds = time.perf_counter() - begin
     compiled = CompiledStack(made.program, made.generated, compile_library(made.generated, fresh), hooked, seconds)
-    if found is not None and not warned:  # a warning is given each time
+    if found is not None and not warned:  # a program with warnings is not stored, so that each run shows them
         store(cache_folder(), stack.name, found, made)
     return compiled

@@ -1,4 +1,4 @@
-"""The C compiler: finding one, and compiling a stack into a library that is cached by its content."""
+"""The C compiler: finds one, and compiles a stack into a library that is cached by content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sluice.ir.graph import NativeModule
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 RUNTIME_SOURCES = tuple(sorted([*RUNTIME.glob("driver/*.c"), *RUNTIME.glob("io/*.c")]))
 INCLUDE_FOLDERS = (RUNTIME, RUNTIME / "function", RUNTIME / "native")
-"""The include path: the runtime, and the headers that users' functions and native modules name without a folder."""
+"""The include path: the runtime, and the folders whose headers users' functions and native modules include by name."""
 INCLUDES = tuple(f"-I{folder}" for folder in INCLUDE_FOLDERS)
 WARNINGS = ("-Wall", "-Wextra")
 ZIG = (sys.executable, "-m", "ziglang", "cc")
@@ -34,7 +34,7 @@ ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 
 class CompilerError(Exception):
-    """There is no C compiler, or it refused (which, for generated code, is a defect of Sluice)."""
+    """There is no C compiler, or it reported errors (for generated code, this is a defect of Sluice)."""
 
 
 def compiler() -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def compiler() -> tuple[str, ...]:
 
 
 def _candidates() -> list[tuple[str, ...]]:
-    """The commands that may be the C compiler and are there, the first choice first."""
+    """The compiler commands that are installed, in order of preference."""
     given = os.environ.get("CC", "")
     if given.strip():
         command = _words(given)
@@ -88,14 +88,14 @@ def _version(command: tuple[str, ...]) -> str:
 
 
 def flags() -> tuple[str, ...]:
-    """Compiler options, of compiling and of linking; $SLUICE_CFLAGS adds to them (sanitizers, for instance)."""
+    """Options for compiling and linking; $SLUICE_CFLAGS adds to them (sanitizers, for example)."""
     extra = tuple(shlex.split(os.environ.get("SLUICE_CFLAGS", "")))
     return ("-std=gnu11", "-O2", "-march=native", "-g1", "-fPIC", *WARNINGS, *extra)
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A library, and how long the C compiler took for it (0 where it was cached)."""
+    """A library, and the seconds that the C compiler took (0 if it was cached)."""
 
     path: Path
     seconds: float
@@ -103,7 +103,7 @@ class Compiled:
 
 
 def _digest(command: tuple[str, ...], sources: Sequence[tuple[bytes, Path | None]]) -> str:
-    """A digest of sources, of all that they include, and of how they are compiled."""
+    """A digest of the sources, of the headers that they include, and of the compiler, processor and options."""
     digest = hashlib.sha256()
     for text in (_version(command), processor(), *command, *flags()):
         digest.update(text.encode() + b"\0")
@@ -126,16 +126,16 @@ def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
 
 
 def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
-    """The shared library of a generated stack; with `fresh`, compiled even where it is cached.
+    """The shared library of a generated stack. With `fresh`, it is compiled even if it is cached.
 
-    Raises CompilerError with what the compiler said, CacheError where there is no place for the library.
+    Raises CompilerError with the compiler's messages, and CacheError if the library cannot be stored.
     """
     folder = cache_folder()
 
     def place(command: tuple[str, ...]) -> Path:
         return folder / f"{generated.name}-{_fingerprint(generated, command)}{LIBRARY}"
 
-    for command in [] if fresh else _candidates():  # one that has compiled need not show again that it works
+    for command in [] if fresh else _candidates():  # a cached library proves that its compiler works
         if use(path := place(command)) is not None:
             return Compiled(path, 0.0, "")
     path = place(compiler())
@@ -152,10 +152,10 @@ def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
 
 
 def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: bool) -> Compiled:
-    """Compile into the library `path`, which is there as a whole or not at all (sealed_file.py).
+    """Compile into the library `path`; the file appears complete or is not created (sealed_file.py).
 
-    All sources at once, as far as there are processors: the stack's own takes longest. The objects of the runtime's own
-    are the same for every stack, and cached next to the libraries.
+    All sources are compiled in parallel, one per processor; the source of the stack takes longest. The objects of the
+    runtime's sources are the same for every stack, so they are cached next to the libraries.
     """
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=WORK) as work:
         Path(work, f"{generated.name}.h").write_text(generated.header)
@@ -178,7 +178,7 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
                 pool.submit(_call, generated, [*run, "-c", str(each), "-o", str(made)])
                 for each, made in objects.items()
             ]
-            # what others wrote is not ours to change: no warnings
+            # third-party sources are compiled without warnings
             steps += [
                 pool.submit(_call, generated, [*run, "-w", "-c", str(each), "-o", str(made)])
                 for each, made in others.items()
@@ -198,9 +198,10 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
 
 
 def compile_parts(generated: Generated, stack: str, functions: dict[str, str]) -> Path:
-    """A library of a stack whose functions are files of their own: each part is compiled only where it is not cached.
+    """Link a stack and its separately compiled functions into a library. Only parts that are not cached are compiled.
 
-    stack: its source, in which the functions are weak. functions: the source of each by name. Raises CompilerError.
+    stack: the source of the stack, in which the functions are weak symbols. functions: the source of each function, by
+    name. Raises CompilerError.
     """
     command, folder = compiler(), cache_folder()
 
@@ -247,11 +248,11 @@ def compile_parts(generated: Generated, stack: str, functions: dict[str, str]) -
 
 
 QUICK = ("-O0", "-g0", "-w")
-"""For `--quick`: what is compiled fast; its warnings are those of the default compilation."""
+"""Options of `--quick`, for a short compilation. Warnings are off, because the default compilation reports them."""
 
 
 def _call(generated: Generated, command: list[str]) -> str:
-    """Run the C compiler on something of a stack; what it said. Raises CompilerError."""
+    """Run the C compiler and return its messages. Raises CompilerError."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}{_libraries(generated)}")
@@ -265,7 +266,7 @@ def linked_libraries(generated: Generated) -> list[str]:
 
 
 def native_files(modules: tuple[NativeModule, ...]) -> list[Path]:
-    """The source files of native modules, and the headers beside each whose names begin like its own."""
+    """The source files of native modules, and the headers STEM_*.h next to each."""
     found: list[Path] = []
     for module in modules:
         source = Path(module.path)
@@ -274,14 +275,14 @@ def native_files(modules: tuple[NativeModule, ...]) -> list[Path]:
 
 
 def source_files(sources: tuple[str, ...]) -> list[Path]:
-    """The C files that functions are linked with, and the headers beside them."""
+    """The C files that functions are linked with, and the headers next to them."""
     paths = [Path(source) for source in sources]
     headers = {header for path in paths for header in path.parent.glob("*.h")}
     return [*paths, *sorted(headers)]
 
 
 def _libraries(generated: Generated) -> str:
-    """What to look for when the compiler refused a stack with native modules."""
+    """Advice on libraries of native modules that may be missing, for a compiler error."""
     lines = [
         f"\n    {module.path} needs {' '.join(f'-l{library}' for library in module.libraries)}: if that is what "
         "is missing, install it with its headers."

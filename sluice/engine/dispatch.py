@@ -1,4 +1,4 @@
-"""Which of several boxes of one stack processes a packet: the same one for all packets of an instance."""
+"""Selects which of several boxes of one stack processes a packet. All packets of an instance go to the same box."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sluice.engine.box import CompiledStack, Frame
 class Dispatch:
     """Distributes packets to `workers` boxes of a stack.
 
-    seed: of the hash, random when None. Packets that come to no instance, and without the pass
-    `dispatch` all, are for one of them.
+    seed: the seed of the hash, random if None. Packets without an instance go to one fixed box, as do all packets if
+    the pass `dispatch` is off.
     """
 
     def __init__(self, stack: CompiledStack, workers: int, seed: int | None = None) -> None:
@@ -23,6 +23,6 @@ class Dispatch:
         self._worker.argtypes = [ctypes.POINTER(Frame), ctypes.c_uint, ctypes.c_uint64]
 
     def worker(self, data: bytes, link_type: int = 1, length: int | None = None) -> int:
-        """The number of the worker for a packet, from 0 on; `length` is that on the wire, if not all was captured."""
+        """The worker for a packet, counted from 0. `length`: see `Box.packet`."""
         frame = Frame(data, len(data), len(data) if length is None else length, 0, link_type, 0)
         return self._worker(ctypes.byref(frame), self.workers, self.seed)

@@ -1,4 +1,4 @@
-"""Functions in Python: what they subscribe to, and the events that they are called with.
+"""Functions in Python: their subscriptions, and the events that they are called with.
 
     from sluice.functions import on
 
@@ -6,7 +6,7 @@
     def saw(event):
         print(event.offset, event.bytes)
 
-Events come in batches: such a function is called for all of them, in order, some time after they were emitted.
+Events are delivered in batches: a function is called for each event, in order, some time after the event was emitted.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ _LENGTHS = struct.Struct("<II")
 
 _SIZE, _EVENT, _SIDE, _SWAPPED, _OWNER, _WORDS, _INSTANCE, _TIME, _PACKET, WATCHED, SLOT = range(11)
 DROPPED_BY, _RECORD = 11, 12
-"""What stands where in an event: the fields of struct sl_record_head, then the record itself."""
+"""The positions in an event's tuple: the fields of struct sl_record_head, then the record itself."""
 
 
 class Seen(tuple[Any, ...]):
-    """An event as a function in Python sees it.
+    """An event as a function in Python receives it.
 
-    layer: name in the program. name: the event's. instance: number of the connection or datagram, 0 for none. side: 0
-    sent by the active side, 1 by the passive. time: of the packet, nanoseconds since 1970. packet: its number in the
-    capture. values: what the event brings along. key: the instance's selector by name, sender first. Both are also
-    readable as attributes, but for names that stand here (OWN_NAMES).
+    layer: the layer's name in the program. name: the event's name. instance: the number of the connection or datagram,
+    0 if there is none. side: 0 if the active side sent the packet, 1 if the passive side did. time: the packet's time
+    in nanoseconds since 1970. packet: its number in the capture. values: the event's values by name. key: the parts of
+    the instance's key by name, sender first. Values and key parts are also attributes, except for the names listed
+    here (OWN_NAMES).
 
-    Of a layer that takes messages and has no instances of its own, instance, side and key are the stream's.
+    For a layer that parses messages and has no instances of its own, instance, side and key are those of the stream.
 
-    It is the head of its record and the record; there is a class for each event of each layer, and a value is decoded
-    when it is read: to decode all of each event takes several times as long as to emit it.
+    The tuple holds the head of the event's record, then the record. There is a subclass for each event of each layer,
+    and a value is decoded when it is read, because decoding a whole event is far more expensive than emitting it.
     """
 
     __slots__ = ()
@@ -64,16 +65,16 @@ class Seen(tuple[Any, ...]):
 
     @property
     def values(self) -> dict[str, Any]:
-        """What the event brings along."""
+        """The event's values by name."""
         return _values(self._kind.shape, self._kind.names, self[_RECORD], _HEAD.size + 8 * self[_WORDS])
 
     @property
     def key(self) -> dict[str, Any]:
-        """The key of its instance; empty where there is none."""
+        """The key of the event's instance by name; empty if there is none."""
         words = struct.unpack_from(f"<{self[_WORDS]}Q", self[_RECORD], _HEAD.size)
         return self._kind.decoder.key(words, self[_OWNER], self[_SIDE], self[_SWAPPED])
 
-    # a tuple's methods are no names of ours
+    # `count` and `index` of tuple must not hide values or key parts with these names
     count = property(lambda self: self.__getattr__("count"))  # type: ignore[assignment]
     index = property(lambda self: self.__getattr__("index"))  # type: ignore[assignment]
 
@@ -90,17 +91,17 @@ class Seen(tuple[Any, ...]):
 
 
 OWN_NAMES = frozenset({"layer", "name", "instance", "side", "time", "packet", "values", "key"})
-"""What `event.NAME` always means, whatever the user's own values are called."""
+"""The attributes of every event; a user's value of the same name does not replace them."""
 
 
 def place_of(seen: Seen) -> tuple[int, int, int]:
-    """What finds an event's instance again, if it is still there: its layer's number, its slot and its own number."""
+    """The layer number, slot and instance number of an event, by which its instance is found if it still exists."""
     return seen[_OWNER], seen[SLOT], seen[_INSTANCE]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """An event of a layer: what it brings along, and for each of that the names that its numbers stand for."""
+    """An event of a layer: its values, and for each value the names of its numbers, or None."""
 
     decoder: Decoder
     shape: EventShape
@@ -110,8 +111,9 @@ class Kind:
 class Decoder:
     """Reads batches that compiled code wrote.
 
-    events: of every number its layer and its name. roots: and which event of the stack it happens with. columns,
-    column_roots: the same of those of which there are rows. published: what functions publish, as a layer's.
+    events: layer and name for each event number. roots: the event of the stack from which each one derives. columns,
+    column_roots: the same for the events that are delivered as rows for columns. published: the events that
+    functions publish, as those of a layer.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ class Decoder:
             self.types.append(type("Seen", (Seen,), attributes | {"layer": name, "name": event}))
 
     def decode(self, batch: bytes) -> Iterator[Seen | Events]:
-        """The events of a batch, and what has many of them."""
+        """The single events and the column batches of a batch, in order."""
         at, size, types = 0, len(batch), self.types
         unpack = _HEAD.unpack_from
         while at < size:
@@ -155,7 +157,7 @@ class Decoder:
             at = end
 
     def key(self, words: tuple[int, ...], owner: int, side: int, swapped: int) -> dict[str, Any]:
-        """The key of an instance of layer number `owner`; no words where there is no instance."""
+        """The key of an instance of layer number `owner`. `words` is empty if there is no instance."""
         if not words:
             return {}
         parts, half, oriented = self.keys[owner]
@@ -166,7 +168,7 @@ class Decoder:
         return key | _key(parts, words[(1 - sender) * half :][:half], reverse=True)
 
     def _of_key(self, owner: int) -> dict[str, property]:
-        """Properties for the numbers of the key of a layer's own instances."""
+        """Properties for those key parts of a layer's own instances that are numbers."""
         parts, half, oriented = self.keys[owner]
         found: dict[str, property] = {}
         for placed in parts:
@@ -186,7 +188,7 @@ def _of_part(placed: KeyWord, owner: int, half: int, reverse: bool) -> property:
 
     def get(seen: Seen) -> int | Address:
         if seen[_OWNER] != owner or not seen[_WORDS]:
-            return seen.__getattr__(name)  # of the stream that messages are cut from, or none
+            return seen.__getattr__(name)  # the key of the stream that carries the messages, or no key
         sender = (seen[_SIDE] ^ seen[_SWAPPED] ^ reverse) & 1
         number: int = read(seen[_RECORD], first + 8 * half * sender)[0] >> shift & mask
         return ipv4(number) if address else number
@@ -195,7 +197,7 @@ def _of_part(placed: KeyWord, owner: int, half: int, reverse: bool) -> property:
 
 
 def _of_values(kind: Kind) -> dict[str, property]:
-    """Properties for the values of an event, up to the first bytes: what follows these has no fixed place."""
+    """Properties for an event's values up to the first bytes value; values after it have no fixed offset."""
     found: dict[str, property] = {}
     at = _HEAD.size
     for (name, bits), names in zip(kind.shape.fields, kind.names, strict=True):
@@ -233,7 +235,7 @@ def _of_bytes(at: int) -> property:
 
 
 def _values(shape: EventShape, named: list[tuple[str, ...] | None], batch: bytes, at: int) -> dict[str, Any]:
-    """What an event brings along, from position `at`."""
+    """The values of an event, decoded from position `at` on."""
     values: dict[str, Any] = {}
     for (name, bits), names in zip(shape.fields, named, strict=True):
         if bits == 0:
@@ -264,15 +266,15 @@ def _key(parts: list[KeyWord], words: tuple[int, ...], reverse: bool) -> dict[st
 
 
 Handler = Callable[[Seen], object]
-"""What is called with an event."""
+"""A callback for a single event."""
 
 ManyHandler = Callable[[Events], object]
-"""What is called with many."""
+"""A callback for a batch of events."""
 
 
 @dataclass(frozen=True)
 class PythonEvent:
-    """An event that a Python file defines: it happens when `base` of `layer` does and `holds` says so."""
+    """An event that a Python file defines. It happens if `base` of `layer` happens and the filter `holds` is true."""
 
     layer: str
     name: str
@@ -282,12 +284,12 @@ class PythonEvent:
 
 @dataclass
 class PythonFunction:
-    """Handlers of one Python file: (layer, event, function), what to call at the end, and what it counted, by name.
+    """The handlers of one Python file.
 
-    events: those that it defines. on_demand: handlers that are called while registered, as `handlers`. many: those that
-    take many events at once. published: the events that it publishes, by name, with what sends one to its subscribers.
-    drops_before: bits of the functions in C that withhold an event from it, when they drop the packet. label: as of
-    CFunction.
+    handlers: (layer, event, function). endings: what to call at the end. counted: returns its counters by name.
+    events: events that the file defines. on_demand: handlers that are called only while registered, in the form of
+    `handlers`. many: batch handlers. published: functions that publish an event, by its name. drops_before: bits of
+    the functions in C that withhold an event from it if they drop the packet. label: as of CFunction.
     """
 
     name: str
@@ -304,19 +306,19 @@ class PythonFunction:
     """The shared objects that it declares (sluice.functions.shared), by name."""
 
     def taken(self) -> frozenset[Hook]:
-        """The events that it takes many at once of."""
+        """The events to which its batch handlers subscribe."""
         return frozenset(Hook(layer, event) for layer, event, _ in self.many)
 
     def hooks(self) -> frozenset[Hook]:
-        """The events of the stack, and of functions in C, that it is always notified of."""
+        """The events of the stack, and of functions in C, to which `handlers` subscribe."""
         return self._below([Hook(layer, event) for layer, event, _ in self.handlers])
 
     def demanded(self) -> list[frozenset[Hook]]:
-        """And those for each of its handlers on demand."""
+        """The same for each on-demand handler."""
         return [self._below([Hook(layer, event)]) for layer, event, _ in self.on_demand]
 
     def _below(self, to_see: list[Hook]) -> frozenset[Hook]:
-        """The events with which some happen that this file does not define."""
+        """The base events of `to_see`, resolved until none of them is an event of this file."""
         found: set[Hook] = set()
         while to_see:
             hook = to_see.pop()
@@ -327,13 +329,13 @@ class PythonFunction:
         return frozenset(found)
 
     def called_with_many(self, layer: LayerProgram, event: str) -> list[ManyHandler]:
-        """What to call with many events of a layer."""
+        """The batch handlers of an event of a layer."""
         return [call for wanted, name, call in self.many if means(Hook(wanted, name), layer, event)]
 
     def called(self, layer: LayerProgram, event: str, first: int) -> list[Handler]:
-        """What to call when an event of a layer happens: its handlers, then those of events that happen with it.
+        """The handlers of an event of a layer, followed by those of events that derive from it.
 
-        first: the bit of the first of its handlers on demand.
+        first: the bit of the first on-demand handler of this file.
         """
         found = [call for call, _ in self._called(layer, event, first)]
         if self.drops_before and layer.name != CHAIN and event != "end":
@@ -341,7 +343,7 @@ class PythonFunction:
         return found
 
     def _called(self, layer: LayerProgram, event: str, first: int) -> list[tuple[Handler, int]]:
-        """The same, and the bits of which one must be registered for each; 0 for one that is always called."""
+        """The same with a mask for each handler: one of its bits must be registered; 0 if it is always called."""
         found = [(call, 0) for wanted, name, call in self.handlers if means(Hook(wanted, name), layer, event)]
         for number, (wanted, name, call) in enumerate(self.on_demand, first):
             if means(Hook(wanted, name), layer, event):
@@ -358,11 +360,11 @@ class PythonFunction:
 
 
 _Below = tuple[Handler, int, list[Handler]]
-"""Of an event that happens with another: its filter, bits of which one must be registered (0: none), what to call."""
+"""A derived event: its filter, a mask of which one bit must be registered (0: always called), and its handlers."""
 
 
 def _any_of(bits: list[int]) -> int:
-    """Bits of which one must be registered for any of several to be called; 0 where one always is."""
+    """The union of masks of which one bit must be registered; 0 if one of them is 0 (always called)."""
     together = 0
     for one in bits:
         together |= one
@@ -370,7 +372,7 @@ def _any_of(bits: list[int]) -> int:
 
 
 def _asked(below: list[_Below]) -> Handler:
-    """Evaluates the filters of events that share a base, then calls the subscribers of those that happen."""
+    """A handler that evaluates the filters of events with one base, then calls the subscribers of those that hold."""
 
     def call(seen: Seen) -> None:
         happening = [inner for holds, bits, inner in below if (not bits or seen[WATCHED] & bits) and holds(seen)]
@@ -392,7 +394,7 @@ def _unless_dropped(functions: int, handler: Handler) -> Handler:
 
 
 def _watched(bits: int, handler: Handler) -> Handler:
-    """Calls a handler where one of some on demand is registered."""
+    """A handler that calls `handler` if one of `bits` is registered for the event's instance."""
 
     def call(seen: Seen) -> None:
         if seen[WATCHED] & bits:

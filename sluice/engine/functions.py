@@ -1,4 +1,4 @@
-"""Finding functions: a ready one by its name, a C file, a Python file."""
+"""Finds functions: a ready function by name, a C file, or a Python file."""
 
 from __future__ import annotations
 
@@ -24,20 +24,23 @@ from sluice.lang.userfile import execute, executed
 READY = Path(__file__).resolve().parent.parent / "functions" / "ready"
 NONE = "none"
 VENDOR = READY.parent / "vendor"
-"""Parsers of others, which `scripts/setup.sh` gets."""
+"""Third-party parsers that `scripts/setup.sh` downloads."""
 
 
 class FunctionError(Exception):
-    """A function that cannot be used; the message says what to do."""
+    """The function cannot be used; the message says what to do."""
 
 
 Options = str | Mapping[str, str]
-"""What a function in C is given: a text as written after the colon, or the values of its parameters by name."""
+"""The options of a function in C: the text after the colon, or the values of its parameters by name."""
 
 
 @dataclass
 class Wanted:
-    """The functions of a run: those in C with their options, those in Python, and whether streams are buffered."""
+    """The functions of a run: functions in C with their options, and functions in Python.
+
+    track_only: the user gave `none`: connections are tracked without functions, and streams are not buffered.
+    """
 
     c: list[CFunction] = field(default_factory=lambda: [])
     options: list[Options] = field(default_factory=lambda: [])
@@ -55,7 +58,7 @@ class Wanted:
         ]
 
     def direct_rows(self, path: str) -> None:
-        """Functions in C that would write rows to standard output, as no parameter `out` is given, write to `path`."""
+        """Set `out` to `path` for functions in C that would write rows to stdout because `out` is not set."""
         for number, (function, given) in enumerate(zip(self.c, self.options, strict=True)):
             if any(item.name == "out" for item in function.parameters):
                 texts = split_parameters(function.parameters, given) if isinstance(given, str) else dict(given)
@@ -67,15 +70,15 @@ class Wanted:
         return any(values.get("out") == "" for values in self.parameters())
 
     def python_hooks(self) -> frozenset[Hook]:
-        """Events that functions in Python listen to."""
+        """Events to which functions in Python subscribe."""
         return frozenset(hook for function in self.python for hook in function.hooks())
 
     def python_many(self) -> frozenset[Hook]:
-        """Events that they take many at once of."""
+        """Events to which their batch handlers subscribe."""
         return frozenset(hook for function in self.python for hook in function.taken())
 
     def python_demanded(self) -> tuple[frozenset[Hook], ...]:
-        """And those for each of their handlers on demand."""
+        """Events for each on-demand handler in Python."""
         return tuple(hooks for function in self.python for hooks in function.demanded())
 
 
@@ -87,10 +90,10 @@ def ready_functions() -> list[str]:
 
 
 def find_functions(names: list[str], values: Mapping[str, Mapping[str, str]] | None = None) -> Wanted:
-    """The functions that `-f` names: NAME, FILE.c or FILE.py, several with commas, the last perhaps with `:options`.
+    """The functions that `-f` names: NAME, FILE.c or FILE.py, separated by commas; the last may have `:options`.
 
-    values: by name of a function in C, values of its parameters; they are never joined into a text.
-    `none` stands for tracking without any function, streams not buffered. Raises FunctionError.
+    values: parameter values for functions in C, by function name; they are not converted into an option text.
+    `none` means tracking without functions; streams are not buffered. Raises FunctionError.
     """
     wanted = Wanted()
     for given in [one for text in names for one in split_names(text)]:
@@ -116,9 +119,9 @@ def find_functions(names: list[str], values: Mapping[str, Mapping[str, str]] | N
 
 
 def split_names(text: str) -> list[str]:
-    """The functions of a list with commas. What follows a colon belongs to the last one, commas included.
+    """Split a comma-separated list of functions. Text after a colon belongs to the last one, including its commas.
 
-    A comma in the name of a file is no separator where there is a file of that name.
+    If the whole text names an existing file, its commas are not separators.
     """
     head, colon, options = text.partition(":")
     names = [head] if Path(head).is_file() else head.split(",")
@@ -126,7 +129,7 @@ def split_names(text: str) -> list[str]:
 
 
 def parameters_of(name: str) -> tuple[Parameter, ...]:
-    """What a function that `-f` names lets its user set. Raises FunctionError."""
+    """The parameters of a function named by `-f`. Raises FunctionError."""
     name = name.partition(":")[0]
     if name == NONE:
         return ()
@@ -135,7 +138,7 @@ def parameters_of(name: str) -> tuple[Parameter, ...]:
 
 
 def counters_of(name: str) -> Counters:
-    """What a function that `-f` names counts: the name of each counter, and of what. Raises FunctionError."""
+    """The counters of a function named by `-f`: the name and description of each. Raises FunctionError."""
     name = name.partition(":")[0]
     if name == NONE:
         return ()
@@ -194,11 +197,11 @@ def function_path(name: str) -> Path:
 
 
 def load_python(path: Path, options: Options = "", fresh: bool = False) -> PythonFunction:
-    """The handlers of a Python file: its functions marked by `on` and `at_end`, with its parameters set by options.
+    """Load the handlers of a Python file (functions with a decorator such as `on`), and set its parameters.
 
     fresh: the file is executed again, for a second instance of its functions. Raises FunctionError.
     """
-    # the file that describes the stack may hold its function, too
+    # cached: the file that describes the stack may also define functions
     module = execute(path) if fresh else executed(path)
     parameters = _declared(module)
     if not parameters and isinstance(options, str):
@@ -252,12 +255,12 @@ def load_python(path: Path, options: Options = "", fresh: bool = False) -> Pytho
 
 
 _REGISTERED = "__sluice_registered__"
-"""Where sluice.functions registers what a module decorates."""
+"""The module attribute in which sluice.functions registers decorated functions."""
 _Registration = tuple[str, str, str, Any]
 
 
 def _registrations(module: ModuleType) -> list[_Registration]:
-    """What a file's decorators were given, in order, and then what it imports of functions decorated elsewhere."""
+    """The registrations of a file's own decorators in order, then those of decorated functions that it imports."""
     own: list[_Registration] = list(vars(module).get(_REGISTERED, []))
     known = {id(function) for _, _, _, function in own}
     for value in vars(module).values():
@@ -274,12 +277,12 @@ def _registrations(module: ModuleType) -> list[_Registration]:
 
 
 def has_functions(path: Path) -> bool:
-    """Whether a Python file that was executed defines functions on events."""
+    """Whether a Python file defines functions on events."""
     return any(kind != "at_end" for kind, *_ in _registrations(executed(path)))
 
 
 def _events(path: Path, module: ModuleType) -> list[PythonEvent]:
-    """The events that a file defines, by the names of their functions. Raises FunctionError for a name used twice."""
+    """The events that a file defines, named after their functions. Raises FunctionError if a name is used twice."""
     named: dict[int, str] = {}
     events: list[PythonEvent] = []
     for name, value in vars(module).items():
@@ -319,7 +322,7 @@ def _published(path: Path, module: ModuleType) -> dict[str, Publisher]:
 
 
 def _refuse_circles(path: Path, events: list[PythonEvent]) -> None:
-    """Raise FunctionError for an event that happens with itself."""
+    """Raise FunctionError for an event that is its own base, directly or through others."""
     for event in events:
         seen, base = {event.name}, event.base
         while (below := next((other for other in events if other.name == base), None)) is not None:
@@ -336,7 +339,7 @@ _KINDS: dict[type, str] = {str: "text", bool: "flag", int: "number", float: "sec
 
 
 def _declared(module: ModuleType) -> tuple[Parameter, ...]:
-    """The parameters of a Python file, also when their names stand for values already."""
+    """The parameters of a Python file. They are cached, because `load_python` replaces the declarations by values."""
     known: tuple[Parameter, ...] | None = vars(module).get(_DECLARED)
     if known is None:
         found: list[Parameter] = []

@@ -1,7 +1,7 @@
-"""Which headers a C source includes, so that a change of one makes anew only what includes it.
+"""Finds the headers that a C source includes, so that a change of a header recompiles only its users.
 
-Every quoted include counts, also one in a comment or in an untaken branch: a file too many costs a compilation, one too
-few a stale library. Headers of the system are not followed; the compiler's version stands for them.
+Every quoted include counts, even in a comment or an untaken branch: a superfluous header costs a compilation, but a
+missed one yields a stale library. System headers are not followed; the compiler's version represents them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 
 
 def included(sources: Iterable[tuple[bytes, Path | None]], folders: Sequence[Path]) -> list[Path]:
-    """Headers that sources include, directly or not, sorted.
+    """The headers that the sources include, directly or indirectly, sorted.
 
-    sources: the text of each, and the folder where its own includes are searched first, if any. folders: the include
-    path. Names that are in neither are left out.
+    sources: the text of each, and the folder that is searched first for its includes, if any. folders: the include
+    path. Headers that are found in neither are ignored.
     """
     found: set[Path] = set()
     waiting = list(sources)

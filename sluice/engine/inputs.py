@@ -1,6 +1,6 @@
-"""Where a box's packets come from and go to, and the driver that moves them: the C side of both, for Python.
+"""Python bindings of packet sources, packet destinations and the driver.
 
-`runtime/io/source.h` and `runtime/driver/drive.h` define what is declared here.
+The C declarations are in `runtime/io/source.h` and `runtime/driver/drive.h`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 MESSAGE_SIZE = 512
 """SL_SOURCE_MESSAGE."""
 INTERFACE = "af_packet:"
-"""The scheme of interfaces."""
+"""The URI prefix of interfaces."""
 STANDARD_INPUT = "-"
 
 PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
@@ -23,17 +23,17 @@ STOPPED = 2
 
 
 class InputError(Exception):
-    """A source or a destination of packets that cannot be opened; the text begins with its name."""
+    """A source or destination of packets cannot be opened; the text begins with its name."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Sources whose packets a box processes, in the order of time.
+    """The sources whose packets a box processes, merged by time.
 
-    uris: files, `-` for standard input, `af_packet:NAME` for interfaces. follow: files still grow. promiscuous:
-    interfaces receive what is for other hosts, too. ring_bytes: of each interface's receive ring (0: 64 MiB).
-    snap_length: captured bytes of each packet of an interface (0: all). forwarding: they are two interfaces; what comes
-    in at one of them leaves at the other.
+    uris: files, `-` for standard input, `af_packet:NAME` for interfaces. follow: files may still grow. promiscuous:
+    interfaces also receive packets for other hosts. ring_bytes: the size of each interface's receive ring (0: 64 MiB).
+    snap_length: the number of bytes captured from each packet of an interface (0: all).
+    forwarding: there are two interfaces; packets received on one are transmitted on the other.
     """
 
     uris: tuple[str, ...]
@@ -45,22 +45,22 @@ class Inputs:
 
     @property
     def live(self) -> bool:
-        """Whether any is an interface."""
+        """Whether any source is an interface."""
         return any(uri.startswith(INTERFACE) for uri in self.uris)
 
     @property
     def endless(self) -> bool:
-        """Whether the user ends it, rather than the input."""
+        """Whether the input may have no end, so that the user must stop it."""
         return self.live or self.follow or STANDARD_INPUT in self.uris
 
     @classmethod
     def of(cls, given: str | os.PathLike[str] | Inputs) -> Inputs:
-        """One file as inputs; inputs as they are."""
+        """Convert a path to inputs; an Inputs object is returned unchanged."""
         return given if isinstance(given, Inputs) else cls((_file(given),))
 
 
 def _file(path: str | os.PathLike[str]) -> str:
-    """A path as a URI, whatever it looks like."""
+    """The URI of a path. The `file:` prefix prevents a path from being read as another scheme."""
     text = os.fsdecode(path)
     return text if text == STANDARD_INPUT else f"file:{text}"
 
@@ -125,7 +125,7 @@ class Drive(ctypes.Structure):
 
 
 class Source:
-    """An open source, or a destination, of a stack's library. Closed by `close`."""
+    """An open source or destination of packets, in the library of a stack. `close` closes it."""
 
     def __init__(self, library: Any, handle: ctypes.c_void_p) -> None:
         self._library = library
@@ -135,7 +135,7 @@ class Source:
 
     @classmethod
     def open(cls, library: Any, inputs: Inputs) -> Source:
-        """Open what packets come from. Raises InputError."""
+        """Open the sources of packets. Raises InputError."""
         names: Sequence[bytes] = [os.fsencode(uri) for uri in inputs.uris]
         array = (ctypes.c_char_p * len(names))(*names)
         options = _Options(
@@ -163,18 +163,18 @@ class Source:
         return cls(library, handle)
 
     def fault(self) -> str | None:
-        """What is wrong with it, beginning with its name."""
+        """The error of the source, beginning with its name, or None."""
         text = self._library.sl_source_fault(self.handle)
         return text.decode(errors="replace") if text else None
 
     def statistics(self) -> dict[str, int]:
-        """Its counters."""
+        """The counters of the source."""
         found = _Statistics()
         self._library.sl_source_statistics(self.handle, ctypes.byref(found))
         return {name: getattr(found, name) for name in _COUNTED}
 
     def close(self) -> str | None:
-        """Close it; what was lost by that, if anything."""
+        """Close it. Returns an error if closing lost data, else None."""
         message = ctypes.create_string_buffer(MESSAGE_SIZE)
         lost = self._library.sl_source_close(self.handle, message, ctypes.c_size_t(MESSAGE_SIZE))
         return message.value.decode(errors="replace") if lost else None

@@ -1,7 +1,7 @@
-"""Ctrl-C, and SIGTERM, while C code runs.
+"""Handles Ctrl-C (SIGINT) and SIGTERM while C code runs.
 
-Python handles a signal when it next executes Python code. While C code runs, that is the entry to a function that C
-calls back, and ctypes prints and drops what is raised there: the run would go on to its end.
+Python handles a signal when it next executes Python code. While C code runs, this is on entry to a callback. ctypes
+prints and discards an exception that is raised there, so the run would continue to its end.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import threading
 from collections.abc import Callable, Generator
 
 _SIGNALS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-"""The signals that stop a run, and Python's own handlers of them."""
+"""The signals that stop a run, with Python's default handlers."""
 
 
 @contextlib.contextmanager
 def noted(note: Callable[[], None]) -> Generator[None]:
-    """Meanwhile these signals call `note` instead of ending the program.
+    """While the context is active, SIGINT and SIGTERM call `note` instead of ending the program.
 
-    A handler of the caller's own stays in place; so it does in a thread, which gets no signals.
+    A handler that the caller installed is not replaced. Outside the main thread nothing is changed, because signal
+    handlers run only in the main thread.
     """
     replaced: list[signal.Signals] = []
 

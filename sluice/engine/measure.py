@@ -1,10 +1,9 @@
-"""How fast compiled stacks are, and how much memory they take: in a process of its own, so that both are the
-boxes'.
+"""Measures the speed and memory use of compiled stacks, in a child process, so that the figures exclude the caller's.
 
-The C loop (sl_bench in runtime/driver/bench.c) loads the trace, then has the stacks process it in turns as often as
-asked, each time in a new box, on one pinned thread, and times the loop over the packets alone (of warm packets
-without copying them). Of stacks that took turns the ratio within a turn is to be trusted where neither figure is: what
-else the machine does falls on both.
+The C loop (sl_bench in runtime/driver/bench.c) loads the trace. Then the stacks process it alternately, `repeat` times,
+each time in a new box, on one pinned thread. Only the loop over the packets is timed; with warm packets, copying them
+is not. The ratio of two stacks within a round is reliable even if the single figures are not, because load on the
+machine affects both.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class _Bench(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Candidate:
-    """What is to be measured: a compiled stack, the bounds of its box, and the options of its functions in C."""
+    """What to measure: a compiled stack, the settings of its box, and the options of its functions in C."""
 
     compiled: CompiledStack
     settings: Settings
@@ -71,11 +70,11 @@ class Candidate:
 
 @dataclass
 class Measured:
-    """What came out.
+    """The result of a measurement.
 
-    cpu_ns, wall_ns: of each run. peak_rss_bytes: of the trace and the box (of several candidates the largest), without
-    the process that they were in, as exact as the kernel counts (some hundred KB). counters, reports: of the last run,
-    by number and by name.
+    cpu_ns, wall_ns: the times of each run. peak_rss_bytes: the memory of the trace and the box (with several
+    candidates, the largest box) without that of the process before, to the precision of the kernel's counts.
+    counters, reports: the values of the last run, by number and by name.
     """
 
     packets: int
@@ -88,8 +87,8 @@ class Measured:
 
 
 def measure(candidates: Sequence[Candidate], path: str, repeat: int, warm: bool = False) -> list[Measured]:
-    """Run the capture at `path` through new boxes of each candidate, `repeat` times in turns; `warm`: each burst was
-    copied into a small ring right before, which is not timed. Raises RunError with the reason if it cannot.
+    """Run the capture at `path` through new boxes of each candidate, alternately, `repeat` times. `warm`: each burst is
+    copied into a small ring just before it is processed; the copy is not timed. Raises RunError with the reason.
     """
     asked = {
         "candidates": [
@@ -110,7 +109,7 @@ def measure(candidates: Sequence[Candidate], path: str, repeat: int, warm: bool 
         "warm": warm,
         "repeat": repeat,
     }
-    # its standard output belongs to the functions, so the answer has a pipe of its own
+    # functions may write to the child's standard output, so the answer uses a separate pipe
     reading, writing = os.pipe()
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -132,7 +131,7 @@ def measure(candidates: Sequence[Candidate], path: str, repeat: int, warm: bool 
 
 
 def _child(asked: dict[str, Any]) -> dict[str, Any]:
-    """In the measured process: load the libraries and run."""
+    """In the child process: load the libraries and run."""
     repeat: int = asked["repeat"]
     loaded = [(ctypes.CDLL(one["library"]), one) for one in asked["candidates"]]
     stacks = (_Stack * len(loaded))()
@@ -174,18 +173,16 @@ def _measured(bench: _Bench, stack: _Stack, repeat: int, memory: int) -> Measure
 
 
 def _forget_peak() -> int:
-    """Let the kernel count the peak from here; what is resident now, in bytes (0 where the kernel does not
-    say).
-    """
+    """Reset the kernel's peak of resident memory. Returns the resident bytes now, 0 if the kernel cannot reset it."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
-        return 0  # then the interpreter is part of the peak
+        return 0  # then the peak includes the Python interpreter
     return _status("VmRSS")
 
 
 def _status(field: str) -> int:
-    """A size of this process in bytes, out of /proc/self/status; 0 where there is none."""
+    """A size of this process from /proc/self/status, in bytes; 0 if it is missing."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith(field + ":"):
@@ -196,7 +193,7 @@ def _status(field: str) -> int:
 
 
 def _main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C: the process that asked says what there is to say
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # on Ctrl-C, the parent process reports
     answer = _child(json.loads(sys.stdin.buffer.read()))
     with os.fdopen(int(sys.argv[1]), "wb") as pipe:
         pipe.write(json.dumps(answer).encode())

@@ -1,4 +1,4 @@
-"""The packets of a capture file, one by one, for what runs in Python: the runtime's reader, without a stack."""
+"""Iterates over the packets of a capture file in Python, with the runtime's reader and without a stack."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from sluice.ir.interpreter.native import CBytes
 
 _TAKE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, CBytes)
 _TOGETHER = 256
-"""Packets that are received at once."""
+"""The maximum number of packets per call of receive."""
 _WAIT = 100_000_000
-"""Nanoseconds until Python looks for signals again, where no packet is there."""
+"""Nanoseconds to wait for a packet before Python can handle signals again."""
 
 
 @dataclass(frozen=True)
 class Packet:
-    """A packet: its number from 1, its bytes as far as captured, its length on the wire, and when it was captured, in
-    nanoseconds since 1970.
+    """A packet: its number, counted from 1, its captured bytes, its length on the wire, its capture time in nanoseconds
+    since 1970, and its link type.
     """
 
     number: int
@@ -35,16 +35,16 @@ class Packet:
 
 
 def runtime_library(natives: tuple[NativeModule, ...] = ()) -> Path:
-    """The runtime as a library of its own, with native modules; it is cached as compiled stacks are."""
+    """The runtime and native modules as a library without a stack; cached like compiled stacks."""
     name = "_".join(["runtime", *(module.name for module in natives)])
     empty = Generated(name, f"/* {name} */\n", "", [], [], [], [], [], [], natives)
     return compile_library(empty).path
 
 
 def packets(path: str, library: Path, secrets: Callable[[bytes, int], object] | None = None) -> Iterator[Packet]:
-    """The packets of a capture file. `secrets` is called with those that the file carries, and of which kind they are.
+    """The packets of a capture file. `secrets` is called with the secrets in the file and their kind.
 
-    Raises RunError when the file cannot be read, or, after the packets before it, for a fault.
+    Raises RunError if the file cannot be opened, or, after the preceding packets, for an error in the file.
     """
     runtime = ctypes.CDLL(str(library))
     try:
@@ -81,6 +81,6 @@ def packets(path: str, library: Path, secrets: Callable[[bytes, int], object] | 
 
 
 def _data(frame: Frame) -> bytes:
-    """The bytes of a frame, which may have zeros among them."""
+    """The bytes of a frame. `frame.at` is a c_char_p, which would stop at the first zero byte, so read the pointer."""
     at = ctypes.cast(ctypes.byref(frame, Frame.at.offset), ctypes.POINTER(ctypes.c_void_p)).contents
     return ctypes.string_at(at.value, frame.captured) if at.value else b""

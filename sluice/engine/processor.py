@@ -1,4 +1,4 @@
-"""Which processor this is: what is compiled for one (-march=native) may not run on another that shares the home."""
+"""Identifies the processor: -march=native code may not run on another machine that shares the home directory."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ _KINDS = {
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),  # Arm
     *("isa", "uarch", "cpu", "machine", "features"),  # RISC-V, POWER, s390
 }
-"""Lines of /proc/cpuinfo that tell processors apart; others say how fast one runs at the moment, or which one of
-several it is.
-"""
+"""Fields of /proc/cpuinfo that identify a processor model. Others give the current speed or the number of a core."""
 
 
 @functools.cache
 def processor() -> str:
-    """A text that is the same on all machines that run the same instructions, as far as the kernel tells."""
+    """A text that is equal on machines with the same instruction set, as far as the kernel reports it."""
     try:
         text = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
         text = platform.processor()
     found = [platform.machine()]
-    for line in text.split("\n\n")[0].splitlines():  # of the first one
+    for line in text.split("\n\n")[0].splitlines():  # the first core
         name, _, value = line.partition(":")
         if name.strip() in _KINDS:
             found.append(f"{name.strip()}:{value}")

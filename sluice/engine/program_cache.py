@@ -1,8 +1,8 @@
-"""The program cache: generated programs, so that the next run need not build, optimise and generate one again.
+"""The program cache: stores generated programs, so that the next run does not build, optimise and generate them.
 
-A program is found by the content of its description, that is by the objects of the language that `build` reads,
-whichever file made them; together with the functions, the options, and the state of Sluice's own files. The content is
-written with the `pickle` module to be hashed, and is never read: what is stored is JSON (program_text.py).
+The key is a hash of the description's content (the objects of the language that `build` reads, whichever file created
+them), the functions, the options, and the state of Sluice's own files. The content is serialised with the `pickle`
+module only to be hashed, and never loaded; the stored format is JSON (program_text.py).
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from sluice.lang.stack import Stack
 
 SLUICE = Path(__file__).resolve().parent.parent
 KNOWN = sys.stdlib_module_names | {"sluice"}
-"""Packages whose classes stay what they are while Python and Sluice do."""
+"""Packages whose classes change only with the version of Python or Sluice, so that a class name identifies them."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A generated program: its C, and the program with empty graphs."""
+    """A generated program: the program with empty graphs, and its C."""
 
     program: Program
     generated: Generated
 
 
 def outline(program: Program) -> Program:
-    """A program whose graphs are empty: nothing else is needed of one whose C is cached."""
+    """A copy of a program with empty graphs, which is sufficient once its C is generated."""
     empty = Graph("", "", (), {"": Block("", [End("")])})
     layers = {
         name: replace(layer, **{kind: empty for kind, _ in layer.graphs_by_kind()})
@@ -56,7 +56,7 @@ def outline(program: Program) -> Program:
 
 @contextlib.contextmanager
 def noted_warnings() -> Generator[list[warnings.WarningMessage]]:
-    """The warnings that are given meanwhile, in a list as well."""
+    """Collect the warnings that are raised in the context into a list, and emit them again at the end."""
     found: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as recorded:
@@ -69,11 +69,11 @@ def noted_warnings() -> Generator[list[warnings.WarningMessage]]:
 
 
 class _UnknownContentError(Exception):
-    """An object that says by its name only what it is, and the name is the user's."""
+    """An object that pickle identifies only by name, where the name is defined by the user."""
 
 
 class _Content(pickle.Pickler):
-    """Writes a description: classes that users made by what is in them, others by their names."""
+    """Serialises a description: layout classes by content, classes of known packages by name; refuses other classes."""
 
     def reducer_override(self, obj: object) -> Any:
         if isinstance(obj, LayoutType):
@@ -85,7 +85,7 @@ class _Content(pickle.Pickler):
 
 @cache
 def _state_of_sluice() -> bytes:
-    """A digest by which versions of Sluice differ, also while it is being changed."""
+    """A digest that changes with every version of Sluice, including uncommitted edits."""
     digest = hashlib.sha256(sys.version.encode())
     for folder, folders, names in os.walk(SLUICE):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
@@ -95,21 +95,21 @@ def _state_of_sluice() -> bytes:
     return digest.digest()
 
 
-_state_of_sluice()  # now, as what is imported is what counts, and not what files have become by the first use
+_state_of_sluice()  # computed at import, so that it matches the imported code even if files change before the first use
 
 
 def content(stack: Stack, functions: Functions, passes: str | list[str], options: frozenset[str]) -> str | None:
-    """A digest of this description with all that is compiled with it; None where it has parts that cannot be hashed."""
+    """A digest of a description and everything compiled with it; None if a part of it cannot be hashed."""
     hooks = [
         sorted((hook.layer, hook.event) for hook in hooked)
         for hooked in (functions.python, functions.many, *functions.demanded)
     ]
-    # the order of a set of texts differs from process to process
+    # the iteration order of a set of strings differs between processes
     in_c = [(replace(function, needs=frozenset()), sorted(function.needs)) for function in functions.c]
     stream = io.BytesIO()
     limit = sys.getrecursionlimit()
     try:
-        sys.setrecursionlimit(max(limit, 20000))  # expressions are nested, and so are the layers that offer them
+        sys.setrecursionlimit(max(limit, 20000))  # expressions nest deeply, and refer to layers
         _Content(stream, pickle.HIGHEST_PROTOCOL).dump((stack, in_c, hooks, passes, sorted(options)))
     except (_UnknownContentError, pickle.PicklingError, AttributeError, TypeError, RecursionError):
         return None
@@ -119,7 +119,7 @@ def content(stack: Stack, functions: Functions, passes: str | list[str], options
 
 
 def recall(folder: Path, name: str, found: str) -> Made | None:
-    """The program stored under a content; None where there is none, or none that can be read."""
+    """The program stored under a digest; None if it is missing or unreadable."""
     contents = use(_path(folder, name, found))
     if contents is None:
         return None
@@ -131,12 +131,12 @@ def recall(folder: Path, name: str, found: str) -> Made | None:
 
 
 def store(folder: Path, name: str, found: str, made: Made) -> None:
-    """Store it; where that is not possible, the next run takes as long as this one."""
+    """Store a program. Failure is ignored; the next run then generates the program again."""
     with contextlib.suppress(OSError, NotStorableError):
         write_sealed(_path(folder, name, found), to_json((made.program, made.generated)).encode(), WORK)
         trim(folder)
 
 
 def _path(folder: Path, name: str, found: str) -> Path:
-    """A stack's name is the user's: of it only letters, digits and underscores are in the name of the file."""
+    """The path of a stored program. The user's stack name is reduced to letters, digits and underscores."""
     return folder / f"{identifier(name)[:64]}-{found}{PROGRAM}"

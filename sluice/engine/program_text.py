@@ -1,7 +1,7 @@
-"""The stored form of a generated program: JSON, and back.
+"""Serialises a generated program to JSON and back.
 
-The form names classes, but only those of STORED are ever made from it, so that reading a file runs no code of the
-file's. A value of any other kind cannot be stored.
+The JSON contains class names, but only the classes in STORED are instantiated, so reading a file cannot run code from
+it. A value of any other class cannot be stored.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ STORED = {each.__name__: each for each in _CLASSES}
 
 
 class NotStorableError(Exception):
-    """A value that has no stored form, or a text that is not the form of one."""
+    """A value that cannot be stored, or a text that is not a stored value."""
 
 
 def to_json(value: object) -> str:
-    """The stored form of a value. Raises NotStorableError."""
+    """Serialise a value. Raises NotStorableError."""
     return json.dumps(_plain(value), separators=(",", ":"))
 
 
 def from_json(text: str) -> Any:
-    """The value of a stored form. Raises NotStorableError."""
+    """Deserialise a value. Raises NotStorableError."""
     try:
         return _made(json.loads(text))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -55,12 +55,12 @@ def from_json(text: str) -> Any:
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
-    """The fields that the constructor of a class takes; it derives the others."""
+    """The fields that the constructor of a class takes; the class computes the others."""
     return tuple(item.name for item in fields(kind) if item.init)
 
 
 def _plain(value: object) -> object:
-    """Numbers and texts as they are; everything else as a list that begins with what it is."""
+    """A value as plain JSON: numbers and texts unchanged, everything else as a list that begins with its type name."""
     if value is None or type(value) in (bool, int, float, str):
         return value
     if type(value) in (list, tuple):

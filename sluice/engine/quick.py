@@ -1,9 +1,9 @@
 """The quick edit loop: a stack without passes and optimisation, whose functions in C are compiled separately.
 
-The stack is generated and compiled once for all texts of its functions that declare the same. In it, the functions are
-weak, so that those in an object of their own take their place; an edited function costs the compilation of that object.
-What the stack has compiled in of a function besides are the sizes of its types: the object has them too, and where they
-differ, the stack is compiled with the new text.
+The stack is generated and compiled once, as long as the declarations of its functions do not change. Its copies of the
+functions are weak symbols, which the objects of the separately compiled functions override. So after an edit of a
+function, only that object is compiled. The stack also contains the sizes of a function's types. Both objects export
+these sizes, and if they differ, the stack is compiled again with the new text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STRONG = "#define SL_SEPARATE_FUNCTIONS\n"
 def compile_quick(
     stack: Stack, functions: Functions, options: frozenset[str], check: Callable[[Program], None]
 ) -> tuple[Made, Compiled, bool]:
-    """The program and the library of a stack, and whether the stack itself had to be generated and compiled."""
+    """The program and library of a stack, and whether the stack itself had to be generated or compiled."""
     begin = time.perf_counter()
     folder = cache_folder()
     for event in functions.published.all:
@@ -63,21 +63,21 @@ def compile_quick(
 
 
 def _declared(functions: Functions) -> Functions:
-    """The functions without their texts: what the stack depends on besides the sizes of their types."""
+    """The functions without their texts: everything that the stack depends on, except the sizes of their types."""
     return replace(
         functions, c=tuple(replace(function, text="", path=Path(function.path).name) for function in functions.c)
     )
 
 
 def _section(source: str, function: CFunction) -> tuple[int, int, int]:
-    """Where the section of a function begins in generated C, where its text does, and where that ends."""
+    """Offsets in generated C: the beginning of a function's section, and the beginning and end of its text."""
     begin = source.index(f"/* --- function {function.name} --- */\n")
     text = source.index("\n", source.index("\n#line 1 ", begin) + 1) + 1
     return begin, text, source.index("\n#undef SLUICE_FUNCTION\n", text)
 
 
 def _part(generated: Generated, function: CFunction) -> str:
-    """The source of a function's own object: what precedes all functions, then its section with its present text."""
+    """The source of a function's object: the C before all functions, then its section with the current text."""
     source = generated.source
     begin, text, _ = _section(source, function)
     head = source[: source.index("/* --- function ")]
@@ -85,7 +85,7 @@ def _part(generated: Generated, function: CFunction) -> str:
 
 
 def _replaced(source: str, functions: Functions) -> str:
-    """Generated C with the present texts of the functions."""
+    """Generated C with the current texts of the functions."""
     for function in functions.c:
         _, text, end = _section(source, function)
         source = source[:text] + function.text.rstrip("\n") + source[end:]

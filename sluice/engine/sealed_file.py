@@ -1,8 +1,8 @@
-"""Files of the cache: each ends with its size and its SHA-256, by which one that was cut or damaged is recognised.
+"""Cache files: each ends with its size and SHA-256, so that truncation and corruption are detected.
 
-The trailer follows the contents, because linkers and loaders find all of an ELF file from its beginning. A file is
-written under another name, synchronised to the disk, and then renamed: it is there as a whole or not at all, also
-after a crash of the machine.
+The trailer follows the contents, because linkers and loaders read an ELF file from its beginning. A file is written
+under a temporary name, synchronised to disk, and then renamed, so it is either complete or absent, even after a crash
+of the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAGIC = b"sluice-1"
 
 
 def seal(path: Path) -> None:
-    """Append the trailer to a file of this user's, and take the rights of others. Raises OSError."""
+    """Append the trailer to a file, and set its mode to 0600. Raises OSError."""
     with open(path, "r+b") as file:
         contents = file.read()
         file.write(_TRAILER.pack(_MAGIC, len(contents), hashlib.sha256(contents).digest()))
@@ -31,7 +31,7 @@ def seal(path: Path) -> None:
 
 
 def move(sealed: Path, path: Path) -> None:
-    """Give a sealed file its name, in place of what has that name. Raises OSError."""
+    """Rename a sealed file to its final name, replacing an existing file. Raises OSError."""
     os.replace(sealed, path)
     with contextlib.suppress(OSError):  # some file systems cannot synchronise a folder
         descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -42,7 +42,7 @@ def move(sealed: Path, path: Path) -> None:
 
 
 def write_sealed(path: Path, contents: bytes, prefix: str) -> None:
-    """Write a file of the cache; its name begins with `prefix` until it is complete. Raises OSError."""
+    """Write a cache file; its name begins with `prefix` until it is complete. Raises OSError."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=prefix, delete=False) as file:
         file.write(contents)
     seal(Path(file.name))
@@ -50,7 +50,7 @@ def write_sealed(path: Path, contents: bytes, prefix: str) -> None:
 
 
 def read_sealed(path: Path) -> bytes | None:
-    """The contents of a file of the cache; None where it is missing, cut, damaged, a link, or not this user's alone."""
+    """The contents of a cache file. None if it is missing, truncated, corrupt, a link, or other users can change it."""
     try:
         with open(open_trusted(path), "rb") as file:
             contents = file.read()

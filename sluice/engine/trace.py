@@ -1,6 +1,6 @@
-"""A trace: what each layer read of a packet, and what came of it, from the interpreter of the IR.
+"""Traces: what each layer read from a packet and with which outcome, as recorded by the interpreter of the IR.
 
-The program is the one that is compiled, before all passes, so every step has its line of the description.
+The interpreted program is the input of the passes, so every step has its line in the description.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from sluice.lang.events import BUILT_IN
 from sluice.lang.where import Where
 
 HOOKS = frozenset(Hook("*", event) for event in BUILT_IN if event != "packet")
-"""The built-in events that a trace shows; those of the stack are called in any case."""
+"""The built-in events that a trace shows. Events that the stack defines are always emitted."""
 _STATE = "inst.state"
 
 Value = int | bytes | str
-"""A number, bytes, or a name or an address as text."""
+"""A number, bytes, or text (a name or an address)."""
 
 
 @dataclass
 class Field:
-    """A field of a header as it was read. where: its line in the description."""
+    """A header field that was read. where: its line in the description."""
 
     name: str
     bits: int
@@ -44,7 +44,7 @@ class Field:
 
 @dataclass
 class Seen:
-    """An event that was emitted. layer: of the program. values: by name."""
+    """An event that was emitted. layer: its name in the program. values: the event's values by name."""
 
     layer: str
     name: str
@@ -55,7 +55,7 @@ class Seen:
 
 @dataclass
 class Change:
-    """A field of an instance, or its state, that got another value."""
+    """A change of an instance's field or state."""
 
     name: str
     before: Value
@@ -67,9 +67,9 @@ class Change:
 class Step:
     """A packet, or a message, in one layer.
 
-    key: of its instance by name, sender first. number: of its instance, 0 for none or one that is not stored. state:
-    the last one, None where there is no machine. outcome: how it ended, as the counters call it. where: the line that
-    decided this outcome. above: the layers that it was forwarded to, each with the line of the step of the stack.
+    key: the instance's key by name, sender first. number: the instance's number, 0 if there is none or it is not
+    stored. state: the last state, None without a state machine. outcome: the name of the counter of its outcome.
+    where: the line that decided the outcome. above: the layers that it was forwarded to, with the line of the stack.
     """
 
     layer: LayerProgram
@@ -91,8 +91,8 @@ class Step:
 
 @dataclass
 class Traced:
-    """A packet (None: the end of the input) with its steps in order. events: those that belong to none of them, such as
-    the end of an instance whose time was over.
+    """A packet (None: the end of the input) with its steps in order. events: events that belong to no step, such as the
+    end of an expired instance. refused: the stack does not accept the packet's link type.
     """
 
     packet: Packet | None
@@ -102,14 +102,14 @@ class Traced:
 
 
 class _Recorder:
-    """The observer of the interpreter: collects the steps of the current packet."""
+    """An observer of the interpreter; collects the steps of the current packet."""
 
     def __init__(self) -> None:
         self.traced = Traced(None)
         self._open: list[Step] = []
         self._decided: Where | None = None
         self._fields: dict[int, dict[str, int]] = {}
-        """The fields of instances as they were last seen, by the identity of the instance."""
+        """The last known fields of each instance, by `id` of the instance."""
 
     def entered(self, layer: LayerState, unit: Bytes, depth: int) -> None:
         step = Step(layer.program, depth, unit[1])
@@ -127,7 +127,7 @@ class _Recorder:
                 if name.startswith("header."):
                     value = frame.strings[name][0] if instruction.target.is_bytes else frame.numbers[name]
                     bits = 0 if instruction.target.is_bytes else instruction.target.bits
-                    if not isinstance(instruction, ir.LoadBytes) or value:  # none of the bytes are read beforehand
+                    if not isinstance(instruction, ir.LoadBytes) or value:  # empty: an initialisation
                         step.fields.append(Field(name.partition(".")[2], bits, value, instruction.where))
             case ir.Lookup() | ir.FindAlias() if step is not None and frame.instance is not None:
                 self._found(step, layer, frame, frame.numbers[instruction.side.name])
@@ -156,10 +156,10 @@ class _Recorder:
             if terminator.outcome.startswith(("malformed:", "cut:")) and self._decided is not None:
                 step.where = self._decided
         elif isinstance(terminator, ir.Again) and (step := self._step(layer)) is not None:
-            step.outcome = "read again"  # the next step is of what it became, in this layer
+            step.outcome = "read again"  # the layer parses its result again; that is the next step
 
     def _step(self, layer: LayerState) -> Step | None:
-        """The step that a graph of a layer works for; None where it works for no packet of that layer."""
+        """The current step, if it is in this layer; else None (the graph runs for no packet of the layer)."""
         step = self._open[-1] if self._open else None
         return step if step is not None and step.layer is layer.program else None
 
@@ -194,7 +194,7 @@ class _Recorder:
         (step.events if step is not None else self.traced.events).append(seen)
 
     def begin(self, interpreter: Interpreter, packet: Packet | None) -> None:
-        """Another packet."""
+        """Start the trace of a packet, or of the end of the input."""
         self._interpreter = interpreter
         interpreter.events.clear()
         self.traced, self._open, self._decided = Traced(packet), [], None
@@ -202,13 +202,13 @@ class _Recorder:
 
 
 Secrets = Callable[[bytes, int], None]
-"""Takes the secrets that a capture carries, and of which kind they are."""
+"""Receives secrets that a capture contains, and their kind."""
 
 
 def trace(program: Program, read: Callable[[Secrets], Iterator[Packet]], **options: Any) -> Iterator[Traced]:
-    """The trace of each packet, and at last that of the end of the input.
+    """The trace of each packet, then that of the end of the input.
 
-    read: gives the packets, and the secrets between them to its argument. options: of the interpreter.
+    read: yields the packets, and calls its argument with the secrets between them. options: options of the interpreter.
     """
     recorder = _Recorder()
     interpreter = Interpreter(program, observer=recorder, **options)
@@ -228,7 +228,7 @@ def _state(layer: LayerProgram, instance: Instance) -> str | None:
 
 
 def _key(layer: LayerProgram, instance: Instance, side: int) -> dict[str, Value]:
-    """The key of an instance by name: the sender's half first."""
+    """The key of an instance by name, the sender's half first."""
     layout = layer.instance
     if layout is None or not instance.key:
         return {}
@@ -245,7 +245,7 @@ def _key(layer: LayerProgram, instance: Instance, side: int) -> dict[str, Value]
 
 
 def shown(name: str, bits: int, value: int | bytes | Bytes) -> Value:
-    """A value of a key or a field: an address as text, bytes without their length on the wire."""
+    """A value of a key or a field for display: an address as text, bytes without their length on the wire."""
     plain = value[0] if isinstance(value, tuple) else value
     if isinstance(plain, bytes):
         return str(IPv6Address(plain)) if is_address(name, 8 * len(plain)) and len(plain) == 16 else plain

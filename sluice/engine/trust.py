@@ -1,8 +1,8 @@
-"""Whether other users could change a file or a folder: checked before compiled code is loaded from it.
+"""Checks whether other users could change a file or a folder, before compiled code is loaded from it.
 
-Whoever may rename a folder on the path to a file may replace the file, so every folder on the path counts. As with
-sshd's StrictModes, each must belong to this user, to root, or to the owner of `/` (which is root under another number
-in a user namespace), and must not be writable by others; a folder with the sticky bit, as /tmp, may be.
+A user who may rename a folder on the path to a file can replace the file, so every folder on the path is checked. As
+with sshd's StrictModes, each must belong to this user, to root, or to the owner of `/` (which is root with another
+number in a user namespace), and must not be writable by others, unless it has the sticky bit, like /tmp.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 
 _WRITABLE_BY_OTHERS = 0o022
 _MAX_LINKS = 40
-"""Symbolic links on one path, as in Linux (MAXSYMLINKS)."""
+"""The maximum number of symbolic links on a path, as in Linux (MAXSYMLINKS)."""
 
 
 class UntrustedError(Exception):
-    """Other users could change it; the message says which part of the path is the reason."""
+    """Other users could change the file or folder; the message names the part of the path that allows it."""
 
 
 def check_folder(folder: Path) -> None:
-    """Raise UntrustedError for a folder that others can change, and for one that is a link; OSError if it is missing.
+    """Raise UntrustedError if others can change the folder, or if it is a link; OSError if it is missing.
 
-    Links further up the path are followed where their owner is trusted: a home is a link on many machines.
+    Links further up the path are followed if their owner is trusted, because home directories are often links.
     """
     path = Path(os.path.abspath(folder))
     _check_path(path.parent)
@@ -31,7 +31,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_file(path: Path, descriptor: int) -> None:
-    """The same for an open file, which must be a regular one. Its folder is checked apart, by `check_folder`."""
+    """The same for an open file, which must be a regular file. Its folder is checked separately, by `check_folder`."""
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         raise UntrustedError(f"{path} is not a regular file")
@@ -41,9 +41,9 @@ def check_file(path: Path, descriptor: int) -> None:
 
 
 def open_trusted(path: Path) -> int:
-    """A descriptor to read a file that only this user can change. Follows no link, and never waits (a FIFO).
+    """Open a file that only this user can change, for reading. Follows no link, and does not block on a FIFO.
 
-    Raises UntrustedError, or OSError where it cannot be opened.
+    Raises UntrustedError, or OSError if it cannot be opened.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -60,7 +60,7 @@ def open_trusted(path: Path) -> int:
 
 
 def _check_path(path: Path) -> None:
-    """Check every folder from the root to an absolute path, each link with all that it leads through."""
+    """Check every folder on an absolute path, from the root down, and the path of every link in it."""
     at = Path("/")
     left = list(path.parts[1:])
     links = 0
@@ -87,7 +87,7 @@ def _check_path(path: Path) -> None:
 
 
 def _check_entry(path: Path, found: os.stat_result, sticky: bool) -> None:
-    """Check one folder. sticky: whether others may write to it where they cannot rename what is there."""
+    """Check one folder. sticky: whether others may write to it if its sticky bit forbids them to rename entries."""
     if stat.S_ISLNK(found.st_mode):
         raise UntrustedError(f"{path} is a symbolic link")
     if not stat.S_ISDIR(found.st_mode):

@@ -1,4 +1,4 @@
-"""The names that numbers in events stand for."""
+"""Names for numeric values of events (states, reasons)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sluice.lang.events import NAMED_VALUES
 
 
 def value_names(layer: LayerProgram, shape: EventShape, value: str) -> tuple[str, ...] | None:
-    """The names that a value of an event is a number of; None where it is a number as such, or bytes."""
+    """The names that a value of an event indexes; None if the value is a plain number or bytes."""
     if shape.callback:
         return None
     if shape.name == "state":

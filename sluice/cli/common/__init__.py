@@ -1,1 +1,1 @@
-"""What several commands share: options, errors, pictures, text of descriptions, generated folders."""
+"""Code that several commands share: options, errors, pictures, descriptions as text, generated folders."""

@@ -1,5 +1,5 @@
-"""Subscriptions of functions, checked before C is compiled: events that the stack does not have, and values that a
-function in Python would miss.
+"""Checks the subscriptions of functions before C is compiled: events that the stack does not have, and values that a
+function in Python cannot read as attributes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sluice.lang.events import BUILT_IN
 
 
 def check_hooks(program: Program, wanted: Wanted) -> list[str]:
-    """Warnings of what the user's own functions listen to in vain, or would not see.
+    """Warnings about subscriptions of the user's functions that have no effect, and about hidden values.
 
-    Ready functions are made for many stacks, so theirs are passed over. Raises CommandError for an event that C cannot
-    be compiled for, because nothing says what it brings along.
+    Ready functions are written for many stacks, so they are not checked. Raises CommandError if a function in C
+    subscribes to an unknown event, because it cannot be compiled without the event's values.
     """
     check_published(wanted.c, wanted.python)
     warnings: list[str] = []
@@ -36,7 +36,7 @@ def check_hooks(program: Program, wanted: Wanted) -> list[str]:
                 if hook.layer == CHAIN:
                     continue  # below
                 if any(event.name == hook.event for event in defined):
-                    continue  # its base is looked at
+                    continue  # its base is checked instead
                 told = _in_vain(program, hook)
                 if told is not None and hook.event not in BUILT_IN:
                     raise CommandError(f"{function.path} listens to {told}")
@@ -58,7 +58,7 @@ def check_hooks(program: Program, wanted: Wanted) -> list[str]:
 
 
 def _without_flows(program: Program, wanted: Wanted) -> Iterator[str]:
-    """Where the flow log will stay empty because the stack has no flows."""
+    """A warning if the flow log will stay empty because the stack has no flows."""
     logs = any(Path(function.path) == READY / "flow_log.c" for function in wanted.c)
     if logs and not any(layer.instance and layer.instance.oriented for layer in program.layers.values()):
         yield (
@@ -68,7 +68,7 @@ def _without_flows(program: Program, wanted: Wanted) -> Iterator[str]:
 
 
 def _declared_in_vain(program: Program, function: CFunction) -> Iterator[str]:
-    """What else a function says of layers that the stack does not have."""
+    """Warnings about other declarations of a function for layers that the stack does not have."""
     declared = [
         *((f"SLUICE_CONTROL({layer})", layer) for layer in function.controlled),
         *((f"SLUICE_KEEP({layer}, {octets})", layer) for layer, octets in function.kept),
@@ -85,7 +85,7 @@ def _no_layer(program: Program, name: str) -> str:
 
 
 def _in_vain(program: Program, hook: Hook) -> str | None:
-    """What a hook means that the stack does not have, with advice; None where it has it."""
+    """The layer or event of a hook that is missing in the stack, with advice; None if both exist."""
     layers = [layer for layer in program.layers.values() if means(hook, layer, hook.event)]
     known = sorted(set(BUILT_IN) | {event for layer in layers for event in layer.events})
     if not layers:
@@ -97,7 +97,7 @@ def _in_vain(program: Program, hook: Hook) -> str | None:
 
 
 def _hidden(program: Program, function: PythonFunction) -> Iterator[str]:
-    """Names that the user gave to values, and that every event has for something else."""
+    """Warnings about values whose names are attributes of every event, so that `event.NAME` is something else."""
     for wanted, event, handler in [*function.handlers, *function.on_demand]:
         for layer in program.layers.values():
             if event in layer.events and means(Hook(wanted, event), layer, event):
@@ -110,7 +110,7 @@ def _hidden(program: Program, function: PythonFunction) -> Iterator[str]:
 
 
 def _names(layer: LayerProgram, shape: EventShape) -> Iterator[tuple[str, str]]:
-    """Names of an event's values and of its key, and where they stand."""
+    """The names of an event's values and key parts, each with the attribute that holds it ("values" or "key")."""
     yield from ((name, "values") for name, _ in shape.fields)
     if layer.instance is not None:
         for part in layer.instance.key:
@@ -118,6 +118,6 @@ def _names(layer: LayerProgram, shape: EventShape) -> Iterator[tuple[str, str]]:
 
 
 def _reads(handler: Handler, name: str) -> bool:
-    """Whether a handler seems to know: it has the name as a text, as in event.values["name"]."""
+    """Whether a handler contains the name as a string constant, as in event.values["name"]."""
     code = getattr(handler, "__code__", None)
     return code is not None and name in code.co_consts

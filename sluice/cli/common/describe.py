@@ -1,6 +1,4 @@
-"""A stack as plain data: its parse tree, its layers, their state machines. What `show` prints, draws, or
-gives as JSON.
-"""
+"""A stack as plain data: its parse tree, layers and state machines. `show` prints it, draws it, or gives it as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ Data = dict[str, Any]
 
 
 def describe(stack: Stack) -> Data:
-    """The whole stack. All values are strings, numbers, booleans, None, lists and dictionaries."""
+    """Describe a stack. All values are strings, numbers, booleans, None, lists and dictionaries."""
     roots = [
         {"link_type": link_type, "layer": layer.name}
         for layer in stack.roots()
@@ -43,7 +41,7 @@ def describe(stack: Stack) -> Data:
 
 
 def describe_layer(layer: Layer, stack: Stack) -> Data:
-    """One layer of it."""
+    """Describe one layer of a stack."""
     p = layer.prototype
     asked = [item.name for item in layer_expressions(layer, stack) if isinstance(item, Below)]
     return {

@@ -1,4 +1,4 @@
-"""Errors as text for users: a line or a few, no traceback, and the user's own line where there is one."""
+"""Formats errors for users: a few lines, no traceback, and the user's source line if there is one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOLD = (
     DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError, ServiceError,
     AnalyzeError, DetectionError, RuleError, StoreError,
 )  # fmt: skip
-"""Errors whose message says everything already."""
+"""Errors that are printed as their message only."""
 
 _NOT_THE_USERS = (
     str(Path(sluice.__file__).resolve().parent),
@@ -38,21 +38,21 @@ _NOT_THE_USERS = (
 
 
 class CommandError(Exception):
-    """A command that cannot do what it was asked to; the message says what to do instead."""
+    """A command cannot do what the user requested; the message says what to do instead."""
 
 
 class UsageError(CommandError):
-    """A command that was not asked as it can be; status 2."""
+    """A command was used wrongly; exit status 2."""
 
 
 def tell(error: BaseException) -> str | None:
-    """What to print for an error; None for a defect of Sluice, which needs its traceback."""
+    """The text to print for an error; None for a defect of Sluice, which needs its traceback."""
     told = _told(error)
     return None if told is None else from_here(told)
 
 
 def from_here(text: str) -> str:
-    """A text in which files below the current folder are named from there, as a user would."""
+    """A text in which absolute paths below the current folder are replaced by relative ones."""
     try:
         folder = os.path.join(os.getcwd(), "")
     except OSError:
@@ -80,7 +80,7 @@ def _users(file: str) -> bool:
 
 
 def _users_line(error: BaseException) -> tuple[str, int] | None:
-    """File and line of the innermost call that stands in a file of the user's."""
+    """The file and line of the innermost call in a file of the user."""
     frames = traceback.extract_tb(error.__traceback__)
     for frame in reversed(frames):
         if _users(frame.filename):

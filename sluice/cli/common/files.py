@@ -1,4 +1,4 @@
-"""The files that a command reads and writes: checked before anything is compiled or written."""
+"""Checks the files that a command reads and writes, before anything is compiled or written."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from sluice.cli.common.errors import CommandError
 from sluice.engine.functions import Wanted
 
 _OF_THE_KERNEL = ("/dev/stdout", "/dev/stderr", "/dev/fd/")
-"""Where links are the kernel's, which an output may follow: /dev/stdout, >(command) of a shell. As sl_create in C."""
+"""Links that the kernel provides, which an output may follow: /dev/stdout, >(command) of a shell. See sl_create in C.
+"""
 
 
 def check_input(path: str) -> None:
-    """Raise CommandError when a capture cannot be read, before anything is compiled or written for it."""
+    """Raise CommandError if a capture cannot be read. Call before anything is compiled or written."""
     if os.path.isdir(path):
         raise CommandError(f"{path}: is a directory; give a capture file (pcap or pcapng)")
-    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):  # which to open might wait for ever
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):  # opening a FIFO may block
         raise CommandError(f"{path}: captures are read from files: write what comes through the pipe to one first")
     try:
         with open(path, "rb"):
@@ -26,7 +27,7 @@ def check_input(path: str) -> None:
 
 
 def check_output(path: str, *inputs: str) -> None:
-    """Raise CommandError when a file cannot be written, or is one of the inputs."""
+    """Raise CommandError if a file cannot be written, or is one of the inputs."""
     for given in inputs:
         if os.path.exists(path) and os.path.exists(given) and os.path.samefile(path, given):
             raise CommandError(f"{path}: is the input as well, and would be overwritten; write to another file")
@@ -42,7 +43,7 @@ def check_output(path: str, *inputs: str) -> None:
 
 
 def check_function_outputs(wanted: Wanted, *inputs: str) -> None:
-    """The same for the files that functions are told to write: their parameter `out`."""
+    """The same for the output files of functions: their parameter `out`."""
     for parameters in wanted.parameters():
         path = parameters.get("out")
         if isinstance(path, str) and path:
@@ -50,7 +51,7 @@ def check_function_outputs(wanted: Wanted, *inputs: str) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a file. Raises CommandError with the reason when that is not possible."""
+    """Write a file. Raises CommandError with the reason if writing fails."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     flags |= 0 if str(path).startswith(_OF_THE_KERNEL) else os.O_NOFOLLOW
     try:

@@ -1,7 +1,7 @@
-"""Writes files into a folder that may contain others of the user's: only what Sluice wrote itself is ever replaced.
+"""Writes generated files into a folder that may contain files of the user. Only files that Sluice wrote are replaced.
 
-A list in the folder has the name and the SHA-256 of every file that Sluice wrote. A file that is not in it, or whose
-contents are not those in it, is the user's.
+A list in the folder has the name and SHA-256 of every file that Sluice wrote. A file that is not listed, or whose
+contents do not match the list, belongs to the user.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ LIST = ".sluice-files"
 
 
 def write_generated(path: Path, files: dict[str, str], once: str) -> list[str]:
-    """Write the files, but not `once` where it is there; the names of those written.
+    """Write the files, except `once` if it exists. Returns the names of the files written.
 
-    Raises CommandError, before anything is written, where a file that is not Sluice's would be replaced, and where
-    something cannot be written.
+    Raises CommandError before anything is written if a file of the user would be replaced, and if a write fails.
     """
     with OutputFolder(path) as folder:
         ours = _listed(folder)
@@ -31,7 +30,7 @@ def write_generated(path: Path, files: dict[str, str], once: str) -> list[str]:
                 f"{path}: {names} would be replaced, and {'was' if len(foreign) == 1 else 'were'} not written by "
                 "Sluice, or changed since\n    give another folder with -o, or remove what you do not need."
             )
-        # the list first, with the old digests too: what is interrupted can be continued the next time
+        # write the list first, including the old digests, so that an interrupted run can be repeated
         digests = {name: {_digest(contents)} for name, contents in wanted.items() if name != once}
         for name, known in ours.items():
             digests.setdefault(name, set()).update(known)
@@ -45,7 +44,7 @@ def write_generated(path: Path, files: dict[str, str], once: str) -> list[str]:
 
 
 def _is_foreign(folder: OutputFolder, name: str, contents: bytes, ours: dict[str, set[str]]) -> bool:
-    """Whether the user has something else under a name than Sluice would write or wrote there."""
+    """Whether a file exists under a name, and is neither what Sluice would write nor what it wrote before."""
     if not folder.exists(name):
         return False
     found = folder.read(name)
@@ -61,7 +60,7 @@ def _list(digests: dict[str, set[str]]) -> bytes:
 
 
 def _listed(folder: OutputFolder) -> dict[str, set[str]]:
-    """What Sluice wrote there before. A list that another user could have planted does not count."""
+    """The digests of the files that Sluice wrote before. A list that another user could have written is ignored."""
     found: dict[str, set[str]] = {}
     for line in (folder.read(LIST, of_this_user=True) or b"").decode(errors="replace").splitlines():
         digest, _, name = line.partition(" ")

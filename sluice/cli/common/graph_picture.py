@@ -1,7 +1,7 @@
-"""The picture of one graph of the IR: blocks that follow each other in a straight line are one box.
+"""The picture of one graph of the IR. Blocks in a straight line are drawn as one box.
 
-A picture is at most LARGEST pixels wide and high. Where a graph does not fit, boxes have fewer lines, then the blocks
-farthest from the entry are left out; a box of its own says how many, where they would be.
+A picture is at most LARGEST pixels wide and high. If a graph does not fit, boxes get fewer lines; if it still does not
+fit, the blocks farthest from the entry are left out, and a box in their place gives their number.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from sluice.ir.text import print_instruction
 LARGEST = 4000
 _LETTERS = 88
 _LINES = (12, 5)
-"""Instructions that a box shows at most; tried in this order."""
+"""Limits for the number of instructions in a box, tried in this order."""
 _MOST_BOXES = 72
-"""Of larger graphs so many boxes are tried first: placing more takes long, and they do not fit."""
+"""The number of boxes that is tried first for larger graphs: more take long to place, and do not fit."""
 _ROLES = ("to", "yes", "no", "cut", "short")
 
 
 @dataclass
 class _Run:
-    """Blocks in a straight line, drawn as one box by the name of the first."""
+    """Blocks in a straight line, drawn as one box with the name of the first."""
 
     names: list[str]
     lines: list[str] = field(default_factory=lambda: [])
@@ -32,7 +32,9 @@ class _Run:
 
 @dataclass(frozen=True)
 class Picture:
-    """svg: the file. blocks: of the graph. left_out: how many of them are not in it. cut: whether boxes are."""
+    """svg: the file. blocks: the number of blocks in the graph. left_out: the number of blocks that are not drawn.
+    cut: whether boxes show only a part of their instructions.
+    """
 
     svg: str
     blocks: int
@@ -41,7 +43,7 @@ class Picture:
 
     @property
     def note(self) -> str:
-        """What is not in the picture, in words; empty where all is."""
+        """A sentence on what the picture leaves out; empty if it is complete."""
         parts = [f"{self.left_out} of {self.blocks} blocks, those farthest from the entry"] if self.left_out else []
         parts += ["further instructions of long blocks"] if self.cut else []
         return f"left out: {'; '.join(parts)}" if parts else ""
@@ -63,7 +65,7 @@ def graph_picture(heading: str, item: Graph) -> Picture:
 
 
 def _picture(heading: str, item: Graph, runs: dict[str, _Run], shown: list[str], most: int) -> Picture | None:
-    """The picture of some of the boxes, each with so many lines at most; None where it is too large."""
+    """The picture of the boxes in `shown`, each with at most `most` lines; None if it is too large."""
     drawn, cut = _drawn(item.entry, runs, shown, most)
     left_out = len(item.order()) - sum(len(runs[name].names) for name in shown)
     picture = Picture("", len(item.order()), left_out, cut)
@@ -75,7 +77,7 @@ def _picture(heading: str, item: Graph, runs: dict[str, _Run], shown: list[str],
 
 
 def _runs(item: Graph) -> dict[str, _Run]:
-    """The boxes by the names of their first blocks."""
+    """Group the blocks of a graph into boxes. The key is the name of a box's first block."""
     order = item.order()
     reached = set(order)
     sources: dict[str, int] = {}
@@ -107,7 +109,7 @@ def _runs(item: Graph) -> dict[str, _Run]:
 
 
 def _by_distance(runs: dict[str, _Run], entry: str) -> list[str]:
-    """The boxes, breadth first from the entry."""
+    """The names of the boxes, breadth first from the entry."""
     order, seen = [entry], {entry}
     for name in order:
         for target in runs[name].targets:

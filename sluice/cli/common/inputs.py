@@ -1,4 +1,4 @@
-"""The options that say where packets come from: files, folders, standard input, interfaces."""
+"""The options for packet sources: files, folders, standard input, interfaces."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sluice.engine.inputs import INTERFACE, STANDARD_INPUT, Inputs
 
 _SCHEME = re.compile(r"[a-z_]+:")
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp)\d*(\.(gz|zst|lz4|xz))?$", re.IGNORECASE)
-"""Names of captures in a folder, also of those that `tcpdump -C` numbers."""
+"""The names of captures in a folder, including those that `tcpdump -C` numbers."""
 _SNAP_MOST = 1 << 18
 _RING_MOST = 16384
 """MiB."""
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """The options -r, -i and what belongs to them."""
+    """Add the options -r and -i, and those that refine them."""
     parser.add_argument(
         "-r",
         action="append",
@@ -70,7 +70,7 @@ def _bounded(unit: str, most: int) -> Callable[[str], int]:
 def inputs_of(options: argparse.Namespace) -> Inputs:
     """The inputs of the command line.
 
-    Raises UsageError where they are none or do not go together, CommandError for a folder without captures.
+    Raises UsageError if there are none or they exclude each other, and CommandError for a folder without captures.
     """
     if not options.files and not options.interfaces:
         raise UsageError("where do packets come from? Give -r FILE, or -i INTERFACE")
@@ -85,20 +85,20 @@ def inputs_of(options: argparse.Namespace) -> Inputs:
 
 
 def check_inputs(inputs: Inputs) -> None:
-    """Raise CommandError where a file cannot be read, before anything is compiled or written for it."""
+    """Raise CommandError if a file cannot be read. Call before anything is compiled or written."""
     for uri in inputs.uris:
         if not uri.startswith(INTERFACE):
             _check_readable(uri.removeprefix("file:"))
 
 
 def named(inputs: Inputs) -> str:
-    """The inputs as messages name them: the first, and how many more there are."""
+    """The inputs as a text for messages: the first, and the number of the others."""
     first = inputs.uris[0].removeprefix("file:").removeprefix(INTERFACE)
     return first if len(inputs.uris) == 1 else f"{first} and {len(inputs.uris) - 1} more"
 
 
 def input_files(inputs: Inputs) -> list[str]:
-    """The paths of those that are files."""
+    """The paths of the inputs that are files."""
     return [uri.removeprefix("file:") for uri in inputs.uris if uri.startswith("file:")]
 
 
@@ -111,7 +111,7 @@ def _interface(name: str) -> str:
 
 
 def _files(given: str) -> list[str]:
-    """The file of that name, or the captures of the folder."""
+    """The file with that name, or the captures in the folder."""
     if given == STANDARD_INPUT or not os.path.isdir(given):
         return [given]
     try:
@@ -130,7 +130,7 @@ def _files(given: str) -> list[str]:
 
 
 def _check_readable(path: str) -> None:
-    """Raise CommandError when a file cannot be read."""
+    """Raise CommandError if a file cannot be read."""
     if path == STANDARD_INPUT:
         if sys.stdin is None or sys.stdin.isatty():
             raise CommandError(

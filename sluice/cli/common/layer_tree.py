@@ -1,7 +1,7 @@
-"""The layers of a stack as a tree: each below the layer that comes to it in the fewest steps from a link type.
+"""The layers of a stack as a tree, in which each layer has its shortest distance from a link type (breadth first).
 
-A stack such as `everything` is a graph of some hundred steps, in which most layers follow several others; the tree has
-each layer once, as near to the link types as it is.
+A stack such as `everything` is a graph with hundreds of steps, in which a layer usually has several predecessors. The
+tree contains each layer once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from sluice.cli.common.describe import Data
 
 @dataclass
 class LayerTree:
-    """roots: the layers with which packets begin, with their link types. children: of each layer, breadth first.
-    others: the layers that follow it as well, but are below another one.
+    """roots: the root layers with their link types. children: the children of each layer, breadth first. others: the
+    other successors of each layer, which are placed elsewhere in the tree.
     """
 
     roots: dict[str, list[str]] = field(default_factory=lambda: {})
@@ -22,7 +22,7 @@ class LayerTree:
     others: dict[str, list[str]] = field(default_factory=lambda: {})
 
     def below(self, name: str) -> int:
-        """How many layers are below one."""
+        """The number of layers below a layer."""
         return sum(1 + self.below(child) for child in self.children[name])
 
 

@@ -15,9 +15,7 @@ from sluice.state.location import FORMS, Location, LocationError, read_location
 def add_command(
     commands: Any, name: str, doc: str | None, action: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
-    """A command's parser. Its help is the text of its file, the first line of which reads `sluice ...: what
-    it does.`
-    """
+    """Add the parser of a command. Its help is the docstring of its file, whose first line is `sluice ...: summary.`"""
     text = doc or ""
     brief = text.split("\n", 1)[0].partition(": ")[2].rstrip(".")
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -25,19 +23,19 @@ def add_command(
         help=brief,
         description=text,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        conflict_handler="resolve",  # --help of commands that take functions is one of ours
+        conflict_handler="resolve",  # commands with functions replace --help by _Help
     )
     parser.set_defaults(action=action, parser=parser)
     return parser
 
 
 def add_stack(parser: argparse.ArgumentParser) -> None:
-    """The argument STACK."""
+    """Add the argument STACK."""
     parser.add_argument("stack", metavar="STACK", help="a name, or a Python file that describes a stack")
 
 
 def add_functions(parser: argparse.ArgumentParser, what: str = "a ready function, a C file or a Python file") -> None:
-    """The option -f; --help after it lists the parameters of the functions that it named."""
+    """Add the option -f. --help after it lists the parameters of the functions that it names."""
     parser.add_argument("-h", "--help", action=_Help, help="show this help, with the parameters of functions before it")
     parser.add_argument(
         "-f",
@@ -50,7 +48,7 @@ def add_functions(parser: argparse.ArgumentParser, what: str = "a ready function
 
 
 class _Help(argparse.Action):
-    """--help, which knows the functions that stand before it."""
+    """The action of --help; it also prints the parameters of the functions that precede it."""
 
     def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
@@ -66,7 +64,7 @@ class _Help(argparse.Action):
 
 
 def function_help(name: str) -> str:
-    """The parameters of a function, which follow its colon, and its counters."""
+    """The parameters of a function, which are set after a colon, and its counters, as text."""
     parameters, counters = parameters_of(name), counters_of(name)
     rows = [(item.usage, item.help, item.value if item.kind != "flag" else "") for item in parameters]
     lines = [f"{name}: has no parameters"]
@@ -82,7 +80,7 @@ def function_help(name: str) -> str:
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that compiles a stack."""
+    """Add the options of every command that compiles a stack."""
     add_description_options(parser)
     parser.add_argument(
         "--passes",
@@ -94,7 +92,7 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_description_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that builds a program of a stack."""
+    """Add the options of every command that builds a program from a stack."""
     parser.add_argument(
         "--checksums", action="store_true", help="verify checksums; packets with wrong ones are malformed"
     )
@@ -131,7 +129,7 @@ def _names(text: str) -> list[str]:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that runs a box."""
+    """Add the options of every command that runs a box."""
     add_compile_options(parser)
     add_interpreter_options(parser)
     parser.add_argument(
@@ -168,7 +166,7 @@ def _store(text: str) -> Location:
 
 
 def add_interpreter_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that processes packets, be it in the interpreter."""
+    """Add the options of every command that processes packets, in a box or in the interpreter."""
     parser.add_argument(
         "--idle", type=_seconds, metavar="SECONDS", help="time out what was quiet for so long, in packet time"
     )
@@ -212,7 +210,7 @@ def _native(text: str) -> tuple[str, str]:
 
 
 def count_from_1(what: str) -> Callable[[str], int]:
-    """The type of an option that is a number of `what`."""
+    """The type of an option whose value is a number of `what`, at least 1."""
     return _number(f"a number of {what}", 1, 1 << 48)
 
 
@@ -256,7 +254,7 @@ def passes_of(text: str) -> str | list[str]:
 
 
 def check_pass(name: str) -> None:
-    """Raise UsageError when there is no pass of that name."""
+    """Raise UsageError if there is no pass of that name."""
     try:
         select([name])
     except UnknownPassError as error:

@@ -1,7 +1,7 @@
-"""A folder that a command writes files into, without ever following a symbolic link below it.
+"""An output folder of a command, in which no symbolic link is ever followed.
 
-A link that was planted there would lead a write to another file of the user's. Folders are therefore opened one by one,
-each without following a link, and a file is written under a new name and then renamed, which replaces a link itself.
+A link planted by another user could redirect a write to another file of this user. So the folders on a path are opened
+one by one with O_NOFOLLOW, and a file is written under a new name and then renamed, which replaces a link itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OutputFolder:
-    """An open folder; it is created where it is missing. Used in a `with`. Raises CommandError, with what to do."""
+    """An open folder, created if it is missing. Use it in a `with`. Raises CommandError, which says what to do."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class OutputFolder:
         os.close(self._descriptor)
 
     def read(self, name: str, of_this_user: bool = False) -> bytes | None:
-        """The contents of a regular file in it; None for anything else that has the name, and for nothing.
+        """The contents of a regular file in the folder; None if it is missing or not a regular file.
 
         of_this_user: also None for a file that other users own or can write.
         """
@@ -61,7 +61,7 @@ class OutputFolder:
             return None
 
     def exists(self, name: str) -> bool:
-        """Whether anything has the name, be it a link that leads nowhere, or lies where its folder should be."""
+        """Whether the name exists (a dangling link counts), or its parent's path contains a link or a file."""
         try:
             with self._parent(name, create=False) as (parent, last):
                 os.stat(last, dir_fd=parent, follow_symlinks=False)
@@ -72,7 +72,7 @@ class OutputFolder:
         return True
 
     def write(self, name: str, contents: bytes) -> None:
-        """Write a file, in place of what has its name. Raises CommandError."""
+        """Write a file, replacing an existing one. Raises CommandError."""
         try:
             with self._parent(name, create=True) as (parent, last):
                 work = f".{last[:64]}.{secrets.token_hex(8)}"
@@ -90,7 +90,9 @@ class OutputFolder:
 
     @contextlib.contextmanager
     def _parent(self, name: str, create: bool) -> Generator[tuple[int, str]]:
-        """The open folder of a file, and the file's name in it. Raises OSError, also for a link on the path."""
+        """Open the folder of a file; yields its descriptor and the file's name in it. Raises OSError, also for a link
+        on the path.
+        """
         *folders, last = Path(name).parts
         parent = os.dup(self._descriptor)
         try:

@@ -11,12 +11,12 @@ from sluice.cli.common.describe import Data
 from sluice.cli.common.drawing.svg import Arrow, Box, Drawn, graph, page, table
 from sluice.cli.common.stack_tree_picture import STYLE, tree_picture
 
-_LEAST_GROUP = 4  # sources that share a target are drawn as one from so many on
-_FEW_OTHERS = 2  # with so few nodes left out, a group is "any but these"
-_DEAREST_COVER = 6  # lines that a target may get from groups that are there already, before it gets one of its own
+_LEAST_GROUP = 4  # minimum number of sources of one target that are drawn as a group
+_FEW_OTHERS = 2  # if a group excludes at most this many nodes, its label is "any but ..."
+_DEAREST_COVER = 6  # maximum number of lines to a target from existing groups; above it, the target gets a new group
 _LONGEST_LABEL = 30
-_SCREEN = 1800.0  # what is next to each other below a large tree
-_MAX_LABELS = 30  # steps of a parse tree; with more of them conditions are shown on hover only
+_SCREEN = 1800.0  # maximum width of a row of state machines below a large tree, unless the tree is wider
+_MAX_LABELS = 30  # maximum number of steps of a parse tree with labels; above it, conditions are shown on hover only
 
 
 def stack_picture(data: Data, tree: bool = True) -> str:
@@ -29,7 +29,7 @@ def stack_picture(data: Data, tree: bool = True) -> str:
         parts.append((f"{data['stack'] or 'stack'}: which layer follows which", _tree(data)))
     machines: dict[str, tuple[list[str], Data]] = {}
     for layer in data["layers"]:
-        if layer["machine"] is not None:  # one of several layers is drawn once
+        if layer["machine"] is not None:  # equal machines of several layers are drawn once
             machines.setdefault(json.dumps(layer["machine"]), ([], layer["machine"]))[0].append(layer["name"])
     for names, machine in machines.values():
         parts.append((f"{', '.join(names)}: states of an instance", _machine(machine)))
@@ -46,16 +46,15 @@ def stack_picture(data: Data, tree: bool = True) -> str:
 
 @dataclass(frozen=True)
 class _Group:
-    """Nodes from which lines lead to the same targets; they are drawn once, from a note that names the
-    nodes.
-    """
+    """Nodes with lines to the same targets. The lines are drawn once, from a note that names the nodes."""
 
     name: str
     members: tuple[str, ...]
 
 
 def _grouped(pairs: dict[str, list[str]], names: list[str]) -> tuple[list[_Group], dict[tuple[str, str], str]]:
-    """Groups of sources, and for each (source, target) the group that it is drawn from, where it is from one.
+    """Group sources with common targets. Returns the groups, and the group that replaces the line of each grouped
+    (source, target).
 
     pairs: the sources of every target.
     """
@@ -89,8 +88,8 @@ def _grouped(pairs: dict[str, list[str]], names: list[str]) -> tuple[list[_Group
 
 
 def _notes(groups: list[_Group], names: list[str], arrows: list[Arrow]) -> tuple[list[Box], list[Arrow]]:
-    """The boxes that stand for groups, and faint lines to them from their members, as far as these lead
-    downwards.
+    """The boxes of the groups, and faint lines from members to their groups, except from members that are reached from
+    the group, because these lines would go upwards.
     """
     boxes: list[Box] = []
     faint: list[Arrow] = []
@@ -109,7 +108,7 @@ def _notes(groups: list[_Group], names: list[str], arrows: list[Arrow]) -> tuple
 
 
 def _reached(start: str, arrows: list[Arrow]) -> set[str]:
-    """All nodes to which lines lead from `start`."""
+    """All nodes that are reachable from `start`."""
     found = {start}
     before = 0
     while len(found) != before:
@@ -164,7 +163,7 @@ def _tree(data: Data) -> Drawn:
 
 
 def _features(layer: Data) -> list[str]:
-    """What a layer keeps, in words."""
+    """The state of a layer as text: kind of instances, sequence, number of states."""
     found: list[str] = []
     if layer["key"]:
         found.append("connections" if len(layer["key"]) == 2 else "instances")
@@ -176,7 +175,7 @@ def _features(layer: Data) -> list[str]:
 
 
 def _short(texts: list[str]) -> list[str]:
-    """A label of a line or two; what does not fit stands in the tip."""
+    """A label of one or two lines; the tip has the full text."""
     shown = [text for text in texts if text != "1"]  # a step that is always taken needs no condition
     if len(shown) > 1:
         return [_cut(shown[0], _LONGEST_LABEL), f"or {len(shown) - 1} more"]
@@ -212,8 +211,8 @@ def _machine(machine: Data) -> Drawn:
 
 
 def _names(transitions: list[Data]) -> list[str]:
-    """Names of transitions for a label, with their conditions where these are short; the states' own names
-    left out.
+    """A label with the names of transitions, without the names of the states. A single transition also gets its
+    condition.
     """
     found: dict[str, None] = {}
     for t in transitions:

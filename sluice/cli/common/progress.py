@@ -1,4 +1,4 @@
-"""What a command shows on a terminal while it works, and takes back afterwards."""
+"""Temporary output on a terminal while a command works."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _on_terminal() -> bool:
 
 @contextlib.contextmanager
 def busy(what: str) -> Generator[None]:
-    """Say on a terminal what takes its time, and take it back afterwards."""
+    """Show on a terminal which long operation runs, and erase the text afterwards."""
     if not _on_terminal():
         yield
         return
@@ -30,9 +30,7 @@ _CLEAR = "\r\x1b[K"
 
 @contextlib.contextmanager
 def progress_line() -> Generator[Callable[[int, int, int], bool] | None]:
-    """A progress callback that keeps one line of the terminal up to date, and clears it at the end; None
-    elsewhere.
-    """
+    """A progress callback that updates one line of the terminal and clears it at the end; None without a terminal."""
     if not _on_terminal():
         yield None
         return

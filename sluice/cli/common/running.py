@@ -1,4 +1,4 @@
-"""What the commands that compile or run a stack share: from the command line to a box and its outcome."""
+"""Code that commands share to compile and run a stack: from the command line to a box and its outcome."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sluice.stacks.ports import add_tunnel_port
 
 
 def stack_of(name: str, options: argparse.Namespace) -> Stack:
-    """The stack of that name or file, with the tunnel ports and the keys of the command line."""
+    """The stack with that name or file, with the tunnel ports and keys of the command line."""
     stack = find_stack(name)
     for tunnel, port in options.tunnel_ports:
         try:
@@ -38,7 +38,9 @@ def stack_of(name: str, options: argparse.Namespace) -> Stack:
 
 
 def tunnel_ports_function(stack: Stack, options: argparse.Namespace) -> list[str]:
-    """The function that looks for tunnels on other ports, with those that are known; none for a stack without any."""
+    """The function that detects tunnels on other ports, with the known ports as its parameter; none for a stack without
+    UDP and VXLAN.
+    """
     if not {"udp", "vxlan"} <= stack.layers.keys():
         return []
     known = "+".join(str(port) for _, port in options.tunnel_ports)
@@ -46,7 +48,7 @@ def tunnel_ports_function(stack: Stack, options: argparse.Namespace) -> list[str
 
 
 def checks_of(options: argparse.Namespace) -> frozenset[str]:
-    """Optional checks that the command line asks for."""
+    """The optional checks that the command line enables."""
     return frozenset({"checksums"}) if options.checksums else frozenset()
 
 
@@ -81,10 +83,10 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
 
 
 def compile_in_background(arguments: list[str]) -> None:
-    """Start the default compilation of a command in a process of its own, which ends after that."""
+    """Start a separate process that runs a command's default compilation and then exits."""
     instead = ["--compile-only" if argument == "--quick" else argument for argument in arguments]
     command = [sys.executable, "-m", "sluice", *instead]
-    with contextlib.suppress(OSError):  # it is a convenience
+    with contextlib.suppress(OSError):  # a failure only makes the next run slower
         subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -96,7 +98,7 @@ def compile_in_background(arguments: list[str]) -> None:
 
 
 def _check_natives(program: Program, given: dict[str, str]) -> None:
-    """Raise CommandError for an option that no module of the stack takes."""
+    """Raise CommandError for an option that no native module of the stack accepts."""
     known = sorted({module.option for module in program.natives if module.option})
     for name in given:
         if name not in known:
@@ -105,13 +107,13 @@ def _check_natives(program: Program, given: dict[str, str]) -> None:
 
 
 def warn(texts: list[str]) -> None:
-    """Say on standard error what is allowed, and probably not meant."""
+    """Print warnings on standard error."""
     for text in texts:
         print(f"sluice: warning: {text}", file=sys.stderr)
 
 
 def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
-    """Settings of a box from the command line."""
+    """The settings of a box from the command line."""
     natives: dict[str, str] = dict(options.natives)
     return Settings(
         options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault,
@@ -127,9 +129,9 @@ def run_file(
     rows_on_terminal: bool = False,
     output: str | None = None,
 ) -> Outcome:
-    """Run a box over inputs, with progress on a terminal, unless what a function writes goes there.
+    """Run a box over inputs. Progress is shown on a terminal, unless a function writes rows to it.
 
-    output: the capture file of what leaves the box. Raises BrokenPipeError when no one reads the output any more.
+    output: the capture file for transmitted packets. Raises BrokenPipeError if the reader of the output is gone.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:
@@ -147,13 +149,13 @@ def run_file(
 
 
 def _receiving(inputs: Inputs) -> None:
-    """Say that interfaces are received from: what is sent from now on is seen."""
+    """Report that the interfaces are open: packets sent from now on are received."""
     names = ", ".join(uri.partition(":")[2] for uri in inputs.uris if uri.startswith(INTERFACE))
     print(f"sluice: receiving from {names}; Ctrl-C ends it", file=sys.stderr, flush=True)
 
 
 def stopped_early(wanted: Wanted) -> Outcome:
-    """The outcome of a run that was stopped before its first packet; functions have their end."""
+    """The outcome of a run that was stopped before its first packet. Calls the functions' end handlers."""
     for function in wanted.python:
         for ending in function.endings:
             ending()

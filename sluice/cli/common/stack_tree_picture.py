@@ -1,8 +1,8 @@
 """The picture of a large stack: its layers as a tree from the link types down, coloured by kind.
 
-Only the steps of the tree are lines. To which layers a layer leads besides is said in its box, and on hover when.
-Layers of one kind that follow the same one, and that have no layer below them in the tree, share a box: those that lead
-nowhere have one, those that lead to layers elsewhere another.
+Lines are drawn only for the steps of the tree. A layer's other successors are listed in its box; the tip shows their
+conditions. Leaves with the same parent and kind share a box. Leaves without successors and leaves with successors
+elsewhere in the tree have separate boxes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from sluice.cli.common.describe import Data
 from sluice.cli.common.drawing.svg import Arrow, Box, Drawn, graph, legend
 from sluice.cli.common.layer_tree import LayerTree, layer_tree
 
-_WIDTH = 20  # letters in a box
-_NAMED = 6  # layers that a box names besides its children; of more it says how many
-_START = "a packet"  # no name of a layer has a blank
-_COLLAPSED = 25  # layers of a stack from which on boxes are shared
-_TOGETHER = 3  # leaves of one kind from so many on share a box
+_WIDTH = 20  # characters per line of a box
+_NAMED = 6  # maximum number of other successors that a box names
+_START = "a packet"  # a layer's name has no space, so this is unique
+_COLLAPSED = 25  # minimum number of layers of a stack in which leaves share boxes
+_TOGETHER = 3  # minimum number of leaves in a shared box
 
 KINDS = (
     ("root", "link types: packets begin here"),
@@ -79,7 +79,7 @@ def tree_picture(data: Data) -> list[tuple[str, Drawn]]:
 
 
 def _grouped(names: list[str], tree: LayerTree, kinds: dict[str, str]) -> list[list[str]]:
-    """Siblings; leaves of the tree together by kind and by whether they lead elsewhere, where there are several."""
+    """Siblings in groups that share a box: leaves are grouped by kind and by whether they have other successors."""
     leaves: dict[tuple[str, bool], list[str]] = {}
     for name in names:
         if not tree.children[name]:
@@ -100,7 +100,7 @@ def _lines(name: str, tree: LayerTree) -> list[str]:
 
 
 def _others(others: list[str]) -> list[str]:
-    """The layers besides its children to which a box leads."""
+    """The lines of a box that list successors other than its children."""
     if not others:
         return []
     more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
@@ -108,7 +108,7 @@ def _others(others: list[str]) -> list[str]:
 
 
 def _wrapped(names: list[str], tree: LayerTree) -> list[str]:
-    """A box of several layers."""
+    """The lines of a box that several layers share."""
     if names[0] in tree.roots:
         kinds = ", ".join(f"{name} ({', '.join(tree.roots[name])})" for name in names)
         return ["other link types", *textwrap.wrap(kinds, 2 * _WIDTH)]

@@ -1,4 +1,4 @@
-"""Standard output: what functions print is kept apart from JSON and rows, and a reader that is gone ends a run."""
+"""Standard output: separates the output of functions from JSON and rows, and detects that a pipe's reader is gone."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _real = [STDOUT]
 
 @contextlib.contextmanager
 def printed_apart(path: str | None, apart: bool) -> Generator[str | None]:
-    """Meanwhile what functions print goes to the file `path`, or else, where `apart`, to standard error.
+    """While the context is active, redirect what functions print to the file `path`, else, if `apart`, to stderr.
 
-    Functions in C and in Python print to descriptor 1, so that is what leads elsewhere meanwhile. Yields the path by
-    which the real standard output can be opened meanwhile, None where nothing was changed. Raises CommandError.
+    Functions in C and Python print to descriptor 1, so the descriptor is redirected. Yields a path that opens the real
+    standard output, or None if nothing is redirected. Raises CommandError.
     """
     if path is None and not apart:
         yield None
@@ -36,7 +36,7 @@ def printed_apart(path: str | None, apart: bool) -> Generator[str | None]:
     os.dup2(target, STDOUT)
     os.close(target)
     before, _real[:] = list(_real), [real]
-    # the present sys.stdout need not be that of descriptor 1
+    # sys.stdout may have been replaced by a stream that does not use descriptor 1
     stream = open(os.dup(STDOUT), "w", errors="backslashreplace")
     try:
         with contextlib.redirect_stdout(stream):
@@ -51,7 +51,7 @@ def printed_apart(path: str | None, apart: bool) -> Generator[str | None]:
 
 
 def reader_is_gone() -> bool:
-    """Whether standard output is a pipe from which no one reads any more, as after `| head`."""
+    """Whether standard output is a pipe whose read end is closed, for example by `| head`."""
     poll = select.poll()
     poll.register(_real[0], 0)
     return any(events & select.POLLERR for _, events in poll.poll(0))

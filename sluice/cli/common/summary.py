@@ -1,4 +1,4 @@
-"""The summary of a run: as text, as JSON, and the exit status."""
+"""The summary of a run as text and as JSON, and the exit status."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ _BOX_REASONS = (
 
 
 def summary(outcome: Outcome) -> str:
-    """What the box saw, by layer: packets, bytes, instances, what was passed on, and what was given up and
-    why.
-    """
+    """A summary by layer: packets, bytes, instances, what was forwarded, and what was given up and why."""
     box = outcome.counters.get("box", {})
     lines = [f"{outcome.packets:,} packets, {box.get('bytes', 0):,} bytes in {_duration(outcome.seconds)}"]
     seen = [(name, c) for name, c in outcome.counters.items() if name != "box" and c.get("packets")]
@@ -73,26 +71,26 @@ def _duration(seconds: float) -> str:
 
 
 def _what_else(counters: dict[str, int]) -> str:
-    """The other counters that are not 0; first those by which packets end, so that these can be added up."""
+    """The other counters that are not 0. Outcomes of packets come first, so that they can be added up."""
     others = [(name, value) for name, value in counters.items() if value and name not in _ROUTINE]
     others.sort(key=lambda item: not item[0].startswith(_OUTCOMES))
     return ", ".join(f"{_words(name)} {value:,}" for name, value in others)
 
 
 def _words(counter: str) -> str:
-    """A counter's name as a summary has it: `malformed:version` becomes `malformed (version)`."""
+    """The name of a counter in a summary: `malformed:version` becomes `malformed (version)`."""
     what, _, why = counter.partition(":")
     if what == "ended":
-        what = "instances ended"  # packets that ended have a column of their own
+        what = "instances ended"  # packets that ended have a separate column
     return f"{what} ({why})" if why else what
 
 
 def finish(outcome: Outcome, as_json: bool, inputs: str, quiet: bool = False) -> int:
-    """Print the summary, say what is wrong with the inputs, which are called `inputs`; the exit status.
+    """Print the summary and the errors of a run. Returns the exit status. inputs: the inputs' name in messages.
 
-    It is 0 where the user ended an input that has no end of its own.
+    The status is 0 if the user ended an input that has no end.
 
-    Raises BrokenPipeError when no one reads the output any more: then there is nothing to say.
+    Raises BrokenPipeError if a function failed because the reader of the output is gone; nothing is printed then.
     """
     if outcome.failure and reader_is_gone():
         raise BrokenPipeError
@@ -118,7 +116,7 @@ def finish(outcome: Outcome, as_json: bool, inputs: str, quiet: bool = False) ->
 
 
 STOPPED = 130
-"""The exit status after Ctrl-C, as of a program that a shell saw end by SIGINT."""
+"""The exit status after Ctrl-C: the one that a shell reports for a program killed by SIGINT."""
 
 
 def _link_types(numbers: Iterable[int]) -> str:

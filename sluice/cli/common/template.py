@@ -1,4 +1,4 @@
-"""Fills in the files below templates/ that commands write."""
+"""Fills in the templates in templates/, from which commands write files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _MARK = re.compile(r"@([A-Z_]+)@")
 
 
 def fill(name: str, **values: str) -> str:
-    """The text of template `name` with every @NAME@ replaced by the value of that name."""
+    """The text of the template `name`, with every @NAME@ replaced by the value of that name."""
     text = (_FOLDER / f"{name}.in").read_text(encoding="utf-8")
     return _MARK.sub(lambda mark: values[mark[1]], text)

@@ -1,4 +1,4 @@
-"""Which C compiler and archiver the Makefile of `sluice build` takes on a machine where make's own are missing."""
+"""Selects the C compiler and archiver for the Makefile of `sluice build` if make's defaults are not installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sluice.engine.compiler import ZIG, CompilerError, compiler
 
 
 def makefile_defaults() -> str:
-    """Lines that set CC and AR, unless the user does, to what is here; empty where make's own cc and ar are."""
+    """Makefile lines that set CC and AR to installed tools, unless the user sets them; empty if cc and ar exist."""
     found: dict[str, str] = {}
     try:
         if shutil.which("cc") is None:
@@ -20,7 +20,7 @@ def makefile_defaults() -> str:
             if archiver:
                 found["AR"] = _command(archiver)
     except CompilerError:
-        return ""  # C can be written where there is no compiler
+        return ""  # writing C does not require a compiler
     lines = [f"ifeq ($(origin {name}),default)\n{name} := {command}\nendif\n" for name, command in found.items()]
     said = "# What Sluice found where it wrote this, which has no cc or no ar; make CC=... AR=... takes others.\n"
     return said + "".join(lines) if lines else ""

@@ -1,4 +1,4 @@
-"""Which packets of a trace are meant: by number, and by the ends of a flow."""
+"""Selects packets of a trace by number and by the ends of a flow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FlowEnd:
-    """An end of a flow: an address as text, a port, or both."""
+    """One end of a flow: an address as text, a port, or both."""
 
     address: str | None
     port: int | None
@@ -25,7 +25,7 @@ class FlowEnd:
 
 
 def read_flow(text: str) -> list[FlowEnd]:
-    """The ends in A:P, A, :P, [A]:P, or two of them with a comma. Raises argparse.ArgumentTypeError."""
+    """Parse one end, or two separated by a comma: A:P, A, :P or [A]:P. Raises argparse.ArgumentTypeError."""
     ends = [_read_end(item.strip()) for item in text.split(",")]
     if len(ends) > 2:
         raise argparse.ArgumentTypeError(f"'{text}': a flow has two ends")
@@ -34,7 +34,7 @@ def read_flow(text: str) -> list[FlowEnd]:
 
 def _read_end(text: str) -> FlowEnd:
     match = re.fullmatch(r"(?:\[(?P<six>[^]]+)\]|(?P<four>[^:]*))(?::(?P<port>\d+))?", text)
-    address = (match["six"] or match["four"]) if match else text  # an IPv6 address may be without brackets
+    address = (match["six"] or match["four"]) if match else text  # an IPv6 address without brackets
     port = int(match["port"]) if match and match["port"] else None
     if (not address and port is None) or (port or 0) > 65535:
         raise argparse.ArgumentTypeError(f"'{text}' is no end of a flow; write 10.0.0.1:80, [2001:db8::1]:80 or :80")
@@ -45,7 +45,7 @@ def _read_end(text: str) -> FlowEnd:
 
 
 def packet_range(text: str) -> tuple[int, int | None]:
-    """The first and the last number in N, N-M, N- and -M. Raises argparse.ArgumentTypeError."""
+    """Parse N, N-M, N- or -M into the first and last number. Raises argparse.ArgumentTypeError."""
     match = re.fullmatch(r"(\d*)(-?)(\d*)", text)
     if match is None or not (match[1] or match[3]):
         raise argparse.ArgumentTypeError(f"'{text}' is no number of a packet; write 17, or 17-20, 17- or -20")

@@ -16,7 +16,7 @@ _BYTES_SHOWN = 24
 
 
 def text_of(traced: Traced) -> str:
-    """A packet, and each layer that it came to, indented by how deep it is nested."""
+    """A packet and each layer that processed it, indented by nesting depth."""
     packet = traced.packet
     out: list[str] = []
     if packet is None:
@@ -65,12 +65,12 @@ def _step(step: Step) -> list[str]:
 
 
 def _address(item: Field) -> Value:
-    """The value of a field, an address as such."""
+    """The value of a field; an address in its usual notation."""
     return item.value if isinstance(item.value, str) else shown(item.name, item.bits, item.value)
 
 
 def _line(step: Step) -> str:
-    """The line that decided that a packet goes no further."""
+    """The line that decided to stop processing of the packet, as text; empty for outcomes without a reason."""
     if step.where is None or not step.outcome.partition(":")[2]:
         return ""
     text = source_line(step.where)
@@ -78,7 +78,7 @@ def _line(step: Step) -> str:
 
 
 def source_line(where: Where) -> str:
-    """The text of a line of the description."""
+    """The source text of a line of the description."""
     return linecache.getline(where.file, where.line).strip()
 
 
@@ -101,7 +101,7 @@ def _wrapped(head: str, text: str, indent: int) -> list[str]:
 
 
 def json_of(traced: Traced) -> dict[str, Any]:
-    """The same for programs: bytes as hexadecimal digits, times in nanoseconds since 1970."""
+    """The same as data for JSON: bytes as hexadecimal digits, times in nanoseconds since 1970."""
     packet = traced.packet
     about: dict[str, Any] = {"packet": None}
     if packet is not None:

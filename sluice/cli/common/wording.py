@@ -1,4 +1,4 @@
-"""Expressions and actions of a description as text, as near as can be to how the user wrote them."""
+"""Formats expressions and actions of a description as text, as close as possible to what the user wrote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sluice.lang.native import NativeCall
 from sluice.lang.prototype import Parser
 from sluice.lang.where import Where
 
-# Python's precedences: what binds less tightly stands in parentheses inside what binds more.
+# Python's precedences. An operand with a lower precedence than its operator gets parentheses.
 _PRECEDENCE = {
     "*": 9, "/": 9, "%": 9, "+": 8, "-": 8, "<<": 7, ">>": 7, "&": 6, "^": 5, "|": 4,
     "==": 3, "!=": 3, "<": 3, "<=": 3, ">": 3, ">=": 3,
@@ -27,7 +27,7 @@ _ATOM = 20
 
 
 def words(expression: Expression, own: Parser | None = None) -> str:
-    """The text of an expression; names of parser `own` stand without its name."""
+    """The text of an expression. Names of the parser `own` are not qualified."""
     return _words(expression, own)[0]
 
 
@@ -39,8 +39,7 @@ def _words(expression: Expression, own: Parser | None) -> tuple[str, int]:
             return expression.state.name, _ATOM
         case lang.Binary():
             level = _PRECEDENCE[expression.operator]
-            # a comparison beside a comparison would be a chain in Python, so both sides bind more tightly
-            # there
+            # nested comparisons would be a chain in Python, so both operands need a higher precedence
             left = _inside(expression.left, own, level + (level == 3))
             right = _inside(expression.right, own, level + 1)
             operator = "//" if expression.operator == "/" else expression.operator
@@ -92,7 +91,7 @@ def _whose(owner: Parser, own: Parser | None) -> str:
 
 
 def _number(number: lang.Number) -> str:
-    """A number as it stands in the line that made it (hexadecimal, perhaps), else in decimal."""
+    """A number in the user's notation if its line contains it in hexadecimal, binary or octal, else in decimal."""
     for value, spelling in _spellings(number.where):
         if value == number.value:
             return spelling
@@ -101,19 +100,19 @@ def _number(number: lang.Number) -> str:
 
 @functools.cache
 def _spellings(where: Where) -> tuple[tuple[int, str], ...]:
-    """Numbers in a line of source, with how they are spelled."""
+    """The hexadecimal, binary and octal numbers in a source line, each with its text."""
     found: list[tuple[int, str]] = []
     try:
         for token in tokenize.generate_tokens(io.StringIO(linecache.getline(where.file, where.line).strip()).readline):
             if token.type == tokenize.NUMBER and token.string.lower().startswith(("0x", "0b", "0o")):
                 found.append((int(token.string, 0), token.string))
     except (tokenize.TokenError, SyntaxError, ValueError):
-        pass  # one line of a statement of several lines need not be valid Python
+        pass  # a single line of a longer statement need not be valid Python
     return tuple(found)
 
 
 def action_words(action: Any, own: Parser | None = None) -> str:
-    """The text of an action: Assign, Assemble, Callback, and these after If."""
+    """The text of an action: Assign, Assemble, Callback, or one of them inside If."""
     match action:
         case Block():
             return " + ".join(action_words(part, own) for part in action.actions)
@@ -161,7 +160,7 @@ def _body(action: Any, own: Parser | None) -> str:
 
 
 def header_words(part: Any, own: Parser | None = None) -> list[str]:
-    """The parts of a header, a line each."""
+    """The parts of a header, one line each."""
     match part:
         case HeaderFormat():
             return [line for item in part.parts for line in header_words(item, own)]
@@ -182,7 +181,7 @@ def header_words(part: Any, own: Parser | None = None) -> list[str]:
 
 
 def field_words(field: Field, own: Parser | None = None) -> str:
-    """A field: its name and bits, and what is special about it."""
+    """A field as text: its name, bits and properties."""
     size = str(field.bits) if isinstance(field.bits, int) else f"({words(field.bits, own)})"
     text = f"{field.name} {'varint' if isinstance(field, VarintField) else size}"
     if field.const is not None:

@@ -1,9 +1,9 @@
-/* What a network does to the order of TCP segments: one row for each direction of a connection in which segments
- * arrived out of order or repeatedly.
+/* Measures the reordering of TCP segments: one row for each direction of a connection with out-of-order or repeated
+ * segments.
  *
- * A segment is reordered according to RFC 4737, 3.3: it begins below the highest position that was sent before it, and
- * has bytes that were not sent before. The distance to that position is its extent (in packets there, in bytes
- * here). */
+ * A segment is reordered in the sense of RFC 4737, 3.3, if it begins below the highest position sent before it, and
+ * contains bytes that were not sent before. Its extent is the distance to that position (in packets in the RFC, in
+ * bytes here). */
 #include "sluice.h"
 
 #include "endpoints.h"
@@ -17,9 +17,8 @@ SLUICE_COUNTER(reordered_segments, "of these with new bytes that come late")
 
 struct abacus_way {
     uint64_t segments, retransmitted, retransmitted_bytes, reordered;
-    uint32_t farthest, extent;   /* the sequence number after everything sent; the largest distance of a reordered
-                                  * segment from it */
-    bool heard;
+    uint32_t farthest, extent;   /* highest sequence number sent, plus 1; largest extent of a reordered segment */
+    bool heard;                  /* a segment was seen, so `farthest` is valid */
 };
 
 struct abacus_ways { struct abacus_way way[2]; };
@@ -27,7 +26,7 @@ SLUICE_STATE(struct abacus_ways)
 
 struct abacus {
     FILE *out;
-    uint64_t packet, known;      /* the current packet, and how many of its bytes were sent before */
+    uint64_t packet, known;      /* number of the current packet; how many of its bytes were sent before */
 };
 SLUICE_WORKER(struct abacus)
 
@@ -41,7 +40,7 @@ SLUICE_ON(tcp, rexmit) {
 
 enum { ABACUS_FIN = 1, ABACUS_SYN = 2, ABACUS_RST = 4 };   /* RFC 9293, 3.1 */
 
-/* Counts a segment of `length` bytes at sequence number `number`. `known` of its bytes were sent before. */
+/* Counts a segment of `length` bytes at sequence number `number`, `known` of which were sent before. */
 static void abacus_count(const struct sl_event *event, struct abacus_way *way, uint32_t number, uint32_t length, uint32_t known)
 {
     way->segments++;
@@ -62,7 +61,7 @@ static void abacus_count(const struct sl_event *event, struct abacus_way *way, u
 SLUICE_ON(tcp, packet) {
     struct abacus *abacus = SLUICE_WORKER_OF(event->box);
     uint32_t known = abacus->packet == sl_packet_number(event) ? (uint32_t)sl_min(abacus->known, data->length) : 0;
-    abacus->packet = 0;   /* the next layer in this packet, for example in a tunnel, starts anew */
+    abacus->packet = 0;   /* another TCP layer in this packet, for example in a tunnel, starts at 0 */
     if (!event->instance || event->unit.captured < 14 || event->unit.at[13] & ABACUS_RST)
         return;
     uint8_t flags = event->unit.at[13];
@@ -71,7 +70,7 @@ SLUICE_ON(tcp, packet) {
     if (length)
         abacus_count(event, way, number, length, known);
     if (!length && !(flags & (ABACUS_SYN | ABACUS_FIN)))
-        return;   /* an acknowledgement; the number of some is far off (RFC 5961, 3) */
+        return;   /* an acknowledgement, whose number may be far off (RFC 5961, 3) */
     uint32_t behind = number + length + (flags & ABACUS_FIN);
     if (!way->heard || (int32_t)(behind - way->farthest) > 0)
         way->farthest = behind;

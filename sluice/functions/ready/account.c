@@ -1,8 +1,8 @@
-/* Cellular accounting: what each subscriber is charged for.
+/* Cellular accounting: counts the bytes for which each subscriber is charged.
  *
- * As in the mOS slides: new bytes of TCP are charged, retransmitted ones are not. A retransmission whose content
- * differs from what was sent first is reported, because it can be used to tunnel data without being charged (Go and
- * others, NDSS 2014). The subscriber is the side that opened the connection. */
+ * As in the mOS slides, new bytes of TCP are charged, and retransmitted bytes are not. A retransmission whose content
+ * differs from the first transmission is reported, because it can tunnel data without being charged (Go et al., NDSS
+ * 2014). The subscriber is the side that opened the connection. */
 #include "sluice.h"
 
 #include "endpoints.h"
@@ -17,30 +17,30 @@ SLUICE_COUNTER(uncharged_bytes, "bytes that are not charged, as they were sent b
 SLUICE_COUNTER(abused_bytes, "bytes sent again with another content")
 SLUICE_COUNTER(abuses, "packets in which such bytes came")
 
-/* The first copy of bytes that may be sent again: more than the window of most connections. */
+/* Delivered bytes are stored to compare retransmissions with them. The size exceeds the window of most connections. */
 SLUICE_KEEP(tcp, 65536)
 
 struct account_subscriber {
     struct sl_instance head;
-    uint64_t key[3];            /* number of bits of the address, and its words */
-    uint64_t connections, charged[2], retransmitted, abused;   /* `charged` by sender: the subscriber, the other side */
+    uint64_t key[3];            /* the number of bits of the address, and its words */
+    uint64_t connections, charged[2], retransmitted, abused;   /* `charged`: by the subscriber, by the other side */
 };
 
 struct accounting {
     FILE *out;
     struct sl_table all;        /* struct account_subscriber */
-    struct account_subscriber others;   /* subscribers without an account of their own */
+    struct account_subscriber others;   /* the shared account */
     uint64_t reports;
-    /* of the current packet */
+    /* the current packet */
     uint64_t packet, known;     /* its number, and how many of its bytes were sent before */
-    bool changed;               /* their content differs from what was sent first */
+    bool changed;               /* the content of these bytes differs from the first transmission */
 };
 SLUICE_WORKER(struct accounting)
 
 struct accounted { struct account_subscriber *subscriber; };
 SLUICE_STATE(struct accounted)
 
-/* --- which subscriber is charged --- */
+/* --- subscribers --- */
 
 static struct account_subscriber *account_of(struct accounting *accounting, const struct sl_event *event)
 {
@@ -48,7 +48,7 @@ static struct account_subscriber *account_of(struct accounting *accounting, cons
     const uint64_t *half = sl_event_half(event, 0);
     uint64_t key[3] = {part->bits, 0, 0};
     if (part->bits > 128)
-        return &accounting->others;   /* protocols with longer addresses than IPv6 */
+        return &accounting->others;   /* addresses longer than those of IPv6 */
     if (part->bits <= 64)
         key[1] = sl_part_number(part, half);
     else
@@ -69,9 +69,9 @@ SLUICE_ON(tcp, created) {
     SLUICE_STATE_OF(event)->subscriber = subscriber;
 }
 
-/* --- what is charged --- */
+/* --- charging --- */
 
-/* The accounting, prepared for the current packet. */
+/* The worker's state, reset at the first event of a packet. */
 static struct accounting *account_packet(const struct sl_event *event)
 {
     struct accounting *accounting = SLUICE_WORKER_OF(event->box);
@@ -85,7 +85,7 @@ static struct accounting *account_packet(const struct sl_event *event)
 
 SLUICE_ON(tcp, rexmit) { account_packet(event)->known += data->length; }
 
-/* A retransmission whose content differs from what was sent first. */
+/* A retransmission whose content differs from the first transmission. */
 SLUICE_EVENT(tcp, fake_rexmit, rexmit) {
     uint32_t both = (uint32_t)sl_min(data->old.captured, data->new_bytes.captured);
     return both && memcmp(data->old.at, data->new_bytes.at, both) != 0;
@@ -109,7 +109,7 @@ SLUICE_ON(tcp, fake_rexmit) {
         account_report(accounting, event, data->offset, data->length);
 }
 
-/* Bytes on a reset are no part of the stream. */
+/* Bytes in a segment with RST are not part of the stream. */
 static bool account_resets(const struct sl_event *event) { return event->unit.captured > 13 && event->unit.at[13] & 4; }
 
 SLUICE_ON(tcp, packet) {
@@ -125,7 +125,7 @@ SLUICE_ON(tcp, packet) {
         subscriber->retransmitted += known;
         SLUICE_COUNTER_OF(event->box, uncharged_bytes) += known;
     }
-    accounting->packet = 0;   /* the next layer in this packet, for example in a tunnel, starts anew */
+    accounting->packet = 0;   /* another TCP layer in this packet, for example in a tunnel, starts at 0 */
 }
 
 /* --- opening and closing --- */

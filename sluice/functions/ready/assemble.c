@@ -1,5 +1,6 @@
-/* Reassembles both directions of every stream of TCP and QUIC, and the messages of SCTP, and reads the address and
- * length of each piece: the minimum work of any function on these bytes. Reports deliveries and bytes. */
+/* Reassembles both directions of all TCP and QUIC streams, and SCTP messages, and reads only the address and length of
+ * each piece. This is the minimum work of any function on these bytes. Reports the number of deliveries and of
+ * bytes. */
 #include "sluice.h"
 
 struct totals {
@@ -22,7 +23,7 @@ SLUICE_ON(sctp_message, data) { assemble_look(event, data->bytes); }
 
 SLUICE_CLOSE {
     const struct totals *totals = SLUICE_WORKER_OF(box);
-    __asm__ volatile("" : : "r"(totals->touched));   /* keeps the compiler from removing the pointer */
+    __asm__ volatile("" : : "r"(totals->touched));   /* prevents the compiler from eliminating `touched` */
     sl_report(box, "deliveries", totals->calls);
     sl_report(box, "delivered_bytes", totals->bytes);
 }

@@ -1,4 +1,4 @@
-/* Reading a DNS message (RFC 1035, 4.1): its header, names with compression, and records as text (RFC 1035, 5.1; RFC 3597). */
+/* Reads DNS messages (RFC 1035, 4.1): header, compressed names, and records as text (RFC 1035, 5.1; RFC 3597). */
 #ifndef DNS_MESSAGE_H
 #define DNS_MESSAGE_H
 
@@ -13,12 +13,12 @@ enum {
     DNS_OPT = 41,
 };
 
-/* Why a message cannot be read to its end. */
+/* The reason why a message cannot be read to its end. */
 enum dns_reason { DNS_WHOLE, DNS_SHORT, DNS_POINTER, DNS_LONG_NAME, DNS_LABEL };
 
 struct dns_reader {
     const uint8_t *at;
-    uint32_t length, place;   /* of the message; where the next item begins */
+    uint32_t length, place;   /* length of the message; offset of the next item */
     enum dns_reason reason;
 };
 
@@ -33,7 +33,7 @@ static inline bool dns_refuse(struct dns_reader *reader, enum dns_reason reason)
     return false;
 }
 
-/* An octet of a label as text: a dot, a backslash and what cannot be printed are escaped (RFC 1035, 5.1). */
+/* Appends an octet of a label as text. Dots, backslashes and unprintable octets are escaped (RFC 1035, 5.1). */
 static inline void dns_letter(struct dns_name *name, uint8_t octet) {
     char *at = name->text + name->length;
     if (octet == '.' || octet == '\\') {
@@ -52,8 +52,9 @@ static inline void dns_letter(struct dns_name *name, uint8_t octet) {
     }
 }
 
-/* Reads the name at the reader's place. Each pointer must lead to a place before the one where the name, or the part of it
- * that a pointer led to, began: so a name ends, whatever the message contains. */
+/* Reads the name at the reader's place. A compression pointer must refer to an offset below the beginning of the
+ * current part of the name (the name itself, or the target of the previous pointer). Therefore the loop terminates for
+ * any input. */
 static inline bool dns_name(struct dns_reader *reader, struct dns_name *name) {
     uint32_t at = reader->place, begin = at, octets = 0, after = 0;
     name->length = 0;
@@ -111,7 +112,7 @@ static inline bool dns_question(struct dns_reader *reader, struct dns_question *
 struct dns_record {
     struct dns_name name;
     uint16_t type, class_;
-    uint32_t ttl, data, data_length;   /* where its data begin in the message */
+    uint32_t ttl, data, data_length;   /* `data`: offset of the data in the message */
 };
 
 static inline bool dns_record(struct dns_reader *reader, struct dns_record *record) {
@@ -131,7 +132,7 @@ static inline bool dns_record(struct dns_reader *reader, struct dns_record *reco
     return true;
 }
 
-/* --- types, classes and codes as words --- */
+/* --- names of types, classes and codes --- */
 
 struct dns_word { uint16_t number; const char *word; };
 
@@ -151,7 +152,8 @@ static const struct dns_word dns_codes[] = {
 };
 static const struct dns_word dns_classes[] = {{1, "IN"}, {3, "CH"}, {4, "HS"}, {254, "NONE"}, {255, "ANY"}};
 
-/* A number by its word, else by `otherwise` and the number, as RFC 3597, 5, has types and classes. */
+/* Writes the name of a number, or `otherwise` followed by the number if it has none (for types and classes: RFC 3597,
+ * 5). */
 static inline void dns_word(struct log_text *row, const struct dns_word *words, size_t count, uint32_t number,
                             const char *otherwise) {
     for (size_t i = 0; i < count; i++)
@@ -166,12 +168,12 @@ static inline void dns_word(struct log_text *row, const struct dns_word *words, 
 
 /* --- the data of a record as text --- */
 
-/* A name within the data of a record; false where it does not lie in them as a whole. */
+/* Reads a name in the data of a record. Returns false if it extends beyond the data. */
 static inline bool dns_data_name(struct dns_reader *data, struct dns_name *name, uint32_t end) {
     return dns_name(data, name) && data->place <= end;
 }
 
-/* Names with numbers before and after them, as in MX and SOA. */
+/* Formats data that consist of numbers, names, and further numbers, as in MX and SOA. */
 static inline bool dns_data_names(struct dns_reader *data, const struct dns_record *record, char *to, size_t room,
                                   unsigned before, unsigned names, unsigned after) {
     uint32_t end = record->data + record->data_length;
@@ -193,8 +195,8 @@ static inline bool dns_data_names(struct dns_reader *data, const struct dns_reco
     return true;
 }
 
-/* The data as a JSON string: an address, names and numbers of the types that have them, character strings, and else the
- * form of RFC 3597, 5. */
+/* Writes a record's data as a JSON string: depending on the type, an address, names and numbers, or character strings;
+ * otherwise the generic form of RFC 3597, 5. */
 static inline void dns_data(struct log_text *row, const struct dns_reader *message, const struct dns_record *record) {
     struct dns_reader data = {message->at, message->length, record->data, DNS_WHOLE};
     const uint8_t *at = message->at + record->data;

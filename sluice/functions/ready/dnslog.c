@@ -1,10 +1,10 @@
-/* A row for each exchange of DNS: a question with its answers and their delay, or what of it was seen.
+/* Writes a row for each exchange of DNS: a query with its response and their delay, or the part that was seen.
  *
- * Over UDP and TCP on port 53, mDNS (RFC 6762) on 5353 and LLMNR (RFC 4795) on 5355; over UDP also on other ports, where a
- * datagram is nothing but a message with one question. A response belongs to the query of its flow with its id and question,
- * also where it was captured first; the same query sent again before is a retry. A message is held until its counterpart
- * comes, its flow ends, or more wait than the bounds allow. mDNS has no such pairs (RFC 6762, 6.7): there each message is a
- * row. */
+ * DNS is parsed over UDP and TCP on port 53, mDNS (RFC 6762) on 5353 and LLMNR (RFC 4795) on 5355. UDP datagrams on
+ * other ports are parsed if they consist of exactly one message with one question. A response belongs to the query of
+ * its flow with the same id and question, even if it was captured first. A repeated query without a response so far is
+ * a retry. A message is held until its counterpart arrives, its flow ends, or the number of held messages exceeds a
+ * bound. mDNS does not pair messages (RFC 6762, 6.7), so each message is a row. */
 #include "sluice.h"
 
 #include "dns_message.h"
@@ -24,29 +24,29 @@ SLUICE_COUNTER(dns_gaps, "sides of TCP connections of which nothing more is read
 SLUICE_COUNTER(dns_no_memory, "messages that are not in the log for want of memory, or of the bound's")
 
 enum { DNSLOG_PORT = 53, DNSLOG_NETBIOS = 137, DNSLOG_MDNS = 5353, DNSLOG_LLMNR = 5355 };
-enum { DNSLOG_TCP_MOST = 65537 };   /* bytes of a message over TCP, and its length */
-#define DNSLOG_REORDERED UINT64_C(1000000000)   /* nanoseconds by which a response may be captured before its query */
+enum { DNSLOG_TCP_MOST = 65537 };   /* maximum bytes of a message over TCP with its length field */
+#define DNSLOG_REORDERED UINT64_C(1000000000)   /* nanoseconds by which a response may precede its query */
 
-/* A query that waits for its response, or a response that came first, with its message, from which the row is written. */
+/* A query that waits for its response, or a response that waits for its query, with the message for the row. */
 struct dnslog_query {
     struct dnslog_query *next;
-    uint64_t time, last;      /* of the first and of the last time that it was sent */
-    uint32_t retries, length, wire;   /* bytes that are here, and that were sent */
-    uint8_t side;             /* of the one that asks */
+    uint64_t time, last;      /* times of the first and the last transmission */
+    uint32_t retries, length, wire;   /* `length`: bytes of `message`; `wire`: length on the wire */
+    uint8_t side;             /* the side that sent the query */
     bool response;
     uint8_t message[];
 };
 
 struct dnslog_side {
-    uint8_t *bytes;           /* of a message over TCP that is not complete, with its length */
+    uint8_t *bytes;           /* an incomplete message over TCP, with its length field */
     uint32_t used, room;
-    bool lost;                /* a gap: where the next message begins is not known */
+    bool lost;                /* after a gap: the beginning of the next message is unknown */
 };
 
 struct dnslog_flow {
     struct dnslog_query *first;
     uint32_t count, path;
-    struct dnslog_side *sides;   /* two, of a TCP connection that carries DNS */
+    struct dnslog_side *sides;   /* the two sides of a TCP connection with DNS; else NULL */
 };
 SLUICE_STATE(struct dnslog_flow)
 
@@ -65,7 +65,7 @@ static uint16_t dnslog_port(const struct sl_event *event, unsigned side)
     return port ? (uint16_t)sl_part_number(port, sl_event_half(event, side)) : 0;
 }
 
-/* Which of the ports of DNS a flow has; 0: none. */
+/* The DNS port of a flow; 0 if it has none. */
 static uint16_t dnslog_service(const struct sl_event *event)
 {
     for (unsigned side = 0; side < 2; side++) {
@@ -76,17 +76,19 @@ static uint16_t dnslog_service(const struct sl_event *event)
     return 0;
 }
 
-/* NetBIOS's name service has messages of the same form (RFC 1002, 4.2), with names and types of its own. */
+/* Whether a flow is NetBIOS's name service, which uses the same message format (RFC 1002, 4.2), but other names and
+ * types. */
 static bool dnslog_is_netbios(const struct sl_event *event)
 {
     return dnslog_port(event, 0) == DNSLOG_NETBIOS || dnslog_port(event, 1) == DNSLOG_NETBIOS;
 }
 
-/* Is a datagram on another port a message of DNS: one question and records, whose octets are all of it? */
+/* Whether a datagram on another port is a DNS message: one question and records that end exactly at its end. */
 static bool dnslog_looks(sl_bytes message)
 {
     const uint8_t *at = message.at;
-    /* one question, opcode 0, the reserved bit 0; and no more records than their octets allow */
+    /* tests for one question, opcode 0 and a zero reserved bit; below, for a number of records that fits in the
+     * length */
     if (message.captured < DNS_HEADER + 5 || message.captured < message.length || sl_load_be16(at + 4) != 1 ||
         at[2] & 0x78 || at[3] & 0x40)
         return false;
@@ -133,7 +135,7 @@ static void dnslog_records(struct dnslog *dns, struct dns_reader *reader, const 
     log_put(row, "]");
 }
 
-/* The questions of a message; the first ones are members of the row. */
+/* Writes the questions of a message. The parts of the first one are members of the row. */
 static void dnslog_questions(struct log_text *row, struct dns_reader *reader, uint32_t count)
 {
     struct dns_question question;
@@ -155,7 +157,7 @@ static void dnslog_questions(struct log_text *row, struct dns_reader *reader, ui
         log_put(row, "]");
 }
 
-/* The rest of a row: what a message contains. False for one that is malformed. */
+/* Writes the members of a row that describe the contents of a message. Returns false if the message is malformed. */
 static bool dnslog_message(struct dnslog *dns, sl_bytes message, bool response)
 {
     struct log_text *row = &dns->log.row;
@@ -196,7 +198,7 @@ static bool dnslog_message(struct dnslog *dns, sl_bytes message, bool response)
     return reader.reason == DNS_WHOLE;
 }
 
-/* A message of an exchange, and when it was sent for the first and the last time. */
+/* A message of an exchange, and the times of its first and last transmission. */
 struct dnslog_part {
     sl_bytes message;
     uint64_t time, last;
@@ -210,7 +212,7 @@ static struct dnslog_part dnslog_stored(const struct dnslog_query *query)
 
 static bool dnslog_is_cut(const struct dnslog_part *part) { return part && part->message.captured < part->message.length; }
 
-/* Writes the row of a query, of a response, or of both; `client` is the side that asked. */
+/* Writes the row of a query, of a response, or of both. `client`: the side that sent the query. */
 static void dnslog_row(const struct sl_event *event, const struct dnslog_part *query, const struct dnslog_part *response,
                        unsigned client)
 {
@@ -242,9 +244,9 @@ static void dnslog_alone(const struct sl_event *event, const struct dnslog_query
     dnslog_row(event, query->response ? NULL : &part, query->response ? &part : NULL, query->side);
 }
 
-/* --- queries that wait --- */
+/* --- waiting messages --- */
 
-/* Takes a query out of its flow's list. */
+/* Removes a message from its flow's list, and frees it. */
 static void dnslog_remove(struct dnslog *dns, struct dnslog_flow *flow, struct dnslog_query **place)
 {
     struct dnslog_query *query = *place;
@@ -255,7 +257,7 @@ static void dnslog_remove(struct dnslog *dns, struct dnslog_flow *flow, struct d
     free(query);
 }
 
-/* The octets of the first question, with its type and class. */
+/* The offset of the end of the first question; DNS_HEADER if there is none. */
 static uint32_t dnslog_question_end(const uint8_t *at, uint32_t length)
 {
     struct dns_reader reader = {at, length, DNS_HEADER, DNS_WHOLE};
@@ -263,8 +265,9 @@ static uint32_t dnslog_question_end(const uint8_t *at, uint32_t length)
     return sl_load_be16(at + 4) && dns_question(&reader, &question) ? reader.place : DNS_HEADER;
 }
 
-/* Is the message about the same as a query that waits: its id, opcode and question? A response without question (RFC 2308,
- * 2.1, has some) goes by the id. Names are equal in upper and lower case (RFC 4343). */
+/* Whether a message belongs to the same exchange as a waiting one: the id, opcode and question are equal. For a
+ * response without a question (as in RFC 2308, 2.1), the question is ignored. Names are compared without case (RFC
+ * 4343). */
 static bool dnslog_same(const struct dnslog_query *query, sl_bytes message, bool response)
 {
     if (memcmp(query->message, message.at, 2) || ((query->message[2] ^ message.at[2]) & 0x78))
@@ -282,7 +285,8 @@ static bool dnslog_same(const struct dnslog_query *query, sl_bytes message, bool
     return true;
 }
 
-/* What waits of the same exchange: a query, or a `waiting` response. `response`: whether the message is one. */
+/* Finds the waiting message of the same exchange: a response if `waiting`, else a query. `response`: whether `message`
+ * is a response. */
 static struct dnslog_query **dnslog_find(struct dnslog_flow *flow, sl_bytes message, unsigned side, bool response, bool waiting)
 {
     struct dnslog_query **place = &flow->first;
@@ -291,7 +295,7 @@ static struct dnslog_query **dnslog_find(struct dnslog_flow *flow, sl_bytes mess
     return place;
 }
 
-/* Stores a message until its counterpart comes, after all others of its flow. */
+/* Appends a message to the waiting ones of its flow. */
 static void dnslog_wait(const struct sl_event *event, sl_bytes message, bool response)
 {
     struct dnslog *dns = SLUICE_WORKER_OF(event->box);
@@ -321,7 +325,7 @@ static void dnslog_wait(const struct sl_event *event, sl_bytes message, bool res
     }
 }
 
-/* A query: the same one again, one whose response was captured first, or one that waits. */
+/* Processes a query: a retry, a query whose response was captured first, or a query that waits for its response. */
 static void dnslog_query(const struct sl_event *event, sl_bytes message)
 {
     struct dnslog *dns = SLUICE_WORKER_OF(event->box);
@@ -356,7 +360,7 @@ static void dnslog_response(const struct sl_event *event, sl_bytes message)
     dnslog_remove(SLUICE_WORKER_OF(event->box), flow, query);
 }
 
-/* A whole message from a side of a flow. */
+/* Processes a complete message. */
 static void dnslog_read(const struct sl_event *event, sl_bytes message)
 {
     SLUICE_COUNTER_OF(event->box, dns_cut) += message.captured < message.length;
@@ -366,7 +370,7 @@ static void dnslog_read(const struct sl_event *event, sl_bytes message)
     }
     bool response = message.at[2] & 0x80;
     struct dnslog_part part = {message, sl_packet_time(event), sl_packet_time(event), 0};
-    if (dnslog_service(event) == DNSLOG_MDNS)   /* both are for all, and answers come unasked (RFC 6762, 6.7 and 8.3) */
+    if (dnslog_service(event) == DNSLOG_MDNS)   /* multicast, with unsolicited responses (RFC 6762, 6.7 and 8.3) */
         dnslog_row(event, response ? NULL : &part, response ? &part : NULL, event->side);
     else if (response)
         dnslog_response(event, message);
@@ -374,7 +378,7 @@ static void dnslog_read(const struct sl_event *event, sl_bytes message)
         dnslog_query(event, message);
 }
 
-/* --- where messages come from --- */
+/* --- events --- */
 
 SLUICE_ON(udp, created) {
     if (event->instance)
@@ -394,7 +398,7 @@ SLUICE_ON(tcp, created) {
         SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
 }
 
-/* Room for `size` bytes of a message that comes in pieces. */
+/* Ensures space for `size` bytes of a message that arrives in pieces. Returns false on failure. */
 static bool dnslog_room(struct dnslog *dns, struct dnslog_side *side, uint32_t size)
 {
     if (size <= side->room)

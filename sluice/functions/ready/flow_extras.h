@@ -1,5 +1,5 @@
-/* What flowlog adds to the rows of flow_log: bytes on the wire, round-trip times of the handshake, retransmitted and
- * reordered segments, TTLs, VLANs and tunnels. */
+/* The members that flowlog adds to the rows of flow_log: bytes on the wire, round-trip times of the handshake,
+ * retransmitted and reordered segments, TTLs, VLANs and tunnels. */
 #ifndef FLOW_EXTRAS_H
 #define FLOW_EXTRAS_H
 
@@ -8,7 +8,7 @@
 enum { FLOW_VLANS = 4, FLOW_TUNNELS = 8, FLOW_LAYERS = 256 };
 enum { FLOW_TCP_FIN = 1, FLOW_TCP_SYN = 2, FLOW_TCP_RST = 4, FLOW_TCP_ACK = 16 };   /* RFC 9293, 3.1 */
 
-/* What a layer is, as far as rows report it. */
+/* The kinds of layers that rows report. */
 enum flow_kind {
     FLOW_OTHER, FLOW_IPV4, FLOW_IPV6, FLOW_TCP, FLOW_VLAN, FLOW_MPLS, FLOW_GRE, FLOW_ERSPAN, FLOW_GTP, FLOW_VXLAN, FLOW_GENEVE,
     FLOW_L2TP, FLOW_PPPOE, FLOW_TEREDO,
@@ -27,15 +27,16 @@ struct flow_extras_worker {
 
 /* One direction of a flow. */
 struct flow_extras_way {
-    uint64_t wire, again_at, again, reordered;   /* bytes; the last packet with bytes sent before, and how many there were */
-    uint32_t farthest;                           /* the sequence number after all that was sent */
+    /* Bytes on the wire; the number of the last retransmitting packet; retransmitting packets; reordered segments. */
+    uint64_t wire, again_at, again, reordered;
+    uint32_t farthest;               /* highest sequence number sent, plus 1 */
     bool sent;
     uint8_t ttl_least, ttl_most;
 };
 
-/* A layer that carries whole packets or frames, and the ends of the IP packet that it lies in. */
+/* A tunnel: a layer that carries packets or frames, with the addresses of the IP packet that encloses it. */
 struct flow_tunnel {
-    uint8_t kind, address;           /* 4 or 16: the size of the ends' addresses; 0: there are none */
+    uint8_t kind, address;           /* `address`: the size of the addresses, 4 or 16; 0: there are none */
     bool has_id;
     uint32_t id;
     uint8_t from[16], to[16];
@@ -46,7 +47,7 @@ struct flow_extras {
     uint64_t syn, answer, ack;       /* times of the handshake; 0: not seen */
     uint16_t vlan[FLOW_VLANS];
     uint8_t vlans, tunnels;
-    uint64_t known_at, known;        /* the current packet, and how many of its bytes were sent before */
+    uint64_t known_at, known;        /* number of the current packet; how many of its bytes were sent before */
     struct flow_tunnel tunnel[FLOW_TUNNELS];
 };
 
@@ -58,7 +59,7 @@ SL_COLD bool flow_extras_open(struct flow_extras_worker *worker, const struct sl
     return log_hashes_open(&worker->hashes);
 }
 
-/* The number by which a tunnel is known, from its header; false where it has none. */
+/* Reads the identifier of a tunnel from its header. Returns false if it has none. */
 static inline bool flow_tunnel_id(enum flow_kind kind, sl_bytes unit, uint32_t *id) {
     const uint8_t *at = unit.at;
     if (unit.captured < 8 && !(kind == FLOW_MPLS && unit.captured >= 4) && !(kind == FLOW_PPPOE && unit.captured >= 6) &&
@@ -82,7 +83,7 @@ static inline bool flow_tunnel_id(enum flow_kind kind, sl_bytes unit, uint32_t *
     }
 }
 
-/* The ends of an IP packet. */
+/* Stores the addresses of an IP packet. */
 static inline void flow_tunnel_ends(struct flow_tunnel *tunnel, enum flow_kind kind, sl_bytes ip) {
     uint32_t size = kind == FLOW_IPV4 ? 4 : 16, from = kind == FLOW_IPV4 ? 12 : 8;
     if (ip.captured < from + 2 * size)
@@ -94,11 +95,11 @@ static inline void flow_tunnel_ends(struct flow_tunnel *tunnel, enum flow_kind k
 
 static inline bool flow_is_tunnel(enum flow_kind kind) { return kind >= FLOW_MPLS; }
 
-/* A flow begins: the VLANs and tunnels that its first packet came through. */
+/* Called at the beginning of a flow: stores the VLANs and tunnels on the path of its first packet. */
 SL_COLD void flow_extras_begin(struct flow_extras *extras, const struct flow_extras_worker *worker, const struct sl_box *box) {
     enum flow_kind below = FLOW_OTHER;
     sl_bytes ip = {0};
-    for (uint32_t i = 0; i + 1 < sl_box_depth(box); i++) {   /* the last is the flow's own */
+    for (uint32_t i = 0; i + 1 < sl_box_depth(box); i++) {   /* the last layer is that of the flow */
         enum flow_kind kind = (enum flow_kind)worker->kind[sl_box_path(box)[i]];
         sl_bytes unit = sl_layer_unit(box, i);
         bool is_ip = kind == FLOW_IPV4 || kind == FLOW_IPV6;
@@ -119,7 +120,7 @@ SL_COLD void flow_extras_begin(struct flow_extras *extras, const struct flow_ext
     }
 }
 
-/* The TTL, or hop limit, of the innermost IP header below. */
+/* Updates the minimum and maximum of the TTL, or hop limit, from the innermost IP header below the flow's layer. */
 static inline void flow_extras_ttl(struct flow_extras_way *way, const struct flow_extras_worker *worker, const struct sl_box *box) {
     for (uint32_t i = sl_box_depth(box); i-- > 0;) {
         enum flow_kind kind = (enum flow_kind)worker->kind[sl_box_path(box)[i]];
@@ -133,8 +134,8 @@ static inline void flow_extras_ttl(struct flow_extras_way *way, const struct flo
     }
 }
 
-/* A segment of TCP: its part in the handshake, and whether it came out of order by RFC 4737, 3.3: it begins below the
- * farthest position that was sent before, and brings bytes that were not sent. */
+/* Processes a TCP segment: its role in the handshake, and whether it is reordered by RFC 4737, 3.3, that is, whether it
+ * begins below the highest position sent before and contains bytes that were not sent before. */
 static inline void flow_extras_segment(struct flow_extras *extras, const struct sl_event *event, unsigned number, uint32_t length) {
     struct flow_extras_way *way = &extras->way[number];
     uint8_t flags = event->unit.at[13];
@@ -158,7 +159,7 @@ static inline void flow_extras_segment(struct flow_extras *extras, const struct 
     way->sent = true;
 }
 
-/* A packet of the flow; `first`: its first message, or segment, in this packet. */
+/* Processes a packet of a flow. `first`: this is the flow's first message or segment in the packet. */
 static inline void flow_extras_packet(struct flow_extras *extras, const struct flow_extras_worker *worker, const struct sl_event *event,
                                       unsigned number, bool first, uint64_t length) {
     struct flow_extras_way *way = &extras->way[number];
@@ -170,7 +171,7 @@ static inline void flow_extras_packet(struct flow_extras *extras, const struct f
         flow_extras_segment(extras, event, number, (uint32_t)length);
 }
 
-/* Bytes came again; before the packet itself is reported. */
+/* Processes retransmitted bytes. Called before flow_extras_packet for the same packet. */
 static inline void flow_extras_again(struct flow_extras *extras, const struct sl_event *event, unsigned number, uint64_t length) {
     if (extras->known_at != sl_packet_number(event))
         extras->known = 0;
@@ -203,7 +204,7 @@ SL_COLD void flow_extras_tunnel(struct log_text *text, const struct flow_tunnel 
     log_put(text, "}");
 }
 
-/* The members of a row; NULL where there was no memory for them. `flow` has the first sender's half first. */
+/* The members of a row as text; NULL if memory is exhausted. `flow` has the first sender's half first. */
 SL_COLD const struct log_text *flow_extras_text(struct flow_extras_worker *worker, const struct flow_extras *extras,
                                                 const struct log_flow *flow, uint64_t first, uint64_t last, uint32_t type,
                                                 uint32_t code) {

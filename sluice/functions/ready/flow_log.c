@@ -1,7 +1,7 @@
 /* One JSON object per connection or bidirectional flow, in order of first packet (schema sluice-flows-1).
  *
- * A row is one instance of a connection-oriented layer. It is written as soon as it has ended and all that began
- * earlier are written. Which parts of a key and fields of an instance it looks for stands in docs/functions.md. */
+ * A row is one instance of a connection-oriented layer. It is written once the instance has ended and all rows that
+ * began earlier are written. docs/functions.md lists the key parts and instance fields that it uses. */
 #include "sluice.h"
 
 #include "digest.h"
@@ -19,7 +19,7 @@ SLUICE_PARAMETER(holes, number, 65536, "gaps that one row lists at most; the oth
 SLUICE_PARAMETER(all_holes, number, 4194304, "gaps that all rows in memory list together at most")
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 
-#ifndef FLOW_EXTRAS   /* flowlog.c includes this file, and adds to its rows */
+#ifndef FLOW_EXTRAS   /* flowlog.c includes this file, and adds members to its rows */
 #define FLOW_EXTRAS_ROW
 #define FLOW_EXTRAS_WORKER
 #define FLOW_EXTRAS(call)
@@ -34,41 +34,41 @@ struct hole {
 };
 
 struct direction {
-    uint64_t counted;           /* number of the packet that was counted last: it may bring several messages */
+    uint64_t counted;           /* number of the last counted packet, because a packet may contain several messages */
     uint64_t packets, payload, rexmit, stream, after_gap;
-    struct sl_digest *hash;     /* of the bytes before the first gap; NULL while there are none */
+    struct sl_digest *hash;     /* of the bytes before the first gap; NULL until the first byte */
     bool broken;                /* a gap was given up */
-    bool unhashed;              /* there was no memory to hash all of it */
+    bool unhashed;              /* memory was insufficient to hash the stream */
     uint8_t digest[SL_DIGEST_SIZE];
 };
 
 struct row {
-    struct sl_turn turn;        /* by number of the instance; first, so that it is the row */
+    struct sl_turn turn;        /* ordered by instance number; the first member, so that a cast yields the row */
     const struct sl_layer_info *layer;
     uint64_t first, last;       /* times of the first and the last packet */
-    struct direction way[2];    /* that of the first sender first */
+    struct direction way[2];    /* the first sender's direction, then the other */
     struct hole *holes;
     uint64_t holes_left_out;    /* beyond the bound */
     uint32_t hole_count, hole_room;
     uint16_t path_length;
-    bool own;                   /* both ends are one: all packets are its */
-    uint8_t syn, fin, rst;      /* 1: the first sender, 2: the other */
+    bool own;                   /* both ends are equal, so all packets count as direction 0 */
+    uint8_t syn, fin, rst;      /* bit 0: sent by the first sender; bit 1: by the other */
     uint8_t state, reason;
     uint32_t icmp_type, icmp_code, icmp_id;
     FLOW_EXTRAS_ROW
-    uint64_t key[];             /* both halves, that of the first sender first; then the path's layer indexes */
+    uint64_t key[];             /* the first sender's half, the other half, then the layer indexes of the path */
 };
 
 struct flow_log {
     FILE *out;
-    int failed;                 /* errno of the first write that failed */
+    int failed;                 /* errno of the first failed write */
     struct sl_digests digests;
     struct sl_in_order order;   /* of rows */
     uint64_t most_holes, most_all_holes, all_holes;
     uint64_t written, holes_left_out;
-    uint64_t unhashed;          /* streams that there was no memory to hash */
-    uint64_t lost;              /* rows that there was no memory for */
-    const char *joined;         /* names of what joined the keys by option, with '+' between them */
+    uint64_t unhashed;          /* streams that were not hashed because memory was exhausted */
+    uint64_t lost;              /* rows that were not created because memory was exhausted */
+    const char *joined;         /* the names that an option added to the keys, separated by '+' */
     FLOW_EXTRAS_WORKER
 };
 SLUICE_WORKER(struct flow_log)
@@ -83,7 +83,7 @@ static const char *const gap_causes[] = {"limit", "timeout", "close", "snaplen",
 
 static uint8_t *row_path(struct row *row) { return (uint8_t *)(row->key + 2 * row->layer->half_words); }
 
-/* The half of the first sender (0) or of the other (1). */
+/* The key half of the first sender (0) or of the other side (1). */
 static const uint64_t *row_half(const struct row *row, unsigned half) { return &row->key[half * row->layer->half_words]; }
 
 /* --- collecting --- */
@@ -115,7 +115,7 @@ static struct row *row_new(const struct sl_event *event)
 
 static void write_turns(struct flow_log *log, const struct sl_box *box);
 
-/* Numbers of instances ascend as they are created, so rows begin in order. */
+/* Instance numbers ascend in the order of creation, so rows begin in order. */
 SLUICE_ON(any, created) {
     if (!event->instance || !event->layer->oriented)
         return;
@@ -131,7 +131,7 @@ SLUICE_ON(any, created) {
     write_turns(log, event->box);
 }
 
-/* The flow that an event belongs to; NULL where no row is kept. */
+/* The flow of an event; NULL if it has no row. */
 static const struct flow *flow_of(const struct sl_event *event)
 {
     if (!event->instance || !event->layer->oriented)
@@ -140,13 +140,13 @@ static const struct flow *flow_of(const struct sl_event *event)
     return flow->row ? flow : NULL;
 }
 
-/* Which direction of its row an event of a flow belongs to. */
+/* The index of an event's direction in its row. */
 static uint8_t way_number(const struct sl_event *event, const struct flow *flow)
 {
     return flow->row->own ? 0 : (event->side ^ flow->first_side) & 1;
 }
 
-/* The row's direction of what an event of `side` tells; NULL where no row is kept. */
+/* The direction of an event's side in its row; NULL if there is no row. */
 static struct direction *way_of(const struct sl_event *event)
 {
     const struct flow *flow = flow_of(event);
@@ -187,7 +187,7 @@ SLUICE_ON(any, rexmit) {
                                   data->length);)
 }
 
-/* Room for one more hole; false at a bound, or without memory. */
+/* Ensures space for one more hole. Returns false at a bound, or if memory is exhausted. */
 static bool hole_room(struct flow_log *log, struct row *row)
 {
     if (row->hole_count >= log->most_holes || log->all_holes >= log->most_all_holes)
@@ -213,7 +213,7 @@ SLUICE_ON(any, gap) {
     uint8_t side = way_number(event, SLUICE_STATE_OF(event));
     struct hole *last = row->hole_count ? &row->holes[row->hole_count - 1] : NULL;
     if (last && last->side == side && last->cause == data->cause && last->offset + last->length == data->offset) {
-        last->length += data->length;   /* one hole, given up in steps: up to a packet without data that lay in it */
+        last->length += data->length;   /* one hole, given up in steps, each up to a packet without data in it */
         return;
     }
     if (!hole_room(log, row)) {
@@ -225,7 +225,7 @@ SLUICE_ON(any, gap) {
     log->all_holes++;
 }
 
-/* Two bits for the active and the passive side, as they are for the first sender and the other. */
+/* Converts bits for the active and passive side into bits for the first sender and the other side. */
 static uint8_t sides(uint32_t bits, uint32_t first_side)
 {
     return (uint8_t)(first_side ? (bits >> 1 & 1) | (bits << 1 & 2) : bits & 3);
@@ -308,7 +308,7 @@ static void write_stream(FILE *out, const struct row *row)
         fprintf(out, ",\"gaps_left_out\":%llu", (unsigned long long)row->holes_left_out);
 }
 
-/* What joined the key by option: its names with '+' between them. */
+/* Writes the key parts that an option added. `joined`: their names, separated by '+'. */
 static void write_joined(FILE *out, const struct row *row, const char *joined)
 {
     for (size_t length; (length = strcspn(joined, "+")) > 0; joined += length + (joined[length] == '+'))
@@ -320,7 +320,7 @@ static void write_joined(FILE *out, const struct row *row, const char *joined)
 }
 
 #ifdef FLOW_EXTRAS_H
-/* What flowlog adds to a row. */
+/* Writes the members that flowlog adds to a row. */
 static void write_extras(struct flow_log *log, const struct row *row)
 {
     struct log_flow flow = {.layer = row->layer, .number = row->turn.number};
@@ -389,7 +389,7 @@ static void write_and_free(struct flow_log *log, const struct sl_box *box, struc
     free(row);
 }
 
-/* Writes the rows whose turn it is. */
+/* Writes the rows that may be written now (reorder_queue.h): the next ones in order, and those beyond the bound. */
 static void write_turns(struct flow_log *log, const struct sl_box *box)
 {
     for (struct sl_turn *turn; (turn = sl_in_order_next(&log->order));)

@@ -1,4 +1,4 @@
-/* The flow log with all that is known of a flow: the rows of flow_log, to which flow_extras.h adds. */
+/* The extended flow log: the rows of flow_log, with the members that flow_extras.h adds. */
 #include "sluice.h"
 
 #include "flow_extras.h"

@@ -1,7 +1,8 @@
-/* One side of an HTTP/1 connection: finding where messages begin, and reading them with llhttp, however the stream was cut.
+/* One side of an HTTP/1 connection: finds the beginnings of messages, and parses them with llhttp, independently of how
+ * the stream is divided into pieces.
  *
- * A side is searched for the beginning of a request or a response: at its first byte, after bytes of another protocol (a
- * proxy's, say), and after a gap that lies in no body. What a message consists of is collected in bounded texts. */
+ * The beginning of a request or a response is searched for at the first byte, after bytes of another protocol (for
+ * example a proxy's), and after a gap outside a body. The parts of a message are collected in texts of bounded size. */
 #ifndef HTTP_SIDE_H
 #define HTTP_SIDE_H
 
@@ -14,12 +15,12 @@ SLUICE_SOURCE("../vendor/llhttp/api.c")
 SLUICE_SOURCE("../vendor/llhttp/http.c")
 
 enum {
-    HTTP_BEGINNING = 16,          /* bytes by which the beginning of a message is found; none is shorter */
-    HTTP_PATH_MOST = 8192, HTTP_VALUE_MOST = 2048,   /* bytes of a path, and of a header's value, that are stored */
-    HTTP_HEAD_MOST = 1 << 18,     /* bytes of one head: with more the side is not read any further */
-    HTTP_NAME_MOST = 24,          /* longer names of headers are none that are stored */
-    HTTP_HELD_MOST = 1 << 16,     /* bytes that wait for what the other side says */
-    HTTP_INFORMATIONAL = 4,       /* interim responses that an exchange lists */
+    HTTP_BEGINNING = 16,          /* bytes used to detect the beginning of a message; no message is shorter */
+    HTTP_PATH_MOST = 8192, HTTP_VALUE_MOST = 2048,   /* maximum stored bytes of a path, and of a header's value */
+    HTTP_HEAD_MOST = 1 << 18,     /* maximum bytes of a head; beyond it, parsing of the side stops */
+    HTTP_NAME_MOST = 24,          /* exceeds the names of all stored headers */
+    HTTP_HELD_MOST = 1 << 16,     /* maximum bytes held while waiting for the other side */
+    HTTP_INFORMATIONAL = 4,       /* maximum number of interim responses in a row */
 };
 
 enum http_header {
@@ -35,11 +36,11 @@ struct http_message {
     bool begun, headed, complete, broken, chunked, has_length;
     uint8_t major, minor, method;
     uint16_t status;
-    uint64_t time, length, body, missing, head;   /* `missing`: bytes of the body that lie in gaps */
-    uint64_t stored;              /* bytes in the texts, of the budget */
+    uint64_t time, length, body, missing, head;   /* `missing`: bytes of the body in gaps */
+    uint64_t stored;              /* bytes of the budget that the texts use */
     struct log_text path, reason, header[HTTP_HEADERS];
-    bool cut;                     /* a text is longer than what is stored */
-    const char *error;            /* why reading ended within it */
+    bool cut;                     /* a text was truncated */
+    const char *error;            /* the reason if parsing ended within the message */
 };
 
 struct http_side;
@@ -47,11 +48,11 @@ struct http_side;
 /* Bytes of a message, as they come: of a header's name and value, of a body; and the end of a header. */
 enum http_piece { HTTP_NAME_BYTES, HTTP_VALUE_BYTES, HTTP_VALUE_END, HTTP_BODY_BYTES };
 
-/* What the owner of a side does. */
+/* The callbacks of a side's owner. */
 struct http_owner {
-    /* The message that begins now; NULL: wait until http_side_resume, or the side has stopped. */
+    /* Returns the message that begins; NULL if the side must wait until http_side_resume, or has stopped. */
     struct http_message *(*begin)(struct http_side *side);
-    /* The head is complete; what llhttp expects of on_headers_complete. */
+    /* The head is complete. Returns the result for llhttp's on_headers_complete. */
     int (*headed)(struct http_side *side);
     void (*complete)(struct http_side *side);
     /* NULL: what http_message stores is enough. */
@@ -60,12 +61,12 @@ struct http_owner {
 
 struct http_side {
     enum http_state state;
-    bool known, response;         /* whether it sends requests or responses is known; responses */
-    bool resumed;                 /* its beginning was found after a gap, or after other bytes */
-    bool in_body, to_the_end;     /* within a body or chunk whose length is known; within one that ends with the stream */
-    bool waits_to_begin;          /* holding, since a message could not begin */
-    bool alone;                   /* its messages begin whatever the other side sends */
-    const char *why;              /* it stopped */
+    bool known, response;         /* the side's role is known; it sends responses (else requests) */
+    bool resumed;                 /* the beginning was found after a gap, or after other bytes */
+    bool in_body, to_the_end;     /* in a body or chunk of known length; in a body that ends with the stream */
+    bool waits_to_begin;          /* holding because a message could not begin */
+    bool alone;                   /* messages begin without waiting for the other side */
+    const char *why;              /* the reason for stopping */
     llhttp_t parser;
     struct http_message *message;
     void *user;
@@ -73,7 +74,7 @@ struct http_side {
     struct log_budget *budget;    /* for texts and held bytes */
     uint8_t window[HTTP_BEGINNING], used;
     uint64_t searched;
-    uint8_t *held;                /* bytes after what it waits at */
+    uint8_t *held;                /* bytes after the position at which it waits */
     uint32_t held_used, held_room;
     char name[HTTP_NAME_MOST];    /* of the current header */
     uint32_t name_length;
@@ -88,7 +89,7 @@ static inline void http_message_free(struct http_message *message, struct log_bu
         free(message->header[i].at);
 }
 
-/* Gives held bytes up. */
+/* Discards held bytes. */
 static inline void http_held_free(struct http_side *side) {
     log_give(side->budget, side->held_room);
     free(side->held);
@@ -102,7 +103,7 @@ static inline void http_stop(struct http_side *side, const char *why) {
     http_held_free(side);
 }
 
-/* Appends to a text of the current message, up to its bound and the budget. */
+/* Appends to a text of the current message, within its bound and the budget. */
 static inline void http_append(struct http_side *side, struct log_text *text, const char *at, size_t length, size_t most) {
     size_t take = (size_t)sl_min(length, most - text->used);
     if (!log_take(side->budget, take))
@@ -166,7 +167,7 @@ static int http_on_name_complete(llhttp_t *parser) {
     side->header = -1;
     for (int i = 0; i < HTTP_HEADERS; i++)
         if (strlen(http_header_names[i]) == side->name_length && !memcmp(http_header_names[i], side->name, side->name_length))
-            side->header = side->message->header[i].used ? -1 : i;   /* of several the first is stored */
+            side->header = side->message->header[i].used ? -1 : i;   /* of several headers, the first is stored */
     side->name_length = 0;
     return 0;
 }
@@ -239,10 +240,10 @@ static const char *const http_methods[] = {
 #define HTTP_METHOD(number, name, string) #string,
     HTTP_METHOD_MAP(HTTP_METHOD)
 #undef HTTP_METHOD
-    "PRI",   /* the preface of HTTP/2 (RFC 9113, 3.4), which is counted */
+    "PRI",   /* the preface of HTTP/2 (RFC 9113, 3.4): such connections are counted */
 };
 
-/* Does a request begin here? Its method, and after other bytes also the form of its target (RFC 9112, 3.2). */
+/* Whether a request begins here. Tests its method and, if `strict`, the form of its target, too (RFC 9112, 3.2). */
 static inline bool http_is_request(const uint8_t *at, bool strict) {
     for (unsigned i = 0; i < sizeof http_methods / sizeof *http_methods; i++) {
         size_t length = strlen(http_methods[i]);
@@ -255,7 +256,7 @@ static inline bool http_is_request(const uint8_t *at, bool strict) {
 
 static inline bool http_is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
 
-/* Does a response begin here: HTTP/1.1 200? */
+/* Whether a response begins here, such as "HTTP/1.1 200". */
 static inline bool http_is_response(const uint8_t *at) {
     return memcmp(at, "HTTP/1.", 7) == 0 && http_is_digit(at[7]) && at[8] == ' ' && http_is_digit(at[9]) &&
            http_is_digit(at[10]) && http_is_digit(at[11]);
@@ -264,8 +265,8 @@ static inline bool http_is_response(const uint8_t *at) {
 static inline void http_side_parser(struct http_side *side) {
     llhttp_init(&side->parser, side->response ? HTTP_RESPONSE : HTTP_REQUEST, &http_settings);
     side->parser.data = side;
-    /* Messages after one that said `Connection: close` are messages, lines may end in LF alone (RFC 9112, 2.2), and values
-     * may have any bytes. Contradicting lengths stay errors: which one the receiver takes is not known. */
+    /* Accept messages after one with `Connection: close`, lines that end in LF alone (RFC 9112, 2.2), and any bytes in
+     * values. Contradictory lengths remain errors, because it is unknown which one the receiver uses. */
     llhttp_set_lenient_keep_alive(&side->parser, 1);
     llhttp_set_lenient_optional_cr_before_lf(&side->parser, 1);
     llhttp_set_lenient_headers(&side->parser, 1);
@@ -278,7 +279,7 @@ static inline void http_side_parser(struct http_side *side) {
 
 /* --- reading --- */
 
-/* Stores bytes until the side goes on. Beyond the bound it goes on without what it waits for; false then. */
+/* Stores bytes until the side can continue. Returns false at a bound; then the side continues without waiting. */
 static inline bool http_hold(struct http_side *side, const uint8_t *at, uint32_t length) {
     if (length > HTTP_HELD_MOST - side->held_used)
         return false;
@@ -300,14 +301,14 @@ static inline bool http_hold(struct http_side *side, const uint8_t *at, uint32_t
     return true;
 }
 
-/* Ends the current message before its end. */
+/* Ends the current message prematurely. */
 static inline void http_break(struct http_side *side, const char *error) {
     struct http_message *message = side->message;
     side->message = NULL;
     side->in_body = side->to_the_end = false;
     if (!message)
         return;
-    if (!message->headed) {   /* as far as it was read */
+    if (!message->headed) {   /* the head is incomplete: use what was parsed */
         message->major = side->parser.http_major;
         message->minor = side->parser.http_minor;
     }
@@ -325,7 +326,8 @@ static inline void http_search(struct http_side *side) {
     side->searched = 0;
 }
 
-/* What the side waits for does not come: it goes on without. False where what follows is another protocol. */
+/* Continues without what the side waits for. Returns false if the following bytes are another protocol, or if the side
+ * has stopped. */
 static inline bool http_wait_no_more(struct http_side *side) {
     if (!side->waits_to_begin) {
         side->state = HTTP_TUNNEL;
@@ -334,25 +336,25 @@ static inline bool http_wait_no_more(struct http_side *side) {
     side->alone = true;
     side->message = side->owner->begin(side);
     if (!side->message)
-        return false;   /* and has stopped */
+        return false;   /* the side has stopped */
     side->waits_to_begin = false;
     llhttp_resume(&side->parser);
     side->state = HTTP_READING;
     return true;
 }
 
-/* llhttp found an error. */
+/* Handles an error of llhttp. */
 static inline void http_refused(struct http_side *side, llhttp_errno_t error) {
     const char *why = error == HPE_PAUSED_H2_UPGRADE ? "HTTP2" : error == HPE_USER ? "HEAD_TOO_LONG" : llhttp_errno_name(error);
     why += strncmp(why, "HPE_", 4) ? 0 : 4;
     http_break(side, why);
-    if (side->resumed && error != HPE_PAUSED_H2_UPGRADE)   /* what was found may have been no beginning */
+    if (side->resumed && error != HPE_PAUSED_H2_UPGRADE)   /* the detected beginning may have been false */
         http_search(side);
     else
         http_stop(side, why);
 }
 
-/* Bytes for llhttp. It may stop at a place where it has to wait: the rest is held. */
+/* Passes bytes to llhttp. If it pauses because the side must wait, the remaining bytes are held. */
 static inline void http_read(struct http_side *side, const uint8_t *at, uint32_t length) {
     for (;;) {
         const char *begin = (const char *)at;
@@ -373,7 +375,7 @@ static inline void http_read(struct http_side *side, const uint8_t *at, uint32_t
     }
 }
 
-/* Goes on after what the side waited for has come. */
+/* Continues after the event for which the side waited. */
 static inline void http_side_resume(struct http_side *side) {
     if (side->waits_to_begin) {
         side->message = side->owner->begin(side);
@@ -395,7 +397,7 @@ static inline void http_side_resume(struct http_side *side) {
     free(held);
 }
 
-/* The window is full: a message begins with it, or not. */
+/* Tests whether a message begins with the full window. If so, starts parsing and returns true. */
 static inline bool http_found(struct http_side *side) {
     bool response = http_is_response(side->window);
     bool request = !response && http_is_request(side->window, side->searched > 0 || side->resumed);
@@ -410,7 +412,7 @@ static inline bool http_found(struct http_side *side) {
     return true;
 }
 
-/* Bytes of the stream, in order. `most`: of those in which a first message may begin. */
+/* Processes bytes of the stream, in order. `most`: number of bytes in which the first message may begin. */
 static inline void http_side_bytes(struct http_side *side, const uint8_t *at, uint32_t length, uint64_t most) {
     while (length && side->state == HTTP_SEARCHING) {
         if (!side->used && !side->searched && (*at == '\r' || *at == '\n')) {   /* RFC 9112, 2.2 */
@@ -446,7 +448,7 @@ static inline void http_side_bytes(struct http_side *side, const uint8_t *at, ui
         http_read(side, at, length);
 }
 
-/* Bytes are missing. Within a body nothing is lost but these; elsewhere the next message is searched for. */
+/* Handles missing bytes. In a body, only these bytes are lost; elsewhere, the side searches for the next message. */
 static inline void http_side_gap(struct http_side *side, uint64_t length) {
     if (side->state == HTTP_READING && side->message && side->to_the_end) {
         side->message->missing += length;
@@ -469,7 +471,7 @@ static inline void http_side_gap(struct http_side *side, uint64_t length) {
     }
 }
 
-/* The stream is over. */
+/* Handles the end of the stream. */
 static inline void http_side_end(struct http_side *side) {
     if (side->state == HTTP_READING && side->message && llhttp_finish(&side->parser) != HPE_OK)
         http_break(side, "EOF");

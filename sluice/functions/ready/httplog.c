@@ -1,8 +1,9 @@
-/* A row for each exchange of HTTP/1: a request with its response, or what of them was seen. Messages are read by llhttp.
+/* Writes a row for each exchange of HTTP/1: a request with its response, or the part that was seen. llhttp parses
+ * messages.
  *
- * HTTP is found by its first bytes, on any port. The n-th request of a connection belongs to its n-th final response. Where
- * the beginning of a connection was captured, a response waits for its request if that is delivered later; what follows
- * CONNECT and Upgrade waits for the answer, which says whether it is HTTP. */
+ * HTTP is detected by its first bytes, on any port. The n-th request of a connection belongs to its n-th final
+ * response. If the beginning of a connection was captured, a response that is delivered before its request waits for
+ * the request. Bytes after CONNECT and Upgrade wait for the response, which determines whether they are HTTP. */
 #include "sluice.h"
 
 #include "http_side.h"
@@ -42,7 +43,7 @@ struct httplog_connection {
     struct httplog_exchange *first, *last;
     uint32_t count;
     bool from_its_beginning;   /* the request side was seen from its SYN on, without a gap */
-    bool resume;               /* an answer has come that the requests wait for */
+    bool resume;               /* the response for which the requests wait has been received */
     bool given_up;
 };
 
@@ -76,7 +77,7 @@ static void httplog_header(struct log_text *row, const char *name, const struct 
     httplog_text(row, name, &message->header[header]);
 }
 
-/* The members of a row that requests and responses both have, by a prefix. */
+/* Writes the members that requests and responses have in common; their names begin with `prefix`. */
 static void httplog_lengths(struct log_text *row, const struct http_message *message, const char *prefix)
 {
     char name[32];
@@ -181,7 +182,7 @@ static struct httplog_exchange *httplog_exchange_new(struct httplog_connection *
     return exchange;
 }
 
-/* Removes an exchange, of which nothing is to be seen. */
+/* Removes and frees an exchange. */
 static void httplog_remove(struct httplog_connection *connection, struct httplog_exchange *exchange)
 {
     struct httplog_exchange *before = NULL, *at = connection->first;
@@ -198,7 +199,7 @@ static void httplog_remove(struct httplog_connection *connection, struct httplog
 
 static bool httplog_is_over(const struct http_message *message) { return message->complete || message->broken; }
 
-/* Writes the exchanges at the front that are over; at the end all. */
+/* Writes the complete exchanges at the front of the list; if `all`, every exchange. */
 static void httplog_write(struct httplog_connection *connection, bool all)
 {
     for (struct httplog_exchange *exchange; (exchange = connection->first);) {
@@ -217,9 +218,9 @@ static void httplog_write(struct httplog_connection *connection, bool all)
 
 static struct httplog_connection *httplog_of(struct http_side *side) { return side->user; }
 
-/* --- what sides say --- */
+/* --- callbacks of the sides --- */
 
-/* Is the head of a request there, which says what its response may consist of? */
+/* Whether the head of the request, on which the format of its response depends, is known, or will not become known. */
 static bool httplog_is_asked(const struct httplog_connection *connection, const struct httplog_exchange *exchange)
 {
     const struct http_message *request = &exchange->request;
@@ -235,9 +236,9 @@ static struct http_message *httplog_begin(struct http_side *side)
     if (exchange && side->response && !httplog_is_asked(connection, exchange))
         exchange = NULL;
     if (!exchange && side->response && connection->from_its_beginning && !side->alone)
-        return NULL;   /* its request will come */
+        return NULL;   /* wait for its request */
     if (exchange && !side->response && !connection->from_its_beginning)
-        exchange = NULL;   /* a response that came before: of a request before what was captured */
+        exchange = NULL;   /* an earlier response, whose request precedes the capture */
     if (!exchange)
         exchange = httplog_exchange_new(connection);
     if (!exchange) {
@@ -250,7 +251,7 @@ static struct http_message *httplog_begin(struct http_side *side)
     return message;
 }
 
-/* The exchange of which a message is a part. */
+/* The exchange that contains a message. */
 static struct httplog_exchange *httplog_exchange_of(struct httplog_connection *connection, const struct http_message *message)
 {
     struct httplog_exchange *exchange = connection->first;
@@ -275,7 +276,7 @@ static int httplog_headed(struct http_side *side)
     return request->headed && request->method == HTTP_HEAD && response->status / 100 != 1;
 }
 
-/* An interim response (RFC 9110, 15.2): the final one is still to come. */
+/* Records an interim response (RFC 9110, 15.2), which the final one follows. */
 static void httplog_interim(const struct httplog_connection *connection, struct httplog_exchange *exchange)
 {
     struct http_message *response = &exchange->response;
@@ -285,7 +286,7 @@ static void httplog_interim(const struct httplog_connection *connection, struct 
     *response = (struct http_message){.begun = false};
 }
 
-/* What counts why a message was not read to its end. */
+/* Counts the reason why a message was not read to its end. */
 static void httplog_count(struct httplog_connection *connection, const struct http_message *message)
 {
     struct sl_box *box = connection->box;
@@ -311,7 +312,7 @@ static void httplog_complete(struct http_side *side)
     } else {
         httplog_count(connection, message);
     }
-    if (no_http && (message->head == 0 || !strcmp(message->error, "HTTP2"))) {   /* the first line is none of HTTP/1 */
+    if (no_http && (message->head == 0 || !strcmp(message->error, "HTTP2"))) {   /* the first line is not HTTP/1 */
         http_message_free(message, httplog_budget(connection->box));
         *message = (struct http_message){.begun = false};
         if (!exchange->request.begun && !exchange->response.begun)
@@ -333,7 +334,7 @@ static void httplog_complete(struct http_side *side)
 
 static const struct http_owner httplog_owner = {httplog_begin, httplog_headed, httplog_complete, NULL};
 
-/* Lets sides go on that wait for what the other one has said, and writes what is over. */
+/* Resumes sides for which the other side has now sent the awaited message, and writes complete exchanges. */
 static void httplog_go_on(struct httplog_connection *connection)
 {
     for (bool again = true; again;) {
@@ -403,7 +404,7 @@ static bool httplog_has_stopped(const struct http_side *side)
     return side->state == HTTP_STOPPED || side->state == HTTP_TUNNEL;
 }
 
-/* A connection is not read any further when both of its sides have stopped. */
+/* Resumes sides. If both have stopped, writes the remaining rows and ends the parsing of the connection. */
 static void httplog_settle(const struct sl_event *event, struct httplog_connection *connection)
 {
     if (connection->given_up)

@@ -1,4 +1,4 @@
-/* Hashes of short texts, by OpenSSL's libcrypto: for community-id, JA3 and JA4. */
+/* Hashes of short texts for community-id, JA3 and JA4, computed by OpenSSL's libcrypto. */
 #ifndef LOG_HASH_H
 #define LOG_HASH_H
 
@@ -11,7 +11,8 @@ struct log_hashes {
     const void *md5, *sha1, *sha256;
 };
 
-/* A hash, fetched once where that can be (OpenSSL 3): else every call looks for it by its name. NULL: there is none. */
+/* Finds a hash; NULL if there is none. With OpenSSL 3 it is fetched once, because otherwise every use looks it up by
+ * name. */
 SL_COLD const void *log_hash_find(void *library, const char *name, const char *symbol) {
     const void *(*fetch)(void *, const char *, const char *);
     const void *(*kind)(void);
@@ -22,8 +23,8 @@ SL_COLD const void *log_hash_find(void *library, const char *name, const char *s
     return kind ? kind() : NULL;
 }
 
-/* False where there is no libcrypto, or one without SHA-1 and SHA-256 (SL_DIGEST_ADVICE says what to do). One that leaves
- * out MD5, as in FIPS mode, has no JA3. */
+/* Returns false if libcrypto is missing, or has no SHA-1 or SHA-256 (SL_DIGEST_ADVICE says what to do). Without MD5,
+ * for example in FIPS mode, there is no JA3. */
 SL_COLD bool log_hashes_open(struct log_hashes *hashes) {
     const char *const names[] = {SL_DIGEST_LIBRARIES};
     for (unsigned i = 0; i < sizeof names / sizeof *names && !hashes->library; i++)

@@ -1,4 +1,5 @@
-/* What the rows of all logs begin with: time, flow, community-id, layers and the two ends; and the file that they go to. */
+/* The common beginning of the rows of all logs (time, flow, community-id, layers and the two ends), and the output
+ * file. */
 #ifndef LOG_ROW_H
 #define LOG_ROW_H
 
@@ -11,11 +12,11 @@
 #include "log_text.h"
 
 enum {
-    LOG_PATHS_MOST = 1024,   /* different sequences of layers that are stored */
-    LOG_HALF_MOST = 8,       /* words of one side's half of a key */
+    LOG_PATHS_MOST = 1024,   /* maximum number of distinct paths of layers that are stored */
+    LOG_HALF_MOST = 8,       /* maximum number of words of a key half */
 };
 
-/* A sequence of layers from the link up; flows store its number. */
+/* A path of layers from the link up; flows store its number. */
 struct log_path {
     uint32_t hash, depth;
     uint8_t path[SL_DEPTH_MOST];
@@ -28,20 +29,20 @@ struct log_output {
     struct log_path *paths;
     uint32_t path_count;
     struct log_text row;
-    uint64_t written, lost;  /* rows; those that there was no memory for */
+    uint64_t written, lost;  /* number of rows; rows lost because memory was exhausted */
     uint64_t paths_left_out;
-    int failed;              /* errno of the first write that failed */
+    int failed;              /* errno of the first failed write */
 };
 
-/* A flow, as long as rows are written about it: valid after the instance has ended. */
+/* A copy of a flow's properties for its rows, which stays valid after the instance has ended. */
 struct log_flow {
     const struct sl_layer_info *layer;
     uint64_t number;
-    uint32_t path;           /* 1 + number of the path; 0: it is not stored */
-    uint64_t half[2][LOG_HALF_MOST];   /* of the active side, and of the passive one */
+    uint32_t path;           /* number of the path, plus 1; 0: the path is not stored */
+    uint64_t half[2][LOG_HALF_MOST];   /* the key halves of the active and the passive side */
 };
 
-/* The number of the path of the current packet, plus 1; 0 beyond the bound. */
+/* Stores the path of the current packet. Returns its number, plus 1; 0 beyond the bound. */
 SL_COLD uint32_t log_path_of(struct log_output *log, const struct sl_box *box) {
     uint32_t hash = sl_path(box);
     for (uint32_t i = 0; i < log->path_count; i++)
@@ -61,7 +62,7 @@ SL_COLD uint32_t log_path_of(struct log_output *log, const struct sl_box *box) {
     return ++log->path_count;
 }
 
-/* Stores the flow of an event, whose path was stored when it began. The event has an instance. */
+/* Copies the flow of an event. The event must have an instance; `path` was stored when the flow began. */
 static inline struct log_flow log_flow_of(const struct sl_event *event, uint32_t path) {
     struct log_flow flow = {.layer = event->owner, .number = sl_event_number(event), .path = path};
     size_t words = sl_min(event->owner->half_words, LOG_HALF_MOST);
@@ -70,12 +71,12 @@ static inline struct log_flow log_flow_of(const struct sl_event *event, uint32_t
     return flow;
 }
 
-/* Is the part within what of a half is stored? */
+/* Whether a key part is within the stored words of a half. */
 static inline bool log_has(const struct sl_key_part *part) {
     return part && part->word + (part->bits + 63) / 64 <= LOG_HALF_MOST;
 }
 
-/* The number of the protocol for a community-id: that of the key, else that which the layer stands for; 0: none. */
+/* The protocol number for a community-id, from the key or else from the layer's protocol; 0 if there is none. */
 static inline uint8_t log_protocol(const struct log_flow *flow) {
     static const struct { const char *name; uint8_t number; } known[] = {
         {"tcp", 6}, {"udp", 17}, {"quic", 17}, {"sctp", 132}, {"icmp", 1}, {"icmp6", 58}, {"esp", 50}, {"gre", 47}};
@@ -88,7 +89,7 @@ static inline uint8_t log_protocol(const struct log_flow *flow) {
     return 0;
 }
 
-/* An address in network byte order; its size, 4 or 16, or 0 where it is no IP address. */
+/* Stores an address in network byte order. Returns its size, 4 or 16, or 0 if it is not an IP address. */
 static inline unsigned log_address(const struct sl_key_part *part, const uint64_t *half, uint8_t to[16]) {
     if (!log_has(part))
         return 0;
@@ -105,7 +106,8 @@ static inline unsigned log_address(const struct sl_key_part *part, const uint64_
     return 16;
 }
 
-/* ICMP's types that are each other's answers stand for ports in a community-id; the code does where a type has none. */
+/* Sets the values that replace ports in a community-id for ICMP: the type and its counterpart (request and reply), or
+ * the type and the code if the type has none. Returns whether it has one. */
 static inline bool log_icmp_ports(uint8_t protocol, uint8_t type, uint8_t code, uint16_t port[2]) {
     static const uint8_t pairs4[][2] = {{8, 0}, {0, 8}, {13, 14}, {14, 13}, {15, 16}, {16, 15}, {10, 9}, {9, 10}, {17, 18}, {18, 17}};
     static const uint8_t pairs6[][2] = {{128, 129}, {129, 128}, {133, 134}, {134, 133}, {135, 136}, {136, 135}, {130, 131},
@@ -121,8 +123,8 @@ static inline bool log_icmp_ports(uint8_t protocol, uint8_t type, uint8_t code, 
     return false;
 }
 
-/* The community-id, version 1 with seed 0, from the ends of a flow; `type` and `code` are those of an ICMP message that
- * `from` sent. Null where the ends are no IP addresses. */
+/* Writes the community-id, version 1 with seed 0, of a flow's ends. `type` and `code` are those of an ICMP message that
+ * `from` sent. It is null if the ends are not IP addresses. */
 SL_COLD void log_community(struct log_text *row, const struct log_hashes *hashes, const struct log_flow *flow, unsigned from,
                            uint8_t type, uint8_t code) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -157,7 +159,7 @@ SL_COLD void log_community(struct log_text *row, const struct log_hashes *hashes
     log_hash(hashes, hashes->sha1, text, (size_t)(at - text), hash);
     hash[20] = 0;
     log_put(row, ",\"community_id\":\"1:");
-    for (unsigned i = 0; i < 21; i += 3) {   /* base64 (RFC 4648, 4) of 20 bytes: the last character is padding */
+    for (unsigned i = 0; i < 21; i += 3) {   /* base64 (RFC 4648, 4) of 20 bytes ends with one padding character */
         uint32_t word = (uint32_t)hash[i] << 16 | (uint32_t)hash[i + 1] << 8 | hash[i + 2];
         for (unsigned k = 0; k < 4; k++)
             log_bytes(row, i == 18 && k == 3 ? "=" : &digits[word >> (18 - 6 * k) & 63], 1);
@@ -182,7 +184,7 @@ SL_COLD void log_end(struct log_text *row, const struct log_flow *flow, unsigned
         log_word(row, port, NULL);
 }
 
-/* The layers of a path as a member of the row. */
+/* Writes the layers of a path as a member of the row. */
 SL_COLD void log_layers(struct log_text *row, const struct log_output *log, const struct sl_box *box, uint32_t path) {
     log_name(row, "layers");
     if (!path) {
@@ -198,7 +200,7 @@ SL_COLD void log_layers(struct log_text *row, const struct log_output *log, cons
     log_put(row, "\"");
 }
 
-/* Begins a row about something that side `from` of a flow began at a time. */
+/* Begins a row about something that side `from` of a flow started at `time`. */
 SL_COLD struct log_text *log_begin(struct log_output *log, const struct sl_box *box, const struct log_flow *flow, unsigned from,
                                    uint64_t time) {
     struct log_text *row = &log->row;
@@ -235,7 +237,7 @@ SL_COLD void log_finish(struct log_output *log) {
     log_write(log);
 }
 
-/* 0, or -1 when it cannot be opened, which is reported. */
+/* Returns 0, or -1 if it cannot be opened; the error has been printed. */
 SL_COLD int log_open(struct log_output *log, const char *name, const char *path) {
     *log = (struct log_output){.name = name};
     if (!log_hashes_open(&log->hashes)) {
@@ -246,7 +248,7 @@ SL_COLD int log_open(struct log_output *log, const char *name, const char *path)
     return log->out ? 0 : -1;
 }
 
-/* `written`, `lost`, `left_out`: what the figures are called in the summary. */
+/* `written`, `lost`, `left_out`: the names of the figures in the summary. */
 SL_COLD void log_close(struct log_output *log, struct sl_box *box, const char *written, const char *lost, const char *left_out) {
     if (fflush(log->out) && !log->failed)
         log->failed = errno;

@@ -1,4 +1,4 @@
-/* Text of bounded size, as JSON: a row of a log is built in memory and written whole, or not. */
+/* JSON text of bounded size. A row of a log is built in memory, and is written completely or dropped. */
 #ifndef LOG_TEXT_H
 #define LOG_TEXT_H
 
@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LOG_TEXT_MOST = 1 << 22 };   /* bytes of a row: more than all bounds of the logs together come to */
+enum { LOG_TEXT_MOST = 1 << 22 };   /* maximum bytes of a row; exceeds the sum of all bounds of the logs */
 
-/* Bytes that all connections of a log store together, and how many they may be. */
+/* The bytes that all connections of a log store together, and their maximum. */
 struct log_budget { uint64_t used, most; };
 
-/* Takes so many bytes; false beyond the bound. */
+/* Reserves bytes of the budget. Returns false if it would be exceeded. */
 static inline bool log_take(struct log_budget *budget, uint64_t bytes) {
     if (bytes > budget->most - sl_min(budget->used, budget->most))
         return false;
@@ -26,10 +26,10 @@ static inline void log_give(struct log_budget *budget, uint64_t bytes) { budget-
 struct log_text {
     char *at;
     size_t used, room;
-    bool failed;   /* no memory, or beyond the bound: the row is incomplete */
+    bool failed;   /* memory or the bound is exhausted, so the row is incomplete */
 };
 
-/* Room for `more` bytes; false without it. */
+/* Ensures space for `more` bytes. Returns false on failure. */
 static inline bool log_room(struct log_text *text, size_t more) {
     if (text->failed || more > LOG_TEXT_MOST - text->used) {
         text->failed = true;
@@ -59,7 +59,7 @@ static inline void log_bytes(struct log_text *text, const void *bytes, size_t le
 
 static inline void log_put(struct log_text *text, const char *words) { log_bytes(text, words, strlen(words)); }
 
-/* At most 1023 bytes by a format. */
+/* Appends formatted text of at most 1023 bytes. */
 SL_COLD __attribute__((format(printf, 2, 3))) void log_format(struct log_text *text, const char *format, ...) {
     char line[1024];
     va_list values;
@@ -69,7 +69,7 @@ SL_COLD __attribute__((format(printf, 2, 3))) void log_format(struct log_text *t
     log_bytes(text, line, length < 0 ? 0 : (size_t)sl_min((uint64_t)length, sizeof line - 1));
 }
 
-/* How many bytes of well-formed UTF-8 (RFC 3629, 4) of more than one byte begin at `at`; 0: none. */
+/* The length of a well-formed multi-byte UTF-8 character (RFC 3629, 4) at `at`; 0 if there is none. */
 static inline unsigned log_utf8(const uint8_t *at, size_t left) {
     unsigned size = at[0] >= 0xc2 && at[0] <= 0xdf ? 2 : (at[0] & 0xf0) == 0xe0 ? 3 : at[0] >= 0xf0 && at[0] <= 0xf4 ? 4 : 0;
     if (!size || size > left)
@@ -82,7 +82,8 @@ static inline unsigned log_utf8(const uint8_t *at, size_t left) {
     return overlong || beyond ? 0 : size;
 }
 
-/* Bytes from the network as a JSON string. What is no UTF-8 is written byte by byte, as the characters U+0080 to U+00FF. */
+/* Appends bytes from the network as a JSON string. A byte that is not UTF-8 is written as a character U+0080 to
+ * U+00FF. */
 static inline void log_string(struct log_text *text, const void *bytes, size_t length) {
     const uint8_t *at = bytes;
     log_put(text, "\"");
@@ -104,7 +105,7 @@ static inline void log_string(struct log_text *text, const void *bytes, size_t l
     log_put(text, "\"");
 }
 
-/* `,"name":` */
+/* Appends `,"name":`. */
 static inline void log_name(struct log_text *text, const char *name) {
     log_put(text, ",\"");
     log_put(text, name);
@@ -121,7 +122,7 @@ static inline void log_flag(struct log_text *text, const char *name, bool value)
     log_put(text, value ? "true" : "false");
 }
 
-/* A member that is a string of the program's own, or null. */
+/* Appends a member whose value is a string of the program, or null. */
 static inline void log_word(struct log_text *text, const char *name, const char *word) {
     log_name(text, name);
     if (word)
@@ -130,7 +131,7 @@ static inline void log_word(struct log_text *text, const char *name, const char 
         log_put(text, "null");
 }
 
-/* A time, or a duration, of nanoseconds as seconds. */
+/* Appends a time or duration in seconds. */
 static inline void log_seconds(struct log_text *text, const char *name, uint64_t nanoseconds) {
     log_name(text, name);
     log_format(text, "\"%llu.%09llu\"", (unsigned long long)(nanoseconds / 1000000000),

@@ -1,4 +1,5 @@
-/* Reading X.509 certificates (RFC 5280) by OpenSSL's libcrypto, whose stable functions 1.1 and 3 share. */
+/* Reads X.509 certificates (RFC 5280) with OpenSSL's libcrypto, using stable functions that versions 1.1 and 3
+ * share. */
 #ifndef TLS_CERTIFICATE_H
 #define TLS_CERTIFICATE_H
 
@@ -8,7 +9,7 @@
 #include <time.h>
 
 enum {
-    TLS_NAMES_MOST = 256,            /* subject alternative names of a certificate that a row lists */
+    TLS_NAMES_MOST = 256,            /* maximum number of subject alternative names in a row, per certificate */
     OSSL_ALTERNATIVE_NAMES = 85,     /* NID_subject_alt_name */
     OSSL_MEMORY_INFO = 3,            /* BIO_CTRL_INFO */
     OSSL_NEGATIVE = 0x102,           /* V_ASN1_NEG_INTEGER */
@@ -36,7 +37,7 @@ struct tls_x509 {
     void (*clear_errors)(void);
 };
 
-/* False where the library lacks a function. */
+/* Loads the functions. Returns false if the library lacks one. */
 SL_COLD bool tls_x509_open(struct tls_x509 *x509, void *library) {
     const struct { void *to; const char *name; } all[] = {
         {&x509->read, "d2i_X509"}, {&x509->free, "X509_free"}, {&x509->subject, "X509_get_subject_name"},
@@ -58,7 +59,7 @@ SL_COLD bool tls_x509_open(struct tls_x509 *x509, void *library) {
     return true;
 }
 
-/* A distinguished name by RFC 4514 (2253), or null. */
+/* Writes a distinguished name in the form of RFC 4514 (2253), or null. */
 SL_COLD void tls_name(struct log_text *text, const struct tls_x509 *x509, const char *name, const void *value) {
     void *output = x509->output(x509->memory());
     char *at = NULL;
@@ -83,7 +84,7 @@ SL_COLD void tls_date(struct log_text *text, const struct tls_x509 *x509, const 
         log_put(text, "null");
 }
 
-/* The alternative names: DNS names, addresses, mail addresses and URIs. */
+/* Writes the alternative names: DNS names, addresses, mail addresses and URIs. */
 SL_COLD void tls_names(struct log_text *text, const struct tls_x509 *x509, const void *certificate) {
     void *names = x509->extension(certificate, OSSL_ALTERNATIVE_NAMES, NULL, NULL);
     int count = names ? x509->count(names) : 0, listed = 0;
@@ -110,7 +111,7 @@ SL_COLD void tls_names(struct log_text *text, const struct tls_x509 *x509, const
         x509->names_free(names);
 }
 
-/* Appends a certificate as a JSON object. False, with nothing appended, for what is none. */
+/* Appends a certificate as a JSON object. Returns false, and appends nothing, if it cannot be parsed. */
 SL_COLD bool tls_certificate(struct log_text *text, const struct tls_x509 *x509, const struct log_hashes *hashes,
                              const uint8_t *at, uint32_t length) {
     const unsigned char *place = at;

@@ -1,4 +1,5 @@
-/* The cipher suites of TLS by number, in ascending order: IANA's registry "TLS Cipher Suites". Names are without `TLS_`. */
+/* The cipher suites of IANA's registry "TLS Cipher Suites", in ascending order of number. Names omit the prefix
+ * `TLS_`. */
 #ifndef TLS_CIPHERS_H
 #define TLS_CIPHERS_H
 
@@ -189,7 +190,7 @@ static const struct tls_cipher tls_ciphers[] = {
     {0xe41e, "DHE_RSA_WITH_ESTREAM_SALSA20_SHA1"}, {0xe41f, "DHE_RSA_WITH_SALSA20_SHA1"},
 };
 
-/* The name of a cipher suite without `TLS_`; NULL for one that has none. */
+/* The name of a cipher suite without `TLS_`; NULL if the number is unknown. */
 static inline const char *tls_cipher_name(uint16_t number) {
     size_t low = 0, high = sizeof tls_ciphers / sizeof *tls_ciphers;
     while (low < high) {

@@ -1,23 +1,24 @@
-/* Reading TLS hellos (RFC 8446, 4.1; RFC 5246, 7.4.1), and their fingerprints: JA3 and JA3S (MD5 of what is offered in its
- * order), JA4 and JA4S (counts, and hashes of what is offered, sorted for JA4). GREASE values (RFC 8701) are in none. */
+/* Reads TLS hellos (RFC 8446, 4.1; RFC 5246, 7.4.1), and computes their fingerprints: JA3 and JA3S (MD5 of the offered
+ * values in order), JA4 and JA4S (counts, and hashes of the offered values, sorted for JA4). GREASE values (RFC 8701)
+ * are excluded. */
 #ifndef TLS_HELLO_H
 #define TLS_HELLO_H
 
 #include "log_hash.h"
 #include "log_text.h"
 
-enum { TLS_SESSION_MOST = 32, TLS_LIST_MOST = 512 };   /* items of one list that are read; a longer list is not whole */
+enum { TLS_SESSION_MOST = 32, TLS_LIST_MOST = 512 };   /* LIST: items that are stored of a list */
 
-/* What a hello says. Of a ServerHello `ciphers` is what it chose. */
+/* The contents of a hello. */
 struct tls_hello {
     uint16_t version;               /* the legacy field */
-    uint16_t best;                  /* the highest of supported_versions, or the one that the server chose; else `version` */
-    uint16_t cipher;                /* of a ServerHello */
+    uint16_t best;                  /* the highest of supported_versions, or the server's choice; else `version` */
+    uint16_t cipher;                /* ServerHello: the chosen cipher suite */
     uint8_t session[TLS_SESSION_MOST], session_length;
     bool retry;                     /* a ServerHello that is a HelloRetryRequest (RFC 8446, 4.1.3) */
     bool has_name, has_psk, has_ticket, has_ech;
-    char ja3[33], ja4[64];          /* of a ServerHello JA3S and JA4S; empty where there is no such hash */
-    struct log_text name, alpn;     /* the server's name, as it is; the protocols as a JSON list */
+    char ja3[33], ja4[64];          /* ServerHello: JA3S and JA4S; empty if the hash is not available */
+    struct log_text name, alpn;     /* the server's name, unchanged; the protocols as a JSON list */
 };
 
 static inline void tls_hello_free(struct tls_hello *hello) {
@@ -26,7 +27,7 @@ static inline void tls_hello_free(struct tls_hello *hello) {
     *hello = (struct tls_hello){0};
 }
 
-/* Bytes that are read from the front; `failed` when there were not enough. */
+/* Reads bytes from the front. `failed`: a read exceeded the remaining bytes. */
 struct tls_reader { const uint8_t *at; uint32_t left; bool failed; };
 
 static inline uint32_t tls_number(struct tls_reader *reader, unsigned size) {
@@ -41,7 +42,7 @@ static inline uint32_t tls_number(struct tls_reader *reader, unsigned size) {
     return value;
 }
 
-/* So many bytes as a reader of their own. */
+/* Takes `size` bytes as a separate reader. */
 static inline struct tls_reader tls_take(struct tls_reader *reader, uint32_t size) {
     if (reader->left < size) {
         reader->failed = true;
@@ -53,7 +54,7 @@ static inline struct tls_reader tls_take(struct tls_reader *reader, uint32_t siz
     return part;
 }
 
-/* A vector after its length of `size` bytes. */
+/* Reads a vector that is preceded by its length in `size` bytes. */
 static inline struct tls_reader tls_vector(struct tls_reader *reader, unsigned size) {
     uint32_t length = tls_number(reader, size);
     return tls_take(reader, length);
@@ -61,7 +62,7 @@ static inline struct tls_reader tls_vector(struct tls_reader *reader, unsigned s
 
 static inline bool tls_is_grease(uint32_t value) { return (value & 0x0f0f) == 0x0a0a && value >> 8 == (value & 0xff); }
 
-/* A list of numbers without GREASE. */
+/* A list of numbers without GREASE values. */
 struct tls_list { uint16_t item[TLS_LIST_MOST]; uint32_t count; };
 
 static inline void tls_list_add(struct tls_list *list, uint32_t value) {
@@ -85,7 +86,7 @@ static inline void tls_join(struct log_text *text, const struct tls_list *list, 
     }
 }
 
-/* All that a fingerprint takes of a hello. */
+/* The values of a hello that fingerprints use. */
 struct tls_offer {
     struct tls_list ciphers, extensions, groups, formats, signatures;
     uint8_t alpn_first[2];          /* the first and the last byte of the first protocol */
@@ -97,7 +98,7 @@ static inline void tls_hexadecimal(char *to, const uint8_t *hash, unsigned bytes
         snprintf(to + 2 * i, 3, "%02x", hash[i]);
 }
 
-/* Appends the first 12 digits of a list's SHA-256; zeros for an empty one. */
+/* Writes the first 12 digits of a list's SHA-256; zeros for an empty list. */
 static inline void tls_ja4_hash(char *to, const struct log_hashes *hashes, const struct log_text *text, bool empty) {
     uint8_t hash[LOG_HASH_MOST];
     strcpy(to, "000000000000");
@@ -121,7 +122,7 @@ static inline bool tls_is_alphanumeric(uint8_t c) {
     return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
 }
 
-/* The two characters that stand for the first protocol: its ends, or the ends of its hexadecimal form. */
+/* The two characters for the first protocol: its first and last character, or those of its hexadecimal form. */
 static inline void tls_ja4_alpn(char to[3], const struct tls_offer *offer) {
     static const char digits[] = "0123456789abcdef";
     bool plain = tls_is_alphanumeric(offer->alpn_first[0]) && tls_is_alphanumeric(offer->alpn_first[1]);
@@ -148,7 +149,7 @@ static inline void tls_ja3(struct tls_hello *hello, const struct log_hashes *has
     free(text.at);
 }
 
-/* `offer` is sorted by it. */
+/* Computes JA4. Sorts the cipher suites of `offer`. */
 static inline void tls_ja4(struct tls_hello *hello, const struct log_hashes *hashes, struct tls_offer *offer, char transport) {
     struct log_text text = {0};
     char alpn[3], *to = hello->ja4;
@@ -161,7 +162,7 @@ static inline void tls_ja4(struct tls_hello *hello, const struct log_hashes *has
     to[12] = '_';
     struct tls_list others = {.count = 0};
     for (uint32_t i = 0; i < offer->extensions.count; i++)
-        if (offer->extensions.item[i] != 0 && offer->extensions.item[i] != 16)   /* the name and the protocols are above */
+        if (offer->extensions.item[i] != 0 && offer->extensions.item[i] != 16)   /* server_name, ALPN */
             others.item[others.count++] = offer->extensions.item[i];
     tls_sort(&others);
     text.used = 0;
@@ -183,7 +184,7 @@ static inline void tls_ja4s(struct tls_hello *hello, const struct log_hashes *ha
     free(text.at);
 }
 
-/* The protocols of an ALPN extension (RFC 7301, 3.1). */
+/* Reads the protocols of an ALPN extension (RFC 7301, 3.1). */
 static inline void tls_alpn(struct tls_hello *hello, struct tls_offer *offer, struct tls_reader content) {
     struct tls_reader list = tls_vector(&content, 2);
     while (list.left && !hello->alpn.failed) {
@@ -200,7 +201,7 @@ static inline void tls_alpn(struct tls_hello *hello, struct tls_offer *offer, st
     }
 }
 
-/* The name of a server_name extension (RFC 6066, 3): the first of type host_name. */
+/* Reads the name of a server_name extension (RFC 6066, 3): the first one of type host_name. */
 static inline void tls_server_name(struct tls_hello *hello, struct tls_reader content) {
     struct tls_reader list = tls_vector(&content, 2);
     while (list.left) {
@@ -223,7 +224,7 @@ static inline void tls_extension(struct tls_hello *hello, struct tls_offer *offe
         break;
     case 10: tls_list_read(&offer->groups, tls_vector(&content, 2), 2); break;
     case 11: {
-        struct tls_reader formats = tls_vector(&content, 1);   /* one byte each, of which none is GREASE */
+        struct tls_reader formats = tls_vector(&content, 1);   /* one byte each, without GREASE */
         while (formats.left && offer->formats.count < TLS_LIST_MOST)
             offer->formats.item[offer->formats.count++] = (uint16_t)tls_number(&formats, 1);
         break;
@@ -244,12 +245,12 @@ static inline void tls_extension(struct tls_hello *hello, struct tls_offer *offe
     }
 }
 
-/* SHA-256 of "HelloRetryRequest", which is the random of one (RFC 8446, 4.1.3). */
+/* The random value of a HelloRetryRequest: the SHA-256 of "HelloRetryRequest" (RFC 8446, 4.1.3). */
 static const uint8_t tls_retry_random[32] = {
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c};
 
-/* Reads the body of a ClientHello or ServerHello into *hello, which is empty. False for one that is malformed. */
+/* Reads the body of a ClientHello or ServerHello into *hello, which must be empty. Returns false if it is malformed. */
 SL_COLD bool tls_hello_read(struct tls_hello *hello, const struct log_hashes *hashes, const uint8_t *at, uint32_t length,
                             bool client, char transport) {
     struct tls_reader body = {at, length, false};
@@ -271,7 +272,7 @@ SL_COLD bool tls_hello_read(struct tls_hello *hello, const struct log_hashes *ha
     }
     if (body.failed)
         return false;
-    if (body.left) {   /* before TLS 1.2 there need be none */
+    if (body.left) {   /* extensions are optional up to TLS 1.2 */
         struct tls_reader extensions = tls_vector(&body, 2);
         while (extensions.left) {
             uint32_t type = tls_number(&extensions, 2);

@@ -1,7 +1,7 @@
-/* One side of a TLS connection as it is seen: finding where TLS begins in a stream, its records (RFC 8446, 5.1), and the
- * handshake messages in them (4), however the stream was cut.
+/* One side of a TLS connection: finds the beginning of TLS in a stream, and parses its records (RFC 8446, 5.1) and
+ * their handshake messages (RFC 8446, 4), independently of how the stream is divided into pieces.
  *
- * Only messages that `wanted` names are stored; the others are skipped. What is encrypted is not looked into. */
+ * Only messages that `wanted` selects are stored; the others are skipped. Encrypted data are not parsed. */
 #ifndef TLS_STREAM_H
 #define TLS_STREAM_H
 
@@ -11,8 +11,8 @@ enum {
     TLS_CHANGE_CIPHER = 20, TLS_ALERT = 21, TLS_HANDSHAKE = 22, TLS_APPLICATION = 23,
     TLS_CLIENT_HELLO = 1, TLS_SERVER_HELLO = 2, TLS_NEW_TICKET = 4, TLS_ENCRYPTED_EXTENSIONS = 8, TLS_CERTIFICATE = 11,
     TLS_RECORD_MOST = (1 << 14) + 2048,   /* RFC 5246, 6.2.3 */
-    TLS_MESSAGE_MOST = 1 << 18,           /* of a message that is stored: long chains of certificates have 20 KB */
-    TLS_BEGINNING = 11,                   /* bytes by which the beginning of TLS is found */
+    TLS_MESSAGE_MOST = 1 << 18,           /* maximum size of a stored message: long certificate chains have 20 KB */
+    TLS_BEGINNING = 11,                   /* bytes used to detect the beginning of TLS */
 };
 
 enum tls_state { TLS_SEARCHING, TLS_IN_RECORDS, TLS_STOPPED };
@@ -21,27 +21,27 @@ enum tls_stop { TLS_NO_STOP, TLS_NO_TLS, TLS_ENCRYPTED, TLS_GAP, TLS_BAD_RECORD,
 struct tls_message {
     uint8_t head[4];
     uint8_t head_used;
-    uint32_t left;            /* bytes of the body that are to come */
+    uint32_t left;            /* remaining bytes of the body */
     uint8_t *body;
     uint32_t used, room;
-    struct log_budget *budget;   /* that the body is of */
+    struct log_budget *budget;   /* to which the body is charged */
 };
 
 struct tls_side {
     enum tls_state state;
-    enum tls_stop stop;       /* why, when it has stopped */
-    uint8_t head[TLS_BEGINNING], head_used;   /* of a record, or the last bytes while searching */
+    enum tls_stop stop;       /* the reason for stopping */
+    uint8_t head[TLS_BEGINNING], head_used;   /* the header of a record; while searching, the last bytes */
     uint64_t searched;
     uint8_t type;             /* of the record */
     uint32_t record_left;
     uint8_t alert[2], alert_used;
     bool begun;               /* a record was found */
-    bool changed;             /* ChangeCipherSpec was seen: what follows is encrypted, but for the hello after a retry */
-    bool secured;             /* application data was seen, or messages that are encrypted */
+    bool changed;             /* ChangeCipherSpec was seen: the rest is encrypted, except a hello after a retry */
+    bool secured;             /* application data or encrypted messages were seen */
     struct tls_message message;
 };
 
-/* What the owner of a side does with what is found. */
+/* The callbacks of a side's owner, and its limits. */
 struct tls_reading {
     void *user;
     bool (*wanted)(void *user, uint8_t type);
@@ -49,7 +49,7 @@ struct tls_reading {
     void (*alert)(void *user, uint8_t level, uint8_t description);
     void (*begun)(void *user);
     struct log_budget *budget;
-    uint64_t search_most;     /* bytes of a stream in which TLS may begin */
+    uint64_t search_most;     /* number of bytes of a stream in which TLS may begin */
 };
 
 static inline void tls_message_drop(struct tls_message *message) {
@@ -69,7 +69,7 @@ static inline uint32_t tls_message_length(const struct tls_message *message) {
     return (uint32_t)sl_load_be(message->head + 1, 3);
 }
 
-/* Bytes of handshake messages, as records or CRYPTO frames carry them. False when the side has stopped. */
+/* Processes bytes of handshake messages from records or CRYPTO frames. Returns false if the side has stopped. */
 static inline bool tls_messages(struct tls_side *side, const struct tls_reading *reading, const uint8_t *at, uint32_t length) {
     struct tls_message *message = &side->message;
     while (length || (message->head_used == 4 && !message->left)) {
@@ -79,7 +79,7 @@ static inline bool tls_messages(struct tls_side *side, const struct tls_reading 
             if (message->head_used < 4)
                 continue;
             message->left = tls_message_length(message);
-            /* After ChangeCipherSpec only a ClientHello that answers a HelloRetryRequest is in the clear (RFC 8446, D.4). */
+            /* After ChangeCipherSpec, only the ClientHello after a HelloRetryRequest is unencrypted (RFC 8446, D.4). */
             if (side->changed && (message->head[0] != TLS_CLIENT_HELLO || message->left > TLS_RECORD_MOST)) {
                 side->secured = true;
                 tls_side_stop(side, TLS_ENCRYPTED);
@@ -114,13 +114,13 @@ static inline bool tls_messages(struct tls_side *side, const struct tls_reading 
         if (message->body)
             reading->message(reading->user, message->head[0], message->body, message->used);
         tls_message_drop(message);
-        if (side->state == TLS_STOPPED)   /* by what the message says */
+        if (side->state == TLS_STOPPED)   /* the callback has stopped the side */
             return false;
     }
     return true;
 }
 
-/* Do the bytes look like the first record of a side: a handshake record with a hello that has a version of its own? */
+/* Whether the bytes look like the first record of a side: a handshake record with a hello and its version. */
 static inline bool tls_begins(const uint8_t *at) {
     uint32_t record = (uint32_t)sl_load_be16(at + 3), hello = (uint32_t)sl_load_be(at + 6, 3);
     return at[0] == TLS_HANDSHAKE && at[1] == 3 && at[2] <= 4 && record >= 6 && record <= TLS_RECORD_MOST &&
@@ -128,7 +128,7 @@ static inline bool tls_begins(const uint8_t *at) {
            at[10] <= 4;
 }
 
-/* Bytes within a record of `type`. */
+/* Processes bytes within the current record. Returns false if the side has stopped. */
 static inline bool tls_record(struct tls_side *side, const struct tls_reading *reading, const uint8_t *at, uint32_t length) {
     switch (side->type) {
     case TLS_HANDSHAKE:
@@ -149,7 +149,7 @@ static inline bool tls_record(struct tls_side *side, const struct tls_reading *r
     }
 }
 
-/* The header of a record is there. */
+/* Begins a record, whose header is complete. Returns false if the header is invalid. */
 static inline bool tls_record_begin(struct tls_side *side) {
     side->type = side->head[0];
     side->record_left = (uint32_t)sl_load_be16(side->head + 3);
@@ -181,10 +181,10 @@ static inline void tls_side_records(struct tls_side *side, const struct tls_read
     }
 }
 
-/* Bytes of a stream, in order. */
+/* Processes bytes of a stream, in order. */
 static inline void tls_side_bytes(struct tls_side *side, const struct tls_reading *reading, const uint8_t *at, uint32_t length) {
     while (length && side->state == TLS_SEARCHING) {
-        if (!side->head_used && *at != TLS_HANDSHAKE) {   /* most bytes of other protocols */
+        if (!side->head_used && *at != TLS_HANDSHAKE) {   /* skip to the next candidate */
             const uint8_t *next = memchr(at, TLS_HANDSHAKE, length);
             uint32_t over = next ? (uint32_t)(next - at) : length;
             side->searched += over;
@@ -201,7 +201,7 @@ static inline void tls_side_bytes(struct tls_side *side, const struct tls_readin
                 side->head_used = 0;
                 reading->begun(reading->user);
                 tls_side_records(side, reading, begun, TLS_BEGINNING);
-            } else if (side->head_used == TLS_BEGINNING) {   /* another beginning may lie within these bytes */
+            } else if (side->head_used == TLS_BEGINNING) {   /* a beginning may be within these bytes */
                 const uint8_t *next = memchr(side->head + 1, TLS_HANDSHAKE, TLS_BEGINNING - 1);
                 uint8_t over = (uint8_t)(next ? next - side->head : TLS_BEGINNING);
                 side->searched += over;
@@ -215,7 +215,7 @@ static inline void tls_side_bytes(struct tls_side *side, const struct tls_readin
     tls_side_records(side, reading, at, length);
 }
 
-/* Bytes are missing: TLS may begin after them, but its records cannot be followed across. */
+/* Handles missing bytes: TLS may begin after them, but record boundaries are lost. */
 static inline void tls_side_gap(struct tls_side *side) {
     if (side->state == TLS_SEARCHING)
         side->head_used = 0;

@@ -1,8 +1,8 @@
-/* A row for each TLS connection of which a hello was seen, over TCP and QUIC: versions, cipher suite, name of the server,
- * protocols, resumption, certificates where they are in the clear, and the fingerprints JA3, JA3S, JA4 and JA4S.
+/* Writes a row for each TLS connection over TCP or QUIC with at least one hello: versions, cipher suite, server name,
+ * protocols, resumption, unencrypted certificates, and the fingerprints JA3, JA3S, JA4 and JA4S.
  *
- * Over TCP, TLS is found by its first record, on any port and also after other bytes, as after STARTTLS or CONNECT. A row
- * is written when both sides have begun to encrypt, or when the connection ends. */
+ * Over TCP, TLS is detected by its first record, on any port, and also after other bytes, for example after STARTTLS or
+ * CONNECT. A row is written when both sides have started encryption, or when the connection ends. */
 #include "sluice.h"
 
 #include "log_row.h"
@@ -25,30 +25,30 @@ SLUICE_COUNTER(tls_malformed_certificates, "certificates that could not be read"
 SLUICE_COUNTER(tls_connections_left_out, "connections that are not in the log, as too many were open")
 SLUICE_COUNTER(tls_no_memory, "sides that are not read for want of memory, or of the bound's")
 
-enum { TLSLOG_SIDES = 6, TLSLOG_ALERTS = 8 };   /* two of a TCP connection; of QUIC two for each of three levels */
+enum { TLSLOG_SIDES = 6, TLSLOG_ALERTS = 8 };   /* TCP: 2 streams; QUIC: 2 for each of 3 levels */
 
 struct tlslog_connection {
     struct log_flow flow;
     uint64_t time;
-    char transport;                    /* of JA4: t or q */
+    char transport;                    /* as in JA4: t or q */
     bool has_client, has_server, client_certificate, written, has_certificates;
     uint8_t client;                    /* the side that sent the ClientHello */
     uint8_t client_hellos, attempt;
     struct tls_hello hello, answer;
     struct log_text certificates;
-    uint64_t stored;                   /* bytes of hellos and certificates, of the budget */
-    char chosen[64];                   /* the protocol that EncryptedExtensions of QUIC name */
+    uint64_t stored;                   /* bytes of the budget that hellos and certificates use */
+    char chosen[64];                   /* QUIC: the protocol in EncryptedExtensions */
     struct { uint8_t side, level, description; } alert[TLSLOG_ALERTS];
     uint8_t alerts;
     uint32_t certificate_count;
     struct tls_side side[TLSLOG_SIDES];
 };
 
-/* Of a TCP connection, and of one of QUIC. */
+/* The state of a TCP or QUIC connection. */
 struct tlslog_state {
     struct tlslog_connection *connection;
     uint32_t path;
-    bool over;                         /* nothing more is read */
+    bool over;                         /* parsing has ended */
 };
 SLUICE_STATE(struct tlslog_state)
 
@@ -58,16 +58,16 @@ struct tlslog {
     bool reads_certificates;
     struct log_budget budget;
     uint64_t open;
-    struct { struct log_flow flow; struct tlslog_state *state; uint64_t packet; } quic;   /* that of the current packet */
+    struct { struct log_flow flow; struct tlslog_state *state; uint64_t packet; } quic;   /* of the current packet */
 };
 SLUICE_WORKER(struct tlslog)
 
-/* What is being read. */
+/* The context of the callbacks. */
 struct tlslog_reading {
     struct sl_box *box;
     struct tlslog_connection *connection;
-    uint8_t side;                      /* of the connection that sends: 0 the active one */
-    uint8_t which;                     /* of connection->side */
+    uint8_t side;                      /* the sending side of the connection; 0: the active one */
+    uint8_t which;                     /* index in connection->side */
 };
 
 /* --- rows --- */
@@ -84,8 +84,8 @@ static const char *tlslog_version(uint16_t version, char text[8])
     }
 }
 
-/* Whether the server took up an earlier session: by a PSK (RFC 8446, 2.2), or by repeating the client's session id (RFC
- * 5246, 7.4.1.2; RFC 5077, 3.4), which a server of TLS 1.3 does in any case. */
+/* Whether the server resumed an earlier session: by a PSK (RFC 8446, 2.2), or, before TLS 1.3, by echoing the client's
+ * session id (RFC 5246, 7.4.1.2; RFC 5077, 3.4). A TLS 1.3 server always echoes it. */
 static bool tlslog_resumed(const struct tlslog_connection *connection)
 {
     const struct tls_hello *hello = &connection->hello, *answer = &connection->answer;
@@ -192,7 +192,7 @@ static void tlslog_free(struct sl_box *box, struct tlslog_state *state)
 
 /* --- messages --- */
 
-/* Takes bytes of the budget for what a connection stores until its row is written. */
+/* Charges to the budget what a connection stores until its row is written. Returns false if the budget is exhausted. */
 static bool tlslog_store(const struct tlslog_reading *reading, uint64_t bytes)
 {
     if (!log_take(&SLUICE_WORKER_OF(reading->box)->budget, bytes)) {
@@ -203,7 +203,8 @@ static bool tlslog_store(const struct tlslog_reading *reading, uint64_t bytes)
     return true;
 }
 
-/* The certificates of a message (RFC 5246, 7.4.2; RFC 8446, 4.4.2, where each has extensions). */
+/* Reads the certificates of a message (RFC 5246, 7.4.2). `newer`: TLS 1.3, where each has extensions (RFC 8446,
+ * 4.4.2). */
 static void tlslog_certificates(struct tlslog_reading *reading, const uint8_t *body, uint32_t length, bool newer)
 {
     struct tlslog_connection *connection = reading->connection;
@@ -228,7 +229,7 @@ static void tlslog_certificates(struct tlslog_reading *reading, const uint8_t *b
         }
         if (connection->certificate_count++ >= SLUICE_PARAMETER_OF(reading->box, certificates) || !tls->reads_certificates)
             continue;
-        if (!tlslog_store(reading, 4 * (uint64_t)one.left + 4096))   /* no text of a certificate is longer */
+        if (!tlslog_store(reading, 4 * (uint64_t)one.left + 4096))   /* a bound for the certificate's text */
             continue;
         size_t before = connection->certificates.used;
         log_put(&connection->certificates, before ? "," : "");
@@ -250,14 +251,14 @@ static void tlslog_hello(struct tlslog_reading *reading, const uint8_t *body, ui
 {
     struct tlslog_connection *connection = reading->connection;
     struct tls_hello hello = {0};
-    if (!tlslog_store(reading, 4 * (uint64_t)length))   /* its texts are no longer */
+    if (!tlslog_store(reading, 4 * (uint64_t)length))   /* a bound for its texts */
         return;
     bool whole = tls_hello_read(&hello, &SLUICE_WORKER_OF(reading->box)->log.hashes, body, length, client, connection->transport);
     if (!whole)
         SLUICE_COUNTER_OF(reading->box, tls_malformed_hellos)++;
     if (client)
         connection->client_hellos = (uint8_t)sl_min(connection->client_hellos + 1u, 255);
-    /* Of hellos around a HelloRetryRequest the client's first one counts, and the server's last. */
+    /* With a HelloRetryRequest, the client's first hello is used, and the server's last. */
     if (!whole || (client ? connection->has_client : connection->has_server && !connection->answer.retry)) {
         tls_hello_free(&hello);
         return;
@@ -283,7 +284,7 @@ static void tlslog_message(void *user, uint8_t type, const uint8_t *body, uint32
         tlslog_hello(reading, body, length, type == TLS_CLIENT_HELLO);
     } else if (type == TLS_CERTIFICATE) {
         tlslog_certificates(reading, body, length, connection->transport == 'q');
-    } else if (!*connection->chosen) {   /* EncryptedExtensions (RFC 8446, 4.3.1), of which ALPN is read */
+    } else if (!*connection->chosen) {   /* EncryptedExtensions (RFC 8446, 4.3.1): read ALPN */
         struct tls_reader message = {body, length, false}, extensions = tls_vector(&message, 2);
         while (extensions.left) {
             uint32_t kind = tls_number(&extensions, 2);
@@ -319,7 +320,7 @@ static struct tls_reading tlslog_callbacks(struct tlslog_reading *reading)
                                 &SLUICE_WORKER_OF(reading->box)->budget, SLUICE_PARAMETER_OF(reading->box, search)};
 }
 
-/* Counts why a side has stopped. */
+/* Counts the reason why a side has stopped. */
 static void tlslog_stopped(struct sl_box *box, const struct tls_side *side)
 {
     SLUICE_COUNTER_OF(box, tls_gaps) += side->stop == TLS_GAP;
@@ -328,7 +329,7 @@ static void tlslog_stopped(struct sl_box *box, const struct tls_side *side)
     SLUICE_COUNTER_OF(box, tls_no_memory) += side->stop == TLS_NO_MEMORY;
 }
 
-/* The connection of a state, made where there is none; NULL at a bound. */
+/* The connection of a state, created if there is none; NULL at a bound, or after parsing has ended. */
 static struct tlslog_connection *tlslog_connection(struct sl_box *box, struct tlslog_state *state, const struct log_flow *flow,
                                                    char transport)
 {
@@ -374,7 +375,7 @@ SLUICE_ON(tcp, data) {
     struct tls_side *side = &connection->side[number];
     bool first = side->state == TLS_SEARCHING && !side->searched && !side->head_used && data->bytes.captured;
     if (first && data->bytes.at[0] == TLS_ALERT && connection->side[number ^ 1].begun)
-        side->state = TLS_IN_RECORDS;   /* a hello is refused */
+        side->state = TLS_IN_RECORDS;   /* the other side's hello is refused */
     struct tlslog_reading reading = {event->box, connection, number, number};
     struct tls_reading callbacks = tlslog_callbacks(&reading);
     tls_side_bytes(side, &callbacks, data->bytes.at, data->bytes.captured);
@@ -405,7 +406,8 @@ SLUICE_ON(tcp, end) {
         tlslog_row(event->box, SLUICE_STATE_OF(event)->connection);
 }
 
-/* --- QUIC: the crypto streams of a connection are instances of a layer above, whose packets follow --- */
+/* --- QUIC: the crypto streams of a connection are instances of the layer above; their events follow the packet's
+ * --- */
 
 SLUICE_ON(quic, created) {
     if (event->instance)
@@ -421,7 +423,7 @@ SLUICE_ON(quic, packet) {
     tls->quic.packet = sl_packet_number(event);
 }
 
-/* A part of a crypto stream's key. */
+/* The value of a part of a crypto stream's key. */
 static uint64_t tlslog_part(const struct sl_event *event, const char *name)
 {
     const struct sl_key_part *part = sl_key_part_named(event->owner, name);
@@ -430,7 +432,8 @@ static uint64_t tlslog_part(const struct sl_event *event, const char *name)
 
 SLUICE_ON(quic_crypto, data) {
     struct tlslog *tls = SLUICE_WORKER_OF(event->box);
-    /* Bytes that are delivered when a stream ends, without a packet of the connection, follow a gap. */
+    /* Bytes that are delivered at the end of a stream, without a packet of the connection, follow a gap and are
+     * ignored. */
     if (!event->instance || tls->quic.packet != sl_packet_number(event) || tlslog_part(event, "connection") != tls->quic.flow.number)
         return;
     uint64_t level = tlslog_part(event, "level");
@@ -443,7 +446,7 @@ SLUICE_ON(quic_crypto, data) {
         return;
     }
     uint8_t which = (uint8_t)(side + (level == 2 ? 2 : 0)), attempt = (uint8_t)tlslog_part(event, "attempt");
-    if (attempt != connection->attempt && level == 0) {   /* the handshake begins anew, as after a Retry */
+    if (attempt != connection->attempt && level == 0) {   /* the handshake restarts, for example after a Retry */
         connection->attempt = attempt;
         for (unsigned i = 0; i < 2; i++)
             tls_message_drop(&connection->side[i].message);

@@ -1,8 +1,8 @@
-/* UDP ports on which a tunnel seems to end that the stack does not look for there.
+/* Detects tunnels on UDP ports for which the stack does not expect them.
  *
- * The first datagram of each conversation is compared with what VXLAN, Geneve, GTP-U and IP in UDP (FOU) look like, the
- * inner packet included. Ports that match are reported at the end with the option that makes the stack follow them.
- * A conversation of a tunnel that only carries what is none of these is not found. */
+ * The first datagram of each conversation is compared with the formats of VXLAN, Geneve, GTP-U and IP in UDP (FOU),
+ * including the inner packet. Ports that match are reported at the end, with the option that makes the stack parse
+ * them. Tunnels of other kinds, or with other inner packets, are not detected. */
 #include "sluice.h"
 
 SLUICE_PARAMETER(known, text, "", "ports that the user has named already, as in 48879+5555")
@@ -13,19 +13,19 @@ struct suspect {
     const char *kind;
     uint64_t seen;          /* conversations */
     uint16_t port;
-    char name[NAME_SIZE];   /* what is reported */
+    char name[NAME_SIZE];   /* the name of the report */
 };
 
 struct tunnel_ports {
     struct suspect suspects[PORTS_MOST];
-    uint64_t left_out;      /* conversations with ports beyond the bound */
+    uint64_t left_out;      /* conversations on ports beyond the bound */
     unsigned count;
 };
 SLUICE_WORKER(struct tunnel_ports)
 
 static inline uint16_t number16(const uint8_t *at) { return (uint16_t)(at[0] << 8 | at[1]); }
 
-/* Ports that stacks follow without being told to. */
+/* Whether stacks parse the protocol on this port by default. */
 static bool is_assigned(uint16_t port)
 {
     static const uint16_t ports[] = {53, 443, 1701, 2152, 3386, 3544, 4341, 4754, 4789, 4790,
@@ -48,7 +48,7 @@ static bool is_named(const char *known, uint16_t port)
     return false;
 }
 
-/* Whether an IP packet of exactly `length` bytes begins here, of which `captured` are there. */
+/* Whether the bytes are an IP packet of exactly `length` bytes, `captured` of which are present. */
 static bool is_ip(const uint8_t *at, uint32_t captured, uint32_t length)
 {
     if (captured >= 20 && at[0] >> 4 == 4)
@@ -58,7 +58,7 @@ static bool is_ip(const uint8_t *at, uint32_t captured, uint32_t length)
     return false;
 }
 
-/* Whether an Ethernet frame of `length` bytes begins here that carries what networks do. */
+/* Whether the bytes are an Ethernet frame of `length` bytes that contains IP or ARP, with or without a VLAN tag. */
 static bool is_frame(const uint8_t *at, uint32_t captured, uint32_t length)
 {
     if (captured < 34 || length < 34)
@@ -72,7 +72,7 @@ static bool is_frame(const uint8_t *at, uint32_t captured, uint32_t length)
     }
 }
 
-/* The tunnel that a datagram looks like, NULL for none. */
+/* The kind of tunnel that a datagram appears to be; NULL if none. */
 static const char *kind_of(const uint8_t *at, uint32_t captured, uint32_t length)
 {
     if (captured < 20)

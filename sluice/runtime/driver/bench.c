@@ -18,7 +18,8 @@ static void boxed_burst(void *user, const struct sl_frame *frames, size_t count,
     boxed->process(boxed->box, frames, count, NULL);
 }
 
-/* One run of a stack over a trace. 0, or -1, with a message unless there was no memory. */
+/* Runs a stack once over a trace. Returns 0, or -1; then bench->message has the reason, and is empty if the box could
+ * not be opened. */
 static int bench_run(struct sl_measured *stack, unsigned run, const struct sl_trace *trace, struct sl_ring *ring,
                      struct sl_bench *bench)
 {

@@ -7,15 +7,15 @@
 #include <time.h>
 
 enum {
-    READ = 256,                 /* packets that a box gets at once: it looks ahead from one burst to the next in them */
-    TOGETHER = 64,              /* packets that are sent at once */
-    PROGRESS_BYTES = 8 << 20,   /* of a file, between two calls of progress */
-    PROGRESS_PACKETS = 1024,    /* between two looks at the position */
-    FINISH_SLOTS = 1 << 16,     /* places of tables that a step of the end looks at */
+    READ = 256,                 /* packets per call of process: several bursts, so that the box can prefetch the next */
+    TOGETHER = 64,              /* packets per call of send */
+    PROGRESS_BYTES = 8 << 20,   /* bytes of a file between two calls of progress */
+    PROGRESS_PACKETS = 1024,    /* packets between two queries of the position */
+    FINISH_SLOTS = 1 << 16,     /* table slots that one finish step examines */
 };
 
 static const uint64_t progress_nanoseconds = 100 * 1000 * 1000;
-static const uint64_t wait_most = 20 * 1000 * 1000;   /* nanoseconds: how long a stop and a progress may be delayed */
+static const uint64_t wait_most = 20 * 1000 * 1000;   /* nanoseconds: maximum delay of a stop or of progress */
 static const uint64_t drain_most = 500 * 1000 * 1000, drain_idle = 100 * 1000 * 1000;
 static const uint64_t never = UINT64_MAX;
 
@@ -24,7 +24,7 @@ struct sl_leaving {
     struct sl_frame frames[TOGETHER];
 };
 
-/* --- what leaves --- */
+/* --- transmitting --- */
 
 static void send_port(struct sl_drive *drive, uint32_t port)
 {
@@ -46,7 +46,7 @@ static void leave(struct sl_drive *drive, uint32_t port, const struct sl_frame *
         send_port(drive, port);
 }
 
-/* Where packets leave that came in at a port. */
+/* The output port for packets that were received at `port`. */
 static uint32_t peer_of(const struct sl_drive *drive, uint32_t port)
 {
     if (!drive->peer)
@@ -54,7 +54,7 @@ static uint32_t peer_of(const struct sl_drive *drive, uint32_t port)
     return port < drive->port_count ? drive->peer[port] : UINT32_MAX;
 }
 
-/* What functions sent leaves, in front of packet `before` of the burst. */
+/* Transmits the packets that functions sent and that precede packet `before` of the burst. */
 static void leave_sent(struct sl_drive *drive, const struct sl_sent **sent, uint32_t *left, uint64_t before)
 {
     for (; *left && (*sent)->after <= before; ++*sent, --*left) {
@@ -82,7 +82,7 @@ static void leave_burst(struct sl_drive *drive, const struct sl_frame *frames, s
     }
     leave_sent(drive, &sent, &left, UINT64_MAX);
     for (uint32_t port = 0; port < drive->port_count; port++)
-        send_port(drive, port);   /* the bytes are the burst's */
+        send_port(drive, port);   /* now: the bytes are valid only for this burst */
 }
 
 static bool begin_leaving(struct sl_drive *drive)
@@ -99,12 +99,12 @@ static void flush(struct sl_drive *drive)
             sl_source_flush(drive->ports[port]);
 }
 
-/* --- what comes in --- */
+/* --- receiving --- */
 
 void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_t count)
 {
     if (!drive->ports || !begin_leaving(drive)) {
-        drive->no_port += drive->ports ? count : 0;   /* no memory to send by */
+        drive->no_port += drive->ports ? count : 0;   /* out of memory for the send buffers */
         drive->process(drive->box, frames, count, NULL);
         return;
     }
@@ -131,16 +131,17 @@ static uint64_t monotonic(void)
 }
 
 struct pace {
-    uint64_t packets, bytes, time;   /* when the position is looked at next; when progress is called: by position, by the clock */
+    /* `packets`: the count at which the position is queried next. `bytes`, `time`: when progress is called next. */
+    uint64_t packets, bytes, time;
 };
 
-/* Calls progress where it is due; true where it stops. */
+/* Calls progress if it is due. Returns true if progress stops the run. */
 static bool report(struct sl_drive *drive, struct pace *pace)
 {
     uint64_t now = monotonic(), position, size;
     if (!drive->progress || (now < pace->time && drive->packets < pace->packets))
         return false;
-    pace->packets = drive->packets + PROGRESS_PACKETS;   /* of a thousand files the position is a thousand calls */
+    pace->packets = drive->packets + PROGRESS_PACKETS;   /* with 1000 files, a query takes 1000 calls */
     sl_source_progress(drive->in, &position, &size);
     if (now < pace->time && position < pace->bytes)
         return false;
@@ -149,7 +150,7 @@ static bool report(struct sl_drive *drive, struct pace *pace)
     return drive->progress(drive->user, position, size, drive->packets) != 0;
 }
 
-/* Nothing is there: time goes on, and what functions did is given out, before the driver waits. */
+/* No packet is available: advances time, transmits what functions sent, and flushes output before waiting. */
 static void idle(struct sl_drive *drive, uint64_t clock, bool *buffered)
 {
     uint64_t due = drive->tick ? drive->tick(drive->box, clock) : never, wait = wait_most;
@@ -157,7 +158,7 @@ static void idle(struct sl_drive *drive, uint64_t clock, bool *buffered)
         leave_burst(drive, NULL, 0, NULL);
     if (*buffered) {
         flush(drive);
-        fflush(NULL);   /* rows of functions are there for others to read while the wire is idle */
+        fflush(NULL);   /* make rows of functions visible to readers while the wire is idle */
         *buffered = false;
     }
     if (clock && due != never)
@@ -166,8 +167,9 @@ static void idle(struct sl_drive *drive, uint64_t clock, bool *buffered)
         sl_source_wait(drive->in, wait);
 }
 
-/* Whether to go on after a stop was requested: what has come in until then is processed, also what the kernel, or a program
- * that writes to a pipe and got the same signal, has not handed over yet; but no longer than drain_most. */
+/* Whether to continue after a stop was requested. Packets that arrived before the stop are still processed, including
+ * those that the kernel, or a program that writes to a pipe and got the same signal, has not delivered yet. Continues
+ * for at most drain_most. */
 static bool drain(int32_t got, uint64_t *since)
 {
     uint64_t now = monotonic();
@@ -185,7 +187,7 @@ enum sl_driven sl_drive(struct sl_drive *drive)
     int32_t got = 1;
     sl_source_on_secrets(drive->in, hand_secrets, drive);
     while (!stopped && (!__atomic_load_n(&drive->stop, __ATOMIC_RELAXED) || drain(got, &stopping))) {
-        uint64_t clock = sl_source_clock(drive->in);   /* first: packets that come in between are later than it */
+        uint64_t clock = sl_source_clock(drive->in);   /* read first: packets that arrive later have later times */
         got = sl_source_receive(drive->in, frames, READ);
         if (got < 0)
             break;

@@ -1,5 +1,5 @@
-/* Drives a box: moves packets from a source to the box, and what leaves the box to where it goes; lets the box's time go on
- * while no packet comes. The one loop of `sluice run`, of programs that embed a stack, and of libsluice_mos.
+/* Drives a box: moves packets from a source to the box, transmits its output, and advances its time while no packets
+ * arrive. The common loop of `sluice run`, of programs that embed a stack, and of libsluice_mos.
  *
  *     struct sl_drive drive = {.process = tcp_ip_process, .tick = tcp_ip_tick, .finish_step = tcp_ip_finish_step,
  *                              .box = box, .in = source};
@@ -26,49 +26,49 @@ typedef uint64_t (*sl_tick_function)(struct sl_box *box, uint64_t now);
 typedef bool (*sl_step_function)(struct sl_box *box, uint32_t slots);
 typedef void (*sl_box_function)(struct sl_box *box);
 
-struct sl_leaving;   /* packets that wait to be sent together */
+struct sl_leaving;   /* the send buffer of a port */
 
 struct sl_drive {
     sl_process_function process;
-    sl_tick_function tick;           /* NULL: time stands still while no packet comes */
+    sl_tick_function tick;           /* NULL: time does not advance while no packets arrive */
     sl_step_function finish_step;
     struct sl_box *box;
-    struct sl_source *in;            /* NULL: packets come by sl_drive_burst only */
-    /* Where packets leave, by port. NULL: the box is passive and makes no verdicts. A box with ports has been opened
+    struct sl_source *in;            /* NULL: packets are passed by sl_drive_burst only */
+    /* The output of each port. NULL: the box is passive and makes no verdicts. A box with ports must have been opened
      * with sl_options.forwards. */
     struct sl_source *const *ports;
     uint32_t port_count;
-    const uint16_t *peer;            /* by port where a packet came in, where it leaves; NULL: all leave at port 0 */
-    /* Called every few megabytes of a file and ten times a second; not 0 stops. NULL: not called. */
+    const uint16_t *peer;            /* the output port for each receiving port; NULL: port 0 for all packets */
+    /* Called every few megabytes of a file and ten times a second; a result other than 0 stops the run. May be NULL. */
     int (*progress)(void *user, uint64_t position, uint64_t size, uint64_t packets);
     void *user;
 
     int stop;                        /* see sl_drive_stop */
     uint64_t packets;                /* received */
-    uint64_t no_port;                /* packets that were to leave at a port that there is not */
-    struct sl_leaving *leaving;      /* by port; the driver's own */
+    uint64_t no_port;                /* packets whose output port does not exist */
+    struct sl_leaving *leaving;      /* by port; private to the driver */
 };
 
 enum sl_driven {
     SL_DRIVEN_END,       /* the source has no more packets */
-    SL_DRIVEN_FAULT,     /* something is wrong with it, see sl_source_fault */
+    SL_DRIVEN_FAULT,     /* the source failed, see sl_source_fault */
     SL_DRIVEN_STOPPED,   /* by sl_drive_stop, or by progress */
 };
 
-/* Runs until the source ends or it is stopped. */
+/* Runs until the source ends or the run is stopped. */
 enum sl_driven sl_drive(struct sl_drive *drive);
 
-/* Lets sl_drive return once it has processed what has come in so far, at most half a second later. */
+/* Makes sl_drive return after it has processed the packets that have arrived so far, at most half a second later. */
 void sl_drive_stop(struct sl_drive *drive);
 
-/* Processes packets of the caller's own as sl_drive does those of a source. */
+/* Processes the caller's packets in the same way as sl_drive processes packets of a source. */
 void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_t count);
 
-/* Ends the input: every instance ends, functions report, what they send leaves. In steps, between which progress is called;
- * not 0 from it ends no step early, as the rest must be done. */
+/* Ends the input: every instance ends, functions report, and what they send is transmitted. This is done in steps,
+ * between which progress is called; its result is ignored, because all steps must be done. */
 void sl_drive_finish(struct sl_drive *drive);
 
-/* Frees what the driver holds. The box and the sources remain. */
+/* Frees the driver's memory. The box and the sources are not closed. */
 void sl_drive_close(struct sl_drive *drive);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* What a box counted and sent, for programs that do not see its insides. */
+/* Access to the counters and sent packets of a box, for programs to which struct sl_box is opaque. */
 #include "driver/embed.h"
 
 #include "function/output.h"

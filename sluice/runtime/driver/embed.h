@@ -1,6 +1,6 @@
-/* What a program that embeds a stack needs of the runtime, besides the stack's own NAME.h, which includes this.
+/* The runtime's interface for programs that embed a stack. The stack's own NAME.h includes this header.
  *
- * For C11 and C++ without extensions. A box is opaque: these functions of the library read what it counted. */
+ * For C11 and C++ without extensions. A box is opaque: these functions of the library read its counters. */
 #ifndef SL_EMBED_H
 #define SL_EMBED_H
 
@@ -18,42 +18,42 @@ struct sl_box;
 struct sl_store;
 
 struct sl_options {
-    uint64_t seed;               /* of hashes */
-    uint64_t memory;             /* bytes for what sequences hold */
-    uint32_t max_instances;      /* of each table */
-    bool timeouts;               /* whether anything times out */
-    double idle;                 /* seconds, in place of every layer's general timeout; 0: the layers' own */
-    double lifetime;             /* seconds, in place of every lifetime; 0: the layers' own. Holds without `timeouts`, too */
+    uint64_t seed;               /* the seed of the hashes */
+    uint64_t memory;             /* bytes that all sequences together may hold */
+    uint32_t max_instances;      /* the limit of each table */
+    bool timeouts;               /* whether timeouts are enabled */
+    double idle;                 /* seconds that replace every layer's general timeout; 0: the layers' own */
+    double lifetime;             /* seconds that replace every lifetime, even without `timeouts`; 0: the layers' own */
     const char *const *function_options;   /* one string for each function, in order; may be NULL */
     void (*deliver)(void *user, const uint8_t *at, size_t used);   /* batches of events for functions in Python */
     void *user;
     const char *const *native_options;     /* one string for each native module, in order; may be NULL */
-    bool prefault;   /* whether all memory that `memory` and `max_instances` allow is taken when the box is opened */
+    bool prefault;   /* whether opening the box populates all memory that `memory` and `max_instances` allow */
     bool forwards;   /* the box is inline: the caller applies verdicts and transmits what functions send */
-    /* For each function, in order, its parameters as pairs NAME, VALUE that end with NULL, or NULL: then those of
-     * function_options count. May be NULL. */
+    /* For each function, in order: its parameters as a NULL-terminated list of NAME, VALUE pairs, or NULL to use its
+     * text in function_options. May be NULL. */
     const char *const *const *function_values;
     struct sl_store *store;          /* which holds shared objects of functions (function/store.h); NULL: they are local */
     const char *state_file;          /* where local shared objects are written to at the end; NULL: nowhere */
 };
 
-/* --- what happens to packets --- */
+/* --- verdicts --- */
 
 enum sl_action {
-    SL_PASS,   /* the packet leaves, as it came or changed */
-    SL_DROP,   /* it does not */
+    SL_PASS,   /* the packet is transmitted, unchanged or changed */
+    SL_DROP,   /* the packet is not transmitted */
 };
 
 enum {
-    SL_VERDICT_CHANGED = 1,      /* other bytes leave in its place: `at` and `length` */
-    SL_VERDICT_REDIRECTED = 2,   /* it leaves at `port`, and not at the peer of the port where it came in */
+    SL_VERDICT_CHANGED = 1,      /* `at` and `length` replace the packet's bytes */
+    SL_VERDICT_REDIRECTED = 2,   /* the packet is transmitted at `port`, not at the peer of the receiving port */
 };
 
-/* What functions have decided for one packet of a burst. Of several functions: a drop overrides all else; changes apply one
- * after the other, in the order of the functions; of redirections the last one holds; a packet for which no function decides
- * anything passes. All zeros is a pass. */
+/* The functions' decision for one packet of a burst. If several functions decide: a drop overrides everything else;
+ * changes are applied one after the other, in the order of the functions; the last redirection wins. A packet for which
+ * no function decides passes. All zeros is a pass. */
 struct sl_verdict {
-    const uint8_t *at;   /* of changed bytes; valid until the next call with the box */
+    const uint8_t *at;   /* the changed bytes; valid until the next call with the box */
     uint32_t length;
     uint16_t port;
     uint8_t action;      /* enum sl_action */
@@ -62,10 +62,11 @@ struct sl_verdict {
 
 /* A packet that a function sent. */
 struct sl_sent {
-    struct sl_frame frame;   /* its bytes are valid until the next call with the box; its port: where the packet came in that
-                              * the function was called for */
-    uint32_t after;          /* so many packets of the burst leave before it */
-    bool back;               /* it leaves at frame.port; else at the peer of that */
+    /* Its bytes are valid until the next call with the box. Its port is the receiving port of the packet for which the
+     * function was called. */
+    struct sl_frame frame;
+    uint32_t after;          /* the number of packets of the burst that precede it in the output */
+    bool back;               /* true: transmit at frame.port; false: at its peer */
 };
 
 struct sl_counter_info {
@@ -73,45 +74,47 @@ struct sl_counter_info {
     const char *name;
 };
 
-/* A figure of a function. */
+/* A figure that a function reports. */
 struct sl_report {
     const char *name;
     uint64_t value;
     const char *function;   /* of a chain; else NULL */
 };
 
-/* A link type with which the stack does not begin, and how many packets of it were refused. */
+/* A link type for which the stack has no root layer, and the number of its packets, which were refused. */
 struct sl_refused {
     uint32_t link_type;
     uint64_t packets;
 };
 
-enum { SL_REFUSED_MOST = 8 };    /* link types that are told apart */
-enum { SL_REPORTS_MOST = 64 };   /* figures that a box keeps */
+enum { SL_REFUSED_MOST = 8 };    /* maximum number of refused link types that are distinguished */
+enum { SL_REPORTS_MOST = 64 };   /* maximum number of figures that a box stores */
 
-/* A box's counters, numbered as in NAME_counters; they may be read between any two bursts. */
+/* A box's counters, in the order of NAME_counters; they may be read between any two bursts. */
 const uint64_t *sl_box_counters(const struct sl_box *box);
 
-/* What a function could not do, or an empty text. */
+/* The error of a function, or an empty text. */
 const char *sl_box_failure(const struct sl_box *box);
 
-/* Hands secrets to the native modules of a box, for the packets that come from now on. kind: SL_SECRETS_TLS_KEY_LOG, or any
- * other, which modules ignore that do not know it. The bytes are not needed after the call. */
+/* Passes secrets to the native modules of a box, for the packets after this call. kind: SL_SECRETS_TLS_KEY_LOG, or any
+ * other; modules ignore kinds that they do not know. The bytes are not needed after the call. */
 void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets);
 
-/* Packets that functions have sent, in their order, since this was called last: how many. *sent is valid until the next call
- * with the box. Call it after each NAME_process, NAME_tick and NAME_finish of an inline box. */
+/* Sets *sent to the packets that functions have sent since the previous call, in order, and returns their number. *sent
+ * is valid until the next call with the box. Call it after each NAME_process, NAME_tick and NAME_finish of an inline
+ * box. */
 uint32_t sl_box_sent(struct sl_box *box, const struct sl_sent **sent);
 
-/* So many packets come in the burst after the next one, and their frames follow that one's in memory: the box prefetches their
- * headers while it processes what is before them. Only the time depends on it. For a program that has more packets than it
- * processes at once; one burst of all of them has the same effect. */
+/* States the number of packets in the burst after the next one. Their frames must follow those of the next one in
+ * memory. The box prefetches their headers while it processes the preceding packets. This affects only the speed. It is
+ * meant for a program that has more packets than it passes at once; passing all of them in one burst has the same
+ * effect. */
 void sl_box_coming(struct sl_box *box, uint32_t packets);
 
-/* Copies at most `most` reports of functions; how many there are. */
+/* Copies at most `most` reports of functions. Returns the number of reports. */
 uint32_t sl_box_reports(const struct sl_box *box, struct sl_report *reports, uint32_t most);
 
-/* Copies at most `most` of the refused link types, in order of their first packets; how many there are. */
+/* Copies at most `most` of the refused link types, in the order of their first packets. Returns the number of types. */
 uint32_t sl_box_refused(const struct sl_box *box, struct sl_refused *refused, uint32_t most);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
-/* What every measurement does in the same way: the trace in memory, one core, the clocks, and packets that are warm.
+/* Code that all measurements share: the trace in memory, pinning to a core, the clocks, and warm packets.
  *
- * sl_bench is built on it, and so are the programs in bench/ that it is compared with. They define _GNU_SOURCE before
- * all headers, for the core. */
+ * sl_bench uses it, and so do the programs in bench/ with which it is compared. They define _GNU_SOURCE before all
+ * headers, for the functions that pin the thread. */
 #ifndef SL_MEASURE_H
 #define SL_MEASURE_H
 
@@ -17,21 +17,21 @@
 
 /* --- the trace --- */
 
-/* The secrets that a capture carries, in their order. */
+/* The secrets in a capture, in order. */
 struct sl_secrets {
     struct sl_secret { uint32_t kind; sl_bytes bytes; } *all;
     size_t count, room;
-    bool complete;   /* there was memory for all of them */
+    bool complete;   /* false: memory was insufficient for all of them */
 };
 
-/* A capture file in memory of our own, as it lies in the file, so that no page fault of the file falls into what is
- * timed; and where its packets are. */
+/* A copy of a capture file in allocated memory, so that the timed loop has no page faults of a mapped file, and the
+ * frames of its packets. */
 struct sl_trace {
     uint8_t *file;
     struct sl_capture *capture;
     struct sl_frame *frames;
     size_t count;
-    uint64_t bytes;   /* of all packets, on the wire */
+    uint64_t bytes;   /* the total length of all packets on the wire */
     struct sl_secrets secrets;
 };
 
@@ -83,8 +83,8 @@ static inline uint8_t *sl_trace_read(const char *path, size_t *size, char *messa
     return bytes;
 }
 
-/* Loads the capture at `path`. 0, or -1 with the reason in `message`: a part of a trace is not what was to be measured,
- * so that a fault in the file is one, too. */
+/* Loads the capture at `path`. Returns 0, or -1 with the reason in `message`. A fault in the file is an error, too,
+ * because a part of a trace is not the requested workload. */
 static inline int sl_trace_load(struct sl_trace *trace, const char *path, char *message, size_t room)
 {
     size_t size = 0, frames = 0;
@@ -124,7 +124,7 @@ static inline int sl_trace_load(struct sl_trace *trace, const char *path, char *
     return 0;
 }
 
-/* How many packets the burst has that begins with packet `at`. */
+/* The number of packets in the burst that begins with packet `at`. */
 static inline size_t sl_trace_burst(const struct sl_trace *trace, size_t at)
 {
     return trace->count - at < SL_BURST ? trace->count - at : SL_BURST;
@@ -132,7 +132,7 @@ static inline size_t sl_trace_burst(const struct sl_trace *trace, size_t at)
 
 /* --- the core and the clocks --- */
 
-/* Keeps this thread on the last core that it may run on. */
+/* Pins this thread to the last core that it may run on. */
 static inline void sl_pin(void)
 {
     cpu_set_t allowed, one;
@@ -167,13 +167,13 @@ static inline struct sl_elapsed sl_elapsed_since(struct sl_elapsed begin)
 
 /* --- warm packets --- */
 
-/* A ring into which each burst is copied right before it is processed, as a network card that writes into the cache
- * leaves packets there. As large as 128 buffers of 2 KB, which a second-level cache holds, or as two of the largest
- * bursts. Packets begin at cache lines, as in such buffers. */
+/* A ring into which each burst is copied just before it is processed, like the packets that a network card writes into
+ * the cache. Its size is 128 buffers of 2 KB, which fit in a second-level cache, or twice the largest burst. Packets
+ * are aligned to cache lines, as in the buffers of a network card. */
 struct sl_ring {
     uint8_t *bytes;
     size_t size, at;
-    struct sl_frame frames[SL_BURST];   /* the burst that was copied last */
+    struct sl_frame frames[SL_BURST];   /* the most recently copied burst */
 };
 
 enum { SL_RING_LEAST = 128 * 2048, SL_RING_LINE = 64 };
@@ -186,7 +186,7 @@ static inline size_t sl_ring_room(const struct sl_frame *frames, size_t count)
     return room;
 }
 
-/* A ring for the bursts of a trace. 0, or -1 when there is no memory; the caller frees ring->bytes. */
+/* Allocates a ring for the bursts of a trace. Returns 0, or -1 if memory is exhausted. The caller frees ring->bytes. */
 static inline int sl_ring_open(struct sl_ring *ring, const struct sl_trace *trace)
 {
     *ring = (struct sl_ring){.size = SL_RING_LEAST};
@@ -198,11 +198,11 @@ static inline int sl_ring_open(struct sl_ring *ring, const struct sl_trace *trac
     ring->bytes = aligned_alloc(SL_RING_LINE, ring->size);
     if (!ring->bytes)
         return -1;
-    memset(ring->bytes, 0, ring->size);   /* its pages are there before anything is timed */
+    memset(ring->bytes, 0, ring->size);   /* populates its pages before the timed loop */
     return 0;
 }
 
-/* Copies a burst; the frames that point to the copies are good until the next call. */
+/* Copies a burst. The returned frames point to the copies and are valid until the next call. */
 static inline const struct sl_frame *sl_ring_copy(struct sl_ring *ring, const struct sl_frame *frames, size_t count)
 {
     if (ring->size - ring->at < sl_ring_room(frames, count))
@@ -220,25 +220,29 @@ static inline const struct sl_frame *sl_ring_copy(struct sl_ring *ring, const st
 
 /* --- the timed loop --- */
 
-/* Prefetches the frames of the burst after the next one. A driver writes them into a ring that stays in the cache; here they are
- * an array as long as the trace, and whether the processor predicts that it is read in order depends on where the load
- * lies in the code that reads them (the attack `fragments` took 1.14 times as long, or not). */
+/* Prefetches the frames of the burst after the next one. A driver writes frames into a ring that stays in the cache.
+ * Here they are an array as long as the trace, and whether the hardware prefetcher recognises the sequential access
+ * depends on the position of the load in the code that reads them, which would distort the measurement. */
 SL_PREFETCH void sl_trace_ahead(const struct sl_trace *trace, size_t at) {
     const uintptr_t frames = (uintptr_t)(trace->frames + at) + 2 * SL_BURST * sizeof *trace->frames;
     for (size_t i = 0; i < SL_BURST * sizeof *trace->frames; i += 64)
         sl_prefetch(frames + i, false);
 }
 
-/* Processes one burst; in memory it is followed by the frames of `ahead` packets that come next, whose bytes may be fetched
- * already (0 where packets are warm, and at the end). */
+/* Processes one burst. In memory, the frames of the next `ahead` packets follow, whose bytes may be prefetched. `ahead`
+ * is 0 with warm packets and at the end. */
 typedef void (*sl_burst_function)(void *user, const struct sl_frame *frames, size_t count, size_t ahead);
 
-/* Has all packets processed once, each burst where it lies in the file (ring NULL) or from the ring; what that took. Of
- * warm packets the copying is not part of it, nor is reading the clock. That one is read without the kernel, by the clock
- * on the wall: to ask the kernel for CPU time before and behind each burst costs more than the burst, and what it leaves in
- * the caches and predictors is not what a program finds there that polls a network card (a tenth of a stack's time, and
- * nothing of that of a program that is small enough). CPU time of the bursts is their part of that of the whole loop.
- * Inlined, so that the call is a direct one. */
+/* Processes all packets once, each burst where it is in the file (ring NULL) or from the ring. Returns the elapsed
+ * time.
+ *
+ * With warm packets, copying and reading the clock are excluded. Each burst is timed with the monotonic clock, which is
+ * read without a system call. Querying the kernel for CPU time before and after each burst would cost more than the
+ * burst, and would leave caches and branch predictors in another state than in a program that polls a network card.
+ * This would slow down a stack, but not a program with a small footprint. The CPU time of the bursts is computed as
+ * their share of the CPU time of the whole loop.
+ *
+ * Inlined, so that `burst` is called directly. */
 static inline __attribute__((always_inline)) struct sl_elapsed
 sl_measure(const struct sl_trace *trace, struct sl_ring *ring, sl_burst_function burst, void *user)
 {

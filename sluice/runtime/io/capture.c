@@ -1,4 +1,4 @@
-/* Opening captures, and pcap: a file header, then records (draft-ietf-opsawg-pcap). pcapng.c reads the other format. */
+/* Opens captures, and reads pcap: a file header, then records (draft-ietf-opsawg-pcap). pcapng.c reads pcapng. */
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
 
@@ -31,7 +31,7 @@ int sl_capture_fail(struct sl_capture *c, const char *form, ...)
 
 enum { PCAPNG_HEADER = 28, PCAP_HEADER = 24, PCAP_RECORD = 16, PCAP_MODIFIED_RECORD = 24 };
 
-/* True if the file begins with a pcap magic; then the byte order, resolution and record size are set. */
+/* Whether the file begins with a pcap magic. If so, sets the byte order, resolution and record size. */
 static bool is_pcap(struct sl_capture *c)
 {
     static const struct { uint32_t magic, record_header, multiply; } kinds[] = {
@@ -78,8 +78,8 @@ static int next_record(struct sl_capture *c, struct sl_frame *frame)
 
 /* ---- opening and closing ---- */
 
-/* The name of the compression or archive format that a file of at least 4 bytes begins like; NULL for none that is
- * known. Those of decompress.h are not among them: their files are read. */
+/* The name of the compression or archive format of a file of at least 4 bytes, by its magic; NULL if it is unknown. The
+ * formats of decompress.h are not listed, because their files can be read. */
 static const char *compression(const uint8_t *bytes, size_t n)
 {
     static const struct { const char *name; uint8_t length, magic[6]; } formats[] = {
@@ -98,12 +98,12 @@ static const char *compression(const uint8_t *bytes, size_t n)
     return NULL;
 }
 
-/* Recognises the format and checks the file's header. 0; MORE; or -1 and the reason in c->fault. */
+/* Recognises the format and checks the file's header. Returns 0; MORE; or -1 with the reason in c->fault. */
 int sl_capture_start(struct sl_capture *c)
 {
     if (c->fault[0])
         return -1;
-    const uint8_t *b = c->bytes;   /* nothing is parsed yet */
+    const uint8_t *b = c->bytes;   /* c->position is 0 */
     size_t size = c->size;
     char *reason = c->fault;
     const size_t room = sizeof c->fault;
@@ -115,7 +115,7 @@ int sl_capture_start(struct sl_capture *c)
         snprintf(reason, room, "header cut short: the file has %zu bytes", size);
     } else if (is_pcap(c)) {
         if (size >= PCAP_HEADER) {
-            c->link_type = sl_capture_load32(c, b + 20) & 0xffff;  /* above: length of the frame check sequence, flags */
+            c->link_type = sl_capture_load32(c, b + 20) & 0xffff;  /* upper bits: length of the FCS, flags */
             c->position += PCAP_HEADER;
             c->begun = true;
             return 0;
@@ -198,7 +198,7 @@ int sl_capture_map(struct sl_capture **out, int file, char *reason, size_t reaso
 int sl_capture_open(struct sl_capture **out, const char *path, char *message, size_t message_size)
 {
     char reason[sizeof ((struct sl_capture *)0)->fault];
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  /* a FIFO is refused, without waiting for a writer */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  /* do not block on a FIFO, which is refused */
     *out = NULL;
     if (file < 0)
         snprintf(reason, sizeof reason, "cannot open: %s", strerror(errno));

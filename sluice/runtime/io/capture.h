@@ -7,12 +7,12 @@
  *     if (got < 0) ...print sl_capture_fault(c)...
  *     sl_capture_close(c);
  *
- * A frame points into the map: nothing is copied or allocated per packet, and no system call is made. However corrupt a file
- * is, nothing outside it is read, and the packets before the fault are delivered.
+ * A frame points into the map: there is no copy, allocation or system call per packet. However corrupt a file is,
+ * nothing outside it is read, and the packets before the fault are delivered.
  *
- * Limits. The size is the one at opening: packets that are appended later are not seen, and a file that is *truncated* while
- * open ends the process (SIGBUS); so never write to a file that is being read. Pipes, compressed and growing files cannot be
- * mapped: source.h reads them. One reader belongs to one thread at a time. */
+ * Limits. The size is fixed at opening: packets that are appended later are ignored, and truncating an open file kills
+ * the process (SIGBUS), so never write to a file that is being read. Pipes, compressed files and growing files cannot
+ * be mapped; source.h reads them. A reader must be used by one thread at a time. */
 #ifndef SL_IO_CAPTURE_H
 #define SL_IO_CAPTURE_H
 
@@ -33,32 +33,33 @@ enum {
 
 struct sl_capture;
 
-/* Opens the capture file at path. 0: *out is the reader, to be closed by sl_capture_close. -1: *out is NULL and
- * message says why, beginning with the path. */
+/* Opens the capture file at path. Returns 0, with the reader in *out, which sl_capture_close closes; or -1, with *out
+ * NULL and the reason in message, beginning with the path. */
 int sl_capture_open(struct sl_capture **out, const char *path, char *message, size_t message_size);
 
-/* The same for a capture that is in memory already; bytes must stay as they are until the capture is closed. */
+/* The same for a capture in memory. `bytes` must not change until the capture is closed. */
 int sl_capture_open_memory(struct sl_capture **out, const uint8_t *bytes, size_t n, char *message,
                            size_t message_size);
 
-/* 1: *frame is the next packet. 0: the end, without fault. -1: a fault, see sl_capture_fault. Unless it returns 1
- * it leaves *frame alone, and so does every later call, with the same result. */
+/* Returns 1: *frame is the next packet. 0: the end of the capture. -1: a fault, see sl_capture_fault. After 0 or -1,
+ * every later call returns the same result. Only a result of 1 changes *frame. */
 int sl_capture_next(struct sl_capture *c, struct sl_frame *frame);
 
-/* From now on sl_capture_next calls `take` with the secrets that it passes in a pcapng file, before it returns the packet
- * after them. They may be of any kind and content, and are valid until the capture is closed. A block that states more bytes
- * than it has gives those that it has. */
+/* Subscribes `take` to the secrets in a pcapng file: sl_capture_next calls it with secrets before it returns the packet
+ * after them. Secrets may be of any kind and content, and are valid until the capture is closed. If a block states a
+ * length that exceeds the block, the bytes in the block are used. */
 void sl_capture_on_secrets(struct sl_capture *c, void (*take)(void *user, uint32_t kind, sl_bytes secrets), void *user);
 
-/* What ended the capture early: where, at which packet (that would have been next), and "cut short" or
- * "corrupt" with the reason. NULL when there was no fault. Valid until the capture is closed. */
+/* The fault that ended the capture: the position, the number of the packet that would have been next, and "cut short"
+ * or "corrupt" with the reason. NULL if there was none. Valid until the capture is closed. */
 const char *sl_capture_fault(const struct sl_capture *c);
 
-/* For progress: bytes that were read (after a fault: where the faulty record or block begins), and bytes in all. */
+/* For progress: the bytes read so far (after a fault: the position of the faulty record or block), and the total
+ * size. */
 uint64_t sl_capture_position(const struct sl_capture *c);
 uint64_t sl_capture_size(const struct sl_capture *c);
 
-/* Ends the capture and all frames of it. NULL is allowed. */
+/* Closes the capture; its frames become invalid. NULL is allowed. */
 void sl_capture_close(struct sl_capture *c);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
-/* Packets of a capture: a plain file is mapped, all others (pipes, compressed and growing files) are read as a stream into one
- * buffer.
+/* The back end for captures. A plain file is mapped. All others (pipes, compressed and growing files) are read as a
+ * stream into one buffer.
  *
- * Frames point into the buffer, so it is moved on only when no frame is out: a burst ends where the buffer does. */
+ * Frames point into the buffer, so it is refilled only if all frames are released. A burst therefore ends at the end of
+ * the buffer. */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 
@@ -20,7 +21,7 @@
 
 enum {
     BUFFER = 1 << 20,
-    RECORD_MOST = SL_CAPTURE_LARGEST_PACKET + (1 << 16),   /* bytes of one record or block of a stream */
+    RECORD_MOST = SL_CAPTURE_LARGEST_PACKET + (1 << 16),   /* maximum size of a record or block of a stream */
 };
 
 struct capture_source {
@@ -29,16 +30,17 @@ struct capture_source {
     struct sl_reader *reader;        /* NULL: the file is mapped */
     uint8_t *buffer;
     size_t room, filled;
-    bool out;                        /* frames are, that were not released */
-    int ended;                       /* SL_SOURCE_END or SL_SOURCE_FAULT, once it is known */
+    bool out;                        /* some received frames are not released yet */
+    int ended;                       /* SL_SOURCE_END or SL_SOURCE_FAULT once reached, else 0 */
     bool has_secrets;
-    struct sl_capture_secrets secrets;   /* that the packets after the last burst begin with */
+    struct sl_capture_secrets secrets;   /* to be given before the packets of the next burst */
 };
 
 static struct capture_source *of(struct sl_source *source) { return (struct capture_source *)(void *)source; }
 
-/* Makes room for a record of `needed` bytes at the front of the buffer. As bytes arrive, and not as a length in the capture
- * says: the buffer is at most twice as large as what was read of the record. */
+/* Moves the unparsed bytes to the front of the buffer, and enlarges a full buffer for a record of `needed` bytes. It
+ * grows as bytes arrive, not by the length stated in the capture, so a false length cannot make it allocate more than
+ * twice the bytes that were read. */
 static bool make_room(struct capture_source *s, size_t needed)
 {
     size_t left = s->capture->size - s->capture->position;
@@ -55,7 +57,7 @@ static bool make_room(struct capture_source *s, size_t needed)
     return true;
 }
 
-/* Reads on. 1: the window has more bytes, or no more will come; 0: none at the moment. */
+/* Reads more bytes. Returns 1 if the window has more bytes or the stream has ended; 0 if no bytes are available now. */
 static int fill(struct capture_source *s)
 {
     if (s->capture->needed > RECORD_MOST) {
@@ -159,7 +161,7 @@ static const struct sl_source_back_end back_end = {
     .close = close_source,
 };
 
-/* Is it a plain capture, which can be mapped? Leaves the file at its beginning. */
+/* Whether the file is not compressed, so that it can be mapped. Does not move the file's position. */
 static bool is_plain(int file)
 {
     uint8_t magic[SL_MAGIC_BYTES];
@@ -167,7 +169,7 @@ static bool is_plain(int file)
     return n <= 0 || !sl_compression_of(magic, (size_t)n);
 }
 
-/* Opens the file of a stream, and reads the capture's header where that takes no waiting. 0, or -1 and the reason. */
+/* Opens a stream, and reads the capture's header if this cannot block. Returns 0, or -1 with the reason. */
 static int open_stream(struct capture_source *s, int file, const char *path, bool regular, bool follow)
 {
     s->capture = sl_capture_stream();
@@ -186,7 +188,7 @@ static int open_stream(struct capture_source *s, int file, const char *path, boo
     return 0;
 }
 
-/* Opens the file at `path`: 0 and its descriptor, or -1 and the reason. */
+/* Opens the file at `path`. Returns its descriptor, or -1 with the reason. */
 static int open_file(struct sl_source *source, const char *path, struct stat *status)
 {
     bool standard = strcmp(path, "-") == 0;

@@ -1,5 +1,5 @@
-/* Four libraries, loaded at run time. What is declared here of each is its stable binary interface: zlib.h (RFC 1952), zstd.h
- * (RFC 8878), lz4frame.h, lzma.h. */
+/* Decompression with four libraries that are loaded at run time. The declarations here repeat the stable binary
+ * interface of each: zlib.h (RFC 1952), zstd.h (RFC 8878), lz4frame.h, lzma.h. */
 #define _GNU_SOURCE
 #include "io/decompress.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY_MOST ((uint64_t)256 << 20)   /* that a stream may make a library take (xz states what it needs) */
+#define MEMORY_MOST ((uint64_t)256 << 20)   /* maximum for xz, whose streams state the memory they need */
 
 struct buffers {
     const uint8_t **from;
@@ -21,7 +21,7 @@ struct sl_decompressor {
     const struct library *library;
     void *handle;          /* of dlopen */
     void *symbols[5];
-    void *state;           /* the library's own, where it allocates it */
+    void *state;           /* the library's state, if it allocates one */
     union {
         struct {
             const uint8_t *next_in;
@@ -48,10 +48,10 @@ struct sl_decompressor {
             int reserved_enum[2];
         } lzma;
     } stream;
-    bool whole;            /* a member ended, and no other has begun */
+    bool whole;            /* a member has ended, and no other one has begun */
 };
 
-/* One compression. `symbols` in the order of struct sl_decompressor's. */
+/* One compression format. `symbols`: the names of sl_decompressor.symbols, in the same order. */
 struct library {
     const char *compression, *name, *package;
     uint8_t magic[SL_MAGIC_BYTES];
@@ -62,7 +62,7 @@ struct library {
     void (*end)(struct sl_decompressor *d);
 };
 
-/* A function of the library with its type. */
+/* A library function, cast to its type. */
 #define CALL(d, index, type) ((type)(uintptr_t)(d)->symbols[index])
 
 /* --- gzip --- */
@@ -133,7 +133,7 @@ static int zstd_run(struct sl_decompressor *d, struct buffers *b, bool last, cha
         return -1;
     }
     if (in.position || out.position)
-        d->whole = result == 0;   /* a frame ended, and all of it was given out */
+        d->whole = result == 0;   /* 0: a frame has ended, and all of its output is flushed */
     return 0;
 }
 

@@ -1,11 +1,12 @@
-/* Several sources as one, in the order of time.
+/* Merges several sources by time.
  *
- * Of each source some packets are received in advance; the earliest of their first ones is next (a binary heap by time, then
- * by place). A source that has none at the moment may still get one that is earlier than those of the others: they wait
- * until it has one, ends, or its clock shows that none will be. Within a source packets stay in its order: one whose time is
- * earlier than that of the packet before it is taken for as late as that.
+ * Some packets of each source are received in advance. The next packet is the earliest of the first packets (a binary
+ * heap by time, then by the source's index). A source without packets may still receive one that is earlier than those
+ * of the others, so packets of other sources are held back until it has a packet, it ends, or its clock is past their
+ * times. The order within a source is preserved: a packet with an earlier time than its predecessor is treated as if it
+ * had the predecessor's time.
  *
- * Not in the order of time, where packets are forwarded: then a packet waits for no other source. */
+ * If packets are forwarded, they are not ordered by time: no packet is held back. */
 #define _GNU_SOURCE
 #include "io/source.h"
 
@@ -14,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 64 };   /* packets of a source that are received in advance */
+enum { BATCH = 64 };   /* maximum number of packets received in advance per source */
 
 struct input {
     struct sl_source *source;
     struct sl_frame frames[BATCH];
     uint32_t next, count;
-    uint64_t time;        /* of frames[next] in the order of time; of a source without packets: none that comes is earlier */
+    uint64_t time;        /* sort key of frames[next]; without packets: a lower bound for the next packet */
     bool ended;
 };
 
@@ -28,12 +29,12 @@ struct merge_source {
     struct sl_source base;
     struct input *inputs;
     size_t count;
-    uint32_t *heap, *idle;       /* numbers of inputs: those with a packet; those without that have not ended */
+    uint32_t *heap, *idle;       /* indexes of inputs with packets; of inputs without packets that have not ended */
     size_t in_heap, idle_count;
     uint64_t packets;
-    bool ordered;                /* by time; else as the sources have them */
-    bool out;                    /* frames are, that were not released */
-    bool faulty;                 /* a source ended with a fault, the first of which is base.fault */
+    bool ordered;                /* by time; else packets are not held back */
+    bool out;                    /* some received frames are not released yet */
+    bool faulty;                 /* a source ended with a fault; base.fault is the first one */
 };
 
 static struct merge_source *of(struct sl_source *source) { return (struct merge_source *)(void *)source; }
@@ -52,7 +53,7 @@ static void push(struct merge_source *s, uint32_t which)
     s->heap[place] = which;
 }
 
-/* Puts `which` into the place of the first one. */
+/* Replaces the first element of the heap by `which`. */
 static void replace_first(struct merge_source *s, uint32_t which)
 {
     size_t place = 0, down;
@@ -74,11 +75,11 @@ static void remove_first(struct merge_source *s)
         replace_first(s, last);
 }
 
-/* Receives packets of a source that has none here, and puts it where it belongs. */
+/* Receives packets of a source without packets, and adds the source to the heap or to the idle ones. */
 static void refill(struct merge_source *s, uint32_t which)
 {
     struct input *input = &s->inputs[which];
-    uint64_t clock = sl_source_clock(input->source);   /* first: a packet may come in between */
+    uint64_t clock = sl_source_clock(input->source);   /* read first: a packet may arrive in between */
     sl_source_release(input->source);
     int32_t got = sl_source_receive(input->source, input->frames, BATCH);
     input->next = 0;
@@ -98,7 +99,7 @@ static void refill(struct merge_source *s, uint32_t which)
     }
 }
 
-/* The time up to which packets may be given: no source without a packet can get an earlier one. */
+/* The time up to which packets may be delivered: no idle source can receive an earlier packet. */
 static uint64_t known_until(const struct merge_source *s)
 {
     uint64_t until = UINT64_MAX;
@@ -112,11 +113,11 @@ static int32_t receive(struct sl_source *source, struct sl_frame *frames, uint32
 {
     struct merge_source *s = of(source);
     uint32_t count = 0;
-    if (!s->out) {   /* else frames of a source that has none left are still in use */
+    if (!s->out) {   /* otherwise frames of idle sources may still be in use */
         size_t idle = s->idle_count;
         s->idle_count = 0;
         for (size_t i = 0; i < idle; i++)
-            refill(s, s->idle[i]);   /* adds at or before place i */
+            refill(s, s->idle[i]);   /* writes to s->idle at or before index i */
     }
     uint64_t until = s->ordered ? known_until(s) : UINT64_MAX;
     while (count < most && s->in_heap) {
@@ -136,7 +137,7 @@ static int32_t receive(struct sl_source *source, struct sl_frame *frames, uint32
         }
         remove_first(s);
         s->idle[s->idle_count++] = which;
-        break;   /* the next packet of this source is not known before these are released */
+        break;   /* the next packet of this source is unknown until the frames are released */
     }
     s->out = s->out || count;
     if (count || s->in_heap || s->idle_count)

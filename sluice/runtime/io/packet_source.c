@@ -1,6 +1,6 @@
-/* Packets of an interface, by the kernel's AF_PACKET sockets, version 3: the kernel fills blocks of a ring in memory that it
- * shares with us, and hands over each block when it is full or RETIRE milliseconds old (packet_mmap in the kernel's
- * documentation). Frames point into the ring; nothing is copied here. */
+/* The back end for interfaces. It uses AF_PACKET sockets, version 3: the kernel fills the blocks of a shared ring, and
+ * hands a block to user space when it is full or RETIRE milliseconds old (packet_mmap in the kernel's documentation).
+ * Frames point into the ring; packets are not copied. */
 #define _GNU_SOURCE
 #include "io/source.h"
 
@@ -27,14 +27,14 @@
 
 enum {
     BLOCK = 1 << 20,
-    SLOT = 2048,                /* what the kernel calls a frame; of version 3 it only has to divide a block */
+    SLOT = 2048,                /* the kernel's frame size; in version 3, it only has to divide the block size */
     RING = 64 << 20,
     RETIRE = 10,                /* milliseconds */
     RETIRE_FORWARDING = 1,
-    DELAY = 30 * 1000 * 1000,   /* nanoseconds: no packet is handed over later than so long after its time stamp */
-    TAG = 4,                    /* bytes of a VLAN tag, for which there is room in front of each packet */
+    DELAY = 30 * 1000 * 1000,   /* nanoseconds: maximum delay from a packet's time stamp to its delivery */
+    TAG = 4,                    /* bytes of a VLAN tag, reserved in front of each packet */
     SENT_TOGETHER = 64,
-    INTERFACES = 1024,          /* of `any`, that have a port of their own; further ones share the last */
+    INTERFACES = 1024,          /* with `any`: interfaces with a separate port; further ones share the last port */
 };
 
 struct packet_source {
@@ -43,19 +43,19 @@ struct packet_source {
     bool forwarding;                 /* packets that leave at the interface are left out: we may have sent them */
     unsigned index;                  /* of the interface; 0: any */
     uint8_t *ring;
-    unsigned blocks, block, held;    /* in all; the current one; those before it that are not released */
-    uint32_t left;                   /* packets of the current block that were not received yet */
-    struct tpacket3_hdr *next;       /* the first of them */
+    unsigned blocks, block, held;    /* total number; the current one; the number before it that are not released */
+    uint32_t left;                   /* packets of the current block that are not received yet */
+    struct tpacket3_hdr *next;       /* the first of these packets */
     uint64_t packets, sent, refused, restored, missed_before;
-    struct tpacket_stats_v3 total;   /* the kernel's counters start again at each reading */
-    unsigned ports[INTERFACES], port_count;   /* of `any`: the indexes of interfaces, by port */
+    struct tpacket_stats_v3 total;   /* accumulated, because reading resets the kernel's counters */
+    unsigned ports[INTERFACES], port_count;   /* with `any`: the interface index of each port */
 };
 
 static struct packet_source *of(struct sl_source *source) { return (struct packet_source *)(void *)source; }
 
-/* --- what the kernel says of an interface --- */
+/* --- properties of an interface --- */
 
-/* LINKTYPE_ of a kernel's type of device; -1: unknown. */
+/* The LINKTYPE_ of a device type (ARPHRD_) of the kernel; -1 if unknown. */
 static int link_type_of(unsigned hardware)
 {
     switch (hardware) {
@@ -87,7 +87,7 @@ static uint64_t read_counter(const char *interface, const char *counter)
     return value;
 }
 
-/* Packets that the card had no room for. */
+/* The number of packets that the network card dropped because it had no buffer. */
 static uint64_t missed(const struct packet_source *s)
 {
     if (!s->index)
@@ -102,7 +102,7 @@ static struct tpacket_block_desc *block_at(const struct packet_source *s, unsign
     return (struct tpacket_block_desc *)(void *)(s->ring + (size_t)block * BLOCK);
 }
 
-/* Makes the current block's packets the next ones, if the kernel has handed it over. */
+/* Starts reading the current block, if the kernel has handed it over. */
 static bool begin_block(struct packet_source *s)
 {
     struct tpacket_block_desc *block = block_at(s, s->block);
@@ -124,7 +124,7 @@ static uint16_t port_of(struct packet_source *s, unsigned index)
     return (uint16_t)s->port_count++;
 }
 
-/* Puts a VLAN tag back after the addresses, which are moved to the room in front of the packet. */
+/* Re-inserts a VLAN tag after the MAC addresses, which are moved into the reserved bytes in front of the packet. */
 static void restore_tag(struct packet_source *s, const struct tpacket3_hdr *header, uint8_t *at, struct sl_frame *frame)
 {
     uint16_t protocol = header->tp_status & TP_STATUS_VLAN_TPID_VALID ? header->hv1.tp_vlan_tpid : ETH_P_8021Q;
@@ -138,14 +138,14 @@ static void restore_tag(struct packet_source *s, const struct tpacket3_hdr *head
     s->restored++;
 }
 
-/* Fills a frame from a packet of the ring; false for one that is left out. */
+/* Fills a frame from a packet in the ring. Returns false if the packet is skipped. */
 static bool fill_frame(struct packet_source *s, struct tpacket3_hdr *header, struct sl_frame *frame)
 {
     const struct sockaddr_ll *from = (const void *)((uint8_t *)header + TPACKET_ALIGN(sizeof *header));
     bool outgoing = from->sll_pkttype == PACKET_OUTGOING;
     int link_type = link_type_of(from->sll_hatype);
     if (outgoing && (s->forwarding || from->sll_hatype == ARPHRD_LOOPBACK))
-        return false;   /* on the loopback it comes in as well */
+        return false;   /* the loopback device delivers it as an incoming packet, too */
     uint8_t *at = (uint8_t *)header + header->tp_mac;
     *frame = (struct sl_frame){
         .at = at,
@@ -164,7 +164,8 @@ static bool fill_frame(struct packet_source *s, struct tpacket3_hdr *header, str
     return true;
 }
 
-/* Nothing was received: is the interface still there? A link that is only down may come up again. */
+/* Called if nothing was received: reports a fault if the interface no longer exists. A link that is down may
+ * recover. */
 static int32_t check_interface(struct packet_source *s)
 {
     int number = 0;
@@ -224,7 +225,7 @@ static uint32_t packet_send(struct sl_source *source, const struct sl_frame *fra
             messages[i].msg_hdr.msg_iovlen = 1;
         }
         int sent = sendmmsg(s->socket, messages, together, MSG_DONTWAIT);
-        if (sent <= 0) {   /* the first one is refused: too long, or no room in the queue */
+        if (sent <= 0) {   /* the first packet is refused: too long, or the queue is full */
             sl_source_fail(source, "packet %" PRIu64 " of %" PRIu32 " bytes cannot be sent: %s", frames[first].number,
                            frames[first].captured, strerror(errno));
             s->refused++;
@@ -238,7 +239,7 @@ static uint32_t packet_send(struct sl_source *source, const struct sl_frame *fra
     return taken;
 }
 
-/* --- the rest --- */
+/* --- other functions of the back end --- */
 
 static unsigned packet_descriptors(struct sl_source *source, struct pollfd *fds, unsigned most)
 {
@@ -324,7 +325,7 @@ static int find_interface(struct packet_source *s)
 static int set_up_ring(struct packet_source *s, const struct sl_source_options *options)
 {
     int version = TPACKET_V3;
-    unsigned reserve = 16;   /* at least a VLAN tag */
+    unsigned reserve = 16;   /* at least TAG bytes */
     uint64_t bytes = options->ring_bytes ? options->ring_bytes : RING;
     s->blocks = (unsigned)(bytes / BLOCK < 2 ? 2 : bytes / BLOCK > 16384 ? 16384 : bytes / BLOCK);
     struct tpacket_req3 ring = {.tp_block_size = BLOCK, .tp_block_nr = s->blocks, .tp_frame_size = SLOT,
@@ -373,7 +374,7 @@ static struct packet_source *make(const char *interface, char *message, size_t m
     }
     s->base.back_end = &back_end;
     snprintf(s->base.name, sizeof s->base.name, "%s", interface);
-    s->socket = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);   /* no protocol: no packet before it is bound */
+    s->socket = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);   /* protocol 0: no packets until bind */
     if (s->socket >= 0)
         return s;
     if (errno == EPERM)

@@ -1,5 +1,5 @@
-/* pcapng: blocks, each with its length at both ends. A section header block sets the byte order and discards the interfaces,
- * interface blocks add them, packet blocks name one, and blocks of decryption secrets have the keys to what is encrypted in
+/* Reads pcapng: blocks, each with its length at both ends. A section header block sets the byte order and discards the
+ * interfaces, interface blocks add interfaces, packet blocks refer to one, and decryption secrets blocks hold keys for
  * the packets after them. Reference: draft-ietf-opsawg-pcapng. */
 #include "io/capture_reader.h"
 
@@ -31,8 +31,8 @@ static bool set_order(struct sl_capture *c, const uint8_t *magic)
     return sl_capture_load32(c, magic) == 0x1a2b3c4d;
 }
 
-/* Reads type and length of the block at the current position and, for a section header, sets the byte order. 0: *b is
- * a whole block inside the window. MORE, or -1 and a fault. */
+/* Reads type and length of the block at the current position. For a section header, sets the byte order. Returns 0 if
+ * *b is a complete block inside the window; MORE; or -1 with a fault. */
 static int read_block(struct sl_capture *c, struct block *b)
 {
     const uint8_t *at = c->bytes + c->position;
@@ -42,7 +42,7 @@ static int read_block(struct sl_capture *c, struct block *b)
     if (left < BLOCK_SMALLEST)
         return sl_capture_fail(c, "cut short: %zu bytes are left for a block of %d or more", left, BLOCK_SMALLEST);
     b->type = sl_capture_load32(c, at);
-    /* The section's type reads the same in both orders, so that it can be known before its length is read. */
+    /* The type of a section header is a palindrome, so it is recognised in either byte order. */
     if (b->type == BLOCK_SECTION && !set_order(c, at + 8))
         return sl_capture_fail(c, "corrupt: a section header without byte-order magic");
     b->length = sl_capture_load32(c, at + 4);
@@ -62,7 +62,7 @@ static int read_block(struct sl_capture *c, struct block *b)
     return 0;
 }
 
-/* Faults a block that is too small for the fixed part of its type. 0: it is large enough. */
+/* Checks that a block is large enough for the fixed part of its type. Returns 0, or -1 with a fault. */
 static int need(struct sl_capture *c, const struct block *b, uint32_t body_length)
 {
     if (b->body_length >= body_length)
@@ -82,7 +82,7 @@ static int begin_section(struct sl_capture *c, const struct block *b)
     return 0;
 }
 
-/* Sets what a tick is: a negative power of 10 or, with the top bit set, of 2, in seconds. */
+/* Sets the duration of a tick, in seconds: a negative power of 10 or, if the top bit is set, of 2. */
 static void set_resolution(struct sl_capture_interface *i, uint8_t resolution)
 {
     i->multiply = NS_PER_SECOND;
@@ -94,14 +94,14 @@ static void set_resolution(struct sl_capture_interface *i, uint8_t resolution)
     }
     for (; resolution > 0 && i->multiply > 1; resolution--)
         i->multiply /= 10;
-    if (resolution > 19)  /* 10^20 ticks a nanosecond: no 64-bit count of them makes one */
+    if (resolution > 19)  /* a 64-bit count of such short ticks is less than a nanosecond */
         i->multiply = 0;
     else
         for (; resolution > 0; resolution--)
             i->divide *= 10;
 }
 
-/* Nanoseconds since 1970, rounded down; what does not fit stops at the nearest end of the range. */
+/* Nanoseconds since 1970, rounded down and clamped to the range of the result. */
 static uint64_t nanoseconds(const struct sl_capture_interface *i, uint32_t ticks_high, uint32_t ticks_low)
 {
     uint64_t ticks = (uint64_t)ticks_high << 32 | ticks_low;
@@ -110,8 +110,8 @@ static uint64_t nanoseconds(const struct sl_capture_interface *i, uint32_t ticks
     return time < 0 ? 0 : time > UINT64_MAX ? UINT64_MAX : (uint64_t)time;
 }
 
-/* Reads what we need of an interface's options. An option that does not fit in the block ends the list: many
- * writers leave out or garble its end. */
+/* Reads the resolution and offset from an interface's options. An option that exceeds the block ends the list, because
+ * many writers omit or corrupt the end of the list. */
 static void read_options(const struct sl_capture *c, struct sl_capture_interface *i, const uint8_t *at, uint32_t left)
 {
     while (left >= 4) {
@@ -151,7 +151,7 @@ static int add_interface(struct sl_capture *c, const struct block *b)
     return 0;
 }
 
-/* The interface that a packet block names; NULL, and a fault, if the section has none of that number. */
+/* The interface with a number. Returns NULL and sets a fault if the section has no such interface. */
 static const struct sl_capture_interface *find_interface(struct sl_capture *c, uint32_t number)
 {
     if (number < c->interface_count)
@@ -160,7 +160,7 @@ static const struct sl_capture_interface *find_interface(struct sl_capture *c, u
     return NULL;
 }
 
-/* A packet block, enhanced or obsolete: they differ in how they write the interface, and agree from there. */
+/* A packet block, enhanced or obsolete. They differ only in the encoding of the interface. */
 static int packet(struct sl_capture *c, const struct block *b, struct sl_frame *frame)
 {
     if (need(c, b, 20))
@@ -178,8 +178,9 @@ static int packet(struct sl_capture *c, const struct block *b, struct sl_frame *
     return sl_capture_deliver(c, frame, b->body + 20, captured, sl_capture_load32(c, b->body + 16));
 }
 
-/* A simple packet block has neither interface, time nor captured length: it is of the first interface, without
- * time, and as long as the length on the wire, the snap length and the block allow. */
+/* A simple packet block has no interface, time or captured length. It belongs to the first interface, its time is 0,
+ * and its captured length is the minimum of the length on the wire, the snap length and the size of the block's
+ * data. */
 static int simple_packet(struct sl_capture *c, const struct block *b, struct sl_frame *frame)
 {
     if (need(c, b, 4))
@@ -200,8 +201,8 @@ static int simple_packet(struct sl_capture *c, const struct block *b, struct sl_
     return sl_capture_deliver(c, frame, b->body + 4, captured, length);
 }
 
-/* Secrets that the file carries. No packet depends on them, so nothing in the block is a fault; a block that states more
- * bytes than it has gives those that it has. */
+/* Decryption secrets. Packets can be read without them, so a malformed block is not a fault. If a block states a length
+ * that exceeds the block, the bytes in the block are used. */
 static int find_secrets(const struct sl_capture *c, const struct block *b, struct sl_capture_secrets *secrets)
 {
     if (b->body_length < 8)
@@ -212,7 +213,7 @@ static int find_secrets(const struct sl_capture *c, const struct block *b, struc
     return SL_CAPTURE_SECRETS;
 }
 
-/* Uses a block; what it has, or -1 and a fault. */
+/* Processes a block. Returns what it contains, or -1 with a fault. */
 static int use_block(struct sl_capture *c, const struct block *b, struct sl_frame *frame, struct sl_capture_secrets *secrets)
 {
     switch (b->type) {
@@ -222,7 +223,7 @@ static int use_block(struct sl_capture *c, const struct block *b, struct sl_fram
     case BLOCK_PACKET: return packet(c, b, frame);
     case BLOCK_SIMPLE: return simple_packet(c, b, frame);
     case BLOCK_SECRETS: return find_secrets(c, b, secrets);
-    default: return SL_CAPTURE_NOTHING;  /* names, statistics, custom blocks: nothing that a box needs */
+    default: return SL_CAPTURE_NOTHING;  /* names, statistics, custom blocks are not needed */
     }
 }
 
@@ -247,5 +248,5 @@ int sl_pcapng_start(struct sl_capture *c)
 {
     struct block section = {0};
     int got = read_block(c, &section);
-    return got ? got : begin_section(c, &section);   /* the first step reads the block once more, as any other section's */
+    return got ? got : begin_section(c, &section);   /* the first step reads the block again */
 }

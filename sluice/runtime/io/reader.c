@@ -15,16 +15,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RAW = 256 << 10 };   /* bytes of the file that are read at once */
+enum { RAW = 256 << 10 };   /* size of the buffer for bytes of the file */
 
 struct sl_reader {
-    int file, watch;            /* watch: inotify's, of a file that grows; -1: none */
+    int file, watch;            /* watch: inotify descriptor for a growing file; -1: none */
     bool follow, regular;
-    bool ended;                 /* of the file */
-    bool recognised;            /* whether the stream is compressed */
-    struct sl_decompressor *decompressor;   /* NULL: it is not */
+    bool ended;                 /* the end of the file was reached */
+    bool recognised;            /* it is known whether the stream is compressed */
+    struct sl_decompressor *decompressor;   /* NULL: not compressed */
     uint64_t position, size;
-    size_t from, filled;        /* of raw, what is not used yet */
+    size_t from, filled;        /* the unused bytes in raw: begin and end */
     char fault[256];
     uint8_t raw[RAW];
 };
@@ -47,7 +47,7 @@ struct sl_reader *sl_reader_open(int file, const char *path, bool follow)
         r->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
         if (r->watch >= 0 && inotify_add_watch(r->watch, path, IN_MODIFY) < 0) {
             close(r->watch);
-            r->watch = -1;   /* then it is looked at now and then */
+            r->watch = -1;   /* then the file is polled */
         }
     }
     return r;
@@ -59,7 +59,8 @@ static int fail(struct sl_reader *r, const char *what, int number)
     return SL_READER_FAULT;
 }
 
-/* Can a file that grows still be followed? One that was cut is another one. */
+/* Checks that a growing file can still be followed, and updates its size. A truncated file is a fault, because its
+ * contents were replaced. */
 static int check_growing(struct sl_reader *r)
 {
     struct stat status;
@@ -76,7 +77,7 @@ static int check_growing(struct sl_reader *r)
     return SL_READER_FAULT;
 }
 
-/* Reads from the file itself: a number of bytes, 0, END or FAULT. */
+/* Reads from the file. Returns a number of bytes, 0, END or FAULT. */
 static ptrdiff_t read_file(struct sl_reader *r, uint8_t *to, size_t room)
 {
     struct pollfd one = {r->file, POLLIN, 0};
@@ -96,7 +97,7 @@ static ptrdiff_t read_file(struct sl_reader *r, uint8_t *to, size_t room)
     return got ? got : SL_READER_END;
 }
 
-/* Has more of the file in `raw`: what read_file returns. */
+/* Reads more of the file into `raw`. Returns the result of read_file. */
 static ptrdiff_t fill(struct sl_reader *r)
 {
     memmove(r->raw, r->raw + r->from, r->filled - r->from);
@@ -108,7 +109,7 @@ static ptrdiff_t fill(struct sl_reader *r)
     return got;
 }
 
-/* Finds out whether the stream is compressed. 1 when that is known. */
+/* Determines whether the stream is compressed. Returns 1 if it is known; 0 if more bytes are needed; or FAULT. */
 static ptrdiff_t recognise(struct sl_reader *r)
 {
     while (r->filled < SL_MAGIC_BYTES) {

@@ -1,4 +1,4 @@
-/* Finds the back end of a URI, and does for a source what its back end has no function for. */
+/* Finds the back end for a URI, and provides defaults for functions that a back end lacks. */
 #define _GNU_SOURCE
 #include "io/source.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { DESCRIPTORS = 64 };   /* that are waited for together; the packets of further sources are found after the wait */
+enum { DESCRIPTORS = 64 };   /* maximum per wait; packets of further sources are found after the timeout */
 
 static const char *after_scheme(const char *uri, const char *scheme)
 {

@@ -17,9 +17,9 @@ struct sl_writer {
     FILE *file;
     uint32_t link_type;
     uint32_t snap_length;
-    bool failed;          /* the file is no longer what it should be */
+    bool failed;          /* a write failed, so the file is incomplete */
     char fault[256];      /* empty: none */
-    char buffer[1 << 16]; /* stdio's: its own has 4 KiB */
+    char buffer[1 << 16]; /* for stdio, whose default buffer has 4 KiB */
 };
 
 static void store16(uint8_t *at, uint16_t value)

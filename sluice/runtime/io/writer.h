@@ -1,8 +1,8 @@
 /* Writes capture files: pcap with nanosecond times, in little-endian byte order on every machine.
  *
- * A pcap file has one link type, so a frame of another is refused; so is a time beyond its 32 bits of seconds
- * (the year 2106). A refused frame leaves the file as it was, and the writer goes on. A failed write (disk full)
- * does not: every later call fails with the same message. One writer belongs to one thread at a time. */
+ * A pcap file has one link type, so a frame with another one is refused, and so is a time that exceeds 32 bits of
+ * seconds (the year 2106). A refused frame does not change the file, and later frames can be written. After a failed
+ * write (disk full), every later call fails with the same message. A writer must be used by one thread at a time. */
 #ifndef SL_IO_WRITER_H
 #define SL_IO_WRITER_H
 
@@ -15,29 +15,30 @@
 extern "C" {
 #endif
 
-enum { SL_WRITER_SNAP_LENGTH = 262144 };  /* the largest packet that libpcap reads back */
-#define SL_WRITER_FIRST UINT32_MAX        /* in place of a link type: that of the first frame; Ethernet without any */
+enum { SL_WRITER_SNAP_LENGTH = 262144 };  /* the largest packet that libpcap reads */
+#define SL_WRITER_FIRST UINT32_MAX        /* in place of a link type: the first frame's; Ethernet if there is none */
 
 struct sl_writer;
 
-/* Creates the file at path, or empties it: it must not be the file that a capture is reading. Longer packets are
- * cut to snap_length; 0 stands for SL_WRITER_SNAP_LENGTH. 0: *out is the writer, to be closed by sl_writer_close.
- * -1: *out is NULL and message says why, beginning with the path. */
+/* Creates or truncates the file at path, which must not be the file of an open capture. Longer packets are cut to
+ * snap_length; 0 means SL_WRITER_SNAP_LENGTH. Returns 0, with the writer in *out, which sl_writer_close closes; or -1,
+ * with *out NULL and the reason in message, beginning with the path. */
 int sl_writer_open(struct sl_writer **out, const char *path, uint32_t link_type, uint32_t snap_length, char *message,
                    size_t message_size);
 
-/* Appends frame: its at, captured, length, time and link_type; the rest has no place in pcap.
- * 0, or -1, and then sl_writer_fault says why. */
+/* Appends a frame: its at, captured, length, time and link_type; pcap cannot represent the other members. Returns 0, or
+ * -1, see sl_writer_fault. */
 int sl_writer_write(struct sl_writer *w, const struct sl_frame *frame);
 
-/* Hands what is buffered to the kernel: if the process is killed afterwards, the file has every packet up to here. 0, or -1. */
+/* Flushes the buffer to the kernel: if the process is killed afterwards, the file has every packet up to here. Returns
+ * 0, or -1. */
 int sl_writer_flush(struct sl_writer *w);
 
-/* Why the last sl_writer_write that failed did so; NULL if none has. Valid until the next call with w. */
+/* The reason of the last failure of sl_writer_write; NULL if there was none. Valid until the next call with w. */
 const char *sl_writer_fault(const struct sl_writer *w);
 
-/* Writes out what is buffered and ends the writer, in any case. 0: every frame that was accepted is in the file.
- * -1: some are not, and message says why. NULL is allowed. */
+/* Flushes the buffer and frees the writer, even on failure. Returns 0 if every accepted frame is in the file; or -1
+ * with the reason in message. NULL is allowed. */
 int sl_writer_close(struct sl_writer *w, char *message, size_t message_size);
 
 #ifdef __cplusplus

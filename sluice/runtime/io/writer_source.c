@@ -1,4 +1,4 @@
-/* Packets that are sent to a capture file, by writer.h. */
+/* The back end that writes packets to a capture file, using writer.h. */
 #include "io/source.h"
 #include "io/writer.h"
 

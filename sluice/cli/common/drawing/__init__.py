@@ -1,3 +1,1 @@
-"""Pictures of graphs without any other program: a layered layout, and SVG from it. Imports nothing else of
-Sluice.
-"""
+"""Draws graphs without external programs: a layered layout and SVG output. Imports nothing else of Sluice."""

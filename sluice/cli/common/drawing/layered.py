@@ -1,8 +1,8 @@
 """Places a directed graph in layers, from top to bottom (after Sugiyama, Tagawa and Toda, 1981).
 
-Cycles are broken by turning edges round, nodes get ranks, edges that pass ranks get places of their own
-there (so that no line runs through a box), and a label is such a place with a size. Order in the ranks by
-medians, positions by least squares under the distances that must be kept. Same input, same picture.
+Cycles are broken by reversing edges, and nodes get ranks. An edge that crosses a rank gets a dummy place in it, so that
+no line crosses a box; a label is a dummy place with a size. The order within a rank is determined by medians, positions
+by least squares under minimum distances. The layout is deterministic.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 GAP_X = 26.0
 GAP_Y = 26.0
-_THIN = 10.0  # what a line needs of a rank that it passes
+_THIN = 10.0  # width of a line's place in a rank that it crosses
 
 
 @dataclass
 class Node:
-    """A box: its name and size; `x`, `y` of its centre come from the layout."""
+    """A box: its name and size. The layout sets `x` and `y`, its centre."""
 
     name: str
     width: float
@@ -29,7 +29,7 @@ class Node:
 
 @dataclass
 class Edge:
-    """A line from one node to another with room for a label; `points` and `label_at` come from the layout."""
+    """A line from one node to another, with space for a label. The layout sets `points` and `label_at`."""
 
     source: str
     target: str
@@ -41,7 +41,7 @@ class Edge:
 
 @dataclass
 class Place:
-    """A spot in a rank: a node, or where an edge passes (`edge` and whether its label is here)."""
+    """A place in a rank: a node, or a dummy where an edge crosses the rank. label: it contains the edge's label."""
 
     width: float
     height: float
@@ -53,14 +53,12 @@ class Place:
     down: list[int] = field(default_factory=lambda: [])
 
     def beside(self, side: str) -> list[int]:
-        """The places that it is tied to in the rank above (`up`) or below (`down`)."""
+        """The connected places in the rank above (`up`) or below (`down`)."""
         return self.up if side == "up" else self.down
 
 
 class Layout:
-    """The layout of a graph. Afterwards nodes and edges have their positions, and `width`, `height` are
-    known.
-    """
+    """The layout of a graph. The constructor sets the positions of nodes and edges, and `width` and `height`."""
 
     def __init__(self, nodes: Iterable[Node], edges: list[Edge]) -> None:
         self.nodes = {node.name: node for node in nodes}
@@ -78,7 +76,7 @@ class Layout:
     # --- ranks --------------------------------------------------------------------------------------------
 
     def _break_cycles(self) -> set[int]:
-        """Numbers of the edges to be turned round: those that lead back on a path (depth first)."""
+        """The numbers of the edges to reverse: the back edges of a depth-first search."""
         leaving: dict[str, list[int]] = {name: [] for name in self.nodes}
         for number, edge in enumerate(self.edges):
             leaving[edge.source].append(number)
@@ -107,12 +105,12 @@ class Layout:
         return turned
 
     def _ends(self, number: int) -> tuple[str, str]:
-        """Upper and lower node of an edge."""
+        """The upper and lower node of an edge."""
         edge = self.edges[number]
         return (edge.target, edge.source) if number in self._turned else (edge.source, edge.target)
 
     def _rank(self) -> dict[str, int]:
-        """Even ranks for nodes, as low as their successors allow for those without predecessors."""
+        """Even ranks for nodes. A node without predecessors is placed directly above its highest successor."""
         above: dict[str, set[str]] = {name: set() for name in self.nodes}
         below: dict[str, set[str]] = {name: set() for name in self.nodes}
         for number, edge in enumerate(self.edges):
@@ -198,7 +196,7 @@ class Layout:
         self.ranks[rank].sort(key=lambda place: keys[place])
 
     def _swap_neighbours(self) -> None:
-        """Swap places that lie side by side wherever that takes crossings away."""
+        """Swap adjacent places if this reduces the number of crossings."""
         index = {place: at for rank in self.ranks for at, place in enumerate(rank)}
         for _ in range(8):
             better = False
@@ -259,7 +257,7 @@ class Layout:
             y += height + self._gap_below(index)
 
     def _gap_below(self, rank: int) -> float:
-        """Room for lines between two ranks: more where one goes far to the side, so that it is not too flat."""
+        """The space for lines below a rank. It grows with their largest horizontal extent, so that no line is flat."""
         farthest = max(
             (abs(self.places[p].x - self.places[q].x) for p in self.ranks[rank] for q in self.places[p].down),
             default=0.0,
@@ -267,7 +265,7 @@ class Layout:
         return min(max(GAP_Y / 2, farthest * 0.09), 3 * GAP_Y)
 
     def _settle(self, rank: list[int], sides: tuple[str, ...]) -> None:
-        """Move a rank's places as near to their neighbours as their order and distances allow."""
+        """Move a rank's places as close to their connected places as order and minimum distances allow."""
         offset = 0.0
         wish: list[float] = []
         weight: list[float] = []
@@ -311,9 +309,7 @@ class Layout:
             self.edges[number].points = points[::-1] if number in self._turned else points
 
     def _ports(self, side: str) -> dict[tuple[int, int, int], float]:
-        """Where along a node's side its lines leave or enter: side by side in the order of where they come
-        from.
-        """
+        """The x coordinates where lines leave or enter a node's side, in the order of the lines' other ends."""
         found: dict[tuple[int, int, int], float] = {}
         lines: dict[int, list[tuple[float, int, int]]] = {}
         for number, chain in self.first_of_edge.items():
@@ -333,7 +329,7 @@ def _median(values: list[int]) -> float:
 
 
 def _rising(wish: list[float], weight: list[float]) -> list[float]:
-    """The values nearest to `wish` (weighted least squares) that do not fall: pool adjacent violators."""
+    """The non-decreasing values closest to `wish` by weighted least squares (pool adjacent violators)."""
     blocks: list[tuple[float, float, int]] = []
     for value, mass in zip(wish, weight, strict=True):
         block = (value, mass, 1)

@@ -1,6 +1,4 @@
-"""SVG text: boxes with lines of text, arrows with labels, headings. Everything is in one file, nothing is
-loaded.
-"""
+"""SVG output: boxes with lines of text, arrows with labels, headings. The SVG file loads no other resources."""
 
 from __future__ import annotations
 
@@ -12,8 +10,8 @@ from sluice.cli.common.drawing.layered import Edge, Layout, Node
 
 SIZE = 12.0
 LINE = 15.0
-CHARACTER = 7.25  # of a monospaced font of SIZE, generously
-_LABEL = 6.1  # of a label's smaller letters
+CHARACTER = 7.25  # width of a character of a monospaced font of SIZE, rounded up
+_LABEL = 6.1  # width of a character of a label, whose font is smaller
 _LABEL_LINE = 12.5
 MARGIN = 24.0
 _LOOP = 24.0
@@ -38,8 +36,8 @@ svg { background: #fff; font: 12px ui-monospace, 'DejaVu Sans Mono', Menlo, Cons
 
 @dataclass
 class Box:
-    """A node to draw: the first line of text large, the others small. `kind`: classes of STYLE; `tip`: shown
-    on hover.
+    """A node to draw; its first line of text is large, the others are small. kind: classes of STYLE. tip: text shown on
+    hover.
     """
 
     name: str
@@ -50,7 +48,7 @@ class Box:
 
 @dataclass
 class Arrow:
-    """A line to draw, with lines of text on it. `faint`: without a head, for what belongs together."""
+    """A line to draw, with a label of several lines. faint: without a head, to connect related boxes."""
 
     source: str
     target: str
@@ -61,7 +59,7 @@ class Arrow:
 
 @dataclass
 class Drawn:
-    """A part of a picture: its SVG text, drawn from (0, 0), and its size."""
+    """A part of a picture: its SVG text, with its origin at (0, 0), and its size."""
 
     text: str
     width: float
@@ -69,7 +67,7 @@ class Drawn:
 
 
 def graph(boxes: list[Box], arrows: list[Arrow]) -> Drawn:
-    """A graph as a part of a picture."""
+    """Draw a graph."""
     loops: dict[str, list[Arrow]] = {}
     for arrow in arrows:
         if arrow.source == arrow.target:
@@ -86,7 +84,7 @@ def graph(boxes: list[Box], arrows: list[Arrow]) -> Drawn:
     at = {node.name: node for node in nodes}
     out: list[str] = []
     for arrow, edge in zip(straight, edges, strict=True):
-        # from the box itself, which is narrower and lower than the room of a node with loops
+        # lines end at the border of the box, which is smaller than the layout node if the box has loops
         points = list(edge.points)
         points[0] = (points[0][0], _edge_of(at[edge.source], sizes[edge.source][1], points[0][1]))
         points[-1] = (points[-1][0], _edge_of(at[edge.target], sizes[edge.target][1], points[-1][1]))
@@ -182,7 +180,7 @@ def _tip(text: str) -> str:
 
 
 def table(rows: list[tuple[str, str]]) -> Drawn:
-    """Pairs of text, one below the other."""
+    """Draw pairs of text, one per line."""
     out: list[str] = []
     first = max((len(name) for name, _ in rows), default=0) * _LABEL + 14
     for index, (name, text) in enumerate(rows):
@@ -194,9 +192,10 @@ def table(rows: list[tuple[str, str]]) -> Drawn:
 
 
 def page(parts: list[tuple[str, Drawn]], style: str = "", width_most: float = 0.0) -> str:
-    """A whole SVG file: parts each under its heading (empty: none), one below the other.
+    """The text of an SVG file: parts one below the other, each under its heading (empty: none).
 
-    style: of the picture's own classes. width_most: so wide parts may be next to each other, after the first.
+    style: CSS for further classes. width_most: from the third part on, a part is placed next to the previous one if
+    the row is then at most this wide.
     """
     out: list[str] = []
     width = x = row = 0.0
@@ -229,7 +228,7 @@ def page(parts: list[tuple[str, Drawn]], style: str = "", width_most: float = 0.
 
 
 def legend(items: list[tuple[str, str]]) -> Drawn:
-    """What the classes of boxes stand for, in one row: (class, text)."""
+    """Draw a legend of box classes in one row. items: (class, text)."""
     out: list[str] = []
     x = 0.0
     for kind, text in items:

@@ -4,6 +4,7 @@ of the repository on the path because this file is here, so that tests can impor
 """
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -28,6 +29,8 @@ if "SLUICE_CACHE" not in os.environ:  # a checkout of another user is no place f
         check_folder(HERE.parent)
         os.environ["SLUICE_CACHE"] = str(HERE.parent / "build" / "tests-cache")
     os.environ.setdefault("SLUICE_CACHE", tempfile.mkdtemp(prefix="sluice-tests-"))
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: tests interrupt what they start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 check_every_box()
 settings.register_profile("suite", settings(), deadline=None)
 settings.load_profile("suite")

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sluice.chain.check import check_chain
+from sluice.chain.check import check_chain, late_drops
 from sluice.chain.describe import describe
 from sluice.chain.description import Chain
 from sluice.chain.find import find_chain
@@ -29,7 +29,7 @@ from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
 from sluice.cli.common.options import add_command, add_run_options
-from sluice.cli.common.running import compile_for, run_file, settings_of, stack_of, stopped_early
+from sluice.cli.common.running import compile_for, run_file, settings_of, stack_of, stopped_early, warn
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish
 from sluice.engine.box import Outcome
@@ -133,6 +133,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         check_function_outputs(wanted, *input_files(inputs))
         _check_inline(wanted, options, input_files(inputs))
         compiled = compile_for(stack, wanted, options)
+        warn(list(late_drops(plan, compiled.program)))
         if options.compile_only:
             return Outcome(0, {}, {})
         settings = settings_of(options, timeouts=not options.no_timeouts)

@@ -20,9 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sluice.engine.box import CompiledStack, COptions, Report, RunError, Settings, c_options
+from sluice.engine.box import CompiledStack, COptions, RunError, Settings, c_options
 from sluice.engine.functions import Options
 from sluice.engine.inputs import MESSAGE_SIZE
+from sluice.engine.reports import Report
 
 _MAX_REPORTS = 64
 """SL_REPORTS_MOST."""

@@ -100,6 +100,9 @@ class Wire(Veth):
             self.close()
             raise
 
+    def __enter__(self) -> Wire:
+        return self
+
     def close(self) -> None:
         for space in (self.client, self.box, self.server):
             subprocess.run(["ip", "netns", "del", space], capture_output=True)

@@ -114,6 +114,8 @@ def _inputs(options: argparse.Namespace) -> Inputs:
     if options.forward is not None:
         if len(options.interfaces) != 1 or options.files:
             raise UsageError("--forward B: is for one interface more, as in -i A --forward B")
+        if options.forward in options.interfaces:
+            raise UsageError(f"--forward {options.forward}: is the interface of -i as well; give the other one")
         if options.output is not None:
             raise UsageError(
                 "-w: what leaves at an interface is not written to a file; leave one of --forward and -w out"

@@ -26,7 +26,7 @@ from sluice.engine.inputs import (
 )
 from sluice.engine.interrupt import noted
 from sluice.engine.published import connect
-from sluice.engine.reports import Refused, Report
+from sluice.engine.reports import REPORTS_MOST, Refused, Report
 
 _DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _DRIVEN = ("process", "tick", "finish_step")
@@ -187,12 +187,13 @@ class Box:
         )
         self._route: dict[type, list[Callable[[Any], object]]] = {}
         """The handlers of each kind of event."""
-        for kind, (layer_name, event) in zip(self._decoder.types, self.stack.generated.events, strict=True):
+        generated = self.stack.generated
+        for kind, (layer_name, event), root in zip(self._decoder.types, generated.events, generated.roots, strict=True):
             layer = published if layer_name == published.name else self.stack.program.layers[layer_name]
             calls: list[Handler] = []
             bit = self.stack.functions.first_demanded
             for function in self.python:
-                calls += function.called(layer, event, bit)
+                calls += function.called(layer, event, bit, root)
                 bit += len(function.on_demand)
             self._route[kind] = calls
         for many, (layer_name, event) in zip(self._decoder.many, self.stack.generated.columns, strict=True):
@@ -356,8 +357,12 @@ class Box:
         inputs = Inputs.of(given)
         try:
             source = Source.open(self._library, inputs)
+        except InputError as error:
+            raise RunError(str(error)) from error
+        try:
             forwarding = Forwarding(self._library, inputs, self._drive)
         except InputError as error:
+            source.close()
             raise RunError(str(error)) from error
         self._drive.input, self._drive.progress = source.handle, PROGRESS(self._reporting(progress))
         begin = time.perf_counter()
@@ -464,8 +469,8 @@ class Box:
     def reports(self) -> dict[str, int]:
         """Figures that functions reported."""
         self._library.sl_box_reports.argtypes = [ctypes.c_void_p, ctypes.POINTER(Report), ctypes.c_uint32]
-        rows = (Report * 64)()
-        count = self._library.sl_box_reports(self._box, rows, 64)
+        rows = (Report * REPORTS_MOST)()
+        count = self._library.sl_box_reports(self._box, rows, REPORTS_MOST)
         found = {rows[n].full_name: rows[n].value for n in range(count)}
         for function in self.python:
             head = f"{function.label}." if function.label else ""

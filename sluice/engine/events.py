@@ -328,13 +328,13 @@ class PythonFunction:
         """What to call with many events of a layer."""
         return [call for wanted, name, call in self.many if means(Hook(wanted, name), layer, event)]
 
-    def called(self, layer: LayerProgram, event: str, first: int) -> list[Handler]:
+    def called(self, layer: LayerProgram, event: str, first: int, root: str = "") -> list[Handler]:
         """What to call when an event of a layer happens: its handlers, then those of events that happen with it.
 
-        first: the bit of the first of its handlers on demand.
+        first: the bit of the first of its handlers on demand. root: the event of the stack with which it happens.
         """
         found = [call for call, _ in self._called(layer, event, first)]
-        if self.drops_before and layer.name != CHAIN and event != "end":
+        if self.drops_before and layer.name != CHAIN and "end" not in (event, root):
             return [_unless_dropped(self.drops_before, call) for call in found]
         return found
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 
+REPORTS_MOST = 256
+"""SL_REPORTS_MOST."""
+
 
 class CounterInfo(ctypes.Structure):
     """struct sl_counter_info."""

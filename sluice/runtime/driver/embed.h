@@ -84,7 +84,7 @@ struct sl_refused {
 };
 
 enum { SL_REFUSED_MOST = 8 };    /* link types that are told apart */
-enum { SL_REPORTS_MOST = 64 };   /* figures that a box keeps */
+enum { SL_REPORTS_MOST = 256 };   /* figures that a box keeps */
 
 /* A box's counters, numbered as in NAME_counters; they may be read between any two bursts. */
 const uint64_t *sl_box_counters(const struct sl_box *box);

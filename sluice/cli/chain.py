@@ -141,7 +141,12 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         settings = settings_of(options, timeouts=not options.no_timeouts)
     except KeyboardInterrupt:
         return stopped_early(wanted)
-    return run_file(compiled, wanted, settings, inputs, output=options.output)
+    # rows and what other functions print are kept apart, as in `sluice run`
+    several = len(plan.members) > 1 and wanted.writes_rows()
+    with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
+        if stdout is not None:
+            wanted.direct_rows(stdout)
+        return run_file(compiled, wanted, settings, inputs, output=options.output)
 
 
 def _check_inline(wanted: Wanted, options: argparse.Namespace, files: list[str]) -> None:

@@ -9,7 +9,8 @@ from sluice.chain.plan import Member, Plan
 from sluice.engine.published import check_published, line_of
 from sluice.hooks.function import CFunction, Functions
 from sluice.hooks.published import CHAIN, PublishedEvents
-from sluice.hooks.subscription import HookError
+from sluice.hooks.subscription import HookError, is_named
+from sluice.ir.graph import LayerProgram, Program
 from sluice.lang.errors import DescriptionError, did_you_mean
 from sluice.lang.stack import Stack
 
@@ -32,6 +33,47 @@ def check_chain(plan: Plan, stack: Stack) -> None:
     _check_order(plan)
     _check_withheld(plan)
     _check_changes(plan, stack)
+
+
+def late_drops(plan: Plan, program: Program) -> Iterator[str]:
+    """Where a function sees packets that one before it drops, as that decides in layers further up."""
+    for function in plan.c():
+        if not function.drops:
+            continue
+        decides = [layer for layer in program.layers.values() if _hooks(plan, function.label, layer)]
+        first = {layer.name for layer in decides} - {above for layer in decides for above in _above(program, layer)}
+        for name in (member.name for member in plan.members if plan.is_before(function.label, member.name)):
+            for layer in program.layers.values():
+                below = first and first <= _above(program, layer)
+                if below and (events := sorted(set(_hooks(plan, name, layer)) - {"end"})):
+                    yield (
+                        f"'{name}' sees packets that '{function.label}' drops: it subscribes to "
+                        f"{layer.name}.{events[0]}, and '{function.label}' decides later, in layer "
+                        f"{', '.join(sorted(first))}"
+                    )
+                    break
+
+
+def _hooks(plan: Plan, name: str, layer: LayerProgram) -> list[str]:
+    """The events of a layer of the stack to which a member subscribes."""
+    loaded = _member(plan, name).loaded
+    if isinstance(loaded, CFunction):
+        hooks = [(hook.layer, hook.event) for hook in loaded.hooks]
+    else:
+        hooks = [(of, event) for of, event, _ in [*loaded.handlers, *loaded.on_demand, *loaded.many]]
+    return [event for of, event in hooks if of != CHAIN and is_named(of, layer)]
+
+
+def _above(program: Program, layer: LayerProgram) -> set[str]:
+    """The layers that may follow a layer in a packet, directly or not."""
+    found: set[str] = set()
+    to_see = list(layer.above)
+    while to_see:
+        name = to_see.pop()
+        if name not in found and name != layer.name:
+            found.add(name)
+            to_see += program.layers[name].above
+    return found
 
 
 def publishers(plan: Plan, event: str) -> dict[str, str]:

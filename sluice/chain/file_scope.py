@@ -140,7 +140,7 @@ def _defined(statement: list[_Token]) -> set[str]:
         elif depth == 0 and token.text == ",":
             value = False
         named = token.kind == "word" and token.text not in _NO_FUNCTION and not value
-        if named and depth == 0 and after.text == "(" and not typed:
+        if named and depth == 0 and after.text == "(" and not typed and token is not statement[0]:  # that is a macro
             return found | {token.text}  # a function; what follows are its parameters
         if named and depth == 0 and after.text in (";", "=", ",", "["):
             found.add(token.text)

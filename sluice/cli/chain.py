@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sluice.chain.check import check_chain
+from sluice.chain.check import check_chain, late_drops
 from sluice.chain.describe import describe
 from sluice.chain.description import Chain
 from sluice.chain.find import find_chain
@@ -29,7 +29,7 @@ from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
 from sluice.cli.common.options import add_command, add_run_options
-from sluice.cli.common.running import compile_for, run_file, settings_of, stack_of, stopped_early
+from sluice.cli.common.running import compile_for, run_file, settings_of, stack_of, stopped_early, warn
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish
 from sluice.engine.box import Outcome
@@ -114,6 +114,8 @@ def _inputs(options: argparse.Namespace) -> Inputs:
     if options.forward is not None:
         if len(options.interfaces) != 1 or options.files:
             raise UsageError("--forward B: is for one interface more, as in -i A --forward B")
+        if options.forward in options.interfaces:
+            raise UsageError(f"--forward {options.forward}: is the interface of -i as well; give the other one")
         if options.output is not None:
             raise UsageError(
                 "-w: what leaves at an interface is not written to a file; leave one of --forward and -w out"
@@ -133,12 +135,18 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         check_function_outputs(wanted, *input_files(inputs))
         _check_inline(wanted, options, input_files(inputs))
         compiled = compile_for(stack, wanted, options)
+        warn(list(late_drops(plan, compiled.program)))
         if options.compile_only:
             return Outcome(0, {}, {})
         settings = settings_of(options, timeouts=not options.no_timeouts)
     except KeyboardInterrupt:
         return stopped_early(wanted)
-    return run_file(compiled, wanted, settings, inputs, output=options.output)
+    # rows and what other functions print are kept apart, as in `sluice run`
+    several = len(plan.members) > 1 and wanted.writes_rows()
+    with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
+        if stdout is not None:
+            wanted.direct_rows(stdout)
+        return run_file(compiled, wanted, settings, inputs, output=options.output)
 
 
 def _check_inline(wanted: Wanted, options: argparse.Namespace, files: list[str]) -> None:

@@ -12,7 +12,7 @@ from sluice.codegen.events.control import check_controls, is_controlled
 from sluice.codegen.events.declared_storage import counter_struct, parameter_struct
 from sluice.codegen.events.functions import data_names, function_states, is_on_demand
 from sluice.codegen.events.metadata import information
-from sluice.codegen.events.published import publish_functions, publish_names, published_structs
+from sluice.codegen.events.published import publish_functions, publish_names, publish_names_end, published_structs
 from sluice.codegen.events.records import records
 from sluice.codegen.events.shared import shared_members, shared_names, shared_tables
 from sluice.codegen.events.timers import timer_fields, timer_numbers, timers
@@ -164,6 +164,7 @@ def _functions(names: StackNames) -> list[str]:
             f"#line 1 {c_string(function.path)}",
             function.text.rstrip("\n"),
             "#undef SLUICE_FUNCTION",
+            *publish_names_end(function),
             _HERE,
         ]
     return out

@@ -13,6 +13,7 @@ from typing import Any
 from sluice.engine.compiled_stack import CompiledStack
 from sluice.engine.compiled_stack import compile_stack as compile_stack  # re-exported for users of Box
 from sluice.engine.events import Decoder, Handler, PythonFunction, Seen, place_of
+from sluice.engine.forwarding import Forwarding
 from sluice.engine.functions import Options
 from sluice.engine.inputs import (
     PROGRESS,
@@ -25,6 +26,7 @@ from sluice.engine.inputs import (
 )
 from sluice.engine.interrupt import noted
 from sluice.engine.published import connect
+from sluice.engine.reports import REPORTS_MOST, Refused, Report
 
 _DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _DRIVEN = ("process", "tick", "finish_step")
@@ -41,30 +43,6 @@ class _Bytes(ctypes.Structure):
     """sl_bytes."""
 
     _fields_ = (("at", ctypes.c_char_p), ("captured", ctypes.c_uint32), ("length", ctypes.c_uint32))
-
-
-class CounterInfo(ctypes.Structure):
-    """struct sl_counter_info."""
-
-    _fields_ = (("layer", ctypes.c_char_p), ("name", ctypes.c_char_p))
-
-
-class Report(ctypes.Structure):
-    """struct sl_report: a figure that a function reports."""
-
-    _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_uint64), ("function", ctypes.c_char_p))
-
-    @property
-    def full_name(self) -> str:
-        """Its name, after that of its function in a chain."""
-        name = self.name.decode()
-        return f"{self.function.decode()}.{name}" if self.function else name
-
-
-class Refused(ctypes.Structure):
-    """struct sl_refused: a link type for which the stack has no root layer, and the number of its packets."""
-
-    _fields_ = (("link_type", ctypes.c_uint32), ("packets", ctypes.c_uint64))
 
 
 class COptions(ctypes.Structure):
@@ -218,12 +196,13 @@ class Box:
         )
         self._route: dict[type, list[Callable[[Any], object]]] = {}
         """The handlers for each event class."""
-        for kind, (layer_name, event) in zip(self._decoder.types, self.stack.generated.events, strict=True):
+        generated = self.stack.generated
+        for kind, (layer_name, event), root in zip(self._decoder.types, generated.events, generated.roots, strict=True):
             layer = published if layer_name == published.name else self.stack.program.layers[layer_name]
             calls: list[Handler] = []
             bit = self.stack.functions.first_demanded
             for function in self.python:
-                calls += function.called(layer, event, bit)
+                calls += function.called(layer, event, bit, root)
                 bit += len(function.on_demand)
             self._route[kind] = calls
         for many, (layer_name, event) in zip(self._decoder.many, self.stack.generated.columns, strict=True):
@@ -242,8 +221,6 @@ class Box:
         functions = len(self.stack.functions.c)
         self._options = c_options(self.settings, self.function_options, functions, natives, self._deliver)
         self._writer: Source | None = None
-        self._interfaces: list[Source] = []
-        """Where packets leave, by port, where they are forwarded."""
         self._options.forwards = self.forwards
         if self.output is not None:
             self._open_output(self.output)
@@ -278,33 +255,6 @@ class Box:
         lost = self._writer.close()
         self._writer = None
         self._output_fault = fault or lost
-
-    def _open_interfaces(self, inputs: Inputs) -> None:
-        """Let what comes in at one of two interfaces leave at the other one. Raises InputError."""
-        if not inputs.forwarding:
-            return
-        for uri in inputs.uris:
-            self._interfaces.append(Source.create_uri(self._library, os.fsencode(uri)))
-        count = len(self._interfaces)
-        self._ports = (ctypes.c_void_p * count)(*(port.handle for port in self._interfaces))
-        self._peers = (ctypes.c_uint16 * count)(*reversed(range(count)))
-        self._drive.ports, self._drive.port_count = self._ports, count
-        self._drive.peer = ctypes.cast(self._peers, ctypes.c_void_p)
-
-    def _close_interfaces(self) -> tuple[dict[str, int], str | None]:
-        """Close them; how many packets left, how many could not, and why the last one of these."""
-        if not self._interfaces:
-            return {}, None
-        faults = [fault for port in self._interfaces if (fault := port.fault())]
-        counted = [port.statistics() for port in self._interfaces]
-        self._drive.ports = None
-        for port in self._interfaces:
-            port.close()
-        self._interfaces = []
-        return {
-            "forwarded": sum(one["packets"] for one in counted),
-            "not_forwarded": sum(one["refused"] for one in counted) + self._drive.no_port,
-        }, faults[-1] if faults else None
 
     def _make_drive(self) -> None:
         """Create the driver of this box."""
@@ -420,8 +370,12 @@ class Box:
         inputs = Inputs.of(given)
         try:
             source = Source.open(self._library, inputs)
-            self._open_interfaces(inputs)
         except InputError as error:
+            raise RunError(str(error)) from error
+        try:
+            forwarding = Forwarding(self._library, inputs, self._drive)
+        except InputError as error:
+            source.close()
             raise RunError(str(error)) from error
         self._drive.input, self._drive.progress = source.handle, PROGRESS(self._reporting(progress))
         begin = time.perf_counter()
@@ -439,7 +393,7 @@ class Box:
             self._endless = False
             self._drive.progress = PROGRESS()
             source.close()
-            forwarded, why = self._close_interfaces()
+            forwarded, why = forwarding.close()
         return Outcome(
             packets=self._drive.packets,
             counters=self.counters(),
@@ -528,8 +482,8 @@ class Box:
     def reports(self) -> dict[str, int]:
         """The figures that functions reported, by name."""
         self._library.sl_box_reports.argtypes = [ctypes.c_void_p, ctypes.POINTER(Report), ctypes.c_uint32]
-        rows = (Report * 64)()
-        count = self._library.sl_box_reports(self._box, rows, 64)
+        rows = (Report * REPORTS_MOST)()
+        count = self._library.sl_box_reports(self._box, rows, REPORTS_MOST)
         found = {rows[n].full_name: rows[n].value for n in range(count)}
         for function in self.python:
             head = f"{function.label}." if function.label else ""

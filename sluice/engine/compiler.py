@@ -25,8 +25,9 @@ from sluice.ir.graph import NativeModule
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 RUNTIME_SOURCES = tuple(sorted([*RUNTIME.glob("driver/*.c"), *RUNTIME.glob("io/*.c")]))
-INCLUDE_FOLDERS = (RUNTIME, RUNTIME / "function", RUNTIME / "native")
-"""The include path: the runtime, and the folders whose headers users' functions and native modules include by name."""
+MICROBOXES = RUNTIME.parent / "compat" / "microboxes"
+INCLUDE_FOLDERS = (RUNTIME, RUNTIME / "function", RUNTIME / "native", MICROBOXES)
+"""The include path: the runtime, and the headers that users' functions and native modules name without a folder."""
 INCLUDES = tuple(f"-I{folder}" for folder in INCLUDE_FOLDERS)
 WARNINGS = ("-Wall", "-Wextra")
 ZIG = (sys.executable, "-m", "ziglang", "cc")

@@ -332,13 +332,13 @@ class PythonFunction:
         """The batch handlers of an event of a layer."""
         return [call for wanted, name, call in self.many if means(Hook(wanted, name), layer, event)]
 
-    def called(self, layer: LayerProgram, event: str, first: int) -> list[Handler]:
+    def called(self, layer: LayerProgram, event: str, first: int, root: str = "") -> list[Handler]:
         """The handlers of an event of a layer, followed by those of events that derive from it.
 
-        first: the bit of the first on-demand handler of this file.
+        first: the bit of the first on-demand handler of this file. root: the event of the stack from which it derives.
         """
         found = [call for call, _ in self._called(layer, event, first)]
-        if self.drops_before and layer.name != CHAIN and event != "end":
+        if self.drops_before and layer.name != CHAIN and "end" not in (event, root):
             return [_unless_dropped(self.drops_before, call) for call in found]
         return found
 

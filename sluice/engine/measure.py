@@ -19,12 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sluice.engine.box import CompiledStack, COptions, Report, RunError, Settings, c_options
+from sluice.engine.box import CompiledStack, COptions, RunError, Settings, c_options
 from sluice.engine.functions import Options
 from sluice.engine.inputs import MESSAGE_SIZE
+from sluice.engine.reports import REPORTS_MOST, Report
 
-_MAX_REPORTS = 64
-"""SL_REPORTS_MOST."""
 _PARTS = ("open", "process", "finish", "close")
 
 
@@ -43,7 +42,7 @@ class _Stack(ctypes.Structure):
         ("results", ctypes.POINTER(_Elapsed)),
         ("counters", ctypes.POINTER(ctypes.c_uint64)),
         ("counter_count", ctypes.c_uint32),
-        ("reports", Report * _MAX_REPORTS),
+        ("reports", Report * REPORTS_MOST),
         ("report_count", ctypes.c_uint32),
     )
 

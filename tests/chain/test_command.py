@@ -71,6 +71,20 @@ def test_a_chain_runs_over_a_capture(
     assert json.loads(printed.out)["reports"]["packets_dropped"] == len(gone)
 
 
+def test_a_drop_that_comes_late_is_warned_of(
+    chain: str, put: Put, capture: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A function that subscribes to a layer below the one where another decides sees the packets before."""
+    put(
+        "below.c",
+        'SLUICE_COUNTER(seen, "packets")\nSLUICE_ON(eth, packet) { SLUICE_COUNTER_OF(event->box, seen)++; }\n',
+    )
+    text = CHAIN.replace('function("print.py")', 'function("print.py") >> function("below.c")')
+    assert main(["chain", put("late.py", text), "-r", capture]) == 0
+    told = "it subscribes to eth.packet, and 'drop' decides later, in layer ipv4\n"
+    assert f"warning: 'below' sees packets that 'drop' drops: {told}" in capsys.readouterr().err
+
+
 def test_what_nothing_takes_is_noted(chain: str, capture: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chain", chain, "-r", capture]) == 0
     printed = capsys.readouterr()
@@ -94,7 +108,8 @@ def test_show_says_what_each_function_does(chain: str, tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["-i", "lo", "--forward", "lo", "-w", "x.pcap"], "leave one of --forward and -w out"),
+        (["-i", "lo", "--forward", "lo"], "is the interface of -i as well; give the other one"),
+        (["-i", "lo", "--forward", "eth9", "-w", "x.pcap"], "leave one of --forward and -w out"),
         (["-r", "in.pcap", "--forward", "lo"], "is for one interface more, as in -i A --forward B"),
         ([], "where do packets come from?"),
     ],

@@ -42,6 +42,12 @@ def test_names_at_file_scope_are_found() -> None:
     }  # fmt: skip
 
 
+def test_a_macro_at_file_scope_defines_no_name_that_could_be_seen() -> None:
+    assert file_scope_names("MAIN(start)\nSLUICE_CLOSE { }\nMORE(x) static int found(void) { return 1; }\n") == {
+        "found"
+    }
+
+
 def test_a_name_that_no_other_function_uses_stays() -> None:
     texts = {"one": TEXT, "two": "static int other(void) { return 1; }\nSLUICE_ON(tcp, end) { (void)other; }\n"}
     assert separated(texts) == texts

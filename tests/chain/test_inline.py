@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 
+from sluice.cli.main import main
 from tests.live.veth import Veth, why_not
 from tests.support.packets import checksum
 
@@ -100,6 +101,9 @@ class Wire(Veth):
             self.close()
             raise
 
+    def __enter__(self) -> Wire:
+        return self
+
     def close(self) -> None:
         for space in (self.client, self.box, self.server):
             subprocess.run(["ip", "netns", "del", space], capture_output=True)
@@ -109,8 +113,6 @@ class Running:
     """`sluice chain` in the box, once it receives; `stop` gives its summary."""
 
     def __init__(self, wire: Wire, folder: Path) -> None:
-        for name, text in (("guard.c", GUARD), ("count.c", COUNT), ("chain.py", CHAIN)):
-            (folder / name).write_text(text)
         self.errors = folder / "errors"
         words = ["chain", str(folder / "chain.py"), "-i", "b0", "--forward", "b1", "--json"]
         with self.errors.open("w") as errors:
@@ -135,6 +137,15 @@ class Running:
         text, _ = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0, self.errors.read_text()
         return json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The chain and its functions, which are compiled once."""
+    made = tmp_path_factory.mktemp("inline")
+    for name, text in (("guard.c", GUARD), ("count.c", COUNT), ("chain.py", CHAIN)):
+        (made / name).write_text(text)
+    return made
 
 
 @pytest.fixture
@@ -188,9 +199,9 @@ def ping(wire: Wire, count: int) -> int:
     return answered
 
 
-def test_hosts_talk_through_a_chain(wire: Wire, tmp_path: Path) -> None:
+def test_hosts_talk_through_a_chain(wire: Wire, folder: Path) -> None:
     """ARP, ICMP and TCP pass; a refused port does not; all is counted, and nothing is sent twice."""
-    with Running(wire, tmp_path) as running:
+    with Running(wire, folder) as running:
         assert ping(wire, 5) == 5
         site, refused = serve(wire, 8080), serve(wire, 8023)
         try:
@@ -211,10 +222,6 @@ def test_hosts_talk_through_a_chain(wire: Wire, tmp_path: Path) -> None:
     assert received["forwarded"] == summary["packets"] - reports["packets_dropped"]
 
 
-def test_an_interface_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sluice.cli.main import main
-
-    for name, text in (("guard.c", GUARD), ("count.c", COUNT), ("chain.py", CHAIN)):
-        (tmp_path / name).write_text(text)
-    assert main(["chain", str(tmp_path / "chain.py"), "-i", "lo", "--forward", "chainnone"]) == 1
+def test_an_interface_that_is_none_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chain", str(folder / "chain.py"), "-i", "lo", "--forward", "chainnone"]) == 1
     assert "chainnone: there is no interface of that name" in capsys.readouterr().err

@@ -218,14 +218,14 @@ def test_the_law_holds_where_a_drop_meets_a_branch(folder: Path) -> None:
 SETTINGS = {"suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate], "database": None}
 
 
-@settings(max_examples=6, derandomize=True, **SETTINGS)  # each compiles a program
+@settings(max_examples=4, derandomize=True, **SETTINGS)  # each compiles a program
 @given(trees(8))
 def test_the_law_holds(folder: Path, tree: Tree) -> None:
     keeps_the_law(tree, folder)
 
 
 @pytest.mark.slow_matrix
-@settings(max_examples=200, **SETTINGS)
+@settings(max_examples=100, **SETTINGS)
 @given(trees(8))
 def test_the_law_holds_in_many_arrangements(folder: Path, tree: Tree) -> None:
     keeps_the_law(tree, folder)

@@ -39,7 +39,13 @@ def publish_names(names: StackNames, function: CFunction) -> list[str]:
         word = _word(event)
         out.append(f"enum {{ {word}_subscribed = {boolean(_is_subscribed(names, event.name))} }};")
         out.append(f"{_head(names, event)};")
+        out.append(f"#define sl_publishes_{event.name}")
     return out
+
+
+def publish_names_end(function: CFunction) -> list[str]:
+    """After the text of a function: what holds for it alone."""
+    return [f"#undef sl_publishes_{event.name}" for event in function.published]
 
 
 def publish_functions(names: StackNames) -> list[str]:

@@ -172,7 +172,6 @@ struct sl_box {
                                   * function may read it */
     uint8_t path[SL_DEPTH_MOST]; /* their indices */
     struct sl_batch batch;
-    struct sl_report reports[SL_REPORTS_MOST];
     const char *reporter;        /* the function of a chain that reports; NULL: figures have no function's name */
     uint32_t report_count, function_count;
     char failure[256];           /* what a function could not do; empty when all is well */
@@ -188,6 +187,7 @@ struct sl_box {
     struct sl_finish finish;
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
     sl_bytes *units;             /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
+    struct sl_report reports[SL_REPORTS_MOST];
 };
 
 /* A hash that identifies the layers that the packet is in: FNV-1a of their indices. */
@@ -323,7 +323,7 @@ static inline void sl_report(struct sl_box *box, const char *name, uint64_t valu
     if (box->report_count < SL_REPORTS_MOST)
         box->reports[box->report_count++] = (struct sl_report){name, value, box->reporter};
     else
-        sl_fail(box, name, "there is no room for so many figures, a box keeps 64");
+        sl_fail(box, name, "there is no room for so many figures, a box keeps 256");
 }
 
 /* --- used by generated code --- */

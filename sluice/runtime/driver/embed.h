@@ -88,7 +88,7 @@ struct sl_refused {
 };
 
 enum { SL_REFUSED_MOST = 8 };    /* maximum number of refused link types that are distinguished */
-enum { SL_REPORTS_MOST = 64 };   /* maximum number of figures that a box stores */
+enum { SL_REPORTS_MOST = 256 };   /* maximum number of figures that a box stores */
 
 /* A box's counters, in the order of NAME_counters; they may be read between any two bursts. */
 const uint64_t *sl_box_counters(const struct sl_box *box);

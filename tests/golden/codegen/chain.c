@@ -20,8 +20,10 @@ struct published_unused {
 #define sl_data_arp_seen struct arp_seen
 enum { guard_chain_odd_subscribed = true };
 SL_UNUSED static inline void guard_chain_odd_publish(const struct sl_event *from, const struct published_odd *given);
+#define sl_publishes_odd
 enum { guard_chain_unused_subscribed = false };
 SL_UNUSED static inline void guard_chain_unused_publish(const struct sl_event *from, const struct published_unused *given);
+#define sl_publishes_unused
 enum { guard_index = 0 };
 #line 1 "guard.c"
 #include "sluice.h"
@@ -36,7 +38,9 @@ SLUICE_ON(arp, seen) {
     }
 }
 #undef SLUICE_FUNCTION
-#line 40 "arp.c"
+#undef sl_publishes_odd
+#undef sl_publishes_unused
+#line 44 "arp.c"
 
 /* --- function count --- */
 #define SLUICE_FUNCTION count
@@ -53,7 +57,7 @@ __attribute__((unused)) static inline struct count_counters *count_counters(cons
 SLUICE_COUNTER(seen, "packets that were not dropped before")
 SLUICE_ON(arp, seen) { SLUICE_COUNTER_OF(event->box, seen)++; }
 #undef SLUICE_FUNCTION
-#line 57 "arp.c"
+#line 61 "arp.c"
 
 /* --- function log --- */
 #define SLUICE_FUNCTION log
@@ -72,7 +76,7 @@ SLUICE_COUNTER(odd, "published")
 SLUICE_ON(chain, odd) { SLUICE_COUNTER_OF(event->box, odd)++; }
 SLUICE_ON(arp, seen) { }
 #undef SLUICE_FUNCTION
-#line 76 "arp.c"
+#line 80 "arp.c"
 
 /* --- instances --- */
 

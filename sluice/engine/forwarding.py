@@ -1,0 +1,48 @@
+"""Forwarding between two interfaces: what comes in at one of them leaves a box at the other."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+from sluice.engine.inputs import Drive, InputError, Inputs, Source
+
+
+class Forwarding:
+    """Where packets leave while a driver runs over interfaces. Closed by `close`."""
+
+    def __init__(self, library: Any, inputs: Inputs, drive: Drive) -> None:
+        """Opens nothing where the inputs are not to be forwarded. Raises InputError."""
+        self._drive = drive
+        self._ports: list[Source] = []
+        if not inputs.forwarding:
+            return
+        try:
+            for uri in inputs.uris:
+                self._ports.append(Source.create_uri(library, os.fsencode(uri)))
+        except InputError:
+            for port in self._ports:
+                port.close()
+            raise
+        count = len(self._ports)
+        # the driver keeps pointers to both
+        self._handles = (ctypes.c_void_p * count)(*(port.handle for port in self._ports))
+        self._peers = (ctypes.c_uint16 * count)(*reversed(range(count)))
+        drive.ports, drive.port_count = self._handles, count
+        drive.peer = ctypes.cast(self._peers, ctypes.c_void_p)
+
+    def close(self) -> tuple[dict[str, int], str | None]:
+        """How many packets left, how many could not, and why the last of these; nothing where none was forwarded."""
+        if not self._ports:
+            return {}, None
+        faults = [fault for port in self._ports if (fault := port.fault())]
+        counted = [port.statistics() for port in self._ports]
+        self._drive.ports = None
+        for port in self._ports:
+            port.close()
+        self._ports = []
+        return {
+            "forwarded": sum(one["packets"] for one in counted),
+            "not_forwarded": sum(one["refused"] for one in counted) + self._drive.no_port,
+        }, faults[-1] if faults else None

@@ -174,3 +174,16 @@ def test_the_same_over_ipv6_in_vlans_and_in_fragments() -> None:
     segment = client.data(REQUEST)[34:]
     frames += reversed(fragments4(segment, 48, 64))
     assert packets([*frames, *goodbye(client, server)], RULES).counts == EXPECTED
+
+
+def test_places_are_those_of_the_stream_in_every_block() -> None:
+    said = b"".join(b"<%06d>" % offset for offset in range(0, 9000, 8))
+    places = (0, 2040, 2048, 4088, 4096, 6144, 8984)
+    rules = "".join(
+        rule(f'content:"<{place:06}>"; offset:{place}; depth:8; pcre:"/^<{place + 8:06}>/R";', sid=place + 1)
+        + rule(f'content:"<{place:06}>"; offset:{place + 1}; depth:8;', sid=place + 100001)
+        for place in places
+    )
+    for cut in (1, 500, 1460):
+        found = packets(connection([(">", said)], cut), rules, "block=2048")
+        assert sorted(found.sids) == [place + 1 for place in places], cut

@@ -71,3 +71,13 @@ def test_a_source_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f.c").write_text(LINKED)
     with pytest.raises(FunctionError, match=r'f.c:2: SLUICE_SOURCE\("others/twice.c"\): there is no file'):
         find_functions([str(tmp_path / "f.c")])
+
+
+def test_libraries_are_named_alone(tmp_path: Path) -> None:
+    event = "SLUICE_ON(tcp, created) { }\n"
+    (tmp_path / "f.c").write_text(f'#include "sluice.h"\nSLUICE_LIBRARY("m")\nSLUICE_LIBRARY("stdc++")\n{event}')
+    (function,) = find_functions([str(tmp_path / "f.c")]).c
+    assert function.libraries == ("m", "stdc++")
+    (tmp_path / "f.c").write_text(f'#include "sluice.h"\nSLUICE_LIBRARY("-lm -o x")\n{event}')
+    with pytest.raises(FunctionError, match=r'f.c:2: SLUICE_LIBRARY\("-lm -o x"\): write a name'):
+        find_functions([str(tmp_path / "f.c")])

@@ -14,7 +14,10 @@ from sluice.lang.errors import did_you_mean
 DEFAULTS = {
     "HOME_NET": "any",
     "EXTERNAL_NET": "any",
-    **{f"{name}_SERVERS": "$HOME_NET" for name in ("HTTP", "SMTP", "SQL", "DNS", "TELNET", "SSH", "FTP", "SIP", "DC")},
+    **{
+        f"{name}_SERVERS": "$HOME_NET"
+        for name in ("HTTP", "SMTP", "SQL", "DNS", "TELNET", "SSH", "FTP", "SIP", "DC", "SNMP", "AIM")
+    },
     "HTTP_PORTS": "[80,3128,8000,8080,8888]",
     "SHELLCODE_PORTS": "!80",
     "ORACLE_PORTS": "1521",

@@ -58,6 +58,7 @@ struct ids {
     uint32_t found_count;
     uint64_t *mark, scans;    /* by part: the scan that has found it */
     uint64_t flows, block;
+    bool flush_due;           /* the timer is set that writes what is buffered */
     size_t stream_size;       /* of the state of one stream's patterns */
 };
 SLUICE_WORKER(struct ids)
@@ -101,6 +102,14 @@ static inline bool ids_grow(struct sl_box *box, void **items, uint32_t *room, ui
 
 static inline size_t ids_bits_size(const struct ids *ids) { return ((size_t)ids->table.bit_count + 63) / 64 * 8; }
 
+/* Alerts are written a second after the first that is buffered, so that those of an interface are seen soon. */
+SLUICE_TIMER(box, flush) {
+    struct ids *ids = SLUICE_WORKER_OF(event->box);
+    ids->flush_due = false;
+    if (ids->log.out)
+        fflush(ids->log.out);   /* an error stays with the file, and is reported at the end */
+}
+
 SL_COLD void ids_alert(struct sl_box *box, const struct ids_seen *seen, uint32_t number) {
     struct ids *ids = SLUICE_WORKER_OF(box);
     const struct ids_rule *rule = &ids->table.rules[number];
@@ -116,6 +125,8 @@ SL_COLD void ids_alert(struct sl_box *box, const struct ids_seen *seen, uint32_t
         ids_fast(&ids->log, seen, rule);
     else
         ids_row(&ids->log, box, seen, rule);
+    if (!ids->flush_due)
+        ids->flush_due = SLUICE_ARM_BOX(box, flush, 1000000000);
 }
 
 /* Evaluates a part; does it hold? Bits of the flow are tested before the bytes, which costs less. */

@@ -14,6 +14,7 @@ import pytest
 
 from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, packets, rule
 from tests.support.connection import goodbye, handshake, pair
+from tests.support.packets import fragments4
 
 pytestmark = needs_ids
 
@@ -161,3 +162,28 @@ def test_a_response_before_its_request() -> None:
     swapped = [*frames[:3], frames[4], frames[3]]
     rules = rule('content:"200"; http_stat_code;') + rule('content:"/two"; http_uri;', sid=2)
     assert packets(frames, rules).counts == packets(swapped, rules).counts == Counter({1: 1, 2: 1})
+
+
+def test_the_same_over_ipv6_in_vlans_and_in_fragments() -> None:
+    for version, tags in ((6, ()), (4, (7,)), (4, (7, 8)), (6, (7,))):
+        client, server = pair(version=version, tags=tags)
+        frames = [*handshake(client, server), client.data(REQUEST), *goodbye(client, server)]
+        assert packets(frames, RULES).counts == EXPECTED, (version, tags)
+    client, server = pair()
+    frames = [*handshake(client, server)]
+    segment = client.data(REQUEST)[34:]
+    frames += reversed(fragments4(segment, 48, 64))
+    assert packets([*frames, *goodbye(client, server)], RULES).counts == EXPECTED
+
+
+def test_places_are_those_of_the_stream_in_every_block() -> None:
+    said = b"".join(b"<%06d>" % offset for offset in range(0, 9000, 8))
+    places = (0, 2040, 2048, 4088, 4096, 6144, 8984)
+    rules = "".join(
+        rule(f'content:"<{place:06}>"; offset:{place}; depth:8; pcre:"/^<{place + 8:06}>/R";', sid=place + 1)
+        + rule(f'content:"<{place:06}>"; offset:{place + 1}; depth:8;', sid=place + 100001)
+        for place in places
+    )
+    for cut in (1, 500, 1460):
+        found = packets(connection([(">", said)], cut), rules, "block=2048")
+        assert sorted(found.sids) == [place + 1 for place in places], cut

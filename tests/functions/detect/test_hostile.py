@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 import sluice
+from sluice.engine.box import Box, Settings
 from sluice.engine.cache import cache_folder
+from sluice.functions.detect.rules import Reader
+from sluice.functions.detect.table import table
 from tests.functions.detect import hostile
-from tests.functions.detect.boxes import connection, needs_ids, packets, rule
+from tests.functions.detect.boxes import SECOND, START, compiled, connection, datagram, needs_ids, packets, rule
 from tests.robust.test_sanitized import sanitizer_library
 
 pytestmark = needs_ids
@@ -54,6 +57,21 @@ def test_contents_that_are_tried_again_and_again_are_bounded() -> None:
     rules = rule('content:"a"; content:"a"; distance:0; content:"a"; distance:0; content:"b"; distance:0;')
     found = packets(connection([(">", b"a" * 4000)]), rules)
     assert found.rows == [] and found.reports["ids_bounded_matches"] > 0
+
+
+def test_alerts_are_written_within_a_second(tmp_path: Path) -> None:
+    reader = Reader()
+    reader.read(rule('content:"evil";', "udp any any -> any any"), "a.rules")
+    (tmp_path / "table").write_bytes(table(reader.found.rules))
+    out = tmp_path / "out"
+    with Box(compiled(), Settings(seed=1, max_instances=1 << 10), [], [f"table={tmp_path}/table,out={out}"]) as box:
+        packet = datagram(b"evil")
+        box.packet(packet, START, 1, len(packet))
+        assert out.read_text() == ""
+        packet = datagram(b"good")
+        box.packet(packet, START + SECOND, 1, len(packet))
+        assert out.read_text().count("\n") == 1
+        box.finish()
 
 
 def test_bounds_of_flows_and_memory_are_counted() -> None:

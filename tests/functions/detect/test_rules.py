@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ from sluice.functions.detect.options import KNOWN
 from sluice.functions.detect.parts import group
 from sluice.functions.detect.rules import Reader, RuleSet, read_files
 from sluice.functions.detect.table import table
+
+pytestmark = pytest.mark.skipif(
+    not find_library("pcre2-8"), reason="no PCRE2 (Debian: libpcre2-dev): scripts/setup.sh gets it"
+)
 
 HEAD = "alert tcp any any -> any any"
 

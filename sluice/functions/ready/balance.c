@@ -67,8 +67,8 @@ static void balance_choose(const struct sl_event *event, struct balance_flow *fl
 
 /* `answers`: the first packet may answer one that was not seen from here. */
 static void balance_begin(const struct sl_event *event, bool answers) {
-    if (!event->instance)
-        return;
+    if (!event->instance || !ip4_address_place(event, true))
+        return;   /* a connection in a tunnel leaves as it is */
     const struct balance *balance = SLUICE_WORKER_OF(event->box);
     struct balance_flow *flow = SLUICE_STATE_OF(event);
     uint64_t port = SLUICE_PARAMETER_OF(event->box, port);

@@ -18,6 +18,7 @@
 #ifndef SL_SHARED_H
 #define SL_SHARED_H
 
+#include "function/shared_finish.h"
 #include "function/shared_objects.h"
 #include "function/shared_text.h"
 

@@ -1,6 +1,6 @@
 // links: -I sluice/state/runtime sluice/state/runtime/connection.c -lhiredis
-// Any bytes as the replies of a store, to calls that wait and calls that do not: the client acknowledges no call twice, keeps
-// its text and its calls consistent, and gives up in time.
+// Any bytes as the replies of a store, to calls that wait and calls that do not: the client acknowledges no call
+// twice, keeps its text and its calls consistent, and gives up in time.
 #include "../sluice/state/runtime/client.c"
 
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
-/* Drives the client alone: updates whose sum is known, of each kind that waits and that does not, with a flush now and then.
- * Prints a JSON object of what it expects of the store and of what the client counted.
+/* Drives the client alone: updates whose sum is known, of each kind that waits and that does not, with a flush now
+ * and then. Prints a JSON object of what it expects of the store and of what the client counted.
  *
  * client_trial PATH PREFIX EPOCH SEED COUNT TIMEOUT BYTES [zero: updates may be lost] */
 #include "client.h"

@@ -1,9 +1,9 @@
-/* Layer 4 load balancing: connections of TCP and UDP to a virtual IPv4 address go to the server with the fewest connections.
- * The destination address is rewritten, ports and link addresses are not.
+/* Layer 4 load balancing: connections of TCP and UDP to a virtual IPv4 address go to the server with the fewest
+ * connections. The destination address is rewritten, ports and link addresses are not.
  *
- * Packets of servers that answer are rewritten to have the virtual address as their source. In a capture taken at the clients,
- * answers have that address already: they leave with the server's, so that both directions of the output are as the servers
- * saw them. */
+ * Packets of servers that answer are rewritten to have the virtual address as their source. In a capture taken at
+ * the clients, answers have that address already: they leave with the server's, so that both directions of the
+ * output are as the servers saw them. */
 #include "ip4_rewrite.h"
 
 SLUICE_INLINE

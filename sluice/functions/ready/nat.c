@@ -1,10 +1,10 @@
-/* Source NAT with a port for each connection (RFC 3022, 2.2, traditional NAPT). Packets of TCP and UDP over IPv4 from the
- * inside leave with the external address and a port from a list that all instances of the function share. The port is
- * released when the connection ends.
+/* Source NAT with a port for each connection (RFC 3022, 2.2, traditional NAPT). Packets of TCP and UDP over IPv4
+ * from the inside leave with the external address and a port from a list that all instances of the function share.
+ * The port is released when the connection ends.
  *
- * Packets to the external address are rewritten to the inside address that has the port. In a capture taken inside, answers
- * have the inside address already: they leave as they looked outside, so that both directions of the output are as the
- * outside saw them. A mapping is refreshed by packets from the inside only (RFC 4787, 4.3, REQ-6). */
+ * Packets to the external address are rewritten to the inside address that has the port. In a capture taken inside,
+ * answers have the inside address already: they leave as they looked outside, so that both directions of the output
+ * are as the outside saw them. A mapping is refreshed by packets from the inside only (RFC 4787, 4.3, REQ-6). */
 #include "sluice.h"
 
 #include "ip4_rewrite.h"

@@ -1,5 +1,5 @@
-/* Shared objects at the end of a burst and of the input: updates are transmitted and acknowledged, counts reported, and the final
- * state of local objects is written. */
+/* Shared objects at the end of a burst and of the input: updates are transmitted and acknowledged, counts reported,
+ * and the final state of local objects is written. */
 #ifndef SL_SHARED_FINISH_H
 #define SL_SHARED_FINISH_H
 

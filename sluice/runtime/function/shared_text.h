@@ -1,8 +1,8 @@
 /* Keys of shared objects, as text: in the store, and where the final state is written.
  *
- * A key is sluice:{FUNCTION.OBJECT:KEY}. The braces are a hash tag of Valkey Cluster: the log of an object's updates, whose
- * key has the same tag, is on the same node. A flow-scoped one has the instance of the function, FUNCTION.OBJECT@INSTANCE:KEY
- * (CHC, 3.3.3: vertex, instance and object). */
+ * A key is sluice:{FUNCTION.OBJECT:KEY}. The braces are a hash tag of Valkey Cluster: the log of an object's
+ * updates, whose key has the same tag, is on the same node. A flow-scoped one has the instance of the function,
+ * FUNCTION.OBJECT@INSTANCE:KEY (CHC, 3.3.3: vertex, instance and object). */
 #ifndef SL_SHARED_TEXT_H
 #define SL_SHARED_TEXT_H
 
@@ -60,8 +60,8 @@ static inline void sl_object_of_flow(struct sl_object *object, const struct sl_e
         memcpy(flow + half, sl_event_half(event, 1), 8 * half);
 }
 
-/* The part of a layer's key that a field of a scope means. *side is the side whose half has it: `side` for src and sport, the
- * other one for dst and dport. NULL: there is none. */
+/* The part of a layer's key that a field of a scope means. *side is the side whose half has it: `side` for src and
+ * sport, the other one for dst and dport. NULL: there is none. */
 static inline const struct sl_key_part *sl_shared_part(const struct sl_layer_info *layer, const char *field, unsigned *side) {
     const struct sl_key_part *part = sl_key_part_named(layer, field);
     if (!part && layer->oriented && field[0] == 'd') {

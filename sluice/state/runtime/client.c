@@ -254,8 +254,8 @@ static uint64_t settled(const struct client *client) {
 
 struct word { const void *bytes; size_t size; };
 
-/* Writes a call: FCALL function, the object's key and that of its log, what is settled, and `words`. A function that only
- * reads gets neither log nor what is settled. */
+/* Writes a call: FCALL function, the object's key and that of its log, what is settled, and `words`. A function that
+ * only reads gets neither log nor what is settled. */
 static bool write_call(struct client *client, const char *function, const char *key, uint32_t key_length, bool reads,
                        const struct word *words, unsigned count, uint32_t updates, bool recovered) {
     static const char log[] = "sluice-log";

@@ -39,7 +39,8 @@ from sluice.cli.common.summary import finish
 from sluice.engine.box import Outcome
 from sluice.engine.functions import Wanted, find_functions, has_functions, split_names
 from sluice.engine.inputs import Inputs
-from sluice.state.session import session
+from sluice.state.errors import StoreError
+from sluice.state.session import session, shares
 
 
 def add(commands: Any) -> None:
@@ -143,6 +144,8 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         settings = settings_of(options, timeouts=not options.no_timeouts)
     except KeyboardInterrupt:
         return stopped_early(wanted)
+    if options.store.kind != "local" and not shares(wanted.c, wanted.python):
+        print("sluice: note: --store: no function declares shared state, so nothing is stored", file=sys.stderr)
     # rows are separated from the output of other functions
     several = len(wanted.c) + len(wanted.python) > 1 and wanted.writes_rows()
     with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
@@ -152,5 +155,8 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
             settings = replace(settings, store=state.store, state_file=state.state_file)
             outcome = state.finished(run_file(compiled, wanted, settings, inputs, output=options.output))
             if options.state is not None and state.text is not None:
-                write_text(options.state, state.text())
+                try:
+                    write_text(options.state, state.text())
+                except StoreError as error:
+                    outcome = replace(outcome, failure=outcome.failure or str(error))
             return outcome

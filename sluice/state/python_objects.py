@@ -17,6 +17,8 @@ _OPERATIONS = (
     "remove", "contains", "map_add", "map_read", "map_minimum", "map_maximum", "map_least", "drop", "forget",
 )  # fmt: skip
 """enum sl_store_operation."""
+BURST = 64
+"""Operations after which those without a result are transmitted."""
 _READS = ("read", "contains", "map_read")
 _DONE, _ABSENT, _REFUSED = range(3)
 
@@ -86,7 +88,7 @@ class PythonObjects:
     def __init__(self, functions: Sequence[PythonFunction], client: Client) -> None:
         self._functions, self._client = functions, client
         self._store = _Store.from_address(client.address)
-        self._last = 0
+        self._last = self._calls = 0
         self._held: dict[tuple[str, str, str], tuple[bytes, ctypes.c_uint32, Any]] = {}
         """The key of each object, and the number by which the client finds its additions: the client refers to both."""
         for function in functions:
@@ -133,6 +135,9 @@ class PythonObjects:
         )  # fmt: skip
         result = _Result()
         status = self._store.call(self._client.address, ctypes.byref(call), ctypes.byref(result) if wait else None)
+        self._calls += 1
+        if self._calls % BURST == 0:
+            self._store.flush(self._client.address)
         return status, result.number
 
     def finish(self) -> tuple[dict[str, int], str | None]:

@@ -57,7 +57,8 @@ def _declaration(text: Reply) -> dict[str, str]:
         found: Any = json.loads(text) if isinstance(text, bytes) else {}
     except ValueError:
         return {}
-    return cast(dict[str, str], found) if isinstance(found, dict) else {}
+    pairs = cast(dict[str, Any], found).items() if isinstance(found, dict) else ()
+    return {name: value for name, value in pairs if isinstance(value, str)}
 
 
 def declared_objects(peer: Peer) -> dict[str, dict[str, str]]:
@@ -66,7 +67,7 @@ def declared_objects(peer: Peer) -> dict[str, dict[str, str]]:
     found = pairs if isinstance(pairs, list) else []
     return {
         name.decode(errors="replace"): _declaration(text)
-        for name, text in zip(found[::2], found[1::2], strict=True)
+        for name, text in zip(found[::2], found[1::2], strict=False)
         if isinstance(name, bytes)
     }
 
@@ -124,6 +125,6 @@ def _value(kind: str, reply: Reply) -> object:
         case "set":
             return sorted(numbers)
         case "map":
-            return {str(key): value for key, value in sorted(zip(numbers[::2], numbers[1::2], strict=True))}
+            return {str(key): value for key, value in sorted(zip(numbers[::2], numbers[1::2], strict=False))}
         case _:
             return numbers[0] if numbers else 0

@@ -52,6 +52,11 @@ class Session:
         return replace(outcome, reports=reports, failure=outcome.failure or fault)
 
 
+def shares(functions: Sequence[CFunction], python: Sequence[PythonFunction]) -> bool:
+    """Whether some function declares shared objects."""
+    return any(function.shared for function in functions) or any(function.shared for function in python)
+
+
 @contextlib.contextmanager
 def session(
     location: Location, functions: Sequence[CFunction], dumps: bool, python: Sequence[PythonFunction] = ()

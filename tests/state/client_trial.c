@@ -1,14 +1,13 @@
-/* Drives the client alone: updates whose sum is known, of each kind that waits and that does not, with a flush now and then.
- * Prints a JSON object of what it expects of the store and of what the client counted.
+/* Drives the client alone: updates whose sum is known, of each kind that waits and that does not, with a flush now
+ * and then. Prints a JSON object of what it expects of the store and of what the client counted.
  *
- * client_trial PATH PREFIX EPOCH SEED COUNT TIMEOUT BYTES [PAUSE] */
+ * client_trial PATH PREFIX EPOCH SEED COUNT TIMEOUT BYTES [zero: updates may be lost] */
 #include "client.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { COUNTERS = 3 };
 
@@ -22,11 +21,12 @@ static struct object named(const char *name) {
 
 static struct sl_store *store;
 static uint64_t id;
+static bool recovered = true;
 
 static enum sl_store_status call(struct object *object, enum sl_store_operation operation, int64_t number, int64_t other,
                                  int64_t *result) {
     bool reads = operation == SL_STORE_READ;
-    struct sl_store_call made = {.operation = operation, .recovered = true, .key = object->key,
+    struct sl_store_call made = {.operation = operation, .recovered = recovered, .key = object->key,
                                  .key_length = (uint32_t)strlen(object->key), .id = reads ? 0 : ++id, .number = number,
                                  .other = other, .open = &object->open};
     struct sl_store_result got = {0};
@@ -48,6 +48,7 @@ static uint32_t choose(uint32_t below) {   /* xorshift64 */
 int main(int count, char **word) {
     if (count < 8)
         return 2;
+    recovered = count == 8;
     char why[200];
     struct sluice_client_options options = {
         .path = word[1], .prefix = word[2], .instance = "0", .epoch = (uint32_t)atoi(word[3]),
@@ -101,16 +102,14 @@ int main(int count, char **word) {
         failed += !done;
         if (choose(16) == 0)
             store->flush(store);
-        if (count > 8 && choose(16) == 0)
-            usleep((useconds_t)atoi(word[8]));
     }
     store->finish(store);
     const struct sl_store_counts *counts = store->counts(store);
     printf("{\"a\": %" PRId64 ", \"b\": %" PRId64 ", \"c\": %" PRId64 ", \"items\": %" PRId64 ", \"map\": %" PRId64
            ", \"failed\": %" PRId64 ", \"waits\": %" PRIu64 ", \"reconnections\": %" PRIu64 ", \"retransmitted\": %" PRIu64
-           ", \"lost\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"fault\": \"%s\"}\n",
+           ", \"lost\": %" PRIu64 ", \"lost_zero\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"fault\": \"%s\"}\n",
            sum[0], sum[1], sum[2], pushed - popped, least, failed, counts->waits, counts->reconnections,
-           counts->retransmitted, counts->lost, counts->errors, store->fault(store)[0] ? "yes" : "");
+           counts->retransmitted, counts->lost, counts->lost_zero, counts->errors, store->fault(store)[0] ? "yes" : "");
     sluice_client_close(store);
     return 0;
 }

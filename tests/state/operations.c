@@ -1,5 +1,5 @@
-/* A function whose packets are operations on shared objects: each datagram has an operation, a key and two numbers. It writes a
- * row with the status and the result of each, so that stores can be compared. */
+/* A function whose packets are operations on shared objects: each datagram has an operation, a key and two numbers.
+ * It writes a row with the status and the result of each, so that stores can be compared. */
 #include "sluice.h"
 
 #include "output_file.h"

@@ -65,9 +65,9 @@ def run(
     return found
 
 
-def hostile(trial: Path, path: str, seed: int) -> dict[str, Any]:
+def hostile(trial: Path, path: str, seed: int, *more: str) -> dict[str, Any]:
     """The same with a server that may say anything, as that sums are others."""
-    words = [str(trial), path, "p", "1", str(seed), "200", "60", "20000"]
+    words = [str(trial), path, "p", "1", str(seed), "200", "60", "20000", *more]
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode in (0, 1) and not done.stderr, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -172,6 +172,12 @@ def test_hostile_replies(trial: Path, tmp_path: Path, name: str) -> None:
     with replying(tmp_path / "peer", lambda number, _: GARBAGE[name]) as path:
         found = hostile(trial, path, 5)
     assert name == "too many replies" or (found["fault"] == "yes" and found["lost"] > 0)
+
+
+def test_updates_that_may_be_lost_are_counted_and_no_fault(trial: Path, tmp_path: Path) -> None:
+    with replying(tmp_path / "peer", lambda number, _: b"") as path:
+        found = hostile(trial, path, 6, "zero")
+    assert (found["lost"], found["fault"]) == (0, "") and found["lost_zero"] > 0
 
 
 @pytest.mark.parametrize("seed", range(10))

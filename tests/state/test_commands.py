@@ -138,6 +138,11 @@ def test_an_object_of_another_type_is_refused(capture: str, store: Location, cap
     assert "has nat.ports as a set, not a list, of another version of the function" in capsys.readouterr().err
 
 
+def test_a_store_without_shared_objects_is_noted(capture: str, capsys: Captured) -> None:
+    assert main(["run", "tcp_ip", "-r", capture, "-f", "none", "--store", "embedded"]) == 0
+    assert "no function declares shared state" in capsys.readouterr().err
+
+
 @needs_store
 def test_a_store_that_dies_in_the_middle(tmp_path: Path) -> None:
     """The run goes on, fails at its end, and says what is missing from the state."""
@@ -150,7 +155,14 @@ def test_a_store_that_dies_in_the_middle(tmp_path: Path) -> None:
     half = 24 + sum(16 + len(packet) for packet in packets[: len(packets) // 2])
     with embedded(Location("embedded")) as server:
         command = [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", str(pipe), *FUNCTIONS, "--json"]
-        command += ["-w", str(tmp_path / "out"), "--store", f"{url(server)}?timeout=300"]
+        command += [
+            "-w",
+            str(tmp_path / "out"),
+            "--store",
+            f"{url(server)}?timeout=300",
+            "--state",
+            str(tmp_path / "rows"),
+        ]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         with pipe.open("wb") as end:
             end.write(data[:half])

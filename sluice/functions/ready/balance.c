@@ -1,9 +1,9 @@
-/* Layer 4 load balancing: connections of TCP and UDP to a virtual IPv4 address go to the server with the fewest connections.
- * The destination address is rewritten, ports and link addresses are not.
+/* Layer 4 load balancing: connections of TCP and UDP to a virtual IPv4 address go to the server with the fewest
+ * connections. The destination address is rewritten, ports and link addresses are not.
  *
- * Packets of servers that answer are rewritten to have the virtual address as their source. In a capture taken at the clients,
- * answers have that address already: they leave with the server's, so that both directions of the output are as the servers
- * saw them. */
+ * Packets of servers that answer are rewritten to have the virtual address as their source. In a capture taken at
+ * the clients, answers have that address already: they leave with the server's, so that both directions of the
+ * output are as the servers saw them. */
 #include "ip4_rewrite.h"
 
 SLUICE_INLINE
@@ -67,8 +67,8 @@ static void balance_choose(const struct sl_event *event, struct balance_flow *fl
 
 /* `answers`: the first packet may answer one that was not seen from here. */
 static void balance_begin(const struct sl_event *event, bool answers) {
-    if (!event->instance)
-        return;
+    if (!event->instance || !ip4_address_place(event, true))
+        return;   /* a connection in a tunnel leaves as it is */
     const struct balance *balance = SLUICE_WORKER_OF(event->box);
     struct balance_flow *flow = SLUICE_STATE_OF(event);
     uint64_t port = SLUICE_PARAMETER_OF(event->box, port);

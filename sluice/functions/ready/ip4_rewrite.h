@@ -1,5 +1,5 @@
-/* What functions that rewrite IPv4 endpoints share: addresses in parameters, the endpoints of a flow, the place of an address
- * in the current packet. */
+/* What functions that rewrite IPv4 endpoints share: addresses in parameters, the endpoints of a flow, the place of
+ * an address in the current packet. */
 #ifndef SLUICE_IP4_REWRITE_H
 #define SLUICE_IP4_REWRITE_H
 
@@ -35,8 +35,16 @@ static inline uint16_t ip4_port(const struct sl_event *event, unsigned side) {
     return (uint16_t)sl_part_number(sl_port_part(event->owner), sl_event_half(event, side));
 }
 
-/* Where the source or destination address is in the outermost IPv4 header of the current packet. NULL: there is none, or the
- * event is not of a transport header directly in it, as in a tunnel. */
+/* Is what an event of an IPv4 layer was given the outermost header of the current packet? */
+static inline bool ip4_is_outermost(const struct sl_event *event) {
+    const struct sl_frame *frame = sl_packet_frame(event);
+    bool found = false;
+    uint32_t at = frame ? sl_frame_ip(frame, &found) : 0;
+    return found && event->unit.at == frame->at + at;
+}
+
+/* Where the source or destination address is in the outermost IPv4 header of the current packet. NULL: there is
+ * none, or the event is not of a transport header directly in it, as in a tunnel. */
 static inline const uint8_t *ip4_address_place(const struct sl_event *event, bool source) {
     const struct sl_frame *frame = sl_packet_frame(event);
     struct sl_ip_place ip;

@@ -1,10 +1,10 @@
-/* Source NAT with a port for each connection (RFC 3022, 2.2, traditional NAPT). Packets of TCP and UDP over IPv4 from the
- * inside leave with the external address and a port from a list that all instances of the function share. The port is
- * released when the connection ends.
+/* Source NAT with a port for each connection (RFC 3022, 2.2, traditional NAPT). Packets of TCP and UDP over IPv4
+ * from the inside leave with the external address and a port from a list that all instances of the function share.
+ * The port is released when the connection ends.
  *
- * Packets to the external address are rewritten to the inside address that has the port. In a capture taken inside, answers
- * have the inside address already: they leave as they looked outside, so that both directions of the output are as the
- * outside saw them. A mapping is refreshed by packets from the inside only (RFC 4787, 4.3, REQ-6). */
+ * Packets to the external address are rewritten to the inside address that has the port. In a capture taken inside,
+ * answers have the inside address already: they leave as they looked outside, so that both directions of the output
+ * are as the outside saw them. A mapping is refreshed by packets from the inside only (RFC 4787, 4.3, REQ-6). */
 #include "sluice.h"
 
 #include "ip4_rewrite.h"
@@ -84,8 +84,8 @@ static void nat_map(const struct sl_event *event, struct nat_flow *flow) {
 }
 
 static void nat_begin(const struct sl_event *event) {
-    if (!event->instance)
-        return;
+    if (!event->instance || !ip4_address_place(event, true))
+        return;   /* a connection in a tunnel leaves as it is */
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
     uint32_t from = ip4_address(event, 0), to = ip4_address(event, 1);
@@ -166,7 +166,7 @@ SLUICE_ON(udp, end) { nat_end(event, data->reason); }
 SLUICE_ON(ipv4, packet) {
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     const uint8_t *ip = event->unit.at;
-    if (event->unit.captured < 20 || (sl_load_be32(ip + 12) & nat->mask) != nat->inside ||
+    if (event->unit.captured < 20 || !ip4_is_outermost(event) || (sl_load_be32(ip + 12) & nat->mask) != nat->inside ||
         (sl_load_be32(ip + 16) & nat->mask) == nat->inside)
         return;
     bool fragment = sl_load_be16(ip + 6) & 0x3fff;

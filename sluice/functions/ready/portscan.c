@@ -1,9 +1,10 @@
-/* Finds hosts that scan, by threshold random walk (Jung and others, "Fast Portscan Detection Using Sequential Hypothesis
- * Testing", 2004): each first contact of a host with another one succeeds or fails, and multiplies the likelihood ratio that the
- * host scans. Beyond a threshold the host is a scanner: it is reported, and its further connections are blocked.
+/* Finds hosts that scan, by threshold random walk (Jung and others, "Fast Portscan Detection Using Sequential
+ * Hypothesis Testing", 2004): each first contact of a host with another one succeeds or fails, and multiplies the
+ * likelihood ratio that the host scans. Beyond a threshold the host is a scanner: it is reported, and its further
+ * connections are blocked.
  *
- * The ratio is stored as its logarithm, in millionths, so that steps are added. It does not sink below the threshold at which a
- * host counts as benign: otherwise one that was benign for long could scan for long. */
+ * The ratio is stored as its logarithm, in millionths, so that steps are added. It does not sink below the threshold
+ * at which a host counts as benign: otherwise one that was benign for long could scan for long. */
 #include "sluice.h"
 
 #include "endpoints.h"

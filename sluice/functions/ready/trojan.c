@@ -1,10 +1,10 @@
-/* Finds hosts with a Trojan by the order of what they do (De Carli and others, "Beyond Pattern Matching: A Concurrency Model for
- * Stateful Deep Packet Inspection", 2014): an SSH connection, then downloads of HTML, ZIP and EXE files by FTP, then IRC. In
- * another order these are no sign of it.
+/* Finds hosts with a Trojan by the order of what they do (De Carli and others, "Beyond Pattern Matching: A
+ * Concurrency Model for Stateful Deep Packet Inspection", 2014): an SSH connection, then downloads of HTML, ZIP and
+ * EXE files by FTP, then IRC. In another order these are no sign of it.
  *
- * For each host a map has when each of these happened, by the logical clocks of packets, which have the order in which packets
- * came in, whichever instance processed them (CHC, 3.4.2). Protocols are recognised by what the side says that opened the
- * connection, at any port. */
+ * For each host a map has when each of these happened, by the logical clocks of packets, which have the order in
+ * which packets came in, whichever instance processed them (CHC, 3.4.2). Protocols are recognised by what the side
+ * says that opened the connection, at any port. */
 #include "sluice.h"
 
 #include "endpoints.h"

@@ -6,18 +6,20 @@
  *   access   write_mostly, read_mostly, read_write
  *   loss     recover: the run fails if an update is lost; zero: it may begin again from nothing
  *
- * SLUICE_SHARED_OF(event, name) is the object of the event's flow, or that of its header fields: src and sport are those of
- * the active side, dst and dport those of the other one. SLUICE_SHARED_SIDE(event, name, side) takes src from that side.
- * SLUICE_SHARED_ALL(box, name) is the one object of scope `all`, SLUICE_SHARED_AT(box, name, number) that of a number that
- * stands for the fields. A pointer is valid until sl_shared_drop or the end; that of a flow may be stored in SLUICE_STATE.
- * NULL: there is no room for it, which is counted. All operations take NULL, and then fail.
+ * SLUICE_SHARED_OF(event, name) is the object of the event's flow, or that of its header fields: src and sport are
+ * those of the active side, dst and dport those of the other one. SLUICE_SHARED_SIDE(event, name, side) takes src
+ * from that side. SLUICE_SHARED_ALL(box, name) is the one object of scope `all`, SLUICE_SHARED_AT(box, name, number)
+ * that of a number that stands for the fields. A pointer is valid until sl_shared_drop or the end; that of a flow
+ * may be stored in SLUICE_STATE. NULL: there is no room for it, which is counted. All operations take NULL, and then
+ * fail.
  *
- * An operation with a result waits for the store; a result of NULL does not (CHC, 3.3.3: non-blocking updates). The result is
- * 0 unless the status is SL_STORE_DONE. Numbers, and keys of maps, have magnitudes below 2^53; an update beyond that is
- * refused and counted. */
+ * An operation with a result waits for the store; a result of NULL does not (CHC, 3.3.3: non-blocking updates). The
+ * result is 0 unless the status is SL_STORE_DONE. Numbers, and keys of maps, have magnitudes below 2^53; an update
+ * beyond that is refused and counted. */
 #ifndef SL_SHARED_H
 #define SL_SHARED_H
 
+#include "function/shared_finish.h"
 #include "function/shared_objects.h"
 #include "function/shared_text.h"
 
@@ -205,8 +207,8 @@ static inline enum sl_store_status sl_shared_custom(struct sl_object *object, co
 
 /* --- structs --- */
 
-/* The bytes of a struct; NULL if the store does not reply. A flow-scoped one is cached. The function changes them, and then
- * calls sl_shared_put. */
+/* The bytes of a struct; NULL if the store does not reply. A flow-scoped one is cached. The function changes them,
+ * and then calls sl_shared_put. */
 static inline void *sl_shared_struct(struct sl_object *object) {
     if (SL_UNLIKELY(!object))
         return NULL;
@@ -221,7 +223,8 @@ static inline void *sl_shared_struct(struct sl_object *object) {
     return status == SL_STORE_DONE || status == SL_STORE_ABSENT ? bytes : NULL;
 }
 
-/* The bytes of a struct that the function is about to set as a whole, whatever the store has; NULL if there is no object. */
+/* The bytes of a struct that the function is about to set as a whole, whatever the store has; NULL if there is no
+ * object. */
 static inline void *sl_object_bytes_of(struct sl_object *object) { return object ? sl_object_bytes(object) : NULL; }
 
 /* Stores the changed bytes of a struct. */
@@ -352,8 +355,8 @@ static inline enum sl_store_status sl_shared_map_maximum(struct sl_object *objec
     return sl_map_set(object, key, entry && entry->value > number ? entry->value : number, result);
 }
 
-/* Adds to the least value, of equal ones to that of the least key; *key is its key. SL_STORE_ABSENT: the map is empty. It
- * takes time in proportion to the map. */
+/* Adds to the least value, of equal ones to that of the least key; *key is its key. SL_STORE_ABSENT: the map is
+ * empty. It takes time in proportion to the map. */
 static inline enum sl_store_status sl_shared_map_least(struct sl_object *object, int64_t number, int64_t *key) {
     *key = 0;
     if (SL_UNLIKELY(!object))

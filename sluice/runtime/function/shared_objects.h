@@ -1,7 +1,8 @@
 /* Shared objects, local part: the objects of each declaration, found by key, and their values if they are local.
  *
- * A declaration (SLUICE_SHARED) has a table of objects of bounded size; an object that does not fit is refused and counted.
- * With a store the table contains handles: the object's key in the store, and the cached value of flow-scoped structs. */
+ * A declaration (SLUICE_SHARED) has a table of objects of bounded size; an object that does not fit is refused and
+ * counted. With a store the table contains handles: the object's key in the store, and the cached value of
+ * flow-scoped structs. */
 #ifndef SL_SHARED_OBJECTS_H
 #define SL_SHARED_OBJECTS_H
 
@@ -239,8 +240,8 @@ SL_COLD bool sl_map_room(struct sl_map *map, uint64_t seed) {
     return true;
 }
 
-/* An entry of a set or map. If there is none: NULL, or, with `create`, a new one with `value`; NULL, counted, if it does not
- * fit. */
+/* An entry of a set or map. If there is none: NULL, or, with `create`, a new one with `value`; NULL, counted, if it
+ * does not fit. */
 static inline struct sl_map_entry *sl_map_entry(struct sl_object *object, int64_t key, bool create, int64_t value) {
     struct sl_map *map = &object->value.map;
     uint64_t seed = object->of->state->box->seed;

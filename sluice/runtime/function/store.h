@@ -1,9 +1,10 @@
-/* The interface of a store outside the box, which holds the shared objects of functions (shared.h). A box has a pointer to
- * a struct sl_store in its options; NULL: objects are local. The implementation may be compiled apart from the stack, as
- * sluice/state/runtime/client.c is, so this file contains only types.
+/* The interface of a store outside the box, which holds the shared objects of functions (shared.h). A box has a
+ * pointer to a struct sl_store in its options; NULL: objects are local. The implementation may be compiled apart
+ * from the stack, as sluice/state/runtime/client.c is, so this file contains only types.
  *
- * An update has an identifier: the logical clock of its packet (40 bits), and its place among the updates of that packet
- * (8 bits; further ones continue in those of the next packet). Identifiers of a box increase. The store adds the run. The store applies an update once, however often it is transmitted. */
+ * An update has an identifier: the logical clock of its packet (40 bits), and its place among the updates of that
+ * packet (8 bits; further ones continue in those of the next packet). Identifiers of a box increase. The store adds
+ * the run to them, and applies an update once, however often it is transmitted. */
 #ifndef SL_STORE_H
 #define SL_STORE_H
 

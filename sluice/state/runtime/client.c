@@ -84,7 +84,7 @@ static bool read_number(const char *text, int64_t *number) {
 }
 
 /* The status of a reply, and its result. A server function replies with '+' and the result, '-', or '!'. */
-static enum sl_store_status read_reply(struct client *client, const redisReply *reply, struct sl_store_result *result) {
+static enum sl_store_status read_reply(const redisReply *reply, struct sl_store_result *result) {
     if (reply->type != REDIS_REPLY_STRING || reply->len < 1)
         return SL_STORE_FAILED;
     if (reply->str[0] == '-' && reply->len == 1)
@@ -101,7 +101,6 @@ static enum sl_store_status read_reply(struct client *client, const redisReply *
         memcpy(result->bytes, reply->str + 1, result->length);
         return SL_STORE_DONE;
     }
-    (void)client;
     return read_number(reply->str + 1, &result->number) ? SL_STORE_DONE : SL_STORE_FAILED;
 }
 
@@ -109,7 +108,7 @@ static enum sl_store_status read_reply(struct client *client, const redisReply *
 static void acknowledge(struct client *client, const redisReply *reply) {
     const struct call *call = &client->call[client->acknowledged & (client->calls - 1)];
     bool awaited = client->awaited == client->acknowledged + 1;
-    enum sl_store_status status = read_reply(client, reply, awaited ? client->result : NULL);
+    enum sl_store_status status = read_reply(reply, awaited ? client->result : NULL);
     if (awaited) {
         client->status = status;
         client->awaited = 0;
@@ -255,8 +254,8 @@ static uint64_t settled(const struct client *client) {
 
 struct word { const void *bytes; size_t size; };
 
-/* Writes a call: FCALL function, the object's key and that of its log, what is settled, and `words`. A function that only
- * reads gets neither log nor what is settled. */
+/* Writes a call: FCALL function, the object's key and that of its log, what is settled, and `words`. A function that
+ * only reads gets neither log nor what is settled. */
 static bool write_call(struct client *client, const char *function, const char *key, uint32_t key_length, bool reads,
                        const struct word *words, unsigned count, uint32_t updates, bool recovered) {
     static const char log[] = "sluice-log";
@@ -265,7 +264,8 @@ static bool write_call(struct client *client, const char *function, const char *
     for (unsigned i = 0; i < count; i++)
         bytes += words[i].size + 32;
     if (!make_room(client, bytes)) {
-        give_up(client, updates, recovered, "the store did not reply in time", client->connection.why[0] ? client->connection.why : "time-out");
+        give_up(client, updates, recovered, "the store did not reply in time",
+                client->connection.why[0] ? client->connection.why : "time-out");
         return false;
     }
     size_t begin = client->end;

@@ -1,9 +1,9 @@
 /* A store that is a Valkey or Redis server: the client (store.h). One thread uses it.
  *
- * Operations become calls of server-side functions, pipelined on one connection. Those without a result wait in the client
- * until the end of the burst; additions to one counter within it are combined into one call, which carries the identifier of
- * each. Calls are stored until they are acknowledged, and transmitted again after a reconnection; the server recognises those
- * that it has applied. */
+ * Operations become calls of server-side functions, pipelined on one connection. Those without a result wait in the
+ * client until the end of the burst; additions to one counter within it are combined into one call, which carries
+ * the identifier of each. Calls are stored until they are acknowledged, and transmitted again after a reconnection;
+ * the server recognises those that it has applied. */
 #ifndef SLUICE_STATE_CLIENT_H
 #define SLUICE_STATE_CLIENT_H
 

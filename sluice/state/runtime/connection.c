@@ -114,18 +114,24 @@ static bool authenticate(struct sluice_connection *connection, const struct slui
     return accepted;
 }
 
+bool sluice_reader_open(struct sluice_connection *connection) {
+    connection->reader = redisReaderCreate();
+    if (!connection->reader)
+        return false;
+    connection->functions = *connection->reader->fn;
+    connection->functions.createArray = refuse_array;
+    connection->reader->fn = &connection->functions;
+    return true;
+}
+
 bool sluice_connect(struct sluice_connection *connection, const struct sluice_client_options *options, uint32_t timeout) {
     sluice_disconnect(connection);
     if (!connect_any(connection, options, timeout))
         return false;
-    connection->reader = redisReaderCreate();
-    if (!connection->reader) {
+    if (!sluice_reader_open(connection)) {
         lost(connection, "no memory");
         return false;
     }
-    connection->functions = *connection->reader->fn;
-    connection->functions.createArray = refuse_array;
-    connection->reader->fn = &connection->functions;
     return !options->password || authenticate(connection, options, timeout);
 }
 

@@ -21,6 +21,9 @@ uint64_t sluice_milliseconds(void);
 /* Connects, and authenticates; waits for at most `timeout` milliseconds. */
 bool sluice_connect(struct sluice_connection *connection, const struct sluice_client_options *options, uint32_t timeout);
 
+/* Opens the reader of a connection, as sluice_connect does. False without memory. */
+bool sluice_reader_open(struct sluice_connection *connection);
+
 void sluice_disconnect(struct sluice_connection *connection);
 
 /* Transmits what it can: how many bytes. The connection is lost after a fault. */

@@ -1,11 +1,12 @@
--- The operations of a store on shared objects, as server-side functions (FUNCTION LOAD). sluice/state/library.py replaces
--- @PREFIX@ by a name that depends on this text, so that several versions can be loaded side by side, and @CUSTOM@ by the
--- operations of functions.
+-- The operations of a store on shared objects, as server-side functions (FUNCTION LOAD). sluice/state/library.py
+-- replaces @PREFIX@ by a name that depends on this text, so that several versions can be loaded side by side, and
+-- @CUSTOM@ by the operations of functions.
 --
--- Every update is atomic with its duplicate check. KEYS[1] is the object, KEYS[2] its log: a sorted set whose members are the
--- identifiers of applied updates (8 bytes, big-endian: the logical clock) and their results. An update whose identifier is in
--- the log is not applied again; its recorded result is returned (CHC, 3.4.3: the store emulates the update). ARGV[1] is the
--- largest identifier up to which no update will be transmitted again: the log forgets these.
+-- Every update is atomic with its duplicate check. KEYS[1] is the object, KEYS[2] its log: a sorted set whose
+-- members are the identifiers of applied updates (8 bytes, big-endian: the logical clock) and their results. An
+-- update whose identifier is in the log is not applied again; its recorded result is returned (CHC, 3.4.3: the store
+-- emulates the update). ARGV[1] is the largest identifier up to which no update will be transmitted again: the log
+-- forgets these.
 --
 -- A reply is a string: '+' and the result, '-' (absent), or '!' (refused).
 
@@ -59,8 +60,9 @@ local function set(key, number)
     return '+' .. text(number)
 end
 
--- Adds to a number on behalf of several updates at once. ARGV[2] has their identifiers; ARGV[3] is the number that each adds,
--- or, if it begins with '=', a comma-separated list of these. An update that was applied before is left out.
+-- Adds to a number on behalf of several updates at once. ARGV[2] has their identifiers; ARGV[3] is the number that
+-- each adds, or, if it begins with '=', a comma-separated list of these. An update that was applied before is left
+-- out.
 redis.register_function('@PREFIX@_add', function(keys, args)
     local key, log, ids, amounts = keys[1], keys[2], args[2], args[3]
     local count, sum, members = #ids / 8, 0, {}
@@ -137,7 +139,8 @@ read('get', function(key)
     return now and '+' .. string.sub(now, 9) or '-'
 end)
 
--- A list. What fill appended once is not appended again, although the list is empty meanwhile: the log's key with '/filled'.
+-- A list. What fill appended once is not appended again, although the list is empty meanwhile: the log's key with
+-- '/filled'.
 redis.register_function('@PREFIX@_fill', function(keys, args)
     if redis.call('SET', keys[2] .. '/filled', '1', 'NX') then
         local items = {}

@@ -31,7 +31,7 @@ FAST_MOST = 255
 class Part:
     """A part of rule number `rule`. bit: ON_STREAM or ON_HTTP; 0 for one that is the whole rule on a packet.
 
-    matches: those of a buffer follow each other. late: a bit of the flow that is set afterwards may undo it.
+    matches: those of a buffer follow each other. bits_undo: a bit of the flow that is set afterwards may undo it.
     """
 
     rule: int
@@ -39,7 +39,7 @@ class Part:
     matches: Sequence[Match]
     group: int
     fast: Content | None
-    late: bool = False
+    bits_undo: bool = False
 
     @property
     def needs_body(self) -> bool:
@@ -61,7 +61,7 @@ class Part:
         undone = any(match.negated for match in self.matches)
         undone |= any(isinstance(match, Pcre) and match.whole for match in self.matches)
         return (
-            self.late
+            self.bits_undo
             or undone
             or any(
                 isinstance(match, Pcre) and after.relative
@@ -98,8 +98,8 @@ def parts_of(number: int, rule: Rule) -> Iterator[Part]:
             yield Part(number, 0, payload, TCP_PACKET, _fast(payload))
         else:
             if payload:
-                late = any(bit.action == "isnotset" for bit in rule.flowbits)
-                yield Part(number, ON_STREAM, payload, STREAM, _fast(payload), late)
+                bits_undo = any(bit.action == "isnotset" for bit in rule.flowbits)
+                yield Part(number, ON_STREAM, payload, STREAM, _fast(payload), bits_undo)
             if http or rule.http:
                 fast = _fast(http)
                 yield Part(number, ON_HTTP, http, HTTP + fast.buffer if fast else HTTP_ALWAYS, fast)

@@ -18,7 +18,7 @@ struct ids_headers {
     uint8_t flags;
 };
 
-/* What a rule is compared with: who sent it, when, and, of a packet, its headers. */
+/* What a rule is compared with: the sender, the time, and, of a packet, its headers. */
 struct ids_seen {
     const struct log_flow *flow;
     const struct flow_ends *ends;

@@ -1,4 +1,4 @@
-/* What is stored of a flow and of the worker, and the way from a part that holds to an alert. */
+/* What is stored of a flow and of the worker, and the path from a part that holds to an alert. */
 #ifndef IDS_FLOW_H
 #define IDS_FLOW_H
 

@@ -106,7 +106,7 @@ static bool ids_holds(struct ids_work *work, const struct ids_view *views, const
         if (i && match[-1].buffer != match->buffer)
             previous = 0;
         bool retry = !match->negated && i + 1 < part->count && next->relative && next->buffer == match->buffer;
-        uint64_t low = 0, high, begin = 0, end = previous, base = match->relative ? previous : 0;
+        uint64_t low = 0, high = UINT64_MAX, begin = 0, end = previous, base = match->relative ? previous : 0;
         if (!match->pcre)
             ids_bounds(match, previous, &low, &high);
         else

@@ -14,14 +14,14 @@ enum { LOG_TEXT_MOST = 1 << 22 };   /* maximum bytes of a row; exceeds the sum o
 struct log_budget { uint64_t used, most; };
 
 /* Reserves bytes of the budget. Returns false if it would be exceeded. */
-static inline bool log_take(struct log_budget *budget, uint64_t bytes) {
+__attribute__((unused)) static inline bool log_take(struct log_budget *budget, uint64_t bytes) {
     if (bytes > budget->most - sl_min(budget->used, budget->most))
         return false;
     budget->used += bytes;
     return true;
 }
 
-static inline void log_give(struct log_budget *budget, uint64_t bytes) { budget->used -= bytes; }
+__attribute__((unused)) static inline void log_give(struct log_budget *budget, uint64_t bytes) { budget->used -= bytes; }
 
 struct log_text {
     char *at;
@@ -117,7 +117,7 @@ static inline void log_number(struct log_text *text, const char *name, uint64_t 
     log_format(text, "%llu", (unsigned long long)value);
 }
 
-static inline void log_flag(struct log_text *text, const char *name, bool value) {
+__attribute__((unused)) static inline void log_flag(struct log_text *text, const char *name, bool value) {
     log_name(text, name);
     log_put(text, value ? "true" : "false");
 }
@@ -138,7 +138,7 @@ static inline void log_seconds(struct log_text *text, const char *name, uint64_t
                (unsigned long long)(nanoseconds % 1000000000));
 }
 
-static inline void log_hex(struct log_text *text, const uint8_t *at, size_t length) {
+__attribute__((unused)) static inline void log_hex(struct log_text *text, const uint8_t *at, size_t length) {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < length; i++)
         log_bytes(text, (const char[]){digits[at[i] >> 4], digits[at[i] & 15]}, 2);

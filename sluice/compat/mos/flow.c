@@ -132,6 +132,14 @@ void mos_flow_end(struct mos_flow *flow, event_t why)
     context->packet.changeable = changeable;
 }
 
+void mos_flows_end(struct mos_context *context)
+{
+    while (context->open.first)
+        mos_flow_end(context->open.first, 0);
+    while (context->time_wait.first)
+        mos_flow_end(context->time_wait.first, 0);
+}
+
 void mos_flow_forgotten(struct mos_flow *flow)
 {
     flow->place = NULL;

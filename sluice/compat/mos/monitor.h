@@ -98,6 +98,7 @@ struct mos_packet {
 
 void mos_packet_read(struct mos_packet *packet);   /* finds its headers anew, from `ip` and `tcp` on */
 bool mos_packet_inside(const struct mos_packet *packet, const uint8_t *at);
+void mos_packet_complete(struct mos_packet *packet);   /* fills in a checksum that the network card was to fill in */
 
 /* --- flows (flow.c) --- */
 
@@ -129,6 +130,7 @@ void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP pack
 void mos_flow_forgotten(struct mos_flow *flow);                   /* its instance ends */
 
 void mos_flow_end(struct mos_flow *flow, event_t why);
+void mos_flows_end(struct mos_context *context);                  /* all of them, as the input ends */
 void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its views' options say */
 
 /* --- packets by translated addresses (translated.c) --- */
@@ -145,7 +147,11 @@ void mos_translated_close(void);
 
 /* --- contexts (context.c) --- */
 
+enum { MOS_CONTEXTS = 64 };
+enum { MOS_ETHER_ALIGNED = 2 };   /* bytes before an Ethernet header of 14 bytes, so that what follows lies at a multiple of 4 */
+
 struct mos_timer { uint64_t due, order; int id; callback_t callback; };
+struct mos_hosts;   /* endpoint.h */
 
 struct mos_context {
     struct mtcp_context public;   /* first, so that it is the program's mctx_t */
@@ -165,22 +171,58 @@ struct mos_context {
     event_t raisable, raised;     /* while a filter runs */
     bool filtering, stopping;
     pthread_t thread;
+    struct mos_hosts *hosts;      /* NULL while it has no end hosts */
 };
 
 struct mos_context *mos_context_of(mctx_t mctx);
+unsigned mos_contexts(struct mos_context **contexts);   /* all there are; how many */
+bool mos_monitors(void);                                /* has any of them a monitor? */
+bool mos_stopped(void);                                 /* has one of them been destroyed? */
+
+/* --- time (timer.c) --- */
+
+/* Time goes on to `now`: timers fire and flows end, each at its time, of all contexts in the order of time. */
+void mos_advance(struct mos_context **contexts, unsigned count, uint64_t now);
+
+uint64_t mos_next_due(struct mos_context *const *contexts, unsigned count);   /* when that happens next; SL_NEVER */
+
+/* --- devices (device.c) --- */
+
+struct mos_input {
+    struct sl_source *source;
+    int device;
+    bool live, forwards;
+};
+
+unsigned mos_inputs_open(struct mos_input **out);   /* those that can be: how many, with a message for each of the others */
+void mos_inputs_report(bool stopped);               /* what was lost; unless it was stopped, also what was wrong with them */
 
 /* Writes a frame to where packets of a device are forwarded to; -1 when they are not. */
 int mos_output(int device, const struct sl_frame *frame);
+void mos_output_begin(int device, uint32_t link_type);
+void mos_outputs_close(void);
+
+/* --- the loop (loop.c) --- */
+
+bool mos_loop_runs(void);
+void mos_run_beside(void);     /* starts it in a thread of its own, where there are monitors and it has not begun */
+bool mos_loop_finish(void);    /* waits for its end; false where the caller is in it: then mtcp_destroy is called after it */
+void mos_loop_forget(void);    /* it may begin again */
 
 /* --- configuration (configuration.c) --- */
 
 enum { MOS_DEVICES = 64 };
 
-struct mos_device { char *name; char *to; };   /* a capture file, and the one that its packets are forwarded to or NULL */
+struct mos_device {
+    char *name;   /* of a capture file or an interface */
+    char *to;     /* the one that its packets are forwarded to, or NULL */
+    bool live;    /* an interface */
+};
 
 struct mos_configuration {
     struct mtcp_conf conf;
     bool forward, no_ring_buffers;
+    bool end_host;                /* all applications are: it needs no device */
     struct mos_device devices[MOS_DEVICES];
     int device_count;
 };
@@ -188,5 +230,6 @@ struct mos_configuration {
 extern struct mos_configuration mos_configuration;
 int mos_configuration_read(const char *path);
 void mos_configuration_free(void);
+bool mos_is_interface(const char *name);
 
 #endif

@@ -116,6 +116,23 @@ static void update_checksums(struct mos_packet *packet, int option)
     }
 }
 
+/* A network card may leave the checksum to the one that sends the packet, and only sum up the pseudo header (Linux,
+ * CHECKSUM_PARTIAL): what is forwarded has none then that its receiver would accept. */
+void mos_packet_complete(struct mos_packet *packet)
+{
+    if (!(packet->frame.flags & SL_FRAME_CHECKSUM_PARTIAL) || !packet->ip || !mos_packet_inside(packet, packet->ip) ||
+        packet->frame.captured != packet->frame.length)
+        return;
+    const uint32_t header = (uint32_t)(packet->ip[0] & 15) * 4, total = (uint32_t)sl_load_be16(packet->ip + 2);
+    const uint32_t place = packet->ip[9] == IPPROTO_TCP ? 16 : 6, protocol = packet->ip[9];
+    const bool whole = (sl_load_be16(packet->ip + 6) & 0x3fff) == 0;
+    if (!whole || (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP) || total > packet->ip_length || header + place + 2 > total)
+        return;
+    uint8_t *segment = packet->ip + header;
+    put_checksum(segment + place, segment, total - header, sl_internet_checksum(packet->ip + 12, 8, protocol + total - header));
+    packet->frame.flags &= (uint8_t)~SL_FRAME_CHECKSUM_PARTIAL;
+}
+
 /* The bytes of the header, or the payload, that an option means; NULL when there are none. */
 static uint8_t *part(struct mos_packet *packet, int option, uint32_t *length)
 {

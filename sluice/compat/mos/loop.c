@@ -1,0 +1,249 @@
+/* The loop that takes packets through the contexts.
+ *
+ * All contexts run in one thread: the one that calls mtcp_app_join first, or, where a program has end hosts beside its
+ * monitors, one of the library's own, as in mOS. Each packet goes to the context that the stack's dispatch chooses. Packets of
+ * capture files come in the order of their times, and time is packet time: a run gives the same every time. */
+#include "monitor.h"
+
+#include "sluice_mos.h"
+
+#include <poll.h>
+#include <signal.h>
+
+enum {
+    SAME_EACH_TIME = 0,      /* the seed that chooses contexts: they share one thread, so that no sender can crowd one of them */
+    BURST = 256,             /* packets of an interface that are received at once */
+    WAIT = 10,               /* milliseconds: how long timers and a stop may be delayed while no packet comes */
+};
+
+static struct {
+    struct sl_drive drive;
+    struct mos_context *contexts[MOS_CONTEXTS];
+    unsigned count;
+    struct mos_input *inputs;       /* by the port of a packet */
+    unsigned input_count;
+    uint64_t now;
+} loop;
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool began, running, beside, joined;
+    bool destroy;                   /* mtcp_destroy was called in it */
+    pthread_t thread;               /* that it runs in */
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+
+/* --- packets --- */
+
+static void process(struct mos_context *context, const struct sl_frame *frame, int device)
+{
+    struct mos_packet *packet = &context->packet;
+    uint8_t *memory = packet->memory, *bytes = memory + (frame->link_type == 1 ? MOS_ETHER_ALIGNED : 0);
+    *packet = (struct mos_packet){.memory = memory, .bytes = bytes, .frame = *frame, .device = device};
+    packet->frame.at = bytes;
+    packet->frame.captured = (uint32_t)sl_min(frame->captured, MOS_FRAME_MOST);
+    if (packet->frame.captured)
+        memcpy(bytes, frame->at, packet->frame.captured);
+    mos_output_begin(device, frame->link_type);   /* a file, even if everything is dropped */
+    sluice_mos_process(context->box, &packet->frame, 1, NULL);
+    if (!packet->dropped) {
+        mos_packet_complete(packet);
+        mos_output(device, &packet->frame);
+    }
+    mos_sockets_free_closed(context);
+}
+
+static void process_frames(const struct sl_frame *frames, size_t count, const struct mos_input *input)
+{
+    for (const struct sl_frame *frame = frames; frame < frames + count && !mos_stopped(); frame++) {
+        const struct mos_input *from = input ? input : &loop.inputs[frame->port];
+        if ((frame->flags & SL_FRAME_OUTGOING) && from->forwards)
+            continue;   /* this host's own, or what was forwarded to there: it is on its way */
+        loop.now = sl_max(loop.now, frame->time);
+        mos_advance(loop.contexts, loop.count, loop.now);
+        process(loop.contexts[sluice_mos_worker(frame, loop.count, SAME_EACH_TIME)], frame, from->device);
+    }
+}
+
+/* In place of a box's functions, for the driver. */
+static void process_burst(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
+{
+    (void)box, (void)verdicts;
+    process_frames(frames, count, NULL);
+    if (mos_stopped())
+        sl_drive_stop(&loop.drive);
+}
+
+static uint64_t tick(struct sl_box *box, uint64_t clock)
+{
+    (void)box;
+    if (mos_stopped())
+        sl_drive_stop(&loop.drive);
+    if (!clock)
+        return SL_NEVER;   /* captures: time goes on with packets */
+    loop.now = sl_max(loop.now, clock);
+    mos_advance(loop.contexts, loop.count, loop.now);
+    return mos_next_due(loop.contexts, loop.count);
+}
+
+/* Interfaces, each by itself: an answer comes after what it answers has been forwarded, and to hold packets back until those
+ * of the other interfaces are known to be later would delay every round trip. */
+static void run_interfaces(void)
+{
+    struct pollfd fds[MOS_DEVICES];
+    unsigned waiting = 0;
+    for (unsigned i = 0; i < loop.input_count; i++)
+        waiting += loop.inputs[i].source->back_end->descriptors(loop.inputs[i].source, fds + waiting, MOS_DEVICES - waiting);
+    while (!mos_stopped()) {
+        bool idle = true, open = false;
+        for (unsigned i = 0; i < loop.input_count; i++) {
+            struct sl_frame frames[BURST];
+            int32_t got = sl_source_receive(loop.inputs[i].source, frames, BURST);
+            if (got > 0)
+                process_frames(frames, (size_t)got, &loop.inputs[i]);
+            sl_source_release(loop.inputs[i].source);
+            idle = idle && got <= 0;
+            open = open || got >= 0;
+        }
+        if (!open)
+            break;   /* no interface is left */
+        tick(NULL, sl_source_clock(loop.inputs[0].source));
+        if (idle)
+            poll(fds, waiting, WAIT);
+    }
+}
+
+/* As one source, in the order of time. */
+static bool run_merged(void)
+{
+    char message[SL_SOURCE_MESSAGE];
+    struct sl_source **sources = calloc(loop.input_count, sizeof(struct sl_source *)), *all = NULL;
+    for (unsigned i = 0; sources && i < loop.input_count; i++)
+        sources[i] = loop.inputs[i].source;
+    if (!sources || sl_merge_source_open(&all, sources, loop.input_count, message, sizeof message)) {
+        fprintf(stderr, "libsluice_mos: %s\n", sources ? message : "not enough memory");
+        return true;
+    }
+    loop.drive = (struct sl_drive){.process = process_burst, .tick = tick, .in = all};
+    bool stopped = sl_drive(&loop.drive) == SL_DRIVEN_STOPPED;
+    return stopped;
+}
+
+static bool forwards_live(void)
+{
+    bool forwards = false;
+    for (unsigned i = 0; i < loop.input_count; i++) {
+        if (!loop.inputs[i].live)
+            return false;
+        forwards = forwards || loop.inputs[i].forwards;
+    }
+    return forwards;
+}
+
+static void run(void)
+{
+    memset(&loop, 0, sizeof loop);
+    loop.count = mos_contexts(loop.contexts);
+    for (unsigned i = 0; i < loop.count; i++)
+        loop.contexts[i]->thread = pthread_self();
+    loop.input_count = mos_inputs_open(&loop.inputs);
+    bool stopped = false;
+    if (loop.input_count && forwards_live())
+        run_interfaces();
+    else if (loop.input_count)
+        stopped = run_merged();
+    mos_inputs_report(stopped);
+    for (unsigned i = 0; i < loop.count; i++) {
+        mos_flows_end(loop.contexts[i]);
+        sluice_mos_finish(loop.contexts[i]->box);
+    }
+    mos_outputs_close();
+    if (loop.drive.in)
+        sl_source_close(loop.drive.in, NULL, 0);   /* and those that it merges */
+    else
+        for (unsigned i = 0; i < loop.input_count; i++)
+            sl_source_close(loop.inputs[i].source, NULL, 0);
+}
+
+/* --- its life --- */
+
+static void ended(void)
+{
+    pthread_mutex_lock(&state.lock);
+    state.running = false;
+    bool destroy = state.destroy;
+    pthread_cond_broadcast(&state.ended);
+    pthread_mutex_unlock(&state.lock);
+    if (destroy)
+        mtcp_destroy();
+}
+
+static void *run_thread(void *argument)
+{
+    (void)argument;
+    run();
+    ended();
+    return NULL;
+}
+
+static bool in_loop(void) { return state.running && pthread_equal(state.thread, pthread_self()); }
+
+bool mos_loop_runs(void) { return __atomic_load_n(&state.running, __ATOMIC_ACQUIRE); }
+
+void mtcp_app_join(mctx_t mctx)
+{
+    if (!mctx || in_loop())
+        return;
+    pthread_mutex_lock(&state.lock);
+    if (state.began) {   /* in another thread */
+        while (state.running)
+            pthread_cond_wait(&state.ended, &state.lock);
+        pthread_mutex_unlock(&state.lock);
+        return;
+    }
+    state.began = state.running = true;
+    state.thread = pthread_self();
+    pthread_mutex_unlock(&state.lock);
+    run();
+    ended();
+}
+
+/* Signals are for the program's own threads. */
+static int start_thread(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&state.thread, NULL, run_thread, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+void mos_run_beside(void)
+{
+    if (__atomic_load_n(&state.began, __ATOMIC_ACQUIRE) || !mos_monitors())
+        return;
+    pthread_mutex_lock(&state.lock);
+    if (!state.began) {
+        state.began = state.running = state.beside = true;
+        int error = start_thread();
+        if (error) {
+            fprintf(stderr, "libsluice_mos: no thread for the monitors: %s\n", strerror(error));
+            state.running = state.beside = false;
+        }
+    }
+    pthread_mutex_unlock(&state.lock);
+}
+
+bool mos_loop_finish(void)
+{
+    if (state.beside && !in_loop()) {
+        pthread_join(state.thread, NULL);
+        state.beside = false;
+        return true;
+    }
+    state.destroy = true;
+    return false;
+}
+
+void mos_loop_forget(void) { state.began = state.running = state.beside = state.destroy = false; }

@@ -183,8 +183,17 @@ static void stop(struct mos_context *context)
     mos_hosts_interrupt(context->hosts);
 }
 
-/* Perhaps from a signal's handler, and perhaps of a context that is gone already: what runs or waits ends first, and
- * mtcp_destroy frees it. */
+static void release(struct mos_context *context)
+{
+    mos_flows_end(context);
+    pthread_mutex_lock(&library.lock);
+    library.contexts[context->public.cpu] = NULL;
+    pthread_mutex_unlock(&library.lock);
+    free_context(context);
+}
+
+/* Perhaps from a signal's handler, and perhaps of a context that is gone already: what runs or waits ends first, in whichever
+ * thread, and mtcp_destroy frees it. */
 int mtcp_destroy_context(mctx_t mctx)
 {
     struct mos_context *context = NULL;
@@ -195,14 +204,10 @@ int mtcp_destroy_context(mctx_t mctx)
         errno = EINVAL;
         return -1;
     }
+    bool used = mos_hosts_waiting(context->hosts) || !pthread_equal(context->thread, pthread_self());
     stop(context);
-    if (mos_loop_runs() || mos_hosts_waiting(context->hosts))
-        return 0;
-    mos_flows_end(context);
-    pthread_mutex_lock(&library.lock);
-    library.contexts[context->public.cpu] = NULL;
-    pthread_mutex_unlock(&library.lock);
-    free_context(context);
+    if (!mos_loop_runs() && !used)
+        release(context);
     return 0;
 }
 
@@ -216,8 +221,8 @@ int mtcp_destroy(void)
             return 0;   /* from a callback, or a signal's handler: the loop calls it again once it has ended */
     }
     for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-        if (library.contexts[cpu])
-            mtcp_destroy_context(&library.contexts[cpu]->public);
+        if (library.contexts[cpu] && !mos_hosts_waiting(library.contexts[cpu]->hosts))
+            release(library.contexts[cpu]);
     mos_translated_close();
     mos_events_forget();
     mos_configuration_free();

@@ -201,6 +201,8 @@ static void from_environment(void)
         free(all);
     }
     for (int i = 0; write && *write && i < mos_configuration.device_count; i++) {
+        if (mos_is_interface(write) && strcmp(mos_configuration.devices[i].name, write) == 0)
+            continue;   /* see bridge() */
         free(mos_configuration.devices[i].to);
         mos_configuration.devices[i].to = copied(write);
         mos_configuration.forward = true;

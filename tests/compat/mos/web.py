@@ -31,11 +31,11 @@ def configuration(folder: Path, name: str = "end.conf", kind: str = "end", **ite
     return path
 
 
-def make_files(folder: Path, count: int, mean: int = 6000) -> Path:
+def make_files(folder: Path, count: int) -> Path:
     """Files 0, 1, ... of random bytes and lengths."""
     made = folder / "www"
     made.mkdir()
-    chance = random.Random(count)
+    chance, mean = random.Random(count), 6000 if count < 1000 else 1000
     for number in range(count):
         (made / str(number)).write_bytes(chance.randbytes(int(chance.expovariate(1 / mean))))
     return made

@@ -15,6 +15,7 @@ static struct {
     bool read;                       /* the configuration */
     pthread_mutex_t lock;            /* of what follows: end hosts make their contexts in threads of their own */
     struct mos_context *contexts[MOS_CONTEXTS];
+    bool stopping;                   /* one of them */
     uint64_t seed;
     mtcp_sighandler_t handlers[SIGNALS];
 } library = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -118,7 +119,7 @@ static struct mos_context *new_context(int cpu)
     context->thread = pthread_self();
     context->open.after = conf->tcp_timeout > 0 ? nanoseconds(conf->tcp_timeout) : SL_NEVER;
     context->time_wait.after = nanoseconds(conf->tcp_tw_interval);
-    context->packet.memory = malloc(MOS_FRAME_ROOM + MOS_ETHER_ALIGNED);
+    context->packet.memory = malloc(MOS_FRAME_ROOM);
     context->shown = malloc(MOS_SHOWN_ROOM);
     const uint64_t instances = 2 * (uint64_t)conf->max_concurrency;   /* also for SYNs without a flow */
     const struct sl_options options = {
@@ -168,18 +169,13 @@ bool mos_monitors(void)
     return false;
 }
 
-bool mos_stopped(void)
-{
-    for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-        if (library.contexts[cpu] && library.contexts[cpu]->stopping)
-            return true;
-    return false;
-}
+bool mos_stopped(void) { return __atomic_load_n(&library.stopping, __ATOMIC_RELAXED); }
 
 /* Nothing of it goes on: calls of end hosts fail from now on, and the loop ends after the current packet. */
 static void stop(struct mos_context *context)
 {
     context->stopping = true;
+    __atomic_store_n(&library.stopping, true, __ATOMIC_RELAXED);
     mos_hosts_interrupt(context->hosts);
 }
 
@@ -188,6 +184,10 @@ static void release(struct mos_context *context)
     mos_flows_end(context);
     pthread_mutex_lock(&library.lock);
     library.contexts[context->public.cpu] = NULL;
+    bool stopping = false;
+    for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
+        stopping = stopping || (library.contexts[cpu] && library.contexts[cpu]->stopping);
+    library.stopping = stopping;
     pthread_mutex_unlock(&library.lock);
     free_context(context);
 }

@@ -10,7 +10,7 @@ static struct output {
     bool own;                      /* which no packets are received from */
     uint64_t refused;              /* packets that could not be written or sent: of another link type, too long, no room */
     bool failed;                   /* it could not be opened */
-} outputs[MOS_DEVICES];
+} outputs[MOS_DEVICES], *by_device[MOS_DEVICES];
 
 static struct mos_input inputs[MOS_DEVICES];
 static unsigned input_count;
@@ -86,13 +86,21 @@ static struct output *output_of(const char *name)
     return NULL;
 }
 
+static struct output *find_output(int device)
+{
+    const char *name = mos_configuration.devices[device].to;
+    return name && mos_configuration.forward ? output_of(name) : NULL;
+}
+
 /* Where packets of a device go, opened if it is not yet; NULL when they go nowhere. */
 static struct output *output_for(int device, uint32_t link_type)
 {
-    const char *name = device >= 0 && device < mos_configuration.device_count ? mos_configuration.devices[device].to : NULL;
-    struct output *output = name && mos_configuration.forward ? output_of(name) : NULL;
+    if (device < 0 || device >= mos_configuration.device_count)
+        return NULL;
+    struct output *output = by_device[device] ? by_device[device] : find_output(device);
     if (!output || output->failed)
         return NULL;
+    by_device[device] = output;
     char message[SL_SOURCE_MESSAGE];
     if (!output->writer && !output->interface && open_output(output, link_type, message, sizeof message)) {
         fprintf(stderr, "libsluice_mos: %s\n", message);
@@ -102,7 +110,7 @@ static struct output *output_for(int device, uint32_t link_type)
     return output;
 }
 
-void mos_output_begin(int device, uint32_t link_type) { output_for(device, link_type); }
+bool mos_forwards(int device, uint32_t link_type) { return output_for(device, link_type) != NULL; }
 
 int mos_output(int device, const struct sl_frame *frame)
 {
@@ -130,4 +138,5 @@ void mos_outputs_close(void)
             sl_source_close(output->interface, NULL, 0);
         *output = (struct output){0};
     }
+    memset(by_device, 0, sizeof by_device);
 }

@@ -23,6 +23,11 @@ static struct {
     struct mos_input *inputs;       /* by the port of a packet */
     unsigned input_count;
     uint64_t now;
+    struct mos_burst {
+        const struct sl_frame *frames;
+        size_t count, timed, left;      /* packets that time has reached; that have left */
+        const struct mos_input *input;  /* NULL: by their ports */
+    } burst;
 } loop;
 
 static struct {
@@ -35,34 +40,84 @@ static struct {
 
 /* --- packets --- */
 
-static void process(struct mos_context *context, const struct sl_frame *frame, int device)
+static int device_of(const struct sl_frame *frame)
+{
+    return (loop.burst.input ? loop.burst.input : &loop.inputs[frame->port])->device;
+}
+
+/* A packet of the burst goes where its device's packets go: as the callbacks left it, or, without a callback, as it came. */
+static void leave(struct mos_context *context, size_t i)
+{
+    const struct sl_frame *frame = &loop.burst.frames[i];
+    struct mos_packet *packet = &context->packet;
+    const bool seen = packet->source == frame;
+    packet->source = NULL;
+    if (!mos_forwards(device_of(frame), frame->link_type) || (seen && packet->dropped))
+        return;
+    struct sl_frame out = seen ? packet->frame : *frame;
+    if (out.flags & SL_FRAME_CHECKSUM_PARTIAL)
+        mos_frame_complete(&out, packet->memory);
+    mos_output(device_of(frame), &out);
+}
+
+/* Packets up to number i of the burst: each leaves before time goes on to the next one. */
+static void go_on_to(struct mos_context *context, size_t i)
+{
+    struct mos_burst *burst = &loop.burst;
+    while (burst->timed <= i && !mos_stopped()) {
+        if (burst->left < burst->timed)
+            leave(context, burst->left++);
+        loop.now = sl_max(loop.now, burst->frames[burst->timed].time);
+        mos_advance(loop.contexts, loop.count, loop.now);
+        mos_sockets_free_closed(context);
+        burst->timed += !mos_stopped();
+    }
+}
+
+bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame)
 {
     struct mos_packet *packet = &context->packet;
-    uint8_t *memory = packet->memory, *bytes = memory + (frame->link_type == 1 ? MOS_ETHER_ALIGNED : 0);
-    *packet = (struct mos_packet){.memory = memory, .bytes = bytes, .frame = *frame, .device = device};
-    packet->frame.at = bytes;
+    if (packet->source == frame)
+        return !mos_stopped();
+    go_on_to(context, (size_t)(frame - loop.burst.frames));
+    *packet = (struct mos_packet){.memory = packet->memory, .bytes = (uint8_t *)(uintptr_t)frame->at, .frame = *frame,
+                                  .source = frame, .device = device_of(frame)};
     packet->frame.captured = (uint32_t)sl_min(frame->captured, MOS_FRAME_MOST);
-    if (packet->frame.captured)
-        memcpy(bytes, frame->at, packet->frame.captured);
-    mos_output_begin(device, frame->link_type);   /* a file, even if everything is dropped */
-    sluice_mos_process(context->box, &packet->frame, 1, NULL);
-    if (!packet->dropped) {
-        mos_packet_complete(packet);
-        mos_output(device, &packet->frame);
-    }
+    return !mos_stopped();
+}
+
+static void process(struct mos_context *context, const struct sl_frame *frames, size_t count, const struct mos_input *input)
+{
+    loop.burst = (struct mos_burst){.frames = frames, .count = count, .input = input};
+    sluice_mos_process(context->box, frames, count, NULL);
+    if (count)
+        go_on_to(context, count - 1);
+    if (loop.burst.left < loop.burst.timed)
+        leave(context, loop.burst.left);   /* the last, or the one during which it was stopped */
+    context->packet.source = NULL;
     mos_sockets_free_closed(context);
 }
 
+/* Runs of packets of one context each: several contexts see packets in the order of time, too. */
 static void process_frames(const struct sl_frame *frames, size_t count, const struct mos_input *input)
 {
-    for (const struct sl_frame *frame = frames; frame < frames + count && !mos_stopped(); frame++) {
-        const struct mos_input *from = input ? input : &loop.inputs[frame->port];
-        if ((frame->flags & SL_FRAME_OUTGOING) && from->forwards)
-            continue;   /* this host's own, or what was forwarded to there: it is on its way */
-        loop.now = sl_max(loop.now, frame->time);
-        mos_advance(loop.contexts, loop.count, loop.now);
-        process(loop.contexts[sluice_mos_worker(frame, loop.count, SAME_EACH_TIME)], frame, from->device);
+    for (size_t first = 0, next; first < count && !mos_stopped(); first = next) {
+        unsigned worker = loop.count > 1 ? sluice_mos_worker(&frames[first], loop.count, SAME_EACH_TIME) : 0;
+        next = loop.count > 1 ? first + 1 : count;
+        while (next < count && sluice_mos_worker(&frames[next], loop.count, SAME_EACH_TIME) == worker)
+            next++;
+        process(loop.contexts[worker], frames + first, next - first, input);
     }
+}
+
+/* Packets of an interface that packets are forwarded from, but for those that this host itself sends there. */
+static void process_received(struct sl_frame *frames, size_t count, const struct mos_input *input)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!(frames[i].flags & SL_FRAME_OUTGOING) || !input->forwards)
+            frames[kept++] = frames[i];
+    process_frames(frames, kept, input);
 }
 
 /* In place of a box's functions, for the driver. */
@@ -100,7 +155,7 @@ static void run_interfaces(void)
             struct sl_frame frames[BURST];
             int32_t got = sl_source_receive(loop.inputs[i].source, frames, BURST);
             if (got > 0)
-                process_frames(frames, (size_t)got, &loop.inputs[i]);
+                process_received(frames, (size_t)got, &loop.inputs[i]);
             sl_source_release(loop.inputs[i].source);
             idle = idle && got <= 0;
             open = open || got >= 0;

@@ -82,10 +82,13 @@ void mos_filter_free(struct mos_filter *filter);
 enum { MOS_FRAME_MOST = SL_WRITER_SNAP_LENGTH, MOS_FRAME_ROOM = MOS_FRAME_MOST + 65536 };
 enum { MOS_SHOWN_ROOM = MOS_FRAME_ROOM + 65536 + 64 };   /* with a segment that came in fragments, and what stands around both */
 
+struct mos_context;
+
 struct mos_packet {
     struct sl_frame frame;       /* its bytes are `bytes` */
-    uint8_t *memory;             /* for a copy that may be changed, */
-    uint8_t *bytes;              /* which begins here: so that its IP header is aligned, as programs expect */
+    const struct sl_frame *source;   /* in the burst; NULL: none is current */
+    uint8_t *memory;             /* for a copy that may be changed: MOS_FRAME_ROOM bytes */
+    uint8_t *bytes;              /* those of the burst, not to be changed, until mos_packet_own */
     int device;                  /* which it came from */
     uint8_t *ip, *tcp, *payload; /* in `bytes`, or NULL; TCP may lie elsewhere when it came in fragments */
     uint32_t ip_length, tcp_length, payload_length;   /* in memory; of IP with padding behind it, of TCP with its payload */
@@ -93,12 +96,19 @@ struct mos_packet {
     uint64_t offset;             /* of the payload in the stream */
     bool there;                  /* callbacks may look at it */
     bool changeable;             /* and change it */
-    bool changed, dropped;
+    bool owned, changed, dropped;
 };
+
+/* A layer's event is of a packet: it becomes the current one. False when the run has been stopped. */
+bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame);
+
+void mos_packet_own(struct mos_packet *packet);    /* its bytes may be changed from now on: they are a copy */
 
 void mos_packet_read(struct mos_packet *packet);   /* finds its headers anew, from `ip` and `tcp` on */
 bool mos_packet_inside(const struct mos_packet *packet, const uint8_t *at);
-void mos_packet_complete(struct mos_packet *packet);   /* fills in a checksum that the network card was to fill in */
+
+/* Fills in a checksum that the network card was to fill in: of a frame's copy in `memory`, unless it is that already. */
+void mos_frame_complete(struct sl_frame *frame, uint8_t *memory);
 
 /* --- flows (flow.c) --- */
 
@@ -126,7 +136,7 @@ struct mos_queue { struct mos_flow *first, *last; uint64_t after; };
 /* A segment of an instance of the stack, which keeps its flow, or NULL, at *place. side: that of its sender. */
 void mos_segment(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance, unsigned side);
 void mos_stray(struct mos_context *context);                      /* a segment without an instance */
-void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP packet, before that */
+void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP packet, before that; it is the current one */
 void mos_flow_forgotten(struct mos_flow *flow);                   /* its instance ends */
 
 void mos_flow_end(struct mos_flow *flow, event_t why);
@@ -148,8 +158,6 @@ void mos_translated_close(void);
 /* --- contexts (context.c) --- */
 
 enum { MOS_CONTEXTS = 64 };
-enum { MOS_ETHER_ALIGNED = 2 };   /* bytes before an Ethernet header of 14 bytes, so that what follows lies at a multiple of 4 */
-
 struct mos_timer { uint64_t due, order; int id; callback_t callback; };
 struct mos_hosts;   /* endpoint.h */
 
@@ -199,7 +207,7 @@ void mos_inputs_report(bool stopped);               /* what was lost; unless it 
 
 /* Writes a frame to where packets of a device are forwarded to; -1 when they are not. */
 int mos_output(int device, const struct sl_frame *frame);
-void mos_output_begin(int device, uint32_t link_type);
+bool mos_forwards(int device, uint32_t link_type);   /* are they? Opens it, so that there is a file even if all are dropped */
 void mos_outputs_close(void);
 
 /* --- the loop (loop.c) --- */

@@ -28,6 +28,21 @@ void mos_packet_read(struct mos_packet *packet)
     }
 }
 
+void mos_packet_own(struct mos_packet *packet)
+{
+    if (packet->owned)
+        return;
+    packet->owned = true;
+    uint8_t *bytes = packet->memory;
+    memcpy(bytes, packet->bytes, packet->frame.captured);
+    if (packet->tcp && mos_packet_inside(packet, packet->tcp)) {
+        packet->payload = packet->payload ? bytes + (packet->payload - packet->bytes) : NULL;
+        packet->tcp = bytes + (packet->tcp - packet->bytes);
+    }
+    packet->ip = bytes + (packet->ip - packet->bytes);
+    packet->frame.at = packet->bytes = bytes;
+}
+
 /* Copies the current packet to where a program may write as it likes, with its IP header at a multiple of 4, and fills in
  * where its headers are there. In front of an IP packet without an Ethernet header stands one that only tells what follows,
  * and behind the payload a byte of 0: programs look at the one, and search the other as a string. */
@@ -116,21 +131,38 @@ static void update_checksums(struct mos_packet *packet, int option)
     }
 }
 
+/* Where IP begins in a frame of Ethernet, perhaps with VLAN tags, or of IP; UINT32_MAX for other link types. */
+static uint32_t ip_place(const struct sl_frame *frame)
+{
+    uint32_t at = 12;
+    if (frame->link_type != 1)
+        return frame->link_type == 101 ? 0 : UINT32_MAX;
+    while (at + 4 <= frame->captured && (sl_load_be16(frame->at + at) == ETH_P_8021Q || sl_load_be16(frame->at + at) == ETH_P_8021AD))
+        at += 4;
+    return at + 2;
+}
+
 /* A network card may leave the checksum to the one that sends the packet, and only sum up the pseudo header (Linux,
  * CHECKSUM_PARTIAL): what is forwarded has none then that its receiver would accept. */
-void mos_packet_complete(struct mos_packet *packet)
+void mos_frame_complete(struct sl_frame *frame, uint8_t *memory)
 {
-    if (!(packet->frame.flags & SL_FRAME_CHECKSUM_PARTIAL) || !packet->ip || !mos_packet_inside(packet, packet->ip) ||
-        packet->frame.captured != packet->frame.length)
+    const uint32_t place = ip_place(frame);
+    if (frame->captured != frame->length || frame->captured > MOS_FRAME_MOST || place > frame->captured || frame->captured - place < 40)
         return;
-    const uint32_t header = (uint32_t)(packet->ip[0] & 15) * 4, total = (uint32_t)sl_load_be16(packet->ip + 2);
-    const uint32_t place = packet->ip[9] == IPPROTO_TCP ? 16 : 6, protocol = packet->ip[9];
-    const bool whole = (sl_load_be16(packet->ip + 6) & 0x3fff) == 0;
-    if (!whole || (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP) || total > packet->ip_length || header + place + 2 > total)
+    const uint8_t *ip = frame->at + place;
+    const bool four = ip[0] >> 4 == 4;
+    const uint32_t header = four ? (uint32_t)(ip[0] & 15) * 4 : 40, protocol = four ? ip[9] : ip[6], sum = protocol == IPPROTO_TCP ? 16 : 6;
+    const uint32_t total = four ? (uint32_t)sl_load_be16(ip + 2) : 40 + (uint32_t)sl_load_be16(ip + 4);
+    if ((four && (sl_load_be16(ip + 6) & 0x3fff)) || (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP) ||
+        total > frame->captured - place || header + sum + 2 > total)
         return;
-    uint8_t *segment = packet->ip + header;
-    put_checksum(segment + place, segment, total - header, sl_internet_checksum(packet->ip + 12, 8, protocol + total - header));
-    packet->frame.flags &= (uint8_t)~SL_FRAME_CHECKSUM_PARTIAL;
+    if (frame->at != memory)
+        memcpy(memory, frame->at, frame->captured);
+    uint8_t *segment = memory + place + header;
+    const uint64_t pseudo = sl_internet_checksum(memory + place + (four ? 12 : 8), four ? 8 : 32, protocol + total - header);
+    put_checksum(segment + sum, segment, total - header, pseudo);
+    frame->at = memory;
+    frame->flags &= (uint8_t)~SL_FRAME_CHECKSUM_PARTIAL;
 }
 
 /* The bytes of the header, or the payload, that an option means; NULL when there are none. */
@@ -187,6 +219,7 @@ int mtcp_setlastpkt(mctx_t mctx, int sock, int side, off_t offset, byte *data, u
         return failed(ENOTSUP);   /* it came in fragments, of which the last is here */
     if (!can_update(packet, option))
         return failed(EINVAL);
+    mos_packet_own(packet);
     int action = option & (MOS_OVERWRITE | MOS_CHOMP | MOS_INSERT);
     if (action) {
         uint32_t length = 0;

@@ -41,7 +41,7 @@ from sluice.lower.build import build as lower
 from sluice.passes.pipeline import run as run_passes
 
 LIBRARY = Path(__file__).resolve().parent.parent / "compat" / "mos"
-BOXED = "boxed.c"
+BOXED, BOXED_IPV6 = "boxed.c", "boxed_ipv6.c"
 """What is compiled with the stack, as a function on its events."""
 
 
@@ -51,6 +51,8 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "-o", required=True, metavar="DIR", dest="folder", help="where to write; made if it is not there"
     )
+    parser.add_argument("--ipv6", action="store_true", help="flows of TCP over IPv6, too, for programs that know them")
+    parser.add_argument("--tunnels", action="store_true", help="also flows within GRE, IP in IP, VXLAN, GTP, ...")
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     parser.add_argument("--run", metavar="PROGRAM.c", help="compile and run a program; its arguments in the same word")
     parser.add_argument("-r", action="append", default=[], metavar="FILE", dest="files", help="a capture that it reads")
@@ -61,7 +63,7 @@ def add(commands: Any) -> None:
 def action(options: argparse.Namespace) -> int:
     """Run it."""
     folder = Path(options.folder)
-    written = write_generated(folder, files(), once="")
+    written = write_generated(folder, files(options.ipv6, options.tunnels), once="")
     if options.json:
         print(json.dumps({"name": "sluice_mos", "folder": str(folder), "files": written}))
     else:
@@ -103,12 +105,13 @@ def build(command: list[str], what: str) -> None:
         raise CommandError(f"{what} does not compile:\n{done.stderr.strip()}")
 
 
-def files() -> dict[str, str]:
-    """All files of the library, by their names in the folder."""
+def files(ipv6: bool = False, tunnels: bool = False) -> dict[str, str]:
+    """All files of the library, by their names in the folder; ipv6, tunnels: what flows its stack finds."""
     folders = (str(LIBRARY), str(LIBRARY / "include"))
-    boxed = read_c_function("mos_boxed", (LIBRARY / BOXED).read_text(encoding="utf-8"), BOXED, folders)
+    text = "".join((LIBRARY / name).read_text(encoding="utf-8") for name in ((BOXED, BOXED_IPV6) if ipv6 else (BOXED,)))
+    boxed = read_c_function("mos_boxed", text, BOXED, folders)
     functions = Functions((boxed,))
-    generated = generate(run_passes(lower(mos(), functions.hooks()), "all"), functions)
+    generated = generate(run_passes(lower(mos(ipv6, tunnels), functions.hooks()), "all"), functions)
     found = {
         "Makefile": fill("mos/Makefile", DEFAULTS=makefile_defaults()),
         "README.md": fill("mos/README.md"),
@@ -116,7 +119,7 @@ def files() -> dict[str, str]:
         f"src/{generated.name}.c": generated.source,
     }
     for path in sorted(LIBRARY.glob("*.[ch]")):
-        if path.name != BOXED:
+        if path.name not in (BOXED, BOXED_IPV6):
             found[f"src/{path.name}"] = path.read_text(encoding="utf-8")
     for path in sorted((LIBRARY / "include").glob("*.h")):
         found[f"include/{path.name}"] = path.read_text(encoding="utf-8")

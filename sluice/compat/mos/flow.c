@@ -69,8 +69,8 @@ static struct mos_flow *begin(struct mos_context *context, struct mos_flow **pla
     flow->instance = instance;
     instance->deadline = SL_NEVER;   /* the flow before it on these ports may have given it back */
     flow->client_side = side;
-    memcpy(flow->address, context->packet.ip + 12, sizeof flow->address);   /* source, destination */
-    memcpy(flow->port, context->packet.tcp, sizeof flow->port);
+    mos_ip_ends(context->packet.ip, context->packet.tcp, flow->ends);
+    flow->six = mos_ip_of(context->packet.ip).six;
     flow->end[0].state = MOS_CLOSED;
     flow->end[1].state = MOS_LISTEN;
     for (unsigned i = 0; i < count; i++) {
@@ -434,20 +434,23 @@ void mos_segment(struct mos_context *context, struct mos_flow **place, struct sl
 void mos_ip_packet(struct mos_context *context, sl_bytes unit)
 {
     struct mos_packet *packet = &context->packet;
+    packet->inner = packet->ip != NULL;
     packet->ip = (uint8_t *)(uintptr_t)unit.at;
     packet->ip_length = unit.captured;
     packet->tcp = NULL;
     packet->tcp_length = packet->tcp_wire = 0;
-    uint32_t header = (uint32_t)(unit.at[0] & 15) * 4;
-    bool whole = (sl_load_be16(unit.at + 6) & 0x3fff) == 0;
-    uint32_t length = (uint32_t)sl_min(sl_max(sl_load_be16(unit.at + 2), header), unit.captured);
-    if (whole && unit.at[9] == IPPROTO_TCP && length >= header + sizeof(struct tcphdr)) {
-        packet->tcp = packet->ip + header;
-        packet->tcp_length = length - header;
-        packet->tcp_wire = (uint32_t)sl_max(sl_load_be16(unit.at + 2), length) - header;
+    const struct mos_ip ip = mos_ip_of(unit.at);
+    const uint32_t total = ip.total || !ip.six ? ip.total : unit.length;
+    const uint32_t length = (uint32_t)sl_min(sl_max(total, ip.header), unit.captured);
+    if (!ip.fragment && ip.protocol == IPPROTO_TCP && length >= ip.header + sizeof(struct tcphdr)) {
+        packet->tcp = packet->ip + ip.header;
+        packet->tcp_length = length - ip.header;
+        packet->tcp_wire = (uint32_t)sl_max(total, length) - ip.header;
     }
     packet->offset = 0;
     mos_packet_read(packet);
+    if (packet->inner)
+        return;   /* raw sockets see packets as they are on the wire */
     packet->there = true;
     for (struct mos_socket *monitor = context->first; monitor; monitor = monitor->next)
         if (monitor->type == MOS_SOCK_MONITOR_RAW && mos_filter_accepts(monitor->raw, &packet->frame))

@@ -5,6 +5,7 @@
 #ifndef MOS_MONITOR_H
 #define MOS_MONITOR_H
 
+#include "ip.h"
 #include "mos_api.h"
 #include "receive_buffer.h"
 #include "tcp_end.h"
@@ -96,6 +97,7 @@ struct mos_packet {
     uint64_t offset;             /* of the payload in the stream */
     bool there;                  /* callbacks may look at it */
     bool changeable;             /* and change it */
+    bool inner;                  /* its IP packet came in another one: in a tunnel */
     bool owned, changed, dropped;
 };
 
@@ -119,8 +121,8 @@ struct mos_flow {
     struct mos_flow *older, *newer;   /* in its queue, by the time of the last packet */
     struct mos_queue *queue;
     uint64_t deadline;
-    in_addr_t address[2];         /* network byte order; client, server */
-    in_port_t port[2];
+    struct mos_address ends[2];   /* client, server */
+    bool six;                     /* over IPv6 */
     struct mos_end end[2];
     struct mos_buffer buffer[2];  /* what each end receives */
     struct mos_translated *translated;   /* by what else its packets are known */

@@ -296,6 +296,19 @@ int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *valu
     return 0;
 }
 
+static void put_address(void *out, bool six, const struct mos_address *end)
+{
+    if (six) {
+        struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = end->port};
+        memcpy(&address.sin6_addr, end->ip, sizeof address.sin6_addr);
+        memcpy(out, &address, sizeof address);
+    } else {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = end->port};
+        memcpy(&address.sin_addr, end->ip, sizeof address.sin_addr);
+        memcpy(out, &address, sizeof address);
+    }
+}
+
 int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *addrlen, int side)
 {
     const struct mos_context *context = mos_context_of(mctx);
@@ -314,18 +327,17 @@ int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *ad
     const struct mos_flow *flow = flow_of(socket);
     if (!flow)
         return failed(ENOTCONN);
-    if (side < MOS_SIDE_CLI || side > MOS_SIDE_BOTH || !addr || !addrlen ||
-        (side == MOS_SIDE_BOTH ? *addrlen != 2 * sizeof(struct sockaddr) : *addrlen < sizeof(struct sockaddr_in)))
+    if (side < MOS_SIDE_CLI || side > MOS_SIDE_BOTH || !addr || !addrlen)
         return failed(EINVAL);
-    /* Where there is room for two, both are given, the client first: programs ask for one and read both. */
-    const bool both = *addrlen >= 2 * sizeof(struct sockaddr_in);
-    struct sockaddr_in *out = (struct sockaddr_in *)addr;
-    for (int i = 0; i < 1 + both; i++) {
-        int end = both ? i : side;
-        out[i] = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = flow->port[end], .sin_addr.s_addr = flow->address[end]};
-    }
+    const socklen_t one = flow->six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (side == MOS_SIDE_BOTH ? *addrlen != 2 * one : *addrlen < one)
+        return failed(flow->six ? EAFNOSUPPORT : EINVAL);
+    /* Of IPv4 both are given where there is room for two, the client first: programs ask for one and read both. */
+    const bool both = side == MOS_SIDE_BOTH || (!flow->six && *addrlen >= 2 * one);
+    for (int i = 0; i < 1 + both; i++)
+        put_address((uint8_t *)addr + (size_t)i * one, flow->six, &flow->ends[both ? i : side]);
     if (side != MOS_SIDE_BOTH)
-        *addrlen = sizeof(struct sockaddr_in);
+        *addrlen = one;
     return 0;
 }
 

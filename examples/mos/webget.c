@@ -45,7 +45,8 @@ static uint64_t fnv(uint64_t hash, const void *data, size_t length)
 
 static bool begin(void)
 {
-    struct sockaddr_in peer = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = inet_addr(address)};
+    struct sockaddr_in peer = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+                               .sin_addr.s_addr = inet_addr(address)};
     struct mtcp_epoll_event event = {.events = MOS_EPOLLOUT};
     int sock = mtcp_socket(mctx, AF_INET, SOCK_STREAM, 0);
     struct fetch *f = sock < 0 ? NULL : calloc(1, sizeof *f);

@@ -144,7 +144,8 @@ static void prepare(struct server *s, struct connection *c, char *end)
     c->sent = 0;
     c->size = found ? status.st_size : 0;
     c->header_sent = 0;
-    c->header_length = (size_t)snprintf(c->header, sizeof c->header, "HTTP/1.1 %s\r\nContent-Length: %lld\r\nConnection: %s\r\n\r\n",
+    c->header_length = (size_t)snprintf(c->header, sizeof c->header,
+                                        "HTTP/1.1 %s\r\nContent-Length: %lld\r\nConnection: %s\r\n\r\n",
                                         found ? "200 OK" : whole ? "404 Not Found" : "400 Bad Request", (long long)c->size,
                                         c->keep ? "keep-alive" : "close");
     if (c->file >= 0 && (!found || head)) {

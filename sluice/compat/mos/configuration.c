@@ -220,7 +220,10 @@ static bool is_output(const struct mos_device *d)
     return false;
 }
 
-bool mos_is_interface(const char *name) { return strlen(name) < IF_NAMESIZE && (strcmp(name, "any") == 0 || if_nametoindex(name)); }
+bool mos_is_interface(const char *name)
+{
+    return strlen(name) < IF_NAMESIZE && (strcmp(name, "any") == 0 || if_nametoindex(name));
+}
 
 static bool same_file(const char *a, const char *b)
 {
@@ -236,8 +239,8 @@ static int check_device(struct mos_device *d)
         d->live = mos_is_interface(d->name);
         if (d->live || mos_configuration.end_host)
             return 0;   /* end hosts use the kernel's interfaces, whichever cards the file names */
-        fprintf(stderr, "libsluice_mos: device '%s' is no capture file and no interface: name one in netdev, or in SLUICE_MOS_READ\n",
-                d->name);
+        fprintf(stderr, "libsluice_mos: device '%s' is no capture file and no interface: name one in netdev, "
+                        "or in SLUICE_MOS_READ\n", d->name);
         return -1;
     }
     for (int i = 0; i < mos_configuration.device_count; i++) {

@@ -45,7 +45,8 @@ void mos_inputs_report(bool stopped)
             fprintf(stderr, "libsluice_mos: %s\n", sl_source_fault(inputs[i].source));
         sl_source_statistics(inputs[i].source, &statistics);
         if (statistics.dropped_kernel || statistics.dropped_interface)
-            fprintf(stderr, "libsluice_mos: %s: %llu packets received, %llu dropped by the kernel, %llu by the interface\n", name,
+            fprintf(stderr, "libsluice_mos: %s: %llu packets received, %llu dropped by the kernel, %llu by the interface\n",
+                    name,
                     (unsigned long long)statistics.packets, (unsigned long long)statistics.dropped_kernel,
                     (unsigned long long)statistics.dropped_interface);
     }
@@ -117,7 +118,8 @@ int mos_output(int device, const struct sl_frame *frame)
     struct output *output = output_for(device, frame->link_type);
     if (!output)
         return -1;
-    bool sent = output->interface ? sl_source_send(output->interface, frame, 1) == 1 : sl_writer_write(output->writer, frame) == 0;
+    bool sent = output->interface ? sl_source_send(output->interface, frame, 1) == 1
+                                  : sl_writer_write(output->writer, frame) == 0;
     if (sent)
         return 0;
     if (!output->refused++)
@@ -131,7 +133,8 @@ void mos_outputs_close(void)
     for (struct output *output = outputs; output < outputs + MOS_DEVICES; output++) {
         char message[SL_CAPTURE_MESSAGE];
         if (output->refused > 1)   /* of the first it was said */
-            fprintf(stderr, "libsluice_mos: %s: %llu packets could not be sent\n", output->name, (unsigned long long)output->refused);
+            fprintf(stderr, "libsluice_mos: %s: %llu packets could not be sent\n", output->name,
+                    (unsigned long long)output->refused);
         if (sl_writer_close(output->writer, message, sizeof message))
             fprintf(stderr, "libsluice_mos: %s\n", message);
         if (output->own)

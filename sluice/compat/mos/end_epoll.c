@@ -39,7 +39,7 @@ static uint64_t from_kernel(uint32_t events)
     return found;
 }
 
-/* --- who is in a set --- */
+/* --- the endpoints of a set --- */
 
 /* Can an endpoint have events? The kernel reports a stream socket that is not connected as hung up, mOS not. */
 static bool can_happen(const struct mos_endpoint *endpoint)

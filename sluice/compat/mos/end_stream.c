@@ -74,7 +74,7 @@ int mtcp_accept(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *addrlen
     if (!listener)
         return -1;
     struct mos_hosts *hosts = mos_hosts_of(mctx);
-    struct mos_endpoint *endpoint = mos_endpoint_new(hosts, MOS_SOCK_STREAM, -1);   /* first: it may fail, and the next call succeed */
+    struct mos_endpoint *endpoint = mos_endpoint_new(hosts, MOS_SOCK_STREAM, -1);   /* first: a later call may succeed */
     if (!endpoint)
         return -1;
     for (;;) {
@@ -178,7 +178,7 @@ int mtcp_connect(mctx_t mctx, int sock, const struct sockaddr *addr, socklen_t a
 
 /* --- data --- */
 
-/* Does a call wait where it could do nothing? Not where the program waits by itself, in an epoll set. */
+/* Does a call wait where it could do nothing? Not where the program waits for the endpoint in an epoll set. */
 static bool waits(const struct mos_endpoint *endpoint) { return !endpoint->nonblocking && !endpoint->set; }
 
 /* What an error of the kernel's is in mOS: there is no connection to write to. */

@@ -52,7 +52,7 @@ struct mos_endpoint *mos_endpoint_new(struct mos_hosts *hosts, enum socket_type 
 void mos_endpoint_free(struct mos_hosts *hosts, struct mos_endpoint *endpoint);   /* and closes its descriptor */
 
 void mos_hosts_interrupted(struct mos_hosts *hosts);       /* a wait has seen it */
-bool mos_hosts_waiting(const struct mos_hosts *hosts);     /* is a call waiting, in another thread or below a signal's handler? */
+bool mos_hosts_waiting(const struct mos_hosts *hosts);     /* is a call waiting, in whichever thread? */
 
 /* Ports are shared by the contexts of a program, as mOS has it: does another one than this have it? */
 bool mos_port_is_shared(const struct mos_hosts *hosts, uint16_t port);

@@ -11,7 +11,7 @@
 #include <signal.h>
 
 enum {
-    SAME_EACH_TIME = 0,      /* the seed that chooses contexts: they share one thread, so that no sender can crowd one of them */
+    SAME_EACH_TIME = 0,      /* the seed that chooses contexts: they share one thread, so no sender can crowd one of them */
     BURST = 256,             /* packets of an interface that are received at once */
     WAIT = 10,               /* milliseconds: how long timers and a stop may be delayed while no packet comes */
 };
@@ -141,8 +141,8 @@ static uint64_t tick(struct sl_box *box, uint64_t clock)
     return mos_next_due(loop.contexts, loop.count);
 }
 
-/* Interfaces, each by itself: an answer comes after what it answers has been forwarded, and to hold packets back until those
- * of the other interfaces are known to be later would delay every round trip. */
+/* Interfaces, one after the other: an answer comes after what it answers has been forwarded, and to hold packets back until
+ * those of the other interfaces are known to be later would delay every round trip. */
 static void run_interfaces(void)
 {
     struct pollfd fds[MOS_DEVICES];

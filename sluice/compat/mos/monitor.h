@@ -209,7 +209,7 @@ void mos_inputs_report(bool stopped);               /* what was lost; unless it 
 
 /* Writes a frame to where packets of a device are forwarded to; -1 when they are not. */
 int mos_output(int device, const struct sl_frame *frame);
-bool mos_forwards(int device, uint32_t link_type);   /* are they? Opens it, so that there is a file even if all are dropped */
+bool mos_forwards(int device, uint32_t link_type);   /* are they? Opens it: there is a file even if all are dropped */
 void mos_outputs_close(void);
 
 /* --- the loop (loop.c) --- */

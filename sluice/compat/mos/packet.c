@@ -134,7 +134,8 @@ static void update_checksums(struct mos_packet *packet, int option)
     if ((option & MOS_UPDATE_IP_CHKSUM) && !ip.six)   /* IPv6 has none */
         put_checksum(packet->ip + 10, packet->ip, ip.header, 0);
     if (option & MOS_UPDATE_TCP_CHKSUM)
-        put_checksum(packet->tcp + 16, packet->tcp, packet->tcp_length, pseudo_header(packet->ip, IPPROTO_TCP, packet->tcp_length));
+        put_checksum(packet->tcp + 16, packet->tcp, packet->tcp_length,
+                     pseudo_header(packet->ip, IPPROTO_TCP, packet->tcp_length));
 }
 
 /* Where IP begins in a frame of Ethernet, perhaps with VLAN tags, or of IP; UINT32_MAX for other link types. */
@@ -143,8 +144,11 @@ static uint32_t ip_place(const struct sl_frame *frame)
     uint32_t at = 12;
     if (frame->link_type != 1)
         return frame->link_type == 101 ? 0 : UINT32_MAX;
-    while (at + 4 <= frame->captured && (sl_load_be16(frame->at + at) == ETH_P_8021Q || sl_load_be16(frame->at + at) == ETH_P_8021AD))
-        at += 4;
+    for (uint64_t type; at + 4 <= frame->captured; at += 4) {
+        type = sl_load_be16(frame->at + at);
+        if (type != ETH_P_8021Q && type != ETH_P_8021AD)
+            break;
+    }
     return at + 2;
 }
 
@@ -153,7 +157,8 @@ static uint32_t ip_place(const struct sl_frame *frame)
 void mos_frame_complete(struct sl_frame *frame, uint8_t *memory)
 {
     const uint32_t place = ip_place(frame);
-    if (frame->captured != frame->length || frame->captured > MOS_FRAME_MOST || place > frame->captured || frame->captured - place < 40)
+    if (frame->captured != frame->length || frame->captured > MOS_FRAME_MOST || place > frame->captured ||
+        frame->captured - place < MOS_IPV6_HEADER)
         return;
     const uint8_t *ip = frame->at + place;
     const struct mos_ip header = mos_ip_of(ip);
@@ -276,7 +281,8 @@ int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info)
     if (info->payloadlen)
         memcpy(bytes + link + ip + tcp, info->payload, info->payloadlen);
     struct mos_packet made = {.bytes = bytes, .ip = bytes + link, .tcp = bytes + link + ip,
-                              .tcp_length = total - link - ip, .frame = {bytes, total, total, context->time, 1, 0, 0}};
+                              .tcp_length = total - link - ip, .frame = {.at = bytes, .captured = total, .length = total,
+                                        .time = context->time, .link_type = 1}};
     mos_ip_set_total(made.ip, total - link);
     update_checksums(&made, MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM);
     int result = mos_output(info->in_ifidx, &made.frame);

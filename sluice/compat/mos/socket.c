@@ -60,9 +60,8 @@ struct mos_socket *mos_socket_of(mctx_t mctx, int id)
 /* One whose number no endpoint has: mtcp_close is for both. */
 static struct mos_socket *new_monitor(struct mos_context *context, enum socket_type type)
 {
-    struct mos_hosts *hosts = mos_hosts_of(&context->public);
-    struct mos_socket *made = hosts ? mos_socket_new(context, type) : NULL;
-    if (!made || mos_endpoint_reserve(hosts, made->id))
+    struct mos_socket *made = mos_socket_new(context, type);
+    if (!made || !context->hosts || mos_endpoint_reserve(context->hosts, made->id))
         return made;
     struct mos_socket *other = new_monitor(context, type);   /* of a higher number, as this one is still taken */
     mos_socket_free(context, made);
@@ -107,10 +106,11 @@ static void stop(struct mos_socket *view, int side)
 }
 
 /* Endpoints have numbers of their own, which flows have, too: callbacks close flows, end hosts their endpoints. */
-static struct mos_endpoint *endpoint_to_close(const struct mos_context *context, int sock)
+static struct mos_endpoint *endpoint_to_close(struct mos_context *context, int sock)
 {
     bool callback = mos_loop_runs() && pthread_equal(context->thread, pthread_self());
-    return callback && mos_socket_of((mctx_t)(uintptr_t)&context->public, sock) ? NULL : mos_endpoint_find(context->hosts, sock);
+    bool flow = callback && mos_socket_of(&context->public, sock);
+    return flow ? NULL : mos_endpoint_find(context->hosts, sock);
 }
 
 int mtcp_close(mctx_t mctx, int sock)
@@ -137,7 +137,8 @@ int mtcp_close(mctx_t mctx, int sock)
     *(socket->previous ? &socket->previous->next : &context->first) = socket->next;
     *(socket->next ? &socket->next->previous : &context->last) = socket->previous;
     context->sockets[sock] = NULL;
-    mos_endpoint_release(context->hosts, sock);
+    if (context->hosts)
+        mos_endpoint_release(context->hosts, sock);
     socket->stopped[0] = socket->stopped[1] = true;
     socket->closed = context->closed;   /* events may be told for it right now */
     context->closed = socket;

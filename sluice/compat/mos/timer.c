@@ -37,7 +37,7 @@ int mtcp_settimer(mctx_t mctx, int id, struct timeval *timeout, callback_t callb
     uint64_t seconds = sl_min((uint64_t)timeout->tv_sec, SL_NEVER / 2000000000u);
     uint64_t after = seconds * 1000000000u + sl_min((uint64_t)timeout->tv_usec, 1000000u) * 1000u;
     after = sl_max(after, 1);   /* else one that sets itself again would be due at once for ever */
-    uint64_t when = after > SL_NEVER - context->time ? SL_NEVER : context->time + after;   /* never, behind the end of time */
+    uint64_t when = after > SL_NEVER - context->time ? SL_NEVER : context->time + after;   /* never, after the end of time */
     unsigned at = context->timer_count++;
     context->timers[at] = (struct mos_timer){when, context->timer_order++, id, callback};
     for (; at && earlier(&context->timers[at], &context->timers[(at - 1) / 2]); at = (at - 1) / 2)

@@ -67,7 +67,8 @@ int main(int argc, char **argv)
         return 1;
     folder = argv[2];
     mctx_t mctx = mtcp_create_context(0);
-    int sock = mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_STREAM, 0), raw = mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_RAW, 0);
+    int sock = mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_STREAM, 0);
+    int raw = mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_RAW, 0);
     if (mtcp_setsockopt(mctx, sock, SOL_MONSOCKET, MOS_CLIBUF, &size, sizeof size) ||
         mtcp_setsockopt(mctx, sock, SOL_MONSOCKET, MOS_SVRBUF, &size, sizeof size) ||
         mtcp_register_callback(mctx, sock, MOS_ON_CONN_START, MOS_HK_SND, on_start) ||

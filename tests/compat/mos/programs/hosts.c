@@ -40,7 +40,8 @@ static int new_listener(void)
 static int connected(int listener, int *other)
 {
     int sock = new_stream();
-    if (mtcp_connect(mctx, sock, (struct sockaddr *)&address, sizeof address) || (*other = mtcp_accept(mctx, listener, NULL, NULL)) < 0)
+    if (mtcp_connect(mctx, sock, (struct sockaddr *)&address, sizeof address) ||
+        (*other = mtcp_accept(mctx, listener, NULL, NULL)) < 0)
         exit(3);
     return sock;
 }
@@ -242,7 +243,8 @@ static void limits(void)
     int foreign = socket(AF_INET, SOCK_STREAM, 0);
     socklen_t size = sizeof address;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (bind(foreign, (struct sockaddr *)&address, size) || listen(foreign, 1) || getsockname(foreign, (struct sockaddr *)&address, &size))
+    if (bind(foreign, (struct sockaddr *)&address, size) || listen(foreign, 1) ||
+        getsockname(foreign, (struct sockaddr *)&address, &size))
         exit(3);
     TELL(mtcp_bind(mctx, socks[0], (struct sockaddr *)&address, sizeof address));
     close(foreign);

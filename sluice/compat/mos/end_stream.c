@@ -51,11 +51,11 @@ int mtcp_listen(mctx_t mctx, int sock, int backlog)
         return -1;
     if (endpoint->counted || backlog <= 0 || backlog > mos_configuration.conf.max_concurrency)
         return failed(EINVAL);
+    mos_run_beside();
     if (listen(endpoint->fd, backlog))
         return -1;
     endpoint->type = MOS_SOCK_STREAM_LISTEN;
     mos_endpoint_watch(endpoint);
-    mos_run_beside();
     return 0;
 }
 

@@ -16,12 +16,14 @@ static void leave_queue(struct mos_flow *flow)
 /* It waits from now on, behind all that wait there. */
 static void enter_queue(struct mos_flow *flow, struct mos_queue *queue)
 {
-    leave_queue(flow);
-    flow->queue = queue;
-    flow->older = queue->last;
-    flow->newer = NULL;
-    *(queue->last ? &queue->last->newer : &queue->first) = flow;
-    queue->last = flow;
+    if (queue->last != flow) {
+        leave_queue(flow);
+        flow->queue = queue;
+        flow->older = queue->last;
+        flow->newer = NULL;
+        *(queue->last ? &queue->last->newer : &queue->first) = flow;
+        queue->last = flow;
+    }
     uint64_t now = flow->context->time;
     flow->deadline = queue->after > SL_NEVER - now ? SL_NEVER : now + queue->after;
 }

@@ -32,11 +32,11 @@ static struct {
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t ended;
-    bool began, running, beside, joined;
+    pthread_cond_t changed;
+    bool began, opened, running, beside;
     bool destroy;                   /* mtcp_destroy was called in it */
     pthread_t thread;               /* that it runs in */
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 /* --- packets --- */
 
@@ -195,6 +195,15 @@ static bool forwards_live(void)
     return forwards;
 }
 
+/* The devices are: packets that are sent from now on will be seen. */
+static void opened(void)
+{
+    pthread_mutex_lock(&state.lock);
+    __atomic_store_n(&state.opened, true, __ATOMIC_RELEASE);
+    pthread_cond_broadcast(&state.changed);
+    pthread_mutex_unlock(&state.lock);
+}
+
 static void run(void)
 {
     memset(&loop, 0, sizeof loop);
@@ -202,6 +211,7 @@ static void run(void)
     for (unsigned i = 0; i < loop.count; i++)
         loop.contexts[i]->thread = pthread_self();
     loop.input_count = mos_inputs_open(&loop.inputs);
+    opened();
     bool stopped = false;
     if (loop.input_count && forwards_live())
         run_interfaces();
@@ -227,7 +237,7 @@ static void ended(void)
     pthread_mutex_lock(&state.lock);
     state.running = false;
     bool destroy = state.destroy;
-    pthread_cond_broadcast(&state.ended);
+    pthread_cond_broadcast(&state.changed);
     pthread_mutex_unlock(&state.lock);
     if (destroy)
         mtcp_destroy();
@@ -252,7 +262,7 @@ void mtcp_app_join(mctx_t mctx)
     pthread_mutex_lock(&state.lock);
     if (state.began) {   /* in another thread */
         while (state.running)
-            pthread_cond_wait(&state.ended, &state.lock);
+            pthread_cond_wait(&state.changed, &state.lock);
         pthread_mutex_unlock(&state.lock);
         return;
     }
@@ -276,7 +286,7 @@ static int start_thread(void)
 
 void mos_run_beside(void)
 {
-    if (__atomic_load_n(&state.began, __ATOMIC_ACQUIRE) || !mos_monitors())
+    if (__atomic_load_n(&state.opened, __ATOMIC_ACQUIRE) || !mos_monitors())
         return;
     pthread_mutex_lock(&state.lock);
     if (!state.began) {
@@ -287,6 +297,8 @@ void mos_run_beside(void)
             state.running = state.beside = false;
         }
     }
+    while (state.running && !state.opened)   /* so that it sees the program's own first packets */
+        pthread_cond_wait(&state.changed, &state.lock);
     pthread_mutex_unlock(&state.lock);
 }
 
@@ -301,4 +313,4 @@ bool mos_loop_finish(void)
     return false;
 }
 
-void mos_loop_forget(void) { state.began = state.running = state.beside = state.destroy = false; }
+void mos_loop_forget(void) { state.began = state.opened = state.running = state.beside = state.destroy = false; }

@@ -215,7 +215,7 @@ void mos_outputs_close(void);
 /* --- the loop (loop.c) --- */
 
 bool mos_loop_runs(void);
-void mos_run_beside(void);     /* starts it in a thread of its own, where there are monitors and it has not begun */
+void mos_run_beside(void);     /* with monitors: it runs, in a thread of its own if need be, and devices are open */
 bool mos_loop_finish(void);    /* waits for its end; false where the caller is in it: then mtcp_destroy is called after it */
 void mos_loop_forget(void);    /* it may begin again */
 

@@ -36,7 +36,8 @@ def write_generated(path: Path, files: dict[str, str], once: str) -> list[str]:
             digests.setdefault(name, set()).update(known)
         folder.write(LIST, _list(digests))
         for name, contents in wanted.items():
-            folder.write(name, contents)
+            if folder.read(name, of_this_user=True) != contents:  # else its time stays, and make has nothing to do
+                folder.write(name, contents)
         folder.write(
             LIST, _list({name: {_digest(wanted[name])} if name in wanted else digests[name] for name in digests})
         )

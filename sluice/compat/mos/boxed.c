@@ -11,7 +11,11 @@ SLUICE_STATE(struct mos_instance)
 
 void mos_boxed_for(struct sl_box *box, struct mos_context *context) { SLUICE_WORKER_OF(box)->context = context; }
 
-SLUICE_ON(ipv4, packet) { mos_ip_packet(SLUICE_WORKER_OF(event->box)->context, event->unit); }
+SLUICE_ON(ipv4, packet) {
+    struct mos_context *context = SLUICE_WORKER_OF(event->box)->context;
+    if (mos_packet_begin(context, sl_packet_frame(event)))
+        mos_ip_packet(context, event->unit);
+}
 
 /* The segment, which lies where its IP packet does unless that came in fragments. */
 static struct mos_context *mos_boxed_segment(const struct sl_event *event)
@@ -26,11 +30,14 @@ static struct mos_context *mos_boxed_segment(const struct sl_event *event)
 }
 
 SLUICE_ON(mos_tcp, packet) {
-    if (event->instance)   /* else it is an orphan, and told as one */
+    if (event->instance && !mos_stopped())   /* else it is an orphan, and told as one */
         mos_segment(mos_boxed_segment(event), &SLUICE_STATE_OF(event)->flow, event->instance, event->side);
 }
 
-SLUICE_ON(mos_tcp, orphan) { mos_stray(mos_boxed_segment(event)); }
+SLUICE_ON(mos_tcp, orphan) {
+    if (!mos_stopped())
+        mos_stray(mos_boxed_segment(event));
+}
 
 SLUICE_ON(mos_tcp, end) {
     struct mos_flow *flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <net/if.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,8 @@ struct reading {
     const char *path;
     unsigned line;
     bool failed;
+    bool monitors, end_hosts;   /* kinds of applications */
+    uint64_t cpu_mask;          /* of all applications */
 };
 
 static int wrong(struct reading *r, const char *what, const char *text)
@@ -29,6 +32,18 @@ static int number(struct reading *r, const char *text, int least)
     if (errno || end == text || *end || value < least || value > INT32_MAX)
         return wrong(r, "no number, or none that makes sense here:", text);
     return (int)value;
+}
+
+static uint64_t mask(struct reading *r, const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 0);
+    if (errno || end == text || *end) {
+        wrong(r, "no mask of processors:", text);
+        return 0;
+    }
+    return value;
 }
 
 static char *copied(const char *text)
@@ -52,15 +67,15 @@ static struct mos_device *add_device(struct reading *r, const char *name)
         return NULL;
     }
     struct mos_device *made = &mos_configuration.devices[mos_configuration.device_count++];
-    *made = (struct mos_device){copied(name), NULL};
+    *made = (struct mos_device){copied(name), NULL, false};
     return made;
 }
 
 static void item(struct reading *r, const char *name, const char *value)
 {
     struct mtcp_conf *conf = &mos_configuration.conf;
-    static const char *const others[] = {"type", "run", "ip_forward", "nb_mem_channels", "mos_log",
-                                         "stat_print", "port", "multiprocess", "cpu_mask", "core_mask"};
+    static const char *const others[] = {"run", "ip_forward", "nb_mem_channels", "mos_log",
+                                         "stat_print", "port", "multiprocess"};
     if (strcmp(name, "max_concurrency") == 0)
         conf->max_concurrency = number(r, value, 1);
     else if (strcmp(name, "rmem_size") == 0)
@@ -75,7 +90,12 @@ static void item(struct reading *r, const char *name, const char *value)
         mos_configuration.forward = number(r, value, 0) != 0;
     else if (strcmp(name, "no_ring_buffers") == 0)
         mos_configuration.no_ring_buffers = number(r, value, 0) != 0;
-    else {
+    else if (strcmp(name, "cpu_mask") == 0 || strcmp(name, "core_mask") == 0)
+        r->cpu_mask |= mask(r, value);
+    else if (strcmp(name, "type") == 0) {
+        r->monitors = r->monitors || strcmp(value, "end") != 0;
+        r->end_hosts = r->end_hosts || strcmp(value, "end") == 0;
+    } else {
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             if (strcmp(name, others[i]) == 0)
                 return;   /* of end hosts, or of what a capture has not */
@@ -181,6 +201,8 @@ static void from_environment(void)
         free(all);
     }
     for (int i = 0; write && *write && i < mos_configuration.device_count; i++) {
+        if (mos_is_interface(write) && strcmp(mos_configuration.devices[i].name, write) == 0)
+            continue;   /* see bridge() */
         free(mos_configuration.devices[i].to);
         mos_configuration.devices[i].to = copied(write);
         mos_configuration.forward = true;
@@ -190,10 +212,17 @@ static void from_environment(void)
 /* What packets are forwarded to is written: it is no device that is read, unless it forwards itself. */
 static bool is_output(const struct mos_device *d)
 {
+    if (mos_is_interface(d->name))
+        return false;   /* it is both */
     for (int i = 0; i < mos_configuration.device_count; i++)
         if (!d->to && mos_configuration.devices[i].to && strcmp(mos_configuration.devices[i].to, d->name) == 0)
             return true;
     return false;
+}
+
+bool mos_is_interface(const char *name)
+{
+    return strlen(name) < IF_NAMESIZE && (strcmp(name, "any") == 0 || if_nametoindex(name));
 }
 
 static bool same_file(const char *a, const char *b)
@@ -202,12 +231,16 @@ static bool same_file(const char *a, const char *b)
     return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-/* A device that is read is a capture file, and nothing is written to it. */
-static int check_device(const struct mos_device *d)
+/* A device is a capture file, to which nothing is written, or an interface. */
+static int check_device(struct mos_device *d)
 {
     struct stat status;
     if (stat(d->name, &status) || !S_ISREG(status.st_mode)) {
-        fprintf(stderr, "libsluice_mos: device '%s' is no capture file: name one in netdev, or in SLUICE_MOS_READ\n", d->name);
+        d->live = mos_is_interface(d->name);
+        if (d->live || mos_configuration.end_host)
+            return 0;   /* end hosts use the kernel's interfaces, whichever cards the file names */
+        fprintf(stderr, "libsluice_mos: device '%s' is no capture file and no interface: name one in netdev, "
+                        "or in SLUICE_MOS_READ\n", d->name);
         return -1;
     }
     for (int i = 0; i < mos_configuration.device_count; i++) {
@@ -220,8 +253,25 @@ static int check_device(const struct mos_device *d)
     return 0;
 }
 
+/* Between interfaces packets go both ways, as in mOS, and both are read. */
+static void bridge(void)
+{
+    struct reading r = {.path = "nic_forward_table"};
+    for (int i = 0; i < mos_configuration.device_count; i++) {
+        const char *to = mos_configuration.devices[i].to;
+        if (!to || !mos_is_interface(to) || !mos_is_interface(mos_configuration.devices[i].name))
+            continue;
+        struct mos_device *other = device(to);
+        if (!other)
+            other = add_device(&r, to);
+        if (other && !other->to)
+            other->to = copied(mos_configuration.devices[i].name);
+    }
+}
+
 static int check_devices(void)
 {
+    bridge();
     bool output[MOS_DEVICES];
     int count = mos_configuration.device_count, kept = 0;
     for (int i = 0; i < count; i++)
@@ -256,6 +306,9 @@ int mos_configuration_read(const char *path)
     lines(&r, file);
     fclose(file);
     from_environment();
+    if (r.cpu_mask)
+        mos_configuration.conf.cpu_mask = r.cpu_mask;
+    mos_configuration.end_host = r.end_hosts && !r.monitors && !getenv("SLUICE_MOS_READ");
     return r.failed ? -1 : check_devices();
 }
 

@@ -261,6 +261,8 @@ static void happens(const struct raising *r, event_t event)
 void mos_raise(struct mos_context *context, struct mos_socket *socket, int side, enum mos_hook hook, event_t set)
 {
     const struct raising r = {context, socket, socket->id, side, hook};
+    if (!mos_socket_registrations(socket)->registered[hook])
+        return;   /* nor can that change before a callback is called here */
     event_t outer = context->raised;
     context->raised = 0;
     for (event_t left = set; left; left &= left - 1) {

@@ -16,12 +16,14 @@ static void leave_queue(struct mos_flow *flow)
 /* It waits from now on, behind all that wait there. */
 static void enter_queue(struct mos_flow *flow, struct mos_queue *queue)
 {
-    leave_queue(flow);
-    flow->queue = queue;
-    flow->older = queue->last;
-    flow->newer = NULL;
-    *(queue->last ? &queue->last->newer : &queue->first) = flow;
-    queue->last = flow;
+    if (queue->last != flow) {
+        leave_queue(flow);
+        flow->queue = queue;
+        flow->older = queue->last;
+        flow->newer = NULL;
+        *(queue->last ? &queue->last->newer : &queue->first) = flow;
+        queue->last = flow;
+    }
     uint64_t now = flow->context->time;
     flow->deadline = queue->after > SL_NEVER - now ? SL_NEVER : now + queue->after;
 }
@@ -69,8 +71,8 @@ static struct mos_flow *begin(struct mos_context *context, struct mos_flow **pla
     flow->instance = instance;
     instance->deadline = SL_NEVER;   /* the flow before it on these ports may have given it back */
     flow->client_side = side;
-    memcpy(flow->address, context->packet.ip + 12, sizeof flow->address);   /* source, destination */
-    memcpy(flow->port, context->packet.tcp, sizeof flow->port);
+    mos_ip_ends(context->packet.ip, context->packet.tcp, flow->ends);
+    flow->six = mos_ip_of(context->packet.ip).six;
     flow->end[0].state = MOS_CLOSED;
     flow->end[1].state = MOS_LISTEN;
     for (unsigned i = 0; i < count; i++) {
@@ -130,6 +132,14 @@ void mos_flow_end(struct mos_flow *flow, event_t why)
     context->flows--;
     context->packet.there = there;
     context->packet.changeable = changeable;
+}
+
+void mos_flows_end(struct mos_context *context)
+{
+    while (context->open.first)
+        mos_flow_end(context->open.first, 0);
+    while (context->time_wait.first)
+        mos_flow_end(context->time_wait.first, 0);
 }
 
 void mos_flow_forgotten(struct mos_flow *flow)
@@ -426,20 +436,23 @@ void mos_segment(struct mos_context *context, struct mos_flow **place, struct sl
 void mos_ip_packet(struct mos_context *context, sl_bytes unit)
 {
     struct mos_packet *packet = &context->packet;
+    packet->inner = packet->ip != NULL;
     packet->ip = (uint8_t *)(uintptr_t)unit.at;
     packet->ip_length = unit.captured;
     packet->tcp = NULL;
     packet->tcp_length = packet->tcp_wire = 0;
-    uint32_t header = (uint32_t)(unit.at[0] & 15) * 4;
-    bool whole = (sl_load_be16(unit.at + 6) & 0x3fff) == 0;
-    uint32_t length = (uint32_t)sl_min(sl_max(sl_load_be16(unit.at + 2), header), unit.captured);
-    if (whole && unit.at[9] == IPPROTO_TCP && length >= header + sizeof(struct tcphdr)) {
-        packet->tcp = packet->ip + header;
-        packet->tcp_length = length - header;
-        packet->tcp_wire = (uint32_t)sl_max(sl_load_be16(unit.at + 2), length) - header;
+    const struct mos_ip ip = mos_ip_of(unit.at);
+    const uint32_t total = ip.total || !ip.six ? ip.total : unit.length;
+    const uint32_t length = (uint32_t)sl_min(sl_max(total, ip.header), unit.captured);
+    if (!ip.fragment && ip.protocol == IPPROTO_TCP && length >= ip.header + sizeof(struct tcphdr)) {
+        packet->tcp = packet->ip + ip.header;
+        packet->tcp_length = length - ip.header;
+        packet->tcp_wire = (uint32_t)sl_max(total, length) - ip.header;
     }
     packet->offset = 0;
     mos_packet_read(packet);
+    if (packet->inner)
+        return;   /* raw sockets see packets as they are on the wire */
     packet->there = true;
     for (struct mos_socket *monitor = context->first; monitor; monitor = monitor->next)
         if (monitor->type == MOS_SOCK_MONITOR_RAW && mos_filter_accepts(monitor->raw, &packet->frame))

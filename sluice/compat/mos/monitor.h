@@ -5,6 +5,7 @@
 #ifndef MOS_MONITOR_H
 #define MOS_MONITOR_H
 
+#include "ip.h"
 #include "mos_api.h"
 #include "receive_buffer.h"
 #include "tcp_end.h"
@@ -82,10 +83,13 @@ void mos_filter_free(struct mos_filter *filter);
 enum { MOS_FRAME_MOST = SL_WRITER_SNAP_LENGTH, MOS_FRAME_ROOM = MOS_FRAME_MOST + 65536 };
 enum { MOS_SHOWN_ROOM = MOS_FRAME_ROOM + 65536 + 64 };   /* with a segment that came in fragments, and what stands around both */
 
+struct mos_context;
+
 struct mos_packet {
     struct sl_frame frame;       /* its bytes are `bytes` */
-    uint8_t *memory;             /* for a copy that may be changed, */
-    uint8_t *bytes;              /* which begins here: so that its IP header is aligned, as programs expect */
+    const struct sl_frame *source;   /* in the burst; NULL: none is current */
+    uint8_t *memory;             /* for a copy that may be changed: MOS_FRAME_ROOM bytes */
+    uint8_t *bytes;              /* those of the burst, not to be changed, until mos_packet_own */
     int device;                  /* which it came from */
     uint8_t *ip, *tcp, *payload; /* in `bytes`, or NULL; TCP may lie elsewhere when it came in fragments */
     uint32_t ip_length, tcp_length, payload_length;   /* in memory; of IP with padding behind it, of TCP with its payload */
@@ -93,11 +97,20 @@ struct mos_packet {
     uint64_t offset;             /* of the payload in the stream */
     bool there;                  /* callbacks may look at it */
     bool changeable;             /* and change it */
-    bool changed, dropped;
+    bool inner;                  /* its IP packet came in another one: in a tunnel */
+    bool owned, changed, dropped;
 };
+
+/* A layer's event is of a packet: it becomes the current one. False when the run has been stopped. */
+bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame);
+
+void mos_packet_own(struct mos_packet *packet);    /* its bytes may be changed from now on: they are a copy */
 
 void mos_packet_read(struct mos_packet *packet);   /* finds its headers anew, from `ip` and `tcp` on */
 bool mos_packet_inside(const struct mos_packet *packet, const uint8_t *at);
+
+/* Fills in a checksum that the network card was to fill in: of a frame's copy in `memory`, unless it is that already. */
+void mos_frame_complete(struct sl_frame *frame, uint8_t *memory);
 
 /* --- flows (flow.c) --- */
 
@@ -108,8 +121,8 @@ struct mos_flow {
     struct mos_flow *older, *newer;   /* in its queue, by the time of the last packet */
     struct mos_queue *queue;
     uint64_t deadline;
-    in_addr_t address[2];         /* network byte order; client, server */
-    in_port_t port[2];
+    struct mos_address ends[2];   /* client, server */
+    bool six;                     /* over IPv6 */
     struct mos_end end[2];
     struct mos_buffer buffer[2];  /* what each end receives */
     struct mos_translated *translated;   /* by what else its packets are known */
@@ -125,10 +138,11 @@ struct mos_queue { struct mos_flow *first, *last; uint64_t after; };
 /* A segment of an instance of the stack, which keeps its flow, or NULL, at *place. side: that of its sender. */
 void mos_segment(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance, unsigned side);
 void mos_stray(struct mos_context *context);                      /* a segment without an instance */
-void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP packet, before that */
+void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP packet, before that; it is the current one */
 void mos_flow_forgotten(struct mos_flow *flow);                   /* its instance ends */
 
 void mos_flow_end(struct mos_flow *flow, event_t why);
+void mos_flows_end(struct mos_context *context);                  /* all of them, as the input ends */
 void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its views' options say */
 
 /* --- packets by translated addresses (translated.c) --- */
@@ -145,7 +159,9 @@ void mos_translated_close(void);
 
 /* --- contexts (context.c) --- */
 
+enum { MOS_CONTEXTS = 64 };
 struct mos_timer { uint64_t due, order; int id; callback_t callback; };
+struct mos_hosts;   /* endpoint.h */
 
 struct mos_context {
     struct mtcp_context public;   /* first, so that it is the program's mctx_t */
@@ -165,22 +181,58 @@ struct mos_context {
     event_t raisable, raised;     /* while a filter runs */
     bool filtering, stopping;
     pthread_t thread;
+    struct mos_hosts *hosts;      /* NULL while it has no end hosts */
 };
 
 struct mos_context *mos_context_of(mctx_t mctx);
+unsigned mos_contexts(struct mos_context **contexts);   /* all there are; how many */
+bool mos_monitors(void);                                /* has any of them a monitor? */
+bool mos_stopped(void);                                 /* has one of them been destroyed? */
+
+/* --- time (timer.c) --- */
+
+/* Time goes on to `now`: timers fire and flows end, each at its time, of all contexts in the order of time. */
+void mos_advance(struct mos_context **contexts, unsigned count, uint64_t now);
+
+uint64_t mos_next_due(struct mos_context *const *contexts, unsigned count);   /* when that happens next; SL_NEVER */
+
+/* --- devices (device.c) --- */
+
+struct mos_input {
+    struct sl_source *source;
+    int device;
+    bool live, forwards;
+};
+
+unsigned mos_inputs_open(struct mos_input **out);   /* those that can be: how many, with a message for each of the others */
+void mos_inputs_report(bool stopped);               /* what was lost; unless it was stopped, also what was wrong with them */
 
 /* Writes a frame to where packets of a device are forwarded to; -1 when they are not. */
 int mos_output(int device, const struct sl_frame *frame);
+bool mos_forwards(int device, uint32_t link_type);   /* are they? Opens it: there is a file even if all are dropped */
+void mos_outputs_close(void);
+
+/* --- the loop (loop.c) --- */
+
+bool mos_loop_runs(void);
+void mos_run_beside(void);     /* with monitors: it runs, in a thread of its own if need be, and devices are open */
+bool mos_loop_finish(void);    /* waits for its end; false where the caller is in it: then mtcp_destroy is called after it */
+void mos_loop_forget(void);    /* it may begin again */
 
 /* --- configuration (configuration.c) --- */
 
 enum { MOS_DEVICES = 64 };
 
-struct mos_device { char *name; char *to; };   /* a capture file, and the one that its packets are forwarded to or NULL */
+struct mos_device {
+    char *name;   /* of a capture file or an interface */
+    char *to;     /* the one that its packets are forwarded to, or NULL */
+    bool live;    /* an interface */
+};
 
 struct mos_configuration {
     struct mtcp_conf conf;
     bool forward, no_ring_buffers;
+    bool end_host;                /* all applications are: it needs no device */
     struct mos_device devices[MOS_DEVICES];
     int device_count;
 };
@@ -188,5 +240,6 @@ struct mos_configuration {
 extern struct mos_configuration mos_configuration;
 int mos_configuration_read(const char *path);
 void mos_configuration_free(void);
+bool mos_is_interface(const char *name);
 
 #endif

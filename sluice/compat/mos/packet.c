@@ -28,27 +28,43 @@ void mos_packet_read(struct mos_packet *packet)
     }
 }
 
+void mos_packet_own(struct mos_packet *packet)
+{
+    if (packet->owned)
+        return;
+    packet->owned = true;
+    uint8_t *bytes = packet->memory;
+    memcpy(bytes, packet->bytes, packet->frame.captured);
+    if (packet->tcp && mos_packet_inside(packet, packet->tcp)) {
+        packet->payload = packet->payload ? bytes + (packet->payload - packet->bytes) : NULL;
+        packet->tcp = bytes + (packet->tcp - packet->bytes);
+    }
+    packet->ip = bytes + (packet->ip - packet->bytes);
+    packet->frame.at = packet->bytes = bytes;
+}
+
 /* Copies the current packet to where a program may write as it likes, with its IP header at a multiple of 4, and fills in
- * where its headers are there. In front of an IP packet without an Ethernet header stands one that only tells what follows,
- * and behind the payload a byte of 0: programs look at the one, and search the other as a string. */
+ * where its headers are there. In front of an IP packet without an Ethernet header, or of one that was reassembled, is one
+ * that only tells what follows, and after the payload a byte of 0: programs look at the one, and search the other as a
+ * string. */
 static void show(struct mos_context *context, struct pkt_info *info)
 {
     const struct mos_packet *packet = &context->packet;
-    const uint8_t *last = packet->bytes + packet->frame.captured;
-    const bool ether = packet->frame.link_type == 1;
+    const bool inside = mos_packet_inside(packet, packet->ip), ether = packet->frame.link_type == 1 && inside;
+    const size_t length = inside ? (size_t)(packet->bytes + packet->frame.captured - packet->ip) : packet->ip_length;
     uint32_t before = ether ? (uint32_t)(packet->ip - packet->bytes) : (uint32_t)sizeof(struct ethhdr);
-    uint8_t *ip = context->shown + (before + 3) / 4 * 4, *end = ip + (last - packet->ip);
+    uint8_t *ip = context->shown + (before + 3) / 4 * 4, *end = ip + length;
     info->ethh = (struct ethhdr *)(void *)(ip - before);
     if (ether)
         memcpy(ip - before, packet->bytes, before);
     else
-        *info->ethh = (struct ethhdr){.h_proto = htons(ETH_P_IP)};
-    memcpy(ip, packet->ip, (size_t)(last - packet->ip));
+        *info->ethh = (struct ethhdr){.h_proto = htons(mos_ip_of(packet->ip).six ? ETH_P_IPV6 : ETH_P_IP)};
+    memcpy(ip, packet->ip, length);
     info->iph = (struct iphdr *)(void *)ip;
     if (!packet->tcp)
         return;
     uint8_t *tcp = ip + (packet->tcp - packet->ip);
-    if (!mos_packet_inside(packet, packet->tcp)) {   /* it came in fragments */
+    if (packet->tcp < packet->ip || packet->tcp >= packet->ip + length) {   /* it came in fragments */
         tcp = ip + (end - ip + 3) / 4 * 4;
         memcpy(tcp, packet->tcp, packet->tcp_length);
     }
@@ -74,7 +90,7 @@ int mtcp_getlastpkt(mctx_t mctx, int sock, int side, struct pkt_info *info)
     info->cur_ts = (uint32_t)(context->time / 1000000);
     info->in_ifidx = packet->device;
     info->eth_len = (uint16_t)sl_min(packet->frame.captured, UINT16_MAX);
-    uint64_t total = sl_load_be16(packet->ip + 2);   /* 0 where the network card was to cut it up */
+    uint64_t total = mos_ip_of(packet->ip).total;   /* 0 where the network card was to cut it up */
     info->ip_len = (uint16_t)(total ? total : sl_min(packet->ip_length, UINT16_MAX));
     show(context, info);
     if (packet->tcp) {
@@ -98,6 +114,13 @@ static void put_checksum(uint8_t *place, const uint8_t *at, uint32_t n, uint64_t
     place[1] = (uint8_t)sum;
 }
 
+/* The sum of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1). */
+static uint64_t pseudo_header(const uint8_t *ip, uint32_t protocol, uint32_t length)
+{
+    const struct mos_ip header = mos_ip_of(ip);
+    return sl_internet_checksum(ip + header.addresses, 2 * header.size, protocol + length);
+}
+
 /* Can the checksums that an option asks for be made: is all here that they are over? */
 static bool can_update(const struct mos_packet *packet, int option)
 {
@@ -107,13 +130,49 @@ static bool can_update(const struct mos_packet *packet, int option)
 
 static void update_checksums(struct mos_packet *packet, int option)
 {
-    uint32_t header = (uint32_t)(packet->ip[0] & 15) * 4;
-    if (option & MOS_UPDATE_IP_CHKSUM)
-        put_checksum(packet->ip + 10, packet->ip, header, 0);
-    if (option & MOS_UPDATE_TCP_CHKSUM) {
-        uint64_t pseudo = sl_internet_checksum(packet->ip + 12, 8, IPPROTO_TCP + packet->tcp_length);
-        put_checksum(packet->tcp + 16, packet->tcp, packet->tcp_length, pseudo);
+    const struct mos_ip ip = mos_ip_of(packet->ip);
+    if ((option & MOS_UPDATE_IP_CHKSUM) && !ip.six)   /* IPv6 has none */
+        put_checksum(packet->ip + 10, packet->ip, ip.header, 0);
+    if (option & MOS_UPDATE_TCP_CHKSUM)
+        put_checksum(packet->tcp + 16, packet->tcp, packet->tcp_length,
+                     pseudo_header(packet->ip, IPPROTO_TCP, packet->tcp_length));
+}
+
+/* Where IP begins in a frame of Ethernet, perhaps with VLAN tags, or of IP; UINT32_MAX for other link types. */
+static uint32_t ip_place(const struct sl_frame *frame)
+{
+    uint32_t at = 12;
+    if (frame->link_type != 1)
+        return frame->link_type == 101 ? 0 : UINT32_MAX;
+    for (uint64_t type; at + 4 <= frame->captured; at += 4) {
+        type = sl_load_be16(frame->at + at);
+        if (type != ETH_P_8021Q && type != ETH_P_8021AD)
+            break;
     }
+    return at + 2;
+}
+
+/* A network card may leave the checksum to the one that sends the packet, and only sum up the pseudo header (Linux,
+ * CHECKSUM_PARTIAL): what is forwarded has none then that its receiver would accept. */
+void mos_frame_complete(struct sl_frame *frame, uint8_t *memory)
+{
+    const uint32_t place = ip_place(frame);
+    if (frame->captured != frame->length || frame->captured > MOS_FRAME_MOST || place > frame->captured ||
+        frame->captured - place < MOS_IPV6_HEADER)
+        return;
+    const uint8_t *ip = frame->at + place;
+    const struct mos_ip header = mos_ip_of(ip);
+    const uint32_t sum = header.protocol == IPPROTO_TCP ? 16 : 6, total = header.total;
+    if (header.fragment || (header.protocol != IPPROTO_TCP && header.protocol != IPPROTO_UDP) ||
+        total > frame->captured - place || header.header + sum + 2 > total)
+        return;
+    if (frame->at != memory)
+        memcpy(memory, frame->at, frame->captured);
+    uint8_t *segment = memory + place + header.header;
+    const uint32_t length = total - header.header;
+    put_checksum(segment + sum, segment, length, pseudo_header(memory + place, header.protocol, length));
+    frame->at = memory;
+    frame->flags &= (uint8_t)~SL_FRAME_CHECKSUM_PARTIAL;
 }
 
 /* The bytes of the header, or the payload, that an option means; NULL when there are none. */
@@ -121,7 +180,7 @@ static uint8_t *part(struct mos_packet *packet, int option, uint32_t *length)
 {
     switch (option & (MOS_ETH_HDR | MOS_IP_HDR | MOS_TCP_HDR | MOS_TCP_PAYLOAD)) {
     case MOS_ETH_HDR: *length = (uint32_t)(packet->ip - packet->bytes); return packet->bytes;
-    case MOS_IP_HDR: *length = (uint32_t)(packet->ip[0] & 15) * 4; return packet->ip;
+    case MOS_IP_HDR: *length = mos_ip_of(packet->ip).header; return packet->ip;
     case MOS_TCP_HDR: *length = packet->tcp_length - packet->payload_length; return packet->payload ? packet->tcp : NULL;
     case MOS_TCP_PAYLOAD: *length = packet->payload_length; return packet->payload;
     default: return NULL;
@@ -131,9 +190,11 @@ static uint8_t *part(struct mos_packet *packet, int option, uint32_t *length)
 /* Puts `added` bytes in place of `removed` ones at `at`; lengths go along. */
 static int splice(struct mos_packet *packet, uint8_t *at, const uint8_t *added, uint32_t count, uint32_t removed)
 {
-    uint32_t total = (uint32_t)sl_load_be16(packet->ip + 2) + count - removed;
+    uint32_t total = mos_ip_of(packet->ip).total + count - removed;
     if (packet->frame.captured < packet->frame.length)
         return failed(EINVAL);
+    if (packet->inner)
+        return failed(ENOTSUP);   /* the lengths of what it came in would be wrong */
     if (total > UINT16_MAX || packet->frame.captured + count > MOS_FRAME_ROOM)
         return failed(EMSGSIZE);
     uint8_t *end = packet->bytes + packet->frame.captured;
@@ -145,8 +206,7 @@ static int splice(struct mos_packet *packet, uint8_t *at, const uint8_t *added, 
     packet->ip_length += count - removed;
     packet->tcp_length += count - removed;
     packet->tcp_wire += count - removed;
-    packet->ip[2] = (uint8_t)(total >> 8);
-    packet->ip[3] = (uint8_t)total;
+    mos_ip_set_total(packet->ip, total);
     mos_packet_read(packet);
     return 0;
 }
@@ -170,6 +230,7 @@ int mtcp_setlastpkt(mctx_t mctx, int sock, int side, off_t offset, byte *data, u
         return failed(ENOTSUP);   /* it came in fragments, of which the last is here */
     if (!can_update(packet, option))
         return failed(EINVAL);
+    mos_packet_own(packet);
     int action = option & (MOS_OVERWRITE | MOS_CHOMP | MOS_INSERT);
     if (action) {
         uint32_t length = 0;
@@ -201,7 +262,8 @@ int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info)
         return failed(EBADF);
     if (!info || !info->iph || !info->tcph || (info->payloadlen && !info->payload))
         return failed(EINVAL);
-    uint32_t ip = info->iph->ihl * 4u, tcp = info->tcph->doff * 4u, link = sizeof(struct ethhdr);
+    const bool six = info->iph->version == 6;
+    uint32_t ip = six ? MOS_IPV6_HEADER : info->iph->ihl * 4u, tcp = info->tcph->doff * 4u, link = sizeof(struct ethhdr);
     if (ip < sizeof(struct iphdr) || tcp < sizeof(struct tcphdr))
         return failed(EINVAL);
     uint32_t total = link + ip + tcp + info->payloadlen;
@@ -213,15 +275,15 @@ int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info)
     if (info->ethh)
         memcpy(bytes, info->ethh, link);
     else
-        bytes[12] = 8;   /* IPv4 */
+        memcpy(bytes + 12, six ? "\x86\xdd" : "\x08\x00", 2);
     memcpy(bytes + link, info->iph, ip);
     memcpy(bytes + link + ip, info->tcph, tcp);
     if (info->payloadlen)
         memcpy(bytes + link + ip + tcp, info->payload, info->payloadlen);
     struct mos_packet made = {.bytes = bytes, .ip = bytes + link, .tcp = bytes + link + ip,
-                              .tcp_length = total - link - ip, .frame = {bytes, total, total, context->time, 1, 0, 0}};
-    bytes[link + 2] = (uint8_t)((total - link) >> 8);
-    bytes[link + 3] = (uint8_t)(total - link);
+                              .tcp_length = total - link - ip, .frame = {.at = bytes, .captured = total, .length = total,
+                                        .time = context->time, .link_type = 1}};
+    mos_ip_set_total(made.ip, total - link);
     update_checksums(&made, MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM);
     int result = mos_output(info->in_ifidx, &made.frame);
     free(bytes);

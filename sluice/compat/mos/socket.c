@@ -1,5 +1,5 @@
 /* Sockets: numbers for monitors and for flows, their options, and reading the streams of flows. */
-#include "monitor.h"
+#include "endpoint.h"
 
 #include <errno.h>
 
@@ -57,6 +57,17 @@ struct mos_socket *mos_socket_of(mctx_t mctx, int id)
     return context && id >= 0 && id < context->socket_count ? context->sockets[id] : NULL;
 }
 
+/* One whose number no endpoint has: mtcp_close is for both. */
+static struct mos_socket *new_monitor(struct mos_context *context, enum socket_type type)
+{
+    struct mos_socket *made = mos_socket_new(context, type);
+    if (!made || !context->hosts || mos_endpoint_reserve(context->hosts, made->id))
+        return made;
+    struct mos_socket *other = new_monitor(context, type);   /* of a higher number, as this one is still taken */
+    mos_socket_free(context, made);
+    return other;
+}
+
 int mtcp_socket(mctx_t mctx, int domain, int type, int protocol)
 {
     struct mos_context *context = mos_context_of(mctx);
@@ -65,16 +76,16 @@ int mtcp_socket(mctx_t mctx, int domain, int type, int protocol)
         return failed(EACCES);
     if (domain != AF_INET)
         return failed(EAFNOSUPPORT);
-    if (type != MOS_SOCK_MONITOR_STREAM && type != MOS_SOCK_MONITOR_RAW) {
-        fputs("libsluice_mos: mtcp_socket: only MOS_SOCK_MONITOR_STREAM and MOS_SOCK_MONITOR_RAW are supported\n", stderr);
-        return failed(ENOTSUP);
-    }
+    if (type == SOCK_STREAM || type == MOS_SOCK_STREAM)
+        return mos_endpoint_stream(mctx);
+    if (type != MOS_SOCK_MONITOR_STREAM && type != MOS_SOCK_MONITOR_RAW)
+        return failed(EINVAL);
     int monitors = 0;
     for (const struct mos_socket *other = context->first; other; other = other->next)
         monitors++;
     if (monitors == MOS_MONITORS)
         return failed(ENFILE);
-    struct mos_socket *socket = mos_socket_new(context, type);
+    struct mos_socket *socket = new_monitor(context, type);
     if (!socket)
         return failed(ENOMEM);
     int size = mos_configuration.no_ring_buffers ? 0 : mos_configuration.conf.rcvbuf_size;
@@ -94,8 +105,22 @@ static void stop(struct mos_socket *view, int side)
         mos_flow_set_buffers(view->flow);
 }
 
+/* Endpoints have numbers of their own, which flows have, too: callbacks close flows, end hosts their endpoints. */
+static struct mos_endpoint *endpoint_to_close(struct mos_context *context, int sock)
+{
+    bool callback = mos_loop_runs() && pthread_equal(context->thread, pthread_self());
+    bool flow = callback && mos_socket_of(&context->public, sock);
+    return flow ? NULL : mos_endpoint_find(context->hosts, sock);
+}
+
 int mtcp_close(mctx_t mctx, int sock)
 {
+    struct mos_context *own = mos_context_of(mctx);
+    if (!own)
+        return failed(EACCES);
+    struct mos_endpoint *endpoint = endpoint_to_close(own, sock);
+    if (endpoint)
+        return mos_endpoint_close(own->hosts, endpoint);
     struct mos_socket *socket = mos_socket_of(mctx, sock);
     if (!socket)
         return failed(EBADF);
@@ -112,6 +137,8 @@ int mtcp_close(mctx_t mctx, int sock)
     *(socket->previous ? &socket->previous->next : &context->first) = socket->next;
     *(socket->next ? &socket->next->previous : &context->last) = socket->previous;
     context->sockets[sock] = NULL;
+    if (context->hosts)
+        mos_endpoint_release(context->hosts, sock);
     socket->stopped[0] = socket->stopped[1] = true;
     socket->closed = context->closed;   /* events may be told for it right now */
     context->closed = socket;
@@ -207,11 +234,11 @@ static int get_information(const struct mos_flow *flow, const struct mos_socket 
 
 int mtcp_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, socklen_t *len)
 {
+    if (level != SOL_MONSOCKET)
+        return mos_endpoint_getsockopt(mctx, sock, level, name, value, len);
     struct mos_socket *socket = mos_socket_of(mctx, sock);
     if (!socket)
         return failed(EBADF);
-    if (level != SOL_MONSOCKET)
-        return failed(ENOPROTOOPT);
     struct mos_flow *flow = flow_of(socket);
     if (!flow)
         return failed(ENOTCONN);
@@ -235,11 +262,11 @@ int mtcp_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, soc
 
 int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *value, socklen_t len)
 {
+    if (level != SOL_MONSOCKET)
+        return mos_endpoint_setsockopt(mctx, sock, level, name, value, len);
     struct mos_socket *socket = mos_socket_of(mctx, sock);
     if (!socket)
         return failed(EBADF);
-    if (level != SOL_MONSOCKET)
-        return failed(ENOPROTOOPT);
     if (!value || len < sizeof(int))
         return failed(EINVAL);
     int number = *(const int *)value;
@@ -270,28 +297,48 @@ int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *valu
     return 0;
 }
 
+static void put_address(void *out, bool six, const struct mos_address *end)
+{
+    if (six) {
+        struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = end->port};
+        memcpy(&address.sin6_addr, end->ip, sizeof address.sin6_addr);
+        memcpy(out, &address, sizeof address);
+    } else {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = end->port};
+        memcpy(&address.sin_addr, end->ip, sizeof address.sin_addr);
+        memcpy(out, &address, sizeof address);
+    }
+}
+
 int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *addrlen, int side)
 {
+    const struct mos_context *context = mos_context_of(mctx);
+    if (!context)
+        return failed(EACCES);
+    if (!pthread_equal(context->thread, pthread_self()) || !mos_socket_of(mctx, sock)) {
+        const struct mos_endpoint *endpoint = mos_endpoint_find(context->hosts, sock);
+        if (endpoint)
+            return mos_endpoint_peername(endpoint, addr, addrlen, side);
+    }
     struct mos_socket *socket = mos_socket_of(mctx, sock);
     if (!socket)
         return failed(EBADF);
-    if (!pthread_equal(mos_context_of(mctx)->thread, pthread_self()))
+    if (!pthread_equal(context->thread, pthread_self()))
         return failed(EPERM);
     const struct mos_flow *flow = flow_of(socket);
     if (!flow)
         return failed(ENOTCONN);
-    if (side < MOS_SIDE_CLI || side > MOS_SIDE_BOTH || !addr || !addrlen ||
-        (side == MOS_SIDE_BOTH ? *addrlen != 2 * sizeof(struct sockaddr) : *addrlen < sizeof(struct sockaddr_in)))
+    if (side < MOS_SIDE_CLI || side > MOS_SIDE_BOTH || !addr || !addrlen)
         return failed(EINVAL);
-    /* Where there is room for two, both are given, the client first: programs ask for one and read both. */
-    const bool both = *addrlen >= 2 * sizeof(struct sockaddr_in);
-    struct sockaddr_in *out = (struct sockaddr_in *)addr;
-    for (int i = 0; i < 1 + both; i++) {
-        int end = both ? i : side;
-        out[i] = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = flow->port[end], .sin_addr.s_addr = flow->address[end]};
-    }
+    const socklen_t one = flow->six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (side == MOS_SIDE_BOTH ? *addrlen != 2 * one : *addrlen < one)
+        return failed(flow->six ? EAFNOSUPPORT : EINVAL);
+    /* Of IPv4 both are given where there is room for two, the client first: programs ask for one and read both. */
+    const bool both = side == MOS_SIDE_BOTH || (!flow->six && *addrlen >= 2 * one);
+    for (int i = 0; i < 1 + both; i++)
+        put_address((uint8_t *)addr + (size_t)i * one, flow->six, &flow->ends[both ? i : side]);
     if (side != MOS_SIDE_BOTH)
-        *addrlen = sizeof(struct sockaddr_in);
+        *addrlen = one;
     return 0;
 }
 

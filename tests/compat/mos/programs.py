@@ -27,10 +27,10 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @cache
-def library() -> Path:
-    """The folder of `sluice mos`, with what `make` builds there."""
-    folder = Path(_folder().name) / "mos"
-    assert main(["mos", "-o", str(folder)]) == 0
+def library(*options: str) -> Path:
+    """The folder of `sluice mos` with options, and what `make` builds there."""
+    folder = Path(_folder().name) / "".join(["mos", *options])
+    assert main(["mos", "-o", str(folder), *options]) == 0
     flags = f"CFLAGS=-O1 -g -Werror {' '.join(EXTRA)}"
     done = subprocess.run(
         ["make", "-j2", "-C", str(folder), f"CC={shlex.join(compiler())}", flags], capture_output=True, text=True
@@ -40,11 +40,12 @@ def library() -> Path:
 
 
 @cache
-def program(name: str) -> Path:
+def program(name: str, *options: str) -> Path:
     """A program, compiled as its author would: with the headers and -lsluice_mos, and nothing else."""
     source = next(path for path in (EXAMPLES / f"{name}.c", OWN / f"{name}.c") if path.is_file())
-    made, lib = Path(_folder().name) / name, library() / "lib"
-    command = [*compiler(), "-Wall", "-Wextra", "-Werror", "-g", *EXTRA, f"-I{library() / 'include'}", str(source)]
+    folder = library(*options)
+    made, lib = Path(_folder().name) / "".join([name, *options]), folder / "lib"
+    command = [*compiler(), "-Wall", "-Wextra", "-Werror", "-g", *EXTRA, f"-I{folder / 'include'}", str(source)]
     command += [f"-L{lib}", f"-Wl,-rpath,{lib}", "-lsluice_mos", "-pthread", "-o", str(made)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.compat.mos.programs import EXAMPLES, configuration, run
+from tests.compat.mos.programs import EXAMPLES, configuration, library, run
 from tests.functions.reference.tcp_segments import ACK, RST, SYN, Connection, Endpoint, place_segments, read_frames
 from tests.support.capture import pcap
 from tests.support.corpus import captures
@@ -233,3 +235,26 @@ def test_order_registers_everything_and_goes_through(name: str, tmp_path: Path) 
         for event in ("CONN_START", "CONN_END"):
             for hook in ("SND", "RCV"):
                 assert told[monitor, hook, event] == expected, (monitor, event, hook)
+
+
+def test_one_command_builds_and_runs_a_program(tmp_path: Path) -> None:
+    """`--run` does what the manual page does by hand; devices of the configuration are replaced."""
+    words = [
+        "mos",
+        "-o",
+        str(library()),
+        "-r",
+        str(OWN),
+        "--run",
+        f"{EXAMPLES / 'midstat.c'} -f {EXAMPLES / 'mos.conf'}",
+    ]
+    done = subprocess.run([sys.executable, "-m", "sluice", *words], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    by_hand = run("midstat", ["-f", str(configuration(tmp_path, OWN))])
+    assert done.stdout.splitlines()[-1] == by_hand.splitlines()[-1]
+
+
+def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    words = ["mos", "-o", str(library()), "--run", str(tmp_path / "none.c")]
+    done = subprocess.run([sys.executable, "-m", "sluice", *words], capture_output=True, text=True, timeout=300)
+    assert done.returncode != 0 and "there is no such file; give a program in C" in done.stderr

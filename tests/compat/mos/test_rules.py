@@ -352,7 +352,3 @@ def test_sockets_may_be_closed_in_their_callbacks(tmp_path: Path) -> None:
     told = [line.split()[1:4:2] for line in lines]
     assert told[:2] == [["2", "PKT_IN"], ["3", "PKT_IN"]]
     assert {who for who, _ in told[1:]} == {"3"} and told[-1] == ["3", "CONN_END"]
-
-
-def test_the_end_host_part_is_not_supported(tmp_path: Path) -> None:
-    assert of(rules(tmp_path, [], "errors"), "listen") == ["listen -1 errno=95"]

@@ -25,6 +25,7 @@
 #define TRACE_DBG(...) ((void)0)
 #endif
 #define TRACE_API(...) TRACE_DBG(__VA_ARGS__)
+#define TRACE_APP(...) TRACE_DBG(__VA_ARGS__)
 #define TRACE_EPOLL(...) TRACE_DBG(__VA_ARGS__)
 #define TRACE_FUNC(...) TRACE_DBG(__VA_ARGS__)
 #define TRACE_LOOP(...) TRACE_DBG(__VA_ARGS__)

@@ -1,4 +1,4 @@
-/* mOS's interface: set-up and sockets; and the end-host part, whose calls fail with ENOTSUP. */
+/* mOS's interface: set-up and sockets; and end hosts, whose connections are the kernel's. */
 #ifndef MTCP_API_H
 #define MTCP_API_H
 
@@ -29,7 +29,8 @@ typedef struct mtcp_context *mctx_t;
 
 enum socket_type {
     MOS_SOCK_UNUSED,
-    MOS_SOCK_STREAM_LISTEN, MOS_SOCK_STREAM, MOS_SOCK_PROXY,   /* of end hosts: not supported */
+    MOS_SOCK_STREAM_LISTEN, MOS_SOCK_STREAM,   /* of end hosts; mtcp_socket takes SOCK_STREAM, too */
+    MOS_SOCK_PROXY,                            /* there is none */
     MOS_SOCK_EPOLL, MOS_SOCK_PIPE,
     MOS_SOCK_MONITOR_STREAM_ACTIVE,   /* one flow, as one monitor sees it: what callbacks get */
     MOS_SOCK_MONITOR_STREAM, MOS_SOCK_MONITOR_RAW,
@@ -71,7 +72,10 @@ int mtcp_close(mctx_t mctx, int sock);
 int mtcp_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, socklen_t *len);
 int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *value, socklen_t len);
 
-/* --- of end hosts: not supported --- */
+/* --- end hosts --- */
+
+/* A socket is non-blocking after mtcp_setsock_nonblock, or FIONBIO, and where it is in an epoll set for reading and writing.
+ * Its number is below max_concurrency. A context's sockets are for one thread at a time. */
 
 int mtcp_init_rss(mctx_t mctx, in_addr_t saddr_base, int num_addr, in_addr_t daddr, in_addr_t dport);
 int mtcp_bind(mctx_t mctx, int sock, const struct sockaddr *addr, socklen_t addrlen);

@@ -340,8 +340,6 @@ int main(int argc, char **argv)
     if (has("errors")) {
         printf("raise %d", mtcp_raise_event(mctx, raised_event));
         printf(" errno=%d\n", errno);
-        printf("listen %d", mtcp_listen(mctx, sock, 5));
-        printf(" errno=%d\n", errno);
     }
     mtcp_app_join(mctx);
     mtcp_destroy_context(mctx);

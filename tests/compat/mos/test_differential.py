@@ -1,0 +1,80 @@
+"""The library against the one that it replaces, which is in the history: the same program on the same capture gives the
+same output, callback by callback, and the same packets.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from sluice.engine.compiler import compiler
+from tests.compat.mos.programs import EXAMPLES, ROOT, configuration, library, program
+from tests.support.corpus import captures
+
+BEFORE = "1848c8b"
+"""The commit of the library with a burst of one packet."""
+PROGRAMS = (
+    "midstat -f @",
+    "bytes -f @",
+    "orphan -f @ -p 80",
+    "nat -f @ -e 203.0.113.1",
+    f"firewall -f @ -r {EXAMPLES / 'rules.txt'}",
+    "order -f @ -c 2",
+    "rules @ snd rcv raw orphan data two user timer",
+    "rules @ snd rcv drop chomp",
+    "rules @ rcv data drain enlarge insert contexts timer",
+)
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="sluice-mos-before-")
+
+
+def in_history() -> bool:
+    words = ["git", "-C", str(ROOT), "cat-file", "-e", f"{BEFORE}^{{commit}}"]
+    return subprocess.run(words, capture_output=True).returncode == 0
+
+
+@cache
+def before() -> Path:
+    """The folder with the earlier libsluice_mos.so."""
+    tree, made = Path(_folder().name) / "tree", Path(_folder().name) / "mos"
+    tree.mkdir()
+    archive = subprocess.run(["git", "-C", str(ROOT), "archive", BEFORE], check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x", "-C", str(tree)], input=archive, check=True)
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    subprocess.run([sys.executable, "-m", "sluice", "mos", "-o", str(made)], check=True, cwd=tree, env=environment)
+    flags = [f"CC={' '.join(compiler())}", "CFLAGS=-O1"]
+    subprocess.run(["make", "-s", "-C", str(made), *flags], check=True, capture_output=True)
+    return made / "lib"
+
+
+def output(lib: Path, words: list[str], capture: Path, folder: Path) -> tuple[int, bytes, bytes]:
+    """What a program prints, and the packets that it forwards, over a library."""
+    forwarded = folder / "out.pcap"
+    forwarded.unlink(missing_ok=True)
+    config = str(configuration(folder, capture, forwarded))
+    command = [str(program(words[0])), *[config if word == "@" else word for word in words[1:]]]
+    environment = {**os.environ, "LD_PRELOAD": str(lib / "libsluice_mos.so")}
+    done = subprocess.run(command, capture_output=True, timeout=120, env=environment)
+    return done.returncode, done.stdout, forwarded.read_bytes() if forwarded.is_file() else b""
+
+
+@pytest.mark.slow_matrix
+@pytest.mark.skipif(not in_history(), reason=f"commit {BEFORE} is not in the history")
+@pytest.mark.parametrize("words", PROGRAMS)
+def test_callbacks_are_the_same(words: str, tmp_path: Path) -> None:
+    different = [
+        path.name
+        for path in captures()
+        if path.is_file()
+        and output(before(), words.split(), path, tmp_path) != output(library() / "lib", words.split(), path, tmp_path)
+    ]
+    assert different == []

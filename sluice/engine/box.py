@@ -60,6 +60,10 @@ class Refused(ctypes.Structure):
     _fields_ = (("link_type", ctypes.c_uint32), ("packets", ctypes.c_uint64))
 
 
+HOLD = 1 << 24
+"""The default of Settings.hold, in bytes."""
+
+
 class COptions(ctypes.Structure):
     """struct sl_options."""
 
@@ -77,6 +81,7 @@ class COptions(ctypes.Structure):
         ("prefault", ctypes.c_bool),
         ("forwards", ctypes.c_bool),
         ("function_values", ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
+        ("hold", ctypes.c_uint64),
     )
 
 
@@ -88,7 +93,7 @@ class Settings:
     times out. idle: seconds in place of each layer's general timeout. lifetime: seconds in place of each lifetime.
     seed: of the hashes, random when None. natives: by the names of their options, what native modules get.
     prefault: whether all memory that these bounds allow is taken when the box is opened, so that no packet waits
-    for it.
+    for it. hold: bytes that one side of a connection may hold out of order, if its sequence has no limit.
     """
 
     memory: int = 1 << 30
@@ -99,6 +104,7 @@ class Settings:
     natives: dict[str, str] = field(default_factory=lambda: {})
     prefault: bool = False
     lifetime: float | None = None
+    hold: int = HOLD
 
 
 def c_options(
@@ -127,6 +133,7 @@ def c_options(
         settings.prefault,
         False,
         ctypes.cast(values, ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
+        settings.hold,
     )
 
 

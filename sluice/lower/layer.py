@@ -171,6 +171,8 @@ def _rules(layer: LayerState) -> Rules | None:
         record=tuple(layer.v_fields),
         units=s.units,
         observed=layer.context.kept is not None,
+        accounts=layer.accounts,
+        bounded=s.bounded,
     )
 
 
@@ -274,8 +276,9 @@ class _MainBuilder:
             else:
                 self._prepare()
             self._default_sdu()
-            if layer.sequence is not None:
-                SequenceBuilder(layer, out, self.events, self.above).build()
+            sequence = SequenceBuilder(layer, out, self.events, self.above) if layer.sequence is not None else None
+            if sequence is not None:
+                sequence.build()
             else:
                 out.assign(IN_ORDER, ONE)
             if layer.has_instance or layer.event_conditions():
@@ -294,6 +297,8 @@ class _MainBuilder:
             self.above.packet()
             if layer.sequence is not None and layer.sequence.units and layer.assembles:
                 self._further_units()
+            if sequence is not None:
+                sequence.other_side()
             self._leave()
         return out.finish()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg, Slice, chain
 from sluice.ir.instruction import (
+    AcknowledgeSeq,
     BeginSeq,
     Branch,
     Count,
@@ -22,10 +23,13 @@ from sluice.ir.instruction import (
     RoomSeq,
     SkipSeq,
 )
+from sluice.lang.events import UNPLACED_CAUSES
+from sluice.lang.expression import Expression
 from sluice.lang.sequence import Sequence
 from sluice.lower.builder import GraphBuilder
 from sluice.lower.events import EventBuilder
 from sluice.lower.layer_state import (
+    ACKNOWLEDGED,
     CAUSE_NUMBER,
     FRESH,
     IN_ORDER,
@@ -85,7 +89,11 @@ class SequenceBuilder:
             outside, done = out.name("not inserted"), out.name("inserted")
             leaves = self._conditions(meta, outside)
             if not s.zero_based:
-                out.emit(BeginSeq(SIDE, meta, scope.number(s.start) if s.start is not None else ZERO))
+                if s.base is not None and s.start is not None:
+                    with out.when(Binary("!=", scope.number(s.start), ZERO), "moved base"):
+                        out.emit(BeginSeq(SIDE, scope.number(s.base), Const(2)))
+                moves = s.start is not None and s.base is None
+                out.emit(BeginSeq(SIDE, meta, scope.number(s.start) if moves and s.start is not None else ZERO))
             out.emit(PlaceSeq(POSITION, SIDE, meta))
             if self.layer.wanted("rexmit"):
                 if s.units:
@@ -124,8 +132,35 @@ class SequenceBuilder:
                     late = all_of(late, chain("|", [Binary("!=", header_of(reg), ZERO) for reg in self.layer.v_fields]))
                 with out.when(late, "record"):
                     out.emit(RecordSeq(SIDE, POSITION, tuple(header_of(reg) for reg in self.layer.v_fields)))
+            if s.acknowledged is not None:
+                self._acknowledged(s.acknowledged)
             if not s.whole:
                 out.block(ordered)
+
+    def _acknowledged(self, said: tuple[Expression, ...]) -> None:
+        """What the receiver has said before of this side: for a hole that the packet may have left."""
+        out, due = self.out, Reg("local.due", 1)
+        when, received, edge = (self.scope.number(item) for item in said)
+        with out.when(all_of(when, INSERTED, Flip(IN_ORDER, 1)), "acknowledged before"):
+            out.emit(AcknowledgeSeq(due, SIDE, received, edge, self.sequence.grace))
+            with out.when(due, "not to come"):
+                out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["acknowledged"]), ACKNOWLEDGED))
+
+    def other_side(self) -> None:
+        """What the packet says of the other side's bytes: after its own were delivered."""
+        out, s, due = self.out, self.sequence, Reg("local.due", 1)
+        other = Flip(SIDE, 1)
+        if s.decides is not None:
+            when, base = (self.scope.number(item) for item in s.decides)
+            with out.when(when, "decides"):
+                out.emit(BeginSeq(other, base, Const(2)))
+                out.emit(Drain(PROGRESS, other, Const(CAUSE_NUMBER["acknowledged"]), NO_HOLE))
+        if s.acknowledges is not None:
+            when, received, edge = (self.scope.number(item) for item in s.acknowledges)
+            with out.when(when, "acknowledges"):
+                out.emit(AcknowledgeSeq(due, other, received, edge, s.grace))
+                with out.when(due, "will not come"):
+                    out.emit(Drain(PROGRESS, other, Const(CAUSE_NUMBER["acknowledged"]), ACKNOWLEDGED))
 
     def _units(self) -> Expr:
         """How much sequence space the packet takes."""
@@ -143,6 +178,14 @@ class SequenceBuilder:
             out.assign(SEQUENCED, Binary("!=", scope.number(self.layer.prototype.sequence_condition), ZERO))
             out.unless(SEQUENCED, "sequence", outside)
             leaves = True
+        if s.outside is not None:
+            foreign, fits = out.name("outside"), out.name("not outside")
+            out.emit(Branch(Binary("!=", scope.number(s.outside), ZERO), foreign, fits))
+            out.block(foreign)
+            self._left_out()
+            out.emit(Goto(outside))
+            out.block(fits)
+            leaves = True
         if s.window is not None:
             low, high = (scope.number(item) for item in s.window)
             inside = Reg("local.in_window", 1)
@@ -152,10 +195,19 @@ class SequenceBuilder:
             out.block(beyond)
             out.emit(Count("out of window"))
             self.events.happens("out_of_wnd", {})
+            if s.enforce and not s.units and not s.zero_based:
+                self._left_out()
             out.emit(Goto(outside if s.enforce else within))
             out.block(within)
             leaves = leaves or s.enforce
         return leaves
+
+    def _left_out(self) -> None:
+        """The bytes of a packet that is not inserted have no place in the stream."""
+        if self.layer.wanted("unplaced"):
+            length = Length(SEQ_DATA, captured=True)
+            with self.out.when(Binary("!=", length, ZERO), "left out"):
+                self.events.happens("unplaced", {"length": length, "cause": Const(UNPLACED_CAUSES.index("outside"))})
 
     def _overlaps(self) -> None:
         """Event rexmit, for every range of the bytes that is known already."""

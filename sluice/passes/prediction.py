@@ -19,6 +19,7 @@ from sluice.ir.dataflow import immediate_dominators
 from sluice.ir.expression import ZERO, Binary, Const, Reg, chain
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Branch, Instruction, Load
+from sluice.ir.verify.instance import is_present
 from sluice.passes import constants, dead_code
 from sluice.passes.analysis.blocks import behind, each_graph, fresh_names, twin, what_it_does
 
@@ -38,7 +39,17 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
     if graph.name != layer.main.name or any(RARE in i.written() for i in graph.instructions()):
         return False
     flags = _flags(layer, graph)
-    if len(flags) < 2 or not _fork(graph, flags):
+    if len(flags) < 2:
+        return False
+    # First what makes packets go the way of another layer's bit: the other flags are then asked for on the common path
+    # alone.
+    also = _asked_with(graph, flags)
+    entry = graph.entry
+    if also:
+        begun = _fork(graph, [flag for flag in flags if flag in also.values()], list(also), entry)
+        if begun is not None:
+            flags, entry = [flag for flag in flags if flag not in also.values()], begun
+    if flags and _fork(graph, flags, [], entry) is None and entry == graph.entry:
         return False
     constants.change(layer, graph)
     dead_code.change(layer, graph)
@@ -66,22 +77,49 @@ def _flags(layer: LayerProgram, graph: Graph) -> list[Reg]:
         dead_code.change(layer, without)
 
 
-def _fork(graph: Graph, flags: list[Reg]) -> bool:
-    """Duplicate the code that follows the first test of a flag. False if there is no single place where to do this."""
-    place = _place(graph, {flag.name for flag in flags})
+def _fork(graph: Graph, flags: list[Reg], also: list[Reg], entry: str) -> str | None:
+    """Write twice what follows the first question for a flag beyond `entry`, for packets with none of the flags, nor
+    of the
+    bits of the instance in `also`, and for the others. The block where the former begins; None where there is no one
+    place.
+    """
+    place = _place(graph, {flag.name for flag in flags}, entry)
     if place is None:
-        return False
+        return None
     block, first = place
     where = block.instructions[first].where
     rest = Block(next(fresh_names(graph)[block.name]), block.instructions[first:])
     graph.blocks[rest.name] = rest
     plain = graph.blocks[twin(graph, rest.name)]
     plain.instructions[:0] = [Assign(flag, ZERO, where=where) for flag in flags]
+    common = plain.name
+    for bit in also if is_present(graph, block.name, first) else []:
+        without = Block(next(fresh_names(graph)[block.name]), [Branch(bit, rest.name, common, where=where)])
+        graph.blocks[without.name] = without
+        common = without.name
     block.instructions[first:] = [
         *_any(graph, flags, block.instructions[first]),
-        Branch(RARE, rest.name, plain.name, where=where),
+        Branch(RARE, rest.name, common, where=where),
     ]
-    return True
+    return plain.name
+
+
+def _asked_with(graph: Graph, flags: list[Reg]) -> dict[Reg, Reg]:
+    """Bits of the instance that the description asks for together with a flag (`perm.doubt | header.syn`), and
+    which."""
+    found: dict[Reg, Reg] = {}
+    for block in graph.blocks.values():
+        match block.terminator:
+            case Branch(Reg() as condition, yes, no) if condition in flags and yes != no:
+                # as lifting splits it
+                match graph.blocks[no].instructions:
+                    case [Branch(Reg(bits=1) as also, same, _)] if same == yes and also.space == "perm":
+                        found[also] = condition
+                    case _:
+                        pass
+            case _:
+                pass
+    return found
 
 
 def _any(graph: Graph, flags: list[Reg], asked: Instruction) -> list[Instruction]:
@@ -101,11 +139,18 @@ def _any(graph: Graph, flags: list[Reg], asked: Instruction) -> list[Instruction
     ]
 
 
-def _place(graph: Graph, names: set[str]) -> tuple[Block, int] | None:
-    """The block, and the index in it, that comes before every use of a flag, and that runs only once; None if there is
-    no such place.
+def _place(graph: Graph, names: set[str], entry: str) -> tuple[Block, int] | None:
+    """The block, and the place in it, after which every question for a flag beyond `entry` comes; None where there is
+    no such. A packet that starts again (a restart) may come to it twice.
     """
-    users = [block.name for block in graph.blocks.values() if any(_asks(i, names) for i in block.instructions)]
+    within = {entry, *behind(graph, entry)}
+    users = [
+        name
+        for name in graph.blocks
+        if name in within and any(_asks(i, names) for i in graph.blocks[name].instructions)
+    ]
+    if not users:
+        return None
     makers = [block.name for block in graph.blocks.values() if any(_sets(i, names) for i in block.instructions)]
     dominator = immediate_dominators(graph, graph.order())
 
@@ -117,7 +162,9 @@ def _place(graph: Graph, names: set[str]) -> tuple[Block, int] | None:
 
     common = set(above(users[0])).intersection(*map(above, users))
     name = next(name for name in above(users[0]) if name in common)
-    if not set(makers) <= set(above(name)) or name in behind(graph, name):
+    if name not in within:
+        return None
+    if not set(makers) <= set(above(name)):
         return None
     block = graph.blocks[name]
     first = 1 + max((n for n, i in enumerate(block.instructions) if _sets(i, names)), default=-1)

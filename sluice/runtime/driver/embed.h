@@ -32,6 +32,7 @@ struct sl_options {
     /* For each function, in order, its parameters as pairs NAME, VALUE that end with NULL, or NULL: then those of
      * function_options count. May be NULL. */
     const char *const *const *function_values;
+    uint64_t hold;   /* bytes that one side of a connection may hold out of order, within `memory`; 0: SL_HOLD */
 };
 
 /* --- what happens to packets --- */
@@ -64,6 +65,8 @@ struct sl_sent {
     uint32_t after;          /* so many packets of the burst leave before it */
     bool back;               /* it leaves at frame.port; else at the peer of that */
 };
+
+enum { SL_HOLD = 1 << 24 };
 
 struct sl_counter_info {
     const char *layer;   /* name of the layer, or "box" */

@@ -392,7 +392,7 @@ static void test_joined(void) {
         sequence_check(&side.seq);
     }
     HOLDS(3999, 2, 0);
-    CHECK(side.pool.used <= 2 * 2048 + 128);
+    CHECK(side.pool.used <= 2 * 2048 + 256);
     arrive(0, ".");
     READS(0, expected);
     close_side();
@@ -437,7 +437,7 @@ static void test_joined(void) {
     close_side();
 
     CASE("no memory to join: they stay as they are");
-    open_side(TCP, 128 + 64 + 128);
+    open_side(TCP, 256 + 64 + 128);
     arrive(0, "");
     arrive(5, "fghijkl");
     arrive(12, "mnopqrstuvwxyzABCDEFGHIJ");
@@ -1012,7 +1012,7 @@ static void test_without_bytes(void) {
     CHECK(side.seq.next == 103 && side.seq.delivered == 103 && side.seq.start == 100);
     arrive(105, "fgh");
     HOLDS(3, 1, 0);
-    CHECK(side.pool.used == 64 + 128);   /* a piece without bytes, and the head */
+    CHECK(side.pool.used == 64 + 256);   /* a piece without bytes, and the head */
     uint64_t position, cursor;
     sl_bytes data;
     OVERLAPS_OF(101, "BCDEFG");

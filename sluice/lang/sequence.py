@@ -15,6 +15,12 @@ for the fragments of a datagram (`whole`) or the segments of a stream.
 """
 
 
+Received = tuple[tuple[Expression | None, tuple[Expression, ...]], ...]
+"""What a receiver has received: conditions, each with (condition, received, edge). The first that holds selects; None
+always holds.
+"""
+
+
 class Sequence:
     """The position of a packet's bytes among those of its side; assigned to `p.seq`.
 
@@ -34,6 +40,7 @@ class Sequence:
         everything before position `received` and accepts what is before `edge`, both of meta's width. A hole before
         `received` is given up after `grace` seconds if something after it is held (cause `acknowledged`). Held bytes
         after the highest `edge` have no position. With limit=None, the window bounds what is held.
+        `If(c) >> (...) >> Else() >> (...)` selects one of several.
     acknowledges: the same for the other side, as stated by this packet (only in connection-oriented parsers).
     decides: (condition, base): a packet for which the condition holds sets the base of the other side, as start and
         base do for its own, and bytes waiting there are delivered (only in connection-oriented parsers).
@@ -69,8 +76,8 @@ class Sequence:
         start: object = None,
         base: object = None,
         outside: object = None,
-        acknowledged: tuple[object, object, object] | None = None,
-        acknowledges: tuple[object, object, object] | None = None,
+        acknowledged: tuple[object, object, object] | Choice | None = None,
+        acknowledges: tuple[object, object, object] | Choice | None = None,
         decides: tuple[object, object] | None = None,
         grace: float = 0.1,
         skip: object = None,
@@ -120,9 +127,9 @@ class Sequence:
         if base is not None and start is None:
             raise DescriptionError("base= without start=", "say with start= which packets set it.")
         self.outside = None if outside is None else to_number(outside, "outside=", "give a condition.")
-        self.acknowledged = self._says("acknowledged", acknowledged, 3)
-        self.acknowledges = self._says("acknowledges", acknowledges, 3)
-        self.decides = self._says("decides", decides, 2)
+        self.acknowledged = self._received("acknowledged", acknowledged)
+        self.acknowledges = self._received("acknowledges", acknowledges)
+        self.decides = None if decides is None else self._numbers("decides", decides, 2)
         if not isinstance(grace, int | float) or not 0 <= grace <= 3600:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DescriptionError(f"grace={described(grace)}", "grace is 0 to 3600 seconds.")
         self.grace = round(grace * 10**9)
@@ -165,18 +172,26 @@ class Sequence:
         return any(item is not None for item in (self.acknowledged, self.acknowledges, self.decides, self.base))
 
     @staticmethod
-    def _says(name: str, value: object, count: int) -> tuple[Expression, ...] | None:
+    def _numbers(name: str, value: object, count: int) -> tuple[Expression, ...]:
         """The numbers of an option that is a tuple of `count` of them."""
-        if value is None:
-            return None
         if not isinstance(value, tuple) or len(cast("tuple[object, ...]", value)) != count:
             raise DescriptionError(f"{name}= is not {count} numbers", f"write {name}=(condition, position, ...).")
         return tuple(to_number(item, f"{name}=", "give numbers.") for item in cast("tuple[object, ...]", value))
 
+    @classmethod
+    def _received(cls, name: str, value: object) -> Received | None:
+        """What a receiver has received, perhaps under conditions."""
+        if not isinstance(value, Choice):
+            return None if value is None else ((None, cls._numbers(name, value, 3)),)
+        value.check_closed()
+        first: Received = ((value.condition, cls._numbers(name, value.body, 3)),)
+        return first + (cls._received(name, value.otherwise) or ())
+
     @property
     def expressions(self) -> tuple[Expression, ...]:
         """All that it is made of, but for the bytes of a head."""
-        several = (self.window, self.acknowledged, self.acknowledges, self.decides)
+        received = [item for said in (self.acknowledged, self.acknowledges) for item in said or ()]
+        several = (self.window, self.decides, *((condition, *numbers) for condition, numbers in received))
         found = (self.meta, self.data, self.data_len, self.start, self.base, self.outside, self.skip)
         return tuple(
             item for item in (*found, *(item for group in several for item in group or ())) if item is not None

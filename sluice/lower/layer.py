@@ -276,9 +276,8 @@ class _MainBuilder:
             else:
                 self._prepare()
             self._default_sdu()
-            sequence = SequenceBuilder(layer, out, self.events, self.above) if layer.sequence is not None else None
-            if sequence is not None:
-                sequence.build()
+            if layer.sequence is not None:
+                SequenceBuilder(layer, out, self.events, self.above).build()
             else:
                 out.assign(IN_ORDER, ONE)
             if layer.has_instance or layer.event_conditions():
@@ -297,8 +296,6 @@ class _MainBuilder:
             self.above.packet()
             if layer.sequence is not None and layer.sequence.units and layer.assembles:
                 self._further_units()
-            if sequence is not None:
-                sequence.other_side()
             self._leave()
         return out.finish()
 

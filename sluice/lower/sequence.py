@@ -24,8 +24,7 @@ from sluice.ir.instruction import (
     SkipSeq,
 )
 from sluice.lang.events import UNPLACED_CAUSES
-from sluice.lang.expression import Expression
-from sluice.lang.sequence import Sequence
+from sluice.lang.sequence import Received, Sequence
 from sluice.lower.builder import GraphBuilder
 from sluice.lower.events import EventBuilder
 from sluice.lower.layer_state import (
@@ -79,6 +78,7 @@ class SequenceBuilder:
         """The whole step; leaves INSERTED, POSITION, IN_ORDER and, where conditions ask for v, a record."""
         out, s, scope = self.out, self.sequence, self.scope
         with out.at(s.where):
+            self._other_side()
             meta = scope.number(s.meta)
             out.assign(INSERTED, ZERO)
             out.assign(SEQ_DATA, scope.bytes(s.data))
@@ -137,30 +137,39 @@ class SequenceBuilder:
             if not s.whole:
                 out.block(ordered)
 
-    def _acknowledged(self, said: tuple[Expression, ...]) -> None:
+    def _acknowledged(self, received: Received) -> None:
         """What the receiver has said before of this side: for a hole that the packet may have left."""
-        out, due = self.out, Reg("local.due", 1)
-        when, received, edge = (self.scope.number(item) for item in said)
-        with out.when(all_of(when, INSERTED, Flip(IN_ORDER, 1)), "acknowledged before"):
-            out.emit(AcknowledgeSeq(due, SIDE, received, edge, self.sequence.grace))
-            with out.when(due, "not to come"):
-                out.emit(Drain(PROGRESS, SIDE, Const(CAUSE_NUMBER["acknowledged"]), ACKNOWLEDGED))
+        with self.out.when(all_of(INSERTED, Flip(IN_ORDER, 1)), "after a hole"):
+            self._receives(SIDE, received)
 
-    def other_side(self) -> None:
-        """What the packet says of the other side's bytes: after its own were delivered."""
-        out, s, due = self.out, self.sequence, Reg("local.due", 1)
-        other = Flip(SIDE, 1)
+    def _receives(self, side: Expr, received: Received) -> None:
+        """Take what the receiver of a side says, and give up a hole that is due."""
+        out, due = self.out, Reg("local.due", 1)
+        done = out.name("after received")
+        for condition, said in received:
+            other = out.name("other receiver") if condition is not None else done
+            if condition is not None:
+                out.unless(Binary("!=", self.scope.number(condition), ZERO), "receiver", other)
+            when, position, edge = (self.scope.number(item) for item in said)
+            out.unless(Binary("!=", when, ZERO), "acknowledges", done)
+            out.emit(AcknowledgeSeq(due, side, position, edge, self.sequence.grace))
+            out.unless(due, "not to come", done)
+            out.emit(Drain(PROGRESS, side, Const(CAUSE_NUMBER["acknowledged"]), ACKNOWLEDGED))
+            out.emit(Goto(done))
+            if other != done:
+                out.block(other)
+        out.block(done)
+
+    def _other_side(self) -> None:
+        """What the packet says of the other side's bytes. They are delivered before its own, which may answer them."""
+        out, s, other = self.out, self.sequence, Flip(SIDE, 1)
         if s.decides is not None:
             when, base = (self.scope.number(item) for item in s.decides)
             with out.when(when, "decides"):
                 out.emit(BeginSeq(other, base, Const(2)))
                 out.emit(Drain(PROGRESS, other, Const(CAUSE_NUMBER["acknowledged"]), NO_HOLE))
         if s.acknowledges is not None:
-            when, received, edge = (self.scope.number(item) for item in s.acknowledges)
-            with out.when(when, "acknowledges"):
-                out.emit(AcknowledgeSeq(due, other, received, edge, s.grace))
-                with out.when(due, "will not come"):
-                    out.emit(Drain(PROGRESS, other, Const(CAUSE_NUMBER["acknowledged"]), ACKNOWLEDGED))
+            self._receives(other, s.acknowledges)
 
     def _units(self) -> Expr:
         """How much sequence space the packet takes."""

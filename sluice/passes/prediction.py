@@ -8,17 +8,21 @@ branches are decided. The other copy is for packets with a flag.
 
 A flag is a one-bit field of the header that many instructions test. A bit that is tested once or twice is not one:
 nothing would be gained, for example, by ACK, which nearly every segment has.
+
+A description may also store in a bit of the instance that the next packets are a rare case. If it tests such a bit
+together with a flag (`perm.doubt | header.syn`), the path for packets without flags is for packets without that bit.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from sluice.ir.copy import copy_graph
 from sluice.ir.dataflow import immediate_dominators
 from sluice.ir.expression import ZERO, Binary, Const, Reg, chain
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
-from sluice.ir.instruction import Assign, Branch, Instruction, Load
+from sluice.ir.instruction import Assign, Branch, Goto, Instruction, Load
 from sluice.ir.verify.instance import is_present
 from sluice.passes import constants, dead_code
 from sluice.passes.analysis.blocks import behind, each_graph, fresh_names, twin, what_it_does
@@ -39,17 +43,7 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
     if graph.name != layer.main.name or any(RARE in i.written() for i in graph.instructions()):
         return False
     flags = _flags(layer, graph)
-    if len(flags) < 2:
-        return False
-    # First what makes packets go the way of another layer's bit: the other flags are then asked for on the common path
-    # alone.
-    also = _asked_with(graph, flags)
-    entry = graph.entry
-    if also:
-        begun = _fork(graph, [flag for flag in flags if flag in also.values()], list(also), entry)
-        if begun is not None:
-            flags, entry = [flag for flag in flags if flag not in also.values()], begun
-    if flags and _fork(graph, flags, [], entry) is None and entry == graph.entry:
+    if len(flags) < 2 or not _fork(graph, flags):
         return False
     constants.change(layer, graph)
     dead_code.change(layer, graph)
@@ -57,10 +51,16 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
 
 
 def _flags(layer: LayerProgram, graph: Graph) -> list[Reg]:
-    """The flags of the header: bits that many instructions read, even when all flags found before are 0."""
+    """The flags of the header: bits that many instructions read, even when all flags found before are 0, and the bits
+    that are tested together with them.
+    """
     bits = {i.target for i in graph.instructions() if isinstance(i, Load) and i.target.bits == 1}
     without = copy_graph(graph)
     found: list[Reg] = []
+    for flag, block, test in _tested_with(without, bits):
+        block.instructions[-1] = Goto(test.no, where=test.where)
+        found += [flag] if flag not in found else []
+    _clear(layer, without, found)
     while True:
         asked = Counter[Reg]()
         for i in without.instructions():
@@ -69,52 +69,61 @@ def _flags(layer: LayerProgram, graph: Graph) -> list[Reg]:
         if flag is None or asked[flag] < MANY:
             return found
         found.append(flag)
-        for block in without.blocks.values():
-            block.instructions = [
-                Assign(flag, ZERO, where=i.where) if flag in i.written() else i for i in block.instructions
-            ]
-        constants.change(layer, without)
-        dead_code.change(layer, without)
+        _clear(layer, without, [flag])
 
 
-def _fork(graph: Graph, flags: list[Reg], also: list[Reg], entry: str) -> str | None:
-    """Write twice what follows the first question for a flag beyond `entry`, for packets with none of the flags, nor
-    of the
-    bits of the instance in `also`, and for the others. The block where the former begins; None where there is no one
-    place.
-    """
-    place = _place(graph, {flag.name for flag in flags}, entry)
+def _clear(layer: LayerProgram, graph: Graph, flags: list[Reg]) -> None:
+    """Remove what a graph does for packets with these flags."""
+    if not flags:
+        return
+    for block in graph.blocks.values():
+        block.instructions = [
+            Assign(i.target, ZERO, where=i.where) if isinstance(i, Load) and i.target in flags else i
+            for i in block.instructions
+        ]
+    constants.change(layer, graph)
+    dead_code.change(layer, graph)
+
+
+def _fork(graph: Graph, flags: list[Reg]) -> bool:
+    """Duplicate the code that follows the first test of a flag. False if there is no single place where to do this."""
+    place = _place(graph, {flag.name for flag in flags})
     if place is None:
-        return None
+        return False
     block, first = place
+    tests = _tested_with(graph, flags) if is_present(graph, block.name, first) else []
     where = block.instructions[first].where
     rest = Block(next(fresh_names(graph)[block.name]), block.instructions[first:])
     graph.blocks[rest.name] = rest
     plain = graph.blocks[twin(graph, rest.name)]
     plain.instructions[:0] = [Assign(flag, ZERO, where=where) for flag in flags]
     common = plain.name
-    for bit in also if is_present(graph, block.name, first) else []:
-        without = Block(next(fresh_names(graph)[block.name]), [Branch(bit, rest.name, common, where=where)])
-        graph.blocks[without.name] = without
-        common = without.name
+    for test in {test.condition: test for _, _, test in tests}.values():
+        fork = Block(
+            next(fresh_names(graph)[block.name]), [Branch(test.condition, rest.name, common, where=test.where)]
+        )
+        graph.blocks[fork.name] = fork
+        common = fork.name
+    for _, tested, test in tests:  # packets with another flag, but without the bit, have a path of their own, too
+        tested.instructions[-1] = Branch(test.condition, test.yes, twin(graph, test.no), where=test.where)
     block.instructions[first:] = [
         *_any(graph, flags, block.instructions[first]),
         Branch(RARE, rest.name, common, where=where),
     ]
-    return plain.name
+    return True
 
 
-def _asked_with(graph: Graph, flags: list[Reg]) -> dict[Reg, Reg]:
-    """Bits of the instance that the description asks for together with a flag (`perm.doubt | header.syn`), and
-    which."""
-    found: dict[Reg, Reg] = {}
+def _tested_with(graph: Graph, flags: Collection[Reg]) -> list[tuple[Reg, Block, Branch]]:
+    """The tests of bits of the instance together with a flag, each with the flag and its block: `lifting` turns
+    `flag | bit` into two branches to the same block.
+    """
+    found: list[tuple[Reg, Block, Branch]] = []
     for block in graph.blocks.values():
         match block.terminator:
-            case Branch(Reg() as condition, yes, no) if condition in flags and yes != no:
-                # as lifting splits it
+            case Branch(Reg() as flag, yes, no) if flag in flags:
                 match graph.blocks[no].instructions:
-                    case [Branch(Reg(bits=1) as also, same, _)] if same == yes and also.space == "perm":
-                        found[also] = condition
+                    case [Branch(Reg(bits=1) as bit, same, _) as test] if same == yes and bit.space == "perm":
+                        found.append((flag, graph.blocks[no], test))
                     case _:
                         pass
             case _:
@@ -139,18 +148,11 @@ def _any(graph: Graph, flags: list[Reg], asked: Instruction) -> list[Instruction
     ]
 
 
-def _place(graph: Graph, names: set[str], entry: str) -> tuple[Block, int] | None:
-    """The block, and the place in it, after which every question for a flag beyond `entry` comes; None where there is
-    no such. A packet that starts again (a restart) may come to it twice.
+def _place(graph: Graph, names: set[str]) -> tuple[Block, int] | None:
+    """The block, and the index in it, that comes before every use of a flag, and that runs only once; None if there is
+    no such place.
     """
-    within = {entry, *behind(graph, entry)}
-    users = [
-        name
-        for name in graph.blocks
-        if name in within and any(_asks(i, names) for i in graph.blocks[name].instructions)
-    ]
-    if not users:
-        return None
+    users = [block.name for block in graph.blocks.values() if any(_asks(i, names) for i in block.instructions)]
     makers = [block.name for block in graph.blocks.values() if any(_sets(i, names) for i in block.instructions)]
     dominator = immediate_dominators(graph, graph.order())
 
@@ -162,9 +164,7 @@ def _place(graph: Graph, names: set[str], entry: str) -> tuple[Block, int] | Non
 
     common = set(above(users[0])).intersection(*map(above, users))
     name = next(name for name in above(users[0]) if name in common)
-    if name not in within:
-        return None
-    if not set(makers) <= set(above(name)):
+    if not set(makers) <= set(above(name)) or name in behind(graph, name):
         return None
     block = graph.blocks[name]
     first = 1 + max((n for n, i in enumerate(block.instructions) if _sets(i, names)), default=-1)

@@ -11,6 +11,7 @@ from sluice.lang.expression import NUMBER, Below
 from sluice.lang.layer import Layer
 from sluice.lang.prototype import Prototype
 from sluice.lang.psm import PSM
+from sluice.lang.sequence import Received
 from sluice.lang.stack import Stack
 from sluice.lower.build import layer_expressions
 from sluice.lower.layer_state import callbacks
@@ -106,6 +107,21 @@ def _message(layer: Layer, p: Prototype) -> Data | None:
     }
 
 
+def _received(layer: Layer, received: Received | None) -> list[Data] | None:
+    """What a receiver has received, with the conditions that select it."""
+    if received is None:
+        return None
+    return [
+        {
+            "if": None if condition is None else words(condition, layer),
+            "when": words(when, layer),
+            "received": words(position, layer),
+            "edge": words(edge, layer),
+        }
+        for condition, (when, position, edge) in received
+    ]
+
+
 def _sequence(layer: Layer, p: Prototype) -> Data | None:
     s = p.sequence
     if s is None:
@@ -119,8 +135,8 @@ def _sequence(layer: Layer, p: Prototype) -> Data | None:
         "start": None if s.start is None else words(s.start, layer),
         "base": None if s.base is None else words(s.base, layer),
         "outside": None if s.outside is None else words(s.outside, layer),
-        "acknowledged": None if s.acknowledged is None else [words(item, layer) for item in s.acknowledged],
-        "acknowledges": None if s.acknowledges is None else [words(item, layer) for item in s.acknowledges],
+        "acknowledged": _received(layer, s.acknowledged),
+        "acknowledges": _received(layer, s.acknowledges),
         "decides": None if s.decides is None else [words(item, layer) for item in s.decides],
         "grace": s.grace / 10**9,
         "skip": None if s.skip is None else words(s.skip, layer),

@@ -8,7 +8,7 @@ from sluice.codegen.c.names import variable
 from sluice.codegen.c.writer import LayerWriter, writes
 from sluice.codegen.events.control import stream_wanted
 from sluice.ir import instruction as ir
-from sluice.ir.expression import Const, Expr
+from sluice.ir.expression import Const, Expr, Flip
 from sluice.ir.graph import given_up_name
 
 
@@ -16,7 +16,9 @@ def sequence_of(w: LayerWriter, side: Expr) -> str:
     assert w.table is not None
     if w.table.sides == 1 or isinstance(side, Const):
         return f"&inst->sequence[{side_of(w, side)}]"
-    return f"sl_sequence_of(inst->sequence, {emit(side)})"
+    # as an index of the other side's fields (`place`), so that the C compiler calculates it once
+    index = f"{emit(side.operand)} ^ 1" if isinstance(side, Flip) else emit(side)
+    return f"sl_sequence_of(inst->sequence, {index})"
 
 
 def packet_data_of(w: LayerWriter, side: Expr) -> str:

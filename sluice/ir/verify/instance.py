@@ -62,7 +62,7 @@ def check(subject: Subject) -> None:
 
 
 def is_present(graph: Graph, name: str, at: int) -> bool:
-    """Whether a main graph has an instance on every path to an instruction of a block, by number."""
+    """Whether there is an instance on every path to instruction number `at` of block `name` of a main graph."""
     known = forward(graph, ABSENT, _flow, _meet).get(name, ABSENT)
     for instruction in graph.blocks[name].instructions[:at]:
         known = _step(instruction, known)

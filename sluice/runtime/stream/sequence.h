@@ -228,12 +228,13 @@ SL_COLD bool sl_sequence_memory(const struct sl_sequence *seq, const struct sl_s
                                       2 * sl_record_size(rules->record_words) + besides);
 }
 
-/* Mostly four blocks of the largest class are untouched, and what is held takes three at most: as many pieces as there may
- * be, of the least class, and twice the bytes. What is cut eight at once meanwhile joins again before one is touched. */
+/* Mostly four blocks of the largest class are untouched, and what is held takes three at most: a piece of the least class
+ * between any two that are held, and twice the bytes. What is cut eight at once meanwhile joins again before one is
+ * touched. */
 static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                           struct sl_pool *pool, uint64_t position, sl_bytes data) {
     return SL_LIKELY(pool->budget - pool->reserved >= 4 * SL_POOL_MOST && data.captured < SL_POOL_MOST / 2 &&
-                     rules->limit_pieces < SL_POOL_MOST / SL_POOL_LEAST) ||
+                     (!seq->held || seq->held->pieces.count < SL_POOL_MOST / SL_POOL_LEAST - 2)) ||
            sl_sequence_memory(seq, rules, pool, position, data);
 }
 
@@ -244,7 +245,7 @@ static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const s
  * segments of any size unless told otherwise, since its list of them was attacked so (CVE-2018-6922). */
 static inline uint64_t sl_sequence_small_most(const struct sl_sequence_rules *rules, const struct sl_pool *pool) {
     if (SL_LIKELY(pool->blocks < SL_BLOCKS_MANY))
-        return rules->limit_pieces;
+        return sl_min(rules->limit_pieces, SL_SMALL_MOST);
     unsigned doubled = 47 - (unsigned)__builtin_clzll(pool->blocks);   /* since SL_BLOCKS_MANY */
     uint64_t share = sl_min(rules->limit_pieces, SL_SMALL_MOST) >> sl_min(3 * (doubled + 1), 32);
     return sl_max(share, SL_SMALL_LEAST);
@@ -259,21 +260,27 @@ static inline uint64_t sl_sequence_limit(const struct sl_sequence *seq, const st
     return limit;
 }
 
-/* May `data` with `units` of sequence space be inserted without going over the limits? What is in order while nothing
- * waits may always (it fills the hole, and leaves with what it frees), and so may what was delivered before. */
-static inline bool sl_sequence_room(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                    struct sl_pool *pool, uint64_t position, sl_bytes data, uint64_t units) {
+/* sl_sequence_room for what may have to be held. */
+SL_COLD bool sl_sequence_room_to_hold(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                      struct sl_pool *pool, uint64_t position, sl_bytes data, uint64_t units) {
     const struct sl_held *held = seq->held;
-    if (SL_LIKELY(seq->delivered == seq->next) && !sl_position_before(seq->next, position))
-        return true;
-    if (!units || !sl_position_before(seq->delivered, position + data.captured))
-        return true;
     /* a datagram would end, and how many of these there are has a bound of its own */
     const bool exempt = rules->whole || !held || sl_min(data.length, units) >= SL_PIECE_SMALL;
     return (held ? held->bytes : 0) + data.captured <= sl_sequence_limit(seq, rules, pool) &&
            (held ? held->pieces.count : 0) < rules->limit_pieces &&
            (exempt || held->pieces.small < sl_sequence_small_most(rules, pool)) &&
            sl_sequence_has_memory(seq, rules, pool, position, data);
+}
+
+/* May `data` with `units` of sequence space be inserted without going over the limits? What is in order while nothing
+ * waits may always (it fills the hole, and leaves with what it frees), and so may what was delivered before. */
+static inline bool sl_sequence_room(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                    struct sl_pool *pool, uint64_t position, sl_bytes data, uint64_t units) {
+    if (SL_LIKELY(seq->delivered == seq->next) && !sl_position_before(seq->next, position))
+        return true;
+    if (!units || !sl_position_before(seq->delivered, position + data.captured))
+        return true;
+    return sl_sequence_room_to_hold(seq, rules, pool, position, data, units);
 }
 
 /* sl_sequence_settle when there is something to settle. */

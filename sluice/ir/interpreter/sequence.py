@@ -41,8 +41,8 @@ EARLIER_MAX = 7
 HOLD = 1 << 24
 """Bytes that a side may hold where its sequence has no limit of its own."""
 
-HOLD_LEAST = 1 << 16
-"""Bytes that a side may hold of what the receiver's window is smaller than."""
+HOLD_LEAST = 1 << 20
+"""Bytes that a side may hold, however small the window is that its receiver offers."""
 
 
 def signed(distance: int) -> int:

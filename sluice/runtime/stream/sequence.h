@@ -41,7 +41,7 @@ enum {
     SL_BLOCKS_MANY = 1 << 16,   /* blocks of the pool in use, from which on each side may hold fewer small pieces: an eighth */
     SL_SMALL_LEAST = 8,         /* of SL_SMALL_MOST, and another eighth of that for each doubling, down to so many */
     SL_SMALL_MOST = 1024,       /* small pieces of a side while few blocks are in use */
-    SL_HOLD_LEAST = 1 << 16,    /* bytes that a side may hold of what the receiver's window is smaller than */
+    SL_HOLD_LEAST = 1 << 20,    /* bytes that a side may hold, however small the window is that its receiver offers */
 };
 
 struct sl_holding {
@@ -222,7 +222,7 @@ SL_COLD bool sl_sequence_memory(const struct sl_sequence *seq, const struct sl_s
     for (; piece && piece->node.position - origin < end; piece = sl_piece_next(piece))
         blocks++;
     uint64_t besides = seq->held ? sl_ordered_memory(&seq->held->pieces, blocks) + sl_ordered_memory(&seq->held->records, 1)
-                                 : 2 * sizeof(struct sl_held);
+                                 : (uint64_t)SL_POOL_LEAST << sl_pool_class(sizeof(struct sl_held));
     /* a block is rounded up to less than twice its bytes */
     return sl_pool_suffices(pool, blocks * SL_POOL_LEAST + (rules->buffer_data ? 2 * (uint64_t)data.captured : 0) +
                                       2 * sl_record_size(rules->record_words) + besides);

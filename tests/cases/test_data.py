@@ -43,8 +43,8 @@ def test_number_wraps_in_the_stream(before: int, backwards: bool) -> None:
 
 
 def test_number_wraps_many_times() -> None:
-    """More than 2^32 bytes, most of them in gaps, so that it goes fast. The receiver has acknowledged them: numbers that
-    it could not have accepted would count for nothing.
+    """More than 2^32 bytes, most of them in gaps, so that it goes fast. The receiver has acknowledged them: otherwise
+    they would be outside.
     """
     client, server, frames = opened()
     step = 1 << 29

@@ -32,6 +32,12 @@ JOINED_MAX = 2048 - 48
 
 HISTORY_MAX = 65536
 
+PIECE_SMALL = 256
+"""The number of units below which a piece is small."""
+
+SMALL_MOST = 1024
+"""The maximum number of small pieces that a side may hold."""
+
 FAR = 1 << 30
 """Bytes so far from all that is known of a stream belong to another one."""
 
@@ -404,11 +410,16 @@ class Sequence:
             return True
         if not units or signed(position + captured - self.delivered) <= 0:
             return True
-        return self.held_bytes + captured <= self._limit() and len(self.pieces) < rules.limit_pieces
+        if self.held_bytes + captured > self._limit() or len(self.pieces) >= rules.limit_pieces:
+            return False
+        if rules.whole or not self.holds or min(data[1], units) >= PIECE_SMALL:
+            return True
+        return sum(piece.length < PIECE_SMALL for piece in self.pieces) < SMALL_MOST
 
     def _limit(self) -> int:
-        """How many bytes a side may hold: by its rules or the box's options, and no more than its receiver would
-        take."""
+        """The maximum number of bytes that a side may hold: by its rules, or by the box's options and what its receiver
+        accepts.
+        """
         if self.rules.limit:
             return self.rules.limit
         return min(HOLD, max(self.window, HOLD_LEAST)) if self.heard else HOLD

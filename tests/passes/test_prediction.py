@@ -26,14 +26,11 @@ def test_a_bit_of_the_instance_that_is_tested_with_a_flag_is_no_fast_path() -> N
     program = run(build(find_stack("tcp_ip")), ["constants", "lifting", "prediction"])
     graph = program.layers["tcp_over_ipv4"].main
     (fork,) = [block for block in graph.blocks.values() if any(prediction.RARE in i.written() for i in block.body)]
-    assert isinstance(flags := fork.terminator, Branch)
-    assert isinstance(doubts := graph.blocks[flags.no].terminator, Branch)
+    flags = fork.terminator
+    assert isinstance(flags, Branch)
+    doubts = graph.blocks[flags.no].terminator
+    assert isinstance(doubts, Branch)
     assert doubts.condition == Reg("perm.doubt", 1) and doubts.yes == flags.yes
-    fast = [graph.blocks[name] for name in behind(graph, doubts.no)]
-    assert not any(
-        reg.name.endswith(("doubt", "doubts"))
-        for block in fast
-        for i in block.instructions
-        for reg in i.read_registers()
-    )
+    fast = [i for name in behind(graph, doubts.no) for i in graph.blocks[name].instructions]
+    assert not any(reg.name.endswith(("doubt", "doubts")) for i in fast for reg in i.read_registers())
     assert fork.name not in behind(graph, fork.name), "a restart is no loop"

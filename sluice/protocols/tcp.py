@@ -50,21 +50,21 @@ from sluice.lang import (
 )
 from sluice.lang.choice import Choice
 
-FAR = 1 << 30
+FAR = 1 << 30  # more: acknowledgements
 """Numbers so far apart belong to different streams."""
 
-FLIGHT = 1 << 16
+FLIGHT = 1 << 16  # more: acknowledgements
 """Bytes of a first flight that may have been captured before the SYN."""
 
-UNBOUNDED = 0x7FFFFFFF
+UNBOUNDED = 0x7FFFFFFF  # more: acknowledgements
 """The window of a side that has acknowledged nothing yet."""
 
-EARLY, EMPTY, DOUBLE, STRAY = 1, 2, 4, 8
+EARLY, EMPTY, DOUBLE, STRAY = 1, 2, 4, 8  # more: acknowledgements
 """What may be in doubt about a side: it was picked up in its middle, and its byte 0 is not decided; that is the byte of
 a packet without bytes; it sent two initial numbers, and neither was acknowledged; it sent a SYN with another number in
 an established connection.
 """
-ALL_DOUBTS = EARLY | EMPTY | DOUBLE | STRAY
+ALL_DOUBTS = EARLY | EMPTY | DOUBLE | STRAY  # more: acknowledgements
 
 LINGER = 10.0  # more: timeouts
 HANDSHAKE = 30.0  # more: timeouts
@@ -137,7 +137,7 @@ class tcp_other(layout):
 class tcp_side(layout):
     heard = Bit(1)  # more: ports used again
     syn = Bit(1)  # it sent one with its first packet; more: ports used again
-    open = Bit(1)  # it sent a SYN without ACK; more: simultaneous open
+    open = Bit(1)  # it sent a SYN without ACK; more: simultaneous open; more: acknowledgements
     answered = Bit(1)  # it sent a SYN/ACK; more: simultaneous open
     acked = Bit(1)  # it sent an acknowledgement
     fin = Bit(1)
@@ -147,10 +147,10 @@ class tcp_side(layout):
     ack = UInt(32, serial=True)
     window = Bit(32)  # scaled
     scale = Bit(4, init=14)
-    begun = Bit(1)  # it sent a packet that is no RST
-    doubts = Bit(4)  # EARLY, EMPTY, DOUBLE and STRAY, as far as they hold
-    payloads = Bit(3)  # packets with payload while nothing was acknowledged
-    base = UInt(32, serial=True)  # the number of its byte 0
+    begun = Bit(1)  # it sent a packet that is no RST; more: acknowledgements
+    doubts = Bit(4)  # EARLY, EMPTY, DOUBLE and STRAY, as far as they hold; more: acknowledgements
+    payloads = Bit(3)  # packets with payload while nothing was acknowledged; more: acknowledgements
+    base = UInt(32, serial=True)  # the number of its byte 0; more: acknowledgements
 
 
 class tcp_both(layout):  # more: who sent SYN, FIN, RST
@@ -167,15 +167,15 @@ class tcp_temp(layout):
     behind = UInt(32, serial=True)
     low = UInt(32, serial=True)
     high = UInt(32, serial=True)
-    start = Bit(1)  # `base` is the number of this side's byte 0
-    base = UInt(32, serial=True)
-    decides = Bit(1)  # `decided` is the number of the other side's byte 0
-    decided = UInt(32, serial=True)
-    hold = Bit(1)  # nothing is delivered, as byte 0 is not decided
-    outside = Bit(1)  # the packet belongs to no stream of this connection
-    open = Bit(1)  # a side has doubts
-    near = Bit(32)
-    old = Bit(32)
+    start = Bit(1)  # `base` is the number of this side's byte 0; more: acknowledgements
+    base = UInt(32, serial=True)  # more: acknowledgements
+    decides = Bit(1)  # `decided` is the number of the other side's byte 0; more: acknowledgements
+    decided = UInt(32, serial=True)  # more: acknowledgements
+    hold = Bit(1)  # nothing is delivered, as byte 0 is not decided; more: acknowledgements
+    outside = Bit(1)  # the packet belongs to no stream of this connection; more: acknowledgements
+    open = Bit(1)  # a side has doubts; more: acknowledgements
+    near = Bit(32)  # more: acknowledgements
+    old = Bit(32)  # more: acknowledgements
     opens = Bit(1)  # more: simultaneous open
     reused = Bit(1)  # more: ports used again
     reset = Bit(1)  # more: resets that count
@@ -241,15 +241,15 @@ def tcp_parser(
         """The perm fields of one side, by name without it."""
         return {key: getattr(perm, f"{name}_{key}") for key in tcp_side.fields}
 
-    def clear(mine: dict[str, Any], bits: int) -> Assign:
+    def clear(mine: dict[str, Any], bits: int) -> Assign:  # more: acknowledgements
         """Some doubts about a side are settled."""
         return Assign(mine["doubts"], mine["doubts"] & (ALL_DOUBTS ^ bits))
 
-    def raise_doubt(mine: dict[str, Any], bit: int) -> Block:
+    def raise_doubt(mine: dict[str, Any], bit: int) -> Block:  # more: acknowledgements
         """A doubt about a side, which later packets settle."""
         return Assign(mine["doubts"], mine["doubts"] | bit) + Assign(perm.doubt, 1)
 
-    def strays(mine: dict[str, Any], its: dict[str, Any]) -> Block:
+    def strays(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
         """After a SYN with another number in an established connection: if its sender continues with the new number, or
         the other side accepts it, the ports are used again.
         """
@@ -267,7 +267,7 @@ def tcp_parser(
         x += If(accepts & ((its["doubts"] & STRAY) != 0)) >> Assign(temp.reused, 1)
         return x
 
-    def further_syn(mine: dict[str, Any], its: dict[str, Any], bit: int) -> Block:
+    def further_syn(mine: dict[str, Any], its: dict[str, Any], bit: int) -> Block:  # more: acknowledgements
         """A SYN of a side that sent other packets before."""
         # A repetition, a new connection, or a stray SYN. In an established connection the last is answered by an
         # acknowledgement (RFC 9293, 3.10.7.4; RFC 5961, 4), and only what follows shows if the ports are used again.
@@ -295,7 +295,7 @@ def tcp_parser(
         x = If(header.ack == 1) >> answers >> Else() >> opens
         return x + (If(~temp.reused & ~temp.outside & ((perm.syn & bit) == 0)) >> decides)
 
-    def picked_up(mine: dict[str, Any], its: dict[str, Any]) -> Block:
+    def picked_up(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
         """The first packet of a side that was not seen from its SYN. Byte 0 is the first byte that is captured; while
         the other side has not acknowledged that one, a lower one may still come.
         """
@@ -320,7 +320,7 @@ def tcp_parser(
             )
         )
 
-    def lower_byte(mine: dict[str, Any], its: dict[str, Any]) -> Block:
+    def lower_byte(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
         """A packet with sequence space of a side whose byte 0 is not decided: perhaps it has a lower byte."""
         lower = (temp.base < mine["base"]) & (header.seq_num + tcp.payload_len > temp.base)
         keep_alive = (tcp.payload_len == 1) & (temp.base == mine["base"] - 1)
@@ -341,7 +341,7 @@ def tcp_parser(
             )
         )
 
-    def settled(mine: dict[str, Any], its: dict[str, Any]) -> Block:
+    def settled(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
         """What the packet decides of two initial numbers, and its acknowledgement of the other side's byte 0."""
         own = (
             clear(mine, DOUBLE)
@@ -388,7 +388,7 @@ def tcp_parser(
             )
         )
 
-    def in_doubt(own: str, other: str, bit: int) -> Block:
+    def in_doubt(own: str, other: str, bit: int) -> Block:  # more: acknowledgements
         """A packet while something is not decided, or a SYN. Acknowledgements decide: the first number of a side, and
         its byte 0, is the one that the other side acknowledges.
         """
@@ -406,7 +406,7 @@ def tcp_parser(
         x += If(header.syn == 0) >> Assign(perm.doubt, ~known | ((mine["doubts"] | its["doubts"]) != 0))
         return x + (If(~temp.reused & ~temp.outside) >> sent_by(mine, its, bit, certain=False))
 
-    def certain(own: str, other: str, bit: int) -> Block:
+    def certain(own: str, other: str, bit: int) -> Block:  # more: acknowledgements
         """A packet while nothing is in doubt: both sides were heard, and have acknowledged something."""
         return sent_by(side(own), side(other), bit, certain=True)
 
@@ -416,7 +416,7 @@ def tcp_parser(
         # RFC 9293, 3.10.7.4 (RFC 5961): in the window or at the expected number; 3.10.7.3: it acknowledges the SYN
         in_window = (header.seq_num >= low) & (header.seq_num < high)  # more: resets that count
         believed = in_window | (header.seq_num == mine["next"])
-        if not certain:
+        if not certain:  # more: acknowledgements
             in_window = its["acked"] & in_window  # more: resets that count
             expected = mine["heard"] & (header.seq_num == mine["next"])  # more: resets that count
             syn_acked = its["syn"] & (header.ack_num > its["first"]) & (header.ack_num <= its["next"])
@@ -425,7 +425,7 @@ def tcp_parser(
         both_kinds = (header.ack | mine["answered"]) & (~header.ack | mine["open"])  # more: simultaneous open
         opens = ~header.rst if certain else ~header.rst & (~header.syn | both_kinds)
         z = Assign(temp.reset, header.rst if resets == "always" else header.rst & believed) + Assign(temp.opens, opens)
-        if not certain:
+        if not certain:  # more: acknowledgements
             z += If(mine["heard"] == 0) >> (  # more: ports used again
                 Assign(mine["heard"], 1)
                 + Assign(mine["first"], header.seq_num)
@@ -434,15 +434,17 @@ def tcp_parser(
             )
         # A FIN before byte 0, or where the other side would not take it, is answered and dropped (RFC 9293, 3.10.7.4).
         # One that the other side has acknowledged remains the end of the stream.
-        beyond = (header.seq_num > high) & (header.seq_num > mine["next"] + its["window"])
-        if not certain:
+        beyond = (header.seq_num > high) & (header.seq_num > mine["next"] + its["window"])  # more: acknowledgements
+        if not certain:  # more: acknowledgements
             beyond = its["acked"] & beyond
-        far = (header.seq_num != mine["next"]) & (beyond | (temp.behind <= mine["base"]))
-        known = mine["fin"] & (its["ack"] >= mine["end"])
-        if not certain:
+        far = (header.seq_num != mine["next"]) & (beyond | (temp.behind <= mine["base"]))  # more: acknowledgements
+        known = mine["fin"] & (its["ack"] >= mine["end"])  # more: acknowledgements
+        if not certain:  # more: acknowledgements
             known = (known & its["acked"]) | ((mine["doubts"] & DOUBLE) != 0)
-        ends = Assign(mine["fin"], 1) + Assign(mine["end"], temp.behind)
-        another = If(far) >> Assign(temp.behind, mine["next"]) >> Else() >> (If(~known) >> ends)
+        ends = Assign(mine["fin"], 1) + Assign(mine["end"], temp.behind)  # more: acknowledgements
+        another = (
+            If(far) >> Assign(temp.behind, mine["next"]) >> Else() >> (If(~known) >> ends)
+        )  # more: acknowledgements
         z += If(header.fin == 1) >> (
             Assign(perm.fin, perm.fin | bit) + (If(~mine["fin"] | (temp.behind != mine["end"])) >> another)
         )
@@ -470,19 +472,19 @@ def tcp_parser(
         unknown = Assign(temp.low, temp.number) + Assign(temp.high, temp.number + UNBOUNDED)
         return z + (bounds if certain else If(its["acked"] == 1) >> bounds >> Else() >> unknown)
 
-    def by_side(what: Callable[[str, str, int], Block]) -> Choice:
+    def by_side(what: Callable[[str, str, int], Block]) -> Choice:  # more: acknowledgements
         """What a packet from either side changes."""
         return If(tcp.to_passive == 1) >> what("active", "passive", 1) >> Else() >> what("passive", "active", 2)
 
     # One bit stands for all doubts, so that a packet of an established connection tests nothing else of them.
     tcp.prep += If(perm.doubt | header.syn) >> by_side(in_doubt) >> Else() >> by_side(certain)
 
-    def has(name: str) -> tuple[Expression, Expression, Expression]:
+    def has(name: str) -> tuple[Expression, Expression, Expression]:  # more: acknowledgements
         """What a side has received."""
         its = side(name)
         return its["acked"], its["ack"], its["ack"] + its["window"]
 
-    def says(name: str) -> tuple[Expression, Expression, Expression]:
+    def says(name: str) -> tuple[Expression, Expression, Expression]:  # more: acknowledgements
         """What a packet of a side says that the side has received."""
         return header.ack & ~header.rst & ~temp.outside, header.ack_num, header.ack_num + side(name)["window"]
 
@@ -496,13 +498,13 @@ def tcp_parser(
         zero_based=False,
         data=tcp.payload,
         data_len=temp.units,
-        start=temp.start,
-        base=temp.base,
-        outside=temp.outside,
-        decides=(temp.decides, temp.decided),
-        acknowledged=If(tcp.to_passive == 1) >> has("passive") >> Else() >> has("active"),
-        acknowledges=If(tcp.to_passive == 1) >> says("active") >> Else() >> says("passive"),
-        grace=grace,
+        start=temp.start,  # more: acknowledgements
+        base=temp.base,  # more: acknowledgements
+        outside=temp.outside,  # more: acknowledgements
+        decides=(temp.decides, temp.decided),  # more: acknowledgements
+        acknowledged=If(tcp.to_passive == 1) >> has("passive") >> Else() >> has("active"),  # more: acknowledgements
+        acknowledges=If(tcp.to_passive == 1) >> says("active") >> Else() >> says("passive"),  # more: acknowledgements
+        grace=grace,  # more: acknowledgements
         window=(temp.low, temp.high),
         enforce=enforce,  # more: settings
         policy=policy,  # more: settings

@@ -182,7 +182,8 @@ def sequence_words(s: Data) -> str:
         parts.append("in units" + (f" with {s['head']} bytes of head" if s["head"] else ""))
     if s["whole"]:
         parts.append("whole or nothing")
-    parts.append(f"holds {s['limit']:,} bytes, {s['limit_pieces']:,} pieces, {s['limit_records']:,} records")
+    limit = f"{s['limit']:,} bytes" if s["limit"] else "what --hold and the receiver's window allow"
+    parts.append(f"holds {limit}, {s['limit_pieces']:,} pieces, {s['limit_records']:,} records")
     if s["history"]:
         parts.append(f"keeps the last {s['history']:,} bytes")
     if not s["buffer_data"]:

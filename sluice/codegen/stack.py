@@ -192,6 +192,7 @@ def _instances(names: StackNames) -> list[str]:
             f"static const struct sl_sequence_rules rules_{identifier(layer.name)} = {{",
             f"    .width = {rules.width}, .linear = {boolean(rules.linear)}, .policy = {_policy(rules)},",
             f"    .whole = {boolean(rules.whole)}, .buffer_data = {boolean(rules.buffer_data)}, .limit_bytes = {rules.limit},",
+            f"    .accounts = {boolean(rules.accounts)}, .bounded = {boolean(rules.bounded)},",
             f"    .limit_pieces = {rules.limit_pieces}, .limit_records = {rules.limit_records if rules.record else 0},",
             f"    .history = {rules.history}, .record_words = {len(rules.record)},",
             "};",

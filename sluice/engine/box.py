@@ -45,6 +45,10 @@ class _Bytes(ctypes.Structure):
     _fields_ = (("at", ctypes.c_char_p), ("captured", ctypes.c_uint32), ("length", ctypes.c_uint32))
 
 
+HOLD = 1 << 24
+"""The default of Settings.hold, in bytes."""
+
+
 class COptions(ctypes.Structure):
     """struct sl_options."""
 
@@ -64,6 +68,7 @@ class COptions(ctypes.Structure):
         ("function_values", ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
         ("store", ctypes.c_void_p),
         ("state_file", ctypes.c_char_p),
+        ("hold", ctypes.c_uint64),
     )
 
 
@@ -76,7 +81,8 @@ class Settings:
     lifetime. seed: the seed of the hashes, random if None. natives: option values for native modules, by option name.
     prefault: whether opening the box touches all memory that these bounds allow, so that processing a packet causes no
     page fault. store: the address of a struct sl_store that holds shared objects of functions; None: they are
-    local. state_file: the file to which local ones are written at the end; None: none.
+    local. state_file: the file to which local ones are written at the end; None: none. hold:
+    bytes that one side of a connection may hold out of order, if its sequence has no limit.
     """
 
     memory: int = 1 << 30
@@ -89,6 +95,7 @@ class Settings:
     lifetime: float | None = None
     store: int | None = None
     state_file: str | None = None
+    hold: int = HOLD
 
 
 def c_options(
@@ -120,6 +127,7 @@ def c_options(
         ctypes.cast(values, ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
         settings.store,
         os.fsencode(settings.state_file) if settings.state_file else None,
+        settings.hold,
     )
 
 

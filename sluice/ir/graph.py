@@ -112,7 +112,8 @@ class Rules:
     """Constants of a layer's sequence; see sluice.lang.Sequence.
 
     `width` is that of meta, `record` holds the fields of a record. `observed`: functions read the stored bytes of the
-    sequence, at any event that they subscribe to.
+    sequence, at any event that they subscribe to. `accounts`: bytes without a position in the stream are counted.
+    `bounded`: bytes that the receiver would not accept have no position.
     """
 
     width: int
@@ -127,6 +128,8 @@ class Rules:
     record: tuple[Reg, ...]
     units: bool = False
     observed: bool = False
+    accounts: bool = False
+    bounded: bool = False
 
 
 @dataclass(frozen=True)

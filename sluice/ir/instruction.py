@@ -409,7 +409,9 @@ class InWindow(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class BeginSeq(Instruction):
-    """Set the base of the sequence if it has none, or if `anew` is set while nothing is held or delivered."""
+    """Set the base of the sequence if it has none, or if `anew` is 1 while nothing is held or delivered. With `anew` 2
+    move the base if nothing was delivered; held bytes after it stay.
+    """
 
     side: Expr = read()
     meta: Expr = read()
@@ -563,6 +565,40 @@ class GiveUpSeq(Instruction):
     side: Expr = read()
 
 
+@effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
+class AcknowledgeSeq(Instruction):
+    """The receiver of `side` has received everything before `received`, and takes what lies before `edge` (of meta's
+    width). `due`: `grace` nanoseconds ago it said so of a hole, further along than which something is held.
+    """
+
+    due: Reg = write()
+    side: Expr = read()
+    received: Expr = read()
+    edge: Expr = read()
+    grace: int
+
+
+@effects(instance=True, sequence=True)
+class SettledSeq(Instruction):
+    """Before which position the holes are to be given up that AcknowledgeSeq found due; none: the next expected one."""
+
+    target: Reg = write()
+    side: Expr = read()
+
+
+@effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
+class UnplacedSeq(Instruction):
+    """Discard what is held further along than the receiver would take, if it is the first that is held. `any`: bytes
+    have had no place in the stream since the last one: so many before the base, there again, and outside.
+    """
+
+    any: Reg = write()
+    before: Reg = write()
+    repeated: Reg = write()
+    outside: Reg = write()
+    side: Expr = read()
+
+
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class RecordSeq(Instruction):
     """Store a record of a packet that is beyond the next expected position."""
@@ -596,8 +632,8 @@ class SettleSeq(Instruction):
 class Drain(Instruction):
     """Run the layer's drain graph: deliver what waits, give up a hole for `cause`, deliver what follows the hole.
 
-    With `all` 1 it repeats this until nothing is held. With `all` 2 (of a sequence of units) it gives up no hole.
-    `progress` is 0 when there was nothing to do.
+    With `all` 1 it repeats this until nothing is held. With `all` 2 it gives up no hole, with 3 only the holes that the
+    receiver has acknowledged (SettledSeq). `progress` is 0 when there was nothing to do.
     """
 
     progress: Reg = write()

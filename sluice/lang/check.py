@@ -208,7 +208,13 @@ class _Checker:
             s = p.sequence
             if s.units and not p.buffer_data:
                 raise DescriptionError("a sequence of units without their bytes", "leave p.buffer_data out.", s.where)
-            for expression in (s.meta, s.data, s.data_len, s.start, s.skip, *(s.window or ()), p.sequence_condition):
+            if (s.acknowledges or s.decides) and not p.oriented:
+                raise DescriptionError(
+                    "acknowledges= or decides= of a parser without sides",
+                    "they are for ConnectionOriented parsers.",
+                    s.where,
+                )
+            for expression in (*s.expressions, p.sequence_condition):
                 if expression is not None:
                     self._use((expression, s.where), SEQUENCE)
             self._head(s)

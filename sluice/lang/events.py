@@ -26,6 +26,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
     "end": {"reason": NUMBER},
     "lost": {"offset": NUMBER, "length": NUMBER, "cause": NUMBER},
     "dropped": {"length": NUMBER, "reason": NUMBER},
+    "unplaced": {"length": NUMBER, "cause": NUMBER},
 }
 """Built-in events and their fields:
 
@@ -45,13 +46,21 @@ end: the instance ends, for `reason` (see END_REASONS).
 lost: from `offset` of the stream, or of the packet's SDU, the bytes form no message, for `cause` (see LOSS_CAUSES).
     `length` is their number so far.
 dropped: `length` bytes go no further up, for `reason` (see DROP_REASONS).
+unplaced: `length` captured bytes of a side have no position in its stream, for `cause` (see UNPLACED_CAUSES). It is
+    emitted once for several packets, at the latest when the instance ends.
 
 Other offsets count bytes from the first byte of the side's sequence. Lengths are in bytes.
 """
 
-GAP_CAUSES = ("limit", "timeout", "close", "snaplen", "skipped")
+GAP_CAUSES = ("limit", "timeout", "close", "snaplen", "skipped", "acknowledged")
 """The causes of a gap, by the number in event `gap`: a limit of the sequence was reached; the instance timed out; it
-ended for another reason; the snap length cut the bytes off; the sender announced that they will not come.
+ended for another reason; the snap length cut the bytes off; the sender announced that they will not come; the receiver
+has acknowledged them although they were not captured.
+"""
+
+UNPLACED_CAUSES = ("before", "repeated", "outside")
+"""Why bytes have no position in the stream, by the number in event `unplaced`: they are before the base; they
+are before the base and were counted earlier; the receiver could not have accepted them.
 """
 
 LOSS_CAUSES = ("limit", "gap", "malformed", "close", "short", "snaplen")
@@ -82,6 +91,7 @@ NAMED_VALUES = {
     ("lost", "cause"): LOSS_CAUSES,
     ("end", "reason"): END_REASONS,
     ("dropped", "reason"): DROP_REASONS,
+    ("unplaced", "cause"): UNPLACED_CAUSES,
 }
 """Fields of built-in events whose numbers stand for names: the names, by event and field."""
 

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg, Slice, is_bytes, registers
-from sluice.ir.instruction import AddAlias, Assemble, Branch, Call, Count, Goto, LoseMessages, SwapSides, Way
+from sluice.ir.instruction import (
+    AddAlias,
+    Assemble,
+    Branch,
+    Call,
+    Count,
+    Goto,
+    LoseMessages,
+    SwapSides,
+    UnplacedSeq,
+    Way,
+)
 from sluice.lang.action import Assemble as AssembleAction
 from sluice.lang.action import Assign as AssignAction
 from sluice.lang.action import Block, Callback
@@ -11,7 +22,7 @@ from sluice.lang.action import SwapSides as SwapSidesAction
 from sluice.lang.alias import AddAlias as AddAliasAction
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
-from sluice.lang.events import Event
+from sluice.lang.events import UNPLACED_CAUSES, Event
 from sluice.lang.expression import NUMBER, Expression
 from sluice.lang.native import NativeCall
 from sluice.lower.builder import GraphBuilder
@@ -180,6 +191,18 @@ class EventBuilder:
         if any(step.stream for step in self.layer.context.above):
             self.out.emit(LoseMessages(SIDE, Binary("+", offset, length)))
         self.happens("gap", {"offset": offset, "length": length, "cause": cause})
+
+    def unplaced(self, side: Expr) -> Reg:
+        """Bytes without a place in the stream are discarded and reported; the register says whether there were any."""
+        any_ = Reg("local.unplaced", 1)
+        before, repeated, outside = counts = [Reg(f"local.unplaced_{cause}", 64) for cause in UNPLACED_CAUSES]
+        self.out.emit(UnplacedSeq(any_, before, repeated, outside, side))
+        if self.layer.wanted("unplaced"):
+            with self.out.when(any_, "unplaced"):
+                for number, count in enumerate(counts):
+                    with self.out.when(Binary("!=", count, ZERO), f"unplaced {UNPLACED_CAUSES[number]}"):
+                        self.happens("unplaced", {"length": count, "cause": Const(number)})
+        return any_
 
     def event(self, event: Event) -> None:
         """A user's event: if its condition holds, run its actions, then the events that happen with it."""

@@ -13,11 +13,14 @@ from sluice.ir.instruction import (
     GiveUpSeq,
     Goto,
     Return,
+    SettledSeq,
+    SkipSeq,
     WaitingSeq,
 )
 from sluice.lower.builder import GraphBuilder
 from sluice.lower.events import EventBuilder
 from sluice.lower.layer_state import (
+    ACKNOWLEDGED,
     ALL,
     ALL_OR_NONE,
     ASSEMBLED,
@@ -46,7 +49,8 @@ def drain_graph(layer: LayerState) -> Graph:
     """
     scope = layer.scope.without_packet()
     units = layer.sequence is not None and layer.sequence.units
-    mode = ALL_OR_NONE if units else ALL
+    bounded = layer.sequence is not None and layer.sequence.bounded
+    mode = ALL_OR_NONE if units or bounded else ALL
     out = GraphBuilder(f"{layer.context.name}.drain", (UNIT, SIDE, CAUSE, mode))
     events = EventBuilder(layer, out, scope)
     with out.at(layer.prototype.where):
@@ -75,10 +79,16 @@ def drain_graph(layer: LayerState) -> Graph:
                 out.emit(Goto(loop))
         out.block(hole)
         more_holes: Expr = Binary("|", ALL, Flip(gave_up, 1))
-        if units:
+        if bounded:
+            _give_up_acknowledged(layer, out, events, loop, done)
+        if units or bounded:
             first_one = all_of(Binary("==", mode, ZERO), Flip(gave_up, 1))
             more_holes = Binary("|", Binary("==", mode, ONE), first_one)
         out.unless(more_holes, "go on", done)
+        if bounded or layer.accounts:
+            with out.when(events.unplaced(SIDE), "discarded"):
+                out.assign(gave_up, ONE)
+                out.unless(Binary("==", mode, ONE), "and holes", done)
         out.emit(GiveUpSeq(more, offset, length, cut, SIDE))
         out.unless(more, "give up", done)
         out.assign(gave_up, ONE)
@@ -90,6 +100,18 @@ def drain_graph(layer: LayerState) -> Graph:
         out.block(done)
         out.emit(Return(gave_up))
     return out.finish()
+
+
+def _give_up_acknowledged(layer: LayerState, out: GraphBuilder, events: EventBuilder, loop: str, done: str) -> None:
+    """Where a drain is asked to: one hole, or the part of one, that the receiver has acknowledged; then round again."""
+    skipped, position = Reg("local.skipped", 1), Reg("local.settled", 64)
+    offset, length = Reg("local.skip_offset", 64), Reg("local.skip_length", 64)
+    with out.when(Binary("==", ALL_OR_NONE, Const(ACKNOWLEDGED)), "acknowledged holes"):
+        out.emit(SettledSeq(position, SIDE))
+        out.emit(SkipSeq(skipped, offset, length, SIDE, position))
+        out.unless(skipped, "skip", done)
+        events.gap(offset, length, CAUSE)
+        out.emit(Goto(loop))
 
 
 def end_graph(layer: LayerState) -> Graph:

@@ -171,6 +171,8 @@ def _rules(layer: LayerState) -> Rules | None:
         record=tuple(layer.v_fields),
         units=s.units,
         observed=layer.context.kept is not None,
+        accounts=layer.accounts,
+        bounded=s.bounded,
     )
 
 

@@ -33,9 +33,11 @@ REASON = Reg("local.reason", 8)
 CAUSE = Reg("local.cause", 8)
 ALL = Reg("local.all", 1)
 ALL_OR_NONE = Reg("local.all", 2)
-"""The same register in the drain graphs of sequences of units, where it may also be NO_HOLE."""
+"""The same register in drain graphs that may also be called with NO_HOLE or ACKNOWLEDGED."""
 NO_HOLE = 2
 """The value of Drain.all that delivers only what is contiguous."""
+ACKNOWLEDGED = 3
+"""The value of Drain.all that gives up the holes that the receiver has acknowledged."""
 STORED = Reg("local.stored", 1)
 
 TIMEOUT = Reg("inst.timeout", 8)
@@ -258,6 +260,12 @@ class LayerState:
             self.shapes[event.name] = EventShape(
                 event.name, tuple(members), callback.data.__name__, where=str(event.where)
             )
+
+    @property
+    def accounts(self) -> bool:
+        """Whether bytes without a place in the stream are counted."""
+        s = self.sequence
+        return s is not None and not s.units and not s.zero_based and self.wanted("unplaced")
 
     def built_in_shape(self, name: str) -> tuple[tuple[str, int], ...]:
         """Names and widths of the fields of a built-in event. Records that the event is used."""

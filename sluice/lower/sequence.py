@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg, Slice, chain
 from sluice.ir.instruction import (
+    AcknowledgeSeq,
     BeginSeq,
     Branch,
     Count,
@@ -22,10 +23,12 @@ from sluice.ir.instruction import (
     RoomSeq,
     SkipSeq,
 )
-from sluice.lang.sequence import Sequence
+from sluice.lang.events import UNPLACED_CAUSES
+from sluice.lang.sequence import Received, Sequence
 from sluice.lower.builder import GraphBuilder
 from sluice.lower.events import EventBuilder
 from sluice.lower.layer_state import (
+    ACKNOWLEDGED,
     CAUSE_NUMBER,
     FRESH,
     IN_ORDER,
@@ -75,6 +78,7 @@ class SequenceBuilder:
         """The whole step; leaves INSERTED, POSITION, IN_ORDER and, where conditions ask for v, a record."""
         out, s, scope = self.out, self.sequence, self.scope
         with out.at(s.where):
+            self._other_side()
             meta = scope.number(s.meta)
             out.assign(INSERTED, ZERO)
             out.assign(SEQ_DATA, scope.bytes(s.data))
@@ -85,7 +89,11 @@ class SequenceBuilder:
             outside, done = out.name("not inserted"), out.name("inserted")
             leaves = self._conditions(meta, outside)
             if not s.zero_based:
-                out.emit(BeginSeq(SIDE, meta, scope.number(s.start) if s.start is not None else ZERO))
+                if s.base is not None and s.start is not None:
+                    with out.when(Binary("!=", scope.number(s.start), ZERO), "moved base"):
+                        out.emit(BeginSeq(SIDE, scope.number(s.base), Const(2)))
+                moves = s.start is not None and s.base is None
+                out.emit(BeginSeq(SIDE, meta, scope.number(s.start) if moves and s.start is not None else ZERO))
             out.emit(PlaceSeq(POSITION, SIDE, meta))
             if self.layer.wanted("rexmit"):
                 if s.units:
@@ -124,8 +132,44 @@ class SequenceBuilder:
                     late = all_of(late, chain("|", [Binary("!=", header_of(reg), ZERO) for reg in self.layer.v_fields]))
                 with out.when(late, "record"):
                     out.emit(RecordSeq(SIDE, POSITION, tuple(header_of(reg) for reg in self.layer.v_fields)))
+            if s.acknowledged is not None:
+                self._acknowledged(s.acknowledged)
             if not s.whole:
                 out.block(ordered)
+
+    def _acknowledged(self, received: Received) -> None:
+        """What the receiver has said before of this side: for a hole that the packet may have left."""
+        with self.out.when(all_of(INSERTED, Flip(IN_ORDER, 1)), "after a hole"):
+            self._receives(SIDE, received)
+
+    def _receives(self, side: Expr, received: Received) -> None:
+        """Take what the receiver of a side says, and give up a hole that is due."""
+        out, due = self.out, Reg("local.due", 1)
+        done = out.name("after received")
+        for condition, said in received:
+            other = out.name("other receiver") if condition is not None else done
+            if condition is not None:
+                out.unless(Binary("!=", self.scope.number(condition), ZERO), "receiver", other)
+            when, position, edge = (self.scope.number(item) for item in said)
+            out.unless(Binary("!=", when, ZERO), "acknowledges", done)
+            out.emit(AcknowledgeSeq(due, side, position, edge, self.sequence.grace))
+            out.unless(due, "not to come", done)
+            out.emit(Drain(PROGRESS, side, Const(CAUSE_NUMBER["acknowledged"]), ACKNOWLEDGED))
+            out.emit(Goto(done))
+            if other != done:
+                out.block(other)
+        out.block(done)
+
+    def _other_side(self) -> None:
+        """What the packet says of the other side's bytes. They are delivered before its own, which may answer them."""
+        out, s, other = self.out, self.sequence, Flip(SIDE, 1)
+        if s.decides is not None:
+            when, base = (self.scope.number(item) for item in s.decides)
+            with out.when(when, "decides"):
+                out.emit(BeginSeq(other, base, Const(2)))
+                out.emit(Drain(PROGRESS, other, Const(CAUSE_NUMBER["acknowledged"]), NO_HOLE))
+        if s.acknowledges is not None:
+            self._receives(other, s.acknowledges)
 
     def _units(self) -> Expr:
         """How much sequence space the packet takes."""
@@ -143,6 +187,14 @@ class SequenceBuilder:
             out.assign(SEQUENCED, Binary("!=", scope.number(self.layer.prototype.sequence_condition), ZERO))
             out.unless(SEQUENCED, "sequence", outside)
             leaves = True
+        if s.outside is not None:
+            foreign, fits = out.name("outside"), out.name("not outside")
+            out.emit(Branch(Binary("!=", scope.number(s.outside), ZERO), foreign, fits))
+            out.block(foreign)
+            self._left_out()
+            out.emit(Goto(outside))
+            out.block(fits)
+            leaves = True
         if s.window is not None:
             low, high = (scope.number(item) for item in s.window)
             inside = Reg("local.in_window", 1)
@@ -152,10 +204,19 @@ class SequenceBuilder:
             out.block(beyond)
             out.emit(Count("out of window"))
             self.events.happens("out_of_wnd", {})
+            if s.enforce and not s.units and not s.zero_based:
+                self._left_out()
             out.emit(Goto(outside if s.enforce else within))
             out.block(within)
             leaves = leaves or s.enforce
         return leaves
+
+    def _left_out(self) -> None:
+        """The bytes of a packet that is not inserted have no place in the stream."""
+        if self.layer.wanted("unplaced"):
+            length = Length(SEQ_DATA, captured=True)
+            with self.out.when(Binary("!=", length, ZERO), "left out"):
+                self.events.happens("unplaced", {"length": length, "cause": Const(UNPLACED_CAUSES.index("outside"))})
 
     def _overlaps(self) -> None:
         """Event rexmit, for every range of the bytes that is known already."""

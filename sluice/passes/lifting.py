@@ -5,8 +5,9 @@ The paper lifts every branch to the top of the program, whose size then grows wi
 relies on later passes to exploit this. Here, a path stays separate from the others only as long as a register is known
 on it that decides a later branch. The paths join again where no later branch tests the register. Which registers are
 worth it is determined by trial: each step selects the register that decides the most branches in excess of the blocks
-that it adds. Paths on which the instance belongs to one packet only, and is in no table, are always considered first:
-on them nearly everything that follows is decided.
+that it adds. Two kinds of paths are always considered first. On paths on which the instance belongs to one packet only,
+and is in no table, nearly everything that follows is decided. The path of a packet that enters the layer a second time
+(a restart) would be a loop, which `prediction` and `sinking` cannot handle.
 
 Before this, conditions with a common operand are split: the common operand `a` of `a & b` and `a & c` is tested first,
 in a branch of its own, so that on a path on which `a` is 0 both branches are decided.
@@ -30,6 +31,9 @@ from sluice.passes.analysis.decisions import Decisions, Facts
 
 SMALL = 100
 """The number of blocks that any graph may gain; a large graph may gain half of its own number in addition."""
+
+RESTARTED = "local.restarted"
+"""The register that is 1 when the packet enters the layer a second time."""
 
 ROUNDS = 16
 """The maximum number of rounds for a graph. The graphs of our stacks need far fewer."""
@@ -198,10 +202,12 @@ def _choose(decisions: Decisions, most: int) -> tuple[tuple[str, ...], Ways | No
     first = follow(decisions, (), most)
     if first is None:
         return (), None
-    apart: tuple[str, ...] = (new_instance.UNSTORED.name,)
-    best = follow(decisions, apart, most)
-    if best is None or best.decided == first.decided:
-        apart, best = (), first
+    apart: tuple[str, ...] = ()
+    best = first
+    for name in (new_instance.UNSTORED.name, RESTARTED):
+        tried = follow(decisions, (*apart, name), most)
+        if tried is not None and tried.decided > best.decided:
+            apart, best = (*apart, name), tried
     hopes: dict[str, float] = {}
     while (found := _best(decisions, apart, best, most, hopes)) is not None:
         apart, best = (*apart, found[0]), found[1]

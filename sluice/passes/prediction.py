@@ -8,17 +8,22 @@ branches are decided. The other copy is for packets with a flag.
 
 A flag is a one-bit field of the header that many instructions test. A bit that is tested once or twice is not one:
 nothing would be gained, for example, by ACK, which nearly every segment has.
+
+A description may also store in a bit of the instance that the next packets are a rare case. If it tests such a bit
+together with a flag (`perm.doubt | header.syn`), the path for packets without flags is for packets without that bit.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from sluice.ir.copy import copy_graph
 from sluice.ir.dataflow import immediate_dominators
 from sluice.ir.expression import ZERO, Binary, Const, Reg, chain
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
-from sluice.ir.instruction import Assign, Branch, Instruction, Load
+from sluice.ir.instruction import Assign, Branch, Goto, Instruction, Load
+from sluice.ir.verify.instance import is_present
 from sluice.passes import constants, dead_code
 from sluice.passes.analysis.blocks import behind, each_graph, fresh_names, twin, what_it_does
 
@@ -46,10 +51,16 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
 
 
 def _flags(layer: LayerProgram, graph: Graph) -> list[Reg]:
-    """The flags of the header: bits that many instructions read, even when all flags found before are 0."""
+    """The flags of the header: bits that many instructions read, even when all flags found before are 0, and the bits
+    that are tested together with them.
+    """
     bits = {i.target for i in graph.instructions() if isinstance(i, Load) and i.target.bits == 1}
     without = copy_graph(graph)
     found: list[Reg] = []
+    for flag, block, test in _tested_with(without, bits):
+        block.instructions[-1] = Goto(test.no, where=test.where)
+        found += [flag] if flag not in found else []
+    _clear(layer, without, found)
     while True:
         asked = Counter[Reg]()
         for i in without.instructions():
@@ -58,12 +69,20 @@ def _flags(layer: LayerProgram, graph: Graph) -> list[Reg]:
         if flag is None or asked[flag] < MANY:
             return found
         found.append(flag)
-        for block in without.blocks.values():
-            block.instructions = [
-                Assign(flag, ZERO, where=i.where) if flag in i.written() else i for i in block.instructions
-            ]
-        constants.change(layer, without)
-        dead_code.change(layer, without)
+        _clear(layer, without, [flag])
+
+
+def _clear(layer: LayerProgram, graph: Graph, flags: list[Reg]) -> None:
+    """Remove what a graph does for packets with these flags."""
+    if not flags:
+        return
+    for block in graph.blocks.values():
+        block.instructions = [
+            Assign(i.target, ZERO, where=i.where) if isinstance(i, Load) and i.target in flags else i
+            for i in block.instructions
+        ]
+    constants.change(layer, graph)
+    dead_code.change(layer, graph)
 
 
 def _fork(graph: Graph, flags: list[Reg]) -> bool:
@@ -72,16 +91,44 @@ def _fork(graph: Graph, flags: list[Reg]) -> bool:
     if place is None:
         return False
     block, first = place
+    tests = _tested_with(graph, flags) if is_present(graph, block.name, first) else []
     where = block.instructions[first].where
     rest = Block(next(fresh_names(graph)[block.name]), block.instructions[first:])
     graph.blocks[rest.name] = rest
     plain = graph.blocks[twin(graph, rest.name)]
     plain.instructions[:0] = [Assign(flag, ZERO, where=where) for flag in flags]
+    common = plain.name
+    for test in {test.condition: test for _, _, test in tests}.values():
+        fork = Block(
+            next(fresh_names(graph)[block.name]), [Branch(test.condition, rest.name, common, where=test.where)]
+        )
+        graph.blocks[fork.name] = fork
+        common = fork.name
+    for _, tested, test in tests:  # packets with another flag, but without the bit, have a path of their own, too
+        tested.instructions[-1] = Branch(test.condition, test.yes, twin(graph, test.no), where=test.where)
     block.instructions[first:] = [
         *_any(graph, flags, block.instructions[first]),
-        Branch(RARE, rest.name, plain.name, where=where),
+        Branch(RARE, rest.name, common, where=where),
     ]
     return True
+
+
+def _tested_with(graph: Graph, flags: Collection[Reg]) -> list[tuple[Reg, Block, Branch]]:
+    """The tests of bits of the instance together with a flag, each with the flag and its block: `lifting` turns
+    `flag | bit` into two branches to the same block.
+    """
+    found: list[tuple[Reg, Block, Branch]] = []
+    for block in graph.blocks.values():
+        match block.terminator:
+            case Branch(Reg() as flag, yes, no) if flag in flags:
+                match graph.blocks[no].instructions:
+                    case [Branch(Reg(bits=1) as bit, same, _) as test] if same == yes and bit.space == "perm":
+                        found.append((flag, graph.blocks[no], test))
+                    case _:
+                        pass
+            case _:
+                pass
+    return found
 
 
 def _any(graph: Graph, flags: list[Reg], asked: Instruction) -> list[Instruction]:

@@ -24,6 +24,7 @@ Limits: no check of timestamps (PAWS); urgent data stay in line; the window of a
 middle is taken to be scaled by the largest factor, as its SYN was not seen.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from sluice.lang import (
@@ -47,6 +48,23 @@ from sluice.lang import (
     make_psm_state,
     swap_sides,
 )
+from sluice.lang.choice import Choice
+
+FAR = 1 << 30  # more: acknowledgements
+"""Numbers so far apart belong to different streams."""
+
+FLIGHT = 1 << 16  # more: acknowledgements
+"""Bytes of a first flight that may have been captured before the SYN."""
+
+UNBOUNDED = 0x7FFFFFFF  # more: acknowledgements
+"""The window of a side that has acknowledged nothing yet."""
+
+EARLY, EMPTY, DOUBLE, STRAY = 1, 2, 4, 8  # more: acknowledgements
+"""What may be in doubt about a side: it was picked up in its middle, and its byte 0 is not decided; that is the byte of
+a packet without bytes; it sent two initial numbers, and neither was acknowledged; it sent a SYN with another number in
+an established connection.
+"""
+ALL_DOUBTS = EARLY | EMPTY | DOUBLE | STRAY  # more: acknowledgements
 
 LINGER = 10.0  # more: timeouts
 HANDSHAKE = 30.0  # more: timeouts
@@ -119,19 +137,24 @@ class tcp_other(layout):
 class tcp_side(layout):
     heard = Bit(1)  # more: ports used again
     syn = Bit(1)  # it sent one with its first packet; more: ports used again
-    open = Bit(1)  # it sent a SYN without ACK; more: simultaneous open
+    open = Bit(1)  # it sent a SYN without ACK; more: simultaneous open; more: acknowledgements
     answered = Bit(1)  # it sent a SYN/ACK; more: simultaneous open
     acked = Bit(1)  # it sent an acknowledgement
     fin = Bit(1)
     first = UInt(32, serial=True)  # more: ports used again
     next = UInt(32, serial=True)  # behind the farthest that it sent; more: resets that count
-    end = UInt(32, serial=True)  # behind its FIN
+    end = UInt(32, serial=True)  # after its FIN; before it: the other byte 0 (DOUBLE), the number of the SYN (STRAY)
     ack = UInt(32, serial=True)
-    window = Bit(16)
+    window = Bit(32)  # scaled
     scale = Bit(4, init=14)
+    begun = Bit(1)  # it sent a packet that is no RST; more: acknowledgements
+    doubts = Bit(4)  # EARLY, EMPTY, DOUBLE and STRAY, as far as they hold; more: acknowledgements
+    payloads = Bit(3)  # packets with payload while nothing was acknowledged; more: acknowledgements
+    base = UInt(32, serial=True)  # the number of its byte 0; more: acknowledgements
 
 
 class tcp_both(layout):  # more: who sent SYN, FIN, RST
+    doubt = Bit(1, init=1)  # a side was not heard, has acknowledged nothing, or has doubts
     closing = Bit(1)  # a FIN or RST came, counted or not
     syn = Bit(2)  # who sent one: 1 the active side, 2 the passive one
     fin = Bit(2)
@@ -144,15 +167,24 @@ class tcp_temp(layout):
     behind = UInt(32, serial=True)
     low = UInt(32, serial=True)
     high = UInt(32, serial=True)
-    first_syn = Bit(1)  # more: SYN behind a stray segment
+    start = Bit(1)  # `base` is the number of this side's byte 0; more: acknowledgements
+    base = UInt(32, serial=True)  # more: acknowledgements
+    decides = Bit(1)  # `decided` is the number of the other side's byte 0; more: acknowledgements
+    decided = UInt(32, serial=True)  # more: acknowledgements
+    hold = Bit(1)  # nothing is delivered, as byte 0 is not decided; more: acknowledgements
+    outside = Bit(1)  # the packet belongs to no stream of this connection; more: acknowledgements
+    open = Bit(1)  # a side has doubts; more: acknowledgements
+    near = Bit(32)  # more: acknowledgements
+    old = Bit(32)  # more: acknowledgements
     opens = Bit(1)  # more: simultaneous open
     reused = Bit(1)  # more: ports used again
     reset = Bit(1)  # more: resets that count
 
 
 def tcp_parser(
-    limit: int = 1 << 20,  # more: settings
-    limit_pieces: int = 1024,  # more: settings
+    limit: int | None = None,  # more: settings
+    limit_pieces: int = 1 << 20,  # more: settings
+    grace: float = 0.1,  # more: settings
     policy: str = "first",  # more: settings
     resets: str = "window",  # more: settings
     history: int = 0,  # more: settings
@@ -162,7 +194,10 @@ def tcp_parser(
 ) -> ConnectionOriented:
     """TCP for any layer below that offers src and dst.
 
-    `limit`, `limit_pieces`: bytes, and segments, held out of order per side. `policy`: which copy of overlapping bytes
+    `limit`, `limit_pieces`: bytes, and segments, held out of order per side; limit=None: as many bytes as the
+    receiver's
+    window and the option --hold allow. `grace`: seconds after which what the receiver acknowledged, and was not
+    captured, is given up. `policy`: which copy of overlapping bytes
     wins (see Sequence). `resets`: "window", or "always" to believe every one. `history`: delivered bytes kept, for the
     old copy of a retransmission. `enforce`: what lies outside the window is not only told but left out. `pick_up`:
     whether a connection may be seen from its middle on; if not, a packet of an unknown one counts only when it has a
@@ -192,6 +227,9 @@ def tcp_parser(
     tcp.temp = tcp_temp
     header, perm, temp = tcp.header, tcp.perm, tcp.temp
 
+    CLOSED = PSMState(start=True)
+    SYN_SENT, SYN_ACK_SENT, SYN_RECEIVED, ESTABLISHED = make_psm_state(4)
+
     # Data on a SYN lies at its number + 1; SYN and FIN take a place of their own.
     syn_alone = (header.syn == 1) & (tcp.payload_len == 0)
     tcp.prep = Assign(temp.number, header.seq_num + (header.syn & (tcp.payload_len != 0)))
@@ -203,73 +241,270 @@ def tcp_parser(
         """The perm fields of one side, by name without it."""
         return {key: getattr(perm, f"{name}_{key}") for key in tcp_side.fields}
 
-    def sent_by(own: str, other: str, bit: int) -> Block:
-        """What a packet from one side changes; `bit` stands for that side."""
+    def clear(mine: dict[str, Any], bits: int) -> Assign:  # more: acknowledgements
+        """Some doubts about a side are settled."""
+        return Assign(mine["doubts"], mine["doubts"] & (ALL_DOUBTS ^ bits))
+
+    def raise_doubt(mine: dict[str, Any], bit: int) -> Block:  # more: acknowledgements
+        """A doubt about a side, which later packets settle."""
+        return Assign(mine["doubts"], mine["doubts"] | bit) + Assign(perm.doubt, 1)
+
+    def strays(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
+        """After a SYN with another number in an established connection: if its sender continues with the new number, or
+        the other side accepts it, the ports are used again.
+        """
+        absolute = If(temp.near > 0x7FFFFFFF) >> Assign(temp.near, 0 - temp.near)
+        absolute += If(temp.old > 0x7FFFFFFF) >> Assign(temp.old, 0 - temp.old)
+        continues = (
+            Assign(temp.near, header.seq_num - mine["end"] - 1)
+            + Assign(temp.old, header.seq_num - mine["next"])
+            + absolute
+            + Assign(temp.reused, ~header.rst & (temp.near < temp.old))
+            + (If(~temp.reused) >> clear(mine, STRAY))
+        )
+        accepts = header.syn & header.ack & (header.ack_num == its["end"] + 1)
+        x = If(~header.syn & ((mine["doubts"] & STRAY) != 0)) >> continues
+        x += If(accepts & ((its["doubts"] & STRAY) != 0)) >> Assign(temp.reused, 1)
+        return x
+
+    def further_syn(mine: dict[str, Any], its: dict[str, Any], bit: int) -> Block:  # more: acknowledgements
+        """A SYN of a side that sent other packets before."""
+        # A repetition, a new connection, or a stray SYN. In an established connection the last is answered by an
+        # acknowledgement (RFC 9293, 3.10.7.4; RFC 5961, 4), and only what follows shows if the ports are used again.
+        flight = (header.seq_num < mine["first"]) & (mine["first"] <= header.seq_num + (FLIGHT + 1))
+        another = (header.seq_num != mine["first"]) & (mine["syn"] | ~flight)
+        repeated = ((mine["doubts"] & STRAY) != 0) & (header.seq_num == mine["end"])
+        stray = Assign(temp.outside, 1) + Assign(mine["end"], header.seq_num) + raise_doubt(mine, STRAY)
+        opens = If(another | perm.closing) >> (
+            Assign(temp.reused, perm.closing | (tcp.cur_state != ESTABLISHED) | repeated) + (If(~temp.reused) >> stray)
+        )
+        # A second initial number: until the other side acknowledges one, both are remembered.
+        undecided = ~mine["fin"] & ~(its["acked"] & (its["ack"] > mine["first"] + 1))
+        second = Assign(mine["end"], header.seq_num + 1) + raise_doubt(mine, DOUBLE)
+        answers = If(mine["syn"] & (header.seq_num != mine["first"])) >> (
+            Assign(temp.outside, 1) + (If(undecided) >> second)
+        )
+        # After packets without SYN: it decides byte 0.
+        decides = (
+            Assign(temp.start, 1)
+            + Assign(temp.base, temp.number)
+            + Assign(mine["base"], header.seq_num + 1)
+            + Assign(mine["begun"], 1)
+            + clear(mine, EARLY | EMPTY)
+        )
+        x = If(header.ack == 1) >> answers >> Else() >> opens
+        return x + (If(~temp.reused & ~temp.outside & ((perm.syn & bit) == 0)) >> decides)
+
+    def picked_up(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
+        """The first packet of a side that was not seen from its SYN. Byte 0 is the first byte that is captured; while
+        the other side has not acknowledged that one, a lower one may still come.
+        """
+        received = its["acked"] & (its["ack"] > temp.number) & (temp.units == 0)
+        early = (
+            Assign(mine["doubts"], mine["doubts"] | EARLY)
+            + (If(temp.units == 0) >> Assign(mine["doubts"], mine["doubts"] | EMPTY))
+            + Assign(temp.hold, 1)
+        )
+        return (
+            Assign(mine["begun"], 1)
+            + Assign(mine["base"], temp.number)
+            + (If(~its["acked"] | (its["ack"] < temp.number)) >> early)
+            + (
+                If(received)
+                >> (
+                    Assign(mine["base"], its["ack"])
+                    + Assign(temp.behind, its["ack"])
+                    + Assign(temp.start, 1)
+                    + Assign(temp.base, its["ack"])
+                )
+            )
+        )
+
+    def lower_byte(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
+        """A packet with sequence space of a side whose byte 0 is not decided: perhaps it has a lower byte."""
+        lower = (temp.base < mine["base"]) & (header.seq_num + tcp.payload_len > temp.base)
+        keep_alive = (tcp.payload_len == 1) & (temp.base == mine["base"] - 1)
+        return (
+            clear(mine, EMPTY)
+            + Assign(temp.base, header.seq_num)
+            + (If(its["acked"] & (its["ack"] > temp.base)) >> Assign(temp.base, its["ack"]))
+            + (
+                If((tcp.payload_len != 0) & lower & ~keep_alive)
+                >> (Assign(temp.start, 1) + Assign(mine["base"], temp.base))
+            )
+            + (
+                If((tcp.payload_len != 0) & ~its["acked"])
+                >> (
+                    Assign(mine["payloads"], mine["payloads"] + 1)
+                    + (If(mine["payloads"] == 7) >> (clear(mine, EARLY) + Assign(temp.hold, 0)))
+                )
+            )
+        )
+
+    def settled(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
+        """What the packet decides of two initial numbers, and its acknowledgement of the other side's byte 0."""
+        own = (
+            clear(mine, DOUBLE)
+            + Assign(mine["first"], mine["end"] - 1)
+            + Assign(mine["base"], mine["end"])
+            + Assign(mine["next"], mine["end"])
+            + Assign(temp.start, 1)
+            + Assign(temp.base, mine["end"])
+        )
+        adopt = (
+            Assign(its["first"], its["end"] - 1)
+            + Assign(its["base"], its["end"])
+            + Assign(its["next"], its["end"])
+            + Assign(temp.decides, 1)
+            + Assign(temp.decided, its["end"])
+            + clear(its, DOUBLE)
+            + Assign(mine["ack"], header.ack_num)
+        )
+        of_two = (
+            Assign(temp.near, header.ack_num - its["end"])
+            + Assign(temp.old, header.ack_num - its["first"] - 1)
+            + (
+                If((temp.near < FAR) & (temp.near < temp.old))
+                >> adopt
+                >> Else()
+                >> (If(temp.old < FAR) >> clear(its, DOUBLE))
+            )
+        )
+        at_base = Assign(temp.decides, 1) + Assign(temp.decided, its["base"]) + clear(its, EARLY)
+        keep_alive = Assign(its["base"], header.ack_num) + Assign(its["next"], header.ack_num)
+        of_middle = (
+            Assign(temp.near, header.ack_num - its["base"])
+            + (If((temp.near == 1) & ((its["doubts"] & EMPTY) != 0)) >> keep_alive)
+            + (If(temp.near < FAR) >> at_base)
+            + clear(its, EMPTY)
+        )
+        continues = ~its["acked"] & (tcp.payload_len != 0) & (header.seq_num == mine["end"])
+        x = If(((mine["doubts"] & DOUBLE) != 0) & continues) >> own
+        return x + (
+            If(header.ack & ~header.rst & (its["doubts"] != 0))
+            >> (
+                (If((its["doubts"] & DOUBLE) != 0) >> of_two)
+                + (If(((its["doubts"] & EARLY) != 0) & its["begun"]) >> of_middle)
+            )
+        )
+
+    def in_doubt(own: str, other: str, bit: int) -> Block:  # more: acknowledgements
+        """A packet while something is not decided, or a SYN. Acknowledgements decide: the first number of a side, and
+        its byte 0, is the one that the other side acknowledges.
+        """
         mine, its = side(own), side(other)
-        another_first = (header.seq_num != mine["first"]) & (
-            mine["syn"] | (header.seq_num != mine["first"] - 1)
-        )  # more: ports used again
-        x = Assign(
-            temp.reused, header.syn & ~header.ack & mine["heard"] & (perm.closing | another_first)
-        )  # more: ports used again
-        y = If(its["acked"] == 1) >> (
-            Assign(temp.low, its["ack"]) + Assign(temp.high, its["ack"] + (its["window"] << its["scale"]))
+        begins = Assign(mine["base"], header.seq_num + 1) + Assign(mine["begun"], 1)
+        of_syn = If(mine["heard"] == 1) >> further_syn(mine, its, bit) >> Else() >> begins
+        undecided = If((mine["doubts"] & EARLY) != 0) >> (
+            Assign(temp.hold, 1) + (If(temp.units != 0) >> lower_byte(mine, its))
         )
-        y >>= Else()
-        y >>= Assign(temp.low, temp.number) + Assign(temp.high, temp.number + 0x7FFFFFFF)
+        of_data = If(~header.rst) >> (If(mine["begun"] == 0) >> picked_up(mine, its) >> Else() >> undecided)
+        known = its["begun"] & its["acked"] & mine["begun"] & (header.ack | mine["acked"])
+        x: Block = Assign(temp.open, (mine["doubts"] | its["doubts"]) != 0) + (If(temp.open == 1) >> strays(mine, its))
+        x += If(temp.reused == 0) >> (If(header.syn == 1) >> of_syn >> Else() >> of_data)
+        x += If(temp.open & ~temp.reused & ~temp.outside) >> settled(mine, its)
+        x += If(header.syn == 0) >> Assign(perm.doubt, ~known | ((mine["doubts"] | its["doubts"]) != 0))
+        return x + (If(~temp.reused & ~temp.outside) >> sent_by(mine, its, bit, certain=False))
+
+    def certain(own: str, other: str, bit: int) -> Block:  # more: acknowledgements
+        """A packet while nothing is in doubt: both sides were heard, and have acknowledged something."""
+        return sent_by(side(own), side(other), bit, certain=True)
+
+    def sent_by(mine: dict[str, Any], its: dict[str, Any], bit: int, certain: bool) -> Block:
+        """What a packet of a side changes; `bit` stands for that side."""
+        low, high = its["ack"], its["ack"] + its["window"]
         # RFC 9293, 3.10.7.4 (RFC 5961): in the window or at the expected number; 3.10.7.3: it acknowledges the SYN
-        in_window = (
-            its["acked"] & (header.seq_num >= temp.low) & (header.seq_num < temp.high)
-        )  # more: resets that count
-        expected = mine["heard"] & (header.seq_num == mine["next"])  # more: resets that count
-        refused = (  # more: resets that count
-            ~mine["heard"] & header.ack & its["syn"] & (header.ack_num > its["first"]) & (header.ack_num <= its["next"])
-        )
-        believed = 1 if resets == "always" else in_window | expected | refused  # more: resets that count
-        z = y + Assign(temp.reset, header.rst & believed)
-        z += Assign(temp.first_syn, header.syn & ((perm.syn & bit) == 0))  # more: SYN behind a stray segment
+        in_window = (header.seq_num >= low) & (header.seq_num < high)  # more: resets that count
+        believed = in_window | (header.seq_num == mine["next"])
+        if not certain:  # more: acknowledgements
+            in_window = its["acked"] & in_window  # more: resets that count
+            expected = mine["heard"] & (header.seq_num == mine["next"])  # more: resets that count
+            syn_acked = its["syn"] & (header.ack_num > its["first"]) & (header.ack_num <= its["next"])
+            believed = in_window | expected | (~mine["heard"] & header.ack & syn_acked)  # more: resets that count
         # A side that sent both kinds of SYN opened at the same time as the other, and has heard that one's SYN.
         both_kinds = (header.ack | mine["answered"]) & (~header.ack | mine["open"])  # more: simultaneous open
-        z += Assign(temp.opens, ~header.rst & (~header.syn | both_kinds))
-        z += If(mine["heard"] == 0) >> (  # more: ports used again
-            Assign(mine["heard"], 1)
-            + Assign(mine["first"], header.seq_num)
-            + Assign(mine["syn"], header.syn)
-            + Assign(mine["next"], temp.behind)
+        opens = ~header.rst if certain else ~header.rst & (~header.syn | both_kinds)
+        z = Assign(temp.reset, header.rst if resets == "always" else header.rst & believed) + Assign(temp.opens, opens)
+        if not certain:  # more: acknowledgements
+            z += If(mine["heard"] == 0) >> (  # more: ports used again
+                Assign(mine["heard"], 1)
+                + Assign(mine["first"], header.seq_num)
+                + Assign(mine["syn"], header.syn)
+                + Assign(mine["next"], temp.behind)
+            )
+        # A FIN before byte 0, or where the other side would not take it, is answered and dropped (RFC 9293, 3.10.7.4).
+        # One that the other side has acknowledged remains the end of the stream.
+        beyond = (header.seq_num > high) & (header.seq_num > mine["next"] + its["window"])  # more: acknowledgements
+        if not certain:  # more: acknowledgements
+            beyond = its["acked"] & beyond
+        far = (header.seq_num != mine["next"]) & (beyond | (temp.behind <= mine["base"]))  # more: acknowledgements
+        known = mine["fin"] & (its["ack"] >= mine["end"])  # more: acknowledgements
+        if not certain:  # more: acknowledgements
+            known = (known & its["acked"]) | ((mine["doubts"] & DOUBLE) != 0)
+        ends = Assign(mine["fin"], 1) + Assign(mine["end"], temp.behind)  # more: acknowledgements
+        another = (
+            If(far) >> Assign(temp.behind, mine["next"]) >> Else() >> (If(~known) >> ends)
+        )  # more: acknowledgements
+        z += If(header.fin == 1) >> (
+            Assign(perm.fin, perm.fin | bit) + (If(~mine["fin"] | (temp.behind != mine["end"])) >> another)
         )
         z += If((header.rst == 0) & (temp.behind > mine["next"])) >> Assign(
             mine["next"], temp.behind
         )  # more: resets that count
-        z += If(header.syn == 1) >> (
-            Assign(perm.syn, perm.syn | bit)  # more: who sent SYN, FIN, RST
-            + Assign(mine["open"], mine["open"] | ~header.ack)  # more: simultaneous open
-            + Assign(mine["answered"], mine["answered"] | header.ack)  # more: simultaneous open
-            + (If(tcp.header_contain(tcp_ws) & (header.ws_value < 14)) >> Assign(mine["scale"], header.ws_value))
-            + (If(~tcp.header_contain(tcp_ws)) >> Assign(mine["scale"], 0))
-        )
-        z += If((header.ack == 1) & (~mine["acked"] | (header.ack_num >= mine["ack"]))) >> (
-            Assign(mine["acked"], 1) + Assign(mine["ack"], header.ack_num) + Assign(mine["window"], header.window_size)
-        )
-        z += If(header.fin == 1) >> (
-            Assign(perm.fin, perm.fin | bit) + Assign(mine["fin"], 1) + Assign(mine["end"], temp.behind)
-        )
+        if not certain:
+            z += If(header.syn == 1) >> (
+                Assign(perm.syn, perm.syn | bit)  # more: who sent SYN, FIN, RST
+                + Assign(mine["open"], mine["open"] | ~header.ack)  # more: simultaneous open
+                + Assign(mine["answered"], mine["answered"] | header.ack)  # more: simultaneous open
+                + (If(tcp.header_contain(tcp_ws) & (header.ws_value < 14)) >> Assign(mine["scale"], header.ws_value))
+                + (If(~tcp.header_contain(tcp_ws)) >> Assign(mine["scale"], 0))
+            )
+        acknowledges = Assign(mine["ack"], header.ack_num)
+        acknowledges += Assign(mine["window"], header.window_size << mine["scale"])
+        if certain:
+            z += If(header.ack & (header.ack_num >= mine["ack"])) >> acknowledges
+        else:
+            news = header.ack & (~mine["acked"] | (header.ack_num >= mine["ack"]))
+            z += If(news) >> (Assign(mine["acked"], 1) + acknowledges)
         z += If(header.rst == 1) >> Assign(perm.rst, perm.rst | bit)  # more: who sent SYN, FIN, RST
         z += Assign(perm.closing, perm.closing | header.fin | header.rst)  # more: ports used again
-        return x + (If(temp.reused == 0) >> z)
+        bounds = Assign(temp.low, low) + Assign(temp.high, high)
+        unknown = Assign(temp.low, temp.number) + Assign(temp.high, temp.number + UNBOUNDED)
+        return z + (bounds if certain else If(its["acked"] == 1) >> bounds >> Else() >> unknown)
 
-    tcp.prep += If(tcp.to_passive == 1) >> sent_by("active", "passive", 1) >> Else() >> sent_by("passive", "active", 2)
+    def by_side(what: Callable[[str, str, int], Block]) -> Choice:  # more: acknowledgements
+        """What a packet from either side changes."""
+        return If(tcp.to_passive == 1) >> what("active", "passive", 1) >> Else() >> what("passive", "active", 2)
+
+    # One bit stands for all doubts, so that a packet of an established connection tests nothing else of them.
+    tcp.prep += If(perm.doubt | header.syn) >> by_side(in_doubt) >> Else() >> by_side(certain)
+
+    def has(name: str) -> tuple[Expression, Expression, Expression]:  # more: acknowledgements
+        """What a side has received."""
+        its = side(name)
+        return its["acked"], its["ack"], its["ack"] + its["window"]
+
+    def says(name: str) -> tuple[Expression, Expression, Expression]:  # more: acknowledgements
+        """What a packet of a side says that the side has received."""
+        return header.ack & ~header.rst & ~temp.outside, header.ack_num, header.ack_num + side(name)["window"]
 
     counts = header.rst == 0  # more: bytes on a reset
-    stray = tcp.created & ~header.syn  # more: picked up in its middle
+    middle = tcp.created & ~header.syn  # more: picked up in its middle
     if not pick_up:  # more: picked up in its middle
         tcp.creates = header.syn
-        counts = counts & ~stray
+        counts = counts & ~middle
     tcp.seq = If(counts) >> Sequence(
         meta=temp.number,
         zero_based=False,
         data=tcp.payload,
         data_len=temp.units,
-        start=temp.first_syn,  # more: SYN behind a stray segment
+        start=temp.start,  # more: acknowledgements
+        base=temp.base,  # more: acknowledgements
+        outside=temp.outside,  # more: acknowledgements
+        decides=(temp.decides, temp.decided),  # more: acknowledgements
+        acknowledged=If(tcp.to_passive == 1) >> has("passive") >> Else() >> has("active"),  # more: acknowledgements
+        acknowledges=If(tcp.to_passive == 1) >> says("active") >> Else() >> says("passive"),  # more: acknowledgements
+        grace=grace,  # more: acknowledgements
         window=(temp.low, temp.high),
         enforce=enforce,  # more: settings
         policy=policy,  # more: settings
@@ -278,8 +513,6 @@ def tcp_parser(
         history=history,  # more: settings
     )
 
-    CLOSED = PSMState(start=True)
-    SYN_SENT, SYN_ACK_SENT, SYN_RECEIVED, ESTABLISHED = make_psm_state(4)
     FIN_WAIT_1, FIN_WAIT_2, CLOSE_WAIT, CLOSE_WAIT_2, CLOSING, TIME_WAIT, LAST_ACK = make_psm_state(7)
     TERMINATED, RESET = PSMState(closed=True), PSMState(closed=True)
     opening = [CLOSED, SYN_SENT, SYN_ACK_SENT, SYN_RECEIVED, ESTABLISHED]
@@ -351,6 +584,6 @@ def tcp_parser(
 
     # What a reset carries (a reason in words, RFC 9293, 3.5.3) is no part of the stream, nor counted with its payload.
     tcp.sdu = If(header.rst == 0) >> tcp.payload >> Else() >> tcp.payload[:0]  # more: bytes on a reset
-    tcp.event.asm = If(counts) >> Assemble()
+    tcp.event.asm = If(counts & ~temp.hold) >> Assemble()
     tcp.timeout = 300.0  # more: timeouts
     return tcp

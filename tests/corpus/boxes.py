@@ -17,6 +17,7 @@ from sluice.ir.hook import Hook
 from sluice.lang import Assign, Bit, Callback, layout
 from sluice.stacks.find import find_stack
 from tests.support.corpus import captures
+from tests.support.law import check_law
 
 Row = dict[str, Any]
 
@@ -53,6 +54,7 @@ def flows_with(stack: CompiledStack, name: str) -> Run:
         with Box(stack, Settings(timeouts=False, seed=1), [], [f"out={out}"]) as box:
             outcome = box.run(capture(name))
         rows = [json.loads(line) for line in out.read_text().splitlines()]
+    check_law(rows)
     return Run(rows, outcome)
 
 

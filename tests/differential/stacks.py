@@ -29,7 +29,8 @@ from sluice.lang import (
     layout,
     swap_sides,
 )
-from sluice.lang.expression import Property
+from sluice.lang.events import BUILT_IN
+from sluice.lang.expression import NUMBER, Property
 from sluice.lang.sequence import POLICIES
 from sluice.lower.scope import nested
 from tests.differential.sides import all_fields, of_both_sides, sided
@@ -253,9 +254,31 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
         add_sequence(rnd, p)
     if rnd.random() < 0.9:
         add_machine(rnd, p, sequenced)
+    add_related(rnd, p, sequenced)
     if asks:
         p.event.asked = Assign(told.what, (p.below.how << 16) | p.below.where) + Callback(told)
     return p
+
+
+def add_related(rnd: random.Random, p: Any, sequenced: bool) -> None:
+    """User's events that happen with built-in ones of every kind, and use what these bring along."""
+    possible = {"malformed", "created", "packet", "end", "dropped"}
+    possible |= {"gap", "rexmit"} if sequenced else set()
+    possible |= {"out_of_wnd"} if sequenced and p.sequence.window is not None else set()
+    possible |= {"state"} if p.machine is not None else set()
+    possible |= {"data"} if "asm" in p.event.defined else set()
+    possible |= {"orphan"} if p.creating is not None else set()
+    possible |= {"lost"} if p.framing is not None else set()
+    for name in sorted(possible):
+        if rnd.random() < 0.7:
+            continue
+        happens = getattr(p.event, name)
+        what: Any = p.unit.length if name in ("malformed", "dropped") else p.perm.n
+        for value, kind in BUILT_IN[name].items():
+            if kind == NUMBER and (name, value) != ("state", "before") and (name, value) != ("state", "after"):
+                what = what + getattr(happens, value)
+        setattr(p.event, f"with_{name}", Assign(told.what, what) + Callback(told))
+        p.event_relation += happens >> getattr(p.event, f"with_{name}")
 
 
 def add_sides(rnd: random.Random, p: Any) -> None:
@@ -306,6 +329,8 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
         settings |= {"window": (low, low + rnd.randrange(200)), "enforce": rnd.random() < 0.5}
     if not linear and rnd.random() < 0.4:
         settings["start"] = p.header.flag_c == 1
+    if not linear and rnd.random() < 0.5:
+        add_receiver(rnd, p, settings)
     if rnd.random() < 0.5:
         settings |= {
             "limit": rnd.randrange(1, 40),
@@ -316,7 +341,7 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
         settings["history"] = rnd.randrange(1, 30)
     if linear and rnd.random() < 0.3:
         settings["whole"] = True
-    elif rnd.random() < 0.3:
+    elif not settings.keys() & {"base", "acknowledged", "acknowledges", "decides"} and rnd.random() < 0.3:
         settings = {name: setting for name, setting in settings.items() if name not in ("policy", "history")}
         settings |= {"units": True, "head": rnd.choice([0, 3, p.perm.n & 7])}
         if rnd.random() < 0.5:
@@ -326,6 +351,22 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
     p.seq = If(condition(rnd, p)) >> sequence if rnd.random() < 0.3 else sequence
     if rnd.random() < 0.1 and not sequence.units:
         p.buffer_data = False
+
+
+def add_receiver(rnd: random.Random, p: Any, settings: dict[str, Any]) -> None:
+    """What packets say of what the receiver has, and of where the stream begins."""
+    low = p.header.number
+    settings["grace"] = rnd.choice([0, 0.05, 1.0])
+    if rnd.random() < 0.5:
+        settings["outside"] = (p.header.kind & 7) == rnd.randrange(8)
+    if rnd.random() < 0.5:
+        settings |= {"start": p.header.flag_b, "base": low - rnd.randrange(20)}
+    if rnd.random() < 0.5:
+        settings["acknowledged"] = (p.header.flag_a, low - rnd.randrange(9), low + rnd.randrange(60))
+    if p.oriented and rnd.random() < 0.7:
+        settings["acknowledges"] = (p.header.flag_c, p.header.number + 3, p.header.number + rnd.randrange(4, 90))
+    if p.oriented and rnd.random() < 0.5:
+        settings["decides"] = ((p.header.kind & 7) == rnd.randrange(8), p.header.number + rnd.randrange(30))
 
 
 def add_machine(rnd: random.Random, p: Any, sequenced: bool) -> None:

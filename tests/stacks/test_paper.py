@@ -46,8 +46,6 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize("stack, path", cases())
 def test_flows(stack: str, path: Any) -> None:
-    if "reasm_segv_anon" in path.name:
-        pytest.xfail("acknowledgements do not decide yet (tests/corpus/explained.toml)")
     rows = run_capture(compiled(stack), path).rows
     seen = {
         frozenset([(row["src"], row["sport"]), (row["dst"], row["dport"])]): row

@@ -19,10 +19,11 @@ from sluice.engine.functions import READY
 from sluice.ir.hook import Hook
 from sluice.lang import Stack
 from tests.support.conserve import check_all_ended, check_conservation
+from tests.support.law import check_law
 from tests.support.packets import A4, A6, TCP, UDP, eth, fragments4, fragments6, ip4, ip6, tcp, udp
 from tests.support.unoptimised import unoptimised
 
-EVENTS = ("malformed", "created", "orphan", "packet", "data", "rexmit", "out_of_wnd", "gap", "end")
+EVENTS = ("malformed", "created", "orphan", "packet", "data", "rexmit", "out_of_wnd", "unplaced", "gap", "end")
 ENDINGS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
 SECOND = 10**9
 START = 1_700_000_000 * SECOND
@@ -175,6 +176,7 @@ def check(compiled: CompiledStack, result: Result) -> None:
         rules = compiled.program.layers[event.layer].rules
         size = 1 if rules is not None and rules.units else len(event.bytes) if event.name == "data" else 0
         offsets[where] = event.offset + (size if event.name == "data" else event.length)
+    check_law(result.rows)
     for row in result.rows:
         if row["src_stream"] is None or not row["layers"].endswith("tcp"):
             continue

@@ -9,6 +9,7 @@ from sluice.lang.expression import NUMBER, Below
 from sluice.lang.layer import Layer
 from sluice.lang.prototype import Prototype
 from sluice.lang.psm import PSM
+from sluice.lang.sequence import Received
 from sluice.lang.stack import Stack
 from sluice.lower.build import layer_expressions
 from sluice.lower.layer_state import callbacks
@@ -104,6 +105,21 @@ def _message(layer: Layer, p: Prototype) -> Data | None:
     }
 
 
+def _received(layer: Layer, received: Received | None) -> list[Data] | None:
+    """What a receiver has received, with the conditions that select it."""
+    if received is None:
+        return None
+    return [
+        {
+            "if": None if condition is None else words(condition, layer),
+            "when": words(when, layer),
+            "received": words(position, layer),
+            "edge": words(edge, layer),
+        }
+        for condition, (when, position, edge) in received
+    ]
+
+
 def _sequence(layer: Layer, p: Prototype) -> Data | None:
     s = p.sequence
     if s is None:
@@ -115,6 +131,12 @@ def _sequence(layer: Layer, p: Prototype) -> Data | None:
         "data_len": None if s.data_len is None else words(s.data_len, layer),
         "zero_based": s.zero_based,
         "start": None if s.start is None else words(s.start, layer),
+        "base": None if s.base is None else words(s.base, layer),
+        "outside": None if s.outside is None else words(s.outside, layer),
+        "acknowledged": _received(layer, s.acknowledged),
+        "acknowledges": _received(layer, s.acknowledges),
+        "decides": None if s.decides is None else [words(item, layer) for item in s.decides],
+        "grace": s.grace / 10**9,
         "skip": None if s.skip is None else words(s.skip, layer),
         "window": None if s.window is None else [words(item, layer) for item in s.window],
         "enforce": s.enforce,
@@ -122,7 +144,7 @@ def _sequence(layer: Layer, p: Prototype) -> Data | None:
         "whole": s.whole,
         "units": s.units,
         "head": None if words(s.head, layer) == "0" else words(s.head, layer),
-        "limit": s.limit,
+        "limit": s.limit or None,
         "limit_pieces": s.limit_pieces,
         "limit_records": s.limit_records,
         "history": s.history,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sluice.cli.common.errors import UsageError
+from sluice.engine.box import HOLD
 from sluice.engine.functions import FunctionError, counters_of, parameters_of, split_names
 from sluice.passes.pipeline import UnknownPassError, select
 from sluice.state.location import FORMS, Location, LocationError, read_location
@@ -138,6 +139,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         default=1 << 30,
         metavar="BYTES",
         help="that all sequences together may hold (default 1 GiB)",
+    )
+    parser.add_argument(
+        "--hold",
+        type=_bytes,
+        default=HOLD,
+        metavar="BYTES",
+        help="that one side of a connection may hold while earlier bytes are missing, within its receiver's window and "
+        "--memory (default 16 MiB)",
     )
     parser.add_argument(
         "--prefault",

@@ -159,6 +159,8 @@ def _binary(expression: Binary) -> tuple[str, int]:
     if operator in ("<<", ">>"):
         if isinstance(right, Const) and right.value < 64:
             return f"{_wide(left, 11)} {operator} {right.value}", 8
+        if isinstance(right, Reg) and right.bits <= 6:  # the processor's shift has this mask: no instruction is needed
+            return f"{_wide(left, 11)} {operator} ({emit(right)} & 63)", 8
         name = "sl_shift_left" if operator == "<<" else "sl_shift_right"
         return f"{name}({emit(left)}, {emit(right)})", _ATOM
     if operator in ("/", "%"):

@@ -20,10 +20,17 @@ def identifier(name: str) -> str:
     return word
 
 
+def _joined(name: str) -> str:
+    """A C identifier for a name of several parts. Parts have single underscores of their own, so two stand between them:
+    the value `length` of event `gap` and a register called `gap_length` are two variables.
+    """
+    return "__".join(identifier(part) if "__" not in part else part.replace("_", "_1") for part in name.split("."))
+
+
 def variable(register: Reg) -> str:
     """The C variable of a register that belongs to the current packet."""
     space, _, rest = register.name.partition(".")
-    word = identifier(rest) if space == "local" else identifier(register.name)
+    word = _joined(rest) if space == "local" else identifier(f"{space}_{_joined(rest)}")
     return word + "_" if word in C_WORDS | _OURS and register.name != "local.unit" else word
 
 

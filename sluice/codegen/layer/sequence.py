@@ -8,7 +8,7 @@ from sluice.codegen.c.names import variable
 from sluice.codegen.c.writer import LayerWriter, writes
 from sluice.codegen.events.control import stream_wanted
 from sluice.ir import instruction as ir
-from sluice.ir.expression import Const, Expr
+from sluice.ir.expression import Const, Expr, Flip
 from sluice.ir.graph import given_up_name
 
 
@@ -16,7 +16,9 @@ def sequence_of(w: LayerWriter, side: Expr) -> str:
     assert w.table is not None
     if w.table.sides == 1 or isinstance(side, Const):
         return f"&inst->sequence[{side_of(w, side)}]"
-    return f"sl_sequence_of(inst->sequence, {emit(side)})"
+    # as an index of the other side's fields (`place`), so that the C compiler calculates it once
+    index = f"{emit(side.operand)} ^ 1" if isinstance(side, Flip) else emit(side)
+    return f"sl_sequence_of(inst->sequence, {index})"
 
 
 def packet_data_of(w: LayerWriter, side: Expr) -> str:
@@ -60,9 +62,19 @@ def in_window(w: LayerWriter, i: ir.InWindow) -> list[str]:
 
 @writes(ir.BeginSeq)
 def begin_seq(w: LayerWriter, i: ir.BeginSeq) -> list[str]:
-    return [
+    begin = (
         f"sl_sequence_begin({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.meta)}, {emit(i.anew)});"
+    )
+    if w.layer.rules is None or not w.layer.rules.buffer_data or i.anew != Const(2):
+        return [begin]
+    none = "&(struct sl_packet_data){.present = false}"
+    out = [
+        f"struct sl_sequence *sequence = {sequence_of(w, i.side)};",
+        f"uint64_t here = sl_sequence_bytes(sequence, {none});",
+        begin,
+        w.count("bytes:discarded", f"here - sl_sequence_bytes(sequence, {none})"),
     ]
+    return ["{", *("    " + line for line in out), "}"]
 
 
 @writes(ir.PlaceSeq)
@@ -254,6 +266,37 @@ def give_up(w: LayerWriter, i: ir.GiveUpSeq) -> list[str]:
         "    " + w.count(given_up(w), "gap.length"),
     ]
     return ["{", *("    " + line for line in out), "}"]
+
+
+@writes(ir.AcknowledgeSeq)
+def acknowledge(w: LayerWriter, i: ir.AcknowledgeSeq) -> list[str]:
+    arguments = f"{sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.received)}, {emit(i.edge)}, box->base.now, {i.grace}"
+    return [f"{variable(i.due)} = sl_sequence_acknowledge({arguments});"]
+
+
+@writes(ir.SettledSeq)
+def settled(w: LayerWriter, i: ir.SettledSeq) -> list[str]:
+    return [f"{variable(i.target)} = sl_sequence_settled({sequence_of(w, i.side)});"]
+
+
+@writes(ir.UnplacedSeq)
+def unplaced(w: LayerWriter, i: ir.UnplacedSeq) -> list[str]:
+    counted = ""
+    if w.layer.rules is not None and w.layer.rules.buffer_data:
+        counted = w.count(
+            "bytes:discarded", "here - sl_sequence_bytes(sequence, &(struct sl_packet_data){.present = false})"
+        )
+    out = [
+        "struct sl_left_out left = {0, 0, 0};",
+        f"struct sl_sequence *sequence = {sequence_of(w, i.side)};",
+        "uint64_t here = sl_sequence_bytes(sequence, &(struct sl_packet_data){.present = false});" if counted else "",
+        f"{variable(i.any)} = sl_sequence_leave_out(sequence, {rules_of(w, i.side)}, &box->base.pool, &left);",
+        f"{variable(i.before)} = left.before;",
+        f"{variable(i.repeated)} = left.repeated;",
+        f"{variable(i.outside)} = left.outside;",
+        counted,
+    ]
+    return ["{", *("    " + line for line in out if line), "}"]
 
 
 @writes(ir.RecordSeq)

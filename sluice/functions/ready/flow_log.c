@@ -36,6 +36,7 @@ struct hole {
 struct direction {
     uint64_t counted;           /* number of the last counted packet, because a packet may contain several messages */
     uint64_t packets, payload, rexmit, stream, after_gap;
+    uint64_t before, outside, cut;   /* bytes without a place in the stream, and those that the snap length cut off */
     struct sl_digest *hash;     /* of the bytes before the first gap; NULL until the first byte */
     bool broken;                /* a gap was given up */
     bool unhashed;              /* memory was insufficient to hash the stream */
@@ -79,7 +80,8 @@ struct flow {
 };
 SLUICE_STATE(struct flow)
 
-static const char *const gap_causes[] = {"limit", "timeout", "close", "snaplen", "skipped"};
+static const char *const gap_causes[] = {"limit", "timeout", "close", "snaplen", "skipped", "acknowledged"};
+enum { GAP_CAUSES = sizeof gap_causes / sizeof *gap_causes };
 
 static uint8_t *row_path(struct row *row) { return (uint8_t *)(row->key + 2 * row->layer->half_words); }
 
@@ -162,6 +164,7 @@ SLUICE_ON(any, packet) {
     way->packets += way->counted != sl_packet_number(event);
     way->counted = sl_packet_number(event);
     way->payload += data->length;
+    way->cut += sl_min(data->length, event->unit.length - event->unit.captured);
     SLUICE_STATE_OF(event)->row->last = sl_packet_time(event);
 }
 
@@ -185,6 +188,20 @@ SLUICE_ON(any, rexmit) {
     way->rexmit += data->length;
     FLOW_EXTRAS(flow_extras_again(&SLUICE_STATE_OF(event)->row->extras, event, way_number(event, SLUICE_STATE_OF(event)),
                                   data->length);)
+}
+
+/* The numbers of UNPLACED_CAUSES in the language. */
+enum { BEFORE, REPEATED, OUTSIDE };
+
+SLUICE_ON(any, unplaced) {
+    struct direction *way = way_of(event);
+    if (!way)
+        return;
+    switch (data->cause) {
+    case BEFORE: way->before += data->length; break;
+    case REPEATED: way->rexmit += data->length; break;
+    default: way->outside += data->length;
+    }
 }
 
 /* Ensures space for one more hole. Returns false at a bound, or if memory is exhausted. */
@@ -285,7 +302,8 @@ static void write_stream(FILE *out, const struct row *row)
     static const char *const names[] = {"src", "dst"};
     if (!row->layer->has_sequence) {
         fputs(",\"src_stream\":null,\"dst_stream\":null,\"src_sha256\":null,\"dst_sha256\":null,"
-              "\"src_after_gap\":null,\"dst_after_gap\":null,\"gaps\":null", out);
+              "\"src_after_gap\":null,\"dst_after_gap\":null,\"src_before\":null,\"dst_before\":null,"
+              "\"src_outside\":null,\"dst_outside\":null,\"src_cut\":null,\"dst_cut\":null,\"gaps\":null", out);
         return;
     }
     for (unsigned i = 0; i < 2; i++)
@@ -297,11 +315,17 @@ static void write_stream(FILE *out, const struct row *row)
     }
     for (unsigned i = 0; i < 2; i++)
         fprintf(out, ",\"%s_after_gap\":%llu", names[i], (unsigned long long)row->way[i].after_gap);
+    for (unsigned i = 0; i < 2; i++)
+        fprintf(out, ",\"%s_before\":%llu", names[i], (unsigned long long)row->way[i].before);
+    for (unsigned i = 0; i < 2; i++)
+        fprintf(out, ",\"%s_outside\":%llu", names[i], (unsigned long long)row->way[i].outside);
+    for (unsigned i = 0; i < 2; i++)
+        fprintf(out, ",\"%s_cut\":%llu", names[i], (unsigned long long)row->way[i].cut);
     fputs(",\"gaps\":[", out);
     for (uint32_t i = 0; i < row->hole_count; i++) {
         const struct hole *hole = &row->holes[i];
         fprintf(out, "%s{\"side\":\"%s\",\"offset\":%llu,\"length\":%llu,\"cause\":\"%s\"}", i ? "," : "",
-                names[hole->side], (unsigned long long)hole->offset, (unsigned long long)hole->length, gap_causes[hole->cause & 3]);
+                names[hole->side], (unsigned long long)hole->offset, (unsigned long long)hole->length, gap_causes[hole->cause < GAP_CAUSES ? hole->cause : 0]);
     }
     fputc(']', out);
     if (row->holes_left_out)

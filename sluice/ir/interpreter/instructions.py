@@ -396,7 +396,16 @@ def _in_window(instruction: ir.InWindow, compiler: Compiler) -> Operation:
 @_for(ir.BeginSeq)
 def _begin(begin: ir.BeginSeq, compiler: Compiler) -> Operation:
     sequence, meta, anew = _sequence(begin.side), number(begin.meta), number(begin.anew)
-    return lambda frame: sequence(frame).begin(meta(frame), anew(frame) != 0)
+    rules, counters = compiler.rules, compiler.layer.counters
+
+    def operation(frame: Frame) -> None:
+        which = sequence(frame)
+        here = which.bytes
+        which.begin(meta(frame), anew(frame))
+        if rules.buffer_data and which.bytes != here:
+            counters["bytes:discarded"] += here - which.bytes
+
+    return operation
 
 
 @_for(ir.PlaceSeq)
@@ -565,6 +574,38 @@ def _skip(skip: ir.SkipSeq, compiler: Compiler) -> Operation:
         counters[gone] += gap.length
         offset(frame, gap.offset)
         length(frame, gap.length)
+
+    return operation
+
+
+@_for(ir.AcknowledgeSeq)
+def _acknowledge(acknowledge: ir.AcknowledgeSeq, compiler: Compiler) -> Operation:
+    sequence, put, box = _sequence(acknowledge.side), set_number(acknowledge.due), compiler.box
+    received, edge, grace = number(acknowledge.received), number(acknowledge.edge), acknowledge.grace
+    return lambda frame: put(frame, sequence(frame).acknowledge(received(frame), edge(frame), box.now, grace))
+
+
+@_for(ir.SettledSeq)
+def _settled(settled: ir.SettledSeq, compiler: Compiler) -> Operation:
+    sequence, put = _sequence(settled.side), set_number(settled.target)
+    return lambda frame: put(frame, sequence(frame).settled_before())
+
+
+@_for(ir.UnplacedSeq)
+def _unplaced(unplaced: ir.UnplacedSeq, compiler: Compiler) -> Operation:
+    sequence, any_ = _sequence(unplaced.side), set_number(unplaced.any)
+    targets = [set_number(item) for item in (unplaced.before, unplaced.repeated, unplaced.outside)]
+    rules, counters = compiler.rules, compiler.layer.counters
+
+    def operation(frame: Frame) -> None:
+        which = sequence(frame)
+        here = which.bytes
+        found = which.leave_out()
+        if rules.buffer_data:
+            counters["bytes:discarded"] += here - which.bytes
+        any_(frame, any(found))
+        for put, count in zip(targets, found, strict=True):
+            put(frame, count)
 
     return operation
 

@@ -32,6 +32,24 @@ JOINED_MAX = 2048 - 48
 
 HISTORY_MAX = 65536
 
+PIECE_SMALL = 256
+"""The number of units below which a piece is small."""
+
+SMALL_MOST = 1024
+"""The maximum number of small pieces that a side may hold."""
+
+FAR = 1 << 30
+"""Bytes so far from all that is known of a stream belong to another one."""
+
+EARLIER_MAX = 7
+"""Ranges before the base that are remembered."""
+
+HOLD = 1 << 24
+"""Bytes that a side may hold where its sequence has no limit of its own."""
+
+HOLD_LEAST = 1 << 20
+"""Bytes that a side may hold, however small the window is that its receiver offers."""
+
 
 def signed(distance: int) -> int:
     """A distance on the circle of 64 bits, the shorter way round."""
@@ -127,6 +145,25 @@ class Sequence:
         self.records: list[Record] = []  # by position, then arrival
         self.history = bytearray()  # the last delivered bytes of an unbroken run
         self.history_end: int = 0
+        self.heard = False  # what the receiver says is known
+        self.edge: int = 0  # the farthest position that it has offered to take
+        self.window: int = 0  # the largest window that it has offered
+        self.received: int = 0  # the farthest position before which it has received everything
+        self.armed = False  # `settled` and `since` are known
+        self.settled: int = 0  # what `received` was at `since`
+        self.since: int = 0
+        self.earlier: list[tuple[int, int]] = []  # ranges before the base that have come
+        self.unplaced = [0, 0, 0]  # bytes before the base, there again, and outside, since they were last reported
+
+    @property
+    def holds(self) -> bool:
+        """Whether anything is kept besides the positions (in C: there is a struct sl_held)."""
+        return bool(self.pieces or self.records or self.history or self.earlier or self.unplaced[2])
+
+    def _unhold(self) -> None:
+        """What the receiver says is forgotten with the last of what is held."""
+        if not self.holds:
+            self.heard = self.armed = False
 
     @property
     def held_bytes(self) -> int:
@@ -140,9 +177,14 @@ class Sequence:
 
     # --- where things lie -----------------------------------------------------------------------------------
 
-    def begin(self, meta: int, anew: bool) -> None:
-        """The first packet sets the base; so does one with `anew`, while nothing is held or delivered."""
+    def begin(self, meta: int, anew: int) -> None:
+        """The first packet sets the base; so does one with `anew` 1, while nothing is held or delivered. With 2 what
+        is held beyond it stays.
+        """
         if self.rules.linear or (self.based and not anew):
+            return
+        if self.based and anew == 2:
+            self._move(meta)
             return
         if self.based:
             nothing_yet = (self.delivered - self.start) & MASK == self.skipped
@@ -153,6 +195,108 @@ class Sequence:
         self.based = True
         self.start = self.next = self.delivered = meta & ((1 << self.rules.width) - 1)
         self.skipped = self.trailing = 0
+
+    def _move(self, meta: int) -> None:
+        """Move the base while nothing was delivered or given up: what is held beyond it stays."""
+        base = self.position(meta)
+        nothing_yet = (self.delivered - self.start) & MASK == self.skipped
+        if self.fresh is not None or not nothing_yet or base == self.delivered:
+            return
+        held = self.holds
+        self._unhold()
+        self.start = self.next = self.delivered = base
+        self.skipped = self.trailing = 0
+        if not held:
+            return
+        kept: list[Piece] = []
+        for piece in self.pieces:
+            before = min(-signed(piece.position - base), piece.length)
+            if before > 0:
+                if piece.kind == DATA and self.rules.accounts:
+                    self._count_earlier(piece.position, before)
+                if before == piece.length:
+                    continue
+                piece = Piece(piece.kind, base, piece.length - before, piece.data[before:])
+            kept.append(piece)
+        self.pieces = kept
+        self.armed = False
+        self._advance()
+        self._unhold()
+
+    def _count_earlier(self, position: int, count: int) -> None:
+        """Count bytes before the base: each position once, then as repeated. Too far before it they are outside."""
+        if not count:
+            return
+        if (self.start - position) & MASK >= FAR:
+            self.unplaced[2] += count
+            return
+        low, high, known = position, (position + count) & MASK, 0
+        kept: list[tuple[int, int]] = []
+        for start, end in self.earlier:
+            if signed(high - start) < 0 or signed(end - low) < 0:
+                kept.append((start, end))
+                continue
+            first, last = max(0, signed(start - position)), min(count, signed(end - position))
+            known += max(0, last - first)
+            low = start if signed(start - low) < 0 else low
+            high = end if signed(high - end) < 0 else high
+        if len(kept) == EARLIER_MAX:
+            start, end = kept.pop()
+            low = start if signed(start - low) < 0 else low
+            high = end if signed(high - end) < 0 else high
+        self.earlier = [*kept, (low, high)]
+        known = min(known, count)
+        self.unplaced[0] += count - known
+        self.unplaced[1] += known
+
+    # --- what the receiver says -----------------------------------------------------------------------------
+
+    def acknowledge(self, received: int, edge: int, now: int, grace: int) -> bool:
+        """The receiver has everything before `received`, and takes what lies before `edge`. Whether it is `grace`
+        since it said so of a hole, further along than which something is held.
+        """
+        self._unhold()
+        if not self.holds:
+            return False
+        window = (edge - received) & ((1 << self.rules.width) - 1)
+        to = self.position(received)
+        if not self.heard or signed(self.edge - (to + window)) < 0:
+            self.edge = (to + window) & MASK
+        self.window = max(self.window, window) if self.heard else window
+        if not self.heard or signed(self.received - to) < 0:
+            self.received = to
+        self.heard = True
+        ahead = self._ahead()
+        if ahead is None or ahead.position == self.next or signed(self.received - self.next) <= 0:
+            self.armed = False
+            return False
+        if not self.armed or signed(self.settled - self.next) <= 0:
+            self.armed, self.settled, self.since = True, self.received, now
+        return now - self.since >= grace
+
+    def settled_before(self) -> int:
+        """Before which position holes are to be given up."""
+        return self.settled if self.armed else self.next
+
+    def leave_out(self) -> tuple[int, int, int]:
+        """Discard what is held further along than the receiver would take, if it is the first. Bytes without a place
+        since the last call: before the base, there again, outside.
+        """
+        if not self.holds:
+            return 0, 0, 0
+        if self.delivered == self.next and self.rules.bounded:
+            most = self._distance(self.next) + (self.window if self.heard else FAR)
+            if self.heard:
+                most = max(most, signed(self.edge - self.delivered))
+            if self.pieces and self._distance(self.pieces[0].position) > most:
+                self.unplaced[2] += self.held_bytes
+                self.pieces.clear()
+            if not self.pieces:
+                self.records = [r for r in self.records if signed(r.position - self.delivered) <= most]
+        before, repeated, outside = self.unplaced
+        self.unplaced = [0, 0, 0]
+        self._unhold()
+        return before, repeated, outside
 
     def position(self, meta: int) -> int:
         """The position that `meta` means."""
@@ -266,7 +410,19 @@ class Sequence:
             return True
         if not units or signed(position + captured - self.delivered) <= 0:
             return True
-        return self.held_bytes + captured <= rules.limit and len(self.pieces) < rules.limit_pieces
+        if self.held_bytes + captured > self._limit() or len(self.pieces) >= rules.limit_pieces:
+            return False
+        if rules.whole or not self.holds or min(data[1], units) >= PIECE_SMALL:
+            return True
+        return sum(piece.length < PIECE_SMALL for piece in self.pieces) < SMALL_MOST
+
+    def _limit(self) -> int:
+        """The maximum number of bytes that a side may hold: by its rules, or by the box's options and what its receiver
+        accepts.
+        """
+        if self.rules.limit:
+            return self.rules.limit
+        return min(HOLD, max(self.window, HOLD_LEAST)) if self.heard else HOLD
 
     def full(self, position: int) -> bool:
         """Whether `position` is beyond `next`, and there are as many records as there may be."""
@@ -278,12 +434,16 @@ class Sequence:
         What lies before `delivered` is dropped. Bytes that are next in order while nothing is held stay fresh
         until they are assembled or settled.
         """
+        self._unhold()
         self.settle()
         if self.rules.linear and position > FARTHEST:
             return
         data = clip(data, 0, units)
         known = -signed(position - self.delivered)
         if known > 0:
+            before = -signed(position - self.start)
+            if self.rules.accounts and before > 0:
+                self._count_earlier(position, min(before, len(data[0])))
             if units <= known:
                 return
             data = clip(data, known, MASK)
@@ -542,6 +702,7 @@ class Sequence:
 
     def record(self, position: int, values: tuple[int, ...]) -> None:
         """Keep a record behind those that are not beyond it."""
+        self._unhold()
         at = len(self.records)
         while at and signed(position - self.records[at - 1].position) < 0:
             at -= 1

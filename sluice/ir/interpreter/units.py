@@ -53,7 +53,7 @@ class Units(Sequence):
         captured, rules = len(data[0]), self.rules
         if captured > UNIT_MAX:
             return False
-        return self.held_bytes + captured <= rules.limit and len(self.pieces) < rules.limit_pieces
+        return self.held_bytes + captured <= self._limit() and len(self.pieces) < rules.limit_pieces
 
     def insert_next(self, position: int, data: Bytes, units: int) -> bool:
         """The same for the next unit in order, while nothing waits or is held; else nothing, and False."""

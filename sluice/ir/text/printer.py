@@ -139,6 +139,7 @@ def _rules(rules: Rules) -> str:
         f"  sequence of {rules.width} bits, {'zero_based' if rules.linear else 'wrapping'}, policy {rules.policy}, "
         f"{'whole, ' if rules.whole else ''}{'units, ' if rules.units else ''}"
         f"{'observed, ' if rules.observed else ''}"
+        f"{'accounts, ' if rules.accounts else ''}{'bounded, ' if rules.bounded else ''}"
         f"{'' if rules.buffer_data else 'no data, '}"
         f"limit {rules.limit} bytes {rules.limit_pieces} pieces {rules.limit_records} records, "
         f"history {rules.history}, record ({', '.join(map(_type, rules.record))})"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sluice.ir.dataflow import forward
 from sluice.ir.expression import Binary, Const, Expr, Flip, Reg
-from sluice.ir.graph import OF_EVERY_INSTANCE, Block
+from sluice.ir.graph import OF_EVERY_INSTANCE, Block, Graph
 from sluice.ir.instruction import (
     AddAlias,
     Branch,
@@ -59,6 +59,14 @@ def check(subject: Subject) -> None:
                     state = "the look-up may not have found one" if known.found else known.state
                     subject.fail(RULE, f"{what} needs an instance, and {state}", block, instruction)
             known = _step(instruction, known)
+
+
+def is_present(graph: Graph, name: str, at: int) -> bool:
+    """Whether there is an instance on every path to instruction number `at` of block `name` of a main graph."""
+    known = forward(graph, ABSENT, _flow, _meet).get(name, ABSENT)
+    for instruction in graph.blocks[name].instructions[:at]:
+        known = _step(instruction, known)
+    return known is PRESENT
 
 
 def _uses(instruction: Instruction, registers: tuple[Reg, ...]) -> str | None:

@@ -16,6 +16,7 @@ from sluice.ir.dataflow import hidden_writes
 from sluice.ir.expression import ONE, ZERO, Binary, Expr, Reg, width
 from sluice.ir.graph import Graph, LayerProgram
 from sluice.ir.instruction import (
+    AcknowledgeSeq,
     Assign,
     Branch,
     Call,
@@ -34,6 +35,7 @@ from sluice.ir.instruction import (
     PlaceSeq,
     Resource,
     Return,
+    SwapSides,
     Terminator,
     Touch,
     WaitingSeq,
@@ -51,6 +53,8 @@ def forgotten(kind: type[Instruction], unstored: bool) -> tuple[str, ...]:
 
     `unstored`: the current instance is known to be in no table, so that other graphs do not change it.
     """
+    if issubclass(kind, SwapSides):
+        return ()  # it turns the names of the sides, and sets no field
     spaces = hidden_writes(kind)
     if kind.RUNS_GRAPHS and unstored and not kind.NEEDS_INSTANCE:
         return tuple(space for space in spaces if space not in ("inst.", "perm."))
@@ -81,7 +85,7 @@ def without_sequence(layer: LayerProgram, instruction: Instruction) -> tuple[Reg
             return target, Binary("==", position, ZERO) if rules.linear else ONE
         case PlaceSeq(target, _, meta) if rules is not None and not rules.linear:
             return target, meta
-        case CutSeq(target) | WaitingSeq(target) | FullSeq(target):
+        case CutSeq(target) | WaitingSeq(target) | FullSeq(target) | AcknowledgeSeq(target):
             return target, ZERO
         case _:
             return None

@@ -265,6 +265,7 @@ struct sl_on_gap { uint64_t offset, length, cause; };
 struct sl_on_end { uint64_t reason; };
 struct sl_on_lost { uint64_t offset, length, cause; };
 struct sl_on_dropped { uint64_t length, reason; };
+struct sl_on_unplaced { uint64_t length, cause; };
 
 /* The instance's number, from 1 in order of creation; 0 if there is no instance. */
 static inline uint64_t sl_event_number(const struct sl_event *event) {
@@ -541,6 +542,7 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
         sl_box_close(box);
         return -1;
     }
+    box->pool.hold = options->hold ? options->hold : SL_HOLD;
     box->seed = options->seed;
     return 0;
 }

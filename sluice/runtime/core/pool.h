@@ -60,6 +60,7 @@ struct sl_pool {
     uint64_t budget;     /* as given at open, rounded down to 64 */
     uint64_t refused;    /* calls of sl_pool_take that returned NULL */
     uint64_t blocks;     /* handed out, of any class */
+    uint64_t hold;       /* maximum bytes of one side, if its sequence has no limit of its own */
     uint64_t promised;   /* argument of the last sl_pool_suffices; its caller may still be taking these bytes */
 
     uint8_t *memory;     /* `budget` bytes of address space */

@@ -35,6 +35,7 @@ struct sl_options {
     const char *const *const *function_values;
     struct sl_store *store;          /* which holds shared objects of functions (function/store.h); NULL: they are local */
     const char *state_file;          /* where local shared objects are written to at the end; NULL: nowhere */
+    uint64_t hold;   /* bytes that one side of a connection may hold out of order, within `memory`; 0: SL_HOLD */
 };
 
 /* --- verdicts --- */
@@ -68,6 +69,8 @@ struct sl_sent {
     uint32_t after;          /* the number of packets of the burst that precede it in the output */
     bool back;               /* true: transmit at frame.port; false: at its peer */
 };
+
+enum { SL_HOLD = 1 << 24 };
 
 struct sl_counter_info {
     const char *layer;   /* name of the layer, or "box" */

@@ -39,7 +39,9 @@ struct sl_gap {
 
 enum {
     SL_BLOCKS_MANY = 1 << 16,   /* blocks of the pool in use, from which on each side may hold fewer small pieces: an eighth */
-    SL_SMALL_LEAST = 8,         /* of its limit, and another eighth of that for each doubling, down to so many */
+    SL_SMALL_LEAST = 8,         /* of SL_SMALL_MOST, and another eighth of that for each doubling, down to so many */
+    SL_SMALL_MOST = 1024,       /* small pieces of a side while few blocks are in use */
+    SL_HOLD_LEAST = 1 << 20,    /* bytes that a side may hold, however small the window is that its receiver offers */
 };
 
 struct sl_holding {
@@ -101,13 +103,53 @@ static inline uint64_t sl_sequence_bytes(const struct sl_sequence *seq, const st
 
 /* --- the way of a packet --- */
 
+/* Takes all pieces before `base` out, and of one that it lies in what is before it. */
+SL_COLD void sl_sequence_drop_before(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                                     uint64_t base) {
+    struct sl_held *held = seq->held;
+    struct sl_piece *piece;
+    while ((piece = sl_piece_first(held)) && sl_position_before(piece->node.position, base)) {
+        uint64_t position = piece->node.position, length = piece->length, dropped = sl_min(base - position, length);
+        uint8_t kind = piece->kind;
+        if (dropped < length) {
+            const uint8_t *rest = kind == SL_PIECE_DATA && rules->buffer_data ? piece->bytes + dropped : NULL;
+            if (!sl_pieces_add(held, pool, sl_piece_next(piece), kind, base, length - dropped, rest))
+                dropped = length;
+        }
+        sl_pieces_remove(held, pool, piece);
+        if (kind == SL_PIECE_DATA && rules->accounts)
+            sl_sequence_count_earlier(seq, pool, position, dropped);
+    }
+}
+
+/* Moves the base to meta while nothing was delivered or given up: what is held beyond it stays. */
+SL_COLD void sl_sequence_move(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                              uint64_t meta) {
+    uint64_t base = seq->next + (uint64_t)((int64_t)((meta - seq->next) << (64 - rules->width)) >> (64 - rules->width));
+    if (seq->lent || seq->delivered - seq->start != seq->skipped || base == seq->delivered)
+        return;
+    seq->start = seq->next = seq->delivered = base;
+    seq->skipped = seq->trailing = 0;
+    if (seq->held) {
+        sl_sequence_drop_before(seq, rules, pool, base);
+        seq->held->ahead = sl_piece_first(seq->held);
+        seq->held->armed = false;
+        sl_sequence_advance(seq, rules, pool);
+        sl_sequence_unhold(seq, pool);
+    }
+}
+
 /* Sets the base. Without one, meta becomes it. With one, `anew` moves it to meta, but only while nothing was
- * delivered or given up and no bytes are held; records and other pieces are then discarded. A linear sequence
- * always begins at 0. */
+ * delivered or given up: 1 while no bytes are held either, and records and other pieces are then discarded; with 2 what
+ * is held stays where it lies. A linear sequence always begins at 0. */
 static inline void sl_sequence_begin(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                     struct sl_pool *pool, uint64_t meta, bool anew) {
+                                     struct sl_pool *pool, uint64_t meta, uint64_t anew) {
     if (SL_LIKELY(seq->based && !anew) || rules->linear)
         return;
+    if (seq->based && anew == 2) {
+        sl_sequence_move(seq, rules, pool, meta);
+        return;
+    }
     if (seq->based) {
         if (seq->lent || seq->delivered - seq->start != seq->skipped || (seq->held && seq->held->bytes))
             return;
@@ -180,18 +222,19 @@ SL_COLD bool sl_sequence_memory(const struct sl_sequence *seq, const struct sl_s
     for (; piece && piece->node.position - origin < end; piece = sl_piece_next(piece))
         blocks++;
     uint64_t besides = seq->held ? sl_ordered_memory(&seq->held->pieces, blocks) + sl_ordered_memory(&seq->held->records, 1)
-                                 : 2 * sizeof(struct sl_held);
+                                 : (uint64_t)SL_POOL_LEAST << sl_pool_class(sizeof(struct sl_held));
     /* a block is rounded up to less than twice its bytes */
     return sl_pool_suffices(pool, blocks * SL_POOL_LEAST + (rules->buffer_data ? 2 * (uint64_t)data.captured : 0) +
                                       2 * sl_record_size(rules->record_words) + besides);
 }
 
-/* Mostly four blocks of the largest class are untouched, and what is held takes three at most: as many pieces as there may
- * be, of the least class, and twice the bytes. What is cut eight at once meanwhile joins again before one is touched. */
+/* Mostly four blocks of the largest class are untouched, and what is held takes three at most: a piece of the least class
+ * between any two that are held, and twice the bytes. What is cut eight at once meanwhile joins again before one is
+ * touched. */
 static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                           struct sl_pool *pool, uint64_t position, sl_bytes data) {
     return SL_LIKELY(pool->budget - pool->reserved >= 4 * SL_POOL_MOST && data.captured < SL_POOL_MOST / 2 &&
-                     rules->limit_pieces < SL_POOL_MOST / SL_POOL_LEAST) ||
+                     (!seq->held || seq->held->pieces.count < SL_POOL_MOST / SL_POOL_LEAST - 2)) ||
            sl_sequence_memory(seq, rules, pool, position, data);
 }
 
@@ -202,27 +245,42 @@ static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const s
  * segments of any size unless told otherwise, since its list of them was attacked so (CVE-2018-6922). */
 static inline uint64_t sl_sequence_small_most(const struct sl_sequence_rules *rules, const struct sl_pool *pool) {
     if (SL_LIKELY(pool->blocks < SL_BLOCKS_MANY))
-        return rules->limit_pieces;
+        return sl_min(rules->limit_pieces, SL_SMALL_MOST);
     unsigned doubled = 47 - (unsigned)__builtin_clzll(pool->blocks);   /* since SL_BLOCKS_MANY */
-    uint64_t share = (uint64_t)rules->limit_pieces >> sl_min(3 * (doubled + 1), 32);
+    uint64_t share = sl_min(rules->limit_pieces, SL_SMALL_MOST) >> sl_min(3 * (doubled + 1), 32);
     return sl_max(share, SL_SMALL_LEAST);
+}
+
+/* How many bytes a side may hold: by its rules or the box's options, and no more than its receiver would take. */
+static inline uint64_t sl_sequence_limit(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                         const struct sl_pool *pool) {
+    uint64_t limit = rules->limit_bytes ? rules->limit_bytes : pool->hold;
+    if (!rules->limit_bytes && seq->held && seq->held->heard)
+        limit = sl_min(limit, sl_max(seq->held->window, SL_HOLD_LEAST));
+    return limit;
+}
+
+/* sl_sequence_room for what may have to be held. */
+SL_COLD bool sl_sequence_room_to_hold(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                      struct sl_pool *pool, uint64_t position, sl_bytes data, uint64_t units) {
+    const struct sl_held *held = seq->held;
+    /* a datagram would end, and how many of these there are has a bound of its own */
+    const bool exempt = rules->whole || !held || sl_min(data.length, units) >= SL_PIECE_SMALL;
+    return (held ? held->bytes : 0) + data.captured <= sl_sequence_limit(seq, rules, pool) &&
+           (held ? held->pieces.count : 0) < rules->limit_pieces &&
+           (exempt || held->pieces.small < sl_sequence_small_most(rules, pool)) &&
+           sl_sequence_has_memory(seq, rules, pool, position, data);
 }
 
 /* May `data` with `units` of sequence space be inserted without going over the limits? What is in order while nothing
  * waits may always (it fills the hole, and leaves with what it frees), and so may what was delivered before. */
 static inline bool sl_sequence_room(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                     struct sl_pool *pool, uint64_t position, sl_bytes data, uint64_t units) {
-    const struct sl_held *held = seq->held;
     if (SL_LIKELY(seq->delivered == seq->next) && !sl_position_before(seq->next, position))
         return true;
     if (!units || !sl_position_before(seq->delivered, position + data.captured))
         return true;
-    /* a datagram would end, and how many of these there are has a bound of its own */
-    const bool exempt = rules->whole || !held || sl_min(data.length, units) >= SL_PIECE_SMALL;
-    return (held ? held->bytes : 0) + data.captured <= rules->limit_bytes &&
-           (held ? held->pieces.count : 0) < rules->limit_pieces &&
-           (exempt || held->pieces.small < sl_sequence_small_most(rules, pool)) &&
-           sl_sequence_has_memory(seq, rules, pool, position, data);
+    return sl_sequence_room_to_hold(seq, rules, pool, position, data, units);
 }
 
 /* sl_sequence_settle when there is something to settle. */
@@ -302,6 +360,8 @@ SL_COLD bool sl_sequence_insert_any(struct sl_sequence *seq, const struct sl_seq
         return complete;
     if (sl_position_before(position, seq->delivered)) {
         uint64_t known = seq->delivered - position;
+        if (rules->accounts && sl_position_before(position, seq->start))
+            sl_sequence_count_earlier(seq, pool, position, sl_min(seq->start - position, data.captured));
         if (units <= known)
             return complete;
         data = sl_bytes_slice(data, known, UINT64_MAX);
@@ -509,8 +569,10 @@ SL_COLD bool sl_sequence_skip_to(struct sl_sequence *seq, const struct sl_sequen
     *gap = (struct sl_gap){sl_sequence_offset(seq, seq->next), position - seq->next, false};
     sl_sequence_pass(seq, gap->length);
     seq->next = seq->delivered;
-    if (piece)
+    if (piece) {
         sl_sequence_advance(seq, rules, pool);
+        sl_sequence_unhold(seq, pool);
+    }
     return true;
 }
 
@@ -547,6 +609,85 @@ SL_COLD bool sl_sequence_give_up(struct sl_sequence *seq, const struct sl_sequen
         __builtin_prefetch(held->ahead->node.next);
     sl_sequence_unhold(seq, pool);
     return true;
+}
+
+/* --- what the receiver says --- */
+
+/* The receiver has received everything before `received`, and takes what lies before `edge` (both as meta). True when it
+ * is `grace` nanoseconds since it said so of what is missing at `next`, and something is held further along: what it has
+ * received was sent and not captured, and will not come any more. */
+SL_COLD bool sl_sequence_acknowledge_held(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                          uint64_t received, uint64_t edge, uint64_t now, uint64_t grace) {
+    struct sl_held *held = seq->held;
+    uint64_t window = (edge - received) & sl_mask(rules->width);
+    uint64_t to = sl_sequence_position(seq, rules, received);
+    if (!held->heard || sl_position_before(held->edge, to + window))
+        held->edge = to + window;
+    held->window = held->heard ? sl_max(held->window, window) : window;
+    if (!held->heard || sl_position_before(held->received, to))
+        held->received = to;
+    held->heard = true;
+    if (!held->ahead || held->ahead->node.position == seq->next || !sl_position_before(seq->next, held->received)) {
+        held->armed = false;
+        return false;
+    }
+    if (!held->armed || !sl_position_before(seq->next, held->settled)) {
+        held->armed = true;
+        held->settled = held->received;
+        held->since = now;
+    }
+    return now - held->since >= grace;
+}
+
+static inline bool sl_sequence_acknowledge(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
+                                           uint64_t received, uint64_t edge, uint64_t now, uint64_t grace) {
+    return SL_UNLIKELY(seq->held != NULL) && sl_sequence_acknowledge_held(seq, rules, received, edge, now, grace);
+}
+
+/* Before which position holes are to be given up, as the receiver has what was in them. */
+static inline uint64_t sl_sequence_settled(const struct sl_sequence *seq) {
+    return seq->held && seq->held->armed ? seq->held->settled : seq->next;
+}
+
+/* Bytes that have no place in the stream. */
+struct sl_left_out {
+    uint64_t before;     /* the base */
+    uint64_t repeated;   /* the same positions again */
+    uint64_t outside;    /* of what the receiver could have taken */
+};
+
+/* Where what is held begins further from `next` than the receiver would take, no byte in between was sent: discards it,
+ * with what lies beyond. Returns all bytes without a place since the last call; `*any` says whether there are any. Not
+ * while bytes wait. */
+SL_COLD bool sl_sequence_leave_out(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
+                                   struct sl_left_out *out) {
+    struct sl_held *held = seq->held;
+    if (!held)
+        return false;
+    if (seq->delivered == seq->next && rules->bounded) {
+        uint64_t most = held->heard ? seq->next + held->window : seq->next + SL_FAR;
+        if (held->heard && sl_position_before(most, held->edge))
+            most = held->edge;
+        if (held->ahead && sl_position_before(most, held->ahead->node.position)) {
+            struct sl_piece *piece;
+            while ((piece = held->ahead)) {
+                if (piece->kind == SL_PIECE_DATA)
+                    held->outside += piece->length;
+                sl_pieces_remove(held, pool, piece);
+            }
+        }
+        if (!held->ahead) {
+            struct sl_node *record;
+            while ((record = held->records.last) && sl_position_before(most, record->position)) {
+                sl_ordered_remove(&held->records, pool, record);
+                sl_pool_give(pool, record, record->size);
+            }
+        }
+    }
+    *out = (struct sl_left_out){held->before, held->repeated, held->outside};
+    held->before = held->repeated = held->outside = 0;
+    sl_sequence_unhold(seq, pool);
+    return out->before || out->repeated || out->outside;
 }
 
 /* --- records: what conditions on virtual ordered packets will need of packets beyond `next` --- */
@@ -628,6 +769,8 @@ static inline void sl_sequence_clear(struct sl_sequence *seq, const struct sl_se
         sl_sequence_discard(seq, pool);
         if (seq->held->history)
             sl_pool_give(pool, seq->held->history, seq->held->history_size);
+        if (seq->held->earlier)
+            sl_pool_give(pool, seq->held->earlier, sizeof *seq->held->earlier);
         sl_pool_give(pool, seq->held, sizeof(struct sl_held));
     }
     sl_sequence_reset(seq, rules);

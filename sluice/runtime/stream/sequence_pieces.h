@@ -35,6 +35,13 @@ struct sl_record {
     uint64_t words[];
 };
 
+/* Ranges of positions before the base whose bytes have come: so that each position counts once. */
+enum { SL_EARLIER_MOST = 7 };
+struct sl_earlier {
+    uint64_t count;
+    struct { uint64_t low, high; } range[SL_EARLIER_MOST];
+};
+
 struct sl_held {
     struct sl_ordered pieces;    /* disjoint */
     struct sl_ordered records;   /* of one position: in the order of their arrival */
@@ -45,8 +52,18 @@ struct sl_held {
     uint64_t history_end;            /* the position behind the newest */
     uint32_t history_used, history_size;
     uint64_t bytes;                  /* units of all DATA pieces */
+    /* What the receiver says (see sl_sequence_acknowledge): */
+    uint64_t edge;                   /* the farthest position that it has offered to take; valid while `heard` */
+    uint64_t window;                 /* the largest window that it has offered */
+    uint64_t received;               /* the farthest position before which it has received everything */
+    uint64_t settled;                /* what `received` was at `since`: holes before it are given up after the grace period */
+    uint64_t since;                  /* packet time */
+    /* Bytes that have no place in the stream, since they were last reported: */
+    uint64_t before, repeated, outside;
+    struct sl_earlier *earlier;      /* NULL while there are none */
+    bool heard, armed;               /* edge, window and received are known; settled and since are */
 };
-_Static_assert(sizeof(struct sl_held) <= 128, "a block of two cache lines");
+_Static_assert(sizeof(struct sl_held) <= 256, "a block of four cache lines");
 
 /* --- pieces --- */
 

@@ -20,7 +20,9 @@ struct sl_sequence_rules {
     uint8_t policy;           /* enum sl_policy */
     bool whole;               /* for the caller: a gap ends the instance */
     bool buffer_data;         /* false: nobody asks for the bytes; only their extents are kept */
-    uint32_t limit_bytes;     /* of the pieces held */
+    bool accounts;            /* bytes without a place in the stream are counted: before the base, or outside */
+    bool bounded;             /* what the receiver would not take has no place in the stream */
+    uint32_t limit_bytes;     /* of the pieces held; 0: the box's, see struct sl_pool */
     uint32_t limit_pieces;
     uint32_t limit_records;
     uint32_t history;         /* delivered bytes to remember, up to 65536 */
@@ -51,6 +53,9 @@ static inline struct sl_sequence *sl_sequence_of(struct sl_sequence *sequences, 
  * "ahead" and "behind" could not be told apart. */
 #define SL_FARTHEST ((uint64_t)INT64_MAX)
 
+/* Bytes so far from all that is known of a stream belong to another one: a quarter of TCP's numbers. */
+#define SL_FAR (UINT64_C(1) << 30)
+
 /* An empty sequence in memory with any content (what it held is forgotten, not freed). */
 static inline void sl_sequence_reset(struct sl_sequence *seq, const struct sl_sequence_rules *rules) {
     *seq = (struct sl_sequence){.based = rules->linear};
@@ -79,10 +84,56 @@ static inline bool sl_sequence_hold(struct sl_sequence *seq, struct sl_pool *poo
 }
 
 static inline void sl_sequence_unhold(struct sl_sequence *seq, struct sl_pool *pool) {
-    if (seq->held && !seq->held->pieces.first && !seq->held->records.first && !seq->held->history) {
+    if (seq->held && !seq->held->pieces.first && !seq->held->records.first && !seq->held->history &&
+        !seq->held->earlier && !seq->held->outside) {
         sl_pool_give(pool, seq->held, sizeof(struct sl_held));
         seq->held = NULL;
     }
+}
+
+/* Counts n bytes at `position`, before the base: as such where no other copy has come, else as repeated. Too far before
+ * it they belong to no stream of this base, and count as outside. Without memory for the ranges all are repeated. */
+SL_COLD void sl_sequence_count_earlier(struct sl_sequence *seq, struct sl_pool *pool, uint64_t position, uint64_t n) {
+    if (!n || !sl_sequence_hold(seq, pool))
+        return;
+    struct sl_held *held = seq->held;
+    if (seq->start - position >= SL_FAR) {
+        held->outside += n;
+        return;
+    }
+    if (!held->earlier && (held->earlier = sl_pool_take(pool, sizeof *held->earlier)))
+        held->earlier->count = 0;
+    struct sl_earlier *earlier = held->earlier;
+    if (!earlier) {
+        held->outside += n;
+        return;
+    }
+    uint64_t low = position, high = position + n, known = 0;
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < earlier->count; i++) {
+        uint64_t from = earlier->range[i].low, to = earlier->range[i].high;
+        if (sl_position_before(high, from) || sl_position_before(to, low)) {
+            earlier->range[kept].low = from;
+            earlier->range[kept++].high = to;
+            continue;
+        }
+        uint64_t overlap_from = sl_position_before(from, position) ? position : from;
+        uint64_t overlap_to = sl_position_before(position + n, to) ? position + n : to;
+        known += sl_position_before(overlap_from, overlap_to) ? overlap_to - overlap_from : 0;
+        low = sl_position_before(from, low) ? from : low;
+        high = sl_position_before(high, to) ? to : high;
+    }
+    if (kept == SL_EARLIER_MOST) {   /* from now on what lies between two of them counts as known */
+        kept--;
+        low = sl_position_before(earlier->range[kept].low, low) ? earlier->range[kept].low : low;
+        high = sl_position_before(high, earlier->range[kept].high) ? earlier->range[kept].high : high;
+    }
+    earlier->range[kept].low = low;
+    earlier->range[kept].high = high;
+    earlier->count = kept + 1;
+    known = sl_min(known, n);
+    held->before += n - known;
+    held->repeated += known;
 }
 
 /* Frees all pieces and records. */

@@ -82,7 +82,7 @@ static inline bool sl_units_room(const struct sl_sequence *seq, const struct sl_
     if (sl_units_find(seq, position, &behind))
         return true;
     struct sl_holding held = sl_sequence_holding(seq);
-    return held.bytes + data.captured <= rules->limit_bytes && held.pieces < rules->limit_pieces &&
+    return held.bytes + data.captured <= sl_sequence_limit(seq, rules, pool) && held.pieces < rules->limit_pieces &&
            sl_units_memory(seq, rules, pool, data);
 }
 

@@ -235,7 +235,7 @@ def test_a_field_has_one_partner() -> None:
 def test_tcp_takes_the_windows_of_both_sides_by_one_way() -> None:
     program = run(build(find_stack("tcp_ip")))
     text = generate(program, Functions()).source
-    assert text.count("pair_active_window[side] = (uint16_t)") == 2, "over IPv4 and IPv6"
+    assert text.count("pair_active_window[side] = (uint32_t)") == 2, "over IPv4 and IPv6"
     assert text.count("uint32_t perm_active_next, perm_passive_next;") == 2
     assert text.count("pair_active_next[side] = sl_serial_less(") == 2, "and keeps the highest number without a branch"
 

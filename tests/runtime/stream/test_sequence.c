@@ -392,7 +392,7 @@ static void test_joined(void) {
         sequence_check(&side.seq);
     }
     HOLDS(3999, 2, 0);
-    CHECK(side.pool.used <= 2 * 2048 + 128);
+    CHECK(side.pool.used <= 2 * 2048 + 256);
     arrive(0, ".");
     READS(0, expected);
     close_side();
@@ -437,7 +437,7 @@ static void test_joined(void) {
     close_side();
 
     CASE("no memory to join: they stay as they are");
-    open_side(TCP, 128 + 64 + 128);
+    open_side(TCP, 256 + 64 + 128);
     arrive(0, "");
     arrive(5, "fghijkl");
     arrive(12, "mnopqrstuvwxyzABCDEFGHIJ");
@@ -913,9 +913,9 @@ static void test_limits(void) {
     close_side();
 
     CASE("room: the pool must have what it may take, each block rounded up");
-    open_side(TCP, 512);
+    open_side(TCP, 640);
     arrive(0, "");
-    CHECK(room(9, "0123456789") && !room(9, "a piece of memory, larger than what is left of 512 bytes for it ... "
+    CHECK(room(9, "0123456789") && !room(9, "a piece of memory, larger than what is left of 640 bytes for it ... "
                                             "as there is the head, too; and what it is held in; and a record"));
     arrive(9, "0123456789");
     CHECK(room(30, "y"));
@@ -925,7 +925,7 @@ static void test_limits(void) {
     close_side();
 
     CASE("no memory: insert says so, and what is missing may come again");
-    open_side(TCP, 256);
+    open_side(TCP, 384);
     arrive(9, "0123456");
     arrive(30, "y");
     CHECK(!insert(40, text("z"), 1));
@@ -934,7 +934,7 @@ static void test_limits(void) {
     close_side();
 
     CASE("no memory: what is next in order needs none, and what it covers gives way");
-    open_side(TCP, 256);
+    open_side(TCP, 384);
     arrive(0, "");
     arrive(9, "0123456");
     arrive(30, "y");
@@ -1012,7 +1012,7 @@ static void test_without_bytes(void) {
     CHECK(side.seq.next == 103 && side.seq.delivered == 103 && side.seq.start == 100);
     arrive(105, "fgh");
     HOLDS(3, 1, 0);
-    CHECK(side.pool.used == 64 + 128);   /* a piece without bytes, and the head */
+    CHECK(side.pool.used == 64 + 256);   /* a piece without bytes, and the head */
     uint64_t position, cursor;
     sl_bytes data;
     OVERLAPS_OF(101, "BCDEFG");

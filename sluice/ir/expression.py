@@ -138,7 +138,7 @@ def width(expression: Expr) -> int:
                 return max(width(left), width(right))
             if operator in (">>", "%", "/"):
                 return width(left)
-            if operator == "*" and 1 in (width(left), width(right)):
+            if operator == "*" and min(width(left), width(right)) == 1 < max(width(left), width(right)):
                 return max(width(left), width(right))
             return 64
         case _:

@@ -310,6 +310,7 @@ get_servers() {
     have memcached || missing+=(memcached)
     have memccat || missing+=(libmemcached-tools)
     have ip || missing+=(iproute2)
+    have ethtool || missing+=(ethtool)
     have tcpdump || missing+=(tcpdump)
     have zstd || missing+=(zstd)
     have lz4 || missing+=(lz4)

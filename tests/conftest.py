@@ -18,7 +18,7 @@ from tests.support.unoptimised import unoptimised
 
 pytest_plugins = ["tests.support.budget"]
 HERE = Path(__file__).resolve().parent
-UNOPTIMISED = ("cli", "engine", "functions", "language", "messages", "protocols", "quic")
+UNOPTIMISED = ("chain", "cli", "engine", "functions", "language", "messages", "protocols", "quic")
 """Folders whose tests each compile a stack and run few packets through it: without the C compiler's optimiser. All
 others compile as users do, except stacks with fewer passes.
 """

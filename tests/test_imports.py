@@ -24,10 +24,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "functions": {"lang"},
     "compat": {"lang", "protocols"},
     "isolate": {"engine"},
+    "chain": {"engine", "hooks", "ir", "lang"},
     "service": {"engine"},
     "analyze": {"engine"},
     "cli": {
         "analyze",
+        "chain",
         "service",
         "isolate",
         "lang",

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 BANNED = re.compile(r"\b(keeps? book|owes? a turn|in hand|foreseen|foresees?|whoever|comes? apart)\b", re.IGNORECASE)
 FOLDERS = ("lang", "ir", "lower", "passes", "hooks", "codegen", "runtime", "protocols", "stacks", "functions")
-FOLDERS += ("service", "analyze", "isolate")
+FOLDERS += ("chain", "service", "analyze", "isolate")
 """Folders of `sluice` without these words. `compat`, `cli` and `engine` follow when their text is rewritten."""
 
 

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Generator
 
 from sluice import __version__
-from sluice.cli import analyze, bench, build, explain, flows, help, isolate, mos, new, run, serve, show, trace
+from sluice.cli import analyze, bench, build, chain, explain, flows, help, isolate, mos, new, run, serve, show, trace
 from sluice.cli.common.errors import UsageError, from_here, tell
 from sluice.lang.errors import DescriptionWarning, did_you_mean
 
@@ -25,7 +25,7 @@ Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 st
 """
 
 
-COMMANDS = (run, flows, trace, show, explain, build, mos, serve, analyze, isolate, bench, new, help)
+COMMANDS = (run, chain, flows, trace, show, explain, build, mos, serve, analyze, isolate, bench, new, help)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -2,7 +2,8 @@
 
 Its parse tree (which layer follows which, and when), then layer by layer: header, key of instances, what
 they keep, sequence, state machine, events, timeouts. --svg draws parse tree and state machines into one
-file.
+file. Of a file that describes a chain of functions: its arrangement, what each function subscribes to, publishes and
+decides; --svg draws that.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
+from pathlib import Path
 from typing import Any
 
+from sluice.chain.find import describes_chain
+from sluice.cli.chain import show_chain
 from sluice.cli.common.describe import Data, describe
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_output, write_text
@@ -43,6 +47,8 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
+    if describes_chain(Path(options.stack)):
+        return show_chain(options)
     stack = find_stack(options.stack)
     build(stack)  # refuses what makes no sense, with the line
     data = describe(stack)

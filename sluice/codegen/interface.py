@@ -279,9 +279,13 @@ def _finish(names: StackNames) -> list[str]:
             "    } while (again);",
         ]
     for function in names.functions.c:
+        if function.label:
+            out.append(f"    base->reporter = {c_string(function.label)};")
         if function.closes:
             out.append(f"    {function.name}_close(base);")
         out += [f'    sl_report(base, "{name}", box->{function.name}_counted.{name});' for name, _ in function.counters]
+    if any(function.label for function in names.functions.c):
+        out.append("    base->reporter = NULL;")
     if names.functions.inline:
         out.append("    sl_output_finish(base);")
     return [

@@ -12,6 +12,7 @@ from sluice.codegen.events.control import check_controls, is_controlled
 from sluice.codegen.events.declared_storage import counter_struct, parameter_struct
 from sluice.codegen.events.functions import data_names, function_states, is_on_demand
 from sluice.codegen.events.metadata import information
+from sluice.codegen.events.published import publish_functions, publish_names, published_structs
 from sluice.codegen.events.records import records
 from sluice.codegen.events.timers import timer_fields, timer_numbers, timers
 from sluice.codegen.interface import header, interface, weak_functions
@@ -74,6 +75,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *(['#include "function/columns.h"'] if functions.many else []),
         *(['#include "stream/sequence_units.h"'] if counts_units else []),
         *_natives(program),
+        *published_structs(names),
         *_functions(names),
         *_instances(names),
         *context(names),
@@ -86,6 +88,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *waiting(names),
         *(line for table in names.tables.values() for line in lifetime(table)),
         *told,
+        *publish_functions(names),
         *find_instance(names),
         *watch(names),
         *timers(names),
@@ -100,7 +103,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         header=header(names),
         counters=list(names.counters.names),
         events=list(names.events),
-        roots=[functions.events.root(program.layers[layer], event) for layer, event in names.events],
+        roots=[functions.events.root(names.layer(layer), event) for layer, event in names.events],
         columns=list(names.columns),
         column_roots=[functions.events.root(program.layers[layer], event) for layer, event in names.columns],
         timeouts=names.seconds,
@@ -147,6 +150,7 @@ def _functions(names: StackNames) -> list[str]:
             f"/* --- function {function.name} --- */",
             f"#define SLUICE_FUNCTION {function.name}",
             *data_names(names.program, names.functions, function),
+            *publish_names(names, function),
             *_bits(names.functions, function),
             *timer_numbers(names.functions, function.name),
             f"enum {{ {function.name}_index = {index} }};",

@@ -9,7 +9,7 @@ from sluice.codegen.c.names import comment, identifier
 from sluice.codegen.layer.instance_layout import Table
 from sluice.hooks.function import Functions
 from sluice.ir import instruction as ir
-from sluice.ir.graph import Program
+from sluice.ir.graph import LayerProgram, Program
 
 
 @dataclass
@@ -52,6 +52,15 @@ class StackNames:
     def prefix(self) -> str:
         """The prefix of the names of the stack's own functions."""
         return identifier(self.program.name)
+
+    @cached_property
+    def published(self) -> LayerProgram:
+        """What functions publish, as events of a layer."""
+        return self.functions.published.layer()
+
+    def layer(self, name: str) -> LayerProgram:
+        """The layer of that name, or what stands for one."""
+        return self.published if name == self.published.name else self.program.layers[name]
 
     @cached_property
     def path_is_known(self) -> bool:

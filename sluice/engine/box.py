@@ -24,6 +24,7 @@ from sluice.engine.inputs import (
     Source,
 )
 from sluice.engine.interrupt import noted
+from sluice.engine.published import connect
 
 _DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _DRIVEN = ("process", "tick", "finish_step")
@@ -51,7 +52,13 @@ class CounterInfo(ctypes.Structure):
 class Report(ctypes.Structure):
     """struct sl_report: a number of a function's own."""
 
-    _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_uint64))
+    _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_uint64), ("function", ctypes.c_char_p))
+
+    @property
+    def full_name(self) -> str:
+        """Its name, after that of its function in a chain."""
+        name = self.name.decode()
+        return f"{self.function.decode()}.{name}" if self.function else name
 
 
 class Refused(ctypes.Structure):
@@ -156,7 +163,7 @@ class Outcome:
     not do, None when nothing. fault: what is wrong with an input, None when nothing is. stopped: whether the user
     stopped it. interrupted: whether that was before the end of input that has one, or at once. received: counters of
     interfaces (struct sl_source_statistics), empty without one. refused: packets by link type with which the stack
-    does not begin. takes: the link types that it takes.
+    does not begin. takes: the link types that it takes. not_forwarded: why a packet could not leave at an interface.
     """
 
     packets: int
@@ -170,6 +177,7 @@ class Outcome:
     received: dict[str, int] = field(default_factory=lambda: {})
     refused: dict[int, int] = field(default_factory=lambda: {})
     takes: list[int] = field(default_factory=lambda: [])
+    not_forwarded: str | None = None
 
 
 @dataclass
@@ -177,6 +185,7 @@ class Box:
     """A running box. Feed it packets or files, then `finish` and `close` (or use it in a `with`).
 
     output: a capture file for the packets that leave the box, where a function drops, changes or sends packets.
+    forwards: they leave at the interfaces of the inputs that it runs over (Inputs.forwarding).
     """
 
     stack: CompiledStack
@@ -184,21 +193,24 @@ class Box:
     python: list[PythonFunction] = field(default_factory=lambda: [])
     function_options: Sequence[Options] = field(default_factory=lambda: [])
     output: str | os.PathLike[str] | None = None
+    forwards: bool = False
 
     def __post_init__(self) -> None:
         self._library = ctypes.CDLL(str(self.stack.compiled.path))
         self._prefix = self.stack.generated.name
+        published = connect(self.stack.functions.published, self.python)
         self._decoder = Decoder(
             self.stack.program,
             self.stack.generated.events,
             self.stack.generated.roots,
             self.stack.generated.columns,
             self.stack.generated.column_roots,
+            published,
         )
         self._route: dict[type, list[Callable[[Any], object]]] = {}
         """The handlers of each kind of event."""
         for kind, (layer_name, event) in zip(self._decoder.types, self.stack.generated.events, strict=True):
-            layer = self.stack.program.layers[layer_name]
+            layer = published if layer_name == published.name else self.stack.program.layers[layer_name]
             calls: list[Handler] = []
             bit = self.stack.functions.first_demanded
             for function in self.python:
@@ -221,6 +233,9 @@ class Box:
         functions = len(self.stack.functions.c)
         self._options = c_options(self.settings, self.function_options, functions, natives, self._deliver)
         self._writer: Source | None = None
+        self._interfaces: list[Source] = []
+        """Where packets leave, by port, where they are forwarded."""
+        self._options.forwards = self.forwards
         if self.output is not None:
             self._open_output(self.output)
         self._open = self._function("open", ctypes.c_void_p, ctypes.POINTER(COptions))
@@ -254,6 +269,33 @@ class Box:
         lost = self._writer.close()
         self._writer = None
         self._output_fault = fault or lost
+
+    def _open_interfaces(self, inputs: Inputs) -> None:
+        """Let what comes in at one of two interfaces leave at the other one. Raises InputError."""
+        if not inputs.forwarding:
+            return
+        for uri in inputs.uris:
+            self._interfaces.append(Source.create_uri(self._library, os.fsencode(uri)))
+        count = len(self._interfaces)
+        self._ports = (ctypes.c_void_p * count)(*(port.handle for port in self._interfaces))
+        self._peers = (ctypes.c_uint16 * count)(*reversed(range(count)))
+        self._drive.ports, self._drive.port_count = self._ports, count
+        self._drive.peer = ctypes.cast(self._peers, ctypes.c_void_p)
+
+    def _close_interfaces(self) -> tuple[dict[str, int], str | None]:
+        """Close them; how many packets left, how many could not, and why the last one of these."""
+        if not self._interfaces:
+            return {}, None
+        faults = [fault for port in self._interfaces if (fault := port.fault())]
+        counted = [port.statistics() for port in self._interfaces]
+        self._drive.ports = None
+        for port in self._interfaces:
+            port.close()
+        self._interfaces = []
+        return {
+            "forwarded": sum(one["packets"] for one in counted),
+            "not_forwarded": sum(one["refused"] for one in counted) + self._drive.no_port,
+        }, faults[-1] if faults else None
 
     def _make_drive(self) -> None:
         """The driver of this box."""
@@ -365,6 +407,7 @@ class Box:
         inputs = Inputs.of(given)
         try:
             source = Source.open(self._library, inputs)
+            self._open_interfaces(inputs)
         except InputError as error:
             raise RunError(str(error)) from error
         self._drive.input, self._drive.progress = source.handle, PROGRESS(self._reporting(progress))
@@ -383,6 +426,7 @@ class Box:
             self._endless = False
             self._drive.progress = PROGRESS()
             source.close()
+            forwarded, why = self._close_interfaces()
         return Outcome(
             packets=self._drive.packets,
             counters=self.counters(),
@@ -392,7 +436,8 @@ class Box:
             stopped=self._stopped or driven == STOPPED,
             seconds=time.perf_counter() - begin,
             interrupted=self._stopped,
-            received=counted,
+            received=counted | forwarded,
+            not_forwarded=why,
             refused=self.refused(),
             takes=[link_type for link_type, _ in self.stack.program.roots if link_type is not None],
         )
@@ -472,9 +517,10 @@ class Box:
         self._library.sl_box_reports.argtypes = [ctypes.c_void_p, ctypes.POINTER(Report), ctypes.c_uint32]
         rows = (Report * 64)()
         count = self._library.sl_box_reports(self._box, rows, 64)
-        found = {rows[n].name.decode(): rows[n].value for n in range(count)}
+        found = {rows[n].full_name: rows[n].value for n in range(count)}
         for function in self.python:
-            found |= function.counted()
+            head = f"{function.label}." if function.label else ""
+            found |= {head + name: value for name, value in function.counted().items()}
         return found
 
     def close(self) -> None:

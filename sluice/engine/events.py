@@ -20,18 +20,21 @@ from typing import Any, cast
 from sluice.codegen.layer.instance_layout import KeyWord, key_words
 from sluice.engine.addresses import PACKED, Address, ipv4, ipv6, is_address
 from sluice.engine.columns import COLUMNS, Events, types_of
+from sluice.engine.published import Publisher
 from sluice.engine.values import value_names
+from sluice.hooks.published import CHAIN
 from sluice.hooks.subscription import means
 from sluice.ir.graph import EventShape, LayerProgram, Program
 from sluice.ir.hook import Hook
 
-_HEAD = struct.Struct("<IHBBIIQQQQQ")
+_HEAD = struct.Struct("<IHBBIIQQQQQQ")
 """struct sl_record_head."""
 _NUMBER = struct.Struct("<Q")
 _LENGTHS = struct.Struct("<II")
 
 
-_SIZE, _EVENT, _SIDE, _SWAPPED, _OWNER, _WORDS, _INSTANCE, _TIME, _PACKET, WATCHED, SLOT, _RECORD = range(12)
+_SIZE, _EVENT, _SIDE, _SWAPPED, _OWNER, _WORDS, _INSTANCE, _TIME, _PACKET, WATCHED, SLOT = range(11)
+DROPPED_BY, _RECORD = 11, 12
 """What stands where in an event: the fields of struct sl_record_head, then the record itself."""
 
 
@@ -108,7 +111,7 @@ class Decoder:
     """Reads batches that compiled code wrote.
 
     events: of every number its layer and its name. roots: and which event of the stack it happens with. columns,
-    column_roots: the same of those of which there are rows.
+    column_roots: the same of those of which there are rows. published: what functions publish, as a layer's.
     """
 
     def __init__(
@@ -118,6 +121,7 @@ class Decoder:
         roots: list[str],
         columns: list[tuple[str, str]],
         column_roots: list[str],
+        published: LayerProgram | None = None,
     ) -> None:
         self.many = types_of(program, columns, column_roots)
         self.keys: list[tuple[list[KeyWord], int, bool]] = []
@@ -127,11 +131,12 @@ class Decoder:
         numbers = {name: number for number, name in enumerate(program.layers)}
         self.types: list[type[Seen]] = []
         for (name, event), root in zip(events, roots, strict=True):
-            layer = program.layers[name]
+            layer = program.layers[name] if published is None or name != published.name else published
             shape = layer.events[root]
             kind = Kind(self, shape, [value_names(layer, shape, value) for value, _ in shape.fields])
             attributes: dict[str, Any] = {"__slots__": (), "layer": name, "name": event, "_kind": kind}
-            attributes |= self._of_key(numbers[name]) | _of_values(kind)
+            key = self._of_key(numbers[name]) if name in numbers else {}  # a published event has that of any layer
+            attributes |= key | _of_values(kind)
             attributes |= {own: getattr(Seen, own) for own in OWN_NAMES - {"layer", "name"} if own in attributes}
             self.types.append(type("Seen", (Seen,), attributes | {"layer": name, "name": event}))
 
@@ -280,7 +285,9 @@ class PythonFunction:
     """Handlers of one Python file: (layer, event, function), what to call at the end, and what it counted, by name.
 
     events: those that it defines. on_demand: handlers that are called while registered, as `handlers`. many: those that
-    take many events at once.
+    take many events at once. published: the events that it publishes, by name, with what sends one to its subscribers.
+    drops_before: bits of the functions in C that withhold an event from it, when they drop the packet. label: as of
+    CFunction.
     """
 
     name: str
@@ -290,6 +297,9 @@ class PythonFunction:
     events: list[PythonEvent] = field(default_factory=lambda: [])
     on_demand: list[tuple[str, str, Handler]] = field(default_factory=lambda: [])
     many: list[tuple[str, str, ManyHandler]] = field(default_factory=lambda: [])
+    published: dict[str, Publisher] = field(default_factory=lambda: {})
+    drops_before: int = 0
+    label: str = ""
 
     def taken(self) -> frozenset[Hook]:
         """The events that it takes many at once of."""
@@ -323,7 +333,10 @@ class PythonFunction:
 
         first: the bit of the first of its handlers on demand.
         """
-        return [call for call, _ in self._called(layer, event, first)]
+        found = [call for call, _ in self._called(layer, event, first)]
+        if self.drops_before and layer.name != CHAIN and event != "end":
+            return [_unless_dropped(self.drops_before, call) for call in found]
+        return found
 
     def _called(self, layer: LayerProgram, event: str, first: int) -> list[tuple[Handler, int]]:
         """The same, and the bits of which one must be registered for each; 0 for one that is always called."""
@@ -362,6 +375,16 @@ def _asked(below: list[_Below]) -> Handler:
         for inner in happening:
             for handler in inner:
                 handler(seen)
+
+    return call
+
+
+def _unless_dropped(functions: int, handler: Handler) -> Handler:
+    """Calls a handler unless one of these functions had dropped the packet."""
+
+    def call(seen: Seen) -> None:
+        if not seen[DROPPED_BY] & functions:
+            handler(seen)
 
     return call
 

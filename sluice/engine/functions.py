@@ -10,14 +10,16 @@ from typing import Any, cast
 
 from sluice.engine.c_function import read_c_function
 from sluice.engine.events import Handler, ManyHandler, PythonEvent, PythonFunction
+from sluice.engine.published import Publisher
 from sluice.hooks.declaration import Counters
 from sluice.hooks.function import CFunction
 from sluice.hooks.parameter import Parameter, ParameterError, Value
 from sluice.hooks.parameter_text import check_values, read_parameters, split_parameters
+from sluice.hooks.published import TYPES, PublishedEvent, checked
 from sluice.hooks.subscription import HookError
 from sluice.ir.hook import Hook
 from sluice.lang.errors import did_you_mean
-from sluice.lang.userfile import executed
+from sluice.lang.userfile import execute, executed
 
 READY = Path(__file__).resolve().parent.parent / "functions" / "ready"
 NONE = "none"
@@ -97,11 +99,11 @@ def find_functions(names: list[str], values: Mapping[str, Mapping[str, str]] | N
             _refuse_options(name, colon + options, "it is no function, and takes none")
             wanted.track_only = True
             continue
-        path = _path(name)
+        path = function_path(name)
         if path.suffix == ".py":
             wanted.python.append(load_python(path, options))
             continue
-        function = _load_c(path)
+        function = load_c(path)
         if function.parameters:
             _read_parameters(name, function.parameters, options)
         elif not function.opens:
@@ -128,8 +130,8 @@ def parameters_of(name: str) -> tuple[Parameter, ...]:
     name = name.partition(":")[0]
     if name == NONE:
         return ()
-    path = _path(name)
-    return _declared(executed(path)) if path.suffix == ".py" else _load_c(path).parameters
+    path = function_path(name)
+    return _declared(executed(path)) if path.suffix == ".py" else load_c(path).parameters
 
 
 def counters_of(name: str) -> Counters:
@@ -137,17 +139,18 @@ def counters_of(name: str) -> Counters:
     name = name.partition(":")[0]
     if name == NONE:
         return ()
-    path = _path(name)
+    path = function_path(name)
     if path.suffix != ".py":
-        return _load_c(path).counters
+        return load_c(path).counters
     items = vars(executed(path)).items()
     return tuple((name, item.help) for name, item in items if hasattr(item, "__sluice_counter__"))
 
 
-def _load_c(path: Path) -> CFunction:
+def load_c(path: Path, name: str = "") -> CFunction:
+    """A function in C, called `name`, or as its file. Raises FunctionError."""
     text = path.read_text()
     try:
-        return read_c_function(_identifier(path.stem), text, str(path))
+        return read_c_function(name or _identifier(path.stem), text, str(path))
     except HookError as error:
         if path.parent == READY and not VENDOR.is_dir():
             raise FunctionError(
@@ -157,8 +160,10 @@ def _load_c(path: Path) -> CFunction:
         raise FunctionError(str(error)) from error
 
 
-def _read_parameters(name: str, parameters: tuple[Parameter, ...], options: str) -> dict[str, Value]:
+def _read_parameters(name: str, parameters: tuple[Parameter, ...], options: Options) -> dict[str, Value]:
     try:
+        if not isinstance(options, str):
+            return check_values(parameters, options)
         return read_parameters(parameters, options)
     except ParameterError as error:
         raise FunctionError(f"{name}: {error}") from None
@@ -173,7 +178,8 @@ def _identifier(stem: str) -> str:
     return "".join(letter if letter.isalnum() else "_" for letter in stem)
 
 
-def _path(name: str) -> Path:
+def function_path(name: str) -> Path:
+    """The file of a function that is given by a path, or by the name of a ready one. Raises FunctionError."""
     if name.endswith((".c", ".py")):
         if not Path(name).is_file():
             raise FunctionError(f"{name}: no such file")
@@ -187,14 +193,15 @@ def _path(name: str) -> Path:
     )
 
 
-def load_python(path: Path, options: str = "") -> PythonFunction:
+def load_python(path: Path, options: Options = "", fresh: bool = False) -> PythonFunction:
     """The handlers of a Python file: its functions marked by `on` and `at_end`, with its parameters set by options.
 
-    Raises FunctionError.
+    fresh: the file is executed again, for a second instance of its functions. Raises FunctionError.
     """
-    module = executed(path)  # the file that describes the stack may hold its function, too
+    # the file that describes the stack may hold its function, too
+    module = execute(path) if fresh else executed(path)
     parameters = _declared(module)
-    if not parameters:
+    if not parameters and isinstance(options, str):
         _refuse_options(str(path), options, "it takes none (a function in Python declares them by parameter)")
     for name, value in _read_parameters(str(path), parameters, options).items():
         setattr(module, name, value)
@@ -235,6 +242,7 @@ def load_python(path: Path, options: str = "") -> PythonFunction:
         events,
         on_demand,
         many,
+        _published(path, module),
     )
 
 
@@ -283,6 +291,26 @@ def _events(path: Path, module: ModuleType) -> list[PythonEvent]:
                 "    an event is called as its function: give each function another name."
             )
     return events
+
+
+def _published(path: Path, module: ModuleType) -> dict[str, Publisher]:
+    """The events that a file publishes. Raises FunctionError for one that cannot be."""
+    found: dict[str, Publisher] = {}
+    for item in vars(module).values():
+        declared = getattr(item, "__sluice_published__", None)
+        if isinstance(declared, tuple):
+            name, base, fields, where = cast(tuple[str, str, tuple[tuple[str, str], ...], str], declared)
+            for field, kind in fields:
+                if kind not in TYPES:
+                    raise FunctionError(
+                        f"{where}: field '{field}' of '{name}' is of type {kind}, which cannot be published\n"
+                        f"    types are int, bool, bytes, and, as texts, {', '.join(TYPES)}."
+                    )
+            try:
+                found[name] = Publisher(checked(PublishedEvent(path.stem, name, base, fields, where)), item)
+            except HookError as error:
+                raise FunctionError(str(error)) from None
+    return found
 
 
 def _refuse_circles(path: Path, events: list[PythonEvent]) -> None:

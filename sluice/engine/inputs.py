@@ -32,7 +32,8 @@ class Inputs:
 
     uris: files, `-` for standard input, `af_packet:NAME` for interfaces. follow: files still grow. promiscuous:
     interfaces receive what is for other hosts, too. ring_bytes: of each interface's receive ring (0: 64 MiB).
-    snap_length: captured bytes of each packet of an interface (0: all).
+    snap_length: captured bytes of each packet of an interface (0: all). forwarding: they are two interfaces; what comes
+    in at one of them leaves at the other.
     """
 
     uris: tuple[str, ...]
@@ -40,6 +41,7 @@ class Inputs:
     promiscuous: bool = True
     ring_bytes: int = 0
     snap_length: int = 0
+    forwarding: bool = False
 
     @property
     def live(self) -> bool:
@@ -88,6 +90,7 @@ class _Options(ctypes.Structure):
         ("no_promiscuous", ctypes.c_bool),
         ("ring_bytes", ctypes.c_uint64),
         ("snap_length", ctypes.c_uint32),
+        ("forwarding", ctypes.c_bool),
     )
 
 
@@ -135,7 +138,9 @@ class Source:
         """Open what packets come from. Raises InputError."""
         names: Sequence[bytes] = [os.fsencode(uri) for uri in inputs.uris]
         array = (ctypes.c_char_p * len(names))(*names)
-        options = _Options(inputs.follow, not inputs.promiscuous, inputs.ring_bytes, inputs.snap_length)
+        options = _Options(
+            inputs.follow, not inputs.promiscuous, inputs.ring_bytes, inputs.snap_length, inputs.forwarding
+        )
         handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
         size = ctypes.c_size_t(len(names))
         if library.sl_source_open_all(
@@ -147,8 +152,12 @@ class Source:
     @classmethod
     def create(cls, library: Any, path: str | os.PathLike[str]) -> Source:
         """Create a capture file for packets that leave a box. Raises InputError."""
+        return cls.create_uri(library, b"file:" + os.fsencode(path))
+
+    @classmethod
+    def create_uri(cls, library: Any, uri: bytes) -> Source:
+        """The same for a file or an interface by its URI."""
         handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
-        uri = b"file:" + os.fsencode(path)
         if library.sl_source_create(ctypes.byref(handle), uri, message, ctypes.c_size_t(MESSAGE_SIZE)):
             raise InputError(message.value.decode(errors="replace"))
         return cls(library, handle)

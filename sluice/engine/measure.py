@@ -169,7 +169,7 @@ def _measured(bench: _Bench, stack: _Stack, repeat: int, memory: int) -> Measure
         wall_ns=[stack.results[run].wall for run in range(repeat)],
         peak_rss_bytes=memory,
         counters=[stack.counters[n] for n in range(stack.counter_count)],
-        reports={report.name.decode(): report.value for report in reports},
+        reports={report.full_name: report.value for report in reports},
     )
 
 

@@ -19,6 +19,7 @@ from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_parts
 from sluice.engine.program_cache import Made, content, outline, recall, store
 from sluice.hooks.function import CFunction, Functions
+from sluice.hooks.subscription import HookError
 from sluice.ir.graph import Program
 from sluice.lang.stack import Stack
 from sluice.lower.build import build
@@ -33,6 +34,11 @@ def compile_quick(
     """The program and the library of a stack, and whether the stack itself had to be generated and compiled."""
     begin = time.perf_counter()
     folder = cache_folder()
+    for event in functions.published.all:
+        raise HookError(
+            f"{event.where}: '{event.name}' is published by calls into other functions, which --quick compiles apart\n"
+            "    run it without --quick."
+        )
     found = content(stack, _declared(functions), "none", options | {"quick"})
     made = recall(folder, stack.name, found) if found is not None else None
     first = made is None

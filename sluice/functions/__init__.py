@@ -123,6 +123,74 @@ def event(layer: str, base: str) -> Callable[[_Handler], _Handler]:
     return mark
 
 
+class Published:
+    """An event that a function publishes for others: called with the event for which it is published, and its fields.
+
+    Fields that are not given are 0, False or empty. Raises TypeError and ValueError for a value that does not fit.
+    """
+
+    def __init__(self, name: str, base: str, fields: tuple[tuple[str, str], ...], where: str) -> None:
+        self.__sluice_published__ = (name, base, fields, where)
+        self.types = dict(fields)
+        self.deliver: Callable[[Any, dict[str, Any]], None] | None = None
+        """Set while a box runs in which the event has subscribers: calls them."""
+
+    def __call__(self, event: Any, /, **values: Any) -> None:
+        """Publish one."""
+        if self.deliver is None:
+            return
+        name = self.__sluice_published__[0]
+        for field in values:
+            if field not in self.types:
+                raise TypeError(f"'{name}' has no field '{field}'; it has {', '.join(self.types) or 'none'}")
+        self.deliver(event, {field: _fitting(field, kind, values) for field, kind in self.types.items()})
+
+
+def _fitting(field: str, kind: str, values: dict[str, Any]) -> Any:
+    """The value of a field of a published event, checked against its type."""
+    if kind == "sl_bytes":
+        value = values.get(field, b"")
+        if not isinstance(value, (bytes, bytearray)):
+            raise TypeError(f"field '{field}' is bytes, not {type(value).__name__}")
+        return bytes(value)
+    value = values.get(field, 0)
+    if not isinstance(value, int):
+        raise TypeError(f"field '{field}' is a number, not {type(value).__name__}")
+    bits = 1 if kind == "bool" else int(kind.removeprefix("uint").removesuffix("_t"))
+    if not 0 <= value < 1 << bits:
+        raise ValueError(f"field '{field}' is {kind}, which has no {value}")
+    return value
+
+
+_PYTHON_TYPES = {"int": "uint64_t", "bool": "bool", "bytes": "sl_bytes"}
+
+
+def publishes(declared: type | None = None, /, *, base: str = "") -> Any:
+    """Declare an event that the file publishes for other functions, by a class of its fields and their types.
+
+        @publishes
+        class detected:
+            kind: int
+            host: bytes
+
+    Types are int (64 bits, from 0 on), bool and bytes, or as texts those of C: "uint32_t". `detected(event, kind=1)`
+    publishes one; `@on("chain", "detected")` subscribes to it. base: the event whose fields these follow; its
+    subscribers receive this one, too.
+    """
+
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    def mark(of: type) -> Published:
+        fields: list[tuple[str, str]] = []
+        for field, kind in vars(of).get("__annotations__", {}).items():
+            text = (kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))).strip("'\"")
+            fields.append((field, _PYTHON_TYPES.get(text, text)))
+        return Published(of.__name__, base, tuple(fields), where)
+
+    return mark if declared is None else mark(declared)
+
+
 def at_end(function: _Handler) -> _Handler:
     """Call the function below once, after the last event."""
     _check(function, 0, "nothing", "")

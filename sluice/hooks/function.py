@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluice.hooks.declaration import Counters, read_counters, read_parameters
 from sluice.hooks.marks import Mark
 from sluice.hooks.parameter import Parameter, ParameterError
+from sluice.hooks.published import CHAIN, PublishedEvent, PublishedEvents, read_published
 from sluice.hooks.subscription import (
     MAX_ON_DEMAND,
     HookError,
@@ -56,6 +57,12 @@ class CFunction:
     needs: what the box maintains for its accessors: "path" (the packet's layers), "units" (their headers),
         "packet" (its time, number, frame).
     sources: paths of other C files that it is linked with.
+    published: the events that it publishes.
+    drops, rewrites, redirects: whether it drops, changes and redirects packets.
+    writes: layer, field and FILE:LINE of the header fields that it declares to change.
+    after: the functions that decide before it, in a chain: an event of a packet that one of them dropped is withheld.
+    label: its name in a chain, which its figures have in the summary; "" outside of chains.
+    lines: FILE:LINE of each subscription.
     """
 
     name: str
@@ -77,6 +84,18 @@ class CFunction:
     inline: bool = False
     needs: frozenset[str] = frozenset()
     sources: tuple[str, ...] = ()
+    published: tuple[PublishedEvent, ...] = ()
+    drops: bool = False
+    rewrites: bool = False
+    redirects: bool = False
+    writes: tuple[tuple[str, str, str], ...] = ()
+    after: tuple[str, ...] = ()
+    label: str = ""
+    lines: tuple[tuple[Hook, str], ...] = ()
+
+    def line_of(self, hook: Hook) -> str:
+        """FILE:LINE of a subscription; the file where it is not known."""
+        return dict(self.lines).get(hook, self.path)
 
     def controls(self, layer: LayerProgram) -> bool:
         """Whether it decides something for instances of a layer."""
@@ -108,6 +127,31 @@ class Functions:
     def events(self) -> UserEvents:
         """The events that functions define. Raises HookError for those that cannot be."""
         return UserEvents([event for function in self.c for event in function.events])
+
+    @property
+    def published(self) -> PublishedEvents:
+        """The events that functions in C publish. Raises HookError for those that cannot be."""
+        return PublishedEvents(tuple(event for function in self.c for event in function.published))
+
+    def reached(self, hooks: Iterable[Hook]) -> list[Hook]:
+        """Hooks, and those of the functions that publish what they name: by these, events of instances reach them."""
+        found = list(hooks)
+        seen = set[str]()
+        published = self.published
+        for hook in found:
+            if hook.layer == CHAIN and hook.event in published.names and hook.event not in seen:
+                seen.add(hook.event)
+                publishers = set(published.publishers(hook.event))
+                for function in self.c:
+                    if function.name in publishers:
+                        timers = (Hook(timer.layer, timer.name) for timer in function.timers)
+                        events = (Hook(event.layer, event.name) for event in function.events)
+                        found += [*function.hooks, *timers, *events]
+        return found
+
+    def dropping(self, names: Collection[str]) -> int:
+        """The bits of those of some functions that may drop a packet."""
+        return sum(1 << n for n, function in enumerate(self.c) if function.drops and function.name in names)
 
     @property
     def kept(self) -> frozenset[tuple[str, int]]:
@@ -198,11 +242,23 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         controlled=controlled,
         needs=needs & {"path", "units", "packet"},
         sources=tuple(_sources(marks, path)),
+        published=read_published(name, marks),
+        lines=tuple((Hook(_layer(mark.arguments[0]), mark.arguments[1]), mark.where) for mark in marks if _hooks(mark)),
+        drops="drop" in needs,
+        rewrites="rewrite" in needs,
+        redirects="redirect" in needs,
+        writes=tuple(
+            (_layer(mark.arguments[0]), mark.arguments[1], mark.where) for mark in marks if mark.kind == "writes"
+        ),
     )
 
 
 def _layer(name: str) -> str:
     return "*" if name == "any" else name
+
+
+def _hooks(mark: Mark) -> bool:
+    return mark.kind in ("on", "on_demand")
 
 
 def _check_needs(marks: Sequence[Mark], controlled: tuple[str, ...]) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 from sluice.cli.common.errors import CommandError
 from sluice.engine.events import OWN_NAMES, Handler, PythonFunction
 from sluice.engine.functions import READY, Wanted
+from sluice.engine.published import check_published
 from sluice.hooks.function import BOX, CFunction
+from sluice.hooks.published import CHAIN
 from sluice.hooks.subscription import is_named, means
 from sluice.ir.graph import EventShape, LayerProgram, Program
 from sluice.ir.hook import Hook
@@ -24,12 +26,15 @@ def check_hooks(program: Program, wanted: Wanted) -> list[str]:
     Ready functions are made for many stacks, so theirs are passed over. Raises CommandError for an event that C cannot
     be compiled for, because nothing says what it brings along.
     """
+    check_published(wanted.c, wanted.python)
     warnings: list[str] = []
     defined = [event for function in wanted.c for event in function.events]
     for function in wanted.c:
         if Path(function.path).parent != READY:
             bases = [Hook(event.layer, event.base) for event in function.events]
             for hook in dict.fromkeys([*function.hooks, *bases]):
+                if hook.layer == CHAIN:
+                    continue  # below
                 if any(event.name == hook.event for event in defined):
                     continue  # its base is looked at
                 told = _in_vain(program, hook)
@@ -41,6 +46,8 @@ def check_hooks(program: Program, wanted: Wanted) -> list[str]:
     for function in wanted.python:
         hooks = function.hooks().union(function.taken(), *function.demanded())
         for hook in sorted(hooks, key=lambda hook: (hook.layer, hook.event)):
+            if hook.layer == CHAIN:
+                continue
             if any(event.name == hook.event for event in defined):
                 continue
             told = _in_vain(program, hook)

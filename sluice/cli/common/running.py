@@ -133,7 +133,7 @@ def run_file(
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:
-        box = Box(compiled, settings, wanted.python, wanted.options, output)
+        box = Box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     with box, shown as progress:

@@ -59,6 +59,11 @@ def summary(outcome: Outcome) -> str:
             f"{outcome.received['dropped_kernel']:,} packets dropped by the kernel, "
             f"{outcome.received['dropped_interface']:,} by the interface"
         )
+    if "forwarded" in outcome.received:
+        lost = f"{outcome.received['not_forwarded']:,} could not be" + (
+            f" ({outcome.not_forwarded})" if outcome.not_forwarded else ""
+        )
+        lines.append(f"{outcome.received['forwarded']:,} packets forwarded, {lost}")
     lines += [f"{name}: {value:,}" for name, value in outcome.reports.items()]
     return "\n".join(lines)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from sluice.codegen.c.names import identifier
-from sluice.hooks.function import Functions
+from sluice.hooks.function import CFunction, Functions
+from sluice.hooks.published import CHAIN
 from sluice.hooks.subscription import UserEvent, handler, means
 from sluice.ir.graph import LayerProgram
 
@@ -17,12 +18,14 @@ class Listener:
     """A handler of a function.
 
     bit: the bit of an on-demand handler, which is called only while registered. stops: the number of its function, if
-    the function may unsubscribe from single instances.
+    the function may unsubscribe from single instances. before: bits of the functions of which each, when it drops the
+    packet, withholds the event from the handler.
     """
 
     handler: str
     bit: int | None
     stops: int | None
+    before: int = 0
 
     @property
     def always(self) -> bool:
@@ -50,6 +53,23 @@ def has_subscriber(listeners: Sequence[Listener], asked: bool = True) -> str:
     both = dict.fromkeys((item.bit, item.stops) for item in listeners)
     either += [f"(watched >> {b} & ~stopped >> {n} & 1)" for b, n in both if b is not None and n is not None]
     return either[0] if len(either) == 1 else f"({' || '.join(either)})"
+
+
+def withheld_from_all(listeners: Sequence[Listener]) -> str:
+    """The C condition that an event is withheld from all of these; "" if it never is."""
+    if not all(listener.before for listener in listeners):
+        return ""
+    masks = dict.fromkeys(listener.before for listener in listeners)
+    return " && ".join(f"sl_withheld(event.box, {mask:#x}ull)" for mask in masks)
+
+
+def _guard(listeners: Sequence[Listener], asked: bool) -> str:
+    """The C condition that one of these is called; "" if one always is."""
+    withheld, when = withheld_from_all(listeners), has_subscriber(listeners, asked)
+    if not withheld:
+        return when
+    passed = f"SL_LIKELY(!({withheld}))" if " && " in withheld else f"SL_LIKELY(!{withheld})"
+    return f"({passed} && {when})" if when else f"({passed})"
 
 
 def _bits(listeners: Sequence[Listener]) -> set[int]:
@@ -128,7 +148,7 @@ class Dispatcher:
 
     def _statements(self, event: str, asked: bool) -> list[str]:
         """The same. asked: whether the statements must test the registration of on-demand handlers."""
-        told = [([listener], has_subscriber([listener], asked), listener) for listener in self._handlers(event)]
+        told = [([listener], _guard([listener], asked), listener) for listener in self._handlers(event)]
         told += [([self._columns(event)], "", self._columns(event))] if self.in_columns(event) else []
         python = self._python(event)
         told += [(python, has_subscriber(python, asked), python[0])] if python else []
@@ -148,7 +168,7 @@ class Dispatcher:
         asks: list[str] = []
         told: list[str] = []
         for event in events:
-            when = has_subscriber(self.listening(event.name), asked)
+            when = _guard(self.listening(event.name), asked)
             question = f"{event.filter}(&event, &data)"
             question = f"{when} && {question}" if when else question
             asks.append(f"const bool {_answer(event)} = {question};")
@@ -168,11 +188,18 @@ class Dispatcher:
                 handler(function.name, hook),
                 self.bits.get((function.name, hook)),
                 number if function.controls(self.layer) else None,
+                self._before(function, event),
             )
             for number, function in enumerate(self.functions.c)
             for hook in function.hooks
             if means(hook, self.layer, event)
         ]
+
+    def _before(self, function: CFunction, event: str) -> int:
+        """The functions that withhold an event by a drop. Ends of instances and published events are no packet's."""
+        if self.layer.name == CHAIN or self.events.root(self.layer, event) == "end":
+            return 0
+        return self.functions.dropping(function.after)
 
     def _python(self, event: str) -> list[Listener]:
         """The functions in Python that subscribe to an event: one record serves all of them."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sluice.codegen.c.names import identifier
 from sluice.codegen.layer.instance_layout import Table
 from sluice.hooks.c_words import C_WORDS
@@ -17,7 +19,7 @@ def function_states(table: Table, functions: Functions) -> list[str]:
     for function in functions.c:
         events = (Hook(event.layer, event.name) for event in function.events)
         timers = (Hook(timer.layer, timer.name) for timer in function.timers)
-        if function.state and _about(table, (*function.hooks, *events, *timers)):
+        if function.state and _about(table, functions.reached((*function.hooks, *events, *timers))):
             found.append(function.name)
     return found
 
@@ -32,10 +34,10 @@ def destructors(table: Table, functions: Functions) -> list[str]:
 def is_on_demand(table: Table, functions: Functions) -> bool:
     """Whether on-demand handlers may be registered for single instances of a table."""
     hooks = [function.on_demand for function in functions.c] + [tuple(hooks) for hooks in functions.demanded]
-    return any(_about(table, wanted) for wanted in hooks)
+    return any(_about(table, functions.reached(wanted)) for wanted in hooks)
 
 
-def _about(table: Table, hooks: tuple[Hook, ...]) -> bool:
+def _about(table: Table, hooks: Iterable[Hook]) -> bool:
     """Whether a hook means events that carry instances of a table."""
     layers = [*table.layers, *table.takers]
     return any(is_named(hook.layer, layer) for hook in hooks for layer in layers)
@@ -74,7 +76,7 @@ def data_names(program: Program, functions: Functions, function: CFunction) -> l
     for hook in dict.fromkeys([*function.hooks, *(Hook(event.layer, event.name) for event in function.events)]):
         structs: dict[str, str] = {}
         root = hook.event
-        for layer in program.layers.values():
+        for layer in (*program.layers.values(), functions.published.layer()):
             if means(hook, layer, hook.event):
                 root = functions.events.root(layer, hook.event)
                 if root in layer.events:

@@ -12,7 +12,7 @@ from sluice.ir.graph import EventShape, LayerProgram
 def records(names: StackNames) -> list[str]:
     """For each such event, a function that writes its record."""
     out: list[str] = []
-    for layer in names.program.layers.values():
+    for layer in (*names.program.layers.values(), names.published):
         teller = Dispatcher(names.functions, layer)
         own = [event.name for event in names.functions.events.all if event.at(layer, event.name)]
         for name in dict.fromkeys([*layer.events, *own]):

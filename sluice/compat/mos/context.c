@@ -400,7 +400,7 @@ static struct sl_source *open_devices(struct sl_source **inputs, size_t *count)
         inputs[*count] = opened[*count];
         loop.devices[(*count)++] = device;
     }
-    if (*count && sl_merge_source_open(&all, opened, *count, message, sizeof message))
+    if (*count && sl_merge_source_open(&all, opened, *count, true, message, sizeof message))
         fprintf(stderr, "libsluice_mos: %s\n", message);
     else if (!*count)
         free(opened);

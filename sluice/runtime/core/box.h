@@ -122,6 +122,7 @@ struct sl_output {
     bool dropped, changed, reset, redirected;   /* of the current packet; `reset`: its connection is reset */
     bool in_burst;               /* a burst is processed */
     bool taken;                  /* the caller has taken what is in `sent` */
+    uint64_t dropped_by;         /* bits of the functions that dropped the current packet */
     uint16_t port;               /* where the current packet is redirected to */
     uint16_t link_type;          /* of the last packet */
     uint16_t last_port;          /* where it was received */
@@ -172,6 +173,7 @@ struct sl_box {
     uint8_t path[SL_DEPTH_MOST]; /* their indices */
     struct sl_batch batch;
     struct sl_report reports[SL_REPORTS_MOST];
+    const char *reporter;        /* the function of a chain that reports; NULL: figures have no function's name */
     uint32_t report_count, function_count;
     char failure[256];           /* what a function could not do; empty when all is well */
     struct sl_refused refused[SL_REFUSED_MOST];   /* link types with which the stack does not begin */
@@ -313,12 +315,12 @@ static inline void sl_fail(struct sl_box *box, const char *what, const char *why
  * than a box has room for. */
 static inline void sl_report(struct sl_box *box, const char *name, uint64_t value) {
     for (uint32_t i = 0; i < box->report_count; i++)
-        if (strcmp(box->reports[i].name, name) == 0) {
+        if (strcmp(box->reports[i].name, name) == 0 && box->reports[i].function == box->reporter) {
             box->reports[i].value += value;
             return;
         }
     if (box->report_count < SL_REPORTS_MOST)
-        box->reports[box->report_count++] = (struct sl_report){name, value};
+        box->reports[box->report_count++] = (struct sl_report){name, value, box->reporter};
     else
         sl_fail(box, name, "there is no room for so many figures, a box keeps 64");
 }
@@ -422,6 +424,7 @@ struct sl_record_head {
     uint64_t number;     /* of the packet */
     uint64_t watched;    /* the on-demand handlers that receive it */
     uint64_t slot;       /* of the instance in its table */
+    uint64_t dropped_by; /* bits of the functions that had dropped the packet before the event; 0 without a packet */
 };
 
 SL_COLD void sl_batch_flush(struct sl_batch *batch) {
@@ -451,7 +454,8 @@ static inline uint8_t *sl_batch_take(struct sl_batch *batch, size_t size) {
  * the place for the values, or NULL without memory. */
 static inline uint8_t *sl_record_begin(const struct sl_event *event, uint16_t number, size_t size) {
     struct sl_record_head head = {0, number, (uint8_t)event->side, 0, 0, 0, sl_event_number(event), event->box->time,
-                                  event->box->number, sl_watched(event), 0};
+                                  event->box->number, sl_watched(event), 0,
+                                  event->box->frame ? event->box->output.dropped_by : 0};
     if (event->instance) {
         head.slot = event->instance->slot;
         head.swapped = *((const uint8_t *)event->instance + event->owner->swapped_offset);

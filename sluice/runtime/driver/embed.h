@@ -74,6 +74,7 @@ struct sl_counter_info {
 struct sl_report {
     const char *name;
     uint64_t value;
+    const char *function;   /* of a chain; else NULL */
 };
 
 /* A link type with which the stack does not begin, and how many packets of it were refused. */

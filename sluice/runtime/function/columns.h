@@ -27,7 +27,7 @@ SL_COLD void sl_columns_flush(struct sl_box *box, struct sl_columns *columns, ui
         return;
     size_t rows = (size_t)columns->count * columns->words * 8;
     size_t size = sizeof(struct sl_record_head) + rows + ((columns->used + 7) & ~(size_t)7);
-    struct sl_record_head head = {(uint32_t)size, (uint16_t)(SL_COLUMNS | number), 0, 0, 0, columns->count, 0, 0, 0, 0, 0};
+    struct sl_record_head head = {(uint32_t)size, (uint16_t)(SL_COLUMNS | number), 0, 0, 0, columns->count, 0, 0, 0, 0, 0, 0};
     uint8_t *at = sl_batch_take(&box->batch, size);
     if (at) {
         memcpy(at, &head, sizeof head);

@@ -18,13 +18,21 @@ enum {
 /* Does the caller transmit the output of the box? */
 static inline bool sl_is_inline(const struct sl_box *box) { return box->output.forwards; }
 
-/* Drops the current packet. False if there is none. */
-static inline bool sl_drop(struct sl_box *box) {
-    if (box->frame && !box->output.dropped) {
-        box->output.dropped = true;
-        box->output.drops++;
-    }
-    return box->frame != NULL;
+/* Drops the current packet; `function`: the bit of the function that decides so. False if there is none. Functions call
+ * sl_drop(box). */
+static inline bool sl_drop_by(struct sl_box *box, uint64_t function) {
+    if (!box->frame)
+        return false;
+    box->output.drops += !box->output.dropped;
+    box->output.dropped = true;
+    box->output.dropped_by |= function;
+    return true;
+}
+
+/* Is an event of the current packet withheld from a function, because one of those before it in its chain dropped the
+ * packet? `before`: their bits. An event of another packet's instance, or of none, is not withheld. */
+static inline bool sl_withheld(const struct sl_box *box, uint64_t before) {
+    return (box->output.dropped_by & before) && box->frame;
 }
 
 /* Redirects the current packet to another port. False if there is no packet. */
@@ -195,8 +203,9 @@ static inline uint32_t sl_make_reset(const struct sl_frame *frame, const struct 
 /* Ends the TCP connection of the current packet: the packet is dropped, and a segment with RST is sent to each end in
  * its place. This happens once, however many functions reset the connection. A packet that has RST itself is only
  * dropped (RFC 9293, 3.10.7.1). Returns false if the packet is not a TCP segment with a whole header directly in the
- * outermost IP packet, or if the segments cannot be sent; then the packet is not dropped. */
-static inline bool sl_reset(struct sl_box *box) {
+ * outermost IP packet, or if the segments cannot be sent; then the packet is not dropped. Functions call
+ * sl_reset(box). */
+static inline bool sl_reset_by(struct sl_box *box, uint64_t function) {
     const struct sl_frame *frame = box->frame;
     uint8_t forth[SL_RESET_MOST], back[SL_RESET_MOST];
     struct sl_ip_place ip;
@@ -206,13 +215,13 @@ static inline bool sl_reset(struct sl_box *box) {
         ip.payload + 20 > frame->captured || (ip.version == 6 && ip.payload != ip.ip + 40))
         return false;
     if (box->output.reset || frame->at[ip.payload + 13] & 4)
-        return sl_drop(box);
+        return sl_drop_by(box, function);
     uint32_t there = sl_make_reset(frame, &ip, false, forth), here = sl_make_reset(frame, &ip, true, back);
     if (!sl_is_inline(box) || box->output.packet_sent + 2 > SL_SENT_MOST ||
         there + here > SL_SENT_BYTES - box->output.packet_sent_bytes)
         return false;
     box->output.reset = sl_send(box, forth, there) && sl_send_to(box, back, here, true);
-    return box->output.reset && sl_drop(box);
+    return box->output.reset && sl_drop_by(box, function);
 }
 
 /* --- used by generated code --- */
@@ -255,6 +264,7 @@ static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *f
     output->place = (uint32_t)(frame - output->frames) + 1;
     output->packet_sent = output->packet_sent_bytes = 0;
     output->dropped = output->changed = output->reset = output->redirected = false;
+    output->dropped_by = 0;
 }
 
 /* Ends a burst of so many packets: offsets of changed bytes become pointers. */

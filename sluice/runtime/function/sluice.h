@@ -19,6 +19,12 @@
  *                                   of these, happens and the body returns true. `event` and `data` are those of
  *                                   `base`. The body runs once, and only if a function has subscribed to the event by
  *                                   SLUICE_ON.
+ * SLUICE_PUBLISH(name, { uint32_t kind; sl_bytes host; })   An event that the function publishes for others, with a
+ *                                   struct of these fields (bool, uint8_t to uint64_t, sl_bytes), struct
+ *                                   published_NAME. SLUICE_PUBLISH_AS(base, name, { ... }): its fields follow those of
+ *                                   `base`, and subscribers to `base` receive it. SLUICE_EMIT(event, name, .kind = 1,
+ *                                   ...) publishes it: the handlers SLUICE_ON(chain, name) of other functions run at
+ *                                   once. Without a subscriber there is no code, and the fields are not evaluated.
  * SLUICE_ON_DEMAND(layer, event) { ... }   Like SLUICE_ON, but called only while registered: for all instances between
  *                                   SLUICE_REGISTER(box, layer, event) and SLUICE_DEREGISTER(box, layer, event). For
  *                                   the instance of `event`, SLUICE_REGISTER_FLOW(event, layer, name) and
@@ -35,6 +41,8 @@
  *                                   SLUICE_DROP(box), SLUICE_REWRITE(box, at, bytes, length), SLUICE_REDIRECT(box,
  *                                   port), SLUICE_RESET(box) for both ends of a TCP connection, SLUICE_SEND(box, bytes,
  *                                   length); see output.h.
+ * SLUICE_WRITES(layer, field)       Of the packets that pass, the function changes this header field, and no other that
+ *                                   it does not declare so. Functions that run in parallel must change different ones.
  * SLUICE_STATE(type)                Every instance of the layers that the function subscribes to has one, zeroed when
  *                                   the instance begins; SLUICE_STATE_OF(event) points to it.
  * SLUICE_DESTROY { ... }            `state` is destroyed together with its instance: after the end of the instance,
@@ -113,6 +121,17 @@
         __attribute__((unused)) const struct sl_event *event,                                             \
         __attribute__((unused)) const SL_JOIN(sl_data, SL_JOIN(layer, name)) *data)
 
+#define SLUICE_PUBLISH(name, ...)
+#define SLUICE_PUBLISH_AS(base, name, ...)
+#define SLUICE_EMIT(event, name, ...)                                                                     \
+    do {                                                                                                  \
+        if (SL_JOIN(SLUICE_FUNCTION, SL_JOIN(chain, SL_JOIN(name, subscribed))))                          \
+            SL_JOIN(SLUICE_FUNCTION, SL_JOIN(chain, SL_JOIN(name, publish)))(                             \
+                event, &(struct SL_JOIN(published, name)){__VA_ARGS__});                                  \
+    } while (0)
+
+#define SLUICE_WRITES(layer, field)
+
 #define SLUICE_KEEP(layer, bytes)
 
 #define SLUICE_SOURCE(file)
@@ -124,11 +143,16 @@
 
 #define SLUICE_INLINE enum { SL_JOIN(SLUICE_FUNCTION, says_SLUICE_INLINE) };
 #define SL_INLINE(call) ((void)SL_JOIN(SLUICE_FUNCTION, says_SLUICE_INLINE), call)
+#define SL_FUNCTION_BIT ((uint64_t)1 << (SL_JOIN(SLUICE_FUNCTION, index) & 63))
 #define SLUICE_DROP(box) SL_INLINE(sl_drop(box))
 #define SLUICE_REWRITE(box, at, bytes, length) SL_INLINE(sl_rewrite(box, at, bytes, length))
 #define SLUICE_RESET(box) SL_INLINE(sl_reset(box))
 #define SLUICE_REDIRECT(box, port) SL_INLINE(sl_redirect(box, port))
 #define SLUICE_SEND(box, bytes, length) SL_INLINE(sl_send(box, bytes, length))
+
+/* By name: the drop is the function's. */
+#define sl_drop(box) sl_drop_by(box, SL_FUNCTION_BIT)
+#define sl_reset(box) sl_reset_by(box, SL_FUNCTION_BIT)
 
 #define SLUICE_TIMER(layer, name)                                                                         \
     __attribute__((unused)) SL_ENTRY void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, timer)))( \

@@ -3,7 +3,9 @@
  * Of each source some packets are received in advance; the earliest of their first ones is next (a binary heap by time, then
  * by place). A source that has none at the moment may still get one that is earlier than those of the others: they wait
  * until it has one, ends, or its clock shows that none will be. Within a source packets stay in its order: one whose time is
- * earlier than that of the packet before it is taken for as late as that. */
+ * earlier than that of the packet before it is taken for as late as that.
+ *
+ * Not in the order of time, where packets are forwarded: then a packet waits for no other source. */
 #define _GNU_SOURCE
 #include "io/source.h"
 
@@ -29,6 +31,7 @@ struct merge_source {
     uint32_t *heap, *idle;       /* numbers of inputs: those with a packet; those without that have not ended */
     size_t in_heap, idle_count;
     uint64_t packets;
+    bool ordered;                /* by time; else as the sources have them */
     bool out;                    /* frames are, that were not released */
     bool faulty;                 /* a source ended with a fault, the first of which is base.fault */
 };
@@ -115,7 +118,7 @@ static int32_t receive(struct sl_source *source, struct sl_frame *frames, uint32
         for (size_t i = 0; i < idle; i++)
             refill(s, s->idle[i]);   /* adds at or before place i */
     }
-    uint64_t until = known_until(s);
+    uint64_t until = s->ordered ? known_until(s) : UINT64_MAX;
     while (count < most && s->in_heap) {
         uint32_t which = s->heap[0];
         struct input *input = &s->inputs[which];
@@ -226,7 +229,7 @@ static const struct sl_source_back_end back_end = {
     .close = close_source,
 };
 
-int sl_merge_source_open(struct sl_source **out, struct sl_source **sources, size_t count, char *message,
+int sl_merge_source_open(struct sl_source **out, struct sl_source **sources, size_t count, bool ordered, char *message,
                          size_t message_size)
 {
     struct merge_source *s = calloc(1, sizeof *s);
@@ -235,6 +238,7 @@ int sl_merge_source_open(struct sl_source **out, struct sl_source **sources, siz
         s->base.back_end = &back_end;
         snprintf(s->base.name, sizeof s->base.name, "%.200s and %zu more", sources[0]->name, count - 1);
         s->count = count;
+        s->ordered = ordered;
         s->inputs = calloc(count, sizeof *s->inputs);
         s->heap = calloc(count, sizeof *s->heap);
         s->idle = calloc(count, sizeof *s->idle);

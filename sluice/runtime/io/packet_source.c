@@ -30,6 +30,7 @@ enum {
     SLOT = 2048,                /* what the kernel calls a frame; of version 3 it only has to divide a block */
     RING = 64 << 20,
     RETIRE = 10,                /* milliseconds */
+    RETIRE_FORWARDING = 1,
     DELAY = 30 * 1000 * 1000,   /* nanoseconds: no packet is handed over later than so long after its time stamp */
     TAG = 4,                    /* bytes of a VLAN tag, for which there is room in front of each packet */
     SENT_TOGETHER = 64,
@@ -39,6 +40,7 @@ enum {
 struct packet_source {
     struct sl_source base;
     int socket;
+    bool forwarding;                 /* packets that leave at the interface are left out: we may have sent them */
     unsigned index;                  /* of the interface; 0: any */
     uint8_t *ring;
     unsigned blocks, block, held;    /* in all; the current one; those before it that are not released */
@@ -142,8 +144,8 @@ static bool fill_frame(struct packet_source *s, struct tpacket3_hdr *header, str
     const struct sockaddr_ll *from = (const void *)((uint8_t *)header + TPACKET_ALIGN(sizeof *header));
     bool outgoing = from->sll_pkttype == PACKET_OUTGOING;
     int link_type = link_type_of(from->sll_hatype);
-    if (outgoing && from->sll_hatype == ARPHRD_LOOPBACK)
-        return false;   /* it comes in as well */
+    if (outgoing && (s->forwarding || from->sll_hatype == ARPHRD_LOOPBACK))
+        return false;   /* on the loopback it comes in as well */
     uint8_t *at = (uint8_t *)header + header->tp_mac;
     *frame = (struct sl_frame){
         .at = at,
@@ -263,7 +265,7 @@ static void packet_statistics(struct sl_source *source, struct sl_source_statist
         s->total.tp_drops += now.tp_drops;
         s->total.tp_freeze_q_cnt += now.tp_freeze_q_cnt;
     }
-    out->packets = s->packets;
+    out->packets = s->ring ? s->packets : s->sent;
     out->dropped_kernel = s->total.tp_drops;
     out->dropped_interface = missed(s) - s->missed_before;
     out->refused = s->refused;
@@ -326,7 +328,7 @@ static int set_up_ring(struct packet_source *s, const struct sl_source_options *
     uint64_t bytes = options->ring_bytes ? options->ring_bytes : RING;
     s->blocks = (unsigned)(bytes / BLOCK < 2 ? 2 : bytes / BLOCK > 16384 ? 16384 : bytes / BLOCK);
     struct tpacket_req3 ring = {.tp_block_size = BLOCK, .tp_block_nr = s->blocks, .tp_frame_size = SLOT,
-                                .tp_frame_nr = s->blocks * (BLOCK / SLOT), .tp_retire_blk_tov = RETIRE};
+                                .tp_frame_nr = s->blocks * (BLOCK / SLOT), .tp_retire_blk_tov = options->forwarding ? RETIRE_FORWARDING : RETIRE};
     struct sock_filter cut = {BPF_RET | BPF_K, 0, 0, options->snap_length};
     struct sock_fprog program = {1, &cut};
     if (options->snap_length && setsockopt(s->socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program))
@@ -344,6 +346,12 @@ static int set_up_ring(struct packet_source *s, const struct sl_source_options *
 
 static int attach(struct packet_source *s, const struct sl_source_options *options)
 {
+    s->forwarding = options->forwarding;
+#ifdef PACKET_IGNORE_OUTGOING
+    int ignored = 1;   /* saves their copies; a kernel before 4.20 has no such option */
+    if (s->forwarding)
+        (void)setsockopt(s->socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &ignored, sizeof ignored);
+#endif
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)s->index};
     struct packet_mreq promiscuous = {.mr_ifindex = (int)s->index, .mr_type = PACKET_MR_PROMISC};
     if (bind(s->socket, (struct sockaddr *)&address, sizeof address))
@@ -355,24 +363,32 @@ static int attach(struct packet_source *s, const struct sl_source_options *optio
     return 0;
 }
 
-int sl_packet_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options,
-                          char *message, size_t message_size)
+/* A source with its socket; NULL, with the message. */
+static struct packet_source *make(const char *interface, char *message, size_t message_size)
 {
-    *out = NULL;
     struct packet_source *s = calloc(1, sizeof *s);
     if (!s) {
         snprintf(message, message_size, "%s: out of memory", interface);
-        return -1;
+        return NULL;
     }
     s->base.back_end = &back_end;
     snprintf(s->base.name, sizeof s->base.name, "%s", interface);
     s->socket = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);   /* no protocol: no packet before it is bound */
-    int result = 0;
-    if (s->socket < 0 && errno == EPERM)
-        result = sl_source_fail(&s->base, "to receive from interfaces takes root, or the capability CAP_NET_RAW");
-    else if (s->socket < 0)
-        result = refuse(s, "the kernel gives no packet socket");
-    if (result || find_interface(s) || set_up_ring(s, options) || attach(s, options)) {
+    if (s->socket >= 0)
+        return s;
+    if (errno == EPERM)
+        sl_source_fail(&s->base, "to use interfaces takes root, or the capability CAP_NET_RAW");
+    else
+        refuse(s, "the kernel gives no packet socket");
+    snprintf(message, message_size, "%s", s->base.fault);
+    free(s);
+    return NULL;
+}
+
+/* What was made, or, where something failed, nothing, with the message. */
+static int finish(struct packet_source *s, bool failed, struct sl_source **out, char *message, size_t message_size)
+{
+    if (failed) {
         snprintf(message, message_size, "%s", s->base.fault);
         packet_close(&s->base);
         free(s);
@@ -380,6 +396,32 @@ int sl_packet_source_open(struct sl_source **out, const char *interface, const s
     }
     *out = &s->base;
     return 0;
+}
+
+int sl_packet_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options,
+                          char *message, size_t message_size)
+{
+    *out = NULL;
+    struct packet_source *s = make(interface, message, message_size);
+    if (!s)
+        return -1;
+    bool failed = find_interface(s) || set_up_ring(s, options) || attach(s, options);
+    return finish(s, failed, out, message, message_size);
+}
+
+int sl_packet_source_create(struct sl_source **out, const char *interface, char *message, size_t message_size)
+{
+    *out = NULL;
+    struct packet_source *s = make(interface, message, message_size);
+    if (!s)
+        return -1;
+    bool failed = find_interface(s) != 0;
+    if (!failed && !s->index)
+        failed = sl_source_fail(&s->base, "packets leave at one interface: give its name") != 0;
+    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_ifindex = (int)s->index};   /* receives nothing */
+    if (!failed && bind(s->socket, (struct sockaddr *)&address, sizeof address))
+        failed = refuse(s, "cannot send to it") != 0;
+    return finish(s, failed, out, message, message_size);
 }
 
 #else
@@ -392,6 +434,11 @@ int sl_packet_source_open(struct sl_source **out, const char *interface, const s
     snprintf(message, message_size, "%s: no interfaces here: the kernel's headers (linux/if_packet.h) were not there when this "
              "was compiled", interface);
     return -1;
+}
+
+int sl_packet_source_create(struct sl_source **out, const char *interface, char *message, size_t message_size)
+{
+    return sl_packet_source_open(out, interface, NULL, message, message_size);
 }
 
 #endif

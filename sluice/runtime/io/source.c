@@ -60,7 +60,7 @@ int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t c
     while (opened < count && !(result = sl_source_open(&sources[opened], uris[opened], options, message, message_size)))
         opened++;
     if (!result)
-        return sl_merge_source_open(out, sources, count, message, message_size);
+        return sl_merge_source_open(out, sources, count, !options || !options->forwarding, message, message_size);
     while (opened)
         sl_source_close(sources[--opened], NULL, 0);
     free(sources);
@@ -69,7 +69,10 @@ int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t c
 
 int sl_source_create(struct sl_source **out, const char *uri, char *message, size_t message_size)
 {
-    const char *rest = after_scheme(uri, "file");
+    const char *rest = after_scheme(uri, "af_packet");
+    if (rest)
+        return sl_packet_source_create(out, rest, message, message_size);
+    rest = after_scheme(uri, "file");
     return sl_writer_source_create(out, rest ? rest : uri, message, message_size);
 }
 

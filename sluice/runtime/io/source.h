@@ -43,6 +43,8 @@ struct sl_source_options {
     bool no_promiscuous;  /* an interface: only the packets that are for this host */
     uint64_t ring_bytes;  /* an interface: memory of its receive ring; 0: 64 MiB */
     uint32_t snap_length; /* an interface: captured bytes of each packet; 0: all */
+    bool forwarding;      /* interfaces between which packets are forwarded: those that leave there are not received, and
+                           * packets of several interfaces are not put in the order of their times, as they would wait */
 };
 
 /* What a source has done. */
@@ -72,7 +74,7 @@ int sl_source_open(struct sl_source **out, const char *uri, const struct sl_sour
 int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t count,
                        const struct sl_source_options *options, char *message, size_t message_size);
 
-/* Opens a place to send packets to: a capture file (pcap) that is created or emptied. */
+/* Opens a place to send packets to: a capture file (pcap) that is created or emptied, or af_packet:INTERFACE. */
 int sl_source_create(struct sl_source **out, const char *uri, char *message, size_t message_size);
 
 /* Receives at most `most` packets that are there: their number; 0: none at the moment (a live source, a pipe, a file that
@@ -148,8 +150,10 @@ int sl_capture_source_open(struct sl_source **out, const char *path, const struc
                            size_t message_size);
 int sl_packet_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options,
                           char *message, size_t message_size);
-int sl_merge_source_open(struct sl_source **out, struct sl_source **sources, size_t count, char *message,
-                         size_t message_size);   /* takes the sources, in any case */
+int sl_packet_source_create(struct sl_source **out, const char *interface, char *message, size_t message_size);
+/* Takes the sources, in any case. ordered: by time. */
+int sl_merge_source_open(struct sl_source **out, struct sl_source **sources, size_t count, bool ordered, char *message,
+                         size_t message_size);
 int sl_writer_source_create(struct sl_source **out, const char *path, char *message, size_t message_size);
 
 #ifdef __cplusplus

@@ -1,0 +1,10 @@
+"""Chains: several functions over one stack, in sequence and in parallel, as one program (Microboxes).
+
+`description` is what users write, `find` reads their file, `plan` makes of it the functions that the engine compiles
+with the stack, `check` refuses what cannot work, and `file_scope` separates the names of the functions in C.
+
+May import: engine, hooks, ir, lang. The command line imports it.
+"""
+
+from sluice.chain.description import Chain as Chain
+from sluice.chain.description import function as function

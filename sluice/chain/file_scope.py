@@ -1,0 +1,238 @@
+"""Names at file scope of functions in C, made different where functions of a chain would share them.
+
+All functions of a chain are compiled as one unit. Two instances of one function, and functions of different authors,
+may define the same names: statics, types, enumeration constants, macros. A name that one function defines at file scope
+and another one uses becomes NAME__FUNCTION in the text of the first. Fields of structs, and words that mean layers,
+events, parameters and counters, do not change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"""(?P<comment>//[^\n]*|/\*.*?\*/)
+    | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+    | (?P<directive>(?<![^\n])[ \t]*\#[ \t]*(?:\\\n|/\*.*?\*/|[^\n])*)
+    | (?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
+    | (?P<word>[A-Za-z_]\w*)
+    | (?P<arrow>->)
+    | (?P<space>\s+)
+    | (?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)")
+_KEPT_DIRECTIVES = ("include", "line", "pragma", "error")
+_TAGGED = ("struct", "union", "enum")
+_NO_FUNCTION = (
+    "__attribute__",
+    "_Static_assert",
+    "static_assert",
+    "_Alignas",
+    "__extension__",
+    "if",
+    "while",
+    "sizeof",
+)
+_MEANT = {
+    "SLUICE_ON": (0, 1), "SLUICE_ON_DEMAND": (0, 1), "SLUICE_EVENT": (0, 1, 2), "SLUICE_TIMER": (0, 1),
+    "SLUICE_KEEP": (0,), "SLUICE_CONTROL": (0,), "SLUICE_PARAMETER": (0, 1), "SLUICE_PARAMETER_OF": (1,),
+    "SLUICE_COUNTER": (0,), "SLUICE_COUNTER_OF": (1,), "SLUICE_WRITES": (0, 1), "SLUICE_NEEDS": (0,),
+    "SLUICE_REGISTER": (1, 2), "SLUICE_DEREGISTER": (1, 2), "SLUICE_REGISTER_FLOW": (1, 2),
+    "SLUICE_DEREGISTER_FLOW": (1, 2), "SLUICE_ARM": (1, 2), "SLUICE_DISARM": (1, 2), "SLUICE_ARM_BOX": (1,),
+    "SLUICE_DISARM_BOX": (1,), "SLUICE_PUBLISH": (0, 1, 2, 3, 4, 5, 6, 7), "SLUICE_EMIT": (1,),
+    "SLUICE_PUBLISH_AS": (0, 1, 2, 3, 4, 5, 6, 7),
+}  # fmt: skip
+"""Of macros, the arguments that are no names of C."""
+
+
+@dataclass
+class _Token:
+    kind: str
+    text: str
+
+
+def separated(texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts of functions, by name, in which none shares a name at file scope with another one."""
+    tokens = {name: list(_tokens(text)) for name, text in texts.items()}
+    words = {name: set(_words(found)) for name, found in tokens.items()}
+    out: dict[str, str] = {}
+    for name, found in tokens.items():
+        others = set[str]().union(*(words[other] for other in words if other != name))
+        shared = file_scope_names(texts[name]) & others
+        out[name] = _renamed(found, {word: f"{word}__{name}" for word in shared}) if shared else texts[name]
+    return out
+
+
+def file_scope_names(text: str) -> set[str]:
+    """The names that a text in C defines at file scope: functions, variables, types, constants, macros."""
+    found: set[str] = set()
+    code = [token for token in _tokens(text) if token.kind not in ("comment", "space")]
+    for token in code:
+        if token.kind == "directive" and (match := re.match(r"[ \t]*#[ \t]*define[ \t]+(\w+)", token.text)):
+            found.add(match[1])
+    code = [token for token in code if token.kind != "directive"]
+    found |= _tags(code)
+    statement: list[_Token] = []
+    at = 0
+    while at < len(code):
+        token = code[at]
+        after = code[at + 1].text if at + 1 < len(code) else ""
+        if token.kind == "word" and token.text.startswith("SLUICE_"):
+            at = _closing(code, at + 1) + 1 if after == "(" else at + 1
+            continue
+        if token.text == "{":
+            end = _closing(code, at)
+            body = bool(statement) and statement[-1].text == ")"
+            statement.append(_Token("body", "{}"))
+            if body or not statement[:-1]:  # of a function, or of a macro such as SLUICE_ON
+                found |= _defined(statement)
+                statement = []
+            at = end + 1
+            continue
+        statement.append(token)
+        if token.text == ";":
+            found |= _defined(statement)
+            statement = []
+        at += 1
+    return found
+
+
+def _tags(code: list[_Token]) -> set[str]:
+    """Tags of types, also of those within others, which are at file scope, too, and constants of enumerations."""
+    found: set[str] = set()
+    for at, token in enumerate(code[:-2]):
+        if token.text in _TAGGED:
+            opens = at + 1 + (code[at + 1].kind == "word")
+            if code[opens].text == "{":
+                found |= {code[at + 1].text} - {"{"}
+                found |= _constants(code[opens + 1 : _closing(code, opens)]) if token.text == "enum" else set()
+    return found
+
+
+def _constants(tokens: list[_Token]) -> set[str]:
+    """The constants of an enumeration."""
+    found: set[str] = set()
+    depth, first = 0, True
+    for token in tokens:
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(token.text, 0)
+        if first and token.kind == "word":
+            found.add(token.text)
+            first = False
+        first = first or (token.text == "," and depth == 0)
+    return found
+
+
+def _defined(statement: list[_Token]) -> set[str]:
+    """The names that a declaration at file scope declares."""
+    depth, value = 0, False
+    found: set[str] = set()
+    typed = any(token.text == "typedef" for token in statement)
+    for token, after in zip(statement, [*statement[1:], _Token("", "")], strict=True):
+        if token.text in "([":
+            depth += 1
+        elif token.text in ")]":
+            depth -= 1
+        elif depth == 0 and token.text == "=":
+            value = True
+        elif depth == 0 and token.text == ",":
+            value = False
+        named = token.kind == "word" and token.text not in _NO_FUNCTION and not value
+        if named and depth == 0 and after.text == "(" and not typed:
+            return found | {token.text}  # a function; what follows are its parameters
+        if named and depth == 0 and after.text in (";", "=", ",", "["):
+            found.add(token.text)
+        if named and depth == 1 and after.text == ")" and not found and typed:
+            found.add(token.text)  # typedef int (*name)(...)
+    return found
+
+
+def _closing(tokens: list[_Token], at: int) -> int:
+    """The place of the bracket that closes the one at `at`."""
+    depth = 0
+    for place in range(at, len(tokens)):
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(tokens[place].text, 0)
+        if depth == 0:
+            return place
+    return len(tokens) - 1
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    return (_Token(match.lastgroup or "", match[0]) for match in _TOKEN.finditer(text))
+
+
+def _words(tokens: list[_Token]) -> Iterator[str]:
+    """All words of the code, those of directives included."""
+    for token in tokens:
+        if token.kind == "word":
+            yield token.text
+        elif token.kind == "directive":
+            yield from re.findall(r"[A-Za-z_]\w*", token.text)
+
+
+def _renamed(tokens: list[_Token], names: dict[str, str]) -> str:
+    """The text with these names replaced where they mean what is at file scope."""
+    out: list[str] = []
+    code = [place for place, token in enumerate(tokens) if token.kind not in ("comment", "space", "directive")]
+    kept = _fields(tokens, code) | _meant(tokens, code)
+    for place, token in enumerate(tokens):
+        if token.kind == "word" and place not in kept:
+            out.append(names.get(token.text, token.text))
+        elif token.kind == "directive":
+            out.append(_directive(token.text, names))
+        else:
+            out.append(token.text)
+    return "".join(out)
+
+
+def _directive(text: str, names: dict[str, str]) -> str:
+    """A directive with the names in it replaced; those in strings and after . and -> stay."""
+    match = _DIRECTIVE.match(text)
+    if match is None or match[1] in _KEPT_DIRECTIVES:
+        return text
+    return text[: match.end()] + _renamed(list(_tokens(text[match.end() :])), names)
+
+
+def _fields(tokens: list[_Token], code: list[int]) -> set[int]:
+    """The places of words that are fields: after . or ->, and declared in a struct or union."""
+    found: set[int] = set()
+    inside: list[bool] = []
+    struct = False
+    for number, place in enumerate(code):
+        text = tokens[place].text
+        before = tokens[code[number - 1]].text if number else ""
+        after = tokens[code[number + 1]].text if number + 1 < len(code) else ""
+        if text == "{":
+            inside.append(struct)
+            struct = False
+        elif text == "}" and inside:
+            inside.pop()
+        elif text in ("struct", "union"):
+            struct = True
+        elif tokens[place].kind == "word":
+            tagged = before in _TAGGED
+            if before in (".", "->") or (inside and inside[-1] and not tagged and after in (";", ",", "[", ":")):
+                found.add(place)
+        elif text not in ("*",):
+            struct = False
+    return found
+
+
+def _meant(tokens: list[_Token], code: list[int]) -> set[int]:
+    """The places of words in arguments that mean layers, events, parameters and the like."""
+    found: set[int] = set()
+    for number, place in enumerate(code):
+        if tokens[place].text not in _MEANT or number + 1 >= len(code) or tokens[code[number + 1]].text != "(":
+            continue
+        argument, depth = 0, 0
+        for inner in code[number + 1 :]:
+            text = tokens[inner].text
+            depth += {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}.get(text, 0)
+            if depth == 0:
+                break
+            argument += text == "," and depth == 1
+            if argument in _MEANT[tokens[place].text]:
+                found.add(inner)
+    return found

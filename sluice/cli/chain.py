@@ -1,0 +1,153 @@
+"""sluice chain CHAIN.py -r FILE [-w OUT] | -i A --forward B: run several functions over one stack.
+
+CHAIN.py describes the chain: its functions with their parameters, in sequence (>>) and in parallel (|), and the stack.
+All are compiled with the stack into one program, so that parsing and reassembly happen once.
+
+  sluice chain guard.py -r in.pcap -w out.pcap      a capture; what leaves the chain goes to another one
+  sluice chain guard.py -i eth1 --forward eth2      inline: what comes in at one interface leaves at the other
+
+A packet that a function drops is not seen by the functions after it. In parallel all functions decide, and drop wins
+over change, change over pass. `sluice show CHAIN.py` says what each function subscribes to and publishes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sluice.chain.check import check_chain
+from sluice.chain.describe import describe
+from sluice.chain.description import Chain
+from sluice.chain.find import find_chain
+from sluice.chain.plan import Plan, read_chain
+from sluice.cli.common.chain_text import chain_picture, chain_text
+from sluice.cli.common.errors import CommandError, UsageError
+from sluice.cli.common.files import check_function_outputs, check_output, write_text
+from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
+from sluice.cli.common.options import add_command, add_run_options
+from sluice.cli.common.running import compile_for, run_file, settings_of, stack_of, stopped_early
+from sluice.cli.common.streams import printed_apart
+from sluice.cli.common.summary import finish
+from sluice.engine.box import Outcome
+from sluice.engine.functions import Wanted
+from sluice.engine.inputs import Inputs
+from sluice.lang.stack import Stack
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = add_command(commands, "chain", __doc__, action)
+    parser.add_argument("chain", metavar="CHAIN.py", help="a Python file that describes a chain")
+    add_inputs(parser)
+    parser.add_argument(
+        "--forward",
+        metavar="INTERFACE",
+        help="with -i A: run inline between A and this interface; each packet leaves at the other one",
+    )
+    parser.add_argument(
+        "-w", metavar="FILE", dest="output", help="capture file (pcap) for what leaves the chain, with -r"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the summary as JSON; functions then print to standard error"
+    )
+    parser.add_argument(
+        "-o", metavar="FILE", dest="prints", help="where functions print, and write rows (default: standard output)"
+    )
+    parser.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
+    parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
+    add_run_options(parser)
+
+
+def read_file(path: str) -> Chain:
+    """The chain that a file describes. Raises CommandError where there is none."""
+    if not Path(path).is_file() or not path.endswith(".py"):
+        raise CommandError(f"{path}: give a Python file that describes a chain, as in examples/chain/guard.py")
+    chain = find_chain(Path(path))
+    if chain is None:
+        raise CommandError(
+            f"{path}: no variable is a Chain: write chain = Chain(function(...) >> function(...), stack=...)"
+        )
+    return chain
+
+
+def prepared(chain: Chain, options: argparse.Namespace) -> tuple[Plan, Stack]:
+    """A chain that was read and checked, and its stack."""
+    plan = read_chain(chain)
+    given = chain.stack_path()
+    stack = given if isinstance(given, Stack) else stack_of(given, options)
+    check_chain(plan, stack)
+    return plan, stack
+
+
+def show_chain(options: argparse.Namespace) -> int:
+    """What `sluice show` does with a file that describes a chain."""
+    for name in ("layer", "depth"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name}: {options.stack} describes a chain; the option is for stacks")
+    plan, stack = prepared(read_file(options.stack), argparse.Namespace(tunnel_ports=[], key=[]))
+    data = describe(plan, stack.name or "(without a name)")
+    if options.svg:
+        check_output(options.svg, options.stack)
+        write_text(options.svg, chain_picture(data))
+    if options.json:
+        print(json.dumps(data))
+    elif not options.svg:
+        print(chain_text(data))
+    return 0
+
+
+def action(options: argparse.Namespace) -> int:
+    """Run it."""
+    inputs = _inputs(options)
+    if options.prints is not None:
+        check_output(options.prints, *input_files(inputs), options.chain)
+    with printed_apart(options.prints, apart=options.json):
+        outcome = _run(options, inputs)
+    return 0 if options.compile_only and not outcome.stopped else finish(outcome, options.json, named(inputs))
+
+
+def _inputs(options: argparse.Namespace) -> Inputs:
+    if options.forward is not None:
+        if len(options.interfaces) != 1 or options.files:
+            raise UsageError("--forward B: is for one interface more, as in -i A --forward B")
+        if options.output is not None:
+            raise UsageError(
+                "-w: what leaves at an interface is not written to a file; leave one of --forward and -w out"
+            )
+        options.interfaces.append(options.forward)
+        return replace(inputs_of(options), forwarding=True)
+    return inputs_of(options)
+
+
+def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
+    """Everything but the summary."""
+    wanted = Wanted()
+    try:
+        check_inputs(inputs)
+        plan, stack = prepared(read_file(options.chain), options)
+        wanted = plan.wanted()
+        check_function_outputs(wanted, *input_files(inputs))
+        _check_inline(wanted, options, input_files(inputs))
+        compiled = compile_for(stack, wanted, options)
+        if options.compile_only:
+            return Outcome(0, {}, {})
+        settings = settings_of(options, timeouts=not options.no_timeouts)
+    except KeyboardInterrupt:
+        return stopped_early(wanted)
+    return run_file(compiled, wanted, settings, inputs, output=options.output)
+
+
+def _check_inline(wanted: Wanted, options: argparse.Namespace, files: list[str]) -> None:
+    """Check the file for what leaves; say where nothing takes what functions decide."""
+    if options.output is not None:
+        check_output(options.output, *files)
+    elif options.forward is None and (inline := [function.label for function in wanted.c if function.inline]):
+        print(
+            f"sluice: note: {', '.join(inline)}: decides on packets, and nothing takes what leaves the chain; -w FILE "
+            "does of a capture file, --forward INTERFACE of an interface",
+            file=sys.stderr,
+        )

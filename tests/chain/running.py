@@ -1,0 +1,87 @@
+"""Chains in tests: a small stack, its packets, and what a chain comes to over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
+from pathlib import Path
+
+from sluice.chain.check import check_chain
+from sluice.chain.description import Arrangement, Chain
+from sluice.chain.plan import Plan, read_chain
+from sluice.engine.box import Box, Settings, compile_stack
+from sluice.lang import Pred, Stack
+from sluice.protocols.ethernet import ethernet_parser
+from sluice.protocols.ipv4 import ipv4_parser
+from sluice.protocols.tcp import tcp_parser
+from tests.support.connection import goodbye, handshake, pair
+
+SECOND = 10**9
+
+
+def small_stack() -> Stack:
+    """Ethernet, IPv4 and TCP."""
+    stack = Stack("small")
+    stack.eth, stack.ipv4, stack.tcp = ethernet_parser(), ipv4_parser(), tcp_parser()
+    stack += (stack.eth >> stack.ipv4) + Pred(stack.eth.header.type == 0x0800)
+    stack += (stack.ipv4 >> stack.tcp) + Pred(stack.ipv4.header.protocol == 6)
+    return stack
+
+
+@cache
+def talk() -> tuple[bytes, ...]:
+    """Three connections in turns: a segment out of order, one twice, ports used again; the third stays open."""
+    hosts = [pair(port=port, isn=1000 + port) for port in (40000, 40001, 40002)]
+    sides: list[list[bytes]] = []
+    for number, (client, server) in enumerate(hosts):
+        packets = handshake(client, server)
+        data = [client.data(bytes([65 + number]) * size) for size in (10, 400, 30, 7)]
+        packets += [data[0], data[2], data[1], data[1], data[3], server.data(b"answer" * 20)]
+        packets += goodbye(client, server) if number < 2 else []
+        sides.append(packets + (handshake(*pair(port=40000, isn=90000)) if number == 0 else []))
+    turns = zip_longest(*sides, fillvalue=b"")
+    return tuple(packet for turn in turns for packet in turn if packet)
+
+
+def checked(arrangement: Arrangement, stack: Stack | None = None) -> Plan:
+    """A chain that was read and checked."""
+    of = stack or small_stack()
+    plan = read_chain(Chain(arrangement, stack=of))
+    check_chain(plan, of)
+    return plan
+
+
+@dataclass
+class Came:
+    """What a run came to: figures by FUNCTION.NAME, and the packets that left."""
+
+    reports: dict[str, int]
+    left: list[bytes]
+
+
+def run(plan: Plan, output: Path, packets: tuple[bytes, ...] | None = None) -> Came:
+    """Run a chain over packets, one second apart."""
+    wanted = plan.wanted()
+    assert isinstance(plan.chain.stack, Stack)
+    compiled = compile_stack(
+        plan.chain.stack, tuple(wanted.c), wanted.python_hooks(), demanded=wanted.python_demanded()
+    )
+    settings = Settings(max_instances=1 << 8, memory=1 << 24, seed=1)
+    inline = any(function.inline for function in wanted.c)
+    with Box(compiled, settings, wanted.python, wanted.options, output if inline else None) as box:
+        box.burst([(packet, n * SECOND, 1, None) for n, packet in enumerate(packets or talk(), 1)])
+        box.finish()
+        assert box.failure() is None
+        reports = box.reports()
+    return Came(reports, records(output) if inline else list(packets or talk()))
+
+
+def records(path: Path) -> list[bytes]:
+    """The packets of a capture file."""
+    data, at, found = path.read_bytes(), 24, list[bytes]()
+    while at < len(data):
+        size = int.from_bytes(data[at + 8 : at + 12], "little")
+        found.append(data[at + 16 : at + 16 + size])
+        at += 16 + size
+    return found

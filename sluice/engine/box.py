@@ -84,6 +84,8 @@ class COptions(ctypes.Structure):
         ("prefault", ctypes.c_bool),
         ("forwards", ctypes.c_bool),
         ("function_values", ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
+        ("group", ctypes.c_void_p),
+        ("worker", ctypes.c_uint32),
     )
 
 
@@ -240,6 +242,14 @@ class Box:
             self._open_output(self.output)
         self._open = self._function("open", ctypes.c_void_p, ctypes.POINTER(COptions))
         self._close = self._function("close", None, ctypes.c_void_p)
+        self._box = self._open_box()
+        self._make_drive()
+        self._switches()
+        self._finished = False
+        self._output_fault: str | None = None
+
+    def _open_box(self) -> ctypes.c_void_p:
+        """Open a box by the options. Raises RunError."""
         box = self._open(ctypes.byref(self._options))
         if not box:
             self._close_output()
@@ -247,11 +257,7 @@ class Box:
                 f"the box cannot be opened: a function refused, or the machine has no room for tables of "
                 f"{self.settings.max_instances} instances and {self.settings.memory} bytes of held data"
             )
-        self._box = ctypes.c_void_p(box)
-        self._make_drive()
-        self._switches()
-        self._finished = False
-        self._output_fault: str | None = None
+        return ctypes.c_void_p(box)
 
     def _open_output(self, path: str | os.PathLike[str]) -> None:
         """Create the capture file that takes what leaves the box."""
@@ -425,6 +431,7 @@ class Box:
         finally:
             self._endless = False
             self._drive.progress = PROGRESS()
+            self._library.sl_drive_close(ctypes.byref(self._drive))  # no thread needs its packets any more
             source.close()
             forwarded, why = self._close_interfaces()
         return Outcome(
@@ -492,18 +499,27 @@ class Box:
         """All counters, by layer and name."""
         self._library.sl_box_counters.restype = ctypes.POINTER(ctypes.c_uint64)
         self._library.sl_box_counters.argtypes = [ctypes.c_void_p]
-        pointer = self._library.sl_box_counters(self._box)
         found: dict[str, dict[str, int]] = {}
-        for number, (layer, name) in enumerate(self.stack.generated.counters):
-            found.setdefault(layer, {})[name] = pointer[number]
+        for box in self._boxes():
+            pointer = self._library.sl_box_counters(box)
+            for number, (layer, name) in enumerate(self.stack.generated.counters):
+                counted = found.setdefault(layer, {})
+                counted[name] = counted.get(name, 0) + pointer[number]
         return found
+
+    def _boxes(self) -> list[ctypes.c_void_p]:
+        """The boxes in C whose figures together are those of this one."""
+        return [self._box]
 
     def refused(self) -> dict[int, int]:
         """How many packets were refused, by link type; more than SL_REFUSED_MOST of these are not told apart."""
         self._library.sl_box_refused.argtypes = [ctypes.c_void_p, ctypes.POINTER(Refused), ctypes.c_uint32]
         rows = (Refused * 8)()
-        count = self._library.sl_box_refused(self._box, rows, len(rows))
-        return {rows[n].link_type: rows[n].packets for n in range(count)}
+        found: dict[int, int] = {}
+        for box in self._boxes():
+            for row in rows[: self._library.sl_box_refused(box, rows, len(rows))]:
+                found[row.link_type] = found.get(row.link_type, 0) + row.packets
+        return found
 
     def failure(self) -> str | None:
         """What a function could not do; None when all is well."""
@@ -516,8 +532,10 @@ class Box:
         """Figures that functions reported."""
         self._library.sl_box_reports.argtypes = [ctypes.c_void_p, ctypes.POINTER(Report), ctypes.c_uint32]
         rows = (Report * 64)()
-        count = self._library.sl_box_reports(self._box, rows, 64)
-        found = {rows[n].full_name: rows[n].value for n in range(count)}
+        found: dict[str, int] = {}
+        for box in self._boxes():
+            for row in rows[: self._library.sl_box_reports(box, rows, 64)]:
+                found[row.full_name] = found.get(row.full_name, 0) + row.value
         for function in self.python:
             head = f"{function.label}." if function.label else ""
             found |= {head + name: value for name, value in function.counted().items()}

@@ -99,16 +99,17 @@ def _sized(source: str, functions: Functions) -> str:
 def _sizes(function: CFunction, where: str) -> str:
     """An array of the sizes of a function's types that the stack has compiled in."""
     types = [f"{function.name}_worker_type"] if function.worker else []
+    types += [f"{function.name}_common_type"] if function.common else []
     types += [f"{function.name}_state_type"] if function.state else []
     sizes = "".join(f", sizeof({name}), _Alignof({name})" for name in types)
     return (
-        f'\n__attribute__((visibility("default"))) const unsigned sl_{where}_sizes_{function.name}[5] = {{0{sizes}}};\n'
+        f'\n__attribute__((visibility("default"))) const unsigned sl_{where}_sizes_{function.name}[7] = {{0{sizes}}};\n'
     )
 
 
 def _fits(path: Path, functions: Functions) -> bool:
     library = ctypes.CDLL(str(path))
-    array = ctypes.c_uint * 5
+    array = ctypes.c_uint * 7
     return all(
         list(array.in_dll(library, f"sl_stack_sizes_{function.name}"))
         == list(array.in_dll(library, f"sl_part_sizes_{function.name}"))

@@ -135,7 +135,7 @@ SLUICE_OPEN {
     uint32_t most = (uint32_t)sl_min(sl_max(SLUICE_PARAMETER_OF(box, subscribers), 1), SL_TABLE_MOST);
     if (sl_table_open(&accounting->all, sizeof(struct account_subscriber), 3, most, box->seed))
         return -1;
-    accounting->out = sl_output_file_open(SLUICE_PARAMETER_OF(box, out));
+    accounting->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));
     if (!accounting->out) {
         sl_table_close(&accounting->all);
         return -1;

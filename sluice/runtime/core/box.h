@@ -185,6 +185,10 @@ struct sl_box {
     struct sl_timers timers;
     struct sl_output output;
     struct sl_finish finish;
+    struct sl_group *group;      /* the workers that it is one of (driver/group.h); NULL: it is alone */
+    uint32_t worker;             /* its number among them */
+    uint64_t row_order;          /* of rows that are written now, see sl_row_order; 0: that of the current packet */
+    void **common;               /* by function, what all workers have in common */
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
     sl_bytes *units;             /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
 };
@@ -516,6 +520,7 @@ SL_COLD void sl_box_close(struct sl_box *box) {
     free(box->parameters);
     free(box->function_counters);
     free(box->workers);
+    free(box->common);
 }
 
 /* Allocates the memory of a box; its counters and timeouts belong to the stack. Returns 0, or -1 if there is not enough
@@ -523,6 +528,9 @@ SL_COLD void sl_box_close(struct sl_box *box) {
 SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, uint32_t functions) {
     box->max_instances = options->max_instances;
     box->workers = calloc(functions + 1, sizeof *box->workers);
+    box->common = calloc(functions + 1, sizeof *box->common);
+    box->group = options->group;
+    box->worker = options->worker;
     box->function_count = functions;
     box->parameters = calloc(functions + 1, sizeof *box->parameters);
     box->texts = calloc(functions + 1, sizeof *box->texts);
@@ -534,7 +542,7 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->output.forwards = options->forwards;
     box->scratch.size = (size_t)1 << 28;
     box->scratch.at = sl_map(box->scratch.size, box->scratch.size);
-    if (!box->workers || !box->parameters || !box->texts || !box->function_counters || !box->scratch.at ||
+    if (!box->workers || !box->common || !box->parameters || !box->texts || !box->function_counters || !box->scratch.at ||
         (options->deliver && !box->batch.at) || sl_pool_open(&box->pool, options->memory) ||
         (options->prefault && sl_pool_prefault(&box->pool))) {
         sl_box_close(box);

@@ -15,6 +15,7 @@ extern "C" {
 #endif
 
 struct sl_box;
+struct sl_group;   /* boxes of several workers, see group.h */
 
 struct sl_options {
     uint64_t seed;               /* of hashes */
@@ -32,6 +33,8 @@ struct sl_options {
     /* For each function, in order, its parameters as pairs NAME, VALUE that end with NULL, or NULL: then those of
      * function_options count. May be NULL. */
     const char *const *const *function_values;
+    struct sl_group *group;   /* the box is one of several that run in threads; NULL: it is alone */
+    uint32_t worker;          /* its number among these, from 0 */
 };
 
 /* --- what happens to packets --- */

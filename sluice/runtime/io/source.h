@@ -85,6 +85,10 @@ int32_t sl_source_receive(struct sl_source *source, struct sl_frame *frames, uin
 /* Gives back all frames that were received. */
 void sl_source_release(struct sl_source *source);
 
+/* Whether the bytes of all frames stay where they are until the source is closed, whatever is released: files that are
+ * mapped. */
+bool sl_source_keeps(const struct sl_source *source);
+
 /* Sends packets, of which the source keeps none: how many it took. One that it refuses is counted and not sent again. */
 uint32_t sl_source_send(struct sl_source *source, const struct sl_frame *frames, uint32_t count);
 
@@ -123,6 +127,7 @@ struct sl_source_back_end {
     /* NULL where the back end has no such thing. */
     int32_t (*receive)(struct sl_source *source, struct sl_frame *frames, uint32_t most);
     void (*release)(struct sl_source *source);
+    bool (*keeps)(const struct sl_source *source);
     uint32_t (*send)(struct sl_source *source, const struct sl_frame *frames, uint32_t count);
     int (*flush)(struct sl_source *source);
     /* Descriptors that become readable when packets may have come: fills at most `most`; how many there are. */

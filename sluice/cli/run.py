@@ -7,6 +7,7 @@ what it saw: packets, bytes, what was passed on, and what was malformed or dropp
   sluice run tcp_ip -r captures/                           all captures of a folder, in the order of time
   tcpdump -i eth0 -w - | sluice run tcp_ip -r -            standard input
   sluice run tcp_ip -i eth0 -f flow_log:out=flows.jsonl    an interface, until Ctrl-C or SIGTERM
+  sluice run tcp_ip -r capture.pcap --workers 4            four threads, which share the connections
 
 A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; several have commas between
 them. Parameters follow a colon, as in flow_log:out=flows.jsonl. `none` tracks connections without storing their bytes.
@@ -23,8 +24,9 @@ from typing import Any
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_function_outputs, check_output
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
-from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack
+from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_workers
 from sluice.cli.common.running import (
+    check_workers,
     compile_for,
     run_file,
     settings_of,
@@ -71,6 +73,7 @@ def add(commands: Any) -> None:
     speed.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
+    add_workers(parser)
 
 
 def functions_of(stack: str, given: list[str]) -> list[str]:
@@ -125,6 +128,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         wanted = find_functions([*given, *tunnel_ports_function(stack, options)])
         files = input_files(inputs)
         check_inputs(inputs)
+        check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *files)
         check_inline(wanted, options.output, files)
         compiled = compile_for(stack, wanted, options)
@@ -138,4 +142,4 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
     with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
         if stdout is not None:
             wanted.direct_rows(stdout)
-        return run_file(compiled, wanted, settings, inputs, output=options.output)
+        return run_file(compiled, wanted, settings, inputs, output=options.output, workers=options.workers)

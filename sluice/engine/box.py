@@ -166,6 +166,7 @@ class Outcome:
     stopped it. interrupted: whether that was before the end of input that has one, or at once. received: counters of
     interfaces (struct sl_source_statistics), empty without one. refused: packets by link type with which the stack
     does not begin. takes: the link types that it takes. not_forwarded: why a packet could not leave at an interface.
+    by_worker: packets of each of several workers.
     """
 
     packets: int
@@ -180,6 +181,7 @@ class Outcome:
     refused: dict[int, int] = field(default_factory=lambda: {})
     takes: list[int] = field(default_factory=lambda: [])
     not_forwarded: str | None = None
+    by_worker: list[int] = field(default_factory=lambda: [])
 
 
 @dataclass

@@ -9,11 +9,10 @@ from __future__ import annotations
 import ctypes
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from sluice.engine.box import Box, RunError, Settings
+from sluice.engine.box import TLS_KEY_LOG, Box, Outcome, RunError, Settings
 from sluice.engine.inputs import MESSAGE_SIZE, Inputs
 
 WORKERS_MOST = 64
@@ -60,21 +59,21 @@ def share(settings: Settings, workers: int) -> Settings:
     )
 
 
-def refuse_workers(workers: int, python: Sequence[Any], inline: bool, forwards: bool, output: object) -> str | None:
-    """Why a run with several workers is not possible; None where it is.
+def refusal(workers: int, python: Sequence[object] = (), forwards: bool = False, output: object = None) -> str | None:
+    """Why a run with several workers is not possible, and what to do; None where it is.
 
-    python: the functions in Python. inline: functions decide on packets, which is only possible without an output.
+    python: its functions in Python. forwards: packets leave at an interface. output: the file that they are written to.
     """
     if workers <= 1:
         return None
     if forwards:
-        return "--forward: packets are forwarded by one worker: leave --workers out"
+        return f"--forward: one worker forwards packets, in their order: leave out --workers {workers}"
     if output is not None:
-        return "-w: what leaves the box is written by one worker: leave --workers out"
+        return f"-w {output}: one worker writes what leaves the box, in its order: leave out --workers {workers}"
     if python:
         return (
-            "functions in Python run in one thread, one event after the other: leave --workers out, or write the "
-            "function in C"
+            f"--workers {workers}: a function in Python runs in one thread, with state that no other thread may change:"
+            " leave --workers out, or write the function in C"
         )
     return None
 
@@ -83,19 +82,20 @@ def refuse_workers(workers: int, python: Sequence[Any], inline: bool, forwards: 
 class WorkerBoxes(Box):
     """Boxes of several workers, used as one box. No functions in Python, nothing leaves.
 
-    settings: of all together; each gets its share. live: rows are written when they are complete, and packets that a
-    worker has no room for are dropped; else rows are written at the end, in the order of the packets that they are
-    about, and the input waits.
+    settings: of all together; each gets its share. ordered: rows are written at the end, in the order of the packets
+    that they are about; else each when it is complete. drops: packets that a worker has no room for are dropped; else
+    the input waits.
     """
 
     workers: int = 2
-    live: bool = False
+    ordered: bool = True
+    drops: bool = False
     _handles: list[ctypes.c_void_p] = field(default_factory=lambda: [], init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.workers <= WORKERS_MOST:
             raise RunError(f"{self.workers} workers: give from 1 to {WORKERS_MOST}")
-        if (why := refuse_workers(2, self.python, False, self.forwards, self.output)) is not None:
+        if (why := refusal(2, self.python, self.forwards, self.output)) is not None:
             raise RunError(why)
         self._group = ctypes.c_void_p()
         self.settings = share(self.settings, self.workers)
@@ -104,7 +104,7 @@ class WorkerBoxes(Box):
     def _open_box(self) -> ctypes.c_void_p:
         library = self._library
         library.sl_group_open.restype = ctypes.c_void_p
-        self._group = ctypes.c_void_p(library.sl_group_open(ctypes.c_uint32(self.workers), ctypes.c_bool(not self.live)))
+        self._group = ctypes.c_void_p(library.sl_group_open(ctypes.c_uint32(self.workers), ctypes.c_bool(self.ordered)))
         if not self._group:
             raise RunError("not enough memory for the workers")
         self._options.group = self._group
@@ -121,9 +121,7 @@ class WorkerBoxes(Box):
         super()._make_drive()
         worker = ctypes.cast(self._library[f"{self._prefix}_worker"], ctypes.c_void_p)
         self._array = (ctypes.c_void_p * self.workers)(*self._handles)
-        self._shared = _Workers(
-            worker, self._array, self.workers, self.live, self._options.seed, self._group
-        )
+        self._shared = _Workers(worker, self._array, self.workers, self.drops, self._options.seed, self._group)
         self._drive.workers = ctypes.cast(ctypes.byref(self._shared), ctypes.c_void_p)
 
     def _boxes(self) -> list[ctypes.c_void_p]:
@@ -133,7 +131,7 @@ class WorkerBoxes(Box):
         """Not possible: the workers' time goes on by the packets, or by the clock of the interfaces."""
         raise RunError("several workers have no time of their own")
 
-    def secrets(self, data: bytes, kind: int = 0x544C534B) -> None:
+    def secrets(self, data: bytes, kind: int = TLS_KEY_LOG) -> None:
         """Hand secrets to the native modules of all workers, for the packets from now on."""
         reference = ctypes.byref(self._shared)
         if not self._library.sl_workers_start(reference, ctypes.byref(self._drive)):
@@ -144,6 +142,22 @@ class WorkerBoxes(Box):
     def failure(self) -> str | None:
         """What a function of some worker could not do."""
         return self._shared.message.decode(errors="replace") or super().failure()
+
+    def run(
+        self,
+        given: str | os.PathLike[str] | Inputs,
+        progress: Callable[[int, int, int], bool] | None = None,
+        opened: Callable[[], None] | None = None,
+    ) -> Outcome:
+        """As Box.run. A function that fails in one worker ends the run; its text is the outcome's failure."""
+        outcome = super().run(given, progress, opened)
+        if self.drops:
+            outcome.received["dropped_workers"] = self.dropped
+        first = self.stack.generated.counters.index(("box", "packets"))
+        outcome.by_worker = [self._library.sl_box_counters(handle)[first] for handle in self._handles]
+        if self._shared.message and not self._stopped:
+            outcome.stopped = False
+        return outcome
 
     @property
     def dropped(self) -> int:
@@ -162,10 +176,3 @@ class WorkerBoxes(Box):
             self._close(handle)
         self._handles.clear()
         self._library.sl_group_close(self._group)
-
-
-def open_workers(
-    stack: Any, settings: Settings, functions: Sequence[Any], workers: int, inputs: Inputs
-) -> WorkerBoxes:
-    """The boxes for a run over inputs."""
-    return WorkerBoxes(stack, settings, [], functions, workers=workers, live=inputs.endless)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sluice.cli.common.errors import UsageError
 from sluice.engine.functions import FunctionError, counters_of, parameters_of, split_names
+from sluice.engine.workers import WORKERS_MOST
 from sluice.passes.pipeline import UnknownPassError, select
 
 
@@ -146,6 +147,18 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="take all memory that --memory and --max-instances allow at the start, so that no packet waits for it",
     )
     parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes; random unless given")
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """The option --workers."""
+    parser.add_argument(
+        "--workers",
+        type=_number("a number of workers", 1, WORKERS_MOST),
+        default=1,
+        metavar="N",
+        help="boxes, each in a thread of its own, that share the connections, and --memory and --max-instances; functions"
+        " in C only (default 1)",
+    )
 
 
 def add_interpreter_options(parser: argparse.ArgumentParser) -> None:

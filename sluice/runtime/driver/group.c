@@ -83,6 +83,8 @@ void *sl_group_common(struct sl_group *group, uint32_t function, size_t size)
     return object;
 }
 
+uint32_t sl_group_size(const struct sl_group *group) { return group->workers; }
+
 void sl_group_lock(struct sl_group *group) { pthread_mutex_lock(&group->common_lock); }
 
 void sl_group_unlock(struct sl_group *group) { pthread_mutex_unlock(&group->common_lock); }

@@ -37,6 +37,9 @@ void sl_group_ends(struct sl_group *group, uint32_t worker);
 /* The object of function `function` that all workers have in common: `size` bytes, zeroed. NULL without memory. */
 void *sl_group_common(struct sl_group *group, uint32_t function, size_t size);
 
+/* How many workers there are. */
+uint32_t sl_group_size(const struct sl_group *group);
+
 /* Locks and unlocks such objects: one lock for all functions of a group. */
 void sl_group_lock(struct sl_group *group);
 void sl_group_unlock(struct sl_group *group);

@@ -103,16 +103,13 @@ static inline bool sl_ring_has_bytes(struct sl_packet_ring *ring, uint64_t size,
         ring->bytes = larger;
         ring->room = room;
         ring->bytes_written = 0;
+        ring->byte_ends[(ring->written - 1) % SL_RING_ENTRIES] = 0;   /* the worker has given this entry back */
     }
-    if (ring->written == ring->taken_seen)
-        return true;
     /* bytes before the end of the last entry that was given back are free */
     for (unsigned again = 0; again < 2; again++, sl_ring_waiting(ring)) {
         if (ring->written == ring->taken_seen)
             return true;
         uint64_t freed = ring->taken_seen ? ring->byte_ends[(ring->taken_seen - 1) % SL_RING_ENTRIES] : 0;
-        if (freed > ring->bytes_written)   /* from before the memory was replaced */
-            freed = 0;
         if (sl_ring_begin(ring, size) + size - freed <= ring->room)
             return true;
     }

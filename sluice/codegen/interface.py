@@ -186,7 +186,10 @@ def _open(names: StackNames) -> list[str]:
         if function.worker:
             out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")
         if function.common:
-            alone, group = f"&box->{function.name}_common", f"sl_group_common(options->group, {index}, sizeof *{function.name}_common(&box->base))"
+            alone, group = (
+                f"&box->{function.name}_common",
+                f"sl_group_common(options->group, {index}, sizeof *{function.name}_common(&box->base))",
+            )
             out.append(f"    box->base.common[{index}] = options->group ? {group} : (void *){alone};")
             out.append(f"    if (!box->base.common[{index}])")
             out.append("        goto fail;")

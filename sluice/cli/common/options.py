@@ -156,8 +156,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
         type=_number("a number of workers", 1, WORKERS_MOST),
         default=1,
         metavar="N",
-        help="boxes, each in a thread of its own, that share the connections, and --memory and --max-instances; functions"
-        " in C only (default 1)",
+        help="threads that share the connections, and --memory and --max-instances; functions in C only (default 1)",
     )
 
 

@@ -131,7 +131,8 @@ def run_file(
 ) -> Outcome:
     """Run a box over inputs, with progress on a terminal, unless what a function writes goes there.
 
-    output: the capture file of what leaves the box. workers: how many boxes share the packets. Raises BrokenPipeError when no one reads the output any more.
+    output: the capture file of what leaves the box. workers: how many boxes share the packets.
+    Raises BrokenPipeError when no one reads the output any more.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:

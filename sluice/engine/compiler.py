@@ -190,7 +190,7 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
         made = Path(work, path.name)
         libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
         linked = [str(made) for made in (*objects.values(), *others.values(), *places.values())]
-        messages += _call(generated, [*run, "-shared", *linked, "-o", str(made), *libraries, "-ldl", "-lm"])
+        messages += _call(generated, [*run, "-shared", *linked, "-o", str(made), *libraries, "-ldl", "-lm", "-lpthread"])
         seconds = time.perf_counter() - begin
         seal(made)
         move(made, path)
@@ -239,7 +239,7 @@ def compile_parts(generated: Generated, stack: str, functions: dict[str, str]) -
         libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
         linked = Path(work, path.name)
         parts = map(str, [*sources, *places.values()])
-        _call(generated, [*run, "-shared", *parts, "-o", str(linked), *libraries, "-ldl", "-lm"])
+        _call(generated, [*run, "-shared", *parts, "-o", str(linked), *libraries, "-ldl", "-lm", "-lpthread"])
         seal(linked)
         move(linked, path)
     trim(folder)

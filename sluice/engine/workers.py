@@ -39,6 +39,7 @@ class _Workers(ctypes.Structure):
         ("passed", ctypes.c_uint64),
         ("keeps", ctypes.c_bool),
         ("memory_failed", ctypes.c_bool),
+        ("finished", ctypes.c_bool),
         ("failed", ctypes.c_uint32),
     )
 
@@ -155,7 +156,7 @@ class WorkerBoxes(Box):
             outcome.received["dropped_workers"] = self.dropped
         first = self.stack.generated.counters.index(("box", "packets"))
         outcome.by_worker = [self._library.sl_box_counters(handle)[first] for handle in self._handles]
-        if self._shared.message and not self._stopped:
+        if self._shared.failed and not self._stopped:  # it was no signal
             outcome.stopped = False
         return outcome
 

@@ -88,6 +88,8 @@ static inline uint64_t sl_ring_begin(const struct sl_packet_ring *ring, uint64_t
  * than a quarter of the memory waits until the ring is empty, and gets a larger one then. */
 static inline bool sl_ring_has_bytes(struct sl_packet_ring *ring, uint64_t size, bool *failed)
 {
+    if (!size)
+        return true;   /* there may be no memory yet */
     size = (size + SL_RING_ALIGNED - 1) / SL_RING_ALIGNED * SL_RING_ALIGNED;
     if (size > ring->room / 4) {
         if (sl_ring_waiting(ring))

@@ -112,7 +112,7 @@ static void *worker_main(void *of)
 
 int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
 {
-    if (workers->threads)
+    if (workers->threads || workers->finished)
         return 0;
     workers->keeps = drive->in && sl_source_keeps(drive->in);
     workers->threads = calloc(workers->count, sizeof *workers->threads);
@@ -137,11 +137,12 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
 }
 
 /* Waits until the worker has given something back. */
-static void wait_for(struct sl_worker *w, unsigned looks)
+static void wait_for(const struct sl_workers *workers, unsigned looks)
 {
-    sl_ring_publish(w->ring);
     if (looks < SPINS)
         return;
+    for (uint32_t i = 0; i < workers->count && looks == SPINS; i++)
+        sl_ring_publish(workers->threads[i].ring);
     uint64_t sleep = (uint64_t)SLEEP_LEAST << (looks - SPINS < 4 ? looks - SPINS : 4);
     sleep_for(sleep < SLEEP_FULL_MOST ? sleep : SLEEP_FULL_MOST);
 }
@@ -159,7 +160,7 @@ static bool put(struct sl_workers *workers, struct sl_worker *w, enum sl_ring_ki
         workers->memory_failed = workers->memory_failed || failed;
         if (failed || !waits)
             return false;
-        wait_for(w, looks);
+        wait_for(workers, looks);
     }
 }
 
@@ -189,14 +190,14 @@ static void put_packet(struct sl_workers *workers, const struct sl_frame *frame)
 
 void sl_workers_burst(struct sl_workers *workers, const struct sl_frame *frames, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && workers->threads; i++) {
         put_packet(workers, &frames[i]);
         /* by number of packets: the same capture gives the same times */
         if (++workers->passed % TIME_EVERY == 0)
             for (uint32_t k = 0; k < workers->count; k++)
                 put_time(workers, &workers->threads[k]);
     }
-    for (uint32_t i = 0; i < workers->count; i++)
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++)
         sl_ring_publish(workers->threads[i].ring);
 }
 
@@ -209,7 +210,7 @@ void sl_workers_time(struct sl_workers *workers, uint64_t clock)
 void sl_workers_secrets(struct sl_workers *workers, uint32_t kind, sl_bytes secrets)
 {
     struct sl_frame frame = {.at = secrets.at, .captured = secrets.captured, .length = secrets.length, .number = kind};
-    for (uint32_t i = 0; i < workers->count; i++)
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++)
         put(workers, &workers->threads[i], SL_RING_SECRETS, &frame, true, true);
 }
 
@@ -249,6 +250,7 @@ void sl_workers_finish(struct sl_workers *workers, void (*waiting)(const struct 
 {
     if (!workers->threads)
         return;
+    workers->finished = true;
     workers->drops = false;
     end_rings(workers, false);
     for (uint32_t i = 0; i < workers->count;) {

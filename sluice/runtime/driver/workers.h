@@ -45,7 +45,7 @@ struct sl_workers {
     uint64_t clock;                /* the largest time of a packet so far */
     uint64_t passed;               /* packets since the last time that all workers were given the time */
     bool keeps;                    /* the source keeps the bytes of packets */
-    bool memory_failed;
+    bool memory_failed, finished;
     uint32_t failed;               /* a function of some box failed */
 };
 

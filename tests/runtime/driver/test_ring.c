@@ -77,6 +77,27 @@ static void test_what_is_not_published_is_not_seen(void)
     sl_packet_ring_close(ring);
 }
 
+static void test_packets_without_bytes(void)
+{
+    CASE("packets without bytes");
+    struct sl_packet_ring *ring = sl_packet_ring_open();
+    uint8_t bytes[64];
+    uint64_t next = 1;
+    for (uint64_t number = 1; number < 6; number++)
+        CHECK(write_one(ring, number, bytes, 0));
+    CHECK(!write_one(ring, 6, bytes, 60));   /* its memory is made when the ring is empty */
+    sl_ring_publish(ring);
+    while (read_some(ring, &next))
+        continue;
+    CHECK(write_one(ring, 6, bytes, 60));
+    CHECK(write_one(ring, 7, bytes, 0));
+    sl_ring_publish(ring);
+    while (read_some(ring, &next))
+        continue;
+    CHECK(next == 8);
+    sl_packet_ring_close(ring);
+}
+
 static void test_a_full_ring_refuses(void)
 {
     CASE("a full ring refuses");
@@ -99,6 +120,7 @@ int main(void)
 {
     test_order_and_bytes();
     test_what_is_not_published_is_not_seen();
+    test_packets_without_bytes();
     test_a_full_ring_refuses();
     return 0;
 }

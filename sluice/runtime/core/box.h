@@ -21,6 +21,8 @@
 
 enum {
     SL_DEPTH_MOST = 256,     /* layers that one packet may be in */
+    SL_WORKER_NUMBERS = 40,  /* bits: so far apart are the numbers of instances of two workers. With 64 workers, numbers
+                              * stay below 2^53, which JSON can hold */
     SL_SLOT_FRESH = 0xfffffffe,   /* sl_instance.slot of an instance that is never stored */
 };
 
@@ -159,7 +161,7 @@ struct sl_box {
     uint64_t registered;         /* a bit for each handler on demand that is registered for all instances */
     uint32_t max_instances;      /* of each table */
     bool gives_back;             /* functions end instances by their deadline (sl_give_back) */
-    uint64_t created;            /* instances stored so far; each gets the next number */
+    uint64_t created;            /* the number of the last instance that was stored; each gets the next one */
     uint64_t seed;               /* of hashes, so that a sender cannot choose keys that collide */
     struct sl_pool pool;
     struct sl_scratch scratch;
@@ -531,6 +533,7 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->common = calloc(functions + 1, sizeof *box->common);
     box->group = options->group;
     box->worker = options->worker;
+    box->created = (uint64_t)options->worker << SL_WORKER_NUMBERS;
     box->function_count = functions;
     box->parameters = calloc(functions + 1, sizeof *box->parameters);
     box->texts = calloc(functions + 1, sizeof *box->texts);

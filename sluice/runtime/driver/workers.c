@@ -11,6 +11,7 @@
 
 enum {
     BURST = 256,             /* packets that a box gets at once */
+    READ_AHEAD = 8,          /* packets between the one whose headers are prefetched and the one that is passed */
     TIME_EVERY = 1024,       /* packets between two times that workers without packets are given the time */
     FINISH_SLOTS = 1 << 16,
     SPINS = 64,              /* looks at a ring before the thread sleeps */
@@ -191,6 +192,10 @@ static void put_packet(struct sl_workers *workers, const struct sl_frame *frame)
 void sl_workers_burst(struct sl_workers *workers, const struct sl_frame *frames, size_t count)
 {
     for (size_t i = 0; i < count && workers->threads; i++) {
+        if (i + READ_AHEAD < count) {   /* the choice of a worker reads the headers, and nothing has read them before */
+            __builtin_prefetch(frames[i + READ_AHEAD].at);
+            __builtin_prefetch(frames[i + READ_AHEAD].at + SL_RING_LINE_BYTES);
+        }
         put_packet(workers, &frames[i]);
         /* by number of packets: the same capture gives the same times */
         if (++workers->passed % TIME_EVERY == 0)

@@ -25,6 +25,8 @@ from sluice.ir.graph import NativeModule
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 RUNTIME_SOURCES = tuple(sorted([*RUNTIME.glob("driver/*.c"), *RUNTIME.glob("io/*.c")]))
+LIBRARIES = ("-ldl", "-lm", "-lpthread")
+"""What the runtime is linked with."""
 INCLUDE_FOLDERS = (RUNTIME, RUNTIME / "function", RUNTIME / "native")
 """The include path: the runtime, and the headers that users' functions and native modules name without a folder."""
 INCLUDES = tuple(f"-I{folder}" for folder in INCLUDE_FOLDERS)
@@ -190,7 +192,7 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
         made = Path(work, path.name)
         libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
         linked = [str(made) for made in (*objects.values(), *others.values(), *places.values())]
-        messages += _call(generated, [*run, "-shared", *linked, "-o", str(made), *libraries, "-ldl", "-lm", "-lpthread"])
+        messages += _call(generated, [*run, "-shared", *linked, "-o", str(made), *libraries, *LIBRARIES])
         seconds = time.perf_counter() - begin
         seal(made)
         move(made, path)
@@ -239,7 +241,7 @@ def compile_parts(generated: Generated, stack: str, functions: dict[str, str]) -
         libraries = [f"-l{library}" for module in generated.natives for library in module.libraries]
         linked = Path(work, path.name)
         parts = map(str, [*sources, *places.values()])
-        _call(generated, [*run, "-shared", *parts, "-o", str(linked), *libraries, "-ldl", "-lm", "-lpthread"])
+        _call(generated, [*run, "-shared", *parts, "-o", str(linked), *libraries, *LIBRARIES])
         seal(linked)
         move(linked, path)
     trim(folder)

@@ -201,6 +201,45 @@ def test_what_a_function_shares_between_workers(trace: Path) -> None:
     assert several["packets of all"] == one["packets of all"] > 1000
 
 
+NUMBERS = """
+#include "sluice.h"
+#include "output_file.h"
+struct numbers { FILE *out; };
+SLUICE_WORKER(struct numbers)
+SLUICE_PARAMETER(out, text, "", "rows")
+SLUICE_OPEN { return !(SLUICE_WORKER_OF(box)->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out))); }
+SLUICE_ON(any, created) {
+    if (!event->instance)
+        return;
+    fprintf(SLUICE_WORKER_OF(event->box)->out, "%llu ", (unsigned long long)sl_packet_number(event));
+    fprintf(SLUICE_WORKER_OF(event->box)->out, "%llu\\n", (unsigned long long)sl_event_number(event));
+}
+SLUICE_CLOSE { sl_rows_close(box, SLUICE_WORKER_OF(box)->out, "numbers"); }
+"""
+
+
+def test_rows_of_any_function_are_in_the_order_of_packets_and_numbers_are_unique(trace: Path, tmp_path: Path) -> None:
+    made = Stack("plain")
+    made.eth, made.ip, made.tcp = ethernet_parser(), ipv4_parser(), tcp_parser()
+    made += (made.eth >> made.ip) + Pred(made.eth.header.type == 0x0800)
+    made += (made.ip >> made.tcp) + Pred(made.ip.header.protocol == TCP)
+    function = read_c_function("numbers", NUMBERS, "numbers.c")
+    account = find_functions(["account"]).c[0]
+    compiled = compile_stack(made, (function, account))
+    found: list[list[tuple[int, ...]]] = []
+    accounts: list[list[str]] = []
+    for workers in (1, 4):
+        outs = [{"out": str(tmp_path / name)} for name in ("rows", "accounts")]
+        with WorkerBoxes(compiled, Settings(seed=5), [], outs, workers=workers) as box:
+            box.run(trace)
+        rows = [line.split() for line in (tmp_path / "rows").read_text().splitlines()]
+        found.append([tuple(map(int, row)) for row in rows])
+        accounts.append(sorted((tmp_path / "accounts").read_text().splitlines()))
+    assert [row[0] for row in found[0]] == [row[0] for row in found[1]]
+    assert len({row[1] for row in found[1]}) == len(found[1]) > 100 and max(found[1])[1] < 2**53
+    assert accounts[0] == accounts[1] and len(accounts[0]) > 50
+
+
 def test_a_function_that_fails_ends_the_run_with_its_text(trace: Path) -> None:
     number = next(n for n in range(50, 20_000) if run(trace, fails=str(n))[1].failure)  # the first of UDP
     outcome = run(trace, 3, fails=str(number))[1]

@@ -28,8 +28,16 @@ from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
-from sluice.cli.common.options import add_command, add_run_options
-from sluice.cli.common.running import compile_for, run_file, settings_of, stack_of, stopped_early, warn
+from sluice.cli.common.options import add_command, add_run_options, add_workers
+from sluice.cli.common.running import (
+    check_workers,
+    compile_for,
+    run_file,
+    settings_of,
+    stack_of,
+    stopped_early,
+    warn,
+)
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish
 from sluice.engine.box import Outcome
@@ -60,6 +68,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
+    add_workers(parser)
 
 
 def read_file(path: str) -> Chain:
@@ -132,6 +141,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         check_inputs(inputs)
         plan, stack = prepared(read_file(options.chain), options)
         wanted = plan.wanted()
+        check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *input_files(inputs))
         _check_inline(wanted, options, input_files(inputs))
         compiled = compile_for(stack, wanted, options)
@@ -146,7 +156,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
     with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
         if stdout is not None:
             wanted.direct_rows(stdout)
-        return run_file(compiled, wanted, settings, inputs, output=options.output)
+        return run_file(compiled, wanted, settings, inputs, output=options.output, workers=options.workers)
 
 
 def _check_inline(wanted: Wanted, options: argparse.Namespace, files: list[str]) -> None:

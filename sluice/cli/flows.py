@@ -15,7 +15,7 @@ from typing import Any
 
 from sluice.cli.common.files import check_output
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
-from sluice.cli.common.options import add_command, add_run_options, count_from_1
+from sluice.cli.common.options import add_command, add_run_options, add_workers, count_from_1
 from sluice.cli.common.running import (
     compile_for,
     run_file,
@@ -67,6 +67,7 @@ def add(commands: Any) -> None:
         "--holes", type=count_from_1("gaps"), metavar="N", help="gaps that one row lists at most (default 65536)"
     )
     add_run_options(parser)
+    add_workers(parser)
 
 
 def action(options: argparse.Namespace) -> int:
@@ -98,7 +99,7 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
     except KeyboardInterrupt:
         return stopped_early(wanted)
     on_terminal = not options.out and sys.stdout.isatty()
-    return run_file(compiled, wanted, settings, inputs, rows_on_terminal=on_terminal)
+    return run_file(compiled, wanted, settings, inputs, rows_on_terminal=on_terminal, workers=options.workers)
 
 
 def _finish(outcome: Outcome, options: argparse.Namespace, inputs: str) -> int:

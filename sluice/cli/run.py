@@ -7,6 +7,7 @@ what it saw: packets, bytes, what was passed on, and what was malformed or dropp
   sluice run tcp_ip -r captures/                           all captures of a folder, in the order of time
   tcpdump -i eth0 -w - | sluice run tcp_ip -r -            standard input
   sluice run tcp_ip -i eth0 -f flow_log:out=flows.jsonl    an interface, until Ctrl-C or SIGTERM
+  sluice run tcp_ip -r capture.pcap --workers 4            four threads, which share the connections
 
 A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; several have commas between
 them. Parameters follow a colon, as in flow_log:out=flows.jsonl. `none` tracks connections without storing their bytes.
@@ -25,8 +26,9 @@ from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
-from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store
+from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
 from sluice.cli.common.running import (
+    check_workers,
     compile_for,
     run_file,
     settings_of,
@@ -79,6 +81,7 @@ def add(commands: Any) -> None:
         "--state", metavar="FILE", help="file for the final state of shared objects, as `sluice state dump` prints it"
     )
     add_run_options(parser)
+    add_workers(parser)
 
 
 def functions_of(stack: str, given: list[str]) -> list[str]:
@@ -136,6 +139,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         prepare_rules(wanted)
         files = input_files(inputs)
         check_inputs(inputs)
+        check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *files)
         check_inline(wanted, options.output, files)
         compiled = compile_for(stack, wanted, options)
@@ -153,7 +157,8 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
             wanted.direct_rows(stdout)
         with session(options.store, wanted.c, options.state is not None, wanted.python) as state:
             settings = replace(settings, store=state.store, state_file=state.state_file)
-            outcome = state.finished(run_file(compiled, wanted, settings, inputs, output=options.output))
+            ran = run_file(compiled, wanted, settings, inputs, output=options.output, workers=options.workers)
+            outcome = state.finished(ran)
             if options.state is not None and state.text is not None:
                 try:
                     write_text(options.state, state.text())

@@ -187,6 +187,14 @@ def _open(names: StackNames) -> list[str]:
     for index, function in enumerate(functions):
         if function.worker:
             out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")
+        if function.common:
+            alone, group = (
+                f"&box->{function.name}_common",
+                f"sl_group_common(options->group, {index}, sizeof *{function.name}_common(&box->base))",
+            )
+            out.append(f"    box->base.common[{index}] = options->group ? {group} : (void *){alone};")
+            out.append(f"    if (!box->base.common[{index}])")
+            out.append("        goto fail;")
         if function.counters:
             out.append(f"    box->base.function_counters[{index}] = &box->{function.name}_counted;")
         text = f'options->function_options ? options->function_options[{index}] : ""'
@@ -202,7 +210,7 @@ def _open(names: StackNames) -> list[str]:
             out.append(f"    if ({function.name}_open(&box->base, {text}))")
             out.append("        goto fail;")
     out.append("    return &box->base;")
-    if names.tables or names.program.natives or any(f.opens or f.parameters or f.shared for f in functions):
+    if names.tables or names.program.natives or any(f.opens or f.parameters or f.shared or f.common for f in functions):
         out += ["fail:", f"    {names.prefix}_close(&box->base);", "    return NULL;"]
     return [*out, "}"]
 

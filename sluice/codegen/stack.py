@@ -240,6 +240,10 @@ def _box(names: StackNames) -> list[str]:
     for function in names.functions.c:
         if function.worker:
             out.append(f"    {function.name}_worker_type {function.name}_worker;")
+        if function.common:
+            out.append(
+                f"    {function.name}_common_type {function.name}_common;   /* of a box without other workers */"
+            )
         if function.parameters:
             out.append(f"    struct {function.name}_parameters {function.name}_given;")
         if function.counters:

@@ -69,6 +69,8 @@ class COptions(ctypes.Structure):
         ("store", ctypes.c_void_p),
         ("state_file", ctypes.c_char_p),
         ("hold", ctypes.c_uint64),
+        ("group", ctypes.c_void_p),
+        ("worker", ctypes.c_uint32),
     )
 
 
@@ -158,7 +160,7 @@ class Outcome:
     interrupted: whether a signal aborted the run instead of ending an endless input. received: interface counters
     (struct sl_source_statistics), empty without an interface. refused: number of packets by link type, for link types
     that the stack does not accept. takes: the link types that the stack accepts. not_forwarded: why the last packet
-    that could not be transmitted was refused, or None.
+    that could not be transmitted was refused, or None. by_worker: packets of each of several workers.
     """
 
     packets: int
@@ -173,6 +175,7 @@ class Outcome:
     refused: dict[int, int] = field(default_factory=lambda: {})
     takes: list[int] = field(default_factory=lambda: [])
     not_forwarded: str | None = None
+    by_worker: list[int] = field(default_factory=lambda: [])
 
 
 @dataclass
@@ -234,6 +237,14 @@ class Box:
             self._open_output(self.output)
         self._open = self._function("open", ctypes.c_void_p, ctypes.POINTER(COptions))
         self._close = self._function("close", None, ctypes.c_void_p)
+        self._box = self._open_box()
+        self._make_drive()
+        self._switches()
+        self._finished = False
+        self._output_fault: str | None = None
+
+    def _open_box(self) -> ctypes.c_void_p:
+        """Open a box by the options. Raises RunError."""
         box = self._open(ctypes.byref(self._options))
         if not box:
             self._close_output()
@@ -241,11 +252,7 @@ class Box:
                 f"the box cannot be opened: a function refused, or the machine has no room for tables of "
                 f"{self.settings.max_instances} instances and {self.settings.memory} bytes of held data"
             )
-        self._box = ctypes.c_void_p(box)
-        self._make_drive()
-        self._switches()
-        self._finished = False
-        self._output_fault: str | None = None
+        return ctypes.c_void_p(box)
 
     def _open_output(self, path: str | os.PathLike[str]) -> None:
         """Create the capture file for transmitted packets."""
@@ -400,6 +407,7 @@ class Box:
         finally:
             self._endless = False
             self._drive.progress = PROGRESS()
+            self._library.sl_drive_close(ctypes.byref(self._drive))  # no thread needs its packets any more
             source.close()
             forwarded, why = forwarding.close()
         return Outcome(
@@ -467,18 +475,27 @@ class Box:
         """All counters, by layer and name."""
         self._library.sl_box_counters.restype = ctypes.POINTER(ctypes.c_uint64)
         self._library.sl_box_counters.argtypes = [ctypes.c_void_p]
-        pointer = self._library.sl_box_counters(self._box)
         found: dict[str, dict[str, int]] = {}
-        for number, (layer, name) in enumerate(self.stack.generated.counters):
-            found.setdefault(layer, {})[name] = pointer[number]
+        for box in self._boxes():
+            pointer = self._library.sl_box_counters(box)
+            for number, (layer, name) in enumerate(self.stack.generated.counters):
+                counted = found.setdefault(layer, {})
+                counted[name] = counted.get(name, 0) + pointer[number]
         return found
+
+    def _boxes(self) -> list[ctypes.c_void_p]:
+        """The boxes in C whose figures together are those of this one."""
+        return [self._box]
 
     def refused(self) -> dict[int, int]:
         """The number of refused packets by link type. At most SL_REFUSED_MOST link types are distinguished."""
         self._library.sl_box_refused.argtypes = [ctypes.c_void_p, ctypes.POINTER(Refused), ctypes.c_uint32]
         rows = (Refused * 8)()
-        count = self._library.sl_box_refused(self._box, rows, len(rows))
-        return {rows[n].link_type: rows[n].packets for n in range(count)}
+        found: dict[int, int] = {}
+        for box in self._boxes():
+            for row in rows[: self._library.sl_box_refused(box, rows, len(rows))]:
+                found[row.link_type] = found.get(row.link_type, 0) + row.packets
+        return found
 
     def failure(self) -> str | None:
         """The error of a function or of the output file, or None."""
@@ -491,8 +508,10 @@ class Box:
         """The figures that functions reported, by name."""
         self._library.sl_box_reports.argtypes = [ctypes.c_void_p, ctypes.POINTER(Report), ctypes.c_uint32]
         rows = (Report * REPORTS_MOST)()
-        count = self._library.sl_box_reports(self._box, rows, REPORTS_MOST)
-        found = {rows[n].full_name: rows[n].value for n in range(count)}
+        found: dict[str, int] = {}
+        for box in self._boxes():
+            for row in rows[: self._library.sl_box_reports(box, rows, REPORTS_MOST)]:
+                found[row.full_name] = found.get(row.full_name, 0) + row.value
         for function in self.python:
             head = f"{function.label}." if function.label else ""
             found |= {head + name: value for name, value in function.counted().items()}

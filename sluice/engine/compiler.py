@@ -25,6 +25,8 @@ from sluice.ir.graph import NativeModule
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 RUNTIME_SOURCES = tuple(sorted([*RUNTIME.glob("driver/*.c"), *RUNTIME.glob("io/*.c")]))
+LIBRARIES = ("-ldl", "-lm", "-lpthread")
+"""The libraries that the runtime is linked with."""
 MICROBOXES = RUNTIME.parent / "compat" / "microboxes"
 INCLUDE_FOLDERS = (RUNTIME, RUNTIME / "function", RUNTIME / "native", MICROBOXES)
 """The include path: the runtime, and the headers that users' functions and native modules name without a folder."""
@@ -191,7 +193,7 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
         made = Path(work, path.name)
         libraries = [f"-l{library}" for library in linked_libraries(generated)]
         linked = [str(made) for made in (*objects.values(), *others.values(), *places.values())]
-        messages += _call(generated, [*run, "-shared", *linked, "-o", str(made), *libraries, "-ldl", "-lm"])
+        messages += _call(generated, [*run, "-shared", *linked, "-o", str(made), *libraries, *LIBRARIES])
         seconds = time.perf_counter() - begin
         seal(made)
         move(made, path)
@@ -241,7 +243,7 @@ def compile_parts(generated: Generated, stack: str, functions: dict[str, str]) -
         libraries = [f"-l{library}" for library in linked_libraries(generated)]
         linked = Path(work, path.name)
         parts = map(str, [*sources, *places.values()])
-        _call(generated, [*run, "-shared", *parts, "-o", str(linked), *libraries, "-ldl", "-lm"])
+        _call(generated, [*run, "-shared", *parts, "-o", str(linked), *libraries, *LIBRARIES])
         seal(linked)
         move(linked, path)
     trim(folder)

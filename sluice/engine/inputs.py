@@ -121,6 +121,7 @@ class Drive(ctypes.Structure):
         ("packets", ctypes.c_uint64),
         ("no_port", ctypes.c_uint64),
         ("leaving", ctypes.c_void_p),
+        ("workers", ctypes.c_void_p),
     )
 
 

@@ -99,6 +99,7 @@ def _sized(source: str, functions: Functions) -> str:
 def _types(function: CFunction) -> list[str]:
     """The types of a function whose sizes the stack has compiled in."""
     types = [f"{function.name}_worker_type"] if function.worker else []
+    types += [f"{function.name}_common_type"] if function.common else []
     types += [f"{function.name}_state_type"] if function.state else []
     types += [item.struct for item in function.shared if item.struct]
     return types

@@ -66,6 +66,7 @@ class CFunction:
     after: the functions that decide before it, in a chain: an event of a packet that one of them dropped is withheld.
     label: its name in a chain, which its figures have in the summary; "" outside of chains.
     lines: FILE:LINE of each subscription.
+    common: whether it has an object that all workers share.
     """
 
     name: str
@@ -98,6 +99,7 @@ class CFunction:
     after: tuple[str, ...] = ()
     label: str = ""
     lines: tuple[tuple[Hook, str], ...] = ()
+    common: bool = False
 
     def line_of(self, hook: Hook) -> str:
         """FILE:LINE of a subscription; the file where it is not known."""
@@ -246,6 +248,7 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         hooks=hooks,
         state="state" in kinds,
         worker="worker" in kinds,
+        common="common" in kinds,
         opens="open" in kinds,
         closes="close" in kinds,
         parameters=parameters,

@@ -321,3 +321,27 @@ def test_tcpdump_feeds_a_box_by_a_pipe(wire: Veth, tmp_path: Path) -> None:
     assert json.loads(text)["fault"] is None
     (row,) = [row for row in map(json.loads, out.read_text().splitlines()) if row["proto"] == "tcp"]
     assert (row["sport"], row["src"]) == (port, CLIENT) and row["dst_sha256"] == sha256(sent[1])
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_share_what_comes_in(wire: Veth, tmp_path: Path, workers: int) -> None:
+    """Connections are whole, rows appear while the wire is idle, no packet is lost without a counter."""
+    with flows(wire, wire.server, "s0", tmp_path, "--idle", "1", "--workers", str(workers)) as watch:
+        talks = [exchange(wire, socket.AF_INET, SERVER, (50_000 + n, 9 * n), 10 * n) for n in range(4)]
+        sender = wire.socket(wire.client, socket.AF_INET, socket.SOCK_DGRAM)
+        for port in range(20_000, 20_200):
+            sender.sendto(b"x" * 100, (SERVER, port))
+        sender.close()
+        end = time.monotonic() + PATIENCE
+        while sum(row["proto"] == "udp" for row in watch.rows()) < 200:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        summary = watch.stop()
+        rows = {row["sport"]: row for row in watch.rows() if row["proto"] == "tcp"}
+        ends = {row["end"] for row in watch.rows() if row["proto"] == "udp"}
+    for port, sent in talks:
+        assert [rows[port]["src_sha256"], rows[port]["dst_sha256"]] == [sha256(data) for data in sent]
+    assert ends == {"timeout"} and summary["stopped"] and summary["failure"] is None
+    received = summary["received"]
+    assert received["packets"] == summary["packets"] == summary["box"]["packets"] + received["dropped_workers"]
+    assert len(summary["packets_by_worker"]) == workers

@@ -9,6 +9,7 @@ from typing import Any
 from sluice.cli.common.errors import UsageError
 from sluice.engine.box import HOLD
 from sluice.engine.functions import FunctionError, counters_of, parameters_of, split_names
+from sluice.engine.workers import WORKERS_MOST
 from sluice.passes.pipeline import UnknownPassError, select
 from sluice.state.location import FORMS, Location, LocationError, read_location
 
@@ -172,6 +173,17 @@ def _store(text: str) -> Location:
         return read_location(text)
     except LocationError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """The option --workers."""
+    parser.add_argument(
+        "--workers",
+        type=_number("a number of workers", 1, WORKERS_MOST),
+        default=1,
+        metavar="N",
+        help="threads that share the connections, and --memory and --max-instances; functions in C only (default 1)",
+    )
 
 
 def add_interpreter_options(parser: argparse.ArgumentParser) -> None:

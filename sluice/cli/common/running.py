@@ -15,6 +15,7 @@ from sluice.cli.common.streams import reader_is_gone
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
 from sluice.engine.functions import Wanted
 from sluice.engine.inputs import INTERFACE, Inputs
+from sluice.engine.workers import WorkerBoxes, refusal
 from sluice.ir.graph import Program
 from sluice.lang.errors import DescriptionError
 from sluice.lang.stack import Stack
@@ -128,14 +129,16 @@ def run_file(
     inputs: Inputs,
     rows_on_terminal: bool = False,
     output: str | None = None,
+    workers: int = 1,
 ) -> Outcome:
     """Run a box over inputs. Progress is shown on a terminal, unless a function writes rows to it.
 
-    output: the capture file for transmitted packets. Raises BrokenPipeError if the reader of the output is gone.
+    output: the capture file for transmitted packets. workers: the number of boxes that share the packets. Raises
+    BrokenPipeError if the reader of the output is gone.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:
-        box = Box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding)
+        box = _open(compiled, wanted, settings, inputs, output, workers)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     with box, shown as progress:
@@ -146,6 +149,25 @@ def run_file(
             return progress is not None and progress(done, size, packets)
 
         return box.run(inputs, report, (lambda: _receiving(inputs)) if inputs.live else None)
+
+
+def _open(
+    compiled: CompiledStack, wanted: Wanted, settings: Settings, inputs: Inputs, output: str | None, workers: int
+) -> Box:
+    if workers == 1:
+        return Box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding)
+    # an input without an end has no last row to wait for, and only interfaces cannot wait
+    ordered = not inputs.endless
+    return WorkerBoxes(
+        compiled, settings, wanted.python, wanted.options, workers=workers, ordered=ordered, drops=inputs.live
+    )
+
+
+def check_workers(workers: int, wanted: Wanted, inputs: Inputs, output: str | None = None) -> None:
+    """Raise UsageError where several workers are not possible."""
+    shared = [function.name for function in wanted.c if function.shared]
+    if (why := refusal(workers, wanted.python, inputs.forwarding, output, shared)) is not None:
+        raise UsageError(why)
 
 
 def _receiving(inputs: Inputs) -> None:

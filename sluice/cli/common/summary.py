@@ -23,6 +23,7 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "fault": outcome.fault,
         "failure": outcome.failure,
         "stopped": outcome.stopped,
+        **({"packets_by_worker": outcome.by_worker} if outcome.by_worker else {}),
         **({"received": outcome.received} if outcome.received else {}),
         "refused_link_types": {str(number): packets for number, packets in outcome.refused.items()},
     }
@@ -52,11 +53,15 @@ def summary(outcome: Outcome) -> str:
     lines += [f"{box[key]:,} {text}" for key, text in _BOX_REASONS if box.get(key)]
     if outcome.refused:
         lines[-1 - bool(box.get("too deep"))] += f": {_link_types(outcome.refused)}"
+    if outcome.by_worker:
+        lines.append(f"packets by worker: {', '.join(f'{packets:,}' for packets in outcome.by_worker)}")
     if outcome.received:
         lines.append(
             f"{outcome.received['dropped_kernel']:,} packets dropped by the kernel, "
             f"{outcome.received['dropped_interface']:,} by the interface"
         )
+    if outcome.received.get("dropped_workers"):
+        lines.append(f"{outcome.received['dropped_workers']:,} packets dropped as their worker had no room for them")
     if "forwarded" in outcome.received:
         lost = f"{outcome.received['not_forwarded']:,} could not be" + (
             f" ({outcome.not_forwarded})" if outcome.not_forwarded else ""

@@ -95,7 +95,7 @@ SLUICE_ON(tcp, end) {
 
 SLUICE_OPEN {
     struct abacus *abacus = SLUICE_WORKER_OF(box);
-    abacus->out = sl_output_file_open(SLUICE_PARAMETER_OF(box, out));
+    abacus->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));
     return abacus->out ? 0 : -1;
 }
 

@@ -37,10 +37,29 @@ struct accounting {
 };
 SLUICE_WORKER(struct accounting)
 
+/* Where the accounts of all workers come together at the end: a subscriber's connections may be on several of them. */
+struct account_all {
+    struct sl_table all;
+    struct account_subscriber others;
+    uint32_t closed;            /* workers that have added theirs */
+};
+SLUICE_COMMON(struct account_all)
+
 struct accounted { struct account_subscriber *subscriber; };
 SLUICE_STATE(struct accounted)
 
 /* --- subscribers --- */
+
+/* The account by its key; `others` where there is no room for one more. */
+static struct account_subscriber *account_at(struct sl_table *all, struct account_subscriber *others, const uint64_t *key)
+{
+    uint32_t hash = sl_table_hash(all, key, 3);
+    struct sl_instance *found = sl_table_find(all, key, 3, hash);
+    if (!found && (found = sl_table_create(all, key, 3, hash)))
+        memset((char *)found + offsetof(struct account_subscriber, connections), 0,
+               sizeof(struct account_subscriber) - offsetof(struct account_subscriber, connections));
+    return found ? (struct account_subscriber *)(void *)found : others;
+}
 
 static struct account_subscriber *account_of(struct accounting *accounting, const struct sl_event *event)
 {
@@ -53,12 +72,7 @@ static struct account_subscriber *account_of(struct accounting *accounting, cons
         key[1] = sl_part_number(part, half);
     else
         memcpy(&key[1], half + part->word, (part->bits + 63) / 64 * sizeof *key);
-    uint32_t hash = sl_table_hash(&accounting->all, key, 3);
-    struct sl_instance *found = sl_table_find(&accounting->all, key, 3, hash);
-    if (!found && (found = sl_table_create(&accounting->all, key, 3, hash)))
-        memset((char *)found + offsetof(struct account_subscriber, connections), 0,
-               sizeof(struct account_subscriber) - offsetof(struct account_subscriber, connections));
-    return found ? (struct account_subscriber *)(void *)found : &accounting->others;
+    return account_at(&accounting->all, &accounting->others, key);
 }
 
 SLUICE_ON(tcp, created) {
@@ -135,7 +149,7 @@ SLUICE_OPEN {
     uint32_t most = (uint32_t)sl_min(sl_max(SLUICE_PARAMETER_OF(box, subscribers), 1), SL_TABLE_MOST);
     if (sl_table_open(&accounting->all, sizeof(struct account_subscriber), 3, most, box->seed))
         return -1;
-    accounting->out = sl_output_file_open(SLUICE_PARAMETER_OF(box, out));
+    accounting->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));
     if (!accounting->out) {
         sl_table_close(&accounting->all);
         return -1;
@@ -157,16 +171,53 @@ static void write_account(FILE *out, const struct account_subscriber *subscriber
             (unsigned long long)subscriber->abused);
 }
 
+static void add_account(struct account_subscriber *to, const struct account_subscriber *from)
+{
+    to->connections += from->connections;
+    to->charged[0] += from->charged[0];
+    to->charged[1] += from->charged[1];
+    to->retransmitted += from->retransmitted;
+    to->abused += from->abused;
+}
+
+/* Adds what this worker has charged to what the others have; its own table is gone after that. */
+static void account_together(struct account_all *common, struct accounting *accounting)
+{
+    if (!common->closed++) {
+        common->all = accounting->all;
+        common->others = accounting->others;
+        return;
+    }
+    for (uint32_t slot = 0; slot < accounting->all.high_water; slot++) {
+        const struct sl_instance *instance = sl_table_at(&accounting->all, slot);
+        const struct account_subscriber *own = (const struct account_subscriber *)(const void *)instance;
+        if (own)
+            add_account(account_at(&common->all, &common->others, own->key), own);
+    }
+    add_account(&common->others, &accounting->others);
+    sl_table_close(&accounting->all);
+}
+
+static void write_accounts(FILE *out, struct account_all *common)
+{
+    for (uint32_t slot = 0; slot < common->all.high_water; slot++) {
+        struct sl_instance *instance = sl_table_at(&common->all, slot);
+        if (instance)
+            write_account(out, (struct account_subscriber *)(void *)instance);
+    }
+    const struct account_subscriber *others = &common->others;   /* includes packets without an instance */
+    if (others->connections || others->charged[0] || others->charged[1] || others->retransmitted || others->abused)
+        write_account(out, others);
+    sl_table_close(&common->all);
+}
+
 SLUICE_CLOSE {
     struct accounting *accounting = SLUICE_WORKER_OF(box);
-    for (uint32_t slot = 0; slot < accounting->all.high_water; slot++) {
-        struct sl_instance *instance = sl_table_at(&accounting->all, slot);
-        if (instance)
-            write_account(accounting->out, (struct account_subscriber *)(void *)instance);
-    }
-    const struct account_subscriber *others = &accounting->others;   /* includes packets without an instance */
-    if (others->connections || others->charged[0] || others->charged[1] || others->retransmitted || others->abused)
-        write_account(accounting->out, others);
-    sl_table_close(&accounting->all);
+    struct account_all *common = SLUICE_COMMON_OF(box);
+    SLUICE_LOCK(box);
+    account_together(common, accounting);
+    if (common->closed == SLUICE_WORKERS(box))
+        write_accounts(accounting->out, common);
+    SLUICE_UNLOCK(box);
     sl_rows_close(box, accounting->out, "account");
 }

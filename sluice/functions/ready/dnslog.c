@@ -494,7 +494,7 @@ SLUICE_OPEN {
     dns->most = sl_max(1, SLUICE_PARAMETER_OF(box, queries));
     dns->most_all = SLUICE_PARAMETER_OF(box, all_queries);
     dns->answers = SLUICE_PARAMETER_OF(box, answers);
-    return log_open(&dns->log, "dns", SLUICE_PARAMETER_OF(box, out));
+    return log_open(&dns->log, box, "dns", SLUICE_PARAMETER_OF(box, out));
 }
 
 SLUICE_CLOSE {

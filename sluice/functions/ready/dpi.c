@@ -254,7 +254,7 @@ SLUICE_OPEN {
     NDPI_BITMASK_SET_ALL(all);
     ndpi_set_protocol_detection_bitmask2(dpi->module, &all);
     ndpi_finalize_initialization(dpi->module);
-    return log_open(&dpi->log, "dpi", SLUICE_PARAMETER_OF(box, out));
+    return log_open(&dpi->log, box, "dpi", SLUICE_PARAMETER_OF(box, out));
 }
 
 SLUICE_CLOSE {

@@ -47,6 +47,7 @@ struct row {
     struct sl_turn turn;        /* ordered by instance number; the first member, so that a cast yields the row */
     const struct sl_layer_info *layer;
     uint64_t first, last;       /* times of the first and the last packet */
+    uint64_t first_number;      /* of the first packet */
     struct direction way[2];    /* the first sender's direction, then the other */
     struct hole *holes;
     uint64_t holes_left_out;    /* beyond the bound */
@@ -108,6 +109,7 @@ static struct row *row_new(const struct sl_event *event)
     for (uint32_t i = 0; i < depth; i++)
         row_path(row)[i] = (uint8_t)sl_path_layer(event, i)->index;
     row->first = row->last = sl_packet_time(event);
+    row->first_number = sl_packet_number(event);
     const struct sl_key_part *port = sl_port_part(row->layer);
     const uint64_t *first = row_half(row, 0), *other = row_half(row, 1);
     row->own = sl_part_same(sl_address_part(row->layer), first, other) && (!port || sl_part_same(port, first, other));
@@ -115,7 +117,7 @@ static struct row *row_new(const struct sl_event *event)
     return row;
 }
 
-static void write_turns(struct flow_log *log, const struct sl_box *box);
+static void write_turns(struct flow_log *log, struct sl_box *box);
 
 /* Instance numbers ascend in the order of creation, so rows begin in order. */
 SLUICE_ON(any, created) {
@@ -248,7 +250,7 @@ static uint8_t sides(uint32_t bits, uint32_t first_side)
     return (uint8_t)(first_side ? (bits >> 1 & 1) | (bits << 1 & 2) : bits & 3);
 }
 
-static void write_and_free(struct flow_log *log, const struct sl_box *box, struct row *row);
+static void write_and_free(struct flow_log *log, struct sl_box *box, struct row *row);
 
 SLUICE_ON(any, end) {
     const struct flow *flow = flow_of(event);
@@ -400,11 +402,13 @@ static void write_row(FILE *out, const struct sl_box *box, struct row *row, cons
     }
 }
 
-static void write_and_free(struct flow_log *log, const struct sl_box *box, struct row *row)
+static void write_and_free(struct flow_log *log, struct sl_box *box, struct row *row)
 {
+    sl_row_order(box, row->first_number);
     write_row(log->out, box, row, log->joined);
     FLOW_EXTRAS(write_extras(log, row);)
     fputs("}\n", log->out);
+    sl_row_order(box, 0);
     if (!log->failed && ferror(log->out))
         log->failed = errno;
     log->written++;
@@ -414,7 +418,7 @@ static void write_and_free(struct flow_log *log, const struct sl_box *box, struc
 }
 
 /* Writes the rows that may be written now (reorder_queue.h): the next ones in order, and those beyond the bound. */
-static void write_turns(struct flow_log *log, const struct sl_box *box)
+static void write_turns(struct flow_log *log, struct sl_box *box)
 {
     for (struct sl_turn *turn; (turn = sl_in_order_next(&log->order));)
         write_and_free(log, box, (struct row *)(void *)turn);
@@ -435,7 +439,7 @@ SLUICE_OPEN {
         return -1;
     }
     FLOW_EXTRAS(if (!flow_extras_open(&log->extras, box)) return -1;)
-    log->out = sl_output_file_open(SLUICE_PARAMETER_OF(box, out));
+    log->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));
     return log->out ? 0 : -1;
 }
 

@@ -477,7 +477,7 @@ SLUICE_DESTROY { httplog_free(box, state); }
 
 SLUICE_OPEN {
     httplog_budget(box)->most = SLUICE_PARAMETER_OF(box, memory);
-    return log_open(&SLUICE_WORKER_OF(box)->log, "http", SLUICE_PARAMETER_OF(box, out));
+    return log_open(&SLUICE_WORKER_OF(box)->log, box, "http", SLUICE_PARAMETER_OF(box, out));
 }
 
 SLUICE_CLOSE {

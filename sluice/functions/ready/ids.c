@@ -237,7 +237,7 @@ SLUICE_OPEN {
     uint32_t limit = (uint32_t)sl_min(SLUICE_PARAMETER_OF(box, pcre_limit), UINT32_MAX);
     pcre2_set_match_limit(ids->work.context, limit);
     pcre2_set_depth_limit(ids->work.context, (uint32_t)sl_min(limit, 1000));
-    return log_open(&ids->log, "ids", SLUICE_PARAMETER_OF(box, out));
+    return log_open(&ids->log, box, "ids", SLUICE_PARAMETER_OF(box, out));
 }
 
 SL_COLD void ids_write_counts(struct sl_box *box, const struct ids *ids)

@@ -238,13 +238,13 @@ SL_COLD void log_finish(struct log_output *log) {
 }
 
 /* Returns 0, or -1 if it cannot be opened; the error has been printed. */
-SL_COLD int log_open(struct log_output *log, const char *name, const char *path) {
+SL_COLD int log_open(struct log_output *log, struct sl_box *box, const char *name, const char *path) {
     *log = (struct log_output){.name = name};
     if (!log_hashes_open(&log->hashes)) {
         fprintf(stderr, "%s: " SL_DIGEST_ADVICE "\n", name);
         return -1;
     }
-    log->out = sl_output_file_open(path);
+    log->out = sl_output_file_open(box, path);
     return log->out ? 0 : -1;
 }
 

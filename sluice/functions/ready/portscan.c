@@ -174,7 +174,7 @@ SLUICE_OPEN {
     portscan->failure = portscan_log(100 - scanner, 100 - benign);
     portscan->upper = portscan_log(detection, alarm);
     portscan->lower = portscan_log(100 - detection, 100 - alarm);
-    portscan->out = sl_output_file_open(SLUICE_PARAMETER_OF(box, out));
+    portscan->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));
     return portscan->out ? 0 : -1;
 }
 

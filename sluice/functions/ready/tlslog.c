@@ -470,7 +470,7 @@ SLUICE_DESTROY { tlslog_free(box, state); }
 SLUICE_OPEN {
     struct tlslog *tls = SLUICE_WORKER_OF(box);
     tls->budget.most = SLUICE_PARAMETER_OF(box, memory);
-    if (log_open(&tls->log, "tls", SLUICE_PARAMETER_OF(box, out)))
+    if (log_open(&tls->log, box, "tls", SLUICE_PARAMETER_OF(box, out)))
         return -1;
     tls->reads_certificates = tls_x509_open(&tls->x509, tls->log.hashes.library);
     return 0;

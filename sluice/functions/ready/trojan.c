@@ -194,7 +194,7 @@ SLUICE_ON(tcp, end) {
 
 SLUICE_OPEN {
     struct trojan *trojan = SLUICE_WORKER_OF(box);
-    trojan->out = sl_output_file_open(SLUICE_PARAMETER_OF(box, out));
+    trojan->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));
     return trojan->out ? 0 : -1;
 }
 

@@ -21,6 +21,8 @@
 
 enum {
     SL_DEPTH_MOST = 256,     /* layers that one packet may be in */
+    SL_WORKER_NUMBERS = 40,  /* bits: so far apart are the numbers of instances of two workers. With 64 workers, numbers
+                              * stay below 2^53, which JSON can hold */
     SL_SLOT_FRESH = 0xfffffffe,   /* sl_instance.slot of an instance that is never stored */
 };
 
@@ -159,7 +161,7 @@ struct sl_box {
     uint64_t registered;         /* a bit for each handler on demand that is registered for all instances */
     uint32_t max_instances;      /* of each table */
     bool gives_back;             /* functions end instances by their deadline (sl_give_back) */
-    uint64_t created;            /* instances stored so far; each gets the next number */
+    uint64_t created;            /* the number of the last instance that was stored; each gets the next one */
     uint64_t seed;               /* of hashes, so that a sender cannot choose keys that collide */
     struct sl_pool pool;
     struct sl_scratch scratch;
@@ -185,6 +187,10 @@ struct sl_box {
     struct sl_timers timers;
     struct sl_output output;
     struct sl_finish finish;
+    struct sl_group *group;      /* the workers that it is one of (driver/group.h); NULL: it is alone */
+    uint32_t worker;             /* its number among them */
+    uint64_t row_order;          /* of rows that are written now, see sl_row_order; 0: that of the current packet */
+    void **common;               /* by function, what all workers have in common */
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
     sl_bytes *units;             /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
     struct sl_report reports[SL_REPORTS_MOST];
@@ -518,6 +524,7 @@ SL_COLD void sl_box_close(struct sl_box *box) {
     free(box->parameters);
     free(box->function_counters);
     free(box->workers);
+    free(box->common);
 }
 
 /* Allocates the memory of a box; its counters and timeouts belong to the stack. Returns 0, or -1 if there is not enough
@@ -525,6 +532,10 @@ SL_COLD void sl_box_close(struct sl_box *box) {
 SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, uint32_t functions) {
     box->max_instances = options->max_instances;
     box->workers = calloc(functions + 1, sizeof *box->workers);
+    box->common = calloc(functions + 1, sizeof *box->common);
+    box->group = options->group;
+    box->worker = options->worker;
+    box->created = (uint64_t)options->worker << SL_WORKER_NUMBERS;
     box->function_count = functions;
     box->parameters = calloc(functions + 1, sizeof *box->parameters);
     box->texts = calloc(functions + 1, sizeof *box->texts);
@@ -536,7 +547,7 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->output.forwards = options->forwards;
     box->scratch.size = (size_t)1 << 28;
     box->scratch.at = sl_map(box->scratch.size, box->scratch.size);
-    if (!box->workers || !box->parameters || !box->texts || !box->function_counters || !box->scratch.at ||
+    if (!box->workers || !box->common || !box->parameters || !box->texts || !box->function_counters || !box->scratch.at ||
         (options->deliver && !box->batch.at) || sl_pool_open(&box->pool, options->memory) ||
         (options->prefault && sl_pool_prefault(&box->pool))) {
         sl_box_close(box);

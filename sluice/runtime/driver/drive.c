@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "driver/drive.h"
 
+#include "driver/workers.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +105,11 @@ static void flush(struct sl_drive *drive)
 
 void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_t count)
 {
+    if (drive->workers) {
+        if (!sl_workers_start(drive->workers, drive))
+            sl_workers_burst(drive->workers, frames, count);
+        return;
+    }
     if (!drive->ports || !begin_leaving(drive)) {
         drive->no_port += drive->ports ? count : 0;   /* out of memory for the send buffers */
         drive->process(drive->box, frames, count, NULL);
@@ -119,7 +126,9 @@ void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_
 static void hand_secrets(void *user, uint32_t kind, sl_bytes secrets)
 {
     const struct sl_drive *drive = user;
-    if (drive->box)
+    if (drive->workers)
+        sl_workers_secrets(drive->workers, kind, secrets);
+    else if (drive->box)
         sl_box_secrets(drive->box, kind, secrets);
 }
 
@@ -153,13 +162,13 @@ static bool report(struct sl_drive *drive, struct pace *pace)
 /* No packet is available: advances time, transmits what functions sent, and flushes output before waiting. */
 static void idle(struct sl_drive *drive, uint64_t clock, bool *buffered)
 {
-    uint64_t due = drive->tick ? drive->tick(drive->box, clock) : never, wait = wait_most;
+    uint64_t due = drive->tick && !drive->workers ? drive->tick(drive->box, clock) : never, wait = wait_most;
     if (drive->ports && begin_leaving(drive))
         leave_burst(drive, NULL, 0, NULL);
     if (*buffered) {
         flush(drive);
         fflush(NULL);   /* make rows of functions visible to readers while the wire is idle */
-        *buffered = false;
+        *buffered = drive->workers != NULL;   /* workers may still write some */
     }
     if (clock && due != never)
         wait = due <= clock ? 0 : due - clock < wait ? due - clock : wait;
@@ -185,6 +194,8 @@ enum sl_driven sl_drive(struct sl_drive *drive)
     bool stopped = false, buffered = true;
     uint64_t stopping = 0;
     int32_t got = 1;
+    if (drive->workers && sl_workers_start(drive->workers, drive))
+        return SL_DRIVEN_STOPPED;
     sl_source_on_secrets(drive->in, hand_secrets, drive);
     while (!stopped && (!__atomic_load_n(&drive->stop, __ATOMIC_RELAXED) || drain(got, &stopping))) {
         uint64_t clock = sl_source_clock(drive->in);   /* read first: packets that arrive later have later times */
@@ -197,9 +208,11 @@ enum sl_driven sl_drive(struct sl_drive *drive)
             buffered = true;
         }
         sl_source_release(drive->in);
+        if (drive->workers)
+            sl_workers_time(drive->workers, clock);
         if (!got)
             idle(drive, clock, &buffered);
-        stopped = report(drive, &pace);
+        stopped = report(drive, &pace) || (drive->workers && sl_workers_failed(drive->workers));
     }
     sl_source_on_secrets(drive->in, NULL, NULL);
     flush(drive);
@@ -211,21 +224,34 @@ void sl_drive_stop(struct sl_drive *drive)
     __atomic_store_n(&drive->stop, 1, __ATOMIC_RELAXED);
 }
 
+static void waiting(const struct sl_drive *drive)
+{
+    if (drive->progress)
+        drive->progress(drive->user, 0, 0, drive->packets);
+}
+
 void sl_drive_finish(struct sl_drive *drive)
 {
     bool more = true;
+    if (drive->workers) {
+        if (!sl_workers_start(drive->workers, drive))
+            sl_workers_finish(drive->workers, waiting, drive);
+        return;
+    }
     while (more) {
         more = drive->finish_step(drive->box, FINISH_SLOTS);
         if (drive->ports && begin_leaving(drive))
             leave_burst(drive, NULL, 0, NULL);
-        if (drive->progress && more)
-            drive->progress(drive->user, 0, 0, drive->packets);
+        if (more)
+            waiting(drive);
     }
     flush(drive);
 }
 
 void sl_drive_close(struct sl_drive *drive)
 {
+    if (drive->workers)
+        sl_workers_abandon(drive->workers);
     free(drive->leaving);
     drive->leaving = NULL;
 }

@@ -27,6 +27,7 @@ typedef bool (*sl_step_function)(struct sl_box *box, uint32_t slots);
 typedef void (*sl_box_function)(struct sl_box *box);
 
 struct sl_leaving;   /* the send buffer of a port */
+struct sl_workers;   /* several boxes in threads, see workers.h */
 
 struct sl_drive {
     sl_process_function process;
@@ -47,6 +48,7 @@ struct sl_drive {
     uint64_t packets;                /* received */
     uint64_t no_port;                /* packets whose output port does not exist */
     struct sl_leaving *leaving;      /* by port; private to the driver */
+    struct sl_workers *workers;      /* the boxes that get the packets in place of `box`; NULL: one box. Without ports */
 };
 
 enum sl_driven {

@@ -16,6 +16,7 @@ extern "C" {
 
 struct sl_box;
 struct sl_store;
+struct sl_group;   /* boxes of several workers, see group.h */
 
 struct sl_options {
     uint64_t seed;               /* the seed of the hashes */
@@ -36,6 +37,8 @@ struct sl_options {
     struct sl_store *store;          /* which holds shared objects of functions (function/store.h); NULL: they are local */
     const char *state_file;          /* where local shared objects are written to at the end; NULL: nowhere */
     uint64_t hold;   /* bytes that one side of a connection may hold out of order, within `memory`; 0: SL_HOLD */
+    struct sl_group *group;   /* the box is one of several that run in threads; NULL: it is alone */
+    uint32_t worker;          /* its number among these, from 0 */
 };
 
 /* --- verdicts --- */

@@ -19,6 +19,7 @@
 #define SLUICE_TIMER(layer, name) SLUICE_DECLARED("timer", #layer, #name)
 #define SLUICE_STATE(type) SLUICE_DECLARED("state", #type)
 #define SLUICE_WORKER(type) SLUICE_DECLARED("worker", #type)
+#define SLUICE_COMMON(type) SLUICE_DECLARED("common", #type)
 #define SLUICE_PARAMETER(name, kind, value, help) SLUICE_DECLARED("parameter", #name, #kind, value, help)
 #define SLUICE_COUNTER(name, help) SLUICE_DECLARED("counter", #name, help)
 #define SLUICE_SHARED(name, type, scope, access, loss, help) \
@@ -38,6 +39,7 @@
 #define sl_packet_time(...) SL_NEEDS("packet")
 #define sl_packet_number(...) SL_NEEDS("packet")
 #define sl_packet_frame(...) SL_NEEDS("packet")
+#define sl_output_file_open(...) SL_NEEDS("packet")
 #define sl_box_time(...) SL_NEEDS("packet")
 #define sl_box_depth(...) SL_NEEDS("path")
 #define sl_box_path(...) SL_NEEDS("path")

@@ -4,19 +4,27 @@
 
 #include "core/box.h"
 #include "core/create.h"
+#include "driver/group.h"
 
 #include <errno.h>
 
-/* Opens the file. On failure it prints the reason and returns NULL. */
-SL_COLD FILE *sl_output_file_open(const char *path) {
-    FILE *out = *path ? sl_create(path) : stdout;
+/* Opens the file. On failure it prints the reason and returns NULL. With several workers, each has a file of its own,
+ * whose lines come together (driver/group.h). */
+SL_COLD FILE *sl_output_file_open(struct sl_box *box, const char *path) {
+    FILE *out = box->group ? sl_group_rows(box->group, box, path) : *path ? sl_create(path) : stdout;
     if (!out)
         perror(path);
+    else if (box->group)
+        return out;
     else if (strncmp(path, "/dev/std", 8) == 0 || strncmp(path, "/dev/fd/", 8) == 0)
         /* other functions may write to it as well: whole rows, in the order of their events */
         setvbuf(out, NULL, _IOLBF, 1 << 16);
     return out;
 }
+
+/* Rows that are written from now on are about packet `number`, until this is called with 0: about the current packet. With
+ * several workers, rows are put in this order. */
+static inline void sl_row_order(struct sl_box *box, uint64_t number) { box->row_order = number; }
 
 /* Closes the file at the end. Function `who` fails if not all of its rows could be written. */
 SL_COLD void sl_rows_close(struct sl_box *box, FILE *out, const char *who) {

@@ -58,6 +58,10 @@
  *                                   name) or SLUICE_DISARM_BOX(box, name) clears it. It fires once, before the first
  *                                   packet that is not earlier. Inside: `event`, without a packet.
  * SLUICE_WORKER(type)               One for each worker, zeroed; SLUICE_WORKER_OF(box) points to it.
+ * SLUICE_COMMON(type)               One for all workers of a run (`--workers`), zeroed: what the function shares between
+ *                                   them. SLUICE_COMMON_OF(box) points to it; use it between SLUICE_LOCK(box) and
+ *                                   SLUICE_UNLOCK(box), or by atomic operations. SLUICE_WORKERS(box) is the number of
+ *                                   workers.
  * SLUICE_PARAMETER(name, kind, value, help)   What a user may set by NAME=VALUE after the function's colon: a `text`, a
  *                                   `number`, `seconds` (a double) or a `flag` (a bool, yes or no). `value` is the
  *                                   default, `help` describes the parameter. SLUICE_PARAMETER_OF(box, name) is its
@@ -87,6 +91,7 @@
 #else
 
 #include "core/box.h"
+#include "driver/group.h"
 #include "function/control.h"
 #include "function/current.h"
 #include "function/output.h"
@@ -190,6 +195,16 @@
         return (type *)box->workers[SL_JOIN(SLUICE_FUNCTION, index)];                                     \
     }
 #define SLUICE_WORKER_OF(box) SL_JOIN(SLUICE_FUNCTION, worker)(box)
+
+#define SLUICE_COMMON(type)                                                                               \
+    typedef type SL_JOIN(SLUICE_FUNCTION, common_type);                                                   \
+    static inline type *SL_JOIN(SLUICE_FUNCTION, common)(const struct sl_box *box) {                      \
+        return (type *)box->common[SL_JOIN(SLUICE_FUNCTION, index)];                                      \
+    }
+#define SLUICE_COMMON_OF(box) SL_JOIN(SLUICE_FUNCTION, common)(box)
+#define SLUICE_WORKERS(box) ((box)->group ? sl_group_size((box)->group) : 1)
+#define SLUICE_LOCK(box) ((box)->group ? sl_group_lock((box)->group) : (void)0)
+#define SLUICE_UNLOCK(box) ((box)->group ? sl_group_unlock((box)->group) : (void)0)
 
 #define SLUICE_PARAMETER(name, kind, value, help)
 #define SLUICE_PARAMETER_OF(box, name) (SL_JOIN(SLUICE_FUNCTION, parameters)(box)->name)

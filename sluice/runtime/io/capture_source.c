@@ -116,6 +116,11 @@ static int32_t receive(struct sl_source *source, struct sl_frame *frames, uint32
 
 static void release(struct sl_source *source) { of(source)->out = false; }
 
+static bool keeps(const struct sl_source *source)
+{
+    return !((const struct capture_source *)(const void *)source)->reader;
+}
+
 static unsigned descriptors(struct sl_source *source, struct pollfd *fds, unsigned most)
 {
     struct capture_source *s = of(source);
@@ -155,6 +160,7 @@ static const struct sl_source_back_end back_end = {
     .scheme = "file",
     .receive = receive,
     .release = release,
+    .keeps = keeps,
     .descriptors = descriptors,
     .progress = progress,
     .statistics = statistics,

@@ -147,6 +147,15 @@ static int32_t receive(struct sl_source *source, struct sl_frame *frames, uint32
 
 static void release(struct sl_source *source) { of(source)->out = false; }
 
+static bool keeps(const struct sl_source *source)
+{
+    const struct merge_source *s = (const struct merge_source *)(const void *)source;
+    for (size_t i = 0; i < s->count; i++)
+        if (!sl_source_keeps(s->inputs[i].source))
+            return false;
+    return true;
+}
+
 static unsigned descriptors(struct sl_source *source, struct pollfd *fds, unsigned most)
 {
     struct merge_source *s = of(source);
@@ -223,6 +232,7 @@ static const struct sl_source_back_end back_end = {
     .scheme = "merge",
     .receive = receive,
     .release = release,
+    .keeps = keeps,
     .descriptors = descriptors,
     .clock = earliest_clock,
     .progress = progress,

@@ -87,6 +87,11 @@ void sl_source_release(struct sl_source *source)
         source->back_end->release(source);
 }
 
+bool sl_source_keeps(const struct sl_source *source)
+{
+    return source->back_end->keeps && source->back_end->keeps(source);
+}
+
 uint32_t sl_source_send(struct sl_source *source, const struct sl_frame *frames, uint32_t count)
 {
     return source->back_end->send ? source->back_end->send(source, frames, count) : 0;

@@ -86,6 +86,10 @@ int32_t sl_source_receive(struct sl_source *source, struct sl_frame *frames, uin
 /* Releases all frames that were received. */
 void sl_source_release(struct sl_source *source);
 
+/* Whether the bytes of all frames stay where they are until the source is closed, whatever is released: files that are
+ * mapped. */
+bool sl_source_keeps(const struct sl_source *source);
+
 /* Sends packets. Their bytes are not needed after the call. Returns the number accepted; a refused packet is counted
  * and not sent again. */
 uint32_t sl_source_send(struct sl_source *source, const struct sl_frame *frames, uint32_t count);
@@ -125,6 +129,7 @@ struct sl_source_back_end {
     /* Each may be NULL, except close. */
     int32_t (*receive)(struct sl_source *source, struct sl_frame *frames, uint32_t most);
     void (*release)(struct sl_source *source);
+    bool (*keeps)(const struct sl_source *source);
     uint32_t (*send)(struct sl_source *source, const struct sl_frame *frames, uint32_t count);
     int (*flush)(struct sl_source *source);
     /* Fills in at most `most` descriptors that become readable when packets may have arrived. Returns their number. */

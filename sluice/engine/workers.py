@@ -1,0 +1,191 @@
+"""Several boxes of one stack, each in a thread of its own: `--workers N`.
+
+`runtime/driver/workers.h` passes packets to them. The parts of this file are the boxes, their share of the bounds, and
+what they come to together: counters and figures of functions are sums, rows come to one output.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sluice.engine.box import TLS_KEY_LOG, Box, Outcome, RunError, Settings
+from sluice.engine.inputs import MESSAGE_SIZE, Inputs
+
+WORKERS_MOST = 64
+"""SL_WORKERS_MOST."""
+MEMORY_LEAST = 1 << 16
+"""Bytes of held data that a worker has at least."""
+
+
+class _Workers(ctypes.Structure):
+    """struct sl_workers."""
+
+    _fields_ = (
+        ("worker", ctypes.c_void_p),
+        ("boxes", ctypes.POINTER(ctypes.c_void_p)),
+        ("count", ctypes.c_uint32),
+        ("drops", ctypes.c_bool),
+        ("seed", ctypes.c_uint64),
+        ("group", ctypes.c_void_p),
+        ("dropped", ctypes.c_uint64),
+        ("dropped_bytes", ctypes.c_uint64),
+        ("message", ctypes.c_char * MESSAGE_SIZE),
+        ("threads", ctypes.c_void_p),
+        ("clock", ctypes.c_uint64),
+        ("passed", ctypes.c_uint64),
+        ("keeps", ctypes.c_bool),
+        ("memory_failed", ctypes.c_bool),
+        ("finished", ctypes.c_bool),
+        ("failed", ctypes.c_uint32),
+    )
+
+
+class _Bytes(ctypes.Structure):
+    """sl_bytes."""
+
+    _fields_ = (("at", ctypes.c_char_p), ("captured", ctypes.c_uint32), ("length", ctypes.c_uint32))
+
+
+def share(settings: Settings, workers: int) -> Settings:
+    """What each of several workers may have, so that all together have what one box may have."""
+    return replace(
+        settings,
+        memory=max(settings.memory // workers, MEMORY_LEAST),
+        max_instances=max(-(-settings.max_instances // workers), 1),
+        seed=secrets.randbits(64) if settings.seed is None else settings.seed,
+    )
+
+
+def refusal(
+    workers: int,
+    python: Sequence[object] = (),
+    forwards: bool = False,
+    output: object = None,
+    shared: Sequence[str] = (),
+) -> str | None:
+    """Why a run with several workers is not possible, and what to do; None where it is.
+
+    python: its functions in Python. forwards: packets leave at an interface. output: the file that they are written to.
+    shared: names of functions that declare shared objects, which belong to one box.
+    """
+    if workers <= 1:
+        return None
+    if forwards:
+        return f"--forward: one worker forwards packets, in their order: leave out --workers {workers}"
+    if output is not None:
+        return f"-w {output}: one worker writes what leaves the box, in its order: leave out --workers {workers}"
+    if python:
+        return (
+            f"--workers {workers}: a function in Python runs in one thread, with state that no other thread may change:"
+            " leave --workers out, or write the function in C"
+        )
+    if shared:
+        return (
+            f"--workers {workers}: the shared objects of {', '.join(shared)} belong to one worker: leave --workers out"
+        )
+    return None
+
+
+@dataclass
+class WorkerBoxes(Box):
+    """Boxes of several workers, used as one box. No functions in Python, nothing leaves.
+
+    settings: of all together; each gets its share. ordered: rows are written at the end, in the order of the packets
+    that they are about; else each when it is complete. drops: packets that a worker has no room for are dropped; else
+    the input waits.
+    """
+
+    workers: int = 2
+    ordered: bool = True
+    drops: bool = False
+    _handles: list[ctypes.c_void_p] = field(default_factory=lambda: [], init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.workers <= WORKERS_MOST:
+            raise RunError(f"{self.workers} workers: give from 1 to {WORKERS_MOST}")
+        shared = [function.name for function in self.stack.functions.c if function.shared]
+        if (why := refusal(self.workers, self.python, self.forwards, self.output, shared)) is not None:
+            raise RunError(why)
+        self._group = ctypes.c_void_p()
+        self.settings = share(self.settings, self.workers)
+        super().__post_init__()
+
+    def _open_box(self) -> ctypes.c_void_p:
+        library = self._library
+        library.sl_group_open.restype = ctypes.c_void_p
+        self._group = ctypes.c_void_p(library.sl_group_open(ctypes.c_uint32(self.workers), ctypes.c_bool(self.ordered)))
+        if not self._group:
+            raise RunError("not enough memory for the workers")
+        self._options.group = self._group
+        try:
+            for number in range(self.workers):
+                self._options.worker = number
+                self._handles.append(super()._open_box())
+        except RunError:
+            self._close_boxes()
+            raise
+        return self._handles[0]
+
+    def _make_drive(self) -> None:
+        super()._make_drive()
+        worker = ctypes.cast(self._library[f"{self._prefix}_worker"], ctypes.c_void_p)
+        self._array = (ctypes.c_void_p * self.workers)(*self._handles)
+        self._shared = _Workers(worker, self._array, self.workers, self.drops, self._options.seed, self._group)
+        self._drive.workers = ctypes.cast(ctypes.byref(self._shared), ctypes.c_void_p)
+
+    def _boxes(self) -> list[ctypes.c_void_p]:
+        return self._handles
+
+    def tick(self, time_ns: int) -> int:
+        """Not possible: the workers' time goes on by the packets, or by the clock of the interfaces."""
+        raise RunError("several workers have no time of their own")
+
+    def secrets(self, data: bytes, kind: int = TLS_KEY_LOG) -> None:
+        """Hand secrets to the native modules of all workers, for the packets from now on."""
+        reference = ctypes.byref(self._shared)
+        if not self._library.sl_workers_start(reference, ctypes.byref(self._drive)):
+            hand = self._library.sl_workers_secrets
+            hand.restype, hand.argtypes = None, [ctypes.c_void_p, ctypes.c_uint32, _Bytes]
+            hand(reference, kind, _Bytes(data, len(data), len(data)))
+
+    def failure(self) -> str | None:
+        """What a function of some worker could not do."""
+        return self._shared.message.decode(errors="replace") or super().failure()
+
+    def run(
+        self,
+        given: str | os.PathLike[str] | Inputs,
+        progress: Callable[[int, int, int], bool] | None = None,
+        opened: Callable[[], None] | None = None,
+    ) -> Outcome:
+        """As Box.run. A function that fails in one worker ends the run; its text is the outcome's failure."""
+        outcome = super().run(given, progress, opened)
+        if self.drops:
+            outcome.received["dropped_workers"] = self.dropped
+        first = self.stack.generated.counters.index(("box", "packets"))
+        outcome.by_worker = [self._library.sl_box_counters(handle)[first] for handle in self._handles]
+        if self._shared.failed and not self._stopped:  # it was no signal
+            outcome.stopped = False
+        return outcome
+
+    @property
+    def dropped(self) -> int:
+        """Packets that a worker had no room for."""
+        return self._shared.dropped
+
+    def close(self) -> None:
+        """Give the memory back."""
+        if self._box.value:
+            self._library.sl_drive_close(ctypes.byref(self._drive))
+            self._box = ctypes.c_void_p()
+            self._close_boxes()
+
+    def _close_boxes(self) -> None:
+        for handle in self._handles:
+            self._close(handle)
+        self._handles.clear()
+        self._library.sl_group_close(self._group)

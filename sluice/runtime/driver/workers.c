@@ -1,0 +1,285 @@
+#define _GNU_SOURCE
+#include "driver/workers.h"
+
+#include "driver/ring.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+enum {
+    BURST = 256,             /* packets that a box gets at once */
+    READ_AHEAD = 8,          /* packets between the one whose headers are prefetched and the one that is passed */
+    TIME_EVERY = 1024,       /* packets between two times that workers without packets are given the time */
+    FINISH_SLOTS = 1 << 16,
+    SPINS = 64,              /* looks at a ring before the thread sleeps */
+    SLEEP_LEAST = 20000, SLEEP_MOST = 1000000,   /* nanoseconds, of a worker without packets */
+    SLEEP_FULL_MOST = 200000,                    /* of the reader in front of a full ring, which empties meanwhile */
+    SLEEP_JOIN = 2000000,
+};
+
+/* A thread, its box and its ring. */
+struct sl_worker {
+    pthread_t thread;
+    struct sl_workers *workers;
+    struct sl_packet_ring *ring;
+    struct sl_box *box;
+    sl_process_function process;
+    sl_tick_function tick;
+    sl_step_function finish_step;
+    uint32_t number;
+    bool runs;
+    bool abandoned;     /* the box is not ended; set before the ring ends */
+    uint64_t time;      /* the reader's: the largest time that the ring has passed */
+    uint32_t done;      /* the thread is about to end */
+};
+
+static void sleep_for(uint64_t nanoseconds)
+{
+    struct timespec time = {0, (long)nanoseconds};
+    nanosleep(&time, NULL);
+}
+
+/* --- the worker's thread --- */
+
+/* A function failed: the reader stops, and so the others end. */
+static void look_for_failure(struct sl_worker *w)
+{
+    if (sl_box_failure(w->box)[0])
+        __atomic_store_n(&w->workers->failed, 1, __ATOMIC_RELEASE);
+}
+
+static void do_run(struct sl_worker *w, struct sl_frame *frames, uint32_t count, enum sl_ring_kind kind)
+{
+    if (kind == SL_RING_PACKET) {
+        w->process(w->box, frames, count, NULL);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sl_frame *frame = &frames[i];
+        if (kind == SL_RING_SECRETS)
+            sl_box_secrets(w->box, (uint32_t)frame->number, (sl_bytes){frame->at, frame->captured, frame->length});
+        else if (w->tick)
+            w->tick(w->box, frame->time);
+    }
+}
+
+/* Nothing is in the ring: time goes on by the clock, if the source has one. */
+static void worker_idle(struct sl_worker *w, unsigned looks, uint64_t clock)
+{
+    if (looks < SPINS)
+        return;
+    if (clock && w->tick)
+        w->tick(w->box, clock);
+    uint64_t sleep = (uint64_t)SLEEP_LEAST << (looks - SPINS < 6 ? looks - SPINS : 6);
+    sleep_for(sleep < SLEEP_MOST ? sleep : SLEEP_MOST);
+}
+
+static void *worker_main(void *of)
+{
+    struct sl_worker *w = of;
+    unsigned looks = 0;
+    for (;;) {
+        struct sl_frame *frames;
+        enum sl_ring_kind kind;
+        /* both before the look at the ring: all packets that they are about have been published then */
+        uint32_t ended = __atomic_load_n(&w->ring->ended, __ATOMIC_ACQUIRE);
+        uint64_t clock = __atomic_load_n(&w->ring->clock, __ATOMIC_ACQUIRE);
+        uint32_t count = sl_ring_run(w->ring, BURST, &frames, &kind);
+        if (count) {
+            do_run(w, frames, count, kind);
+            sl_ring_take(w->ring, count);
+            look_for_failure(w);
+            looks = 0;
+        } else if (ended) {
+            break;
+        } else {
+            worker_idle(w, looks++, clock);
+        }
+    }
+    if (!w->abandoned) {
+        if (w->workers->group)
+            sl_group_ends(w->workers->group, w->number);
+        while (w->finish_step(w->box, FINISH_SLOTS))
+            continue;
+    }
+    __atomic_store_n(&w->done, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* --- the reader's thread --- */
+
+int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
+{
+    if (workers->threads || workers->finished)
+        return 0;
+    workers->keeps = drive->in && sl_source_keeps(drive->in);
+    workers->threads = calloc(workers->count, sizeof *workers->threads);
+    int result = workers->threads ? 0 : ENOMEM;
+    sigset_t all, before;
+    sigfillset(&all);   /* signals are for the thread that receives packets */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (uint32_t i = 0; i < workers->count && !result; i++) {
+        struct sl_worker *w = &workers->threads[i];
+        *w = (struct sl_worker){.workers = workers, .ring = sl_packet_ring_open(), .box = workers->boxes[i],
+                                .process = drive->process, .tick = drive->tick, .finish_step = drive->finish_step,
+                                .number = i};
+        result = w->ring ? pthread_create(&w->thread, NULL, worker_main, w) : ENOMEM;
+        w->runs = !result;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!result)
+        return 0;
+    snprintf(workers->message, sizeof workers->message, "%u workers cannot be started: %s", workers->count, strerror(result));
+    sl_workers_abandon(workers);
+    return -1;
+}
+
+/* Waits until the worker has given something back. */
+static void wait_for(const struct sl_workers *workers, unsigned looks)
+{
+    if (looks < SPINS)
+        return;
+    for (uint32_t i = 0; i < workers->count && looks == SPINS; i++)
+        sl_ring_publish(workers->threads[i].ring);
+    uint64_t sleep = (uint64_t)SLEEP_LEAST << (looks - SPINS < 4 ? looks - SPINS : 4);
+    sleep_for(sleep < SLEEP_FULL_MOST ? sleep : SLEEP_FULL_MOST);
+}
+
+/* Adds an entry to a ring. False if it has no room, or never will. waits: for room. */
+static bool put(struct sl_workers *workers, struct sl_worker *w, enum sl_ring_kind kind, const struct sl_frame *frame,
+                bool copies, bool waits)
+{
+    for (unsigned looks = 0;; looks++) {
+        bool failed = false;
+        if (sl_ring_has_entry(w->ring) && (!copies || sl_ring_has_bytes(w->ring, frame->captured, &failed))) {
+            sl_ring_put(w->ring, kind, frame, copies);
+            return true;
+        }
+        workers->memory_failed = workers->memory_failed || failed;
+        if (failed || !waits)
+            return false;
+        wait_for(workers, looks);
+    }
+}
+
+static void put_time(struct sl_workers *workers, struct sl_worker *w)
+{
+    if (w->time < workers->clock && put(workers, w, SL_RING_TIME, &(struct sl_frame){.time = workers->clock}, false,
+                                        !workers->drops))
+        w->time = workers->clock;
+}
+
+/* A box's time is the largest of all packets so far, also of those that other boxes got. Where packets are in order, that
+ * is the time of the packet itself. */
+static void put_packet(struct sl_workers *workers, const struct sl_frame *frame)
+{
+    struct sl_worker *w = &workers->threads[workers->worker(frame, workers->count, workers->seed)];
+    if (frame->time < workers->clock)
+        put_time(workers, w);
+    else
+        workers->clock = frame->time;
+    if (put(workers, w, SL_RING_PACKET, frame, !workers->keeps, !workers->drops)) {
+        w->time = frame->time > w->time ? frame->time : w->time;
+    } else {
+        workers->dropped++;
+        workers->dropped_bytes += frame->length;
+    }
+}
+
+void sl_workers_burst(struct sl_workers *workers, const struct sl_frame *frames, size_t count)
+{
+    for (size_t i = 0; i < count && workers->threads; i++) {
+        if (i + READ_AHEAD < count) {   /* the choice of a worker reads the headers, and nothing has read them before */
+            __builtin_prefetch(frames[i + READ_AHEAD].at);
+            __builtin_prefetch(frames[i + READ_AHEAD].at + SL_RING_LINE_BYTES);
+        }
+        put_packet(workers, &frames[i]);
+        /* by number of packets: the same capture gives the same times */
+        if (++workers->passed % TIME_EVERY == 0)
+            for (uint32_t k = 0; k < workers->count; k++)
+                put_time(workers, &workers->threads[k]);
+    }
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++)
+        sl_ring_publish(workers->threads[i].ring);
+}
+
+void sl_workers_time(struct sl_workers *workers, uint64_t clock)
+{
+    for (uint32_t i = 0; clock && i < workers->count; i++)
+        __atomic_store_n(&workers->threads[i].ring->clock, clock, __ATOMIC_RELEASE);
+}
+
+void sl_workers_secrets(struct sl_workers *workers, uint32_t kind, sl_bytes secrets)
+{
+    struct sl_frame frame = {.at = secrets.at, .captured = secrets.captured, .length = secrets.length, .number = kind};
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++)
+        put(workers, &workers->threads[i], SL_RING_SECRETS, &frame, true, true);
+}
+
+bool sl_workers_failed(const struct sl_workers *workers)
+{
+    return __atomic_load_n(&workers->failed, __ATOMIC_ACQUIRE) || workers->memory_failed;
+}
+
+/* Ends the rings. */
+static void end_rings(struct sl_workers *workers, bool abandoned)
+{
+    for (uint32_t i = 0; i < workers->count; i++) {
+        struct sl_worker *w = &workers->threads[i];
+        if (!w->runs)
+            continue;
+        if (!abandoned)
+            put_time(workers, w);   /* what has expired by now ends so, and not by the end of the input */
+        sl_ring_publish(w->ring);
+        w->abandoned = abandoned;
+        __atomic_store_n(&w->ring->ended, 1, __ATOMIC_RELEASE);
+    }
+}
+
+static void join(struct sl_workers *workers)
+{
+    for (uint32_t i = 0; i < workers->count; i++) {
+        struct sl_worker *w = &workers->threads[i];
+        if (w->runs)
+            pthread_join(w->thread, NULL);
+        sl_packet_ring_close(w->ring);
+    }
+    free(workers->threads);
+    workers->threads = NULL;
+}
+
+void sl_workers_finish(struct sl_workers *workers, void (*waiting)(const struct sl_drive *drive), const struct sl_drive *drive)
+{
+    if (!workers->threads)
+        return;
+    workers->finished = true;
+    workers->drops = false;
+    end_rings(workers, false);
+    for (uint32_t i = 0; i < workers->count;) {
+        if (__atomic_load_n(&workers->threads[i].done, __ATOMIC_ACQUIRE)) {
+            i++;
+            continue;
+        }
+        sleep_for(SLEEP_JOIN);
+        waiting(drive);
+    }
+    join(workers);
+    for (uint32_t i = 0; i < workers->count && !workers->message[0]; i++)
+        snprintf(workers->message, sizeof workers->message, "%s", sl_box_failure(workers->boxes[i]));
+    if (workers->memory_failed && !workers->message[0])
+        snprintf(workers->message, sizeof workers->message, "workers: no memory for the copy of a packet");
+    char reason[SL_SOURCE_MESSAGE];
+    if (workers->group && sl_group_write(workers->group, reason, sizeof reason) && !workers->message[0])
+        memcpy(workers->message, reason, sizeof reason);
+}
+
+void sl_workers_abandon(struct sl_workers *workers)
+{
+    if (!workers->threads)
+        return;
+    end_rings(workers, true);
+    join(workers);
+}

@@ -1,0 +1,78 @@
+/* Several boxes of one stack, each in a thread of its own. A driver (drive.h) that has workers passes each packet to the
+ * box that NAME_worker chooses, through a ring (ring.h).
+ *
+ *     struct sl_workers workers = {.worker = tcp_ip_worker, .boxes = boxes, .count = 2, .group = group};
+ *     struct sl_drive drive = {.process = tcp_ip_process, .tick = tcp_ip_tick, .finish_step = tcp_ip_finish_step,
+ *                              .workers = &workers, .in = source};
+ *     enum sl_driven ended = sl_drive(&drive);
+ *     sl_drive_finish(&drive);
+ *     if (workers.message[0]) ...print it...
+ *     ...read counters and reports of each box, and add them up...
+ *     sl_drive_close(&drive);
+ *
+ * The boxes are passive: nothing that a function decides leaves. What memory and how many instances each box may have is
+ * given when it is opened. */
+#ifndef SL_WORKERS_H
+#define SL_WORKERS_H
+
+#include "driver/drive.h"
+#include "driver/group.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SL_WORKERS_MOST = 64 };
+
+typedef unsigned (*sl_worker_function)(const struct sl_frame *frame, unsigned workers, uint64_t seed);
+
+struct sl_worker;   /* one thread */
+
+struct sl_workers {
+    sl_worker_function worker;
+    struct sl_box *const *boxes;   /* opened with `group` and their number as worker */
+    uint32_t count;                /* of them, at most SL_WORKERS_MOST */
+    bool drops;                    /* a packet whose worker's ring is full is dropped; else the source waits */
+    uint64_t seed;                 /* of the choice of workers */
+    struct sl_group *group;        /* where rows come together */
+
+    uint64_t dropped;              /* packets that a ring had no room for */
+    uint64_t dropped_bytes;        /* on the wire, of these */
+    char message[SL_SOURCE_MESSAGE];   /* what a function could not do, which ended the run; or why there are no threads */
+
+    /* The driver's own: */
+    struct sl_worker *threads;
+    uint64_t clock;                /* the largest time of a packet so far */
+    uint64_t passed;               /* packets since the last time that all workers were given the time */
+    bool keeps;                    /* the source keeps the bytes of packets */
+    bool memory_failed, finished;
+    uint32_t failed;               /* a function of some box failed */
+};
+
+/* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */
+int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive);
+
+/* Passes packets to their workers. */
+void sl_workers_burst(struct sl_workers *workers, const struct sl_frame *frames, size_t count);
+
+/* No packet that comes later is earlier than `clock` (as sl_source_clock). */
+void sl_workers_time(struct sl_workers *workers, uint64_t clock);
+
+/* Passes secrets to all of them, for the packets that come from now on. */
+void sl_workers_secrets(struct sl_workers *workers, uint32_t kind, sl_bytes secrets);
+
+/* Whether the run is to end, as a function failed. */
+bool sl_workers_failed(const struct sl_workers *workers);
+
+/* No more packets come: each worker processes what it was passed, and ends its box. Then rows are written. `waiting` is
+ * called meanwhile. */
+void sl_workers_finish(struct sl_workers *workers, void (*waiting)(const struct sl_drive *drive), const struct sl_drive *drive);
+
+/* Ends threads that still run, without ending their boxes. */
+void sl_workers_abandon(struct sl_workers *workers);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

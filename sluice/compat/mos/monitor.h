@@ -68,6 +68,8 @@ void mos_socket_free(struct mos_context *context, struct mos_socket *socket);
 void mos_sockets_free_closed(struct mos_context *context);   /* while no events are told */
 const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket);
 struct mos_socket *mos_socket_of(mctx_t mctx, int id);
+struct mos_socket *mos_socket_get(mctx_t mctx, int id);   /* for a call of the program's: NULL, EBADF, or EPERM in another thread */
+bool mos_is_foreign(const struct mos_context *context);   /* do its callbacks run in another thread than this one? */
 
 /* Raises events of one set for one socket: built-in ones in the order of their bits, each with what happens with it. */
 void mos_raise(struct mos_context *context, struct mos_socket *socket, int side, enum mos_hook hook, event_t set);

@@ -38,11 +38,11 @@ static void give_back_port(const struct mos_hosts *hosts, const struct mos_endpo
 
 /* --- a context's --- */
 
-/* Programs for mOS have as many sockets as max_concurrency says; the kernel's first limit is usually 1024. */
-static void allow_descriptors(int most)
+/* Programs for mOS have as many sockets in each context as max_concurrency says; the kernel's first limit is usually 1024. */
+static void allow_descriptors(const struct mtcp_conf *conf)
 {
     struct rlimit limit;
-    const rlim_t wanted = (rlim_t)most + 256;
+    const rlim_t wanted = (rlim_t)conf->max_concurrency * (rlim_t)conf->num_cores + 256;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
         return;
     limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
@@ -66,7 +66,7 @@ static struct mos_hosts *hosts_new(const struct mos_context *context)
     }
     for (const struct mos_socket *monitor = context->first; monitor; monitor = monitor->next)
         mos_endpoint_reserve(hosts, monitor->id);
-    allow_descriptors(hosts->most);
+    allow_descriptors(&mos_configuration.conf);
     return hosts;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static mctx_t mctx;
@@ -256,10 +257,21 @@ static void limits(void)
     TELL(mtcp_listen(other, second, 1));
 }
 
+/* The limit of open files allows all sockets of both contexts. */
+static void files(void)
+{
+    struct rlimit limit = {64, 4096};
+    struct mtcp_conf conf;
+    if (setrlimit(RLIMIT_NOFILE, &limit) || mtcp_getconf(&conf) || new_stream() < 0 || getrlimit(RLIMIT_NOFILE, &limit))
+        exit(3);
+    printf("files %ld\n", (long)limit.rlim_cur - (long)conf.num_cores * conf.max_concurrency);
+}
+
 int main(int argc, char **argv)
 {
     static const struct { const char *name; void (*run)(void); } all[] = {
         {"errors", errors}, {"streams", streams}, {"epoll", epoll}, {"pipes", pipes}, {"waits", waits}, {"limits", limits},
+        {"files", files},
     };
     struct mtcp_conf conf;
     if (argc < 3 || mtcp_init(argv[1]) || mtcp_getconf(&conf))

@@ -63,11 +63,12 @@ int mtcp_setconf(const struct mtcp_conf *conf)
 /* After the program's handler, waits of end hosts return: also those of threads that did not get the signal. */
 static void on_signal(int signum)
 {
+    const int error = errno;
     if (library.handlers[signum])
         library.handlers[signum](signum);
-    for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-        if (library.contexts[cpu])
-            mos_hosts_interrupt(library.contexts[cpu]->hosts);
+    for (unsigned cpu = 0; cpu < MOS_CONTEXTS; cpu++)
+        mos_hosts_interrupt(cpu);
+    errno = error;
 }
 
 mtcp_sighandler_t mtcp_register_signal(int signum, mtcp_sighandler_t handler)
@@ -93,12 +94,7 @@ static void free_context(struct mos_context *context)
     context->hosts = NULL;
     if (context->box)
         sluice_mos_close(context->box);
-    for (int id = 0; id < context->socket_count; id++)
-        if (context->sockets[id])
-            mos_socket_free(context, context->sockets[id]);
-    mos_sockets_free_closed(context);
-    free(context->sockets);
-    free(context->free_id);
+    mos_sockets_free(context);
     free(context->timers);
     free(context->packet.memory);
     free(context->shown);
@@ -161,14 +157,6 @@ unsigned mos_contexts(struct mos_context **contexts)
     return count;
 }
 
-bool mos_monitors(void)
-{
-    for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-        if (library.contexts[cpu] && library.contexts[cpu]->first)
-            return true;
-    return false;
-}
-
 bool mos_stopped(void) { return __atomic_load_n(&library.stopping, __ATOMIC_RELAXED); }
 
 /* Nothing of it goes on: calls of end hosts fail from now on, and the loop ends after the current packet. */
@@ -176,7 +164,7 @@ static void stop(struct mos_context *context)
 {
     context->stopping = true;
     __atomic_store_n(&library.stopping, true, __ATOMIC_RELAXED);
-    mos_hosts_interrupt(context->hosts);
+    mos_hosts_interrupt((unsigned)context->public.cpu);
 }
 
 static void release(struct mos_context *context)

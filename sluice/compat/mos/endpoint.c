@@ -49,17 +49,39 @@ static void allow_descriptors(const struct mtcp_conf *conf)
     setrlimit(RLIMIT_NOFILE, &limit);   /* where it cannot, sockets fail with ENFILE */
 }
 
+/* Event descriptors, plus 1, by the context's core. They stay open for the core's next context: handlers of signals, in
+ * whichever thread, write to them at any time, and a number that was closed may be of another file by then. */
+static int wakes[MOS_CONTEXTS];
+
+static void take_interrupts(int wake)
+{
+    uint64_t interrupts;
+    if (read(wake, &interrupts, sizeof interrupts) < 0)
+        return;   /* there are none: another wait has taken them */
+}
+
+static int wake_of(unsigned cpu)
+{
+    int wake = __atomic_load_n(&wakes[cpu], __ATOMIC_ACQUIRE) - 1;
+    if (wake >= 0) {
+        take_interrupts(wake);   /* what is left of the context before */
+        return wake;
+    }
+    wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    __atomic_store_n(&wakes[cpu], wake + 1, __ATOMIC_RELEASE);
+    return wake;
+}
+
 static struct mos_hosts *hosts_new(const struct mos_context *context)
 {
     struct mos_hosts *hosts = calloc(1, sizeof *hosts);
     if (!hosts)
         return NULL;
     hosts->cpu = (unsigned)context->public.cpu;
-    hosts->wake = -1;
     hosts->most = mos_configuration.conf.max_concurrency;
     hosts->endpoints = calloc((size_t)hosts->most, sizeof(struct mos_endpoint *));
     hosts->free_id = calloc((size_t)hosts->most, sizeof *hosts->free_id);
-    hosts->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    hosts->wake = wake_of(hosts->cpu);
     if (!hosts->endpoints || !hosts->free_id || hosts->wake < 0) {
         mos_hosts_close(hosts);
         return NULL;
@@ -96,26 +118,20 @@ void mos_hosts_close(struct mos_hosts *hosts)
             close(hosts->endpoints[id]->fd);
             free(hosts->endpoints[id]);
         }
-    if (hosts->wake >= 0)
-        close(hosts->wake);
     free(hosts->endpoints);
     free(hosts->free_id);
     free(hosts);
 }
 
-void mos_hosts_interrupt(struct mos_hosts *hosts)
+void mos_hosts_interrupt(unsigned cpu)
 {
     const uint64_t one = 1;
-    if (hosts && write(hosts->wake, &one, sizeof one) < 0)
+    const int wake = __atomic_load_n(&wakes[cpu], __ATOMIC_ACQUIRE) - 1;
+    if (wake >= 0 && write(wake, &one, sizeof one) < 0)
         return;   /* it is full: nothing has waited since */
 }
 
-void mos_hosts_interrupted(struct mos_hosts *hosts)
-{
-    uint64_t interrupts;
-    if (read(hosts->wake, &interrupts, sizeof interrupts) < 0)
-        return;   /* another wait has taken it */
-}
+void mos_hosts_interrupted(struct mos_hosts *hosts) { take_interrupts(hosts->wake); }
 
 bool mos_hosts_waiting(const struct mos_hosts *hosts) { return hosts && __atomic_load_n(&hosts->waiting, __ATOMIC_ACQUIRE); }
 

@@ -34,7 +34,7 @@ struct mos_hosts {
     int most, end;                     /* numbers that there may be; those that have been used lie below `end` */
     int *free_id, free_ids;            /* a heap: the lowest first */
     uint32_t connections;
-    int wake;                          /* an event descriptor: a wait is interrupted */
+    int wake;                          /* an event descriptor of the core: a wait is interrupted */
     bool waiting;                      /* a call waits, or may */
     unsigned cpu;                      /* of its context */
     in_addr_t source;                  /* of mtcp_init_rss, host byte order; 0: the kernel chooses */
@@ -46,7 +46,7 @@ struct mos_hosts {
 struct mos_hosts *mos_hosts_of(mctx_t mctx);
 
 void mos_hosts_close(struct mos_hosts *hosts);
-void mos_hosts_interrupt(struct mos_hosts *hosts);   /* waits return -1, EINTR; a signal's handler may call it */
+void mos_hosts_interrupt(unsigned cpu);   /* waits of its context return -1, EINTR; a signal's handler may call it */
 
 struct mos_endpoint *mos_endpoint_new(struct mos_hosts *hosts, enum socket_type type, int fd);   /* NULL, ENFILE: too many */
 void mos_endpoint_free(struct mos_hosts *hosts, struct mos_endpoint *endpoint);   /* and closes its descriptor */

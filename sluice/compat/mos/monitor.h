@@ -65,6 +65,8 @@ struct mos_socket {
 
 struct mos_socket *mos_socket_new(struct mos_context *context, enum socket_type type);
 void mos_socket_free(struct mos_context *context, struct mos_socket *socket);
+void mos_sockets_free(struct mos_context *context);          /* all of them, as the context ends */
+bool mos_monitors(void);                                     /* has any context a monitor? */
 void mos_sockets_free_closed(struct mos_context *context);   /* while no events are told */
 const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket);
 struct mos_socket *mos_socket_of(mctx_t mctx, int id);
@@ -188,7 +190,6 @@ struct mos_context {
 
 struct mos_context *mos_context_of(mctx_t mctx);
 unsigned mos_contexts(struct mos_context **contexts);   /* all there are; how many */
-bool mos_monitors(void);                                /* has any of them a monitor? */
 bool mos_stopped(void);                                 /* has one of them been destroyed? */
 
 /* --- time (timer.c) --- */

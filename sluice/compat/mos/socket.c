@@ -3,6 +3,10 @@
 
 #include <errno.h>
 
+static unsigned monitors;   /* of all contexts: threads of end hosts read it while others make and free contexts */
+
+bool mos_monitors(void) { return __atomic_load_n(&monitors, __ATOMIC_ACQUIRE) > 0; }
+
 static int failed(int error)
 {
     errno = error;
@@ -98,10 +102,10 @@ int mtcp_socket(mctx_t mctx, int domain, int type, int protocol)
         return failed(EINVAL);
     if (mos_is_foreign(context))
         return failed(EPERM);
-    int monitors = 0;
+    int own = 0;
     for (const struct mos_socket *other = context->first; other; other = other->next)
-        monitors++;
-    if (monitors == MOS_MONITORS)
+        own++;
+    if (own == MOS_MONITORS)
         return failed(ENFILE);
     struct mos_socket *socket = new_monitor(context, type);
     if (!socket)
@@ -111,6 +115,7 @@ int mtcp_socket(mctx_t mctx, int domain, int type, int protocol)
     socket->previous = context->last;
     *(context->last ? &context->last->next : &context->first) = socket;
     context->last = socket;
+    __atomic_fetch_add(&monitors, 1, __ATOMIC_ACQ_REL);
     return socket->id;
 }
 
@@ -147,6 +152,7 @@ int mtcp_close(mctx_t mctx, int sock)
         return 0;
     }
     struct mos_context *context = mos_context_of(mctx);
+    __atomic_fetch_sub(&monitors, 1, __ATOMIC_ACQ_REL);
     for (int id = 0; id < context->socket_count; id++)   /* its flows are watched no more, and end in their time */
         if (context->sockets[id] && context->sockets[id]->monitor == socket) {
             stop(context->sockets[id], MOS_SIDE_BOTH);
@@ -169,6 +175,18 @@ void mos_sockets_free_closed(struct mos_context *context)
         next = context->closed->closed;
         mos_socket_free(context, context->closed);
     }
+}
+
+void mos_sockets_free(struct mos_context *context)
+{
+    for (const struct mos_socket *monitor = context->first; monitor; monitor = monitor->next)
+        __atomic_fetch_sub(&monitors, 1, __ATOMIC_ACQ_REL);
+    for (int id = 0; id < context->socket_count; id++)
+        if (context->sockets[id])
+            mos_socket_free(context, context->sockets[id]);
+    mos_sockets_free_closed(context);
+    free(context->sockets);
+    free(context->free_id);
 }
 
 int mtcp_bind_monitor_filter(mctx_t mctx, int sock, monitor_filter_t filter)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,6 +258,35 @@ static void limits(void)
     TELL(mtcp_listen(other, second, 1));
 }
 
+/* A context comes and goes, while end hosts of another wait and signals interrupt them. */
+static void *come_and_go(void *done)
+{
+    for (int i = 0; i < 200; i++) {
+        mctx_t other = mtcp_create_context(1);
+        if (!other || mtcp_socket(other, AF_INET, SOCK_STREAM, 0) < 0)
+            exit(3);
+        raise(SIGUSR1);
+        mtcp_destroy_context(other);
+    }
+    *(atomic_int *)done = 1;
+    raise(SIGUSR1);
+    return NULL;
+}
+
+static void contexts(void)
+{
+    atomic_int done = 0;
+    struct mtcp_epoll_event event;
+    int set = mtcp_epoll_create(mctx, 8), waits = 0;
+    pthread_t thread;
+    mtcp_register_signal(SIGUSR1, nothing);
+    pthread_create(&thread, NULL, come_and_go, &done);
+    while (!done)
+        waits += mtcp_epoll_wait(mctx, set, &event, 1, 10) < 0 && errno == EINTR;
+    pthread_join(thread, NULL);
+    printf("interrupted %d\n", waits > 0);
+}
+
 /* The limit of open files allows all sockets of both contexts. */
 static void files(void)
 {
@@ -271,7 +301,7 @@ int main(int argc, char **argv)
 {
     static const struct { const char *name; void (*run)(void); } all[] = {
         {"errors", errors}, {"streams", streams}, {"epoll", epoll}, {"pipes", pipes}, {"waits", waits}, {"limits", limits},
-        {"files", files},
+        {"files", files}, {"contexts", contexts},
     };
     struct mtcp_conf conf;
     if (argc < 3 || mtcp_init(argv[1]) || mtcp_getconf(&conf))

@@ -99,7 +99,7 @@ struct mos_hosts *mos_hosts_of(mctx_t mctx)
         errno = EACCES;
         return NULL;
     }
-    if (context->stopping) {
+    if (mos_context_stopped(context)) {
         errno = EPERM;
         return NULL;
     }
@@ -132,8 +132,6 @@ void mos_hosts_interrupt(unsigned cpu)
 }
 
 void mos_hosts_interrupted(struct mos_hosts *hosts) { take_interrupts(hosts->wake); }
-
-bool mos_hosts_waiting(const struct mos_hosts *hosts) { return hosts && __atomic_load_n(&hosts->waiting, __ATOMIC_ACQUIRE); }
 
 /* --- numbers --- */
 
@@ -246,9 +244,7 @@ struct mos_endpoint *mos_endpoint_get(mctx_t mctx, int id, enum socket_type type
 int mos_endpoint_wait(struct mos_hosts *hosts, int fd, short events)
 {
     struct pollfd fds[2] = {{fd, events, 0}, {hosts->wake, POLLIN, 0}};
-    __atomic_store_n(&hosts->waiting, true, __ATOMIC_RELEASE);
     int result = poll(fds, 2, -1);
-    __atomic_store_n(&hosts->waiting, false, __ATOMIC_RELEASE);
     if (result < 0)
         return -1;
     if (!fds[1].revents)

@@ -183,13 +183,14 @@ struct mos_context {
     unsigned timer_count, timer_room;
     uint64_t timer_order;
     event_t raisable, raised;     /* while a filter runs */
-    bool filtering, stopping;
+    bool filtering;
     pthread_t thread;
     struct mos_hosts *hosts;      /* NULL while it has no end hosts */
 };
 
 struct mos_context *mos_context_of(mctx_t mctx);
 unsigned mos_contexts(struct mos_context **contexts);   /* all there are; how many */
+bool mos_context_stopped(const struct mos_context *context);   /* has it been destroyed? */
 bool mos_stopped(void);                                 /* has one of them been destroyed? */
 
 /* --- time (timer.c) --- */

@@ -100,7 +100,7 @@ int mtcp_socket(mctx_t mctx, int domain, int type, int protocol)
         return mos_endpoint_stream(mctx);
     if (type != MOS_SOCK_MONITOR_STREAM && type != MOS_SOCK_MONITOR_RAW)
         return failed(EINVAL);
-    if (mos_is_foreign(context))
+    if (mos_is_foreign(context) || mos_context_stopped(context))
         return failed(EPERM);
     int own = 0;
     for (const struct mos_socket *other = context->first; other; other = other->next)
@@ -138,6 +138,7 @@ static struct mos_endpoint *endpoint_to_close(struct mos_context *context, int s
 
 int mtcp_close(mctx_t mctx, int sock)
 {
+    MOS_CALL(mctx);
     struct mos_context *own = mos_context_of(mctx);
     if (!own)
         return failed(EACCES);
@@ -348,6 +349,7 @@ static void put_address(void *out, bool six, const struct mos_address *end)
 
 int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *addrlen, int side)
 {
+    MOS_CALL(mctx);
     const struct mos_context *context = mos_context_of(mctx);
     if (!context)
         return failed(EACCES);

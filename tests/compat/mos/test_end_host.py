@@ -24,7 +24,9 @@ UPDATE = os.environ.get("SLUICE_UPDATE_GOLDEN") == "1"
 LOOPBACK = "127.0.0.1"
 
 
-@pytest.mark.parametrize("scenario", ["errors", "streams", "epoll", "pipes", "waits", "limits", "files", "contexts"])
+@pytest.mark.parametrize(
+    "scenario", ["errors", "streams", "epoll", "pipes", "waits", "limits", "files", "contexts", "handler", "end"]
+)
 def test_calls(scenario: str, tmp_path: Path) -> None:
     config = configuration(tmp_path, max_concurrency="3" if scenario == "limits" else "100")
     output = run("hosts", [str(config), scenario])

@@ -261,8 +261,8 @@ int mtcp_destroy(void)
     for (unsigned cpu = 0; cpu < MOS_CONTEXTS; cpu++)
         if (context_at(cpu))
             stop(&memory[cpu]);
-    if (mos_loop_runs() && !mos_loop_finish())
-        return 0;   /* from a callback, or a signal's handler: the loop calls it again once it has ended */
+    if (!mos_loop_finish(!handlers))
+        return 0;   /* the loop ends first */
     if (handlers)
         return 0;   /* the calls that end free their contexts */
     for (unsigned cpu = 0; cpu < MOS_CONTEXTS; cpu++)

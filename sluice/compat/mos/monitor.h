@@ -220,7 +220,10 @@ void mos_outputs_close(void);
 
 bool mos_loop_runs(void);
 void mos_run_beside(void);     /* with monitors: it runs, in a thread of its own if need be, and devices are open */
-bool mos_loop_finish(void);    /* waits for its end; false where the caller is in it: then mtcp_destroy is called after it */
+
+/* It has ended, for mtcp_destroy; waits for a thread of its own if it may. False where the caller is in it, or may not wait, or
+ * it runs in mtcp_app_join: that calls mtcp_destroy again. */
+bool mos_loop_finish(bool may_wait);
 void mos_loop_forget(void);    /* it may begin again */
 
 /* --- configuration (configuration.c) --- */

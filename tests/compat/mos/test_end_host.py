@@ -36,6 +36,12 @@ def test_calls(scenario: str, tmp_path: Path) -> None:
     assert output == path.read_text()
 
 
+def test_monitors_of_a_capture_run_beside_end_hosts_again_and_again(tmp_path: Path) -> None:
+    capture = Path(__file__).with_name("flows.pcap")
+    config = configuration(tmp_path, netdev=f"{{ {capture} }}", max_concurrency="100")
+    assert run("hosts", [str(config), "beside"]) == "stacks 0\n"
+
+
 def fetch(tmp_path: Path, count: int, connections: int) -> None:
     """The client fetches from the server over loopback."""
     files, config, port = make_files(tmp_path, count), configuration(tmp_path), free_port()

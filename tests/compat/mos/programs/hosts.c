@@ -367,6 +367,40 @@ static void end(void)
         TELL((mctx = mtcp_create_context(i)) ? 0 : -1);   /* the last calls have freed them */
 }
 
+static long status(const char *name)
+{
+    char line[256];
+    long value = 0;
+    FILE *file_of_kernel = fopen("/proc/self/status", "r");
+    while (file_of_kernel && fgets(line, sizeof line, file_of_kernel))
+        if (strncmp(line, name, strlen(name)) == 0)
+            value = atol(line + strlen(name));
+    if (file_of_kernel)
+        fclose(file_of_kernel);
+    return value;
+}
+
+/* Monitors of a capture run beside end hosts. Their thread ends before mtcp_destroy, which joins it: else its stack stays. */
+static void beside(void)
+{
+    struct mtcp_conf conf;
+    long first = 0;
+    for (int i = 0; i < 12; i++) {
+        mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_STREAM, 0);
+        new_listener();
+        for (int k = 0; k < 500 && status("Threads:") > 1; k++)
+            usleep(2000);
+        if (mtcp_destroy() || mtcp_init(file) || mtcp_getconf(&conf))
+            exit(3);
+        conf.num_cores = 2;
+        mtcp_setconf(&conf);
+        if (!(mctx = mtcp_create_context(0)))
+            exit(4);
+        first = i == 1 ? status("VmSize:") : first;
+    }
+    printf("stacks %ld\n", (status("VmSize:") - first) / (8 * 1024) / 5);
+}
+
 /* The limit of open files allows all sockets of both contexts. */
 static void files(void)
 {
@@ -381,7 +415,7 @@ int main(int argc, char **argv)
 {
     static const struct { const char *name; void (*run)(void); } all[] = {
         {"errors", errors}, {"streams", streams}, {"epoll", epoll}, {"pipes", pipes}, {"waits", waits}, {"limits", limits},
-        {"files", files}, {"contexts", contexts}, {"handler", handler}, {"end", end},
+        {"files", files}, {"contexts", contexts}, {"handler", handler}, {"end", end}, {"beside", beside},
     };
     struct mtcp_conf conf;
     if (argc < 3 || mtcp_init(argv[1]) || mtcp_getconf(&conf))

@@ -14,11 +14,22 @@ void mos_boxed_for(struct sl_box *box, struct mos_context *context);
 static struct {
     bool read;                       /* the configuration */
     pthread_mutex_t lock;            /* of what follows: end hosts make their contexts in threads of their own */
-    struct mos_context *contexts[MOS_CONTEXTS];
+    struct mos_context *contexts[MOS_CONTEXTS];   /* in `memory`, or NULL */
+    bool releasing[MOS_CONTEXTS];
     bool stopping;                   /* one of them */
     uint64_t seed;
     mtcp_sighandler_t handlers[SIGNALS];
 } library = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Contexts by core. The memory is never freed: a program's threads may use a context that another one has destroyed, which
+ * then fails, as it has stopped. What such threads read and write is outside of it, and is not cleared. */
+static struct mos_context memory[MOS_CONTEXTS];
+static struct {
+    unsigned calls;   /* of end hosts, in progress */
+    bool stopped;
+} uses[MOS_CONTEXTS];
+
+static _Thread_local unsigned handlers;   /* of signals, that this thread runs: they neither lock nor free */
 
 struct mos_context *mos_context_of(mctx_t mctx) { return (struct mos_context *)(void *)mctx; }
 
@@ -63,11 +74,14 @@ int mtcp_setconf(const struct mtcp_conf *conf)
 /* After the program's handler, waits of end hosts return: also those of threads that did not get the signal. */
 static void on_signal(int signum)
 {
+    const int error = errno;
+    handlers++;
     if (library.handlers[signum])
         library.handlers[signum](signum);
-    for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-        if (library.contexts[cpu])
-            mos_hosts_interrupt(library.contexts[cpu]->hosts);
+    handlers--;
+    for (unsigned cpu = 0; cpu < MOS_CONTEXTS; cpu++)
+        mos_hosts_interrupt(cpu);
+    errno = error;
 }
 
 mtcp_sighandler_t mtcp_register_signal(int signum, mtcp_sighandler_t handler)
@@ -93,16 +107,11 @@ static void free_context(struct mos_context *context)
     context->hosts = NULL;
     if (context->box)
         sluice_mos_close(context->box);
-    for (int id = 0; id < context->socket_count; id++)
-        if (context->sockets[id])
-            mos_socket_free(context, context->sockets[id]);
-    mos_sockets_free_closed(context);
-    free(context->sockets);
-    free(context->free_id);
+    mos_sockets_free(context);
     free(context->timers);
     free(context->packet.memory);
     free(context->shown);
-    free(context);
+    memset(context, 0, sizeof *context);
 }
 
 static struct mos_context *new_context(int cpu)
@@ -112,9 +121,7 @@ static struct mos_context *new_context(int cpu)
         errno = EINVAL;
         return NULL;
     }
-    struct mos_context *context = calloc(1, sizeof *context);
-    if (!context)
-        return NULL;
+    struct mos_context *context = &memory[cpu];
     context->public.cpu = cpu;
     context->thread = pthread_self();
     context->open.after = conf->tcp_timeout > 0 ? nanoseconds(conf->tcp_timeout) : SL_NEVER;
@@ -144,8 +151,10 @@ mctx_t mtcp_create_context(int cpu)
 {
     pthread_mutex_lock(&library.lock);
     struct mos_context *context = new_context(cpu);
-    if (context)
-        library.contexts[cpu] = context;
+    if (context) {
+        __atomic_store_n(&uses[cpu].stopped, false, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&library.contexts[cpu], context, __ATOMIC_RELEASE);
+    }
     pthread_mutex_unlock(&library.lock);
     return context ? &context->public : NULL;
 }
@@ -155,74 +164,109 @@ unsigned mos_contexts(struct mos_context **contexts)
     unsigned count = 0;
     pthread_mutex_lock(&library.lock);
     for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-        if (library.contexts[cpu])
+        if (library.contexts[cpu] && !library.releasing[cpu])
             contexts[count++] = library.contexts[cpu];
     pthread_mutex_unlock(&library.lock);
     return count;
 }
 
-bool mos_monitors(void)
-{
-    for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-        if (library.contexts[cpu] && library.contexts[cpu]->first)
-            return true;
-    return false;
-}
-
 bool mos_stopped(void) { return __atomic_load_n(&library.stopping, __ATOMIC_RELAXED); }
 
-/* Nothing of it goes on: calls of end hosts fail from now on, and the loop ends after the current packet. */
-static void stop(struct mos_context *context)
+static unsigned cpu_of(const struct mos_context *context) { return (unsigned)(context - memory); }
+
+bool mos_context_stopped(const struct mos_context *context)
 {
-    context->stopping = true;
-    __atomic_store_n(&library.stopping, true, __ATOMIC_RELAXED);
-    mos_hosts_interrupt(context->hosts);
+    return __atomic_load_n(&uses[cpu_of(context)].stopped, __ATOMIC_SEQ_CST);
 }
 
-static void release(struct mos_context *context)
+/* Nothing of it goes on: calls of end hosts fail from now on, and the loop ends after the current packet. */
+static void stop(const struct mos_context *context)
 {
-    mos_flows_end(context);
-    pthread_mutex_lock(&library.lock);
-    library.contexts[context->public.cpu] = NULL;
-    bool stopping = false;
-    for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-        stopping = stopping || (library.contexts[cpu] && library.contexts[cpu]->stopping);
-    library.stopping = stopping;
-    pthread_mutex_unlock(&library.lock);
-    free_context(context);
+    __atomic_store_n(&uses[cpu_of(context)].stopped, true, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&library.stopping, true, __ATOMIC_RELAXED);
+    mos_hosts_interrupt(cpu_of(context));
 }
+
+/* Chosen under the lock, by which a run takes its contexts, too: once, and not while anything uses it. */
+static bool begin_release(unsigned cpu)
+{
+    if (handlers)
+        return false;   /* the call that it interrupts, the next one, or mtcp_destroy does it */
+    pthread_mutex_lock(&library.lock);
+    const bool free_now = library.contexts[cpu] && !library.releasing[cpu] && !mos_loop_runs() &&
+                          mos_context_stopped(&memory[cpu]) && !__atomic_load_n(&uses[cpu].calls, __ATOMIC_SEQ_CST);
+    library.releasing[cpu] = library.releasing[cpu] || free_now;
+    pthread_mutex_unlock(&library.lock);
+    return free_now;
+}
+
+/* Frees a context that has stopped, unless something uses it still. */
+static void release(unsigned cpu)
+{
+    if (!begin_release(cpu))
+        return;
+    mos_flows_end(&memory[cpu]);
+    free_context(&memory[cpu]);
+    pthread_mutex_lock(&library.lock);
+    library.contexts[cpu] = NULL;
+    library.releasing[cpu] = false;
+    bool stopping = false;
+    for (unsigned other = 0; other < MOS_CONTEXTS; other++)
+        stopping = stopping || (library.contexts[other] && mos_context_stopped(&memory[other]));
+    __atomic_store_n(&library.stopping, stopping, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&library.lock);
+}
+
+struct mos_context *mos_call_begin(mctx_t mctx)
+{
+    struct mos_context *context = mos_context_of(mctx);
+    if (context)   /* first, and then mos_hosts_of looks whether it has stopped: release reads the two the other way round */
+        __atomic_fetch_add(&uses[cpu_of(context)].calls, 1, __ATOMIC_SEQ_CST);
+    return context;
+}
+
+void mos_call_end(struct mos_context **called)
+{
+    const struct mos_context *context = *called;
+    if (!context)
+        return;
+    const int error = errno;
+    if (__atomic_sub_fetch(&uses[cpu_of(context)].calls, 1, __ATOMIC_SEQ_CST) == 0 && mos_context_stopped(context))
+        release(cpu_of(context));
+    errno = error;
+}
+
+static struct mos_context *context_at(unsigned cpu) { return __atomic_load_n(&library.contexts[cpu], __ATOMIC_ACQUIRE); }
 
 /* Perhaps from a signal's handler, and perhaps of a context that is gone already: what runs or waits ends first, in whichever
- * thread, and mtcp_destroy frees it. */
+ * thread, and the last call to return or mtcp_destroy frees it. */
 int mtcp_destroy_context(mctx_t mctx)
 {
     struct mos_context *context = NULL;
-    for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-        if (library.contexts[cpu] && mctx == &library.contexts[cpu]->public)
-            context = library.contexts[cpu];
+    for (unsigned cpu = 0; cpu < MOS_CONTEXTS; cpu++)
+        if (context_at(cpu) && mctx == &memory[cpu].public)
+            context = &memory[cpu];
     if (!context) {
         errno = EINVAL;
         return -1;
     }
-    bool used = mos_hosts_waiting(context->hosts) || !pthread_equal(context->thread, pthread_self());
     stop(context);
-    if (!mos_loop_runs() && !used)
-        release(context);
+    if (pthread_equal(context->thread, pthread_self()))
+        release(cpu_of(context));
     return 0;
 }
 
 int mtcp_destroy(void)
 {
-    if (mos_loop_runs()) {
-        for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-            if (library.contexts[cpu])
-                stop(library.contexts[cpu]);
-        if (!mos_loop_finish())
-            return 0;   /* from a callback, or a signal's handler: the loop calls it again once it has ended */
-    }
-    for (int cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-        if (library.contexts[cpu] && !mos_hosts_waiting(library.contexts[cpu]->hosts))
-            release(library.contexts[cpu]);
+    for (unsigned cpu = 0; cpu < MOS_CONTEXTS; cpu++)
+        if (context_at(cpu))
+            stop(&memory[cpu]);
+    if (!mos_loop_finish(!handlers))
+        return 0;   /* the loop ends first */
+    if (handlers)
+        return 0;   /* the calls that end free their contexts */
+    for (unsigned cpu = 0; cpu < MOS_CONTEXTS; cpu++)
+        release(cpu);
     mos_translated_close();
     mos_events_forget();
     mos_configuration_free();

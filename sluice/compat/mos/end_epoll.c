@@ -76,6 +76,7 @@ void mos_epoll_empty(struct mos_hosts *hosts, const struct mos_endpoint *set)
 
 int mtcp_epoll_create(mctx_t mctx, int size)
 {
+    MOS_CALL(mctx);
     struct mos_hosts *hosts = mos_hosts_of(mctx);
     if (!hosts)
         return -1;
@@ -107,6 +108,7 @@ static int add(struct mos_endpoint *set, struct mos_endpoint *endpoint)
 
 int mtcp_epoll_ctl(mctx_t mctx, int id, int op, int sock, struct mtcp_epoll_event *event)
 {
+    MOS_CALL(mctx);
     const struct mos_hosts *hosts = mos_hosts_of(mctx);
     if (!hosts)
         return -1;
@@ -163,18 +165,17 @@ static int fill(struct mos_endpoint *endpoint, uint64_t events, struct mtcp_epol
 
 int mtcp_epoll_wait(mctx_t mctx, int id, struct mtcp_epoll_event *events, int max, int timeout)
 {
+    MOS_CALL(mctx);
     const struct mos_endpoint *set = mos_endpoint_get(mctx, id, MOS_SOCK_EPOLL, MOS_SOCK_EPOLL, EINVAL);
     if (!set)
         return -1;
     if (!events || max <= 0)
         return failed(EINVAL);
     mos_run_beside();
-    struct mos_hosts *hosts = mos_hosts_of(mctx);
+    struct mos_hosts *hosts = mos_hosts_within(mctx);
     struct epoll_event found[AT_ONCE];
     const int most = (int)sl_min((uint64_t)(max > 1 ? max / 2 : 1), AT_ONCE);   /* each may be two */
-    __atomic_store_n(&hosts->waiting, true, __ATOMIC_RELEASE);
     const int got = epoll_wait(set->fd, found, most, timeout);
-    __atomic_store_n(&hosts->waiting, false, __ATOMIC_RELEASE);
     if (got < 0)
         return -1;
     int count = 0;

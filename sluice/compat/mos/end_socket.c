@@ -14,6 +14,7 @@ static int failed(int error)
 
 int mos_endpoint_stream(mctx_t mctx)
 {
+    MOS_CALL(mctx);
     struct mos_hosts *hosts = mos_hosts_of(mctx);
     if (!hosts)
         return -1;
@@ -39,6 +40,7 @@ int mos_endpoint_close(struct mos_hosts *hosts, struct mos_endpoint *endpoint)
 /* A reset instead of a FIN: the socket is closed with a linger time of 0. */
 int mtcp_abort(mctx_t mctx, int sock)
 {
+    MOS_CALL(mctx);
     struct mos_endpoint *endpoint = mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM, MOS_SOCK_STREAM, ENOTSOCK);
     const struct linger at_once = {1, 0};
     if (!endpoint)
@@ -46,13 +48,14 @@ int mtcp_abort(mctx_t mctx, int sock)
     if (!endpoint->counted)
         return failed(ENOTCONN);
     setsockopt(endpoint->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    mos_endpoint_free(mos_hosts_of(mctx), endpoint);
+    mos_endpoint_free(mos_hosts_within(mctx), endpoint);
     return 0;
 }
 
 /* A pair of local sockets: unlike a pipe of the kernel's, one whose other end is closed raises no SIGPIPE. */
 int mtcp_pipe(mctx_t mctx, int ids[2])
 {
+    MOS_CALL(mctx);
     struct mos_hosts *hosts = mos_hosts_of(mctx);
     int fds[2];
     if (!hosts)
@@ -79,6 +82,7 @@ int mtcp_pipe(mctx_t mctx, int ids[2])
 
 int mtcp_setsock_nonblock(mctx_t mctx, int sock)
 {
+    MOS_CALL(mctx);
     const struct mos_hosts *hosts = mos_hosts_of(mctx);
     struct mos_endpoint *endpoint = mos_endpoint_find(hosts, sock);
     if (!hosts)
@@ -91,6 +95,7 @@ int mtcp_setsock_nonblock(mctx_t mctx, int sock)
 
 int mtcp_ioctl(mctx_t mctx, int sock, int request, void *argp)
 {
+    MOS_CALL(mctx);
     struct mos_endpoint *endpoint = mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM, MOS_SOCK_STREAM_LISTEN, EBADF);
     if (!endpoint)
         return -1;
@@ -107,6 +112,7 @@ int mtcp_socket_ioctl(mctx_t mctx, int sock, int request, void *argp) { return m
 
 int mtcp_getsockname(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *addrlen)
 {
+    MOS_CALL(mctx);
     const struct mos_endpoint *endpoint = mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM, MOS_SOCK_STREAM_LISTEN, ENOTSOCK);
     if (!endpoint)
         return -1;
@@ -142,18 +148,21 @@ int mos_endpoint_peername(const struct mos_endpoint *endpoint, struct sockaddr *
 /* Options are the kernel's: SO_ERROR, which mOS has, and others. */
 int mos_endpoint_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, socklen_t *len)
 {
+    MOS_CALL(mctx);
     const struct mos_endpoint *endpoint = mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM, MOS_SOCK_STREAM_LISTEN, ENOTSOCK);
     return endpoint ? getsockopt(endpoint->fd, level, name, value, len) : -1;
 }
 
 int mos_endpoint_setsockopt(mctx_t mctx, int sock, int level, int name, const void *value, socklen_t len)
 {
+    MOS_CALL(mctx);
     const struct mos_endpoint *endpoint = mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM, MOS_SOCK_STREAM_LISTEN, ENOTSOCK);
     return endpoint ? setsockopt(endpoint->fd, level, name, value, len) : -1;
 }
 
 uint32_t mtcp_get_connection_cnt(mctx_t mctx)
 {
+    MOS_CALL(mctx);
     const struct mos_context *context = mos_context_of(mctx);
     if (!context)
         errno = EACCES;

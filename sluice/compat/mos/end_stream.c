@@ -26,6 +26,7 @@ static struct mos_endpoint *stream_of(mctx_t mctx, int sock)
  * program has is refused. */
 int mtcp_bind(mctx_t mctx, int sock, const struct sockaddr *addr, socklen_t addrlen)
 {
+    MOS_CALL(mctx);
     struct mos_endpoint *endpoint = mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM, MOS_SOCK_STREAM_LISTEN, ENOTSOCK);
     int yes = 1;
     if (!endpoint)
@@ -34,7 +35,7 @@ int mtcp_bind(mctx_t mctx, int sock, const struct sockaddr *addr, socklen_t addr
         return failed(EINVAL);
     const struct sockaddr_in *own = (const struct sockaddr_in *)(const void *)addr;
     setsockopt(endpoint->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    const struct mos_hosts *hosts = mos_hosts_of(mctx);
+    const struct mos_hosts *hosts = mos_hosts_within(mctx);
     if (mos_port_is_shared(hosts, own->sin_port))
         setsockopt(endpoint->fd, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes);
     if (bind(endpoint->fd, addr, sizeof *own))
@@ -46,6 +47,7 @@ int mtcp_bind(mctx_t mctx, int sock, const struct sockaddr *addr, socklen_t addr
 
 int mtcp_listen(mctx_t mctx, int sock, int backlog)
 {
+    MOS_CALL(mctx);
     struct mos_endpoint *endpoint = mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM, MOS_SOCK_STREAM_LISTEN, ENOTSOCK);
     if (!endpoint)
         return -1;
@@ -68,12 +70,13 @@ static bool is_passing(int error)
 
 int mtcp_accept(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *addrlen)
 {
+    MOS_CALL(mctx);
     const struct mos_endpoint *listener = mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM_LISTEN, MOS_SOCK_STREAM_LISTEN, EINVAL);
     struct sockaddr_in peer;
     int fd, yes = 1;
     if (!listener)
         return -1;
-    struct mos_hosts *hosts = mos_hosts_of(mctx);
+    struct mos_hosts *hosts = mos_hosts_within(mctx);
     struct mos_endpoint *endpoint = mos_endpoint_new(hosts, MOS_SOCK_STREAM, -1);   /* first: a later call may succeed */
     if (!endpoint)
         return -1;
@@ -103,6 +106,7 @@ int mtcp_accept(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *addrlen
 
 int mtcp_init_rss(mctx_t mctx, in_addr_t saddr_base, int num_addr, in_addr_t daddr, in_addr_t dport)
 {
+    MOS_CALL(mctx);
     struct mos_hosts *hosts = mos_hosts_of(mctx);
     (void)daddr, (void)dport;   /* ports are the kernel's: it has no queue that they would have to fit */
     if (!hosts)
@@ -143,6 +147,7 @@ static bool is_connecting(struct mos_endpoint *endpoint)
 
 int mtcp_connect(mctx_t mctx, int sock, const struct sockaddr *addr, socklen_t addrlen)
 {
+    MOS_CALL(mctx);
     struct mos_endpoint *endpoint = stream_of(mctx, sock);
     if (!endpoint)
         return -1;
@@ -152,7 +157,7 @@ int mtcp_connect(mctx_t mctx, int sock, const struct sockaddr *addr, socklen_t a
         return failed(EAFNOSUPPORT);
     if (endpoint->counted)
         return failed(is_connecting(endpoint) ? EALREADY : EISCONN);
-    struct mos_hosts *hosts = mos_hosts_of(mctx);
+    struct mos_hosts *hosts = mos_hosts_within(mctx);
     if (!endpoint->bound && hosts->source && bind_source(hosts, endpoint->fd))
         return -1;
     mos_run_beside();
@@ -222,6 +227,7 @@ static ssize_t nothing(const struct mos_endpoint *endpoint) { return endpoint->n
 
 ssize_t mtcp_recv(mctx_t mctx, int sock, char *buf, size_t len, int flags)
 {
+    MOS_CALL(mctx);
     struct mos_endpoint *endpoint = mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM, MOS_SOCK_PIPE, ENOTSOCK);
     if (!endpoint)
         return -1;
@@ -232,13 +238,14 @@ ssize_t mtcp_recv(mctx_t mctx, int sock, char *buf, size_t len, int flags)
     if (!len)
         return nothing(endpoint);
     const struct iovec iov = {buf, len};
-    return receive(mos_hosts_of(mctx), endpoint, &iov, 1, flags);
+    return receive(mos_hosts_within(mctx), endpoint, &iov, 1, flags);
 }
 
 ssize_t mtcp_read(mctx_t mctx, int sock, char *buf, size_t len) { return mtcp_recv(mctx, sock, buf, len, 0); }
 
 ssize_t mtcp_readv(mctx_t mctx, int sock, const struct iovec *iov, int count)
 {
+    MOS_CALL(mctx);
     struct mos_endpoint *endpoint = stream_of(mctx, sock);
     if (!endpoint)
         return -1;
@@ -246,11 +253,12 @@ ssize_t mtcp_readv(mctx_t mctx, int sock, const struct iovec *iov, int count)
         return failed(ENOTCONN);
     if (!iov || count <= 0 || count > IOV_MAX)
         return failed(EINVAL);
-    return receive(mos_hosts_of(mctx), endpoint, iov, count, 0);
+    return receive(mos_hosts_within(mctx), endpoint, iov, count, 0);
 }
 
 ssize_t mtcp_write(mctx_t mctx, int sock, const char *buf, size_t len)
 {
+    MOS_CALL(mctx);
     struct mos_endpoint *endpoint = mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM, MOS_SOCK_PIPE, ENOTSOCK);
     if (!endpoint)
         return -1;
@@ -259,11 +267,12 @@ ssize_t mtcp_write(mctx_t mctx, int sock, const char *buf, size_t len)
     if (!len)
         return nothing(endpoint);
     const struct iovec iov = {(void *)(uintptr_t)buf, len};
-    return transmit(mos_hosts_of(mctx), endpoint, &iov, 1);
+    return transmit(mos_hosts_within(mctx), endpoint, &iov, 1);
 }
 
 ssize_t mtcp_writev(mctx_t mctx, int sock, const struct iovec *iov, int count)
 {
+    MOS_CALL(mctx);
     struct mos_endpoint *endpoint = stream_of(mctx, sock);
     if (!endpoint)
         return -1;
@@ -271,5 +280,5 @@ ssize_t mtcp_writev(mctx_t mctx, int sock, const struct iovec *iov, int count)
         return failed(ENOTCONN);
     if (!iov || count <= 0 || count > IOV_MAX)
         return failed(EINVAL);
-    return transmit(mos_hosts_of(mctx), endpoint, iov, count);
+    return transmit(mos_hosts_within(mctx), endpoint, iov, count);
 }

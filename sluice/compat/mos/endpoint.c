@@ -38,15 +38,38 @@ static void give_back_port(const struct mos_hosts *hosts, const struct mos_endpo
 
 /* --- a context's --- */
 
-/* Programs for mOS have as many sockets as max_concurrency says; the kernel's first limit is usually 1024. */
-static void allow_descriptors(int most)
+/* Programs for mOS have as many sockets in each context as max_concurrency says; the kernel's first limit is usually 1024. */
+static void allow_descriptors(const struct mtcp_conf *conf)
 {
     struct rlimit limit;
-    const rlim_t wanted = (rlim_t)most + 256;
+    const rlim_t wanted = (rlim_t)conf->max_concurrency * (rlim_t)conf->num_cores + 256;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
         return;
     limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);   /* where it cannot, sockets fail with ENFILE */
+}
+
+/* Event descriptors, plus 1, by the context's core. They stay open for the core's next context: handlers of signals, in
+ * whichever thread, write to them at any time, and a number that was closed may be of another file by then. */
+static int wakes[MOS_CONTEXTS];
+
+static void take_interrupts(int wake)
+{
+    uint64_t interrupts;
+    if (read(wake, &interrupts, sizeof interrupts) < 0)
+        return;   /* there are none: another wait has taken them */
+}
+
+static int wake_of(unsigned cpu)
+{
+    int wake = __atomic_load_n(&wakes[cpu], __ATOMIC_ACQUIRE) - 1;
+    if (wake >= 0) {
+        take_interrupts(wake);   /* what is left of the context before */
+        return wake;
+    }
+    wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    __atomic_store_n(&wakes[cpu], wake + 1, __ATOMIC_RELEASE);
+    return wake;
 }
 
 static struct mos_hosts *hosts_new(const struct mos_context *context)
@@ -55,18 +78,17 @@ static struct mos_hosts *hosts_new(const struct mos_context *context)
     if (!hosts)
         return NULL;
     hosts->cpu = (unsigned)context->public.cpu;
-    hosts->wake = -1;
     hosts->most = mos_configuration.conf.max_concurrency;
     hosts->endpoints = calloc((size_t)hosts->most, sizeof(struct mos_endpoint *));
     hosts->free_id = calloc((size_t)hosts->most, sizeof *hosts->free_id);
-    hosts->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    hosts->wake = wake_of(hosts->cpu);
     if (!hosts->endpoints || !hosts->free_id || hosts->wake < 0) {
         mos_hosts_close(hosts);
         return NULL;
     }
     for (const struct mos_socket *monitor = context->first; monitor; monitor = monitor->next)
         mos_endpoint_reserve(hosts, monitor->id);
-    allow_descriptors(hosts->most);
+    allow_descriptors(&mos_configuration.conf);
     return hosts;
 }
 
@@ -77,7 +99,7 @@ struct mos_hosts *mos_hosts_of(mctx_t mctx)
         errno = EACCES;
         return NULL;
     }
-    if (context->stopping) {
+    if (mos_context_stopped(context)) {
         errno = EPERM;
         return NULL;
     }
@@ -96,28 +118,20 @@ void mos_hosts_close(struct mos_hosts *hosts)
             close(hosts->endpoints[id]->fd);
             free(hosts->endpoints[id]);
         }
-    if (hosts->wake >= 0)
-        close(hosts->wake);
     free(hosts->endpoints);
     free(hosts->free_id);
     free(hosts);
 }
 
-void mos_hosts_interrupt(struct mos_hosts *hosts)
+void mos_hosts_interrupt(unsigned cpu)
 {
     const uint64_t one = 1;
-    if (hosts && write(hosts->wake, &one, sizeof one) < 0)
+    const int wake = __atomic_load_n(&wakes[cpu], __ATOMIC_ACQUIRE) - 1;
+    if (wake >= 0 && write(wake, &one, sizeof one) < 0)
         return;   /* it is full: nothing has waited since */
 }
 
-void mos_hosts_interrupted(struct mos_hosts *hosts)
-{
-    uint64_t interrupts;
-    if (read(hosts->wake, &interrupts, sizeof interrupts) < 0)
-        return;   /* another wait has taken it */
-}
-
-bool mos_hosts_waiting(const struct mos_hosts *hosts) { return hosts && __atomic_load_n(&hosts->waiting, __ATOMIC_ACQUIRE); }
+void mos_hosts_interrupted(struct mos_hosts *hosts) { take_interrupts(hosts->wake); }
 
 /* --- numbers --- */
 
@@ -230,9 +244,7 @@ struct mos_endpoint *mos_endpoint_get(mctx_t mctx, int id, enum socket_type type
 int mos_endpoint_wait(struct mos_hosts *hosts, int fd, short events)
 {
     struct pollfd fds[2] = {{fd, events, 0}, {hosts->wake, POLLIN, 0}};
-    __atomic_store_n(&hosts->waiting, true, __ATOMIC_RELEASE);
     int result = poll(fds, 2, -1);
-    __atomic_store_n(&hosts->waiting, false, __ATOMIC_RELEASE);
     if (result < 0)
         return -1;
     if (!fds[1].revents)

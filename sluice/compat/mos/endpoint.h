@@ -34,25 +34,31 @@ struct mos_hosts {
     int most, end;                     /* numbers that there may be; those that have been used lie below `end` */
     int *free_id, free_ids;            /* a heap: the lowest first */
     uint32_t connections;
-    int wake;                          /* an event descriptor: a wait is interrupted */
-    bool waiting;                      /* a call waits, or may */
+    int wake;                          /* an event descriptor of the core: a wait is interrupted */
     unsigned cpu;                      /* of its context */
     in_addr_t source;                  /* of mtcp_init_rss, host byte order; 0: the kernel chooses */
     uint32_t source_count, source_next;
     int passive[MOS_MONITORS], passive_count;   /* numbers of monitors, which no endpoint gets: mtcp_close is for both */
 };
 
+/* A call of the program's, up to its return, which mtcp_destroy or a signal's handler does not free the context of: the last
+ * one that returns does (context.c). */
+#define MOS_CALL(mctx) \
+    __attribute__((cleanup(mos_call_end), unused)) struct mos_context *mos_called = mos_call_begin(mctx)
+
+struct mos_context *mos_call_begin(mctx_t mctx);
+void mos_call_end(struct mos_context **called);
+
 /* Those of a context, begun if they are not yet; NULL with errno set. */
 struct mos_hosts *mos_hosts_of(mctx_t mctx);
 
 void mos_hosts_close(struct mos_hosts *hosts);
-void mos_hosts_interrupt(struct mos_hosts *hosts);   /* waits return -1, EINTR; a signal's handler may call it */
+void mos_hosts_interrupt(unsigned cpu);   /* waits of its context return -1, EINTR; a signal's handler may call it */
 
 struct mos_endpoint *mos_endpoint_new(struct mos_hosts *hosts, enum socket_type type, int fd);   /* NULL, ENFILE: too many */
 void mos_endpoint_free(struct mos_hosts *hosts, struct mos_endpoint *endpoint);   /* and closes its descriptor */
 
 void mos_hosts_interrupted(struct mos_hosts *hosts);       /* a wait has seen it */
-bool mos_hosts_waiting(const struct mos_hosts *hosts);     /* is a call waiting, in whichever thread? */
 
 /* Ports are shared by the contexts of a program, as mOS has it: does another one than this have it? */
 bool mos_port_is_shared(const struct mos_hosts *hosts, uint16_t port);
@@ -79,6 +85,9 @@ int mos_endpoint_wait(struct mos_hosts *hosts, int fd, short events);
 void mos_endpoint_watch(struct mos_endpoint *endpoint);     /* the kernel reports its events from now on */
 void mos_endpoint_unwatch(struct mos_endpoint *endpoint);   /* it leaves its epoll set */
 void mos_epoll_empty(struct mos_hosts *hosts, const struct mos_endpoint *set);   /* all leave it */
+
+/* Those of an endpoint that a call has found: there until the call returns, also if the context has stopped meanwhile. */
+static inline struct mos_hosts *mos_hosts_within(mctx_t mctx) { return mos_context_of(mctx)->hosts; }
 
 /* The lookup that calls begin with: an endpoint of one of two types, or NULL with EACCES, EBADF or `wrong_type`. */
 struct mos_endpoint *mos_endpoint_get(mctx_t mctx, int id, enum socket_type type, enum socket_type other, int wrong_type);

@@ -177,11 +177,9 @@ static bool refused(event_t event, enum mos_hook hook)
 
 int mtcp_register_callback(mctx_t mctx, int sock, event_t event, int hook, callback_t callback)
 {
-    struct mos_socket *socket = mos_socket_of(mctx, sock);
-    if (!socket) {
-        errno = EBADF;
+    struct mos_socket *socket = mos_socket_get(mctx, sock);
+    if (!socket)
         return -1;
-    }
     enum mos_hook at = hook == MOS_NULL ? MOS_AT_NULL : hook == MOS_HK_RCV ? MOS_AT_RCV : MOS_AT_SND;
     bool stream = socket->type != MOS_SOCK_MONITOR_RAW;
     if ((hook != MOS_NULL && hook != MOS_HK_RCV && hook != MOS_HK_SND) || !is_event(event) || refused(event, at) ||

@@ -33,8 +33,9 @@ static struct {
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool began, opened, running, beside;
-    bool destroy;                   /* mtcp_destroy was called in it */
+    bool began, opened, running;
+    bool beside;                    /* in a thread of the library's own, which is to be joined */
+    bool destroy;                   /* mtcp_destroy was called while it ran in mtcp_app_join: a signal's handler may do so */
     pthread_t thread;               /* that it runs in */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -235,12 +236,9 @@ static void run(void)
 static void ended(void)
 {
     pthread_mutex_lock(&state.lock);
-    state.running = false;
-    bool destroy = state.destroy;
+    __atomic_store_n(&state.running, false, __ATOMIC_SEQ_CST);
     pthread_cond_broadcast(&state.changed);
     pthread_mutex_unlock(&state.lock);
-    if (destroy)
-        mtcp_destroy();
 }
 
 static void *run_thread(void *argument)
@@ -251,9 +249,12 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-static bool in_loop(void) { return state.running && pthread_equal(state.thread, pthread_self()); }
+bool mos_loop_runs(void) { return __atomic_load_n(&state.running, __ATOMIC_SEQ_CST); }
 
-bool mos_loop_runs(void) { return __atomic_load_n(&state.running, __ATOMIC_ACQUIRE); }
+static bool in_loop(void) { return mos_loop_runs() && pthread_equal(state.thread, pthread_self()); }
+
+/* mtcp_destroy was called while it ran. Taken once: by the loop as it ends, or by the caller, if the loop has ended before. */
+static bool take_request(void) { return __atomic_exchange_n(&state.destroy, false, __ATOMIC_SEQ_CST); }
 
 void mtcp_app_join(mctx_t mctx)
 {
@@ -271,6 +272,8 @@ void mtcp_app_join(mctx_t mctx)
     pthread_mutex_unlock(&state.lock);
     run();
     ended();
+    if (take_request())
+        mtcp_destroy();
 }
 
 /* Signals are for the program's own threads. */
@@ -302,15 +305,25 @@ void mos_run_beside(void)
     pthread_mutex_unlock(&state.lock);
 }
 
-bool mos_loop_finish(void)
+bool mos_loop_finish(bool may_wait)
 {
-    if (state.beside && !in_loop()) {
-        pthread_join(state.thread, NULL);
-        state.beside = false;
+    if (may_wait && !in_loop() && __atomic_exchange_n(&state.beside, false, __ATOMIC_SEQ_CST)) {
+        pthread_join(state.thread, NULL);   /* also where it has ended */
         return true;
     }
-    state.destroy = true;
-    return false;
+    if (!mos_loop_runs())
+        return true;
+    __atomic_store_n(&state.destroy, true, __ATOMIC_SEQ_CST);
+    return !mos_loop_runs() && take_request();
 }
 
-void mos_loop_forget(void) { state.began = state.opened = state.running = state.beside = state.destroy = false; }
+void mos_loop_forget(void)
+{
+    pthread_mutex_lock(&state.lock);
+    state.began = false;
+    __atomic_store_n(&state.opened, false, __ATOMIC_RELEASE);   /* end hosts that still return read these two */
+    __atomic_store_n(&state.running, false, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&state.beside, false, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&state.destroy, false, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&state.lock);
+}

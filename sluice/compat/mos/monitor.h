@@ -65,9 +65,13 @@ struct mos_socket {
 
 struct mos_socket *mos_socket_new(struct mos_context *context, enum socket_type type);
 void mos_socket_free(struct mos_context *context, struct mos_socket *socket);
+void mos_sockets_free(struct mos_context *context);          /* all of them, as the context ends */
+bool mos_monitors(void);                                     /* has any context a monitor? */
 void mos_sockets_free_closed(struct mos_context *context);   /* while no events are told */
 const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket);
 struct mos_socket *mos_socket_of(mctx_t mctx, int id);
+struct mos_socket *mos_socket_get(mctx_t mctx, int id);   /* for a call of the program's: NULL, EBADF, or EPERM in another thread */
+bool mos_is_foreign(const struct mos_context *context);   /* do its callbacks run in another thread than this one? */
 
 /* Raises events of one set for one socket: built-in ones in the order of their bits, each with what happens with it. */
 void mos_raise(struct mos_context *context, struct mos_socket *socket, int side, enum mos_hook hook, event_t set);
@@ -179,14 +183,14 @@ struct mos_context {
     unsigned timer_count, timer_room;
     uint64_t timer_order;
     event_t raisable, raised;     /* while a filter runs */
-    bool filtering, stopping;
+    bool filtering;
     pthread_t thread;
     struct mos_hosts *hosts;      /* NULL while it has no end hosts */
 };
 
 struct mos_context *mos_context_of(mctx_t mctx);
 unsigned mos_contexts(struct mos_context **contexts);   /* all there are; how many */
-bool mos_monitors(void);                                /* has any of them a monitor? */
+bool mos_context_stopped(const struct mos_context *context);   /* has it been destroyed? */
 bool mos_stopped(void);                                 /* has one of them been destroyed? */
 
 /* --- time (timer.c) --- */
@@ -216,7 +220,10 @@ void mos_outputs_close(void);
 
 bool mos_loop_runs(void);
 void mos_run_beside(void);     /* with monitors: it runs, in a thread of its own if need be, and devices are open */
-bool mos_loop_finish(void);    /* waits for its end; false where the caller is in it: then mtcp_destroy is called after it */
+
+/* It has ended, for mtcp_destroy; waits for a thread of its own if it may. False where the caller is in it, or may not wait, or
+ * it runs in mtcp_app_join: that calls mtcp_destroy again. */
+bool mos_loop_finish(bool may_wait);
 void mos_loop_forget(void);    /* it may begin again */
 
 /* --- configuration (configuration.c) --- */

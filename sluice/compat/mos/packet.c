@@ -79,8 +79,8 @@ int mtcp_getlastpkt(mctx_t mctx, int sock, int side, struct pkt_info *info)
 {
     struct mos_context *context = mos_context_of(mctx);
     (void)side;   /* both sides' last packet is the one in hand */
-    if (!mos_socket_of(mctx, sock))
-        return failed(EBADF);
+    if (!mos_socket_get(mctx, sock))
+        return -1;
     const struct mos_packet *packet = &context->packet;
     if (!packet->there)
         return failed(ENODATA);
@@ -215,8 +215,8 @@ int mtcp_setlastpkt(mctx_t mctx, int sock, int side, off_t offset, byte *data, u
 {
     struct mos_context *context = mos_context_of(mctx);
     (void)side;
-    if (!mos_socket_of(mctx, sock))
-        return failed(EBADF);
+    if (!mos_socket_get(mctx, sock))
+        return -1;
     struct mos_packet *packet = &context->packet;
     if (!packet->there)
         return failed(ENODATA);
@@ -258,8 +258,8 @@ int mtcp_setlastpkt(mctx_t mctx, int sock, int side, off_t offset, byte *data, u
 int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info)
 {
     struct mos_context *context = mos_context_of(mctx);
-    if (!mos_socket_of(mctx, sock))
-        return failed(EBADF);
+    if (!mos_socket_get(mctx, sock))
+        return -1;
     if (!info || !info->iph || !info->tcph || (info->payloadlen && !info->payload))
         return failed(EINVAL);
     const bool six = info->iph->version == 6;

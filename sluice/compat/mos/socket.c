@@ -3,6 +3,10 @@
 
 #include <errno.h>
 
+static unsigned monitors;   /* of all contexts: threads of end hosts read it while others make and free contexts */
+
+bool mos_monitors(void) { return __atomic_load_n(&monitors, __ATOMIC_ACQUIRE) > 0; }
+
 static int failed(int error)
 {
     errno = error;
@@ -57,6 +61,22 @@ struct mos_socket *mos_socket_of(mctx_t mctx, int id)
     return context && id >= 0 && id < context->socket_count ? context->sockets[id] : NULL;
 }
 
+/* The sockets and flows of a context are of the thread that runs its callbacks, as long as that runs. */
+bool mos_is_foreign(const struct mos_context *context)
+{
+    return mos_loop_runs() && !pthread_equal(context->thread, pthread_self());
+}
+
+struct mos_socket *mos_socket_get(mctx_t mctx, int id)
+{
+    const struct mos_context *context = mos_context_of(mctx);
+    const bool foreign = context && mos_is_foreign(context);
+    struct mos_socket *socket = foreign ? NULL : mos_socket_of(mctx, id);
+    if (!socket)
+        errno = foreign ? EPERM : EBADF;
+    return socket;
+}
+
 /* One whose number no endpoint has: mtcp_close is for both. */
 static struct mos_socket *new_monitor(struct mos_context *context, enum socket_type type)
 {
@@ -80,10 +100,12 @@ int mtcp_socket(mctx_t mctx, int domain, int type, int protocol)
         return mos_endpoint_stream(mctx);
     if (type != MOS_SOCK_MONITOR_STREAM && type != MOS_SOCK_MONITOR_RAW)
         return failed(EINVAL);
-    int monitors = 0;
+    if (mos_is_foreign(context) || mos_context_stopped(context))
+        return failed(EPERM);
+    int own = 0;
     for (const struct mos_socket *other = context->first; other; other = other->next)
-        monitors++;
-    if (monitors == MOS_MONITORS)
+        own++;
+    if (own == MOS_MONITORS)
         return failed(ENFILE);
     struct mos_socket *socket = new_monitor(context, type);
     if (!socket)
@@ -93,6 +115,7 @@ int mtcp_socket(mctx_t mctx, int domain, int type, int protocol)
     socket->previous = context->last;
     *(context->last ? &context->last->next : &context->first) = socket;
     context->last = socket;
+    __atomic_fetch_add(&monitors, 1, __ATOMIC_ACQ_REL);
     return socket->id;
 }
 
@@ -115,13 +138,14 @@ static struct mos_endpoint *endpoint_to_close(struct mos_context *context, int s
 
 int mtcp_close(mctx_t mctx, int sock)
 {
+    MOS_CALL(mctx);
     struct mos_context *own = mos_context_of(mctx);
     if (!own)
         return failed(EACCES);
     struct mos_endpoint *endpoint = endpoint_to_close(own, sock);
     if (endpoint)
         return mos_endpoint_close(own->hosts, endpoint);
-    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    struct mos_socket *socket = mos_is_foreign(own) ? NULL : mos_socket_of(mctx, sock);   /* else a flow's number closes it */
     if (!socket)
         return failed(EBADF);
     if (socket->type == MOS_SOCK_MONITOR_STREAM_ACTIVE) {
@@ -129,6 +153,7 @@ int mtcp_close(mctx_t mctx, int sock)
         return 0;
     }
     struct mos_context *context = mos_context_of(mctx);
+    __atomic_fetch_sub(&monitors, 1, __ATOMIC_ACQ_REL);
     for (int id = 0; id < context->socket_count; id++)   /* its flows are watched no more, and end in their time */
         if (context->sockets[id] && context->sockets[id]->monitor == socket) {
             stop(context->sockets[id], MOS_SIDE_BOTH);
@@ -153,11 +178,23 @@ void mos_sockets_free_closed(struct mos_context *context)
     }
 }
 
+void mos_sockets_free(struct mos_context *context)
+{
+    for (const struct mos_socket *monitor = context->first; monitor; monitor = monitor->next)
+        __atomic_fetch_sub(&monitors, 1, __ATOMIC_ACQ_REL);
+    for (int id = 0; id < context->socket_count; id++)
+        if (context->sockets[id])
+            mos_socket_free(context, context->sockets[id]);
+    mos_sockets_free_closed(context);
+    free(context->sockets);
+    free(context->free_id);
+}
+
 int mtcp_bind_monitor_filter(mctx_t mctx, int sock, monitor_filter_t filter)
 {
-    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    struct mos_socket *socket = mos_socket_get(mctx, sock);
     if (!socket)
-        return failed(EBADF);
+        return -1;
     if (socket->type == MOS_SOCK_MONITOR_STREAM_ACTIVE)
         return failed(EINVAL);
     if (!filter)
@@ -182,14 +219,14 @@ int mtcp_bind_monitor_filter(mctx_t mctx, int sock, monitor_filter_t filter)
 
 void mtcp_set_uctx(mctx_t mctx, int sock, void *uctx)
 {
-    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    struct mos_socket *socket = mos_socket_get(mctx, sock);
     if (socket)
         socket->user = uctx;
 }
 
 void *mtcp_get_uctx(mctx_t mctx, int sock)
 {
-    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    struct mos_socket *socket = mos_socket_get(mctx, sock);
     return socket ? socket->user : NULL;
 }
 
@@ -236,9 +273,9 @@ int mtcp_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, soc
 {
     if (level != SOL_MONSOCKET)
         return mos_endpoint_getsockopt(mctx, sock, level, name, value, len);
-    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    struct mos_socket *socket = mos_socket_get(mctx, sock);
     if (!socket)
-        return failed(EBADF);
+        return -1;
     struct mos_flow *flow = flow_of(socket);
     if (!flow)
         return failed(ENOTCONN);
@@ -264,9 +301,9 @@ int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *valu
 {
     if (level != SOL_MONSOCKET)
         return mos_endpoint_setsockopt(mctx, sock, level, name, value, len);
-    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    struct mos_socket *socket = mos_socket_get(mctx, sock);
     if (!socket)
-        return failed(EBADF);
+        return -1;
     if (!value || len < sizeof(int))
         return failed(EINVAL);
     int number = *(const int *)value;
@@ -312,6 +349,7 @@ static void put_address(void *out, bool six, const struct mos_address *end)
 
 int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *addrlen, int side)
 {
+    MOS_CALL(mctx);
     const struct mos_context *context = mos_context_of(mctx);
     if (!context)
         return failed(EACCES);
@@ -320,11 +358,9 @@ int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *ad
         if (endpoint)
             return mos_endpoint_peername(endpoint, addr, addrlen, side);
     }
-    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    struct mos_socket *socket = mos_socket_get(mctx, sock);
     if (!socket)
-        return failed(EBADF);
-    if (!pthread_equal(context->thread, pthread_self()))
-        return failed(EPERM);
+        return -1;
     const struct mos_flow *flow = flow_of(socket);
     if (!flow)
         return failed(ENOTCONN);
@@ -349,8 +385,8 @@ static const struct mos_buffer *buffer_of(struct mos_socket *socket, int side)
 {
     struct mos_flow *flow = socket ? flow_of(socket) : NULL;
     if (!socket)
-        errno = EBADF;
-    else if (!flow)
+        return NULL;   /* errno is mos_socket_get's */
+    if (!flow)
         errno = ENOTCONN;
     else if (side != MOS_SIDE_CLI && side != MOS_SIDE_SVR)
         errno = EINVAL;
@@ -363,7 +399,7 @@ static const struct mos_buffer *buffer_of(struct mos_socket *socket, int side)
 
 ssize_t mtcp_peek(mctx_t mctx, int sock, int side, char *buf, size_t len)
 {
-    struct mos_socket *socket = mos_socket_of(mctx, sock);
+    struct mos_socket *socket = mos_socket_get(mctx, sock);
     const struct mos_buffer *buffer = buffer_of(socket, side);
     if (!buffer)
         return -1;
@@ -383,7 +419,7 @@ ssize_t mtcp_peek(mctx_t mctx, int sock, int side, char *buf, size_t len)
 
 ssize_t mtcp_ppeek(mctx_t mctx, int sock, int side, char *buf, size_t count, uint64_t offset)
 {
-    const struct mos_buffer *buffer = buffer_of(mos_socket_of(mctx, sock), side);
+    const struct mos_buffer *buffer = buffer_of(mos_socket_get(mctx, sock), side);
     if (!buffer)
         return -1;
     uint64_t there = mos_buffer_there(buffer, offset);

@@ -24,6 +24,10 @@ int mtcp_settimer(mctx_t mctx, int id, struct timeval *timeout, callback_t callb
         errno = EINVAL;
         return -1;
     }
+    if (mos_is_foreign(context)) {
+        errno = EPERM;
+        return -1;
+    }
     if (context->timer_count == context->timer_room) {
         unsigned room = context->timer_room ? 2 * context->timer_room : 16;
         struct mos_timer *timers = realloc(context->timers, room * sizeof *timers);

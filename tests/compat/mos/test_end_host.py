@@ -24,7 +24,9 @@ UPDATE = os.environ.get("SLUICE_UPDATE_GOLDEN") == "1"
 LOOPBACK = "127.0.0.1"
 
 
-@pytest.mark.parametrize("scenario", ["errors", "streams", "epoll", "pipes", "waits", "limits"])
+@pytest.mark.parametrize(
+    "scenario", ["errors", "streams", "epoll", "pipes", "waits", "limits", "files", "contexts", "handler", "end"]
+)
 def test_calls(scenario: str, tmp_path: Path) -> None:
     config = configuration(tmp_path, max_concurrency="3" if scenario == "limits" else "100")
     output = run("hosts", [str(config), scenario])
@@ -32,6 +34,12 @@ def test_calls(scenario: str, tmp_path: Path) -> None:
     if UPDATE:
         path.write_text(output)
     assert output == path.read_text()
+
+
+def test_monitors_of_a_capture_run_beside_end_hosts_again_and_again(tmp_path: Path) -> None:
+    capture = Path(__file__).with_name("flows.pcap")
+    config = configuration(tmp_path, netdev=f"{{ {capture} }}", max_concurrency="100")
+    assert run("hosts", [str(config), "beside"]) == "stacks 0\n"
 
 
 def fetch(tmp_path: Path, count: int, connections: int) -> None:

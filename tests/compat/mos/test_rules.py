@@ -323,6 +323,14 @@ def test_rule_12_is_that_of_getpeername(tmp_path: Path) -> None:
     assert of(lines, "peers")[:1] == ["peers 0 10.0.0.1:40000 10.0.0.2:80 cli 0 svr 0 one 22 thread 1 none 107"]
 
 
+def test_sockets_and_flows_are_of_the_thread_of_the_callbacks(tmp_path: Path) -> None:
+    """In another thread, EBADF of mtcp_close, where numbers are those of endpoints, and EPERM of all others."""
+    plain, lines = rules(tmp_path, talk()[2], "snd"), rules(tmp_path, talk()[2], "snd", "foreign")
+    foreign = of(lines, "foreign")
+    assert set(foreign) == {"foreign 9 9" + 6 * " 1" + " 22" + 5 * " 1"}
+    assert [line for line in lines if line not in foreign] == plain
+
+
 @pytest.mark.parametrize("ether", [True, False])
 def test_programs_may_write_into_what_they_get_of_a_packet(tmp_path: Path, ether: bool) -> None:
     """It is a copy, with an Ethernet header where the capture has none, and a byte of 0 behind the payload."""

@@ -5,13 +5,16 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static mctx_t mctx;
+static const char *file;   /* of the configuration */
 static struct sockaddr_in address = {.sin_family = AF_INET};
 
 static long told(const char *name, long result)
@@ -256,14 +259,168 @@ static void limits(void)
     TELL(mtcp_listen(other, second, 1));
 }
 
+/* A context comes and goes, while end hosts of another wait and signals interrupt them. */
+static void *come_and_go(void *done)
+{
+    for (int i = 0; i < 200; i++) {
+        mctx_t other = mtcp_create_context(1);
+        if (!other || mtcp_socket(other, AF_INET, SOCK_STREAM, 0) < 0)
+            exit(3);
+        raise(SIGUSR1);
+        mtcp_destroy_context(other);
+    }
+    *(atomic_int *)done = 1;
+    raise(SIGUSR1);
+    return NULL;
+}
+
+static void contexts(void)
+{
+    atomic_int done = 0;
+    struct mtcp_epoll_event event;
+    int set = mtcp_epoll_create(mctx, 8), waits = 0;
+    pthread_t thread;
+    mtcp_register_signal(SIGUSR1, nothing);
+    pthread_create(&thread, NULL, come_and_go, &done);
+    while (!done)
+        waits += mtcp_epoll_wait(mctx, set, &event, 1, 10) < 0 && errno == EINTR;
+    pthread_join(thread, NULL);
+    printf("interrupted %d\n", waits > 0);
+}
+
+static void destroy_here(int number)
+{
+    (void)number;
+    mtcp_destroy_context(mctx);
+}
+
+static pthread_t main_thread;
+
+static void *destroy_there(void *argument)
+{
+    usleep(50000);
+    pthread_kill(main_thread, SIGUSR2);
+    return argument;
+}
+
+/* The handler of a signal destroys the context of the call that it interrupts. */
+static void handler(void)
+{
+    static char bytes[1 << 22];
+    int ids[2];
+    pthread_t thread;
+    main_thread = pthread_self();
+    mtcp_register_signal(SIGUSR2, destroy_here);
+    mtcp_pipe(mctx, ids);
+    while (mtcp_write(mctx, ids[0], bytes, sizeof bytes) < 0)
+        usleep(1000);
+    pthread_create(&thread, NULL, destroy_there, NULL);
+    TELL(mtcp_write(mctx, ids[0], bytes, sizeof bytes));
+    pthread_join(thread, NULL);
+    TELL(mtcp_write(mctx, ids[0], bytes, 1));
+    TELL(mtcp_close(mctx, ids[0]));
+    TELL(mtcp_destroy_context(mctx));
+    TELL((mctx = mtcp_create_context(0)) ? 0 : -1);   /* it was freed as the call returned */
+    TELL(mtcp_pipe(mctx, ids));
+    mtcp_destroy_context(mctx);
+    TELL((mctx = mtcp_create_context(0)) ? 0 : -1);
+    raise(SIGUSR2);                                    /* not while it is called: the next call frees it */
+    TELL((long)(mtcp_create_context(0) != NULL));
+    TELL(mtcp_pipe(mctx, ids));
+    TELL((mctx = mtcp_create_context(0)) ? 0 : -1);
+}
+
+static atomic_int workers;
+
+static void *work(void *cpu)
+{
+    struct mtcp_epoll_event event;
+    mctx_t own = mtcp_create_context(*(int *)cpu);
+    int set = mtcp_epoll_create(own, 8);
+    workers++;
+    if (mtcp_epoll_wait(own, set, &event, 1, -1) != -1 || errno != EINTR ||
+        mtcp_epoll_wait(own, set, &event, 1, -1) != -1 || errno != EPERM)
+        exit(4);
+    return NULL;
+}
+
+/* mtcp_destroy ends the waits of workers, whose contexts they made themselves. */
+static void end(void)
+{
+    int cpus[2] = {0, 1};
+    pthread_t threads[2];
+    mtcp_destroy_context(mctx);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, work, &cpus[i]);
+    while (workers < 2)
+        usleep(1000);
+    usleep(50000);
+    TELL(mtcp_destroy());
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    struct mtcp_conf conf;
+    TELL(mtcp_init(file));
+    TELL(mtcp_getconf(&conf));
+    conf.num_cores = 2;
+    mtcp_setconf(&conf);
+    for (int i = 0; i < 2; i++)
+        TELL((mctx = mtcp_create_context(i)) ? 0 : -1);   /* the last calls have freed them */
+}
+
+static long status(const char *name)
+{
+    char line[256];
+    long value = 0;
+    FILE *file_of_kernel = fopen("/proc/self/status", "r");
+    while (file_of_kernel && fgets(line, sizeof line, file_of_kernel))
+        if (strncmp(line, name, strlen(name)) == 0)
+            value = atol(line + strlen(name));
+    if (file_of_kernel)
+        fclose(file_of_kernel);
+    return value;
+}
+
+/* Monitors of a capture run beside end hosts. Their thread ends before mtcp_destroy, which joins it: else its stack stays. */
+static void beside(void)
+{
+    struct mtcp_conf conf;
+    long first = 0;
+    for (int i = 0; i < 12; i++) {
+        mtcp_socket(mctx, AF_INET, MOS_SOCK_MONITOR_STREAM, 0);
+        new_listener();
+        for (int k = 0; k < 500 && status("Threads:") > 1; k++)
+            usleep(2000);
+        if (mtcp_destroy() || mtcp_init(file) || mtcp_getconf(&conf))
+            exit(3);
+        conf.num_cores = 2;
+        mtcp_setconf(&conf);
+        if (!(mctx = mtcp_create_context(0)))
+            exit(4);
+        first = i == 1 ? status("VmSize:") : first;
+    }
+    printf("stacks %ld\n", (status("VmSize:") - first) / (8 * 1024) / 5);
+}
+
+/* The limit of open files allows all sockets of both contexts. */
+static void files(void)
+{
+    struct rlimit limit = {64, 4096};
+    struct mtcp_conf conf;
+    if (setrlimit(RLIMIT_NOFILE, &limit) || mtcp_getconf(&conf) || new_stream() < 0 || getrlimit(RLIMIT_NOFILE, &limit))
+        exit(3);
+    printf("files %ld\n", (long)limit.rlim_cur - (long)conf.num_cores * conf.max_concurrency);
+}
+
 int main(int argc, char **argv)
 {
     static const struct { const char *name; void (*run)(void); } all[] = {
         {"errors", errors}, {"streams", streams}, {"epoll", epoll}, {"pipes", pipes}, {"waits", waits}, {"limits", limits},
+        {"files", files}, {"contexts", contexts}, {"handler", handler}, {"end", end}, {"beside", beside},
     };
     struct mtcp_conf conf;
     if (argc < 3 || mtcp_init(argv[1]) || mtcp_getconf(&conf))
         return 1;
+    file = argv[1];
     conf.num_cores = 2;   /* also where there is one */
     mtcp_setconf(&conf);
     if (!(mctx = mtcp_create_context(0)))

@@ -137,6 +137,7 @@ static void read_all(mctx_t mctx, int sock, int side)
     }
 }
 
+static void on_snd(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg);
 static mctx_t thread_mctx;
 
 static void *peers_in_thread(void *sock)
@@ -146,6 +147,43 @@ static void *peers_in_thread(void *sock)
     mtcp_getpeername(thread_mctx, *(int *)sock, (struct sockaddr *)&one, &length, MOS_SIDE_CLI);
     printf(" thread %d", errno);
     return NULL;
+}
+
+/* What the calls for sockets and flows give in another thread than that of the callbacks: their errors. */
+static void *calls_in_thread(void *argument)
+{
+    const int sock = *(int *)argument;
+    char bytes[8];
+    int value = 0;
+    socklen_t length = sizeof value;
+    struct timeval second = {1, 0};
+    struct pkt_info info;
+    printf("foreign");
+#define ERROR_OF(call) (errno = 0, (void)(call), printf(" %d", errno))
+    ERROR_OF(mtcp_close(thread_mctx, sock));
+    ERROR_OF(mtcp_close(thread_mctx, monitor));
+    ERROR_OF(mtcp_setsockopt(thread_mctx, sock, SOL_MONSOCKET, MOS_STOP_MON, &value, sizeof value));
+    ERROR_OF(mtcp_getsockopt(thread_mctx, sock, SOL_MONSOCKET, MOS_TCP_STATE_CLI, &value, &length));
+    ERROR_OF(mtcp_set_uctx(thread_mctx, sock, bytes));
+    ERROR_OF(mtcp_get_uctx(thread_mctx, sock));
+    ERROR_OF(mtcp_peek(thread_mctx, sock, MOS_SIDE_SVR, bytes, sizeof bytes));
+    ERROR_OF(mtcp_ppeek(thread_mctx, sock, MOS_SIDE_SVR, bytes, sizeof bytes, 0));
+    ERROR_OF(mtcp_settimer(thread_mctx, 1, &second, NULL));
+    ERROR_OF(mtcp_settimer(thread_mctx, 1, &second, on_snd));
+    ERROR_OF(mtcp_register_callback(thread_mctx, sock, MOS_ON_PKT_IN, MOS_HK_SND, NULL));
+    ERROR_OF(mtcp_bind_monitor_filter(thread_mctx, monitor, NULL));
+    ERROR_OF(mtcp_getlastpkt(thread_mctx, sock, MOS_SIDE_SVR, &info));
+    ERROR_OF(mtcp_socket(thread_mctx, AF_INET, MOS_SOCK_MONITOR_STREAM, 0));
+    printf("\n");
+    return NULL;
+}
+
+static void call_in_thread(mctx_t mctx, int sock)
+{
+    pthread_t thread;
+    thread_mctx = mctx;
+    if (pthread_create(&thread, NULL, calls_in_thread, &sock) == 0)
+        pthread_join(thread, NULL);
 }
 
 /* What getpeername gives: both ends, the client, both where there is room; and why not: one sockaddr for both,
@@ -177,6 +215,8 @@ static void on_snd(mctx_t mctx, int sock, int side, event_t event, filter_arg_t 
     if (event == MOS_ON_PKT_IN) {
         if (has("peers"))
             print_peers(mctx, sock);
+        if (has("foreign"))
+            call_in_thread(mctx, sock);
         change(mctx, sock, side);
         if (has("scribble"))
             scribble(mctx, sock, side);

@@ -40,6 +40,7 @@ enum {
 struct packet_source {
     struct sl_source base;
     int socket;
+    bool gone;                       /* the interface: nothing is received any more */
     bool forwarding;                 /* packets that leave at the interface are left out: we may have sent them */
     unsigned index;                  /* of the interface; 0: any */
     uint8_t *ring;
@@ -174,6 +175,7 @@ static int32_t check_interface(struct packet_source *s)
     if (!s->index || getsockopt(s->socket, SOL_SOCKET, SO_ERROR, &number, &size) || !number ||
         if_indextoname(s->index, name))
         return 0;
+    s->gone = true;
     sl_source_fail(&s->base, "the interface is gone");
     return SL_SOURCE_FAULT;
 }
@@ -182,7 +184,7 @@ static int32_t packet_receive(struct sl_source *source, struct sl_frame *frames,
 {
     struct packet_source *s = of(source);
     uint32_t count = 0;
-    if (source->fault[0])
+    if (s->gone)   /* not fault[0], which a refused packet sets, too */
         return SL_SOURCE_FAULT;
     while (count < most) {
         if (!s->left && !begin_block(s))

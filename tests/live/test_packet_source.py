@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import time
 from collections.abc import Generator
 from typing import Any
@@ -16,6 +17,7 @@ from tests.live.veth import Veth, why_not
 
 pytestmark = [pytest.mark.skipif(bool(why_not()), reason=why_not()), pytest.mark.root]
 
+FAULT = -2
 PATIENCE = 20.0
 SMALL, LARGE = b"\xff" * 12 + b"\x88\xb5" + b"small" * 10, b"\xff" * 12 + b"\x88\xb5" + bytes(9000)
 """Frames of an experimental type, which the kernel answers nothing to."""
@@ -71,3 +73,15 @@ def test_a_packet_that_cannot_be_sent_does_not_end_the_receiving(library: Any, w
     assert both.statistics()["refused"] == 1
     both.close()
     peer.close()
+
+
+def test_forwarding_ends_when_one_of_the_interfaces_is_gone(library: Any, wire: Veth) -> None:
+    for words in ("add other0 type veth peer name other1", "set other0 up", "set other1 up"):
+        subprocess.run(["ip", "-n", wire.server, "link", *words.split()], check=True)
+    inputs = Inputs(("af_packet:other0", "af_packet:s0"), forwarding=True)
+    both = wire.within(wire.server, lambda: Source.open(library, inputs))
+    subprocess.run(["ip", "-n", wire.server, "link", "del", "other0"], check=True)
+    for _ in range(2):  # in the namespace, in which the interface is looked for
+        assert wire.within(wire.server, lambda: receive(library, both)) == FAULT
+    assert both.fault() == "other0: the interface is gone"
+    both.close()

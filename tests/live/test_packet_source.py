@@ -75,6 +75,15 @@ def test_a_packet_that_cannot_be_sent_does_not_end_the_receiving(library: Any, w
     peer.close()
 
 
+def test_a_packet_without_its_end_is_not_sent(library: Any, wire: Veth) -> None:
+    out = wire.within(wire.client, lambda: Source.create_uri(library, b"af_packet:c0"))
+    whole, cut = (SMALL, len(SMALL)), (SMALL, len(SMALL) + 1)
+    assert send(library, out, cut, whole, whole, cut, whole) == 3
+    assert out.statistics()["refused"] == 2
+    assert out.fault() == f"c0: packet 4 cannot be sent: {len(SMALL)} of its {len(SMALL) + 1} bytes were captured"
+    out.close()
+
+
 def test_forwarding_ends_when_one_of_the_interfaces_is_gone(library: Any, wire: Veth) -> None:
     for words in ("add other0 type veth peer name other1", "set other0 up", "set other1 up"):
         subprocess.run(["ip", "-n", wire.server, "link", *words.split()], check=True)

@@ -212,6 +212,9 @@ static void packet_release(struct sl_source *source)
 
 /* --- sending --- */
 
+/* A packet without its end would be another packet. */
+static bool is_cut(const struct sl_frame *frame) { return frame->captured < frame->length; }
+
 static uint32_t packet_send(struct sl_source *source, const struct sl_frame *frames, uint32_t count)
 {
     struct packet_source *s = of(source);
@@ -219,9 +222,17 @@ static uint32_t packet_send(struct sl_source *source, const struct sl_frame *fra
     for (uint32_t first = 0; first < count;) {
         struct mmsghdr messages[SENT_TOGETHER];
         struct iovec bytes[SENT_TOGETHER];
-        unsigned together = count - first < SENT_TOGETHER ? count - first : SENT_TOGETHER;
+        unsigned most = count - first < SENT_TOGETHER ? count - first : SENT_TOGETHER, together = 0;
+        if (is_cut(&frames[first])) {
+            sl_source_fail(source, "packet %" PRIu64 " cannot be sent: %" PRIu32 " of its %" PRIu32 " bytes were captured",
+                           frames[first].number, frames[first].captured, frames[first].length);
+            s->refused++;
+            first++;
+            continue;
+        }
         memset(messages, 0, sizeof messages);
-        for (unsigned i = 0; i < together; i++) {
+        while (together < most && !is_cut(&frames[first + together])) {
+            const unsigned i = together++;
             bytes[i] = (struct iovec){(void *)(uintptr_t)frames[first + i].at, frames[first + i].captured};
             messages[i].msg_hdr.msg_iov = &bytes[i];
             messages[i].msg_hdr.msg_iovlen = 1;

@@ -46,6 +46,7 @@ struct sl_drive {
     int stop;                        /* see sl_drive_stop */
     uint64_t packets;                /* received */
     uint64_t no_port;                /* packets whose output port does not exist */
+    uint64_t no_checksum;            /* packets that were not sent, as their checksum was left to a card and is unknown */
     struct sl_leaving *leaving;      /* by port; private to the driver */
 };
 

@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from sluice.hooks.c_words import C_WORDS
+
 _TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)
     | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-    | (?P<directive>(?<![^\n])[ \t]*\#[ \t]*(?:\\\n|/\*.*?\*/|[^\n])*)
+    | (?P<directive>(?<![^\n])[ \t]*\#[ \t]*(?:\\\n|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/|[^\n])*)
     | (?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
     | (?P<word>[A-Za-z_]\w*)
     | (?P<arrow>->)
@@ -75,6 +77,7 @@ def file_scope_names(text: str) -> set[str]:
             found.add(match[1])
     code = [token for token in code if token.kind != "directive"]
     found |= _tags(code)
+    code = _without_attributes(code)
     statement: list[_Token] = []
     at = 0
     while at < len(code):
@@ -112,6 +115,19 @@ def _tags(code: list[_Token]) -> set[str]:
     return found
 
 
+def _without_attributes(code: list[_Token]) -> list[_Token]:
+    """The tokens without __attribute__((...)) and _Alignas(...), which may stand after the name."""
+    out: list[_Token] = []
+    at = 0
+    while at < len(code):
+        if code[at].text in ("__attribute__", "_Alignas") and at + 1 < len(code) and code[at + 1].text == "(":
+            at = _closing(code, at + 1) + 1
+        else:
+            out.append(code[at])
+            at += 1
+    return out
+
+
 def _constants(tokens: list[_Token]) -> set[str]:
     """The constants of an enumeration."""
     found: set[str] = set()
@@ -127,7 +143,7 @@ def _constants(tokens: list[_Token]) -> set[str]:
 
 def _defined(statement: list[_Token]) -> set[str]:
     """The names that a declaration at file scope declares."""
-    depth, value = 0, False
+    depth, value, pointed, before = 0, False, False, ""
     found: set[str] = set()
     typed = any(token.text == "typedef" for token in statement)
     for token, after in zip(statement, [*statement[1:], _Token("", "")], strict=True):
@@ -139,13 +155,17 @@ def _defined(statement: list[_Token]) -> set[str]:
             value = True
         elif depth == 0 and token.text == ",":
             value = False
-        named = token.kind == "word" and token.text not in _NO_FUNCTION and not value
+        named = token.kind == "word" and token.text not in _NO_FUNCTION and token.text not in C_WORDS and not value
         if named and depth == 0 and after.text == "(" and not typed and token is not statement[0]:  # that is a macro
             return found | {token.text}  # a function; what follows are its parameters
         if named and depth == 0 and after.text in (";", "=", ",", "["):
             found.add(token.text)
-        if named and depth == 1 and after.text == ")" and not found and typed:
-            found.add(token.text)  # typedef int (*name)(...)
+        if named and depth == 1 and after.text in (")", "[", "(") and pointed and not found:
+            found.add(token.text)  # int (*name)(...), int (*name[2])(...), typedef or not
+        pointed = (token.text == "*" and (pointed or before == "(")) or (
+            pointed and token.text in ("const", "volatile")
+        )
+        before = token.text
     return found
 
 

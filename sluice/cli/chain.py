@@ -125,6 +125,10 @@ def _inputs(options: argparse.Namespace) -> Inputs:
             raise UsageError("--forward B: is for one interface more, as in -i A --forward B")
         if options.forward in options.interfaces:
             raise UsageError(f"--forward {options.forward}: is the interface of -i as well; give the other one")
+        if options.snaplen:
+            raise UsageError(
+                "--snaplen: packets that are cut off cannot be forwarded; leave one of it and --forward out"
+            )
         if options.output is not None:
             raise UsageError(
                 "-w: what leaves at an interface is not written to a file; leave one of --forward and -w out"

@@ -8,6 +8,7 @@ from functools import cached_property
 from sluice.codegen.c.names import comment, identifier
 from sluice.codegen.layer.instance_layout import Table
 from sluice.hooks.function import Functions
+from sluice.hooks.withheld import stream_layers
 from sluice.ir import instruction as ir
 from sluice.ir.graph import LayerProgram, Program
 
@@ -61,6 +62,11 @@ class StackNames:
     def layer(self, name: str) -> LayerProgram:
         """The layer of that name, or what stands for one."""
         return self.published if name == self.published.name else self.program.layers[name]
+
+    @cached_property
+    def streams(self) -> frozenset[str]:
+        """The layers whose events are of streams."""
+        return stream_layers(self.program)
 
     @cached_property
     def path_is_known(self) -> bool:

@@ -27,6 +27,7 @@ from sluice.engine.inputs import (
 from sluice.engine.interrupt import noted
 from sluice.engine.published import connect
 from sluice.engine.reports import REPORTS_MOST, Refused, Report
+from sluice.hooks.withheld import stream_layers
 
 _DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _DRIVEN = ("process", "tick", "finish_step")
@@ -208,12 +209,13 @@ class Box:
         self._route: dict[type, list[Callable[[Any], object]]] = {}
         """The handlers for each event class."""
         generated = self.stack.generated
+        streams = stream_layers(self.stack.program)
         for kind, (layer_name, event), root in zip(self._decoder.types, generated.events, generated.roots, strict=True):
             layer = published if layer_name == published.name else self.stack.program.layers[layer_name]
             calls: list[Handler] = []
             bit = self.stack.functions.first_demanded
             for function in self.python:
-                calls += function.called(layer, event, bit, root)
+                calls += function.called(layer, event, bit, root, streams)
                 bit += len(function.on_demand)
             self._route[kind] = calls
         for many, (layer_name, event) in zip(self._decoder.many, self.stack.generated.columns, strict=True):

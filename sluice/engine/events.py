@@ -24,6 +24,7 @@ from sluice.engine.published import Publisher
 from sluice.engine.values import value_names
 from sluice.hooks.published import CHAIN
 from sluice.hooks.subscription import means
+from sluice.hooks.withheld import is_withheld
 from sluice.ir.graph import EventShape, LayerProgram, Program
 from sluice.ir.hook import Hook
 
@@ -332,13 +333,16 @@ class PythonFunction:
         """The batch handlers of an event of a layer."""
         return [call for wanted, name, call in self.many if means(Hook(wanted, name), layer, event)]
 
-    def called(self, layer: LayerProgram, event: str, first: int, root: str = "") -> list[Handler]:
+    def called(
+        self, layer: LayerProgram, event: str, first: int, root: str = "", streams: frozenset[str] = frozenset()
+    ) -> list[Handler]:
         """The handlers of an event of a layer, followed by those of events that derive from it.
 
         first: the bit of the first on-demand handler of this file. root: the event of the stack from which it derives.
+        streams: the layers of streams (sluice.hooks.withheld).
         """
         found = [call for call, _ in self._called(layer, event, first)]
-        if self.drops_before and layer.name != CHAIN and "end" not in (event, root):
+        if self.drops_before and layer.name != CHAIN and is_withheld(layer, root or event, streams):
             return [_unless_dropped(self.drops_before, call) for call in found]
         return found
 

@@ -44,5 +44,5 @@ class Forwarding:
         self._ports = []
         return {
             "forwarded": sum(one["packets"] for one in counted),
-            "not_forwarded": sum(one["refused"] for one in counted) + self._drive.no_port,
+            "not_forwarded": sum(one["refused"] for one in counted) + self._drive.no_port + self._drive.no_checksum,
         }, faults[-1] if faults else None

@@ -120,6 +120,7 @@ class Drive(ctypes.Structure):
         ("stop", ctypes.c_int),
         ("packets", ctypes.c_uint64),
         ("no_port", ctypes.c_uint64),
+        ("no_checksum", ctypes.c_uint64),
         ("leaving", ctypes.c_void_p),
         ("workers", ctypes.c_void_p),
     )

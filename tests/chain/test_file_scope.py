@@ -89,3 +89,23 @@ def test_the_same_text_twice_compiles_as_one_unit() -> None:
     words = [*compiler(), "-std=gnu11", "-Wall", "-Werror", "-Wno-unused", "-fsyntax-only", "-x", "c", "-"]
     done = subprocess.run(words, input=both, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+HARD = """
+static uint64_t seen __attribute__((aligned(64)));
+__attribute__((unused)) static _Alignas(8) int placed;
+#define ACCEPT "Accept: */*"  // not a comment: /*
+static int (*callback)(int);
+static int (*const table[2])(int value) = {0};
+typedef int (*call_t)(int);
+#define QUOTE '"'
+static int after;   /* the end */
+static int called(int (*inner)(int)) { return inner(1); }
+"""
+
+
+def test_attributes_strings_with_comment_signs_and_pointers_to_functions() -> None:
+    names = {"seen", "placed", "ACCEPT", "callback", "table", "call_t", "QUOTE", "after", "called"}
+    assert file_scope_names(HARD) == names
+    for text in separated({"one": HARD, "two": HARD}).values():
+        assert all(f"{name}__" in text for name in names) and "aligned(64)" in text

@@ -222,6 +222,22 @@ def test_hosts_talk_through_a_chain(wire: Wire, folder: Path) -> None:
     assert received["forwarded"] == summary["packets"] - reports["packets_dropped"]
 
 
+def test_checksums_that_were_left_to_a_card_are_completed(wire: Wire, folder: Path) -> None:
+    """The hosts send segments with the sum of the pseudo header only, as a veth pair needs no checksums."""
+    for space, device in ((wire.client, "c0"), (wire.server, "s0")):
+        subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", device, "tx", "on"], check=True)
+    with Running(wire, folder) as running:
+        site = serve(wire, 8080)
+        try:
+            status, digest = fetch(wire, 8080, "/x/100001", 30)
+            assert (status, digest) == (0, hashlib.sha256(content("/x/100001")).hexdigest())
+        finally:
+            site.shutdown()
+            site.server_close()
+        summary = running.stop()
+    assert summary["received"]["not_forwarded"] == 0
+
+
 def test_an_interface_that_is_none_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chain", str(folder / "chain.py"), "-i", "lo", "--forward", "chainnone"]) == 1
     assert "chainnone: there is no interface of that name" in capsys.readouterr().err

@@ -1,9 +1,9 @@
 """The law of chains: functions that are fused in any arrangement come to what separate runs say.
 
 A separate run records all events of the packets in the order of the stack. By the rules of chains it follows what each
-function of an arrangement sees: of each packet the events up to the drop of a function before it, ends of instances in
-any case; which packets leave, with which bytes; and what each function counts. The digest of a function depends on the
-order of what it sees.
+function of an arrangement sees: of each packet the events up to the drop of a function before it, data of streams and
+ends of instances in any case; which packets leave, with which bytes; and what each function counts. The digest of a
+function depends on the order of what it sees.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def predicted(
     for number, what in recorded():
         in_c_first = sorted(functions, key=lambda each: each[1].kind == "python")
         for name, choice in in_c_first:
-            if number and what != 4 and dropped.get(number, set()) & set(before[name]):
+            if number and what not in (3, 4) and dropped.get(number, set()) & set(before[name]):
                 continue
             reports[f"{name}.seen"] += 1
             digest = reports[f"{name}.digest"]

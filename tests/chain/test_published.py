@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import pytest
 
 from sluice.chain.description import function
 from sluice.codegen.stack import generate
+from sluice.engine.functions import find_functions
+from sluice.engine.published import check_published
+from sluice.engine.published_cycles import check_cycles
 from sluice.hooks.function import Functions
+from sluice.hooks.subscription import HookError
 from sluice.lower.build import build
 from tests.chain.functions import Put
 from tests.chain.running import checked, run, small_stack, talk
@@ -197,3 +204,46 @@ SLUICE_CLOSE { SLUICE_COUNTER_OF(box, seen) = SLUICE_WORKER_OF(box)->seen; sl_re
         "count.seen": packets(80), "count.calls": len(talk()), "second.seen": packets(40000),
         "second.calls": len(talk()), "watch.seen": packets(80), "fourth.seen": packets(40001),
     }  # fmt: skip
+
+
+PING = """
+SLUICE_PUBLISH(%s, { uint32_t kind; })
+SLUICE_ON(chain, %s) { SLUICE_EMIT(event, %s, .kind = data->kind); }
+"""
+ECHO = """
+from sluice.functions import on, publishes
+@publishes
+class ping:
+    kind: int
+@on("chain", "ping")
+def saw(event):
+    %s
+@on("tcp", "data")
+def look(event):
+    ping(event, kind=1)
+"""
+
+
+def cycle(*sources: str) -> str:
+    """What is said of functions without a chain; without folders."""
+    with pytest.raises(HookError) as error:
+        found = find_functions(list(sources))
+        check_published(found.c, found.python)
+        check_cycles(found.c, found.python)
+    return re.sub(r"[\w./-]*/([\w.]+\.(?:c|py))", r"\1", str(error.value))
+
+
+def test_without_a_chain_a_publication_does_not_lead_back_to_its_function(put: Put) -> None:
+    one, two = put("one.c", PING % ("ping", "pong", "ping")), put("two.c", PING % ("pong", "ping", "pong"))
+    own = put("own.c", PING % ("ping", "ping", "ping"))
+    assert cycle(one, two).startswith(
+        "one.c:4: 'one' publishes an event that leads back to it: 'two' subscribes to 'ping' (two.c:4), "
+        "'one' subscribes to 'pong' (one.c:4)\n    let events go in one direction"
+    )
+    assert "'own' subscribes to 'ping' (own.c:4)" in cycle(own)
+    assert "'echo' subscribes to 'ping' (echo.py:" in cycle(put("echo.py", ECHO % "ping(event, kind=2)"))
+
+
+def test_a_file_in_python_subscribes_to_its_own_events(put: Put) -> None:
+    found = find_functions([put("echo.py", ECHO % "print(event.kind)")])
+    check_cycles(found.c, found.python)

@@ -11,6 +11,7 @@ from sluice.cli.common.errors import CommandError
 from sluice.engine.events import OWN_NAMES, Handler, PythonFunction
 from sluice.engine.functions import READY, Wanted
 from sluice.engine.published import check_published
+from sluice.engine.published_cycles import check_cycles
 from sluice.hooks.function import BOX, CFunction
 from sluice.hooks.published import CHAIN
 from sluice.hooks.subscription import is_named, means
@@ -27,6 +28,7 @@ def check_hooks(program: Program, wanted: Wanted) -> list[str]:
     subscribes to an unknown event, because it cannot be compiled without the event's values.
     """
     check_published(wanted.c, wanted.python)
+    check_cycles(wanted.c, wanted.python)
     warnings: list[str] = []
     defined = [event for function in wanted.c for event in function.events]
     for function in wanted.c:

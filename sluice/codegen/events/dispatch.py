@@ -10,6 +10,7 @@ from sluice.codegen.c.names import identifier
 from sluice.hooks.function import CFunction, Functions
 from sluice.hooks.published import CHAIN
 from sluice.hooks.subscription import UserEvent, handler, means
+from sluice.hooks.withheld import is_withheld
 from sluice.ir.graph import LayerProgram
 
 
@@ -110,12 +111,13 @@ def _joined(parts: Sequence[Part]) -> list[str]:
 
 class Dispatcher:
     """Writes statements that emit the events of one layer, given `event`, `data` and, if needed, `watched` and
-    `stopped`.
+    `stopped`. streams: the layers of streams (sluice.hooks.withheld), needed for statements only.
     """
 
-    def __init__(self, functions: Functions, layer: LayerProgram) -> None:
+    def __init__(self, functions: Functions, layer: LayerProgram, streams: frozenset[str] = frozenset()) -> None:
         self.functions = functions
         self.layer = layer
+        self.streams = streams
         self.events = functions.events
         self.bits = functions.bits()
 
@@ -196,8 +198,8 @@ class Dispatcher:
         ]
 
     def _before(self, function: CFunction, event: str) -> int:
-        """The functions that withhold an event by a drop. Ends of instances and published events are no packet's."""
-        if self.layer.name == CHAIN or self.events.root(self.layer, event) == "end":
+        """The functions that withhold an event by a drop. Published events are no packet's."""
+        if self.layer.name == CHAIN or not is_withheld(self.layer, self.events.root(self.layer, event), self.streams):
             return 0
         return self.functions.dropping(function.after)
 

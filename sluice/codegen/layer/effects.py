@@ -20,7 +20,7 @@ def instance_pointer(w: LayerWriter) -> str:
 @writes(ir.Call)
 def call(w: LayerWriter, i: ir.Call) -> list[str]:
     layer, shape = w.layer, w.layer.events[i.event]
-    teller = Dispatcher(w.names.functions, layer)
+    teller = Dispatcher(w.names.functions, layer, w.names.streams)
     calls = teller.statements(i.event)  # of the subscribers that get the instance
     weak = [f"{callback_name(w.names.program, layer, i.event)}(&data);"] if shape.callback and w.names.weak else []
     if not calls and not weak:

@@ -147,9 +147,10 @@ static uint64_t tick(struct sl_box *box, uint64_t clock)
 static void run_interfaces(void)
 {
     struct pollfd fds[MOS_DEVICES];
-    unsigned waiting = 0;
-    for (unsigned i = 0; i < loop.input_count; i++)
-        waiting += loop.inputs[i].source->back_end->descriptors(loop.inputs[i].source, fds + waiting, MOS_DEVICES - waiting);
+    for (unsigned i = 0; i < loop.input_count; i++) {
+        fds[i] = (struct pollfd){.fd = -1};
+        loop.inputs[i].source->back_end->descriptors(loop.inputs[i].source, &fds[i], 1);
+    }
     while (!mos_stopped()) {
         bool idle = true, open = false;
         for (unsigned i = 0; i < loop.input_count; i++) {
@@ -160,12 +161,14 @@ static void run_interfaces(void)
             sl_source_release(loop.inputs[i].source);
             idle = idle && got <= 0;
             open = open || got >= 0;
+            if (got < 0)
+                fds[i].fd = -1;   /* its socket reports an error for ever, and poll would return at once */
         }
         if (!open)
             break;   /* no interface is left */
         tick(NULL, sl_source_clock(loop.inputs[0].source));
         if (idle)
-            poll(fds, waiting, WAIT);
+            poll(fds, loop.input_count, WAIT);
     }
 }
 

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "driver/drive.h"
+#include "function/checksum_fix.h"
 
 #include "driver/workers.h"
 
@@ -79,6 +80,13 @@ static void leave_burst(struct sl_drive *drive, const struct sl_frame *frames, s
             frame.length = frame.length - frame.captured + verdict->length;
             frame.captured = verdict->length;
             frame.at = verdict->at;
+        }
+        if (frame.flags & SL_FRAME_CHECKSUM_PARTIAL) {   /* of an interface: the bytes are in its ring, or changed ones */
+            if (!sl_checksum_complete((uint8_t *)(uintptr_t)frame.at, &frame)) {
+                drive->no_checksum++;
+                continue;
+            }
+            frame.flags &= (uint8_t)~SL_FRAME_CHECKSUM_PARTIAL;
         }
         leave(drive, verdict->flags & SL_VERDICT_REDIRECTED ? verdict->port : peer_of(drive, frame.port), &frame);
     }

@@ -47,6 +47,7 @@ struct sl_drive {
     int stop;                        /* see sl_drive_stop */
     uint64_t packets;                /* received */
     uint64_t no_port;                /* packets whose output port does not exist */
+    uint64_t no_checksum;            /* packets that were not sent, as their checksum was left to a card and is unknown */
     struct sl_leaving *leaving;      /* by port; private to the driver */
     struct sl_workers *workers;      /* the boxes that get the packets in place of `box`; NULL: one box. Without ports */
 };

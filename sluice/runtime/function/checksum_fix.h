@@ -197,4 +197,33 @@ static inline void sl_checksum_fix(uint8_t *at, const struct sl_frame *frame, co
     }
 }
 
+/* Computes the TCP or UDP checksum of a frame that has only the sum of the pseudo header, as it was left to the network
+ * card (SL_FRAME_CHECKSUM_PARTIAL). `at`: the frame's bytes. False if not all bytes are there, or in a fragment. */
+static inline bool sl_checksum_complete(uint8_t *at, const struct sl_frame *frame) {
+    bool found;
+    struct sl_ip_place ip;
+    uint32_t first = sl_frame_ip(frame, &found);
+    if (!found || frame->captured != frame->length || !sl_ip_read(frame, first, &ip) || !ip.first || !ip.last ||
+        (ip.protocol != 6 && ip.protocol != 17) || ip.end > frame->captured)
+        return false;
+    const bool udp = ip.protocol == 17;
+    const uint32_t place = sl_transport_checksum(frame, &ip), addresses = ip.ip + (ip.version == 4 ? 12 : 8);
+    if (!place)
+        return false;
+    const uint32_t end = udp ? sl_udp_end(at, &ip) : ip.end;
+    if (place + 2 > end)
+        return false;
+    at[place] = at[place + 1] = 0;
+    uint64_t sum = sl_checksum_fix_sum(at, addresses, addresses + (ip.version == 4 ? 8 : 32), addresses) + ip.protocol +
+                   (end - ip.payload) + sl_checksum_fix_sum(at, ip.payload, end, ip.payload);
+    while (sum >> 16)
+        sum = (sum & 0xffff) + (sum >> 16);
+    uint16_t now = (uint16_t)~sum;
+    if (udp && now == 0)
+        now = 0xffff;
+    at[place] = (uint8_t)(now >> 8);
+    at[place + 1] = (uint8_t)now;
+    return true;
+}
+
 #endif

@@ -85,9 +85,9 @@ static inline bool sl_rewrite(struct sl_box *box, const uint8_t *at, const void 
     return true;
 }
 
-/* Makes room for a packet that is sent. False without memory. */
-SL_COLD bool sl_sent_room(struct sl_output *output, uint32_t length) {
-    if (output->sent_count == output->sent_room) {
+/* Makes room for some packets that are sent, at most 64, and for their bytes. False without memory. */
+SL_COLD bool sl_sent_room(struct sl_output *output, uint32_t packets, uint32_t length) {
+    if (packets > output->sent_room - output->sent_count) {
         uint32_t room = output->sent_room ? 2 * output->sent_room : 64;
         struct sl_sent *larger = realloc(output->sent, room * sizeof *larger);
         if (!larger)
@@ -115,14 +115,19 @@ static inline void sl_sent_reset(struct sl_output *output) {
     output->sent_used = 0;
 }
 
+/* Whether so many more packets with so many bytes in all can be sent; then there is room for them. */
+static inline bool sl_sent_fits(struct sl_output *output, uint32_t packets, uint32_t bytes) {
+    sl_sent_reset(output);
+    return output->packet_sent + packets <= SL_SENT_MOST && bytes <= SL_SENT_BYTES - output->packet_sent_bytes &&
+           output->sent_count + packets <= SL_SENT_WAITING && sl_sent_room(output, packets, bytes);
+}
+
 /* sl_send; `back`: in the direction that the current packet came from. */
 static inline bool sl_send_to(struct sl_box *box, const void *bytes, uint32_t length, bool back) {
     struct sl_output *output = &box->output;
     if (!output->forwards || !length)
         return false;
-    sl_sent_reset(output);
-    if (output->packet_sent == SL_SENT_MOST || length > SL_SENT_BYTES - output->packet_sent_bytes ||
-        output->sent_count == SL_SENT_WAITING || !sl_sent_room(output, length)) {
+    if (!sl_sent_fits(output, 1, length)) {
         output->not_sent++;
         return false;
     }
@@ -217,9 +222,12 @@ static inline bool sl_reset_by(struct sl_box *box, uint64_t function) {
     if (box->output.reset || frame->at[ip.payload + 13] & 4)
         return sl_drop_by(box, function);
     uint32_t there = sl_make_reset(frame, &ip, false, forth), here = sl_make_reset(frame, &ip, true, back);
-    if (!sl_is_inline(box) || box->output.packet_sent + 2 > SL_SENT_MOST ||
-        there + here > SL_SENT_BYTES - box->output.packet_sent_bytes)
+    if (!sl_is_inline(box))
         return false;
+    if (!sl_sent_fits(&box->output, 2, there + here)) {   /* one alone would leave the other end open */
+        box->output.not_sent += 2;
+        return false;
+    }
     box->output.reset = sl_send(box, forth, there) && sl_send_to(box, back, here, true);
     return box->output.reset && sl_drop_by(box, function);
 }

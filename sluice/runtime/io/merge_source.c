@@ -6,7 +6,8 @@
  * times. The order within a source is preserved: a packet with an earlier time than its predecessor is treated as if it
  * had the predecessor's time.
  *
- * If packets are forwarded, they are not ordered by time: no packet is held back. */
+ * If packets are forwarded, they are not ordered by time: no packet is held back. Then a fault of one source is one of
+ * all: with one of its two interfaces, nothing can be forwarded. */
 #define _GNU_SOURCE
 #include "io/source.h"
 
@@ -113,7 +114,8 @@ static int32_t receive(struct sl_source *source, struct sl_frame *frames, uint32
 {
     struct merge_source *s = of(source);
     uint32_t count = 0;
-    if (!s->out) {   /* otherwise frames of idle sources may still be in use */
+    const bool broken = s->faulty && !s->ordered;   /* then only packets that were received in advance */
+    if (!s->out && !broken) {   /* otherwise frames of idle sources may still be in use */
         size_t idle = s->idle_count;
         s->idle_count = 0;
         for (size_t i = 0; i < idle; i++)
@@ -140,6 +142,8 @@ static int32_t receive(struct sl_source *source, struct sl_frame *frames, uint32
         break;   /* the next packet of this source is unknown until the frames are released */
     }
     s->out = s->out || count;
+    if (s->faulty && !s->ordered && !count)
+        return SL_SOURCE_FAULT;
     if (count || s->in_heap || s->idle_count)
         return (int32_t)count;
     return s->faulty ? SL_SOURCE_FAULT : SL_SOURCE_END;

@@ -40,6 +40,7 @@ enum {
 struct packet_source {
     struct sl_source base;
     int socket;
+    bool gone;                       /* the interface: nothing is received any more */
     bool forwarding;                 /* packets that leave at the interface are left out: we may have sent them */
     unsigned index;                  /* of the interface; 0: any */
     uint8_t *ring;
@@ -174,6 +175,7 @@ static int32_t check_interface(struct packet_source *s)
     if (!s->index || getsockopt(s->socket, SOL_SOCKET, SO_ERROR, &number, &size) || !number ||
         if_indextoname(s->index, name))
         return 0;
+    s->gone = true;
     sl_source_fail(&s->base, "the interface is gone");
     return SL_SOURCE_FAULT;
 }
@@ -182,7 +184,7 @@ static int32_t packet_receive(struct sl_source *source, struct sl_frame *frames,
 {
     struct packet_source *s = of(source);
     uint32_t count = 0;
-    if (source->fault[0])
+    if (s->gone)   /* not fault[0], which a refused packet sets, too */
         return SL_SOURCE_FAULT;
     while (count < most) {
         if (!s->left && !begin_block(s))
@@ -210,6 +212,9 @@ static void packet_release(struct sl_source *source)
 
 /* --- sending --- */
 
+/* A packet without its end would be another packet. */
+static bool is_cut(const struct sl_frame *frame) { return frame->captured < frame->length; }
+
 static uint32_t packet_send(struct sl_source *source, const struct sl_frame *frames, uint32_t count)
 {
     struct packet_source *s = of(source);
@@ -217,9 +222,17 @@ static uint32_t packet_send(struct sl_source *source, const struct sl_frame *fra
     for (uint32_t first = 0; first < count;) {
         struct mmsghdr messages[SENT_TOGETHER];
         struct iovec bytes[SENT_TOGETHER];
-        unsigned together = count - first < SENT_TOGETHER ? count - first : SENT_TOGETHER;
+        unsigned most = count - first < SENT_TOGETHER ? count - first : SENT_TOGETHER, together = 0;
+        if (is_cut(&frames[first])) {
+            sl_source_fail(source, "packet %" PRIu64 " cannot be sent: %" PRIu32 " of its %" PRIu32 " bytes were captured",
+                           frames[first].number, frames[first].captured, frames[first].length);
+            s->refused++;
+            first++;
+            continue;
+        }
         memset(messages, 0, sizeof messages);
-        for (unsigned i = 0; i < together; i++) {
+        while (together < most && !is_cut(&frames[first + together])) {
+            const unsigned i = together++;
             bytes[i] = (struct iovec){(void *)(uintptr_t)frames[first + i].at, frames[first + i].captured};
             messages[i].msg_hdr.msg_iov = &bytes[i];
             messages[i].msg_hdr.msg_iovlen = 1;

@@ -9,7 +9,9 @@ from functools import cache
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.engine.inputs import Frame
+from sluice.engine.reports import Report
 from sluice.stacks.find import find_stack
+from tests.support.connection import pair
 from tests.support.packets import A4, B4, UDP, eth, ip4, udp
 
 PASS, DROP = 0, 1
@@ -72,6 +74,9 @@ def stack(*texts: str) -> CompiledStack:
 
 
 def packet(payload: str) -> bytes:
+    """Of UDP; a segment of TCP for "tcp"."""
+    if payload == "tcp":
+        return pair()[0].data(b"x")
     return eth(ip4(udp(1, 2, payload.encode()), UDP, A4, B4))
 
 
@@ -89,10 +94,9 @@ class Decided:
             for burst in bursts:
                 self._process(library, handle, burst)
             library.tcp_ip_finish(handle)
-            rows = (ctypes.c_uint64 * 256)()
+            rows = (Report * 64)()
             count = library.sl_box_reports(handle, rows, 64)
-            names = ctypes.cast(rows, ctypes.POINTER(ctypes.c_char_p))
-            self.reports = {names[2 * n].decode(): rows[2 * n + 1] for n in range(count)}
+            self.reports = {rows[n].full_name: rows[n].value for n in range(count)}
             if forwards:
                 library.tcp_ip_close(handle)
 
@@ -170,3 +174,29 @@ def test_a_passive_box_sends_nothing() -> None:
     decided = Decided(stack(DECIDE), [["s", "d"]], forwards=False)
     assert decided.sent == [[]] and decided.reports["packets_sent"] == 0
     assert decided.bursts[0][1][0] == DROP, "verdicts are filled in where they are asked for"
+
+
+RESET = """
+#include "sluice.h"
+SLUICE_INLINE
+SLUICE_ON(udp, packet) {
+    const struct sl_frame *frame = sl_packet_frame(event);
+    for (uint8_t i = 0; i < frame->at[42]; i++)
+        SLUICE_SEND(event->box, frame->at, 42);
+}
+SLUICE_ON(ipv4, packet) {
+    if (event->unit.at[9] == 6)
+        SLUICE_RESET(event->box);
+}
+"""
+WAITING = 1 << 16
+
+
+def test_a_reset_sends_both_segments_or_none() -> None:
+    """Where one more packet may wait, the connection is not reset, and its packet passes."""
+    full = [chr(64)] * (WAITING // 64 - 1)
+    decided = Decided(stack(RESET), [["tcp"], [*full, chr(62), "tcp"], [*full, chr(63), "tcp"]])
+    assert [len(sent) for sent in decided.sent] == [2, WAITING, WAITING - 1]
+    assert [back for _, back, _ in decided.sent[0]] == [False, True]
+    assert [burst[-1][0] for burst in decided.bursts] == [DROP, DROP, PASS]
+    assert decided.reports["packets_not_sent"] == 2

@@ -123,12 +123,18 @@ static void acknowledge(struct client *client, const redisReply *reply) {
     client->impatient = false;
 }
 
+/* Was the first call that is not acknowledged transmitted as a whole? */
+static bool awaits_reply(const struct client *client) {
+    return client->acknowledged < client->made &&
+           client->call[client->acknowledged & (client->calls - 1)].bytes <= client->sent - client->first;
+}
+
 static void take_replies(struct client *client) {
     uint64_t before = client->acknowledged;
     sluice_receive(&client->connection);
     redisReply *reply;
     while ((reply = sluice_reply(&client->connection))) {
-        if (client->first == client->sent || client->acknowledged == client->made) {
+        if (!awaits_reply(client)) {
             freeReplyObject(reply);   /* a reply to nothing: what follows cannot be told apart */
             snprintf(client->connection.why, sizeof client->connection.why, "a reply without a call");
             sluice_disconnect(&client->connection);

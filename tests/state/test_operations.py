@@ -50,6 +50,21 @@ def test_random_operations(store: Location, tmp_path: Path, seed: int, options: 
     assert len(local.rows.splitlines()) == 1500
 
 
+def test_arguments_beyond_the_bound_are_refused_and_counted(store: Location, tmp_path: Path) -> None:
+    """The longest numbers, more than the client combines: none has an effect, with a store or without."""
+    beyond = ((MOST + 1, 0), (-MOST - 1, 0), ((1 << 63) - 1, 0), (-(1 << 63), 0))
+    packets = [datagram(operation, x, y) for operation in (0, 3, 4, 5, 6, 7, 8, 21, 27) for x, y in beyond]
+    packets += [datagram(operation, 1, x) for operation in (1, 7, 8, 17, 19, 20) for x, _ in beyond]
+    packets += [datagram(0, -(1 << 63) + number, 0) for number in range(600)]
+    packets.append(datagram(0, -MOST, 0))
+    capture = write(tmp_path / "in.pcap", packets)
+    for place in (LOCAL, store):
+        ran = run(capture, [FUNCTION], place, tmp_path / place.kind)
+        assert ran.outcome.failure is None
+        assert ran.outcome.reports["state_refused"] == 9 * 4 + 6 * 4 + 600, place
+        assert f'"value": {-MOST}' in ran.state
+
+
 def test_numbers_beyond_the_bound_are_refused_and_counted(store: Location, tmp_path: Path) -> None:
     packets = [datagram(4, MOST, 0), datagram(3, 1, 0), datagram(26, 0, 0), datagram(4, -MOST, 0), datagram(3, -1, 0)]
     capture = write(tmp_path / "in.pcap", packets)

@@ -305,7 +305,7 @@ static bool write_call(struct client *client, const char *function, const char *
 /* --- additions that are combined --- */
 
 static void close_batch(struct client *client, struct batch *batch) {
-    char ids[8 * BATCH_UPDATES], amounts[2 + 20 * BATCH_UPDATES] = "=";
+    char ids[8 * BATCH_UPDATES], amounts[2 + 21 * BATCH_UPDATES] = "=";   /* 20 digits with a sign, and a comma */
     size_t length = batch->equal ? 0 : 1;
     if (!batch->count)
         return;

@@ -27,7 +27,7 @@ from tests.state.traffic import (
 )
 from tests.support.capture import pcap
 from tests.support.connection import goodbye, handshake
-from tests.support.packets import eth, ip4, udp
+from tests.support.packets import eth, ip4, tcp, udp
 
 EXTERNAL = "192.0.2.1"
 NAT = "nat:inside=10.1.0.0/16,first_port=2000,last_port=2999"
@@ -123,6 +123,29 @@ def test_nat_drops_what_it_cannot_translate(tmp_path: Path) -> None:
     assert (ran.reports["unsupported"], ran.reports["unsolicited"]) == (2, 1)
 
 
+def test_nat_translates_after_a_first_datagram_in_fragments(tmp_path: Path) -> None:
+    whole = udp(5000, 53, bytes(range(64)))
+    cut = [ip4(whole[:32], 17, ONE, FAR, more=True), ip4(whole[32:], 17, ONE, FAR, offset=32)]
+    packets = [*map(eth, cut), eth(ip4(udp(5000, 53, b"x"), 17, ONE, FAR)), eth(ip4(udp(53, 5000, b"y"), 17, FAR, ONE))]
+    ran = run_one(write(tmp_path / "in.pcap", packets), NAT, tmp_path / "out")
+    here, there = (EXTERNAL, 2000), (text(FAR), 53)
+    assert [ends(packet) for packet in left(ran, tmp_path)] == [(*here, *there), (*there, *here)]
+    assert ran.reports["unsupported"] == 2
+
+
+def test_nat_drops_malformed_headers(tmp_path: Path) -> None:
+    """Of UDP, TCP and IPv4, too short ones, and ones that were not captured."""
+    bad_length = udp(1, 2, bytes(8))[:4] + b"\0\3" + bytes(10)
+    bad_offset = tcp(1, 2, 1, "S")[:12] + b"\x10" + bytes(7)
+    bodies = [(bad_length, 17), (udp(1, 2)[:7], 17), (bad_offset, 6), (tcp(1, 2, 1, "S")[:19], 6), (b"", 17), (b"", 6)]
+    packets = [eth(ip4(body, protocol, ONE, FAR)) for body, protocol in bodies]
+    packets.append(eth(ip4(udp(1, 2), 17, ONE, FAR, length=19)))
+    packets += [eth(ip4(udp(1, 2, bytes(40)), 17, ONE, FAR))[:36], eth(ip4(tcp(1, 2, 1, "S"), 6, ONE, FAR))[:40]]
+    ran = run_one(write(tmp_path / "in.pcap", packets), NAT, tmp_path / "out")
+    assert left(ran, tmp_path) == []
+    assert ran.reports["unsupported"] + ran.reports.get("unchanged", 0) == len(packets)
+
+
 def test_nat_on_random_traffic_agrees_with_a_model(tmp_path: Path) -> None:
     packets = mixed(3, 200)
     ran = run_one(write(tmp_path / "in.pcap", packets), NAT, tmp_path / "out")
@@ -176,6 +199,16 @@ def test_balance_gives_answers_of_servers_the_virtual_address(tmp_path: Path) ->
     packets = [server.send("SA"), client.send("A")]
     ran = run_one(write(tmp_path / "in.pcap", packets), "balance:servers=10.9.0.1", tmp_path / "out")
     assert ends(left(ran, tmp_path)[0]) == (text(VIRTUAL), 80, text(ONE), 4000)
+
+
+def test_balance_after_a_first_datagram_in_fragments(tmp_path: Path) -> None:
+    """The last fragment is dropped, as it cannot be rewritten; the datagrams after it have a server."""
+    whole = udp(5000, 53, bytes(range(64)))
+    cut = [ip4(whole[:32], 17, ONE, VIRTUAL, more=True), ip4(whole[32:], 17, ONE, VIRTUAL, offset=32)]
+    packets = [*map(eth, cut), eth(ip4(udp(5000, 53, b"x"), 17, ONE, VIRTUAL))]
+    ran = run_one(write(tmp_path / "in.pcap", packets), "balance:servers=10.9.0.1", tmp_path / "out")
+    assert [packet[IP].dst for packet in left(ran, tmp_path)] == [text(VIRTUAL), "10.9.0.1"]
+    assert (ran.reports["balanced"], ran.reports["unchanged"]) == (1, 1)
 
 
 # --- portscan ---

@@ -29,6 +29,7 @@ struct balance_flow {
     struct sl_object *server, *bytes;   /* NULL: no server */
     uint8_t role;
     uint8_t side;   /* of the server, or of the virtual address */
+    bool asked;     /* for a server */
 };
 SLUICE_STATE(struct balance_flow)
 
@@ -67,14 +68,13 @@ static void balance_choose(const struct sl_event *event, struct balance_flow *fl
 
 /* `answers`: the first packet may answer one that was not seen from here. */
 static void balance_begin(const struct sl_event *event, bool answers) {
-    if (!event->instance || !ip4_address_place(event, true))
-        return;   /* a connection in a tunnel leaves as it is */
+    if (!event->instance)
+        return;
     const struct balance *balance = SLUICE_WORKER_OF(event->box);
     struct balance_flow *flow = SLUICE_STATE_OF(event);
     uint64_t port = SLUICE_PARAMETER_OF(event->box, port);
     if (ip4_address(event, 1) == balance->address && (!port || port == ip4_port(event, 1))) {
         flow->role = BALANCE_CLIENT;
-        balance_choose(event, flow);
         return;
     }
     /* The active side of a connection that is first seen by its SYN/ACK is the receiver of that. */
@@ -100,18 +100,23 @@ static void balance_packet(const struct sl_event *event) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!flow || flow->role == BALANCE_OTHER)
         return;
+    const uint8_t *source = ip4_address_place(event, true);
+    if (!source && !ip4_is_fragment(event))
+        return;   /* a connection in a tunnel leaves as it is */
     if (flow->role == BALANCE_ANSWER) {
         const struct balance *balance = SLUICE_WORKER_OF(event->box);
         if (event->side == flow->side)
             balance_rewrite(event, true, balance->address);
         return;
     }
+    if (!flow->asked)
+        balance_choose(event, flow);
+    flow->asked = true;
     const struct balance_server *server = sl_shared_struct(flow->server);
     if (!server) {
         SLUICE_DROP(event->box);
         return;
     }
-    const uint8_t *source = ip4_address_place(event, true);
     if (source)   /* the total length is ten bytes before it */
         sl_shared_add(flow->bytes, (int64_t)sl_load_be16(source - 10), NULL);
     balance_rewrite(event, event->side == 1, server->address);

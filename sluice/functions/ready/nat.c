@@ -19,7 +19,7 @@ SLUICE_COUNTER(translated, "connections that got a port")
 SLUICE_COUNTER(no_port, "connections that got none, as none was free or the store failed; their packets are dropped")
 SLUICE_COUNTER(unmapped, "packets to the external address for a port that no connection has; they are dropped")
 SLUICE_COUNTER(unsolicited, "packets of connections that began outside, to an inside address; they are dropped")
-SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP or UDP, or fragments; they are dropped")
+SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP or UDP, fragments, malformed, or of no connection; they are dropped")
 SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
 
 /* Of a connection from the inside. */
@@ -38,13 +38,24 @@ struct nat_flow {
     struct sl_object *inside;    /* of the port of that */
     uint8_t role;                /* enum nat_role */
     uint8_t external;            /* the side that has the external address */
+    bool asked;                  /* for a port */
 };
 SLUICE_STATE(struct nat_flow)
 
+enum { NAT_TCP_HEADER = 14, NAT_PORTS = 4 };   /* bytes with which packets enter these layers */
 enum nat_role { NAT_OTHER, NAT_FROM_INSIDE, NAT_TO_EXTERNAL, NAT_UNSOLICITED };
 
-struct nat { uint32_t address, inside, mask; };
+struct nat {
+    uint32_t address, inside, mask;
+    uint64_t done;   /* the number of the last packet that was translated or dropped */
+};
 SLUICE_WORKER(struct nat)
+
+static void nat_drop(const struct sl_event *event, uint64_t *counter) {
+    ++*counter;
+    SLUICE_WORKER_OF(event->box)->done = sl_packet_number(event);
+    SLUICE_DROP(event->box);
+}
 
 /* Replaces address and port of the current packet: those of the source, or of the destination. */
 static void nat_rewrite(const struct sl_event *event, bool source, uint32_t address, uint16_t port) {
@@ -53,11 +64,28 @@ static void nat_rewrite(const struct sl_event *event, bool source, uint32_t addr
     const uint8_t *at = ip4_address_place(event, source);
     uint8_t bytes[4];
     sl_store_be32(bytes, address);
-    if (!at || event->unit.captured < 4 || !SLUICE_REWRITE(event->box, at, bytes, 4) ||
-        !SLUICE_REWRITE(event->box, event->unit.at + (source ? 0 : 2), number, 2)) {
-        SLUICE_COUNTER_OF(event->box, unchanged)++;
-        SLUICE_DROP(event->box);
-    }
+    if (at && event->unit.captured >= 4 && SLUICE_REWRITE(event->box, at, bytes, 4) &&
+        SLUICE_REWRITE(event->box, event->unit.at + (source ? 0 : 2), number, 2))
+        SLUICE_WORKER_OF(event->box)->done = sl_packet_number(event);
+    else
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));
+}
+
+/* Does an IPv4 header go from the inside to the outside? */
+static bool nat_goes_out(const struct nat *nat, const uint8_t *ip) {
+    return (sl_load_be32(ip + 12) & nat->mask) == nat->inside && (sl_load_be32(ip + 16) & nat->mask) != nat->inside;
+}
+
+/* Drops the current packet if it would leave with an inside address: what the handlers above neither translated nor
+ * dropped, such as a packet of no connection. */
+static void nat_guard(const struct sl_event *event) {
+    const struct nat *nat = SLUICE_WORKER_OF(event->box);
+    const struct sl_frame *frame = sl_packet_frame(event);
+    bool found = false;
+    uint32_t at = frame ? sl_frame_ip(frame, &found) : 0;
+    if (found && nat->done != sl_packet_number(event) && frame->captured >= at + 20 && frame->at[at] >> 4 == 4 &&
+        nat_goes_out(nat, frame->at + at))
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
 }
 
 /* Gives a connection from the inside a port. */
@@ -84,8 +112,8 @@ static void nat_map(const struct sl_event *event, struct nat_flow *flow) {
 }
 
 static void nat_begin(const struct sl_event *event) {
-    if (!event->instance || !ip4_address_place(event, true))
-        return;   /* a connection in a tunnel leaves as it is */
+    if (!event->instance)
+        return;
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
     uint32_t from = ip4_address(event, 0), to = ip4_address(event, 1);
@@ -98,13 +126,6 @@ static void nat_begin(const struct sl_event *event) {
                  : from_inside && !to_inside               ? NAT_FROM_INSIDE
                  : to_inside && !from_inside               ? NAT_UNSOLICITED
                                                            : NAT_OTHER;
-    if (flow->role == NAT_FROM_INSIDE)
-        nat_map(event, flow);
-}
-
-static void nat_drop(const struct sl_event *event, uint64_t *counter) {
-    ++*counter;
-    SLUICE_DROP(event->box);
 }
 
 static void nat_count(const struct sl_event *event, bool tcp) {
@@ -114,11 +135,16 @@ static void nat_count(const struct sl_event *event, bool tcp) {
 }
 
 static void nat_packet(const struct sl_event *event, bool tcp) {
-    if (!event->instance)
+    if (!event->instance || !ip4_address_place(event, true)) {
+        nat_guard(event);   /* a connection in a tunnel leaves as it is */
         return;
+    }
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
     if (flow->role == NAT_FROM_INSIDE) {
+        if (!flow->asked)
+            nat_map(event, flow);
+        flow->asked = true;
         const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
         if (!mapping) {
             nat_drop(event, &SLUICE_COUNTER_OF(event->box, no_port));
@@ -140,6 +166,8 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
         nat_rewrite(event, false, inside->address, inside->port);
     } else if (flow->role == NAT_UNSOLICITED) {
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsolicited));
+    } else {
+        nat_guard(event);
     }
 }
 
@@ -162,16 +190,25 @@ SLUICE_ON(udp, created) { nat_begin(event); }
 SLUICE_ON(udp, packet) { nat_packet(event, false); }
 SLUICE_ON(udp, end) { nat_end(event, data->reason); }
 
-/* What is not translated must not leave with an inside address. */
+SLUICE_ON(tcp, malformed) { nat_guard(event); }
+SLUICE_ON(tcp, orphan) { nat_guard(event); }
+SLUICE_ON(tcp, dropped) { nat_guard(event); }
+SLUICE_ON(udp, malformed) { nat_guard(event); }
+SLUICE_ON(udp, dropped) { nat_guard(event); }
+SLUICE_ON(ipv4, malformed) { nat_guard(event); }
+SLUICE_ON(ipv4, dropped) { nat_guard(event); }
+
+/* What is not translated must not leave with an inside address. A header of TCP or UDP that was not captured causes no
+ * event of these layers. */
 SLUICE_ON(ipv4, packet) {
-    const struct nat *nat = SLUICE_WORKER_OF(event->box);
     const uint8_t *ip = event->unit.at;
-    if (event->unit.captured < 20 || !ip4_is_outermost(event) || (sl_load_be32(ip + 12) & nat->mask) != nat->inside ||
-        (sl_load_be32(ip + 16) & nat->mask) == nat->inside)
+    if (event->unit.captured < 20 || !ip4_is_outermost(event) || !nat_goes_out(SLUICE_WORKER_OF(event->box), ip))
         return;
-    bool fragment = sl_load_be16(ip + 6) & 0x3fff;
-    if (fragment || (ip[9] != 6 && ip[9] != 17))
+    bool tcp = ip[9] == 6, fragment = sl_load_be16(ip + 6) & 0x3fff;
+    if (fragment || (!tcp && ip[9] != 17))
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
+    else if (event->unit.captured < 4 * (ip[0] & 15u) + (tcp ? NAT_TCP_HEADER : NAT_PORTS))
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));
 }
 
 SLUICE_OPEN {

@@ -27,7 +27,7 @@ from tests.state.traffic import (
 )
 from tests.support.capture import pcap
 from tests.support.connection import goodbye, handshake
-from tests.support.packets import eth, ip4, tcp, udp
+from tests.support.packets import eth, ip4, ip6, tcp, udp
 
 EXTERNAL = "192.0.2.1"
 NAT = "nat:inside=10.1.0.0/16,first_port=2000,last_port=2999"
@@ -239,8 +239,7 @@ def test_portscan_finds_scanners_and_blocks_them(tmp_path: Path) -> None:
     ran = run_one(write(tmp_path / "in.pcap", packets), "portscan", tmp_path / "out")
     found = [json.loads(row)["scanner"] for row in ran.rows.splitlines()]
     assert found == scanners(attempts) and 2 <= len(found) < 6
-    blocked = {int.from_bytes(bytes(map(int, host.split("."))), "big") for host in found}
-    assert state(ran)["blocked", ""] == sorted(blocked)
+    assert {key for (name, key), value in state(ran).items() if name == "blocked" and value == 1} == set(found)
     last = {Ether(packet)[IP].src for packet in packets[-30:]}
     assert ran.reports["blocked_connections"] > 0
     assert {packet[IP].src for packet in left(ran, tmp_path)[-10:]} & last.intersection(found) == set()
@@ -250,6 +249,22 @@ def test_portscan_counts_attempts_without_an_answer(tmp_path: Path) -> None:
     packets = [hosts(ONE, address(OUTSIDE, n), 3000)[0].send("S") for n in range(1, 12)]
     ran = run_one(write(tmp_path / "in.pcap", packets, step=2.0), "portscan:wait=3", tmp_path / "out")
     assert json.loads(ran.rows)["scanner"] == text(ONE)
+
+
+def test_portscan_compares_whole_ipv6_addresses(tmp_path: Path) -> None:
+    """Hosts whose addresses differ in few bits are different hosts, and different contacts."""
+
+    def syn(source: int, target: int) -> bytes:
+        source6, target6 = (
+            bytes.fromhex("20010db8") + bytes(10) + bytes([net, n]) for net, n in ((1, source), (2, target))
+        )
+        return eth(ip6(tcp(3000, 80, 1, "S"), 6, source6, target6))
+
+    packets = [syn(n % 2, n // 2 if n % 2 else 1) for n in range(24)]
+    ran = run_one(write(tmp_path / "in.pcap", packets, step=2.0), "portscan:wait=3", tmp_path / "out")
+    assert [json.loads(row)["scanner"] for row in ran.rows.splitlines()] == ["2001:db8::101"]
+    contacts = {key for name, key in state(ran) if name == "contacts"}
+    assert "2001:db8::100,2001:db8::201" in contacts and len(contacts) > 4
 
 
 # --- trojan ---

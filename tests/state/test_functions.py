@@ -100,6 +100,24 @@ def test_nat_sends_answers_to_the_inside(tmp_path: Path) -> None:
     assert ran.reports["unmapped"] == 1
 
 
+def test_nat_opens_a_port_for_one_protocol(tmp_path: Path) -> None:
+    """The port of a connection of TCP is none of UDP; the connection goes on after datagrams to it."""
+    client, server = hosts(ONE, FAR, 5000)
+    external = bytes([192, 0, 2, 1])
+    answer, _ = hosts(FAR, external, 80, 2000)
+    packets = [
+        handshake(client, server)[0],
+        eth(ip4(udp(80, 2000, b"x"), 17, FAR, external)),
+        answer.send("SA"),
+    ]
+    ran = run_one(write(tmp_path / "in.pcap", packets), NAT, tmp_path / "out")
+    assert [ends(packet) for packet in left(ran, tmp_path)] == [
+        (EXTERNAL, 2000, text(FAR), 80),
+        (text(FAR), 80, text(ONE), 5000),
+    ]
+    assert ran.reports["unmapped"] == 1
+
+
 def test_nat_releases_ports(tmp_path: Path) -> None:
     """A port is free again when its connection has ended, which the sweep finds within some packets."""
     nat = "nat:inside=10.1.0.0/16,first_port=2000,last_port=2001"

@@ -24,8 +24,8 @@ SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was 
 
 /* Of a connection from the inside. */
 struct nat_mapping { uint32_t port; };
-/* Of an external port: which inside endpoint has it. */
-struct nat_inside { uint32_t address; uint16_t port; uint16_t used; };
+/* Of an external port: which inside endpoint has it, for which protocol (that of the IP header; 0: none). */
+struct nat_inside { uint32_t address; uint16_t port; uint16_t protocol; };
 
 SLUICE_SHARED(ports, list, all, read_write, recover, "ports that are free")
 SLUICE_SHARED(packets, counter, all, write_mostly, zero, "packets that were translated")
@@ -42,6 +42,7 @@ struct nat_flow {
 };
 SLUICE_STATE(struct nat_flow)
 
+enum { NAT_TCP = 6, NAT_UDP = 17 };   /* the protocols of the IP header */
 enum { NAT_TCP_HEADER = 14, NAT_PORTS = 4 };   /* bytes with which packets enter these layers */
 enum nat_role { NAT_OTHER, NAT_FROM_INSIDE, NAT_TO_EXTERNAL, NAT_UNSOLICITED };
 
@@ -89,7 +90,7 @@ static void nat_guard(const struct sl_event *event) {
 }
 
 /* Gives a connection from the inside a port. */
-static void nat_map(const struct sl_event *event, struct nat_flow *flow) {
+static void nat_map(const struct sl_event *event, struct nat_flow *flow, bool tcp) {
     int64_t port;
     if (sl_shared_pop(SLUICE_SHARED_ALL(event->box, ports), &port) != SL_STORE_DONE)
         return;
@@ -105,7 +106,7 @@ static void nat_map(const struct sl_event *event, struct nat_flow *flow) {
         return;
     }
     mapping->port = (uint32_t)port;
-    *inside = (struct nat_inside){ip4_address(event, 0), ip4_port(event, 0), 1};
+    *inside = (struct nat_inside){ip4_address(event, 0), ip4_port(event, 0), tcp ? NAT_TCP : NAT_UDP};
     sl_shared_put(flow->mapping);
     sl_shared_put(flow->inside);
     SLUICE_COUNTER_OF(event->box, translated)++;
@@ -143,7 +144,7 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
     struct nat_flow *flow = SLUICE_STATE_OF(event);
     if (flow->role == NAT_FROM_INSIDE) {
         if (!flow->asked)
-            nat_map(event, flow);
+            nat_map(event, flow, tcp);
         flow->asked = true;
         const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
         if (!mapping) {
@@ -156,8 +157,8 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
         /* Packets from the outside. What the inside endpoint sends has its own address, and is of another flow. */
         struct sl_object *object = SLUICE_SHARED_AT(event->box, inside_of, ip4_port(event, flow->external));
         const struct nat_inside *inside = event->side != flow->external ? sl_shared_struct(object) : NULL;
-        if (!inside || !inside->used) {
-            if (inside)
+        if (!inside || inside->protocol != (tcp ? NAT_TCP : NAT_UDP)) {
+            if (inside && !inside->protocol)
                 sl_shared_forget(object);
             nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
             return;
@@ -175,10 +176,10 @@ static void nat_end(const struct sl_event *event, uint64_t reason) {
     struct nat_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!flow || !flow->mapping || reason == SL_END_EOF)
         return;   /* at the end of input connections go on elsewhere: their state remains */
+    sl_shared_drop(flow->inside);   /* before another connection can get the port */
     const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
     if (mapping)
         sl_shared_push(SLUICE_SHARED_ALL(event->box, ports), mapping->port);
-    sl_shared_drop(flow->inside);
     sl_shared_drop(flow->mapping);
     flow->mapping = flow->inside = NULL;
 }
@@ -204,8 +205,8 @@ SLUICE_ON(ipv4, packet) {
     const uint8_t *ip = event->unit.at;
     if (event->unit.captured < 20 || !ip4_is_outermost(event) || !nat_goes_out(SLUICE_WORKER_OF(event->box), ip))
         return;
-    bool tcp = ip[9] == 6, fragment = sl_load_be16(ip + 6) & 0x3fff;
-    if (fragment || (!tcp && ip[9] != 17))
+    bool tcp = ip[9] == NAT_TCP, fragment = sl_load_be16(ip + 6) & 0x3fff;
+    if (fragment || (!tcp && ip[9] != NAT_UDP))
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
     else if (event->unit.captured < 4 * (ip[0] & 15u) + (tcp ? NAT_TCP_HEADER : NAT_PORTS))
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));

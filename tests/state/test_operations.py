@@ -50,6 +50,14 @@ def test_random_operations(store: Location, tmp_path: Path, seed: int, options: 
     assert len(local.rows.splitlines()) == 1500
 
 
+def test_updates_that_a_store_refuses_are_counted_without_waiting(store: Location, tmp_path: Path) -> None:
+    packets = [datagram(4, MOST, 0), datagram(3, 1, 0), datagram(0, MOST, 0), datagram(1, 0, 0), datagram(0, 1, 0)]
+    capture = write(tmp_path / "in.pcap", packets)
+    for place in (LOCAL, store):
+        ran = run(capture, [FUNCTION], place, tmp_path / place.kind)
+        assert ran.outcome.reports["state_refused"] == 2, place
+
+
 def test_arguments_beyond_the_bound_are_refused_and_counted(store: Location, tmp_path: Path) -> None:
     """The longest numbers, more than the client combines: none has an effect, with a store or without."""
     beyond = ((MOST + 1, 0), (-MOST - 1, 0), ((1 << 63) - 1, 0), (-(1 << 63), 0))

@@ -112,6 +112,8 @@ static void acknowledge(struct client *client, const redisReply *reply) {
     if (awaited) {
         client->status = status;
         client->awaited = 0;
+    } else if (status == SL_STORE_REFUSED) {
+        client->counts.refused += call->updates;
     }
     if (status == SL_STORE_FAILED) {
         client->counts.errors++;

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from sluice.engine.box import Settings
+from sluice.state.errors import StoreError
 from sluice.state.location import Location
+from sluice.state.peer import Peer
+from sluice.state.session import RUNS, RUNS_MOST
 from tests.state.boxes import LOCAL, run
 from tests.state.traffic import write
 from tests.support.packets import eth, ip4, udp
@@ -56,6 +59,15 @@ def test_updates_that_a_store_refuses_are_counted_without_waiting(store: Locatio
     for place in (LOCAL, store):
         ran = run(capture, [FUNCTION], place, tmp_path / place.kind)
         assert ran.outcome.reports["state_refused"] == 2, place
+
+
+def test_a_run_does_not_begin_with_the_identifiers_of_an_earlier_one(store: Location, tmp_path: Path) -> None:
+    capture = write(tmp_path / "in.pcap", [datagram(0, 1, 0)])
+    with Peer(store) as peer:
+        peer.call("SET", RUNS, RUNS_MOST - 3)
+    run(capture, [FUNCTION], store, tmp_path / "last")
+    with pytest.raises(StoreError, match="delete its keys sluice-runs"):
+        run(capture, [FUNCTION], store, tmp_path / "beyond")
 
 
 def test_arguments_beyond_the_bound_are_refused_and_counted(store: Location, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 from scapy.utils import rdpcap
 
-from tests.state.boxes import Ran, run_one
+from sluice.state.location import Location
+from tests.state.boxes import Ran, needs_store, run_one
 from tests.state.traffic import (
     INSIDE,
     OUTSIDE,
@@ -217,6 +218,18 @@ def test_balance_gives_answers_of_servers_the_virtual_address(tmp_path: Path) ->
     packets = [server.send("SA"), client.send("A")]
     ran = run_one(write(tmp_path / "in.pcap", packets), "balance:servers=10.9.0.1", tmp_path / "out")
     assert ends(left(ran, tmp_path)[0]) == (text(VIRTUAL), 80, text(ONE), 4000)
+
+
+@needs_store
+def test_balance_passes_over_servers_of_an_earlier_run(store: Location, tmp_path: Path) -> None:
+    first, second = ("balance:servers=10.9.0.1+10.9.0.2", "balance:servers=10.9.0.2+10.9.0.3")
+    packets = [hosts(ONE, VIRTUAL, 4000 + n)[0].send("S") for n in range(6)]
+    run_one(write(tmp_path / "in.pcap", packets), first, tmp_path / "out", store)
+    packets = [hosts(TWO, VIRTUAL, 4000 + n)[0].send("S") for n in range(9)]
+    ran = run_one(write(tmp_path / "in.pcap", packets), second, tmp_path / "out", store)
+    servers = [packet[IP].dst for packet in left(ran, tmp_path)]
+    assert len(servers) == 9 and set(servers) == {"10.9.0.2", "10.9.0.3"}
+    assert ran.reports["balanced"] == 9
 
 
 def test_balance_after_a_first_datagram_in_fragments(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ OBJECTS_MOST = 1 << 20
 ITEMS_MOST = 1 << 20
 """Objects of a declaration, and items of a list, set or map; more are refused and counted."""
 NUMBER_MOST = (1 << 53) - 1
+_CALCULATES = ("add", "set", "minimum", "maximum", "compare", "map_add", "map_least")
 TYPES = ("counter", "number", "list", "set", "map")
 
 Remote = Callable[["SharedObject", str, int, int, bool, int], "int | None"]
@@ -46,6 +47,9 @@ class SharedObject:
     def _do(self, operation: str, number: int = 0, other: int = 0, wait: bool = True) -> int | None:
         if self.of.type not in _OF_TYPE[operation]:
             raise TypeError(f"{operation} is no operation of a {self.of.type}")
+        if operation in _CALCULATES and max(abs(number), abs(other)) > NUMBER_MOST:
+            self.of.refused += 1
+            raise RefusedError(f"{self.of.name}: {operation}: an argument is beyond 2^53")
         if self.of.remote is not None:
             return self.of.remote(self, operation, number, other, wait, self.of.packet)
         found = getattr(self, f"_{operation}")(number, other)

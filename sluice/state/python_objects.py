@@ -49,6 +49,7 @@ class _Result(ctypes.Structure):
 
 _COUNTS = (
     "operations", "requests", "waits", "reconnections", "retransmitted", "lost_updates", "lost_updates_zero", "errors",
+    "refused",
 )  # fmt: skip
 
 
@@ -152,6 +153,7 @@ class PythonObjects:
                 item.remote = None
         counts = self._store.counts(self._client.address).contents
         found = {f"store_{name}": int(getattr(counts, name)) for name in _COUNTS}
+        found["state_refused"] = found.pop("store_refused")
         fault: bytes = self._store.fault(self._client.address)
         return found, f"store: {fault.decode(errors='replace')}" if fault else None
 

@@ -15,6 +15,7 @@ from sluice.hooks.function import CFunction
 from sluice.hooks.shared import Shared
 from sluice.state.client import Client
 from sluice.state.embedded import embedded
+from sluice.state.errors import StoreError
 from sluice.state.library import check_version, load_library, make_library
 from sluice.state.location import Location
 from sluice.state.peer import Peer
@@ -22,7 +23,7 @@ from sluice.state.python_objects import PythonObjects, declarations, python_rows
 from sluice.state.rows import declare_objects, local_rows, store_rows
 
 RUNS = "sluice-runs"
-"""The number of runs so far: the first two bytes of identifiers."""
+"""The number of clients so far, two for each run: the first two bytes of identifiers."""
 RUNS_MOST = 65535
 INSTANCE = "0"
 """The instance of each function: there is one."""
@@ -112,6 +113,11 @@ def _remote(
         declare_objects(peer, names)
         runs = peer.call("INCRBY", RUNS, 2)
     run = runs if isinstance(runs, int) else 2
+    if run > RUNS_MOST:  # identifiers would be those of an earlier run, whose updates may still be recorded
+        raise StoreError(
+            f"{location.name} has had as many runs as identifiers of updates can tell apart; while no run uses it, "
+            f"delete its keys {RUNS} and sluice-log:*"
+        )
 
     def text() -> str:
         with Peer(location, 60.0) as peer:
@@ -119,11 +125,11 @@ def _remote(
 
     with contextlib.ExitStack() as opened:
         # each client has identifiers of its own, which increase
-        first = Client(location, library.prefix, (run - 1) % RUNS_MOST + 1, INSTANCE)
+        first = Client(location, library.prefix, run - 1, INSTANCE)
         opened.callback(first.close)
         objects = None
         if python:
-            second = Client(location, library.prefix, run % RUNS_MOST + 1, INSTANCE)
+            second = Client(location, library.prefix, run, INSTANCE)
             opened.callback(second.close)
             objects = PythonObjects(python, second)
         yield Session(first.address, None, text, objects)

@@ -63,7 +63,10 @@ static enum sl_store_status apply(const struct sl_event *event, uint8_t operatio
     case 23: return sl_shared_map_add(map, x % 8, 1, NULL);
     case 24: sl_shared_drop(number); return SL_STORE_DONE;
     case 25: sl_shared_drop(SLUICE_SHARED_OF(event, pair)); return SL_STORE_DONE;
-    default: return sl_shared_read(number, result);
+    case 26: return sl_shared_read(number, result);
+    /* not among the random ones */
+    case 27: return sl_shared_map_add(map, x, y, result);
+    default: return SL_STORE_DONE;
     }
 }
 
@@ -74,7 +77,7 @@ SLUICE_ON(udp, packet) {
     int64_t x = (int64_t)sl_load_be64(at + 1), y = (int64_t)sl_load_be64(at + 9), result = 0;
     enum sl_store_status status = apply(event, at[0], x, y, &result);
     fprintf(SLUICE_WORKER_OF(event->box)->out, "%u %" PRId64 " %" PRId64 ": %d %" PRId64 "\n", at[0], x, y,
-            at[0] == 0 || at[0] == 4 || at[0] == 12 || at[0] >= 22 ? 0 : (int)status, result);
+            at[0] == 0 || at[0] == 4 || at[0] == 12 || (at[0] >= 22 && at[0] <= 26) ? 0 : (int)status, result);
 }
 
 SLUICE_OPEN {

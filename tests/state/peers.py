@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
+import select
 import selectors
 import socket
+import struct
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,4 +114,48 @@ def replying(path: Path, reply: Callable[[int, bytes], bytes | None]) -> Iterato
     finally:
         ends.set()
         accepting.join()
+        listener.close()
+
+
+@contextlib.contextmanager
+def replying_unread(path: Path, replies: bytes, least: int = 1 << 15) -> Iterator[str]:
+    """A server that reads nothing. It closes the first connection that is full, with at least `least` bytes.
+
+    The client transmits everything again, in one piece: the next full connection ends within a call. There the server
+    sends `replies`, and accepts no other connection.
+    """
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(16)
+    listener.settimeout(0.1)
+    ends = threading.Event()
+
+    def is_full(client: socket.socket) -> bool:
+        closed = select.poll()
+        closed.register(client, 0)  # reports the end of the connection alone
+        before, now = -1, 0
+        while now < least or now != before:
+            if ends.is_set() or closed.poll(10):
+                return False
+            before, now = now, struct.unpack("i", fcntl.ioctl(client, termios.FIONREAD, bytes(4)))[0]
+        return True
+
+    def run() -> None:
+        full = 0
+        while not ends.is_set():
+            with contextlib.suppress(OSError), listener.accept()[0] as client:
+                full += is_full(client)
+                if full == 2:
+                    listener.close()
+                    client.settimeout(1)
+                    client.sendall(replies)
+                    ends.wait()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield str(path)
+    finally:
+        ends.set()
+        thread.join()
         listener.close()

@@ -18,7 +18,7 @@ from sluice.state.library import load_library, make_library
 from sluice.state.location import Location
 from sluice.state.peer import Peer
 from tests.state.boxes import needs_store
-from tests.state.peers import Relay, replying
+from tests.state.peers import Relay, replying, replying_unread
 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
 PATIENCE = 60.0
@@ -172,6 +172,14 @@ def test_hostile_replies(trial: Path, tmp_path: Path, name: str) -> None:
     with replying(tmp_path / "peer", lambda number, _: GARBAGE[name]) as path:
         found = hostile(trial, path, 5)
     assert name == "too many replies" or (found["fault"] == "yes" and found["lost"] > 0)
+
+
+def test_replies_to_calls_that_were_sent_in_part(trial: Path, tmp_path: Path) -> None:
+    """The replies are without a call: nothing but calls is transmitted afterwards, which the sanitizer checks."""
+    with replying_unread(tmp_path / "peer", b"$1\r\n-\r\n" * 20000) as path:
+        words = [str(trial), path, "p", "1", "7", "50000", "60", str(LARGE)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode in (0, 1) and not done.stderr, done.stderr
 
 
 def test_updates_that_may_be_lost_are_counted_and_no_fault(trial: Path, tmp_path: Path) -> None:

@@ -79,9 +79,9 @@ def test_state_objects_prints_declarations(capsys: Captured) -> None:
     rows = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
     assert {row["object"]: row["scope"] for row in rows} == {
         "likelihood": "src",
-        "contacts": "src",
+        "contacts": "src+dst",
         "pending": "flow",
-        "blocked": "all",
+        "blocked": "src",
     }
 
 

@@ -11,7 +11,8 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 from scapy.utils import rdpcap
 
-from tests.state.boxes import Ran, run_one
+from sluice.state.location import Location
+from tests.state.boxes import Ran, needs_store, run_one
 from tests.state.traffic import (
     INSIDE,
     OUTSIDE,
@@ -27,7 +28,7 @@ from tests.state.traffic import (
 )
 from tests.support.capture import pcap
 from tests.support.connection import goodbye, handshake
-from tests.support.packets import eth, ip4, udp
+from tests.support.packets import eth, ip4, ip6, tcp, udp
 
 EXTERNAL = "192.0.2.1"
 NAT = "nat:inside=10.1.0.0/16,first_port=2000,last_port=2999"
@@ -100,6 +101,24 @@ def test_nat_sends_answers_to_the_inside(tmp_path: Path) -> None:
     assert ran.reports["unmapped"] == 1
 
 
+def test_nat_opens_a_port_for_one_protocol(tmp_path: Path) -> None:
+    """The port of a connection of TCP is none of UDP; the connection goes on after datagrams to it."""
+    client, server = hosts(ONE, FAR, 5000)
+    external = bytes([192, 0, 2, 1])
+    answer, _ = hosts(FAR, external, 80, 2000)
+    packets = [
+        handshake(client, server)[0],
+        eth(ip4(udp(80, 2000, b"x"), 17, FAR, external)),
+        answer.send("SA"),
+    ]
+    ran = run_one(write(tmp_path / "in.pcap", packets), NAT, tmp_path / "out")
+    assert [ends(packet) for packet in left(ran, tmp_path)] == [
+        (EXTERNAL, 2000, text(FAR), 80),
+        (text(FAR), 80, text(ONE), 5000),
+    ]
+    assert ran.reports["unmapped"] == 1
+
+
 def test_nat_releases_ports(tmp_path: Path) -> None:
     """A port is free again when its connection has ended, which the sweep finds within some packets."""
     nat = "nat:inside=10.1.0.0/16,first_port=2000,last_port=2001"
@@ -121,6 +140,29 @@ def test_nat_drops_what_it_cannot_translate(tmp_path: Path) -> None:
     ran = run_one(write(tmp_path / "in.pcap", packets), NAT, tmp_path / "out")
     assert left(ran, tmp_path) == []
     assert (ran.reports["unsupported"], ran.reports["unsolicited"]) == (2, 1)
+
+
+def test_nat_translates_after_a_first_datagram_in_fragments(tmp_path: Path) -> None:
+    whole = udp(5000, 53, bytes(range(64)))
+    cut = [ip4(whole[:32], 17, ONE, FAR, more=True), ip4(whole[32:], 17, ONE, FAR, offset=32)]
+    packets = [*map(eth, cut), eth(ip4(udp(5000, 53, b"x"), 17, ONE, FAR)), eth(ip4(udp(53, 5000, b"y"), 17, FAR, ONE))]
+    ran = run_one(write(tmp_path / "in.pcap", packets), NAT, tmp_path / "out")
+    here, there = (EXTERNAL, 2000), (text(FAR), 53)
+    assert [ends(packet) for packet in left(ran, tmp_path)] == [(*here, *there), (*there, *here)]
+    assert ran.reports["unsupported"] == 2
+
+
+def test_nat_drops_malformed_headers(tmp_path: Path) -> None:
+    """Of UDP, TCP and IPv4, too short ones, and ones that were not captured."""
+    bad_length = udp(1, 2, bytes(8))[:4] + b"\0\3" + bytes(10)
+    bad_offset = tcp(1, 2, 1, "S")[:12] + b"\x10" + bytes(7)
+    bodies = [(bad_length, 17), (udp(1, 2)[:7], 17), (bad_offset, 6), (tcp(1, 2, 1, "S")[:19], 6), (b"", 17), (b"", 6)]
+    packets = [eth(ip4(body, protocol, ONE, FAR)) for body, protocol in bodies]
+    packets.append(eth(ip4(udp(1, 2), 17, ONE, FAR, length=19)))
+    packets += [eth(ip4(udp(1, 2, bytes(40)), 17, ONE, FAR))[:36], eth(ip4(tcp(1, 2, 1, "S"), 6, ONE, FAR))[:40]]
+    ran = run_one(write(tmp_path / "in.pcap", packets), NAT, tmp_path / "out")
+    assert left(ran, tmp_path) == []
+    assert ran.reports["unsupported"] + ran.reports.get("unchanged", 0) == len(packets)
 
 
 def test_nat_on_random_traffic_agrees_with_a_model(tmp_path: Path) -> None:
@@ -178,6 +220,28 @@ def test_balance_gives_answers_of_servers_the_virtual_address(tmp_path: Path) ->
     assert ends(left(ran, tmp_path)[0]) == (text(VIRTUAL), 80, text(ONE), 4000)
 
 
+@needs_store
+def test_balance_passes_over_servers_of_an_earlier_run(store: Location, tmp_path: Path) -> None:
+    first, second = ("balance:servers=10.9.0.1+10.9.0.2", "balance:servers=10.9.0.2+10.9.0.3")
+    packets = [hosts(ONE, VIRTUAL, 4000 + n)[0].send("S") for n in range(6)]
+    run_one(write(tmp_path / "in.pcap", packets), first, tmp_path / "out", store)
+    packets = [hosts(TWO, VIRTUAL, 4000 + n)[0].send("S") for n in range(9)]
+    ran = run_one(write(tmp_path / "in.pcap", packets), second, tmp_path / "out", store)
+    servers = [packet[IP].dst for packet in left(ran, tmp_path)]
+    assert len(servers) == 9 and set(servers) == {"10.9.0.2", "10.9.0.3"}
+    assert ran.reports["balanced"] == 9
+
+
+def test_balance_after_a_first_datagram_in_fragments(tmp_path: Path) -> None:
+    """The last fragment is dropped, as it cannot be rewritten; the datagrams after it have a server."""
+    whole = udp(5000, 53, bytes(range(64)))
+    cut = [ip4(whole[:32], 17, ONE, VIRTUAL, more=True), ip4(whole[32:], 17, ONE, VIRTUAL, offset=32)]
+    packets = [*map(eth, cut), eth(ip4(udp(5000, 53, b"x"), 17, ONE, VIRTUAL))]
+    ran = run_one(write(tmp_path / "in.pcap", packets), "balance:servers=10.9.0.1", tmp_path / "out")
+    assert [packet[IP].dst for packet in left(ran, tmp_path)] == [text(VIRTUAL), "10.9.0.1"]
+    assert (ran.reports["balanced"], ran.reports["unchanged"]) == (1, 1)
+
+
 # --- portscan ---
 
 
@@ -206,8 +270,7 @@ def test_portscan_finds_scanners_and_blocks_them(tmp_path: Path) -> None:
     ran = run_one(write(tmp_path / "in.pcap", packets), "portscan", tmp_path / "out")
     found = [json.loads(row)["scanner"] for row in ran.rows.splitlines()]
     assert found == scanners(attempts) and 2 <= len(found) < 6
-    blocked = {int.from_bytes(bytes(map(int, host.split("."))), "big") for host in found}
-    assert state(ran)["blocked", ""] == sorted(blocked)
+    assert {key for (name, key), value in state(ran).items() if name == "blocked" and value == 1} == set(found)
     last = {Ether(packet)[IP].src for packet in packets[-30:]}
     assert ran.reports["blocked_connections"] > 0
     assert {packet[IP].src for packet in left(ran, tmp_path)[-10:]} & last.intersection(found) == set()
@@ -217,6 +280,22 @@ def test_portscan_counts_attempts_without_an_answer(tmp_path: Path) -> None:
     packets = [hosts(ONE, address(OUTSIDE, n), 3000)[0].send("S") for n in range(1, 12)]
     ran = run_one(write(tmp_path / "in.pcap", packets, step=2.0), "portscan:wait=3", tmp_path / "out")
     assert json.loads(ran.rows)["scanner"] == text(ONE)
+
+
+def test_portscan_compares_whole_ipv6_addresses(tmp_path: Path) -> None:
+    """Hosts whose addresses differ in few bits are different hosts, and different contacts."""
+
+    def syn(source: int, target: int) -> bytes:
+        source6, target6 = (
+            bytes.fromhex("20010db8") + bytes(10) + bytes([net, n]) for net, n in ((1, source), (2, target))
+        )
+        return eth(ip6(tcp(3000, 80, 1, "S"), 6, source6, target6))
+
+    packets = [syn(n % 2, n // 2 if n % 2 else 1) for n in range(24)]
+    ran = run_one(write(tmp_path / "in.pcap", packets, step=2.0), "portscan:wait=3", tmp_path / "out")
+    assert [json.loads(row)["scanner"] for row in ran.rows.splitlines()] == ["2001:db8::101"]
+    contacts = {key for name, key in state(ran) if name == "contacts"}
+    assert "2001:db8::100,2001:db8::201" in contacts and len(contacts) > 4
 
 
 # --- trojan ---

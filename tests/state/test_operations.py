@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from sluice.engine.box import Settings
+from sluice.state.errors import StoreError
 from sluice.state.location import Location
+from sluice.state.peer import Peer
+from sluice.state.session import RUNS, RUNS_MOST
 from tests.state.boxes import LOCAL, run
 from tests.state.traffic import write
 from tests.support.packets import eth, ip4, udp
@@ -48,6 +51,38 @@ def test_random_operations(store: Location, tmp_path: Path, seed: int, options: 
     assert remote.rows == local.rows
     assert remote.state == local.state
     assert len(local.rows.splitlines()) == 1500
+
+
+def test_updates_that_a_store_refuses_are_counted_without_waiting(store: Location, tmp_path: Path) -> None:
+    packets = [datagram(4, MOST, 0), datagram(3, 1, 0), datagram(0, MOST, 0), datagram(1, 0, 0), datagram(0, 1, 0)]
+    capture = write(tmp_path / "in.pcap", packets)
+    for place in (LOCAL, store):
+        ran = run(capture, [FUNCTION], place, tmp_path / place.kind)
+        assert ran.outcome.reports["state_refused"] == 2, place
+
+
+def test_a_run_does_not_begin_with_the_identifiers_of_an_earlier_one(store: Location, tmp_path: Path) -> None:
+    capture = write(tmp_path / "in.pcap", [datagram(0, 1, 0)])
+    with Peer(store) as peer:
+        peer.call("SET", RUNS, RUNS_MOST - 3)
+    run(capture, [FUNCTION], store, tmp_path / "last")
+    with pytest.raises(StoreError, match="delete its keys sluice-runs"):
+        run(capture, [FUNCTION], store, tmp_path / "beyond")
+
+
+def test_arguments_beyond_the_bound_are_refused_and_counted(store: Location, tmp_path: Path) -> None:
+    """The longest numbers, more than the client combines: none has an effect, with a store or without."""
+    beyond = ((MOST + 1, 0), (-MOST - 1, 0), ((1 << 63) - 1, 0), (-(1 << 63), 0))
+    packets = [datagram(operation, x, y) for operation in (0, 3, 4, 5, 6, 7, 8, 21, 27) for x, y in beyond]
+    packets += [datagram(operation, 1, x) for operation in (1, 7, 8, 17, 19, 20) for x, _ in beyond]
+    packets += [datagram(0, -(1 << 63) + number, 0) for number in range(600)]
+    packets.append(datagram(0, -MOST, 0))
+    capture = write(tmp_path / "in.pcap", packets)
+    for place in (LOCAL, store):
+        ran = run(capture, [FUNCTION], place, tmp_path / place.kind)
+        assert ran.outcome.failure is None
+        assert ran.outcome.reports["state_refused"] == 9 * 4 + 6 * 4 + 600, place
+        assert f'"value": {-MOST}' in ran.state
 
 
 def test_numbers_beyond_the_bound_are_refused_and_counted(store: Location, tmp_path: Path) -> None:

@@ -50,6 +50,17 @@ def test_bounds_of_local_objects() -> None:
     assert counts.all().map_read(1) is None
 
 
+def test_arguments_beyond_the_bound_do_not_reach_a_store() -> None:
+    """The client takes numbers of 64 bits, of which it would have the lower ones."""
+    number, sent = declared("number"), list[int]()
+    number.remote = lambda target, operation, one, other, wait, packet: sent.append(one)
+    number.all().add(NUMBER_MOST)
+    for beyond in (NUMBER_MOST + 1, -NUMBER_MOST - 1, 1 << 64):
+        with pytest.raises(RefusedError):
+            number.all().add(beyond)
+    assert sent == [NUMBER_MOST] and number.refused == 3
+
+
 def test_an_operation_of_another_type() -> None:
     with pytest.raises(TypeError, match="pop is no operation of a set"):
         declared("set").all().pop()

@@ -13,7 +13,7 @@ SLUICE_PARAMETER(servers, text, "10.0.0.11+10.0.0.12", "IPv4 addresses of server
 
 SLUICE_COUNTER(balanced, "connections that got a server")
 SLUICE_COUNTER(no_server, "connections that got none, as the store failed; their packets are dropped")
-SLUICE_COUNTER(other_server, "connections for which the store has a server that is not a parameter; dropped, too")
+SLUICE_COUNTER(other_server, "connections that got none, as servers in the store that are no parameters have the fewest; dropped, too")
 SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
 
 struct balance_server { uint32_t address; };
@@ -22,13 +22,14 @@ SLUICE_SHARED(active, map, all, read_write, recover, "connections of each server
 SLUICE_SHARED(bytes, counter, dst, write_mostly, zero, "bytes of IP packets of each server")
 SLUICE_SHARED(server, struct balance_server, flow, read_mostly, recover, "the server of a connection")
 
-enum { BALANCE_SERVERS = 1024 };
+enum { BALANCE_SERVERS = 1024, BALANCE_ATTEMPTS = 64 };
 enum balance_role { BALANCE_OTHER, BALANCE_CLIENT, BALANCE_ANSWER };
 
 struct balance_flow {
     struct sl_object *server, *bytes;   /* NULL: no server */
     uint8_t role;
     uint8_t side;   /* of the server, or of the virtual address */
+    bool asked;     /* for a server */
 };
 SLUICE_STATE(struct balance_flow)
 
@@ -45,17 +46,25 @@ static bool balance_is_server(const struct balance *balance, uint32_t address) {
 /* Gives a connection a server. */
 static void balance_choose(const struct sl_event *event, struct balance_flow *flow) {
     struct sl_object *active = SLUICE_SHARED_ALL(event->box, active);
-    int64_t least;
-    if (sl_shared_map_least(active, 1, &least) != SL_STORE_DONE) {
-        SLUICE_COUNTER_OF(event->box, no_server)++;
+    int64_t least = 0;
+    bool known = false;
+    /* A server that is no parameter has one more connection after each attempt, so that another one has the fewest. */
+    for (unsigned attempt = 0; attempt < BALANCE_ATTEMPTS && !known; attempt++) {
+        if (sl_shared_map_least(active, 1, &least) != SL_STORE_DONE) {
+            SLUICE_COUNTER_OF(event->box, no_server)++;
+            return;
+        }
+        known = balance_is_server(SLUICE_WORKER_OF(event->box), (uint32_t)least);
+    }
+    if (!known) {
+        SLUICE_COUNTER_OF(event->box, other_server)++;
         return;
     }
-    bool known = balance_is_server(SLUICE_WORKER_OF(event->box), (uint32_t)least);
-    struct sl_object *object = known ? SLUICE_SHARED_OF(event, server) : NULL;
+    struct sl_object *object = SLUICE_SHARED_OF(event, server);
     struct balance_server *server = sl_object_bytes_of(object);
     if (!server) {
         sl_shared_map_add(active, least, -1, NULL);
-        ++*(known ? &SLUICE_COUNTER_OF(event->box, no_server) : &SLUICE_COUNTER_OF(event->box, other_server));
+        SLUICE_COUNTER_OF(event->box, no_server)++;
         return;
     }
     server->address = (uint32_t)least;
@@ -67,14 +76,13 @@ static void balance_choose(const struct sl_event *event, struct balance_flow *fl
 
 /* `answers`: the first packet may answer one that was not seen from here. */
 static void balance_begin(const struct sl_event *event, bool answers) {
-    if (!event->instance || !ip4_address_place(event, true))
-        return;   /* a connection in a tunnel leaves as it is */
+    if (!event->instance)
+        return;
     const struct balance *balance = SLUICE_WORKER_OF(event->box);
     struct balance_flow *flow = SLUICE_STATE_OF(event);
     uint64_t port = SLUICE_PARAMETER_OF(event->box, port);
     if (ip4_address(event, 1) == balance->address && (!port || port == ip4_port(event, 1))) {
         flow->role = BALANCE_CLIENT;
-        balance_choose(event, flow);
         return;
     }
     /* The active side of a connection that is first seen by its SYN/ACK is the receiver of that. */
@@ -100,18 +108,23 @@ static void balance_packet(const struct sl_event *event) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!flow || flow->role == BALANCE_OTHER)
         return;
+    const uint8_t *source = ip4_address_place(event, true);
+    if (!source && !ip4_is_fragment(event))
+        return;   /* a connection in a tunnel leaves as it is */
     if (flow->role == BALANCE_ANSWER) {
         const struct balance *balance = SLUICE_WORKER_OF(event->box);
         if (event->side == flow->side)
             balance_rewrite(event, true, balance->address);
         return;
     }
+    if (!flow->asked)
+        balance_choose(event, flow);
+    flow->asked = true;
     const struct balance_server *server = sl_shared_struct(flow->server);
     if (!server) {
         SLUICE_DROP(event->box);
         return;
     }
-    const uint8_t *source = ip4_address_place(event, true);
     if (source)   /* the total length is ten bytes before it */
         sl_shared_add(flow->bytes, (int64_t)sl_load_be16(source - 10), NULL);
     balance_rewrite(event, event->side == 1, server->address);

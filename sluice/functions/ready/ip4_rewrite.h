@@ -43,6 +43,14 @@ static inline bool ip4_is_outermost(const struct sl_event *event) {
     return found && event->unit.at == frame->at + at;
 }
 
+/* Is the outermost IPv4 header of the current packet one of a fragment? */
+static inline bool ip4_is_fragment(const struct sl_event *event) {
+    const struct sl_frame *frame = sl_packet_frame(event);
+    bool found = false;
+    uint32_t at = frame ? sl_frame_ip(frame, &found) : 0;
+    return found && frame->captured >= at + 20 && frame->at[at] >> 4 == 4 && (sl_load_be16(frame->at + at + 6) & 0x3fff);
+}
+
 /* Where the source or destination address is in the outermost IPv4 header of the current packet. NULL: there is
  * none, or the event is not of a transport header directly in it, as in a tunnel. */
 static inline const uint8_t *ip4_address_place(const struct sl_event *event, bool source) {

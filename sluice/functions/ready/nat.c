@@ -19,13 +19,13 @@ SLUICE_COUNTER(translated, "connections that got a port")
 SLUICE_COUNTER(no_port, "connections that got none, as none was free or the store failed; their packets are dropped")
 SLUICE_COUNTER(unmapped, "packets to the external address for a port that no connection has; they are dropped")
 SLUICE_COUNTER(unsolicited, "packets of connections that began outside, to an inside address; they are dropped")
-SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP or UDP, or fragments; they are dropped")
+SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP or UDP, fragments, malformed, or of no connection; they are dropped")
 SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
 
 /* Of a connection from the inside. */
 struct nat_mapping { uint32_t port; };
-/* Of an external port: which inside endpoint has it. */
-struct nat_inside { uint32_t address; uint16_t port; uint16_t used; };
+/* Of an external port: which inside endpoint has it, for which protocol (that of the IP header; 0: none). */
+struct nat_inside { uint32_t address; uint16_t port; uint16_t protocol; };
 
 SLUICE_SHARED(ports, list, all, read_write, recover, "ports that are free")
 SLUICE_SHARED(packets, counter, all, write_mostly, zero, "packets that were translated")
@@ -38,13 +38,25 @@ struct nat_flow {
     struct sl_object *inside;    /* of the port of that */
     uint8_t role;                /* enum nat_role */
     uint8_t external;            /* the side that has the external address */
+    bool asked;                  /* for a port */
 };
 SLUICE_STATE(struct nat_flow)
 
+enum { NAT_TCP = 6, NAT_UDP = 17 };   /* the protocols of the IP header */
+enum { NAT_TCP_HEADER = 14, NAT_PORTS = 4 };   /* bytes with which packets enter these layers */
 enum nat_role { NAT_OTHER, NAT_FROM_INSIDE, NAT_TO_EXTERNAL, NAT_UNSOLICITED };
 
-struct nat { uint32_t address, inside, mask; };
+struct nat {
+    uint32_t address, inside, mask;
+    uint64_t done;   /* the number of the last packet that was translated or dropped */
+};
 SLUICE_WORKER(struct nat)
+
+static void nat_drop(const struct sl_event *event, uint64_t *counter) {
+    ++*counter;
+    SLUICE_WORKER_OF(event->box)->done = sl_packet_number(event);
+    SLUICE_DROP(event->box);
+}
 
 /* Replaces address and port of the current packet: those of the source, or of the destination. */
 static void nat_rewrite(const struct sl_event *event, bool source, uint32_t address, uint16_t port) {
@@ -53,15 +65,32 @@ static void nat_rewrite(const struct sl_event *event, bool source, uint32_t addr
     const uint8_t *at = ip4_address_place(event, source);
     uint8_t bytes[4];
     sl_store_be32(bytes, address);
-    if (!at || event->unit.captured < 4 || !SLUICE_REWRITE(event->box, at, bytes, 4) ||
-        !SLUICE_REWRITE(event->box, event->unit.at + (source ? 0 : 2), number, 2)) {
-        SLUICE_COUNTER_OF(event->box, unchanged)++;
-        SLUICE_DROP(event->box);
-    }
+    if (at && event->unit.captured >= 4 && SLUICE_REWRITE(event->box, at, bytes, 4) &&
+        SLUICE_REWRITE(event->box, event->unit.at + (source ? 0 : 2), number, 2))
+        SLUICE_WORKER_OF(event->box)->done = sl_packet_number(event);
+    else
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));
+}
+
+/* Does an IPv4 header go from the inside to the outside? */
+static bool nat_goes_out(const struct nat *nat, const uint8_t *ip) {
+    return (sl_load_be32(ip + 12) & nat->mask) == nat->inside && (sl_load_be32(ip + 16) & nat->mask) != nat->inside;
+}
+
+/* Drops the current packet if it would leave with an inside address: what the handlers above neither translated nor
+ * dropped, such as a packet of no connection. */
+static void nat_guard(const struct sl_event *event) {
+    const struct nat *nat = SLUICE_WORKER_OF(event->box);
+    const struct sl_frame *frame = sl_packet_frame(event);
+    bool found = false;
+    uint32_t at = frame ? sl_frame_ip(frame, &found) : 0;
+    if (found && nat->done != sl_packet_number(event) && frame->captured >= at + 20 && frame->at[at] >> 4 == 4 &&
+        nat_goes_out(nat, frame->at + at))
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
 }
 
 /* Gives a connection from the inside a port. */
-static void nat_map(const struct sl_event *event, struct nat_flow *flow) {
+static void nat_map(const struct sl_event *event, struct nat_flow *flow, bool tcp) {
     int64_t port;
     if (sl_shared_pop(SLUICE_SHARED_ALL(event->box, ports), &port) != SL_STORE_DONE)
         return;
@@ -77,15 +106,15 @@ static void nat_map(const struct sl_event *event, struct nat_flow *flow) {
         return;
     }
     mapping->port = (uint32_t)port;
-    *inside = (struct nat_inside){ip4_address(event, 0), ip4_port(event, 0), 1};
+    *inside = (struct nat_inside){ip4_address(event, 0), ip4_port(event, 0), tcp ? NAT_TCP : NAT_UDP};
     sl_shared_put(flow->mapping);
     sl_shared_put(flow->inside);
     SLUICE_COUNTER_OF(event->box, translated)++;
 }
 
 static void nat_begin(const struct sl_event *event) {
-    if (!event->instance || !ip4_address_place(event, true))
-        return;   /* a connection in a tunnel leaves as it is */
+    if (!event->instance)
+        return;
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
     uint32_t from = ip4_address(event, 0), to = ip4_address(event, 1);
@@ -98,13 +127,6 @@ static void nat_begin(const struct sl_event *event) {
                  : from_inside && !to_inside               ? NAT_FROM_INSIDE
                  : to_inside && !from_inside               ? NAT_UNSOLICITED
                                                            : NAT_OTHER;
-    if (flow->role == NAT_FROM_INSIDE)
-        nat_map(event, flow);
-}
-
-static void nat_drop(const struct sl_event *event, uint64_t *counter) {
-    ++*counter;
-    SLUICE_DROP(event->box);
 }
 
 static void nat_count(const struct sl_event *event, bool tcp) {
@@ -114,11 +136,16 @@ static void nat_count(const struct sl_event *event, bool tcp) {
 }
 
 static void nat_packet(const struct sl_event *event, bool tcp) {
-    if (!event->instance)
+    if (!event->instance || !ip4_address_place(event, true)) {
+        nat_guard(event);   /* a connection in a tunnel leaves as it is */
         return;
+    }
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
     if (flow->role == NAT_FROM_INSIDE) {
+        if (!flow->asked)
+            nat_map(event, flow, tcp);
+        flow->asked = true;
         const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
         if (!mapping) {
             nat_drop(event, &SLUICE_COUNTER_OF(event->box, no_port));
@@ -130,8 +157,8 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
         /* Packets from the outside. What the inside endpoint sends has its own address, and is of another flow. */
         struct sl_object *object = SLUICE_SHARED_AT(event->box, inside_of, ip4_port(event, flow->external));
         const struct nat_inside *inside = event->side != flow->external ? sl_shared_struct(object) : NULL;
-        if (!inside || !inside->used) {
-            if (inside)
+        if (!inside || inside->protocol != (tcp ? NAT_TCP : NAT_UDP)) {
+            if (inside && !inside->protocol)
                 sl_shared_forget(object);
             nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
             return;
@@ -140,6 +167,8 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
         nat_rewrite(event, false, inside->address, inside->port);
     } else if (flow->role == NAT_UNSOLICITED) {
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsolicited));
+    } else {
+        nat_guard(event);
     }
 }
 
@@ -147,10 +176,10 @@ static void nat_end(const struct sl_event *event, uint64_t reason) {
     struct nat_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!flow || !flow->mapping || reason == SL_END_EOF)
         return;   /* at the end of input connections go on elsewhere: their state remains */
+    sl_shared_drop(flow->inside);   /* before another connection can get the port */
     const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
     if (mapping)
         sl_shared_push(SLUICE_SHARED_ALL(event->box, ports), mapping->port);
-    sl_shared_drop(flow->inside);
     sl_shared_drop(flow->mapping);
     flow->mapping = flow->inside = NULL;
 }
@@ -162,16 +191,25 @@ SLUICE_ON(udp, created) { nat_begin(event); }
 SLUICE_ON(udp, packet) { nat_packet(event, false); }
 SLUICE_ON(udp, end) { nat_end(event, data->reason); }
 
-/* What is not translated must not leave with an inside address. */
+SLUICE_ON(tcp, malformed) { nat_guard(event); }
+SLUICE_ON(tcp, orphan) { nat_guard(event); }
+SLUICE_ON(tcp, dropped) { nat_guard(event); }
+SLUICE_ON(udp, malformed) { nat_guard(event); }
+SLUICE_ON(udp, dropped) { nat_guard(event); }
+SLUICE_ON(ipv4, malformed) { nat_guard(event); }
+SLUICE_ON(ipv4, dropped) { nat_guard(event); }
+
+/* What is not translated must not leave with an inside address. A header of TCP or UDP that was not captured causes no
+ * event of these layers. */
 SLUICE_ON(ipv4, packet) {
-    const struct nat *nat = SLUICE_WORKER_OF(event->box);
     const uint8_t *ip = event->unit.at;
-    if (event->unit.captured < 20 || !ip4_is_outermost(event) || (sl_load_be32(ip + 12) & nat->mask) != nat->inside ||
-        (sl_load_be32(ip + 16) & nat->mask) == nat->inside)
+    if (event->unit.captured < 20 || !ip4_is_outermost(event) || !nat_goes_out(SLUICE_WORKER_OF(event->box), ip))
         return;
-    bool fragment = sl_load_be16(ip + 6) & 0x3fff;
-    if (fragment || (ip[9] != 6 && ip[9] != 17))
+    bool tcp = ip[9] == NAT_TCP, fragment = sl_load_be16(ip + 6) & 0x3fff;
+    if (fragment || (!tcp && ip[9] != NAT_UDP))
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
+    else if (event->unit.captured < 4 * (ip[0] & 15u) + (tcp ? NAT_TCP_HEADER : NAT_PORTS))
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));
 }
 
 SLUICE_OPEN {

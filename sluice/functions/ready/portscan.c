@@ -30,9 +30,9 @@ SLUICE_COUNTER(undecided, "connections of which the store did not say whether th
 struct portscan_pending { uint64_t time; };
 
 SLUICE_SHARED(likelihood, number, src, read_write, recover, "logarithm of the likelihood ratio of a host, in millionths")
-SLUICE_SHARED(contacts, set, src, read_write, zero, "hosts that a host has contacted")
+SLUICE_SHARED(contacts, number, src+dst, read_write, zero, "1 if a host has contacted another one")
 SLUICE_SHARED(pending, struct portscan_pending, flow, read_write, zero, "when a first contact was attempted")
-SLUICE_SHARED(blocked, set, all, read_mostly, recover, "hosts that were found to scan")
+SLUICE_SHARED(blocked, number, src, read_mostly, recover, "1 if a host was found to scan")
 
 SLUICE_OPERATION(walk, "return math.max(value + argument, other)") {
     int64_t sum = value + argument;
@@ -53,18 +53,6 @@ SLUICE_WORKER(struct portscan)
 
 enum { PORTSCAN_SYN = 2, PORTSCAN_RST = 4, PORTSCAN_ACK = 16 };   /* RFC 9293, 3.1 */
 
-/* A number that stands for the address of a side: an IPv4 address itself; a hash of a longer one. */
-static int64_t portscan_host(const struct sl_event *event, unsigned side) {
-    const struct sl_key_part *part = sl_address_part(event->owner);
-    const uint64_t *half = sl_event_half(event, side);
-    if (part->bits <= 32)
-        return (int64_t)sl_part_number(part, half);
-    uint64_t hash = part->bits;
-    for (uint32_t i = 0; i < (part->bits + 63) / 64; i++)
-        hash = sl_fold(hash ^ half[part->word + i], UINT64_C(0x9e3779b97f4a7c15));
-    return (int64_t)(hash >> 1 | UINT64_C(1) << 62);
-}
-
 static void portscan_report(const struct sl_event *event, int64_t likelihood) {
     const struct portscan *portscan = SLUICE_WORKER_OF(event->box);
     uint64_t time = sl_packet_time(event);
@@ -83,7 +71,7 @@ static void portscan_outcome(const struct sl_event *event, struct portscan_flow 
     flow->pending = NULL;
     SLUICE_DISARM(event, tcp, attempt);
     SLUICE_COUNTER_OF(event->box, failures) += !succeeded;
-    int64_t likelihood, added = 0;
+    int64_t likelihood, before = 0;
     if (SLUICE_CUSTOM(SLUICE_SHARED_OF(event, likelihood), walk, succeeded ? portscan->success : portscan->failure,
                       portscan->lower, &likelihood) != SL_STORE_DONE) {
         SLUICE_COUNTER_OF(event->box, undecided)++;
@@ -91,8 +79,7 @@ static void portscan_outcome(const struct sl_event *event, struct portscan_flow 
     }
     if (likelihood < portscan->upper)
         return;
-    sl_shared_insert(SLUICE_SHARED_ALL(event->box, blocked), portscan_host(event, 0), &added);
-    if (added) {
+    if (sl_shared_compare(SLUICE_SHARED_OF(event, blocked), 0, 1, &before) == SL_STORE_DONE && !before) {
         SLUICE_COUNTER_OF(event->box, scanners)++;
         portscan_report(event, likelihood);
     }
@@ -103,8 +90,8 @@ SLUICE_ON(tcp, created) {
         (event->unit.at[13] & (PORTSCAN_SYN | PORTSCAN_ACK)) != PORTSCAN_SYN)
         return;
     struct portscan_flow *flow = SLUICE_STATE_OF(event);
-    int64_t there, added;
-    if (sl_shared_contains(SLUICE_SHARED_ALL(event->box, blocked), portscan_host(event, 0), &there) != SL_STORE_DONE) {
+    int64_t there, before;
+    if (sl_shared_read(SLUICE_SHARED_OF(event, blocked), &there) != SL_STORE_DONE) {
         SLUICE_COUNTER_OF(event->box, undecided)++;
         return;
     }
@@ -113,11 +100,11 @@ SLUICE_ON(tcp, created) {
         SLUICE_COUNTER_OF(event->box, blocked_connections)++;
         return;
     }
-    if (sl_shared_insert(SLUICE_SHARED_OF(event, contacts), portscan_host(event, 1), &added) != SL_STORE_DONE) {
+    if (sl_shared_compare(SLUICE_SHARED_OF(event, contacts), 0, 1, &before) != SL_STORE_DONE) {
         SLUICE_COUNTER_OF(event->box, undecided)++;
         return;
     }
-    if (!added)
+    if (before)
         return;
     flow->pending = SLUICE_SHARED_OF(event, pending);
     struct portscan_pending *pending = sl_object_bytes_of(flow->pending);

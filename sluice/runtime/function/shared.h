@@ -113,12 +113,24 @@ static inline void sl_shared_forget(struct sl_object *object) {
         sl_object_remove(object);
 }
 
+/* Refuses a number of an update that is beyond the bound, and counts it: the server would round it. */
+static inline bool sl_shared_beyond(struct sl_object *object, int64_t number, int64_t other, int64_t *result) {
+    if (SL_LIKELY(sl_number_fits(number) && sl_number_fits(other)))
+        return false;
+    sl_shared_refuse(object);
+    if (result)
+        *result = 0;
+    return true;
+}
+
 /* --- counters and numbers --- */
 
 /* Adds to a counter or a number; *result is the sum. */
 static inline enum sl_store_status sl_shared_add(struct sl_object *object, int64_t number, int64_t *result) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
+    if (sl_shared_beyond(object, number, 0, result))
+        return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_ADD, number, 0, result);
     enum sl_store_status status = sl_number_set(object, sl_number_sum(object->value.number, number));
@@ -141,6 +153,8 @@ static inline enum sl_store_status sl_shared_read(struct sl_object *object, int6
 static inline enum sl_store_status sl_shared_set(struct sl_object *object, int64_t number) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
+    if (sl_shared_beyond(object, number, 0, NULL))
+        return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_SET, number, 0, NULL);
     return sl_number_set(object, number);
@@ -150,6 +164,8 @@ static inline enum sl_store_status sl_shared_set(struct sl_object *object, int64
 static inline enum sl_store_status sl_shared_minimum(struct sl_object *object, int64_t number, int64_t *result) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
+    if (sl_shared_beyond(object, number, 0, result))
+        return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_MINIMUM, number, 0, result);
     bool less = !object->present || number < object->value.number;
@@ -162,6 +178,8 @@ static inline enum sl_store_status sl_shared_minimum(struct sl_object *object, i
 static inline enum sl_store_status sl_shared_maximum(struct sl_object *object, int64_t number, int64_t *result) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
+    if (sl_shared_beyond(object, number, 0, result))
+        return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_MAXIMUM, number, 0, result);
     bool more = !object->present || number > object->value.number;
@@ -176,6 +194,8 @@ static inline enum sl_store_status sl_shared_compare(struct sl_object *object, i
                                                      int64_t *before) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
+    if (sl_shared_beyond(object, expected, number, before))
+        return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_COMPARE, expected, number, before);
     int64_t was = object->value.number;
@@ -191,6 +211,8 @@ static inline enum sl_store_status sl_shared_custom(struct sl_object *object, co
                                                     int64_t argument, int64_t other, int64_t *result) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
+    if (sl_shared_beyond(object, argument, other, result))
+        return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object)) {
         struct sl_store_result got = {0};
         enum sl_store_status status =
@@ -317,6 +339,8 @@ static inline enum sl_store_status sl_map_set(struct sl_object *object, int64_t 
 static inline enum sl_store_status sl_shared_map_add(struct sl_object *object, int64_t key, int64_t number, int64_t *result) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
+    if (sl_shared_beyond(object, key, number, result))
+        return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_MAP_ADD, key, number, result);
     const struct sl_map_entry *entry = sl_map_entry(object, key, false, 0);
@@ -339,6 +363,8 @@ static inline enum sl_store_status sl_shared_map_minimum(struct sl_object *objec
                                                          int64_t *result) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
+    if (sl_shared_beyond(object, key, number, result))
+        return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_MAP_MINIMUM, key, number, result);
     const struct sl_map_entry *entry = sl_map_entry(object, key, false, 0);
@@ -349,6 +375,8 @@ static inline enum sl_store_status sl_shared_map_maximum(struct sl_object *objec
                                                          int64_t *result) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
+    if (sl_shared_beyond(object, key, number, result))
+        return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_MAP_MAXIMUM, key, number, result);
     const struct sl_map_entry *entry = sl_map_entry(object, key, false, 0);
@@ -361,6 +389,8 @@ static inline enum sl_store_status sl_shared_map_least(struct sl_object *object,
     *key = 0;
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
+    if (sl_shared_beyond(object, number, 0, key))
+        return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_MAP_LEAST, number, 0, key);
     const struct sl_map_entry *least = sl_map_least(object);

@@ -112,8 +112,6 @@ SL_COLD void sl_shared_finish(struct sl_shared_state *state) {
     for (uint32_t i = 0; i < state->functions; i++)
         for (uint32_t k = 0; k < state->count[i]; k++)
             refused += state->of[i][k].refused;
-    if (refused)
-        sl_report(box, "state_refused", refused);
     if (state->store) {
         struct sl_store *store = state->store;
         store->finish(store);
@@ -122,6 +120,7 @@ SL_COLD void sl_shared_finish(struct sl_shared_state *state) {
                 sl_shared_settle(&state->of[i][k], store);
         store->finish(store);
         const struct sl_store_counts *counts = store->counts(store);
+        refused += counts->refused;
         sl_report(box, "store_operations", counts->operations);
         sl_report(box, "store_requests", counts->requests);
         sl_report(box, "store_waits", counts->waits);
@@ -142,6 +141,8 @@ SL_COLD void sl_shared_finish(struct sl_shared_state *state) {
         if (!out || fclose(out) != 0)
             sl_fail(box, state->file, strerror(errno));
     }
+    if (refused)
+        sl_report(box, "state_refused", refused);
 }
 
 #endif

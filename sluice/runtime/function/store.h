@@ -78,6 +78,7 @@ struct sl_store_counts {
     uint64_t lost;            /* updates that were given up: of objects that must be recovered ... */
     uint64_t lost_zero;       /* ... and of others */
     uint64_t errors;          /* replies with an error */
+    uint64_t refused;         /* updates that the store refused, and for whose result no packet waited */
 };
 
 struct sl_store {

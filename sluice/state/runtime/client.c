@@ -112,6 +112,8 @@ static void acknowledge(struct client *client, const redisReply *reply) {
     if (awaited) {
         client->status = status;
         client->awaited = 0;
+    } else if (status == SL_STORE_REFUSED) {
+        client->counts.refused += call->updates;
     }
     if (status == SL_STORE_FAILED) {
         client->counts.errors++;
@@ -123,12 +125,18 @@ static void acknowledge(struct client *client, const redisReply *reply) {
     client->impatient = false;
 }
 
+/* Was the first call that is not acknowledged transmitted as a whole? */
+static bool awaits_reply(const struct client *client) {
+    return client->acknowledged < client->made &&
+           client->call[client->acknowledged & (client->calls - 1)].bytes <= client->sent - client->first;
+}
+
 static void take_replies(struct client *client) {
     uint64_t before = client->acknowledged;
     sluice_receive(&client->connection);
     redisReply *reply;
     while ((reply = sluice_reply(&client->connection))) {
-        if (client->first == client->sent || client->acknowledged == client->made) {
+        if (!awaits_reply(client)) {
             freeReplyObject(reply);   /* a reply to nothing: what follows cannot be told apart */
             snprintf(client->connection.why, sizeof client->connection.why, "a reply without a call");
             sluice_disconnect(&client->connection);
@@ -299,7 +307,7 @@ static bool write_call(struct client *client, const char *function, const char *
 /* --- additions that are combined --- */
 
 static void close_batch(struct client *client, struct batch *batch) {
-    char ids[8 * BATCH_UPDATES], amounts[2 + 20 * BATCH_UPDATES] = "=";
+    char ids[8 * BATCH_UPDATES], amounts[2 + 21 * BATCH_UPDATES] = "=";   /* 20 digits with a sign, and a comma */
     size_t length = batch->equal ? 0 : 1;
     if (!batch->count)
         return;

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.functions.detect import buffers
 from sluice.functions.detect.errors import DetectionError, RuleError
 from sluice.functions.detect.model import Content
 from sluice.functions.detect.options import KNOWN
-from sluice.functions.detect.parts import group
+from sluice.functions.detect.parts import HTTP, ICMP_PACKET, STREAM, UDP_PACKET, group
 from sluice.functions.detect.rules import Reader, RuleSet, read_files
 from sluice.functions.detect.table import table
 
@@ -151,6 +152,14 @@ def test_the_fast_pattern_is_the_longest_that_must_occur() -> None:
     (found,) = read(f'{HEAD} (content:"ab"; content:"abcd"; content:!"abcdef"; sid:1;)').rules
     (part,) = group([found]).parts
     assert part.fast is not None and part.fast.text == b"abcd"
+
+
+def test_a_rule_on_ip_with_options_on_http_is_about_tcp_alone() -> None:
+    ip = HEAD.replace("tcp", "ip")
+    groups = group(read(f'{ip} (content:"evil"; http_uri; sid:1;)\n{ip} (content:"evil"; sid:2;)').rules)
+    assert [(part.rule, part.group) for part in groups.parts] == [
+        (0, HTTP + buffers.URI), (1, STREAM), (1, UDP_PACKET), (1, ICMP_PACKET),
+    ]  # fmt: skip
 
 
 def test_hostile_files_end_soon() -> None:

@@ -131,7 +131,10 @@ static int ids_on_pattern(unsigned id, unsigned long long from, unsigned long lo
     (void)from, (void)to, (void)flags;
     struct ids_scan *scan = user;
     struct ids *ids = SLUICE_WORKER_OF(scan->box);
-    uint32_t part = ids->table.groups[scan->base].part[id];
+    const struct ids_group *group = &ids->table.groups[scan->base];
+    if (id >= group->count)
+        return 0;
+    uint32_t part = group->part[id];
     if (ids->mark[part] != ids->scans) {
         ids->mark[part] = ids->scans;
         ids->found[ids->found_count++] = part;

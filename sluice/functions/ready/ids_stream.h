@@ -43,7 +43,9 @@ static int ids_on_stream_pattern(unsigned id, unsigned long long from, unsigned 
     (void)from, (void)flags;
     struct ids_scan *scan = user;
     struct ids *ids = SLUICE_WORKER_OF(scan->box);
-    ids_add_hot(scan->box, scan->side, scan->seen, ids->table.groups[IDS_STREAM].part[id], scan->base + to);
+    const struct ids_group *group = &ids->table.groups[IDS_STREAM];
+    if (id < group->count)
+        ids_add_hot(scan->box, scan->side, scan->seen, group->part[id], scan->base + to);
     return 0;
 }
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,24 @@ import pytest
 import sluice
 from sluice.engine.box import Box, Settings
 from sluice.engine.cache import cache_folder
-from sluice.functions.detect.rules import Reader
+from sluice.functions.detect.errors import Place
+from sluice.functions.detect.libraries import database, pcre_options
+from sluice.functions.detect.model import Pcre
+from sluice.functions.detect.rules import Reader, RuleSet
 from sluice.functions.detect.table import table
 from tests.functions.detect import hostile
-from tests.functions.detect.boxes import SECOND, START, compiled, connection, datagram, needs_ids, packets, rule
+from tests.functions.detect.boxes import (
+    SECOND,
+    START,
+    Alerts,
+    compiled,
+    connection,
+    datagram,
+    needs_ids,
+    packets,
+    rule,
+    run,
+)
 from tests.robust.test_sanitized import sanitizer_library
 
 pytestmark = needs_ids
@@ -72,6 +88,32 @@ def test_alerts_are_written_within_a_second(tmp_path: Path) -> None:
         box.packet(packet, START + SECOND, 1, len(packet))
         assert out.read_text().count("\n") == 1
         box.finish()
+
+
+def given(frames: Sequence[bytes], rules: str, made: Callable[[RuleSet], bytes]) -> Alerts:
+    """The alerts about packets, with a table that is made in another way."""
+    return run(lambda box: [box.packet(data, START, 1, len(data)) for data in frames], rules, made=made)
+
+
+def test_a_database_with_more_patterns_than_its_group_has() -> None:
+    rules = rule('content:"evil";') + rule('content:"evil";', "udp any any -> any any", 2)
+    more = [(b"more%d" % number, False) for number in range(2000)]
+    said = b"".join(text for text, _ in more)
+    frames = [*connection([(">", said)]), datagram(said)]
+    assert given(frames, rules, lambda found: table(found.rules, lambda texts: database([*texts, *more]))).rows == []
+
+
+def test_options_of_a_pcre_in_a_table_are_those_that_rules_can_have() -> None:
+    utf = 0x00080000 | 0x40000000  # PCRE2_UTF, and PCRE2_NO_UTF_CHECK, with which malformed text is read beyond its end
+    known = struct.pack("<III", 1, 0, pcre_options(Pcre(Place("", 0), "")))
+
+    def changed(found: RuleSet) -> bytes:
+        assert table(found.rules).count(known) == 1
+        return table(found.rules).replace(known, struct.pack("<III", 1, 0, utf))
+
+    rules = rule('content:"a"; pcre:"/^a.$/";', "udp any any -> any any")
+    assert given([datagram("a\u00e9".encode())], rules, changed).rows == []
+    assert given([datagram(b"a\xe9")], rules, changed).sids == [1]
 
 
 def test_bounds_of_flows_and_memory_are_counted() -> None:

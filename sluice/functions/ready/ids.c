@@ -78,6 +78,7 @@ static void ids_flow_free(struct sl_box *box, struct ids_state *state)
 static struct ids_seen ids_seen_of(const struct sl_event *event, const struct ids_flow *flow, uint8_t protocol)
 {
     struct ids_state *state = SLUICE_STATE_OF(event);
+    SLUICE_WORKER_OF(event->box)->work.left = IDS_SCAN_MOST;   /* each event has its own */
     return (struct ids_seen){
         .flow = &flow->flow,
         .ends = &flow->ends,

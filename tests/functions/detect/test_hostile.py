@@ -75,6 +75,13 @@ def test_contents_that_are_tried_again_and_again_are_bounded() -> None:
     assert found.rows == [] and found.reports["ids_bounded_matches"] > 0
 
 
+def test_a_pcre_that_is_tried_again_and_again_is_bounded_for_the_whole_packet() -> None:
+    options = r'content:"a"; pcre:"/[^\n]*evil\d/R";'
+    rules = "".join(rule(options, "udp any any -> any any", sid) for sid in (1, 2))
+    found = packets([datagram(b"a" * 65_400 + b"evil "), datagram(b"aevil1")], rules)
+    assert found.sids == [1, 2] and found.reports["ids_bounded_matches"] == 2
+
+
 def test_alerts_are_written_within_a_second(tmp_path: Path) -> None:
     reader = Reader()
     reader.read(rule('content:"evil";', "udp any any -> any any"), "a.rules")

@@ -208,6 +208,9 @@ SL_COLD bool ids_open_scans(struct ids *ids)
     }
     ids->work.data = pcre2_match_data_create(32, NULL);
     ids->work.context = pcre2_match_context_create(NULL);
+    ids->work.stack = pcre2_jit_stack_create(32 << 10, 1 << 20, NULL);   /* NULL: the one of 32 KiB that PCRE2 has */
+    if (ids->work.context && ids->work.stack)
+        pcre2_jit_stack_assign(ids->work.context, NULL, ids->work.stack);
     ids->alerts = calloc(ids->table.rule_count + 1, sizeof *ids->alerts);
     ids->found = calloc(ids->table.part_count + 1, sizeof *ids->found);
     ids->mark = calloc(ids->table.part_count + 1, sizeof *ids->mark);
@@ -268,6 +271,7 @@ SLUICE_CLOSE {
     hs_free_scratch(ids->scratch);
     pcre2_match_data_free(ids->work.data);
     pcre2_match_context_free(ids->work.context);
+    pcre2_jit_stack_free(ids->work.stack);
     free(ids->alerts);
     free(ids->found);
     free(ids->mark);

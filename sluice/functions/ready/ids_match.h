@@ -20,6 +20,7 @@ struct ids_view {
 struct ids_work {
     pcre2_match_data *data;
     pcre2_match_context *context;
+    pcre2_jit_stack *stack;
     uint64_t left;            /* of IDS_SCAN_MOST, for the event that is processed */
     bool bounded;             /* it came to a bound */
 };
@@ -99,8 +100,12 @@ static inline bool ids_search(struct ids_work *work, const struct ids_view *view
         return false;
     if (!ids_charge(work, view->end - low + IDS_PCRE_COST))
         return false;
-    int found = pcre2_match(match->code, view->at + (base - view->begin), (PCRE2_SIZE)(view->end - base), (PCRE2_SIZE)(low - base),
-                            view->last ? 0 : PCRE2_NOTEOL, work->data, work->context);
+    const uint8_t *at = view->at + (base - view->begin);
+    PCRE2_SIZE length = (PCRE2_SIZE)(view->end - base), from = (PCRE2_SIZE)(low - base);
+    uint32_t options = view->last ? 0 : PCRE2_NOTEOL;
+    int found = pcre2_match(match->code, at, length, from, options, work->data, work->context);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT)   /* the interpreter has its memory from the heap */
+        found = pcre2_match(match->code, at, length, from, options | PCRE2_NO_JIT, work->data, work->context);
     if (found < 0) {
         work->bounded |= found != PCRE2_ERROR_NOMATCH;
         return false;

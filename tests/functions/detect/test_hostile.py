@@ -82,6 +82,12 @@ def test_a_pcre_that_is_tried_again_and_again_is_bounded_for_the_whole_packet() 
     assert found.sids == [1, 2] and found.reports["ids_bounded_matches"] == 2
 
 
+def test_a_pcre_with_many_alternatives_matches_a_long_text() -> None:
+    rules = rule('content:"user="; pcre:"/user=(?:[a-z]|%[0-9a-f]{2})*evil/";', "udp any any -> any any")
+    found = packets([datagram(b"user=" + b"a" * length + b"evil") for length in (1000, 4000, 8000)], rules)
+    assert found.sids == [1, 1, 1] and found.reports["ids_bounded_matches"] == 0
+
+
 def test_alerts_are_written_within_a_second(tmp_path: Path) -> None:
     reader = Reader()
     reader.read(rule('content:"evil";', "udp any any -> any any"), "a.rules")

@@ -112,27 +112,34 @@ SLUICE_ON(tcp, state) {
     SLUICE_STATE_OF(event)->established |= !opening;
 }
 
+/* The flow of data or of a gap, where rules are about streams; NULL: it is not inspected. */
+static struct ids_flow *ids_stream_flow(const struct sl_event *event)
+{
+    struct sl_box *box = event->box;
+    bool http = SLUICE_WORKER_OF(box)->table.http;
+    if (!event->instance || !(http || ids_has(box, IDS_STREAM)))
+        return NULL;
+    struct ids_flow *flow = ids_flow_of(event);
+    if (flow && http && !flow->http)
+        flow->http = ids_http_open(box, flow, sl_field_value(event->instance, sl_layer_field(event->owner, "syn")) & 1);
+    return flow;
+}
+
 SLUICE_ON(tcp, data) {
     struct sl_box *box = event->box;
-    struct ids *ids = SLUICE_WORKER_OF(box);
-    bool stream = ids_has(box, IDS_STREAM);
-    if (!event->instance || !(stream || ids->table.http))
-        return;
-    struct ids_flow *flow = ids_flow_of(event);
+    struct ids_flow *flow = ids_stream_flow(event);
     if (!flow)
         return;
-    if (ids->table.http && !flow->http)
-        flow->http = ids_http_open(box, flow, sl_field_value(event->instance, sl_layer_field(event->owner, "syn")) & 1);
     struct ids_seen seen = ids_seen_of(event, flow, IDS_TCP_BIT);
     if (flow->http)
         ids_http_bytes(flow->http, &seen, data->bytes.at, data->bytes.captured);
     seen.http = flow->http && (flow->http->side[0].known || flow->http->side[1].known);
-    if (stream)
+    if (ids_has(box, IDS_STREAM))
         ids_stream_bytes(box, &flow->side[seen.side], &seen, data->bytes.at, data->bytes.captured);
 }
 
 SLUICE_ON(tcp, gap) {
-    struct ids_flow *flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
+    struct ids_flow *flow = ids_stream_flow(event);
     if (!flow)
         return;
     struct ids_seen seen = ids_seen_of(event, flow, IDS_TCP_BIT);

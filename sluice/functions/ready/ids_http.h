@@ -30,8 +30,17 @@ struct ids_http {
 
 static inline void ids_text(struct sl_box *box, struct log_text *text, const char *at, size_t length, uint64_t most) {
     length = (size_t)sl_min(length, most - sl_min(text->used, most));
-    if (length && log_take(&SLUICE_WORKER_OF(box)->budget, length))
+    if (!length)
+        return;
+    struct log_budget *budget = &SLUICE_WORKER_OF(box)->budget;
+    size_t used = text->used;
+    bool taken = log_take(budget, length);
+    if (taken)
         log_bytes(text, at, length);
+    if (text->used == used) {   /* beyond the budget, the bound of a text, or without memory */
+        SLUICE_COUNTER_OF(box, ids_no_room)++;
+        log_give(budget, taken ? length : 0);
+    }
 }
 
 static inline void ids_text_free(struct sl_box *box, struct log_text *text) {

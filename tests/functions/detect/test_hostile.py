@@ -141,6 +141,12 @@ def test_bounds_of_flows_and_memory_are_counted() -> None:
     assert 0 < len(little.rows) < 20 and little.reports["ids_no_room"] > 0
 
 
+def test_headers_without_memory_are_counted() -> None:
+    request = b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 30_000 + b"\r\n\r\n"
+    found = packets(connection([(">", request)]), rule('content:"never"; http_header;'), "memory=20000")
+    assert found.reports["ids_no_room"] > 0
+
+
 def test_a_side_remembers_a_bounded_number_of_rules() -> None:
     rules = "".join(rule(f'content:"word{number:04}"; content:"never";', sid=number + 1) for number in range(400))
     said = b" ".join(b"word%04d" % number for number in range(400))

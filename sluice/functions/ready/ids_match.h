@@ -66,19 +66,16 @@ static inline uint64_t ids_find(struct ids_work *work, const struct ids_view *vi
     return within && at && at < stop ? low + (uint64_t)(at - begin) : UINT64_MAX;
 }
 
-/* a + b, where b may be negative; not below 0. */
-static inline uint64_t ids_moved(uint64_t a, int32_t b) {
-    return b >= 0 ? a + (uint64_t)b : a - sl_min(a, (uint64_t) - (int64_t)b);
-}
-
 /* Where a content may begin, and where it must have ended. */
 static inline void ids_bounds(const struct ids_match *match, uint64_t previous, uint64_t *low, uint64_t *high) {
     *low = 0;
     *high = UINT64_MAX;
     if (match->relative) {
-        *low = ids_moved(previous, match->distance == IDS_NONE ? 0 : match->distance);
+        /* With a negative distance it may be before the beginning; `within` counts from there. */
+        int64_t from = (int64_t)previous + (match->distance == IDS_NONE ? 0 : match->distance);
+        *low = from > 0 ? (uint64_t)from : 0;
         if (match->within != IDS_NONE)
-            *high = *low + (uint64_t)match->within;
+            *high = from + match->within > 0 ? (uint64_t)(from + match->within) : 0;
     } else {
         if (match->offset != IDS_NONE)
             *low = (uint64_t)match->offset;

@@ -135,6 +135,9 @@ static bool ids_holds(struct ids_work *work, const struct ids_view *views, const
                 begin = view->at ? ids_find(work, view, match, low, high) : UINT64_MAX;
                 found = begin != UINT64_MAX;
                 end = begin + match->length;
+                /* Bytes that follow may be in the region: the next block decides. */
+                if (match->negated && !found && view->at && !view->last && high != UINT64_MAX && high > view->end)
+                    return false;
             }
             if (work->bounded || found == match->negated)
                 return false;

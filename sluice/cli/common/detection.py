@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from sluice.engine.cache import RULES, WORK, cache_folder, trim, use
 from sluice.engine.functions import READY, Wanted
 from sluice.engine.processor import processor
 from sluice.engine.sealed_file import write_sealed
+from sluice.engine.trust import UntrustedError, check_folder, open_trusted
 from sluice.functions.detect import libraries
 from sluice.functions.detect.rules import RuleSet, read_files
 from sluice.functions.detect.table import table
@@ -37,12 +39,25 @@ def prepare_rules(wanted: Wanted) -> None:
         if Path(function.path) != IDS:
             continue
         texts = split_parameters(function.parameters, given) if isinstance(given, str) else dict(given)
+        if texts.get("table"):
+            check_table(Path(texts["table"]))
         if not texts.get("rules") or texts.get("table"):
             continue
         variables = variables_of([text for text in texts.get("vars", "").split("+") if text])
         rules = read_files(texts["rules"].split("+"), variables, texts.get("lenient") == "yes")
         list_skipped(rules)
         wanted.options[number] = with_table(texts, rules)
+
+
+def check_table(path: Path) -> None:
+    """Refuse a table that other users could change: its databases are run like code. Raises UsageError."""
+    try:
+        check_folder(path.parent)
+        os.close(open_trusted(path))
+    except UntrustedError as error:
+        raise UsageError(f"the table of rules is not read: {error}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
 
 
 def with_table(texts: Mapping[str, str], rules: RuleSet) -> dict[str, str]:

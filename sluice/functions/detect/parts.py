@@ -103,7 +103,7 @@ def parts_of(number: int, rule: Rule) -> Iterator[Part]:
             if http or rule.http:
                 fast = _fast(http)
                 yield Part(number, ON_HTTP, http, HTTP + fast.buffer if fast else HTTP_ALWAYS, fast)
-    if rule.flow & ONLY_STREAM:
+    if rule.flow & ONLY_STREAM or http or rule.http:  # without its HTTP options, a rule on packets would hold always
         return
     for protocol, where in ((UDP, UDP_PACKET), (ICMP, ICMP_PACKET)):
         if rule.protocols & protocol:

@@ -22,13 +22,18 @@ def union(parts: Iterable[tuple[int, int]]) -> Ranges:
 def without(ranges: Ranges, removed: Ranges) -> Ranges:
     """The numbers of `ranges` that `removed` does not have."""
     found: list[tuple[int, int]] = []
+    at = 0
     for low, high in ranges:
-        for first, last in removed:
-            if last < low or first > high:
-                continue
+        while at < len(removed) and removed[at][1] < low:
+            at += 1
+        while at < len(removed) and removed[at][0] <= high:
+            first, last = removed[at]
             if first > low:
                 found.append((low, first - 1))
             low = last + 1
+            if low > high:  # the removed range may reach into the next one
+                break
+            at += 1
         if low <= high:
             found.append((low, high))
     return tuple(found)

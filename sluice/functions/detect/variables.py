@@ -60,25 +60,30 @@ class Variables:
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         self._fixed = dict(given or {})
         self._values = {**DEFAULTS, **self._fixed}
+        self._sets: dict[tuple[str, bool], _Set] = {}
 
     def set(self, name: str, value: str) -> None:
         """A file sets a variable."""
         if name not in self._fixed:
             self._values[name] = value
+            self._sets.clear()
 
     def addresses(self, text: str, place: Place, item: str) -> Addresses:
         """The addresses that a part of a header means. Raises RuleError."""
-        v4, v6 = _Reader(self._values, place, item, ports=False).read(text)
+        v4, v6 = _Reader(self._values, self._sets, place, item, ports=False).read(text)
         return Addresses(v4, v6)
 
     def ports(self, text: str, place: Place, item: str) -> Ranges:
         """The ports that a part of a header means. Raises RuleError."""
-        return _Reader(self._values, place, item, ports=True).read(text)[0]
+        return _Reader(self._values, self._sets, place, item, ports=True).read(text)[0]
 
 
 @dataclass
 class _Reader:
+    """Reads a part of a header. sets: what variables mean, by name and `ports`, so that each is read once."""
+
     values: Mapping[str, str]
+    sets: dict[tuple[str, bool], _Set]
     place: Place
     item: str
     ports: bool
@@ -153,9 +158,13 @@ class _Reader:
                 raise self._error(
                     f"there is no variable ${name}", f"{did_you_mean(name, self.values)} --var {name}=... sets it."
                 )
+            known = self.sets.get((name, self.ports))
+            if known is not None:
+                return known
             found, end = self._nested(self.values[name], 0)
             if self.values[name][end:].strip():
                 raise self._error(f"${name} is '{self.values[name]}', which is no list", "write it in brackets: [a,b].")
+            self.sets[name, self.ports] = found
             return found
         return self._port(word) if self.ports else self._address(word)
 

@@ -78,6 +78,7 @@ static void ids_flow_free(struct sl_box *box, struct ids_state *state)
 static struct ids_seen ids_seen_of(const struct sl_event *event, const struct ids_flow *flow, uint8_t protocol)
 {
     struct ids_state *state = SLUICE_STATE_OF(event);
+    SLUICE_WORKER_OF(event->box)->work.left = IDS_SCAN_MOST;   /* each event has its own */
     return (struct ids_seen){
         .flow = &flow->flow,
         .ends = &flow->ends,
@@ -111,27 +112,34 @@ SLUICE_ON(tcp, state) {
     SLUICE_STATE_OF(event)->established |= !opening;
 }
 
+/* The flow of data or of a gap, where rules are about streams; NULL: it is not inspected. */
+static struct ids_flow *ids_stream_flow(const struct sl_event *event)
+{
+    struct sl_box *box = event->box;
+    bool http = SLUICE_WORKER_OF(box)->table.http;
+    if (!event->instance || !(http || ids_has(box, IDS_STREAM)))
+        return NULL;
+    struct ids_flow *flow = ids_flow_of(event);
+    if (flow && http && !flow->http)
+        flow->http = ids_http_open(box, flow, sl_field_value(event->instance, sl_layer_field(event->owner, "syn")) & 1);
+    return flow;
+}
+
 SLUICE_ON(tcp, data) {
     struct sl_box *box = event->box;
-    struct ids *ids = SLUICE_WORKER_OF(box);
-    bool stream = ids_has(box, IDS_STREAM);
-    if (!event->instance || !(stream || ids->table.http))
-        return;
-    struct ids_flow *flow = ids_flow_of(event);
+    struct ids_flow *flow = ids_stream_flow(event);
     if (!flow)
         return;
-    if (ids->table.http && !flow->http)
-        flow->http = ids_http_open(box, flow, sl_field_value(event->instance, sl_layer_field(event->owner, "syn")) & 1);
     struct ids_seen seen = ids_seen_of(event, flow, IDS_TCP_BIT);
     if (flow->http)
         ids_http_bytes(flow->http, &seen, data->bytes.at, data->bytes.captured);
     seen.http = flow->http && (flow->http->side[0].known || flow->http->side[1].known);
-    if (stream)
+    if (ids_has(box, IDS_STREAM))
         ids_stream_bytes(box, &flow->side[seen.side], &seen, data->bytes.at, data->bytes.captured);
 }
 
 SLUICE_ON(tcp, gap) {
-    struct ids_flow *flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
+    struct ids_flow *flow = ids_stream_flow(event);
     if (!flow)
         return;
     struct ids_seen seen = ids_seen_of(event, flow, IDS_TCP_BIT);
@@ -207,6 +215,9 @@ SL_COLD bool ids_open_scans(struct ids *ids)
     }
     ids->work.data = pcre2_match_data_create(32, NULL);
     ids->work.context = pcre2_match_context_create(NULL);
+    ids->work.stack = pcre2_jit_stack_create(32 << 10, 1 << 20, NULL);   /* NULL: the one of 32 KiB that PCRE2 has */
+    if (ids->work.context && ids->work.stack)
+        pcre2_jit_stack_assign(ids->work.context, NULL, ids->work.stack);
     ids->alerts = calloc(ids->table.rule_count + 1, sizeof *ids->alerts);
     ids->found = calloc(ids->table.part_count + 1, sizeof *ids->found);
     ids->mark = calloc(ids->table.part_count + 1, sizeof *ids->mark);
@@ -267,6 +278,7 @@ SLUICE_CLOSE {
     hs_free_scratch(ids->scratch);
     pcre2_match_data_free(ids->work.data);
     pcre2_match_context_free(ids->work.context);
+    pcre2_jit_stack_free(ids->work.stack);
     free(ids->alerts);
     free(ids->found);
     free(ids->mark);

@@ -30,8 +30,17 @@ struct ids_http {
 
 static inline void ids_text(struct sl_box *box, struct log_text *text, const char *at, size_t length, uint64_t most) {
     length = (size_t)sl_min(length, most - sl_min(text->used, most));
-    if (length && log_take(&SLUICE_WORKER_OF(box)->budget, length))
+    if (!length)
+        return;
+    struct log_budget *budget = &SLUICE_WORKER_OF(box)->budget;
+    size_t used = text->used;
+    bool taken = log_take(budget, length);
+    if (taken)
         log_bytes(text, at, length);
+    if (text->used == used) {   /* beyond the budget, the bound of a text, or without memory */
+        SLUICE_COUNTER_OF(box, ids_no_room)++;
+        log_give(budget, taken ? length : 0);
+    }
 }
 
 static inline void ids_text_free(struct sl_box *box, struct log_text *text) {
@@ -131,7 +140,10 @@ static int ids_on_pattern(unsigned id, unsigned long long from, unsigned long lo
     (void)from, (void)to, (void)flags;
     struct ids_scan *scan = user;
     struct ids *ids = SLUICE_WORKER_OF(scan->box);
-    uint32_t part = ids->table.groups[scan->base].part[id];
+    const struct ids_group *group = &ids->table.groups[scan->base];
+    if (id >= group->count)
+        return 0;
+    uint32_t part = group->part[id];
     if (ids->mark[part] != ids->scans) {
         ids->mark[part] = ids->scans;
         ids->found[ids->found_count++] = part;

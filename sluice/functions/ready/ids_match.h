@@ -5,7 +5,10 @@
 
 #include "ids_table.h"
 
-enum { IDS_SCAN_MOST = 1 << 18 };   /* bytes that contents of one evaluation compare: beyond it the rule does not match */
+enum {
+    IDS_SCAN_MOST = 1 << 20,  /* bytes that one event's evaluations search and compare: beyond it rules do not match */
+    IDS_PCRE_COST = 1 << 12,  /* what a pcre counts in addition to the bytes it may search: it goes over them repeatedly */
+};
 
 /* What matches are searched in: bytes [begin, end) of a buffer or of a stream. */
 struct ids_view {
@@ -17,7 +20,8 @@ struct ids_view {
 struct ids_work {
     pcre2_match_data *data;
     pcre2_match_context *context;
-    uint64_t left;            /* of IDS_SCAN_MOST */
+    pcre2_jit_stack *stack;
+    uint64_t left;            /* of IDS_SCAN_MOST, for the event that is processed */
     bool bounded;             /* it came to a bound */
 };
 
@@ -32,6 +36,13 @@ static inline bool ids_same(const uint8_t *at, const struct ids_match *match) {
     return true;
 }
 
+/* Counts what an evaluation costs; false beyond the bound. */
+static inline bool ids_charge(struct ids_work *work, uint64_t cost) {
+    work->bounded |= cost > work->left;
+    work->left -= sl_min(cost, work->left);
+    return !work->bounded;
+}
+
 /* The first place from `low` on where a content lies, that ends at `high` at most; UINT64_MAX: there is none. */
 static inline uint64_t ids_find(struct ids_work *work, const struct ids_view *view, const struct ids_match *match, uint64_t low,
                                 uint64_t high) {
@@ -41,21 +52,18 @@ static inline uint64_t ids_find(struct ids_work *work, const struct ids_view *vi
         return UINT64_MAX;
     const uint8_t *at = view->at + (low - view->begin), *stop = view->at + (high - view->begin) - match->length + 1;
     const uint8_t *begin = at, first = match->text[0];
-    for (; at < stop; at++) {
+    uint64_t compared = 0;
+    for (; at < stop && compared <= work->left; at++) {
         if (!match->nocase && !(at = memchr(at, first, (size_t)(stop - at))))
             break;
-        if (ids_small(*at) == ids_small(first) && ids_same(at, match))
+        if (ids_small(*at) != ids_small(first))
+            continue;
+        compared += match->length;
+        if (ids_same(at, match))
             break;
     }
-    uint64_t scanned = (uint64_t)((at ? at : stop) - begin) + 1;
-    work->bounded |= scanned > work->left;
-    work->left -= sl_min(scanned, work->left);
-    return at && at < stop && !work->bounded ? low + (uint64_t)(at - begin) : UINT64_MAX;
-}
-
-/* a + b, where b may be negative; not below 0. */
-static inline uint64_t ids_moved(uint64_t a, int32_t b) {
-    return b >= 0 ? a + (uint64_t)b : a - sl_min(a, (uint64_t) - (int64_t)b);
+    bool within = ids_charge(work, (uint64_t)((at ? at : stop) - begin) + 1 + compared);
+    return within && at && at < stop ? low + (uint64_t)(at - begin) : UINT64_MAX;
 }
 
 /* Where a content may begin, and where it must have ended. */
@@ -63,9 +71,11 @@ static inline void ids_bounds(const struct ids_match *match, uint64_t previous, 
     *low = 0;
     *high = UINT64_MAX;
     if (match->relative) {
-        *low = ids_moved(previous, match->distance == IDS_NONE ? 0 : match->distance);
+        /* With a negative distance it may be before the beginning; `within` counts from there. */
+        int64_t from = (int64_t)previous + (match->distance == IDS_NONE ? 0 : match->distance);
+        *low = from > 0 ? (uint64_t)from : 0;
         if (match->within != IDS_NONE)
-            *high = *low + (uint64_t)match->within;
+            *high = from + match->within > 0 ? (uint64_t)(from + match->within) : 0;
     } else {
         if (match->offset != IDS_NONE)
             *low = (uint64_t)match->offset;
@@ -85,8 +95,14 @@ static inline bool ids_search(struct ids_work *work, const struct ids_view *view
     low += low == view->begin && view->begin;
     if (low > view->end)
         return false;
-    int found = pcre2_match(match->code, view->at + (base - view->begin), (PCRE2_SIZE)(view->end - base), (PCRE2_SIZE)(low - base),
-                            view->last ? 0 : PCRE2_NOTEOL, work->data, work->context);
+    if (!ids_charge(work, view->end - low + IDS_PCRE_COST))
+        return false;
+    const uint8_t *at = view->at + (base - view->begin);
+    PCRE2_SIZE length = (PCRE2_SIZE)(view->end - base), from = (PCRE2_SIZE)(low - base);
+    uint32_t options = view->last ? 0 : PCRE2_NOTEOL;
+    int found = pcre2_match(match->code, at, length, from, options, work->data, work->context);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT)   /* the interpreter has its memory from the heap */
+        found = pcre2_match(match->code, at, length, from, options | PCRE2_NO_JIT, work->data, work->context);
     if (found < 0) {
         work->bounded |= found != PCRE2_ERROR_NOMATCH;
         return false;
@@ -119,6 +135,9 @@ static bool ids_holds(struct ids_work *work, const struct ids_view *views, const
                 begin = view->at ? ids_find(work, view, match, low, high) : UINT64_MAX;
                 found = begin != UINT64_MAX;
                 end = begin + match->length;
+                /* Bytes that follow may be in the region: the next block decides. */
+                if (match->negated && !found && view->at && !view->last && high != UINT64_MAX && high > view->end)
+                    return false;
             }
             if (work->bounded || found == match->negated)
                 return false;
@@ -137,7 +156,6 @@ static bool ids_holds(struct ids_work *work, const struct ids_view *views, const
 }
 
 static inline bool ids_part_holds(struct ids_work *work, const struct ids_view *views, const struct ids_part *part) {
-    work->left = IDS_SCAN_MOST;
     work->bounded = false;
     return ids_holds(work, views, part, 0, 0);
 }

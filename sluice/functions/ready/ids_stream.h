@@ -43,7 +43,9 @@ static int ids_on_stream_pattern(unsigned id, unsigned long long from, unsigned 
     (void)from, (void)flags;
     struct ids_scan *scan = user;
     struct ids *ids = SLUICE_WORKER_OF(scan->box);
-    ids_add_hot(scan->box, scan->side, scan->seen, ids->table.groups[IDS_STREAM].part[id], scan->base + to);
+    const struct ids_group *group = &ids->table.groups[IDS_STREAM];
+    if (id < group->count)
+        ids_add_hot(scan->box, scan->side, scan->seen, group->part[id], scan->base + to);
     return 0;
 }
 
@@ -143,8 +145,12 @@ static bool ids_side_open(struct sl_box *box, struct ids_side *side) {
 static void ids_stream_bytes(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, const uint8_t *at,
                              uint32_t length) {
     struct ids *ids = SLUICE_WORKER_OF(box);
-    if (side->over || !ids_side_open(box, side))
+    if (side->over)
         return;
+    if (!ids_side_open(box, side)) {   /* what comes later would have a false place in the stream */
+        ids_side_free(box, side);
+        return;
+    }
     side->time = seen->time;
     side->number = seen->number;
     while (length) {

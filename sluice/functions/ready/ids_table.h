@@ -1,5 +1,7 @@
-/* The table of rules, as sluice/functions/detect/table.py writes it: read into memory and checked, so that what is in it
- * need not be checked again.
+/* The table of rules, as sluice/functions/detect/table.py writes it: read into memory, with its numbers checked.
+ *
+ * Hyperscan's databases in it are code of a kind: the library tests their checksum, and runs them. So `sluice` reads no table
+ * that another user could change, and the callbacks compare the ids that a database gives with the group's patterns.
  *
  * Numbers have 32 bits and are little-endian; bytes have their length in front. */
 #ifndef IDS_TABLE_H
@@ -36,6 +38,10 @@ enum {   /* detect/model.py, FLOW_BITS */
 enum ids_field { IDS_DSIZE, IDS_TTL, IDS_TOS, IDS_ID, IDS_SEQ, IDS_ACK, IDS_WINDOW, IDS_ITYPE, IDS_ICODE, IDS_FIELDS };
 enum ids_bit_action { IDS_SET, IDS_ISSET, IDS_ISNOTSET, IDS_UNSET, IDS_TOGGLE };
 enum ids_threshold_kind { IDS_NO_THRESHOLD, IDS_LIMIT, IDS_THRESHOLD, IDS_BOTH, IDS_FILTER };
+/* detect/libraries.py: what a pcre may be compiled with, and what it always is, as bytes are searched. */
+#define IDS_PCRE_BYTES (PCRE2_NEVER_BACKSLASH_C | PCRE2_NEVER_UTF)
+#define IDS_PCRE_OPTIONS \
+    (PCRE2_CASELESS | PCRE2_DOTALL | PCRE2_MULTILINE | PCRE2_EXTENDED | PCRE2_ANCHORED | PCRE2_DOLLAR_ENDONLY | PCRE2_UNGREEDY)
 #define IDS_NONE INT32_MIN   /* an offset, depth, distance or within that is not given */
 
 struct ids_range4 { uint32_t low, high; };
@@ -262,7 +268,7 @@ SL_COLD void ids_read_match(struct ids_reader *reader, struct ids_match *match) 
     }
     int error;
     PCRE2_SIZE place;
-    match->code = pcre2_compile(match->text, match->length, options, &error, &place, NULL);
+    match->code = pcre2_compile(match->text, match->length, (options & IDS_PCRE_OPTIONS) | IDS_PCRE_BYTES, &error, &place, NULL);
     if (!match->code)
         ids_wrong(reader, "a pcre cannot be compiled");
     else

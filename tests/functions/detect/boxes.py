@@ -15,7 +15,7 @@ import pytest
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.functions import VENDOR, FunctionError, find_functions
-from sluice.functions.detect.rules import Reader
+from sluice.functions.detect.rules import Reader, RuleSet
 from sluice.functions.detect.table import table
 from sluice.stacks.find import find_stack
 from tests.support.connection import Host, handshake, pair
@@ -70,13 +70,14 @@ def run(
     parameters: str = "",
     stack: str = "tcp_ip",
     variables: dict[str, str] | None = None,
+    made: Callable[[RuleSet], bytes] = lambda rules: table(rules.rules),
 ) -> Alerts:
     """The alerts of rules about what `feed` gives a box; each run is checked for what must hold after it."""
     reader = Reader(variables)
     reader.read(rules, "test.rules")
     found = Alerts()
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "table").write_bytes(table(reader.found.rules))
+        Path(folder, "table").write_bytes(made(reader.found))
         options = f"table={folder}/table,out={folder}/out{parameters and ',' + parameters}"
         with Box(compiled(stack), Settings(seed=1, timeouts=False, max_instances=1 << 16), [], [options]) as box:
             feed(box)

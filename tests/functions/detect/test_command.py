@@ -78,3 +78,13 @@ def test_a_mistake_in_a_rule_has_its_line(tmp_path: Path, capfd: pytest.CaptureF
     rules.write_text('\nalert tcp any any -> any any (\\\n  contnt:"x"; sid:1;)\n')
     status, _, err = run(["ids", str(rules), *SMALL], capfd)
     assert status == 1 and "a.rules:3: option 'contnt': it is not supported\n    did you mean 'content'?" in err
+
+
+def test_a_table_that_others_can_change_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "table"
+    path.write_bytes(b"no table")
+    path.chmod(0o666)
+    status, _, err = run(["run", "tcp_ip", "-r", CAPTURE, "-f", f"ids:table={path}"], capfd)
+    assert status and f"the table of rules is not read: {path} can be written by other users" in err
+    status, _, err = run(["run", "tcp_ip", "-r", CAPTURE, "-f", f"ids:table={tmp_path}/none"], capfd)
+    assert status and f"{tmp_path}/none: No such file" in err

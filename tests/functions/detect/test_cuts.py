@@ -153,6 +153,26 @@ def test_a_gap_joins_nothing() -> None:
     assert sorted(found.sids) == [2, 3] and found.reports["ids_gaps"] == 1
 
 
+@pytest.mark.parametrize(("after", "sids"), [(b"Moz", []), (b"Xoz", [1])])
+def test_a_negated_content_whose_region_is_in_the_next_block(after: bytes, sids: list[int]) -> None:
+    rules = rule('content:"UserAgent"; content:!"Moz"; within:3;')
+    for cut in (1, 1460):
+        for before in (4087, 4086, 4085):
+            said = b"-" * before + b"UserAgent" + after + b"-" * 5000
+            assert packets(connection([(">", said)], cut), rules).sids == sids
+
+
+def test_a_gap_before_any_bytes_counts() -> None:
+    client, server = pair()
+    frames = handshake(client, server)
+    frames += [client.at(10, b"second"), server.send("A", ack=client.isn + 1 + 16)]
+    client.next = client.isn + 17
+    frames += goodbye(client, server)
+    rules = rule('content:"second"; offset:10; depth:6;') + rule('content:"second"; depth:6;', sid=2)
+    found = packets(frames, rules)
+    assert found.sids == [1] and found.reports["ids_gaps"] == 1
+
+
 TALK: Talk = [(">", REQUEST[:110]), ("<", b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")]
 
 

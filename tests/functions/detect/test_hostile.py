@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,24 @@ import pytest
 import sluice
 from sluice.engine.box import Box, Settings
 from sluice.engine.cache import cache_folder
-from sluice.functions.detect.rules import Reader
+from sluice.functions.detect.errors import Place
+from sluice.functions.detect.libraries import database, pcre_options
+from sluice.functions.detect.model import Pcre
+from sluice.functions.detect.rules import Reader, RuleSet
 from sluice.functions.detect.table import table
 from tests.functions.detect import hostile
-from tests.functions.detect.boxes import SECOND, START, compiled, connection, datagram, needs_ids, packets, rule
+from tests.functions.detect.boxes import (
+    SECOND,
+    START,
+    Alerts,
+    compiled,
+    connection,
+    datagram,
+    needs_ids,
+    packets,
+    rule,
+    run,
+)
 from tests.robust.test_sanitized import sanitizer_library
 
 pytestmark = needs_ids
@@ -59,6 +75,19 @@ def test_contents_that_are_tried_again_and_again_are_bounded() -> None:
     assert found.rows == [] and found.reports["ids_bounded_matches"] > 0
 
 
+def test_a_pcre_that_is_tried_again_and_again_is_bounded_for_the_whole_packet() -> None:
+    options = r'content:"a"; pcre:"/[^\n]*evil\d/R";'
+    rules = "".join(rule(options, "udp any any -> any any", sid) for sid in (1, 2))
+    found = packets([datagram(b"a" * 65_400 + b"evil "), datagram(b"aevil1")], rules)
+    assert found.sids == [1, 2] and found.reports["ids_bounded_matches"] == 2
+
+
+def test_a_pcre_with_many_alternatives_matches_a_long_text() -> None:
+    rules = rule('content:"user="; pcre:"/user=(?:[a-z]|%[0-9a-f]{2})*evil/";', "udp any any -> any any")
+    found = packets([datagram(b"user=" + b"a" * length + b"evil") for length in (1000, 4000, 8000)], rules)
+    assert found.sids == [1, 1, 1] and found.reports["ids_bounded_matches"] == 0
+
+
 def test_alerts_are_written_within_a_second(tmp_path: Path) -> None:
     reader = Reader()
     reader.read(rule('content:"evil";', "udp any any -> any any"), "a.rules")
@@ -74,6 +103,32 @@ def test_alerts_are_written_within_a_second(tmp_path: Path) -> None:
         box.finish()
 
 
+def given(frames: Sequence[bytes], rules: str, made: Callable[[RuleSet], bytes]) -> Alerts:
+    """The alerts about packets, with a table that is made in another way."""
+    return run(lambda box: [box.packet(data, START, 1, len(data)) for data in frames], rules, made=made)
+
+
+def test_a_database_with_more_patterns_than_its_group_has() -> None:
+    rules = rule('content:"evil";') + rule('content:"evil";', "udp any any -> any any", 2)
+    more = [(b"more%d" % number, False) for number in range(2000)]
+    said = b"".join(text for text, _ in more)
+    frames = [*connection([(">", said)]), datagram(said)]
+    assert given(frames, rules, lambda found: table(found.rules, lambda texts: database([*texts, *more]))).rows == []
+
+
+def test_options_of_a_pcre_in_a_table_are_those_that_rules_can_have() -> None:
+    utf = 0x00080000 | 0x40000000  # PCRE2_UTF, and PCRE2_NO_UTF_CHECK, with which malformed text is read beyond its end
+    known = struct.pack("<III", 1, 0, pcre_options(Pcre(Place("", 0), "")))
+
+    def changed(found: RuleSet) -> bytes:
+        assert table(found.rules).count(known) == 1
+        return table(found.rules).replace(known, struct.pack("<III", 1, 0, utf))
+
+    rules = rule('content:"a"; pcre:"/^a.$/";', "udp any any -> any any")
+    assert given([datagram("a\u00e9".encode())], rules, changed).rows == []
+    assert given([datagram(b"a\xe9")], rules, changed).sids == [1]
+
+
 def test_bounds_of_flows_and_memory_are_counted() -> None:
     frames = [
         frame for port in range(20) for frame in connection([(">", b"evil")], client_port=1000 + port, close=False)
@@ -84,6 +139,12 @@ def test_bounds_of_flows_and_memory_are_counted() -> None:
     assert len(few.rows) == 5 and few.reports["ids_flows_left_out"] == 15
     little = packets(frames, rules, "memory=4000")
     assert 0 < len(little.rows) < 20 and little.reports["ids_no_room"] > 0
+
+
+def test_headers_without_memory_are_counted() -> None:
+    request = b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 30_000 + b"\r\n\r\n"
+    found = packets(connection([(">", request)]), rule('content:"never"; http_header;'), "memory=20000")
+    assert found.reports["ids_no_room"] > 0
 
 
 def test_a_side_remembers_a_bounded_number_of_rules() -> None:

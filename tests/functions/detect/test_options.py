@@ -39,6 +39,9 @@ pytestmark = needs_ids
         ('content:"ab"; content:"cd"; within:3;', b"abxxcd", False),
         ('content:"ab"; content:"cd"; distance:1; within:3;', b"abxxcd", True),
         ('content:"ab"; content:"cd"; distance:1; within:2;', b"abxxcd", False),
+        # within counts from where distance leads, even if that is before the beginning
+        ('content:"cd"; content:"ab"; distance:-6; within:4;', b"abcd", True),
+        ('content:"cd"; content:"ab"; distance:-6; within:3;', b"abcd", False),
         ('content:"ab"; content:!"cd"; within:2;', b"abxxcd", True),
         ('content:"ab"; content:!"cd"; within:2;', b"abcd", False),
         # a later occurrence of the first is tried where the second does not follow the first one

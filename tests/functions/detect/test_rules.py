@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.functions.detect import buffers
 from sluice.functions.detect.errors import DetectionError, RuleError
 from sluice.functions.detect.model import Content
 from sluice.functions.detect.options import KNOWN
-from sluice.functions.detect.parts import group
+from sluice.functions.detect.parts import HTTP, ICMP_PACKET, STREAM, UDP_PACKET, group
+from sluice.functions.detect.ranges import Ranges, union, without
 from sluice.functions.detect.rules import Reader, RuleSet, read_files
 from sluice.functions.detect.table import table
 
@@ -153,7 +155,30 @@ def test_the_fast_pattern_is_the_longest_that_must_occur() -> None:
     assert part.fast is not None and part.fast.text == b"abcd"
 
 
+def test_a_rule_on_ip_with_options_on_http_is_about_tcp_alone() -> None:
+    ip = HEAD.replace("tcp", "ip")
+    groups = group(read(f'{ip} (content:"evil"; http_uri; sid:1;)\n{ip} (content:"evil"; sid:2;)').rules)
+    assert [(part.rule, part.group) for part in groups.parts] == [
+        (0, HTTP + buffers.URI), (1, STREAM), (1, UDP_PACKET), (1, ICMP_PACKET),
+    ]  # fmt: skip
+
+
+def test_a_variable_that_a_file_sets_again_has_its_new_value() -> None:
+    lines = "var A 80\nvar B [$A,81]\nalert tcp any $B -> any any (sid:1;)\nvar A 90\n"
+    first, second = read(lines + "alert tcp any $B -> any any (sid:2;)\n").rules
+    assert (first.sports, second.sports) == (((80, 81),), ((81, 81), (90, 90)))
+
+
+@given(*[st.sets(st.integers(0, 40))] * 2)
+def test_ranges_without_others(numbers: set[int], removed: set[int]) -> None:
+    def ranges(of: set[int]) -> Ranges:
+        return union((number, number) for number in of)
+
+    assert without(ranges(numbers), ranges(removed)) == ranges(numbers - removed)
+
+
 def test_hostile_files_end_soon() -> None:
+    wide = ",".join(str(port) for port in range(1, 20000, 3))
     deep = "[" * 5000
     texts = [
         f"alert tcp {deep} any -> any any (sid:1;)",
@@ -163,6 +188,9 @@ def test_hostile_files_end_soon() -> None:
         f"{HEAD} (" + 'content:"a"; ' * 4000 + "sid:1;)",
         f'{HEAD} (pcre:"/{"(" * 3000}/"; sid:1;)',
         "\0" * 1000,
+        "".join(f"var A{n} [{','.join([f'$A{n + 1}'] * 8)}]\n" for n in range(30))
+        + "var A30 80\nalert tcp any $A0 -> any any (sid:1;)",
+        f"var A [{wide}]\nvar B [{wide.replace(',', ',!')}]\nalert tcp any [$A,!$B] -> any any (sid:1;)",
         "".join(f"var A{n} [$A{n + 1},$A{n + 1}]\n" for n in range(40)) + "alert tcp $A0 any -> any any (sid:1;)",
     ]
     for text in texts:

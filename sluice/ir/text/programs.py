@@ -246,6 +246,12 @@ def _rules(layer: LayerProgram, line: Line) -> None:
     observed = line.take("observed")
     if observed:
         line.expect(",")
+    accounts = line.take("accounts")
+    if accounts:
+        line.expect(",")
+    bounded = line.take("bounded")
+    if bounded:
+        line.expect(",")
     buffer_data = not line.take("no")
     if not buffer_data:
         line.words("data", ",")
@@ -261,7 +267,20 @@ def _rules(layer: LayerProgram, line: Line) -> None:
     record = tuple(line.registers(")"))
     linear = kind == "zero_based"
     layer.rules = Rules(
-        width, linear, policy, whole, buffer_data, limit, pieces, records, history, record, units, observed
+        width,
+        linear,
+        policy,
+        whole,
+        buffer_data,
+        limit,
+        pieces,
+        records,
+        history,
+        record,
+        units,
+        observed,
+        accounts,
+        bounded,
     )
 
 

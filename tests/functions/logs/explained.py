@@ -16,7 +16,6 @@ NO_KEY = "Handshake packets that tshark opens with secrets of the file, and the 
 UNKNOWN = "tshark does not open Initial packets of a connection that begins with another version"
 RECORD = "tshark reads a record when all of it is there, of which this capture has the beginning alone"
 PORT = "TLS on a port that tshark takes for one of BitTorrent"
-TWO_ISNS = "two SYN/ACKs with different numbers, of which the stack takes the other one"
 NO_IP = "packets that are shorter than their IP headers say, so that the stack has no whole datagram of them"
 FUZZED = "fuzzed messages: tshark shows what it could read of malformed names"
 AFTER_GAP = "a response found after a gap, which tshark takes for a part of the body before"
@@ -42,8 +41,6 @@ EXPLAINED: dict[tuple[str, str], tuple[int, int, str]] = {
     ("ntop_nDPI__quic_interop_V.pcapng", "hello"): (63, 0, RESERVED),
     ("ntop_nDPI__quic_t51.pcap", "hello"): (1, 0, VERSION),
     ("ntop_nDPI__quic_t51.pcap", "answer"): (1, 0, VERSION),
-    ("ntop_nDPI__tls_multiple_synack_different_seq.pcapng", "answer"): (1, 0, TWO_ISNS),
-    ("ntop_nDPI__tls_multiple_synack_different_seq.pcapng", "certificate"): (1, 0, TWO_ISNS),
     ("seladb_PcapPlusPlus__650HttpResponses.pcap", "response"): (0, 1, AFTER_GAP),
     ("seladb_PcapPlusPlus__unidirectional_tcp_stream_with_missing_packet.pcap", "request"): (0, 1, CUT),
     ("wireshark_wireshark__challenge01_ooo_stream.pcapng", "request"): (12, 0, SECRETS),

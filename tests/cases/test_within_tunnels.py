@@ -212,7 +212,8 @@ def test_one_direction_only_and_never_a_syn(wrap: Wrap) -> None:
 
 @everywhere
 def test_one_byte_far_ahead(wrap: Wrap) -> None:
-    client, server, frames = opened()
+    client, server = pair()
+    frames = handshake(client, server, scale(8))  # windows of 16 MiB
     body = text(50_000)
     frames.append(client.at(LIMIT // 2, b"!"))
     frames += [client.data(body[at : at + 1000]) for at in range(0, len(body), 1000)]

@@ -273,7 +273,7 @@ def add_related(rnd: random.Random, p: Any, sequenced: bool) -> None:
         if rnd.random() < 0.7:
             continue
         happens = getattr(p.event, name)
-        what: Any = p.unit.length if name in ("malformed", "dropped") else p.perm.n
+        what: Any = p.unit.length if name in ("malformed", "dropped") else 0 if name == "lost" else p.perm.n
         for value, kind in BUILT_IN[name].items():
             if kind == NUMBER and (name, value) != ("state", "before") and (name, value) != ("state", "after"):
                 what = what + getattr(happens, value)

@@ -68,22 +68,22 @@ def test_a_c_function(sluice: Command, capture: Path, tmp_path: Path) -> None:
     assert json.loads(out)["reports"] == {"seen": 2}
 
 
-@pytest.mark.parametrize("figures", [64, 65])
+@pytest.mark.parametrize("figures", [256, 257])
 def test_more_figures_than_a_box_keeps_are_an_error(
     sluice: Command, capture: Path, tmp_path: Path, figures: int
 ) -> None:
     function = tmp_path / "many.c"
     function.write_text(
-        '#include "sluice.h"\nstatic char names[65][8];\nSLUICE_ON(udp, created) { (void)event; }\n'
+        '#include "sluice.h"\nstatic char names[257][8];\nSLUICE_ON(udp, created) { (void)event; }\n'
         "SLUICE_CLOSE {\n"
         f"    for (int i = 0; i < {figures}; i++) {{\n"
         '        snprintf(names[i], sizeof names[i], "n%d", i);\n        sl_report(box, names[i], 1);\n    }\n}\n'
     )
     done = sluice("run", "tcp_ip", "-r", capture, "-f", function, "--json")
     found = json.loads(done.out)
-    assert len(found["reports"]) == 64
-    if figures > 64:
-        assert done.status == 1 and found["failure"].startswith("n64: ") and "n64: " in done.err
+    assert len(found["reports"]) == 256
+    if figures > 256:
+        assert done.status == 1 and found["failure"].startswith("n256: ") and "n256: " in done.err
     else:
         assert done.status == 0 and found["failure"] is None
 

@@ -7,7 +7,7 @@
  * not predicted.
  *
  * The model is TAGE (Seznec and Michaud, JILP 8, 2006): of twelve tables with tags, for histories of lengths in geometric
- * order, the one with the longest history that knows a branch foresees it. Indirect ones are predicted in the same way
+ * order, the one with the longest history that knows a branch predicts it. Indirect ones are predicted in the same way
  * (ITTAGE: Seznec, 2011). What a processor has is a relative of it, of about that size, and no better than a few percent. */
 #include <stdbool.h>
 #include <stdint.h>

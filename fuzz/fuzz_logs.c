@@ -32,7 +32,7 @@ static void give(struct world *world, const uint8_t *frame, uint32_t length) {
     EXPECT(bytes);
     memcpy(bytes, frame, length);
     struct sl_frame packet = {bytes, length, length, UINT64_C(1700000000000000000) + world->number * 1000000, 1, 0, ++world->number};
-    tcp_ip_process(world->box, &packet, 1);
+    tcp_ip_process(world->box, &packet, 1, NULL);
     free(bytes);
 }
 

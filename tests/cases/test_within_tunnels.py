@@ -202,12 +202,12 @@ def test_capture_starts_in_mid_connection(wrap: Wrap, version: int) -> None:
 
 @everywhere
 def test_one_direction_only_and_never_a_syn(wrap: Wrap) -> None:
-    """Nothing is held, however long the stream is."""
+    """Only the first seven payloads are held, in case an earlier byte 0 follows, however long the stream is."""
     client, server = pair()
     body = text(100_000)
     result = through(wrap, [client.data(body[at : at + 1000]) for at in range(0, len(body), 1000)])
     assert result.stream(40000) == body and result.row["gaps"] == [] and server.next == 5000
-    assert result.reports["pool at most"] == 0
+    assert result.reports["pool at most"] <= 8 * 2080  # a block each, and one for the payload that ends the doubt
 
 
 @everywhere

@@ -16,7 +16,7 @@ from sluice.protocols.tcp import tcp_parser
 from sluice.protocols.vlan import vlan_parser
 from sluice.stacks.find import find_stack
 from tests.differential.both import Compared, Packet, assert_same, compared, run_compiled
-from tests.support.packets import TCP, UDP, eth, ip4, ip6, tcp, udp
+from tests.support.packets import A4, B4, TCP, UDP, eth, ip4, ip6, tcp, udp
 
 STREAMS = frozenset({Hook("tcp", "data")})
 SEGMENT = tcp(1000, 80, 1, flags="A", payload=b"some bytes")
@@ -77,19 +77,28 @@ def dns_over_tcp() -> Stack:
     return s
 
 
+def handshake(port: int) -> list[bytes]:
+    there = eth(ip4(tcp(port, 53, 0, "S"), TCP))
+    back = eth(ip4(tcp(53, port, 0, "SA", ack=1), TCP, B4, A4))
+    return [there, back]
+
+
 def test_how_deep_a_packet_is_where_that_is_noted_once_for_many() -> None:
     stack = dns_over_tcp()
     made = compared(compile_stack(stack, python=frozenset({Hook("*", "message"), Hook("*", "asked")})), stack)
     assert "note_way_of_most" in made.generated.source
 
-    def segment(port: int, number: int, questions: int, *tags: int) -> bytes:
+    def segment(port: int, questions: int, *tags: int) -> bytes:
         question = b"\x01a\0" + struct.pack(">HH", 1, 1)
         message = struct.pack(">6H", 9, 0x0100, questions, 0, 0, 0) + questions * question
-        return eth(ip4(tcp(port, 53, number, "A", struct.pack(">H", len(message)) + message), TCP), *tags)
+        return eth(ip4(tcp(port, 53, 1, "A", struct.pack(">H", len(message)) + message), TCP), *tags)
 
-    packets = [Packet(segment(port, 1, questions), port) for port, questions in enumerate([1, 4, 7, 2, 0, 5, 3] * 5, 1)]
+    ports = range(1, 36)
+    opened = [Packet(frame, 1) for port in ports for frame in handshake(port)]  # so that data is delivered at once
+    packets = [Packet(segment(port, questions), port) for port, questions in zip(ports, [1, 4, 7, 2, 0, 5, 3] * 5)]
     for at in (3, 17, 18, 30):  # a VLAN tag more, and a layer of questions less
-        packets[at] = Packet(segment(1000 + at, 1, 5, 5), packets[at].time)
+        packets[at] = Packet(segment(at + 1, 5, 5), packets[at].time)
+    packets = [*opened, *packets]
     assert_same(made, packets)
     events, counters = run_compiled(made, packets, Settings(seed=1))
     asked: list[int] = []

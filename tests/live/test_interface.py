@@ -74,8 +74,9 @@ class Watch:
         return json.loads(text)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The flows so far."""
-        return [json.loads(line) for line in (self.folder / "rows").read_text().splitlines()]
+        """The flows so far. The box may be writing, so that what follows the last line is no row yet."""
+        whole = (self.folder / "rows").read_text().rpartition("\n")[0]
+        return [json.loads(line) for line in whole.splitlines()]
 
 
 def flows(wire: Veth, space: str, device: str, folder: Path, *more: str) -> Watch:

@@ -81,7 +81,7 @@ SLUICE_ON(udp, packet) {
 }
 
 SLUICE_OPEN {
-    SLUICE_WORKER_OF(box)->out = sl_output_file_open(SLUICE_PARAMETER_OF(box, out));
+    SLUICE_WORKER_OF(box)->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));
     return SLUICE_WORKER_OF(box)->out ? 0 : -1;
 }
 

@@ -454,6 +454,7 @@ SLUICE_CLOSE {
         log->failed = errno;
     if (log->failed)
         sl_fail(box, "flow_log: the rows could not all be written", strerror(log->failed));
+    FLOW_EXTRAS(log_hashes_close(&log->extras.hashes);)
     FLOW_EXTRAS(free(log->extras.text.at);)
     sl_report(box, "flows", log->written);
     if (late)

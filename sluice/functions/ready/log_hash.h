@@ -9,6 +9,7 @@ struct log_hashes {
     void *library;
     int (*digest)(const void *, size_t, unsigned char *, unsigned *, const void *, void *);
     const void *md5, *sha1, *sha256;
+    void (*release)(void *);   /* NULL where hashes are not fetched (before OpenSSL 3) */
 };
 
 /* Finds a hash; NULL if there is none. With OpenSSL 3 it is fetched once, because otherwise every use looks it up by
@@ -35,7 +36,17 @@ SL_COLD bool log_hashes_open(struct log_hashes *hashes) {
     hashes->md5 = log_hash_find(hashes->library, "MD5", "EVP_md5");
     hashes->sha1 = log_hash_find(hashes->library, "SHA1", "EVP_sha1");
     hashes->sha256 = log_hash_find(hashes->library, "SHA256", "EVP_sha256");
+    if (dlsym(hashes->library, "EVP_MD_fetch"))
+        *(void **)&hashes->release = dlsym(hashes->library, "EVP_MD_free");
     return hashes->digest && hashes->sha1 && hashes->sha256;
+}
+
+/* Gives back what was fetched. */
+SL_COLD void log_hashes_close(struct log_hashes *hashes) {
+    const void *const kinds[] = {hashes->md5, hashes->sha1, hashes->sha256};
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds && hashes->release; i++)
+        hashes->release((void *)kinds[i]);   /* OpenSSL accepts NULL */
+    hashes->release = NULL;
 }
 
 enum { LOG_HASH_MOST = 32 };

@@ -264,6 +264,7 @@ SL_COLD void log_close(struct log_output *log, struct sl_box *box, const char *w
         sl_report(box, lost, log->lost);
     if (log->paths_left_out)
         sl_report(box, left_out, log->paths_left_out);
+    log_hashes_close(&log->hashes);
     free(log->row.at);
     free(log->paths);
 }

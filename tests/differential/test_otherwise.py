@@ -95,7 +95,9 @@ def test_how_deep_a_packet_is_where_that_is_noted_once_for_many() -> None:
 
     ports = range(1, 36)
     opened = [Packet(frame, 1) for port in ports for frame in handshake(port)]  # so that data is delivered at once
-    packets = [Packet(segment(port, questions), port) for port, questions in zip(ports, [1, 4, 7, 2, 0, 5, 3] * 5)]
+    packets = [
+        Packet(segment(port, questions), port) for port, questions in zip(ports, [1, 4, 7, 2, 0, 5, 3] * 5, strict=True)
+    ]
     for at in (3, 17, 18, 30):  # a VLAN tag more, and a layer of questions less
         packets[at] = Packet(segment(at + 1, 5, 5), packets[at].time)
     packets = [*opened, *packets]

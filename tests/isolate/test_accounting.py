@@ -42,7 +42,7 @@ def sampled(session: Session, seconds: float) -> Sample:
 
 
 class Reading:
-    """A sample, and what the scheduler said of a burner before and after it: other load may delay this process between."""
+    """A sample, and what the scheduler said of a burner before and after it, as other load may delay this process."""
 
     def __init__(self, session: Session, burner: Burner) -> None:
         self.before = burner.runtime
@@ -344,7 +344,7 @@ def test_a_task_that_moves_is_charged_to_its_new_container(lab: Lab, session: Se
 
 
 def test_containers_come_and_go(lab: Lab) -> None:
-    """More than there are slots at the same time; each is charged what it ran since it was found, and is in the total."""
+    """More than there are slots at once; each is charged what it ran once it was found, and is in the total."""
     with Session([lab.pattern], max_containers=3, interrupt_ns=0) as session:
         expected: dict[str, float] = {}
         for number in range(8):

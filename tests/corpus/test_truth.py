@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,21 +13,24 @@ from tests.corpus import explained, report
 from tests.corpus.agreement import CLEAN, LEFT_OUT, PARTS, Disagreement, compare_flows, compare_quic, foreign
 from tests.corpus.boxes import flow_stack, flows_of
 from tests.corpus.explained import Explanation, explanation, explanations
+from tests.support.budget import thinned
 from tests.support.conserve import check_all_ended, check_conservation
 from tests.support.corpus import SHARED, corpus, truth
 
 pytestmark = pytest.mark.corpus
 
 NAMES = list(truth())
+EVERY = 3
+"""No divisor of the number of parts, so that each capture has other parts than the one before it."""
 stacks = pytest.mark.parametrize(
     "stack", [pytest.param(name, marks=[] if name == "everything" else pytest.mark.slow_matrix) for name in LEFT_OUT]
 )
 
 
 @stacks
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("name", NAMES)
-def test_agreement(stack: str, part: str, name: str) -> None:
+@pytest.mark.parametrize("name_and_part", thinned(product(NAMES, PARTS), EVERY, id="-".join))
+def test_agreement(stack: str, name_and_part: tuple[str, str]) -> None:
+    name, part = name_and_part
     compared = PARTS[part](stack, name)
     assert LEFT_OUT[stack] or not any(one.not_compared for one in compared)
     wrong = [one for found in compared for one in found.disagreements]
@@ -35,7 +39,7 @@ def test_agreement(stack: str, part: str, name: str) -> None:
 
 
 @stacks
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES, EVERY))
 def test_conservation(stack: str, name: str) -> None:
     _, outcome = flows_of(stack, name)
     assert outcome.fault is None

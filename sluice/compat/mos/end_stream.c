@@ -19,6 +19,19 @@ static struct mos_endpoint *stream_of(mctx_t mctx, int sock)
     return mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM, MOS_SOCK_STREAM, ENOTSOCK);
 }
 
+/* The connected stream of a call with `count` buffers; NULL, and errno says why. */
+static struct mos_endpoint *stream_of_buffers(mctx_t mctx, int sock, const struct iovec *iov, int count)
+{
+    struct mos_endpoint *endpoint = stream_of(mctx, sock);
+    if (!endpoint)
+        return NULL;
+    bool valid = iov && count > 0 && count <= IOV_MAX;
+    if (endpoint->counted && valid)
+        return endpoint;
+    errno = endpoint->counted ? EINVAL : ENOTCONN;
+    return NULL;
+}
+
 /* --- servers --- */
 
 /* In mOS every context listens on the same port, and each gets the connections that the card gives to its core. Here they
@@ -246,14 +259,8 @@ ssize_t mtcp_read(mctx_t mctx, int sock, char *buf, size_t len) { return mtcp_re
 ssize_t mtcp_readv(mctx_t mctx, int sock, const struct iovec *iov, int count)
 {
     MOS_CALL(mctx);
-    struct mos_endpoint *endpoint = stream_of(mctx, sock);
-    if (!endpoint)
-        return -1;
-    if (!endpoint->counted)
-        return failed(ENOTCONN);
-    if (!iov || count <= 0 || count > IOV_MAX)
-        return failed(EINVAL);
-    return receive(mos_hosts_within(mctx), endpoint, iov, count, 0);
+    struct mos_endpoint *endpoint = stream_of_buffers(mctx, sock, iov, count);
+    return endpoint ? receive(mos_hosts_within(mctx), endpoint, iov, count, 0) : -1;
 }
 
 ssize_t mtcp_write(mctx_t mctx, int sock, const char *buf, size_t len)
@@ -273,12 +280,6 @@ ssize_t mtcp_write(mctx_t mctx, int sock, const char *buf, size_t len)
 ssize_t mtcp_writev(mctx_t mctx, int sock, const struct iovec *iov, int count)
 {
     MOS_CALL(mctx);
-    struct mos_endpoint *endpoint = stream_of(mctx, sock);
-    if (!endpoint)
-        return -1;
-    if (!endpoint->counted)
-        return failed(ENOTCONN);
-    if (!iov || count <= 0 || count > IOV_MAX)
-        return failed(EINVAL);
-    return transmit(mos_hosts_within(mctx), endpoint, iov, count);
+    struct mos_endpoint *endpoint = stream_of_buffers(mctx, sock, iov, count);
+    return endpoint ? transmit(mos_hosts_within(mctx), endpoint, iov, count) : -1;
 }

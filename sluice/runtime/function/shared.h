@@ -160,33 +160,29 @@ static inline enum sl_store_status sl_shared_set(struct sl_object *object, int64
     return sl_number_set(object, number);
 }
 
-/* Sets a number to a less one, or one that was never set; *result is the value then. */
-static inline enum sl_store_status sl_shared_minimum(struct sl_object *object, int64_t number, int64_t *result) {
+static inline enum sl_store_status sl_shared_extreme(struct sl_object *object, enum sl_store_operation operation,
+                                                     int64_t number, int64_t *result) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
     if (sl_shared_beyond(object, number, 0, result))
         return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
-        return sl_shared_remote(object, SL_STORE_MINIMUM, number, 0, result);
-    bool less = !object->present || number < object->value.number;
-    enum sl_store_status status = less ? sl_number_set(object, number) : SL_STORE_DONE;
+        return sl_shared_remote(object, operation, number, 0, result);
+    int64_t now = object->value.number;
+    bool sets = !object->present || (operation == SL_STORE_MINIMUM ? number < now : number > now);
+    enum sl_store_status status = sets ? sl_number_set(object, number) : SL_STORE_DONE;
     if (result)
         *result = status == SL_STORE_DONE ? object->value.number : 0;
     return status;
 }
 
+/* Sets a number to a less one, or one that was never set; *result is the value then. */
+static inline enum sl_store_status sl_shared_minimum(struct sl_object *object, int64_t number, int64_t *result) {
+    return sl_shared_extreme(object, SL_STORE_MINIMUM, number, result);
+}
+
 static inline enum sl_store_status sl_shared_maximum(struct sl_object *object, int64_t number, int64_t *result) {
-    if (SL_UNLIKELY(!object))
-        return SL_STORE_FAILED;
-    if (sl_shared_beyond(object, number, 0, result))
-        return SL_STORE_REFUSED;
-    if (SL_SHARED_IS_REMOTE(object))
-        return sl_shared_remote(object, SL_STORE_MAXIMUM, number, 0, result);
-    bool more = !object->present || number > object->value.number;
-    enum sl_store_status status = more ? sl_number_set(object, number) : SL_STORE_DONE;
-    if (result)
-        *result = status == SL_STORE_DONE ? object->value.number : 0;
-    return status;
+    return sl_shared_extreme(object, SL_STORE_MAXIMUM, number, result);
 }
 
 /* Sets a number to `number` if it is `expected`; *before is what it was. */
@@ -359,28 +355,27 @@ static inline enum sl_store_status sl_shared_map_read(struct sl_object *object, 
     return entry ? SL_STORE_DONE : SL_STORE_ABSENT;
 }
 
-static inline enum sl_store_status sl_shared_map_minimum(struct sl_object *object, int64_t key, int64_t number,
-                                                         int64_t *result) {
+static inline enum sl_store_status sl_shared_map_extreme(struct sl_object *object, enum sl_store_operation operation,
+                                                         int64_t key, int64_t number, int64_t *result) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
     if (sl_shared_beyond(object, key, number, result))
         return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
-        return sl_shared_remote(object, SL_STORE_MAP_MINIMUM, key, number, result);
+        return sl_shared_remote(object, operation, key, number, result);
     const struct sl_map_entry *entry = sl_map_entry(object, key, false, 0);
-    return sl_map_set(object, key, entry && entry->value < number ? entry->value : number, result);
+    bool keeps = entry && (operation == SL_STORE_MAP_MINIMUM ? entry->value < number : entry->value > number);
+    return sl_map_set(object, key, keeps ? entry->value : number, result);
+}
+
+static inline enum sl_store_status sl_shared_map_minimum(struct sl_object *object, int64_t key, int64_t number,
+                                                         int64_t *result) {
+    return sl_shared_map_extreme(object, SL_STORE_MAP_MINIMUM, key, number, result);
 }
 
 static inline enum sl_store_status sl_shared_map_maximum(struct sl_object *object, int64_t key, int64_t number,
                                                          int64_t *result) {
-    if (SL_UNLIKELY(!object))
-        return SL_STORE_FAILED;
-    if (sl_shared_beyond(object, key, number, result))
-        return SL_STORE_REFUSED;
-    if (SL_SHARED_IS_REMOTE(object))
-        return sl_shared_remote(object, SL_STORE_MAP_MAXIMUM, key, number, result);
-    const struct sl_map_entry *entry = sl_map_entry(object, key, false, 0);
-    return sl_map_set(object, key, entry && entry->value > number ? entry->value : number, result);
+    return sl_shared_map_extreme(object, SL_STORE_MAP_MAXIMUM, key, number, result);
 }
 
 /* Adds to the least value, of equal ones to that of the least key; *key is its key. SL_STORE_ABSENT: the map is

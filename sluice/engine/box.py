@@ -12,7 +12,7 @@ from typing import Any
 
 from sluice.engine.compiled_stack import CompiledStack
 from sluice.engine.compiled_stack import compile_stack as compile_stack  # re-exported for users of Box
-from sluice.engine.events import Decoder, Handler, PythonFunction, Seen, place_of
+from sluice.engine.events import Handler, PythonFunction, Seen, place_of
 from sluice.engine.forwarding import Forwarding
 from sluice.engine.functions import Options
 from sluice.engine.inputs import (
@@ -198,14 +198,8 @@ class Box:
         self._library = ctypes.CDLL(str(self.stack.compiled.path))
         self._prefix = self.stack.generated.name
         published = connect(self.stack.functions.published, self.python)
-        self._decoder = Decoder(
-            self.stack.program,
-            self.stack.generated.events,
-            self.stack.generated.roots,
-            self.stack.generated.columns,
-            self.stack.generated.column_roots,
-            published,
-        )
+        publishes = any(function.published for function in self.python)
+        self._decoder = self.stack.decoder_with(published) if publishes else self.stack.decoder
         self._route: dict[type, list[Callable[[Any], object]]] = {}
         """The handlers for each event class."""
         generated = self.stack.generated

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from sluice.codegen.stack import Generated, generate
 from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_library
+from sluice.engine.events import Decoder
 from sluice.engine.program_cache import Made, content, noted_warnings, outline, recall, store
 from sluice.engine.quick import compile_quick
 from sluice.hooks.function import CFunction, Functions
-from sluice.ir.graph import Program
+from sluice.ir.graph import LayerProgram, Program
 from sluice.ir.hook import Hook
 from sluice.lang.stack import Stack
 from sluice.lower.build import build
@@ -29,6 +31,16 @@ class CompiledStack:
     compiled: Compiled
     functions: Functions
     seconds: float
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """The decoder of its events, for boxes whose functions in Python publish none."""
+        return self.decoder_with(self.functions.published.layer())
+
+    def decoder_with(self, published: LayerProgram) -> Decoder:
+        """A decoder of its events. published: those that functions publish, as those of a layer."""
+        made = self.generated
+        return Decoder(self.program, made.events, made.roots, made.columns, made.column_roots, published)
 
 
 def compile_stack(

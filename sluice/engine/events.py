@@ -133,13 +133,13 @@ class Decoder:
             self.keys.append((parts, half, layer.instance is not None and layer.instance.oriented))
         numbers = {name: number for number, name in enumerate(program.layers)}
         self.types: list[type[Seen]] = []
+        keys = {name: self._of_key(number) for name, number in numbers.items()}
         for (name, event), root in zip(events, roots, strict=True):
             layer = program.layers[name] if published is None or name != published.name else published
             shape = layer.events[root]
             kind = Kind(self, shape, [value_names(layer, shape, value) for value, _ in shape.fields])
             attributes: dict[str, Any] = {"__slots__": (), "layer": name, "name": event, "_kind": kind}
-            key = self._of_key(numbers[name]) if name in numbers else {}  # a published event has that of any layer
-            attributes |= key | _of_values(kind)
+            attributes |= keys.get(name, {}) | _of_values(kind)  # a published event has the key of any layer
             attributes |= {own: getattr(Seen, own) for own in OWN_NAMES - {"layer", "name"} if own in attributes}
             self.types.append(type("Seen", (Seen,), attributes | {"layer": name, "name": event}))
 

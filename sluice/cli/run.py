@@ -7,6 +7,7 @@ what it saw: packets, bytes, what was passed on, and what was malformed or dropp
   sluice run tcp_ip -r captures/                           all captures of a folder, in the order of time
   tcpdump -i eth0 -w - | sluice run tcp_ip -r -            standard input
   sluice run tcp_ip -i eth0 -f flow_log:out=flows.jsonl    an interface, until Ctrl-C or SIGTERM
+  sluice run tcp_ip -i eth1 --forward eth2 -f shield.c     inline: what comes in at one leaves at the other
   sluice run tcp_ip -r capture.pcap --workers 4            four threads, which share the connections
 
 A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; several have commas between
@@ -25,7 +26,8 @@ from typing import Any
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
-from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
+from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs
+from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
 from sluice.cli.common.running import (
     check_workers,
@@ -50,6 +52,7 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "run", __doc__, action)
     add_stack(parser)
     add_inputs(parser)
+    add_forwarding(parser)
     parser.add_argument(
         "-w",
         metavar="FILE",
@@ -100,26 +103,26 @@ def functions_of(stack: str, given: list[str]) -> list[str]:
     return given
 
 
-def check_inline(wanted: Wanted, output: str | None, files: list[str]) -> None:
-    """Warn that functions need an inline box. Raise CommandError if -w is given and no function changes packets."""
+def check_inline(wanted: Wanted, output: str | None, inputs: Inputs) -> None:
+    """Warn that functions need an inline box. Raise CommandError if -w is given and would get a copy of files."""
     inline = [f"{function.name}.c" for function in wanted.c if function.inline]
     if output is not None:
-        check_output(output, *files)
-        if not inline:
+        check_output(output, *input_files(inputs))
+        if not inline and not inputs.live:
             raise CommandError(
                 f"-w {output}: no function drops, changes or sends packets (by SLUICE_INLINE): it would be the input"
             )
-    elif inline:
+    elif inline and not inputs.forwarding:
         print(
-            f"sluice: note: {', '.join(inline)}: drops, changes or sends packets, which needs a box inline; of a "
-            "capture file, -w FILE gets what would leave it",
+            f"sluice: note: {', '.join(inline)}: drops, changes or sends packets, and nothing takes what leaves the "
+            "box; -w FILE does of a capture file, --forward INTERFACE of an interface",
             file=sys.stderr,
         )
 
 
 def action(options: argparse.Namespace) -> int:
     """Run the command."""
-    inputs = inputs_of(options)
+    inputs = forwarding_inputs(options)
     if options.prints is not None:
         check_output(options.prints, *input_files(inputs), options.stack)
     if options.state is not None:
@@ -141,7 +144,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         check_inputs(inputs)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *files)
-        check_inline(wanted, options.output, files)
+        check_inline(wanted, options.output, inputs)
         compiled = compile_for(stack, wanted, options)
         if options.compile_only:
             return Outcome(0, {}, {})

@@ -10,7 +10,6 @@ import http.server
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,20 +23,12 @@ from typing import Any
 import pytest
 
 from sluice.cli.main import main
-from tests.live.veth import Veth, why_not
+from tests.live.wire import SERVER, Wire, why_no_wire
 from tests.support.packets import checksum
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
-CLIENT, SERVER = "10.79.0.1", "10.79.0.2"
-
-
-def _why_not() -> str:
-    missing = [name for name in ("ethtool", "curl") if shutil.which(name) is None]
-    return why_not() or (f"there is no {missing[0]} (Debian: {missing[0]})" if missing else "")
-
-
-pytestmark = [pytest.mark.skipif(bool(_why_not()), reason=_why_not()), pytest.mark.root]
+pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 
 GUARD = """
 #include "sluice.h"
@@ -72,41 +63,6 @@ stack += (stack.ipv4 >> stack.tcp) + Pred(stack.ipv4.header.protocol == 6)
 chain = Chain(function("guard.c", port=8023) >> function("count.c"), stack=stack)
 """
 """Of a small stack, which compiles fast; what it does not know passes."""
-
-
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-class Wire(Veth):
-    """NAMEa, the client with device c0; NAMEm, the box with b0 and b1; NAMEb, the server with s0."""
-
-    def __init__(self, name: str) -> None:
-        self.client, self.box, self.server = f"{name}a", f"{name}m", f"{name}b"
-        self.close()  # of a run that was killed
-        try:
-            for space in (self.client, self.box, self.server):
-                ip("netns", "add", space)
-            for space, device, address, other in (
-                (self.client, "c0", CLIENT, "b0"), (self.server, "s0", SERVER, "b1"),
-            ):  # fmt: skip
-                ip("link", "add", device, "netns", space, "type", "veth", "peer", "name", other, "netns", self.box)
-                ip("-n", space, "addr", "add", f"{address}/24", "dev", device)
-                for where, each in ((space, "lo"), (space, device), (self.box, other)):
-                    ip("-n", where, "link", "set", each, "up")
-                for where, each in ((space, device), (self.box, other)):
-                    words = f"-K {each} tx off sg off tso off gso off gro off".split()
-                    subprocess.run(["ip", "netns", "exec", where, "ethtool", *words], check=True, capture_output=True)
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> Wire:
-        return self
-
-    def close(self) -> None:
-        for space in (self.client, self.box, self.server):
-            subprocess.run(["ip", "netns", "del", space], capture_output=True)
 
 
 class Running:

@@ -26,7 +26,7 @@ from sluice.chain.plan import Plan, read_chain
 from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
-from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs
+from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.options import add_command, add_run_options, add_workers
 from sluice.cli.common.running import (
@@ -129,7 +129,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         warn(list(late_drops(plan, compiled.program)))
         if options.compile_only:
             return Outcome(0, {}, {})
-        settings = settings_of(options, timeouts=not options.no_timeouts)
+        settings = inline_settings(settings_of(options, timeouts=not options.no_timeouts), options)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     # rows and what other functions print are kept apart, as in `sluice run`

@@ -26,7 +26,7 @@ from typing import Any
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
-from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs
+from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
 from sluice.cli.common.running import (
@@ -106,11 +106,13 @@ def functions_of(stack: str, given: list[str]) -> list[str]:
 def check_inline(wanted: Wanted, output: str | None, inputs: Inputs) -> None:
     """Warn that functions need an inline box. Raise CommandError if -w is given and would get a copy of files."""
     inline = [f"{function.name}.c" for function in wanted.c if function.inline]
+    inline += [f"{function.name}.py" for function in wanted.python if function.verdicts]
     if output is not None:
         check_output(output, *input_files(inputs))
         if not inline and not inputs.live:
             raise CommandError(
-                f"-w {output}: no function drops, changes or sends packets (by SLUICE_INLINE): it would be the input"
+                f"-w {output}: no function drops, changes or sends packets (by SLUICE_INLINE, or Verdicts in Python): it "
+                "would be the input"
             )
     elif inline and not inputs.forwarding:
         print(
@@ -148,7 +150,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         compiled = compile_for(stack, wanted, options)
         if options.compile_only:
             return Outcome(0, {}, {})
-        settings = settings_of(options, timeouts=not options.no_timeouts)
+        settings = inline_settings(settings_of(options, timeouts=not options.no_timeouts), options)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     if options.store.kind != "local" and not shares(wanted.c, wanted.python):

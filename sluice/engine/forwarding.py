@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import Any
 
-from sluice.engine.inputs import Drive, InputError, Inputs, Source
+from sluice.engine.inputs import POLICIES, Drive, InputError, Inputs, Source
 
 
 class Forwarding:
@@ -15,6 +15,7 @@ class Forwarding:
     def __init__(self, library: Any, inputs: Inputs, drive: Drive) -> None:
         """Opens nothing where the inputs are not to be forwarded. Raises InputError."""
         self._drive = drive
+        self._inputs = inputs
         self._ports: list[Source] = []
         if not inputs.forwarding:
             return
@@ -31,6 +32,8 @@ class Forwarding:
         self._peers = (ctypes.c_uint16 * count)(*reversed(range(count)))
         drive.ports, drive.port_count = self._handles, count
         drive.peer = ctypes.cast(self._peers, ctypes.c_void_p)
+        drive.on_fault, drive.on_overload = POLICIES[inputs.on_fault], POLICIES[inputs.on_overload]
+        self._inputs = inputs
 
     def close(self) -> tuple[dict[str, int], str | None]:
         """How many packets left, how many could not, and why the last of these; nothing where none was forwarded."""
@@ -38,11 +41,13 @@ class Forwarding:
             return {}, None
         faults = [fault for port in self._ports if (fault := port.fault())]
         counted = [port.statistics() for port in self._ports]
-        self._drive.ports = None
+        self._drive.ports = self._drive.peer = None
         for port in self._ports:
             port.close()
         self._ports = []
         return {
             "forwarded": sum(one["packets"] for one in counted),
             "not_forwarded": sum(one["refused"] for one in counted) + self._drive.no_port + self._drive.no_checksum,
+            "unseen_overload": self._drive.unseen_overload,
+            f"unseen_fault_{'passed' if self._inputs.on_fault == 'open' else 'dropped'}": self._drive.unseen_fault,
         }, faults[-1] if faults else None

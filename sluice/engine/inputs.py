@@ -22,6 +22,10 @@ STOPPED = 2
 """SL_DRIVEN_STOPPED."""
 
 
+POLICIES = {"stop": 0, "open": 1, "closed": 2}
+"""enum sl_drive_policy: the run ends, packets pass, packets are dropped."""
+
+
 class InputError(Exception):
     """A source or destination of packets cannot be opened; the text begins with its name."""
 
@@ -34,6 +38,8 @@ class Inputs:
     interfaces also receive packets for other hosts. ring_bytes: the size of each interface's receive ring (0: 64 MiB).
     snap_length: the number of bytes captured from each packet of an interface (0: all).
     forwarding: there are two interfaces; packets received on one are transmitted on the other.
+    on_fault, on_overload: what happens to packets that the box cannot process when they are forwarded, as a function
+    failed, or as they come faster than it can process them: keys of POLICIES.
     """
 
     uris: tuple[str, ...]
@@ -42,6 +48,8 @@ class Inputs:
     ring_bytes: int = 0
     snap_length: int = 0
     forwarding: bool = False
+    on_fault: str = "stop"
+    on_overload: str = "closed"
 
     @property
     def live(self) -> bool:
@@ -123,6 +131,12 @@ class Drive(ctypes.Structure):
         ("no_checksum", ctypes.c_uint64),
         ("leaving", ctypes.c_void_p),
         ("workers", ctypes.c_void_p),
+        ("copy", ctypes.c_void_p),
+        ("fault", ctypes.c_int),
+        ("on_fault", ctypes.c_uint8),
+        ("on_overload", ctypes.c_uint8),
+        ("unseen_fault", ctypes.c_uint64),
+        ("unseen_overload", ctypes.c_uint64),
     )
 
 

@@ -77,6 +77,7 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
                 check=check,
                 demanded=wanted.python_demanded(),
                 many=wanted.python_many(),
+                decides=wanted.python_decides(),
                 quick=(lambda: compile_in_background(options.arguments)) if getattr(options, "quick", False) else None,
             )
     finally:

@@ -186,6 +186,15 @@ static uint64_t earliest_clock(struct sl_source *source)
     return s->in_heap || earliest == UINT64_MAX ? 0 : earliest;
 }
 
+static bool is_congested(const struct sl_source *source)
+{
+    const struct merge_source *s = (const struct merge_source *)(const void *)source;
+    for (size_t i = 0; i < s->count; i++)
+        if (sl_source_is_congested(s->inputs[i].source))
+            return true;
+    return false;
+}
+
 static void statistics(struct sl_source *source, struct sl_source_statistics *out)
 {
     struct merge_source *s = of(source);
@@ -239,6 +248,7 @@ static const struct sl_source_back_end back_end = {
     .keeps = keeps,
     .descriptors = descriptors,
     .clock = earliest_clock,
+    .is_congested = is_congested,
     .progress = progress,
     .statistics = statistics,
     .close = close_source,

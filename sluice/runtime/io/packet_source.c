@@ -270,6 +270,16 @@ static uint64_t packet_clock(struct sl_source *source)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - DELAY;
 }
 
+/* The kernel fills blocks in order, so the one in the middle of the ring tells. */
+static bool packet_is_congested(const struct sl_source *source)
+{
+    const struct packet_source *s = (const struct packet_source *)(const void *)source;
+    if (!s->ring)
+        return false;
+    struct tpacket_block_desc *block = block_at(s, (s->block + s->blocks / 2) % s->blocks);
+    return __atomic_load_n(&block->hdr.bh1.block_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER;
+}
+
 static void packet_statistics(struct sl_source *source, struct sl_source_statistics *out)
 {
     struct packet_source *s = of(source);
@@ -304,6 +314,7 @@ static const struct sl_source_back_end back_end = {
     .send = packet_send,
     .descriptors = packet_descriptors,
     .clock = packet_clock,
+    .is_congested = packet_is_congested,
     .statistics = packet_statistics,
     .close = packet_close,
 };

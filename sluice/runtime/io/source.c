@@ -117,6 +117,11 @@ uint64_t sl_source_clock(struct sl_source *source)
     return source->back_end->clock ? source->back_end->clock(source) : 0;
 }
 
+bool sl_source_is_congested(const struct sl_source *source)
+{
+    return source->back_end->is_congested && source->back_end->is_congested(source);
+}
+
 void sl_source_on_secrets(struct sl_source *source, void (*take)(void *user, uint32_t kind, sl_bytes secrets), void *user)
 {
     source->take_secrets = take;

@@ -104,6 +104,9 @@ bool sl_source_wait(struct sl_source *source, uint64_t nanoseconds);
  * clock that stamps its packets, minus their maximum delay. For other sources, it is 0. */
 uint64_t sl_source_clock(struct sl_source *source);
 
+/* Whether more than half of the memory for received packets waits to be received: the caller does not keep up. */
+bool sl_source_is_congested(const struct sl_source *source);
+
 /* Subscribes `take` to decryption secrets in a capture. sl_source_receive calls it before it returns the packets after
  * the secrets, and after earlier calls have returned all packets before them. The bytes are valid during the call. */
 void sl_source_on_secrets(struct sl_source *source, void (*take)(void *user, uint32_t kind, sl_bytes secrets), void *user);
@@ -135,6 +138,7 @@ struct sl_source_back_end {
     /* Fills in at most `most` descriptors that become readable when packets may have arrived. Returns their number. */
     unsigned (*descriptors)(struct sl_source *source, struct pollfd *fds, unsigned most);
     uint64_t (*clock)(struct sl_source *source);
+    bool (*is_congested)(const struct sl_source *source);
     void (*progress)(struct sl_source *source, uint64_t *position, uint64_t *size);
     void (*statistics)(struct sl_source *source, struct sl_source_statistics *out);
     int (*close)(struct sl_source *source);   /* returns 0, or -1 with source->fault */

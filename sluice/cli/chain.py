@@ -40,6 +40,7 @@ from sluice.cli.common.running import (
 )
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish
+from sluice.cli.common.written import add_written, rotation_of
 from sluice.engine.box import Outcome
 from sluice.engine.functions import Wanted
 from sluice.engine.inputs import Inputs
@@ -52,9 +53,7 @@ def add(commands: Any) -> None:
     parser.add_argument("chain", metavar="CHAIN.py", help="a Python file that describes a chain")
     add_inputs(parser)
     add_forwarding(parser)
-    parser.add_argument(
-        "-w", metavar="FILE", dest="output", help="capture file (pcap) for what leaves the chain, with -r"
-    )
+    add_written(parser, "what leaves the chain")
     parser.add_argument(
         "--json", action="store_true", help="print the summary as JSON; functions then print to standard error"
     )
@@ -120,6 +119,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
     wanted = Wanted()
     try:
         check_inputs(inputs)
+        rotation = rotation_of(options)
         plan, stack = prepared(read_file(options.chain), options)
         wanted = plan.wanted()
         check_workers(options.workers, wanted, inputs, options.output)
@@ -137,7 +137,9 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
     with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
         if stdout is not None:
             wanted.direct_rows(stdout)
-        return run_file(compiled, wanted, settings, inputs, output=options.output, workers=options.workers)
+        return run_file(
+            compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation
+        )
 
 
 def _check_inline(wanted: Wanted, options: argparse.Namespace, files: list[str]) -> None:

@@ -40,6 +40,7 @@ from sluice.cli.common.running import (
 )
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish
+from sluice.cli.common.written import add_written, rotation_of
 from sluice.engine.box import Outcome
 from sluice.engine.functions import Wanted, find_functions, has_functions, split_names
 from sluice.engine.inputs import Inputs
@@ -53,12 +54,7 @@ def add(commands: Any) -> None:
     add_stack(parser)
     add_inputs(parser)
     add_forwarding(parser)
-    parser.add_argument(
-        "-w",
-        metavar="FILE",
-        dest="output",
-        help="capture file (pcap) for what leaves the box, where a function drops, changes or sends packets",
-    )
+    add_written(parser, "what leaves the box: of an interface, also where no function decides on packets")
     add_functions(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the summary as JSON; functions then print to standard error"
@@ -111,8 +107,8 @@ def check_inline(wanted: Wanted, output: str | None, inputs: Inputs) -> None:
         check_output(output, *input_files(inputs))
         if not inline and not inputs.live:
             raise CommandError(
-                f"-w {output}: no function drops, changes or sends packets (by SLUICE_INLINE, or Verdicts in Python): it "
-                "would be the input"
+                f"-w {output}: no function drops, changes or sends packets (by SLUICE_INLINE, or Verdicts in Python): "
+                "it would be the input"
             )
     elif inline and not inputs.forwarding:
         print(
@@ -144,6 +140,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         prepare_rules(wanted)
         files = input_files(inputs)
         check_inputs(inputs)
+        rotation = rotation_of(options)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *files)
         check_inline(wanted, options.output, inputs)
@@ -162,7 +159,9 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
             wanted.direct_rows(stdout)
         with session(options.store, wanted.c, options.state is not None, wanted.python) as state:
             settings = replace(settings, store=state.store, state_file=state.state_file)
-            ran = run_file(compiled, wanted, settings, inputs, output=options.output, workers=options.workers)
+            ran = run_file(
+                compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation
+            )
             outcome = state.finished(ran)
             if options.state is not None and state.text is not None:
                 try:

@@ -23,6 +23,7 @@ from sluice.engine.inputs import (
     Frame,
     InputError,
     Inputs,
+    Rotation,
     Source,
 )
 from sluice.engine.interrupt import noted
@@ -204,7 +205,7 @@ class Box:
     """A running box. Feed it packets or files, then call `finish` and `close` (or use it in a `with`).
 
     output: a capture file for transmitted packets, if a function drops, changes or sends packets.
-    forwards: they are transmitted on the interfaces of the inputs (Inputs.forwarding).
+    forwards: they are transmitted on the interfaces of the inputs (Inputs.forwarding). rotation: of the output.
     """
 
     stack: CompiledStack
@@ -213,6 +214,7 @@ class Box:
     function_options: Sequence[Options] = field(default_factory=lambda: [])
     output: str | os.PathLike[str] | None = None
     forwards: bool = False
+    rotation: Rotation | None = None
 
     def __post_init__(self) -> None:
         self._library = ctypes.CDLL(str(self.stack.compiled.path))
@@ -282,7 +284,7 @@ class Box:
     def _open_output(self, path: str | os.PathLike[str]) -> None:
         """Create the capture file for transmitted packets."""
         try:
-            self._writer = Source.create(self._library, path)
+            self._writer = Source.create(self._library, path, self.rotation)
         except InputError as error:
             raise RunError(str(error)) from error
         self._options.forwards = True

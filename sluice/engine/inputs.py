@@ -73,6 +73,19 @@ def _file(path: str | os.PathLike[str]) -> str:
     return text if text == STANDARD_INPUT else f"file:{text}"
 
 
+@dataclass(frozen=True)
+class Rotation:
+    """When a capture file that is written is followed by the next one of a series. All 0: there is one file.
+
+    size: bytes of a file, before compression. seconds: between its first and its last packet. files: how many are kept
+    (0: all).
+    """
+
+    size: int = 0
+    seconds: float = 0.0
+    files: int = 0
+
+
 class Frame(ctypes.Structure):
     """struct sl_frame."""
 
@@ -99,6 +112,9 @@ class _Options(ctypes.Structure):
         ("ring_bytes", ctypes.c_uint64),
         ("snap_length", ctypes.c_uint32),
         ("forwarding", ctypes.c_bool),
+        ("rotate_bytes", ctypes.c_uint64),
+        ("rotate_nanoseconds", ctypes.c_uint64),
+        ("rotate_files", ctypes.c_uint32),
     )
 
 
@@ -166,15 +182,21 @@ class Source:
         return cls(library, handle)
 
     @classmethod
-    def create(cls, library: Any, path: str | os.PathLike[str]) -> Source:
+    def create(cls, library: Any, path: str | os.PathLike[str], rotation: Rotation | None = None) -> Source:
         """Create a capture file for packets that leave a box. Raises InputError."""
-        return cls.create_uri(library, b"file:" + os.fsencode(path))
+        return cls.create_uri(library, b"file:" + os.fsencode(path), rotation)
 
     @classmethod
-    def create_uri(cls, library: Any, uri: bytes) -> Source:
+    def create_uri(cls, library: Any, uri: bytes, rotation: Rotation | None = None) -> Source:
         """The same for a file or an interface by its URI."""
+        wanted = rotation or Rotation()
+        options = _Options(
+            rotate_bytes=wanted.size, rotate_nanoseconds=round(wanted.seconds * 1e9), rotate_files=wanted.files
+        )
         handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
-        if library.sl_source_create(ctypes.byref(handle), uri, message, ctypes.c_size_t(MESSAGE_SIZE)):
+        if library.sl_source_create(
+            ctypes.byref(handle), uri, ctypes.byref(options), message, ctypes.c_size_t(MESSAGE_SIZE)
+        ):
             raise InputError(message.value.decode(errors="replace"))
         return cls(library, handle)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import socket
 from collections.abc import Generator
@@ -102,9 +103,9 @@ def digest(path: str) -> str:
 NOTHING = hashlib.sha256(b"").hexdigest()
 
 
-def test_packets_pass_are_changed_and_connections_are_reset(wire: Wire, folder: Path) -> None:
-    """A request for /colour becomes one for /flavor; port 8023 is closed by a reset."""
-    with run(wire, folder, "shield.c") as running:
+def test_packets_pass_are_changed_and_connections_are_reset(wire: Wire, folder: Path, tmp_path: Path) -> None:
+    """/colour becomes /flavor; port 8023 is closed by a reset; a file gets what is transmitted."""
+    with run(wire, folder, "shield.c", "-w", str(tmp_path / "out.pcap.gz")) as running:
         assert ping(wire, 3) == 3
         site, refused = serve(wire, 8080), serve(wire, 8023)
         try:
@@ -122,6 +123,9 @@ def test_packets_pass_are_changed_and_connections_are_reset(wire: Wire, folder: 
     assert reports["packets_changed"] >= 1 and reports["packets_dropped"] >= 1 and reports["packets_sent"] >= 2
     assert received["not_forwarded"] == received["unseen_overload"] == received["unseen_fault_dropped"] == 0
     assert received["forwarded"] == summary["packets"] - reports["packets_dropped"] + reports["packets_sent"]
+    written = gzip.decompress((tmp_path / "out.pcap.gz").read_bytes())
+    assert b"GET /flavor/900" in written and b"GET /colour" not in written
+    assert packets_of(written) == received["forwarded"]
 
 
 def test_a_function_in_python_resets_and_its_fault_lets_packets_pass(wire: Wire, folder: Path) -> None:
@@ -138,6 +142,16 @@ def test_a_function_in_python_resets_and_its_fault_lets_packets_pass(wire: Wire,
         summary = running.stop(status=1)
     assert summary["failure"].endswith("ValueError: a bug") and "guard.py:12" in summary["failure"]
     assert summary["received"]["unseen_fault_passed"] > 0
+
+
+def packets_of(pcap: bytes) -> int:
+    """How many packets a capture has, whole ones only."""
+    at, count = 24, 0
+    while at < len(pcap):
+        at += 16 + int.from_bytes(pcap[at + 8 : at + 12], "little")
+        count += 1
+    assert at == len(pcap)
+    return count
 
 
 @pytest.mark.parametrize("policy", ["open", "closed", "stop"])

@@ -67,13 +67,14 @@ int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t c
     return -1;
 }
 
-int sl_source_create(struct sl_source **out, const char *uri, char *message, size_t message_size)
+int sl_source_create(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
+                     size_t message_size)
 {
     const char *rest = after_scheme(uri, "af_packet");
     if (rest)
         return sl_packet_source_create(out, rest, message, message_size);
     rest = after_scheme(uri, "file");
-    return sl_writer_source_create(out, rest ? rest : uri, message, message_size);
+    return sl_writer_source_create(out, rest ? rest : uri, options, message, message_size);
 }
 
 int32_t sl_source_receive(struct sl_source *source, struct sl_frame *frames, uint32_t most)

@@ -45,6 +45,9 @@ struct sl_source_options {
     uint32_t snap_length; /* interfaces: captured bytes of each packet; 0: all */
     bool forwarding;      /* interfaces between which packets are forwarded: transmitted packets are not received, and
                            * packets of several interfaces are not ordered by time, which would hold them back */
+    uint64_t rotate_bytes, rotate_nanoseconds;   /* written files: bounds of one in a series, before compression, and in
+                                                  * time of packets; both 0: one file without bounds */
+    uint32_t rotate_files;                       /* the number of files that are kept; 0: all */
 };
 
 /* The counters of a source. */
@@ -74,8 +77,10 @@ int sl_source_open(struct sl_source **out, const char *uri, const struct sl_sour
 int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t count,
                        const struct sl_source_options *options, char *message, size_t message_size);
 
-/* Opens a destination of packets: a capture file (pcap), which is created or truncated, or af_packet:INTERFACE. */
-int sl_source_create(struct sl_source **out, const char *uri, char *message, size_t message_size);
+/* Opens a destination of packets: a capture file (pcap), which is created or truncated, compressed by its suffix (.gz,
+ * .zst, .lz4, .xz), or af_packet:INTERFACE. options may be NULL. */
+int sl_source_create(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
+                     size_t message_size);
 
 /* Receives at most `most` available packets. Returns their number; 0 if none is available now (a live source, a pipe or
  * a growing file); SL_SOURCE_END; or SL_SOURCE_FAULT. The frames are valid until sl_source_release. If several calls
@@ -165,7 +170,8 @@ int sl_packet_source_create(struct sl_source **out, const char *interface, char 
 /* Takes ownership of the sources, even on failure. ordered: by time. */
 int sl_merge_source_open(struct sl_source **out, struct sl_source **sources, size_t count, bool ordered, char *message,
                          size_t message_size);
-int sl_writer_source_create(struct sl_source **out, const char *path, char *message, size_t message_size);
+int sl_writer_source_create(struct sl_source **out, const char *path, const struct sl_source_options *options,
+                            char *message, size_t message_size);
 
 #ifdef __cplusplus
 }

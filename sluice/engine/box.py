@@ -431,7 +431,7 @@ class Box:
         except InputError as error:
             raise RunError(str(error)) from error
         try:
-            forwarding = Forwarding(self._library, inputs, self._drive)
+            forwarding = Forwarding(self._library, inputs, source, self._drive)
         except InputError as error:
             source.close()
             raise RunError(str(error)) from error
@@ -453,8 +453,8 @@ class Box:
             self._endless = False
             self._drive.progress = PROGRESS()
             self._library.sl_drive_close(ctypes.byref(self._drive))  # no thread needs its packets any more
-            source.close()
             forwarded, why = forwarding.close()
+            source.close()
         return Outcome(
             packets=self._drive.packets,
             counters=self.counters(),

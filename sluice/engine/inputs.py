@@ -15,6 +15,8 @@ MESSAGE_SIZE = 512
 """SL_SOURCE_MESSAGE."""
 INTERFACE = "af_packet:"
 """The URI prefix of interfaces."""
+XDP = "xdp:"
+"""The same by AF_XDP."""
 STANDARD_INPUT = "-"
 
 PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
@@ -30,13 +32,18 @@ class InputError(Exception):
     """A source or destination of packets cannot be opened; the text begins with its name."""
 
 
+def is_interface(uri: str) -> bool:
+    """Whether a URI is that of an interface."""
+    return uri.startswith((INTERFACE, XDP))
+
+
 @dataclass(frozen=True)
 class Inputs:
     """The sources whose packets a box processes, merged by time.
 
-    uris: files, `-` for standard input, `af_packet:NAME` for interfaces. follow: files may still grow. promiscuous:
-    interfaces also receive packets for other hosts. ring_bytes: the size of each interface's receive ring (0: 64 MiB).
-    snap_length: the number of bytes captured from each packet of an interface (0: all).
+    uris: files, `-` for standard input, `af_packet:NAME` or `xdp:NAME` for interfaces. follow: files may still grow.
+    promiscuous: interfaces also receive packets for other hosts. ring_bytes: the size of each interface's receive
+    ring (0: 64 MiB). snap_length: the number of bytes captured from each packet of an interface (0: all).
     forwarding: there are two interfaces; packets received on one are transmitted on the other.
     on_fault, on_overload: what happens to packets that the box cannot process when they are forwarded, as a function
     failed, or as they come faster than it can process them: keys of POLICIES.
@@ -54,7 +61,7 @@ class Inputs:
     @property
     def live(self) -> bool:
         """Whether any source is an interface."""
-        return any(uri.startswith(INTERFACE) for uri in self.uris)
+        return any(is_interface(uri) for uri in self.uris)
 
     @property
     def endless(self) -> bool:
@@ -118,7 +125,7 @@ class _Options(ctypes.Structure):
     )
 
 
-_COUNTED = ("packets", "dropped_kernel", "dropped_interface", "refused", "vlan_restored", "freezes")
+_COUNTED = ("packets", "sent", "dropped_kernel", "dropped_interface", "refused", "vlan_restored", "freezes")
 
 
 class _Statistics(ctypes.Structure):
@@ -199,6 +206,12 @@ class Source:
         ):
             raise InputError(message.value.decode(errors="replace"))
         return cls(library, handle)
+
+    def part(self, number: int) -> Source:
+        """The source of one of several inputs, as a destination. It is not to be closed."""
+        find = self._library.sl_source_part
+        find.restype, find.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t]
+        return Source(self._library, ctypes.c_void_p(find(self.handle, number)))
 
     def fault(self) -> str | None:
         """The error of the source, beginning with its name, or None."""

@@ -14,7 +14,7 @@ from sluice.cli.common.progress import busy, progress_line
 from sluice.cli.common.streams import reader_is_gone
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
 from sluice.engine.functions import Wanted
-from sluice.engine.inputs import INTERFACE, Inputs, Rotation
+from sluice.engine.inputs import Inputs, Rotation, is_interface
 from sluice.engine.workers import WorkerBoxes, refusal
 from sluice.ir.graph import Program
 from sluice.lang.errors import DescriptionError
@@ -180,7 +180,7 @@ def check_workers(workers: int, wanted: Wanted, inputs: Inputs, output: str | No
 
 def _receiving(inputs: Inputs) -> None:
     """Report that the interfaces are open: packets sent from now on are received."""
-    names = ", ".join(uri.partition(":")[2] for uri in inputs.uris if uri.startswith(INTERFACE))
+    names = ", ".join(uri.partition(":")[2] for uri in inputs.uris if is_interface(uri))
     print(f"sluice: receiving from {names}; Ctrl-C ends it", file=sys.stderr, flush=True)
 
 

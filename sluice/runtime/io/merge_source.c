@@ -186,6 +186,11 @@ static uint64_t earliest_clock(struct sl_source *source)
     return s->in_heap || earliest == UINT64_MAX ? 0 : earliest;
 }
 
+static struct sl_source *part(struct sl_source *source, size_t index)
+{
+    return index < of(source)->count ? of(source)->inputs[index].source : NULL;
+}
+
 static bool is_congested(const struct sl_source *source)
 {
     const struct merge_source *s = (const struct merge_source *)(const void *)source;
@@ -248,6 +253,7 @@ static const struct sl_source_back_end back_end = {
     .keeps = keeps,
     .descriptors = descriptors,
     .clock = earliest_clock,
+    .part = part,
     .is_congested = is_congested,
     .progress = progress,
     .statistics = statistics,

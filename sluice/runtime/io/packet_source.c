@@ -290,6 +290,7 @@ static void packet_statistics(struct sl_source *source, struct sl_source_statist
         s->total.tp_freeze_q_cnt += now.tp_freeze_q_cnt;
     }
     out->packets = s->ring ? s->packets : s->sent;
+    out->sent = s->sent;
     out->dropped_kernel = s->total.tp_drops;
     out->dropped_interface = missed(s) - s->missed_before;
     out->refused = s->refused;

@@ -36,6 +36,8 @@ int sl_source_open(struct sl_source **out, const char *uri, const struct sl_sour
     options = options ? options : &none;
     if ((rest = after_scheme(uri, "af_packet")))
         return sl_packet_source_open(out, rest, options, message, message_size);
+    if ((rest = after_scheme(uri, "xdp")))
+        return sl_xdp_source_open(out, rest, options, message, message_size);
     rest = after_scheme(uri, "file");
     return sl_capture_source_open(out, rest ? rest : uri, options, message, message_size);
 }
@@ -116,6 +118,11 @@ bool sl_source_wait(struct sl_source *source, uint64_t nanoseconds)
 uint64_t sl_source_clock(struct sl_source *source)
 {
     return source->back_end->clock ? source->back_end->clock(source) : 0;
+}
+
+struct sl_source *sl_source_part(struct sl_source *source, size_t index)
+{
+    return source->back_end->part ? source->back_end->part(source, index) : index ? NULL : source;
 }
 
 bool sl_source_is_congested(const struct sl_source *source)

@@ -52,7 +52,8 @@ struct sl_source_options {
 
 /* The counters of a source. */
 struct sl_source_statistics {
-    uint64_t packets;            /* received, or sent */
+    uint64_t packets;            /* received, or, by a destination, sent */
+    uint64_t sent;
     uint64_t dropped_kernel;     /* packets that the kernel dropped because the ring was full */
     uint64_t dropped_interface;  /* packets that the card or its driver dropped, as far as the kernel counts them */
     uint64_t refused;            /* packets that could not be sent, see sl_source_fault */
@@ -65,6 +66,7 @@ struct sl_source_statistics {
  *     FILE, file:FILE       a capture file (pcap, pcapng), optionally compressed (gzip, zstd, lz4, xz); or a named pipe
  *     -                     standard input, in the same formats
  *     af_packet:INTERFACE   a network interface; `any` for all of them
+ *     xdp:INTERFACE         the same by AF_XDP, with libxdp; packets are withheld from the network stack of the host
  *
  * Returns 0, with the source in *out, which sl_source_close closes; or -1, with *out NULL and the reason in message,
  * beginning with the name. options may be NULL. */
@@ -81,6 +83,10 @@ int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t c
  * .zst, .lz4, .xz), or af_packet:INTERFACE. options may be NULL. */
 int sl_source_create(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
                      size_t message_size);
+
+/* The source with that index among those that sl_source_open_all opened; one of AF_XDP is a destination as well, as it
+ * is the only one that can use its queues. It must not be closed. NULL if there is none. */
+struct sl_source *sl_source_part(struct sl_source *source, size_t index);
 
 /* Receives at most `most` available packets. Returns their number; 0 if none is available now (a live source, a pipe or
  * a growing file); SL_SOURCE_END; or SL_SOURCE_FAULT. The frames are valid until sl_source_release. If several calls
@@ -143,6 +149,7 @@ struct sl_source_back_end {
     /* Fills in at most `most` descriptors that become readable when packets may have arrived. Returns their number. */
     unsigned (*descriptors)(struct sl_source *source, struct pollfd *fds, unsigned most);
     uint64_t (*clock)(struct sl_source *source);
+    struct sl_source *(*part)(struct sl_source *source, size_t index);
     bool (*is_congested)(const struct sl_source *source);
     void (*progress)(struct sl_source *source, uint64_t *position, uint64_t *size);
     void (*statistics)(struct sl_source *source, struct sl_source_statistics *out);
@@ -166,6 +173,8 @@ int sl_capture_source_open(struct sl_source **out, const char *path, const struc
                            size_t message_size);
 int sl_packet_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options,
                           char *message, size_t message_size);
+int sl_xdp_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options, char *message,
+                       size_t message_size);
 int sl_packet_source_create(struct sl_source **out, const char *interface, char *message, size_t message_size);
 /* Takes ownership of the sources, even on failure. ordered: by time. */
 int sl_merge_source_open(struct sl_source **out, struct sl_source **sources, size_t count, bool ordered, char *message,

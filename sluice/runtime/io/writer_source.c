@@ -111,7 +111,7 @@ static int flush(struct sl_source *source)
 
 static void statistics(struct sl_source *source, struct sl_source_statistics *out)
 {
-    out->packets = of(source)->sent;
+    out->packets = out->sent = of(source)->sent;
     out->refused = of(source)->refused;
 }
 

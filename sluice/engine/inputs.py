@@ -44,6 +44,7 @@ class Inputs:
     uris: files, `-` for standard input, `af_packet:NAME` or `xdp:NAME` for interfaces. follow: files may still grow.
     promiscuous: interfaces also receive packets for other hosts. ring_bytes: the size of each interface's receive
     ring (0: 64 MiB). snap_length: the number of bytes captured from each packet of an interface (0: all).
+    filter: in pcap syntax; only packets that it accepts are received (empty: all).
     forwarding: there are two interfaces; packets received on one are transmitted on the other.
     on_fault, on_overload: what happens to packets that the box cannot process when they are forwarded, as a function
     failed, or as they come faster than it can process them: keys of POLICIES.
@@ -54,6 +55,7 @@ class Inputs:
     promiscuous: bool = True
     ring_bytes: int = 0
     snap_length: int = 0
+    filter: str = ""
     forwarding: bool = False
     on_fault: str = "stop"
     on_overload: str = "closed"
@@ -118,6 +120,7 @@ class _Options(ctypes.Structure):
         ("no_promiscuous", ctypes.c_bool),
         ("ring_bytes", ctypes.c_uint64),
         ("snap_length", ctypes.c_uint32),
+        ("filter", ctypes.c_char_p),
         ("forwarding", ctypes.c_bool),
         ("rotate_bytes", ctypes.c_uint64),
         ("rotate_nanoseconds", ctypes.c_uint64),
@@ -125,7 +128,7 @@ class _Options(ctypes.Structure):
     )
 
 
-_COUNTED = ("packets", "sent", "dropped_kernel", "dropped_interface", "refused", "vlan_restored", "freezes")
+_COUNTED = ("packets", "sent", "dropped_kernel", "dropped_interface", "refused", "vlan_restored", "filtered", "freezes")
 
 
 class _Statistics(ctypes.Structure):
@@ -178,7 +181,12 @@ class Source:
         names: Sequence[bytes] = [os.fsencode(uri) for uri in inputs.uris]
         array = (ctypes.c_char_p * len(names))(*names)
         options = _Options(
-            inputs.follow, not inputs.promiscuous, inputs.ring_bytes, inputs.snap_length, inputs.forwarding
+            inputs.follow,
+            not inputs.promiscuous,
+            inputs.ring_bytes,
+            inputs.snap_length,
+            inputs.filter.encode() or None,
+            inputs.forwarding,
         )
         handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
         size = ctypes.c_size_t(len(names))

@@ -33,7 +33,7 @@ def why_no_xdp() -> str:
     library = ctypes.CDLL(str(compile_stack(small_stack(), ()).compiled.path))
     with Wire("livexdp0") as made:
         try:
-            made.within(made.box, lambda: Source.open(library, Inputs(("xdp:b0",)))).close()
+            made.within(made.box, lambda: Source.open(library, Inputs(("xdp:b0",))).close())
         except InputError as error:
             return f"no AF_XDP socket can be used: {error}"
     return ""

@@ -74,5 +74,7 @@ def forwarding_inputs(options: argparse.Namespace) -> Inputs:
         raise UsageError(f"--forward {options.forward}: is the interface of -i as well; give the other one")
     if options.snaplen:
         raise UsageError("--snaplen: packets that are cut off cannot be forwarded; leave one of it and --forward out")
+    if options.filter:
+        raise UsageError("--filter: what it rejects would not be forwarded; leave one of it and --forward out")
     options.interfaces.append(options.forward)
     return replace(inputs_of(options), forwarding=True, on_fault=options.on_fault, on_overload=options.on_overload)

@@ -57,6 +57,13 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help="with -i: captured bytes of each packet (default: all)",
     )
+    parser.add_argument(
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help="process only packets that a filter in pcap syntax accepts, as in 'tcp port 80' (of an interface, in the "
+        "kernel); needs libpcap",
+    )
 
 
 def _bounded(unit: str, most: int) -> Callable[[str], int]:
@@ -82,7 +89,9 @@ def inputs_of(options: argparse.Namespace) -> Inputs:
     files = [path for given in options.files for path in _files(given)]
     uris = [path if path == STANDARD_INPUT else f"file:{path}" for path in files]
     uris += [_interface(name) for name in options.interfaces]
-    return Inputs(tuple(uris), options.follow, not options.no_promiscuous, options.ring << 20, options.snaplen)
+    return Inputs(
+        tuple(uris), options.follow, not options.no_promiscuous, options.ring << 20, options.snaplen, options.filter
+    )
 
 
 def check_inputs(inputs: Inputs) -> None:

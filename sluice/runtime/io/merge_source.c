@@ -209,6 +209,7 @@ static void statistics(struct sl_source *source, struct sl_source_statistics *ou
         out->dropped_kernel += one.dropped_kernel;
         out->dropped_interface += one.dropped_interface;
         out->vlan_restored += one.vlan_restored;
+        out->filtered += one.filtered;
         out->freezes += one.freezes;
     }
     out->packets = s->packets;

@@ -36,6 +36,7 @@ enum {
 };
 
 struct sl_source;
+struct sl_filter;
 struct pollfd;
 
 struct sl_source_options {
@@ -43,6 +44,7 @@ struct sl_source_options {
     bool no_promiscuous;  /* interfaces: receive only packets for this host */
     uint64_t ring_bytes;  /* interfaces: size of the receive ring; 0: 64 MiB */
     uint32_t snap_length; /* interfaces: captured bytes of each packet; 0: all */
+    const char *filter;   /* in pcap syntax (filter.h): only packets that it accepts are received; NULL: all */
     bool forwarding;      /* interfaces between which packets are forwarded: transmitted packets are not received, and
                            * packets of several interfaces are not ordered by time, which would hold them back */
     uint64_t rotate_bytes, rotate_nanoseconds;   /* written files: bounds of one in a series, before compression, and in
@@ -58,6 +60,7 @@ struct sl_source_statistics {
     uint64_t dropped_interface;  /* packets that the card or its driver dropped, as far as the kernel counts them */
     uint64_t refused;            /* packets that could not be sent, see sl_source_fault */
     uint64_t vlan_restored;      /* packets whose VLAN tag was re-inserted */
+    uint64_t filtered;           /* packets that the filter rejected here; those that it rejected in the kernel do not count */
     uint64_t freezes;            /* how often the ring was full */
 };
 
@@ -163,6 +166,11 @@ struct sl_source {
     void *secrets_user;
     char fault[SL_SOURCE_MESSAGE];   /* empty: none */
     char name[256];                  /* the beginning of messages */
+    struct sl_filter *filter;        /* NULL: none. source.c opens it, and closes it */
+    bool filtered_in_kernel;         /* it need be evaluated only for frames whose tag was restored */
+    bool out;                        /* frames are not released yet; used with a filter */
+    bool more;                       /* the last call returned 0, although packets may be available: all were rejected */
+    uint64_t filtered;
 };
 
 /* Records a fault, prefixed by the source's name. Returns -1. */

@@ -41,6 +41,7 @@ enum {
     SEND_FRAMES = 2048,         /* also the size of the send and completion rings */
     RING_MOST = 1 << 15,        /* entries of a ring; a power of two */
     QUEUES = 64,
+    ATTEMPTS = 50,              /* at opening a socket */
     KICKS = 256,                /* attempts to make the kernel send before a packet is refused */
 };
 
@@ -396,9 +397,14 @@ static int open_queue(struct xdp_source *s, unsigned number)
     queue->addresses = malloc(s->entries * sizeof *queue->addresses);
     if (!queue->addresses)
         return refuse(s, "no memory", ENOMEM);
-    int result = s->library.socket_create(&queue->socket, s->base.name, number, s->umem, &queue->rx, number ? NULL : &s->tx,
-                                          number ? &queue->fill : &s->first_fill,
+    int result = -EBUSY;   /* for a moment after another socket of the queue was closed, as the kernel defers that */
+    for (unsigned attempt = 0; attempt < ATTEMPTS && result == -EBUSY; attempt++) {
+        if (attempt)
+            nanosleep(&(struct timespec){0, 20 * 1000 * 1000}, NULL);
+        result = s->library.socket_create(&queue->socket, s->base.name, number, s->umem, &queue->rx,
+                                          number ? NULL : &s->tx, number ? &queue->fill : &s->first_fill,
                                           number ? &queue->completion : &s->completion, &config);
+    }
     if (result == -EBUSY)
         return sl_source_fail(&s->base, "another program receives from queue %u by AF_XDP", number);
     if (result)

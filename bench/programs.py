@@ -14,7 +14,7 @@ from pathlib import Path
 from sluice.engine.compiler import INCLUDES, RUNTIME, compiler
 
 HERE = Path(__file__).absolute().parent
-CAPTURES = tuple(RUNTIME / "io" / name for name in ("capture.c", "pcapng.c", "writer.c"))
+CAPTURES = tuple(RUNTIME / "io" / name for name in ("capture.c", "pcapng.c", "writer.c", "compressor.c"))
 HYPERSCAN = Path("hs/hs.h")
 
 

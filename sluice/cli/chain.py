@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,8 @@ from sluice.chain.plan import Plan, read_chain
 from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
-from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
+from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
+from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.options import add_command, add_run_options, add_workers
 from sluice.cli.common.running import (
     check_workers,
@@ -40,6 +40,7 @@ from sluice.cli.common.running import (
 )
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish
+from sluice.cli.common.written import add_written, rotation_of
 from sluice.engine.box import Outcome
 from sluice.engine.functions import Wanted
 from sluice.engine.inputs import Inputs
@@ -51,14 +52,8 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "chain", __doc__, action)
     parser.add_argument("chain", metavar="CHAIN.py", help="a Python file that describes a chain")
     add_inputs(parser)
-    parser.add_argument(
-        "--forward",
-        metavar="INTERFACE",
-        help="with -i A: run inline between A and this interface; each packet leaves at the other one",
-    )
-    parser.add_argument(
-        "-w", metavar="FILE", dest="output", help="capture file (pcap) for what leaves the chain, with -r"
-    )
+    add_forwarding(parser)
+    add_written(parser, "what leaves the chain")
     parser.add_argument(
         "--json", action="store_true", help="print the summary as JSON; functions then print to standard error"
     )
@@ -111,7 +106,7 @@ def show_chain(options: argparse.Namespace) -> int:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
-    inputs = _inputs(options)
+    inputs = forwarding_inputs(options)
     if options.prints is not None:
         check_output(options.prints, *input_files(inputs), options.chain)
     with printed_apart(options.prints, apart=options.json):
@@ -119,30 +114,12 @@ def action(options: argparse.Namespace) -> int:
     return 0 if options.compile_only and not outcome.stopped else finish(outcome, options.json, named(inputs))
 
 
-def _inputs(options: argparse.Namespace) -> Inputs:
-    if options.forward is not None:
-        if len(options.interfaces) != 1 or options.files:
-            raise UsageError("--forward B: is for one interface more, as in -i A --forward B")
-        if options.forward in options.interfaces:
-            raise UsageError(f"--forward {options.forward}: is the interface of -i as well; give the other one")
-        if options.snaplen:
-            raise UsageError(
-                "--snaplen: packets that are cut off cannot be forwarded; leave one of it and --forward out"
-            )
-        if options.output is not None:
-            raise UsageError(
-                "-w: what leaves at an interface is not written to a file; leave one of --forward and -w out"
-            )
-        options.interfaces.append(options.forward)
-        return replace(inputs_of(options), forwarding=True)
-    return inputs_of(options)
-
-
 def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
     """Everything but the summary."""
     wanted = Wanted()
     try:
         check_inputs(inputs)
+        rotation = rotation_of(options)
         plan, stack = prepared(read_file(options.chain), options)
         wanted = plan.wanted()
         check_workers(options.workers, wanted, inputs, options.output)
@@ -152,7 +129,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         warn(list(late_drops(plan, compiled.program)))
         if options.compile_only:
             return Outcome(0, {}, {})
-        settings = settings_of(options, timeouts=not options.no_timeouts)
+        settings = inline_settings(settings_of(options, timeouts=not options.no_timeouts), options)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     # rows and what other functions print are kept apart, as in `sluice run`
@@ -160,7 +137,9 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
     with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
         if stdout is not None:
             wanted.direct_rows(stdout)
-        return run_file(compiled, wanted, settings, inputs, output=options.output, workers=options.workers)
+        return run_file(
+            compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation
+        )
 
 
 def _check_inline(wanted: Wanted, options: argparse.Namespace, files: list[str]) -> None:

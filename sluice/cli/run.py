@@ -7,6 +7,7 @@ what it saw: packets, bytes, what was passed on, and what was malformed or dropp
   sluice run tcp_ip -r captures/                           all captures of a folder, in the order of time
   tcpdump -i eth0 -w - | sluice run tcp_ip -r -            standard input
   sluice run tcp_ip -i eth0 -f flow_log:out=flows.jsonl    an interface, until Ctrl-C or SIGTERM
+  sluice run tcp_ip -i eth1 --forward eth2 -f shield.c     inline: what comes in at one leaves at the other
   sluice run tcp_ip -r capture.pcap --workers 4            four threads, which share the connections
 
 A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; several have commas between
@@ -25,7 +26,8 @@ from typing import Any
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
-from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
+from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
+from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
 from sluice.cli.common.running import (
     check_workers,
@@ -38,6 +40,7 @@ from sluice.cli.common.running import (
 )
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish
+from sluice.cli.common.written import add_written, rotation_of
 from sluice.engine.box import Outcome
 from sluice.engine.functions import Wanted, find_functions, has_functions, split_names
 from sluice.engine.inputs import Inputs
@@ -50,12 +53,8 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "run", __doc__, action)
     add_stack(parser)
     add_inputs(parser)
-    parser.add_argument(
-        "-w",
-        metavar="FILE",
-        dest="output",
-        help="capture file (pcap) for what leaves the box, where a function drops, changes or sends packets",
-    )
+    add_forwarding(parser)
+    add_written(parser, "what leaves the box: of an interface, also where no function decides on packets")
     add_functions(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the summary as JSON; functions then print to standard error"
@@ -100,26 +99,28 @@ def functions_of(stack: str, given: list[str]) -> list[str]:
     return given
 
 
-def check_inline(wanted: Wanted, output: str | None, files: list[str]) -> None:
-    """Warn that functions need an inline box. Raise CommandError if -w is given and no function changes packets."""
+def check_inline(wanted: Wanted, output: str | None, inputs: Inputs) -> None:
+    """Warn that functions need an inline box. Raise CommandError if -w is given and would get a copy of files."""
     inline = [f"{function.name}.c" for function in wanted.c if function.inline]
+    inline += [f"{function.name}.py" for function in wanted.python if function.verdicts]
     if output is not None:
-        check_output(output, *files)
-        if not inline:
+        check_output(output, *input_files(inputs))
+        if not inline and not inputs.live:
             raise CommandError(
-                f"-w {output}: no function drops, changes or sends packets (by SLUICE_INLINE): it would be the input"
+                f"-w {output}: no function drops, changes or sends packets (by SLUICE_INLINE, or Verdicts in Python): "
+                "it would be the input"
             )
-    elif inline:
+    elif inline and not inputs.forwarding:
         print(
-            f"sluice: note: {', '.join(inline)}: drops, changes or sends packets, which needs a box inline; of a "
-            "capture file, -w FILE gets what would leave it",
+            f"sluice: note: {', '.join(inline)}: drops, changes or sends packets, and nothing takes what leaves the "
+            "box; -w FILE does of a capture file, --forward INTERFACE of an interface",
             file=sys.stderr,
         )
 
 
 def action(options: argparse.Namespace) -> int:
     """Run the command."""
-    inputs = inputs_of(options)
+    inputs = forwarding_inputs(options)
     if options.prints is not None:
         check_output(options.prints, *input_files(inputs), options.stack)
     if options.state is not None:
@@ -139,13 +140,14 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         prepare_rules(wanted)
         files = input_files(inputs)
         check_inputs(inputs)
+        rotation = rotation_of(options)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *files)
-        check_inline(wanted, options.output, files)
+        check_inline(wanted, options.output, inputs)
         compiled = compile_for(stack, wanted, options)
         if options.compile_only:
             return Outcome(0, {}, {})
-        settings = settings_of(options, timeouts=not options.no_timeouts)
+        settings = inline_settings(settings_of(options, timeouts=not options.no_timeouts), options)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     if options.store.kind != "local" and not shares(wanted.c, wanted.python):
@@ -157,7 +159,9 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
             wanted.direct_rows(stdout)
         with session(options.store, wanted.c, options.state is not None, wanted.python) as state:
             settings = replace(settings, store=state.store, state_file=state.state_file)
-            ran = run_file(compiled, wanted, settings, inputs, output=options.output, workers=options.workers)
+            ran = run_file(
+                compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation
+            )
             outcome = state.finished(ran)
             if options.state is not None and state.text is not None:
                 try:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import secrets
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ from sluice.engine.inputs import (
     Frame,
     InputError,
     Inputs,
+    Rotation,
     Source,
 )
 from sluice.engine.interrupt import noted
@@ -48,6 +50,8 @@ class _Bytes(ctypes.Structure):
 
 HOLD = 1 << 24
 """The default of Settings.hold, in bytes."""
+HELD_BYTES, HELD_SECONDS = 1 << 24, 0.2
+"""The defaults of Settings.held_bytes and held_seconds."""
 
 
 class COptions(ctypes.Structure):
@@ -72,6 +76,9 @@ class COptions(ctypes.Structure):
         ("hold", ctypes.c_uint64),
         ("group", ctypes.c_void_p),
         ("worker", ctypes.c_uint32),
+        ("held_bytes", ctypes.c_uint64),
+        ("held_nanoseconds", ctypes.c_uint64),
+        ("held_open", ctypes.c_bool),
     )
 
 
@@ -85,7 +92,8 @@ class Settings:
     prefault: whether opening the box touches all memory that these bounds allow, so that processing a packet causes no
     page fault. store: the address of a struct sl_store that holds shared objects of functions; None: they are
     local. state_file: the file to which local ones are written at the end; None: none. hold:
-    bytes that one side of a connection may hold out of order, if its sequence has no limit.
+    bytes that one side of a connection may hold out of order, if its sequence has no limit. held_bytes, held_seconds:
+    bounds of the packets that functions hold until they have decided. held_open: beyond them packets pass.
     """
 
     memory: int = 1 << 30
@@ -99,6 +107,16 @@ class Settings:
     store: int | None = None
     state_file: str | None = None
     hold: int = HOLD
+    held_bytes: int = HELD_BYTES
+    held_seconds: float = HELD_SECONDS
+    held_open: bool = False
+
+
+def _told(error: Exception) -> str:
+    """FILE:LINE of the function that raised an exception, and what it is."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
+    return f"{where}{type(error).__name__}: {error}"
 
 
 def c_options(
@@ -131,6 +149,9 @@ def c_options(
         settings.store,
         os.fsencode(settings.state_file) if settings.state_file else None,
         settings.hold,
+        held_bytes=settings.held_bytes,
+        held_nanoseconds=max(1, round(settings.held_seconds * 1e9)),
+        held_open=settings.held_open,
     )
 
 
@@ -184,7 +205,7 @@ class Box:
     """A running box. Feed it packets or files, then call `finish` and `close` (or use it in a `with`).
 
     output: a capture file for transmitted packets, if a function drops, changes or sends packets.
-    forwards: they are transmitted on the interfaces of the inputs (Inputs.forwarding).
+    forwards: they are transmitted on the interfaces of the inputs (Inputs.forwarding). rotation: of the output.
     """
 
     stack: CompiledStack
@@ -193,6 +214,7 @@ class Box:
     function_options: Sequence[Options] = field(default_factory=lambda: [])
     output: str | os.PathLike[str] | None = None
     forwards: bool = False
+    rotation: Rotation | None = None
 
     def __post_init__(self) -> None:
         self._library = ctypes.CDLL(str(self.stack.compiled.path))
@@ -236,8 +258,11 @@ class Box:
         self._box = self._open_box()
         self._make_drive()
         self._switches()
+        self._verdicts()
         self._finished = False
         self._output_fault: str | None = None
+        self._function_fault: str | None = None
+        """What a function in Python raised, where packets are forwarded nonetheless."""
 
     def _open_box(self) -> ctypes.c_void_p:
         """Open a box by the options. Raises RunError."""
@@ -253,7 +278,7 @@ class Box:
     def _open_output(self, path: str | os.PathLike[str]) -> None:
         """Create the capture file for transmitted packets."""
         try:
-            self._writer = Source.create(self._library, path)
+            self._writer = Source.create(self._library, path, self.rotation)
         except InputError as error:
             raise RunError(str(error)) from error
         self._options.forwards = True
@@ -293,6 +318,9 @@ class Box:
                     call(seen)
         except BaseException as error:
             self._deaf = self._stopped and isinstance(error, KeyboardInterrupt)
+            if isinstance(error, Exception) and self._drive.on_fault:
+                # packets pass, or are dropped, without the functions from now on
+                self._deaf, self._function_fault, self._drive.fault = True, _told(error), 1
             self._error = None if self._deaf else error
         finally:
             self._in_function = False
@@ -326,6 +354,19 @@ class Box:
             on_demand.switch = switch
             if on_demand.registered:
                 switch(None, True)
+
+    def _verdicts(self) -> None:
+        """Connect what functions in Python decide with to the box."""
+        library = self._library
+        for name in ("sl_box_drop", "sl_box_reset"):
+            library[name].restype, library[name].argtypes = ctypes.c_bool, [ctypes.c_void_p, ctypes.c_uint64]
+
+        def decide(seen: Seen, resets: bool) -> bool:
+            return (library.sl_box_reset if resets else library.sl_box_drop)(self._box, seen.packet)
+
+        for function in self.python:
+            for verdicts in function.verdicts:
+                verdicts.decide = decide
 
     def _raise(self) -> None:
         if self._error is not None:
@@ -384,10 +425,12 @@ class Box:
         except InputError as error:
             raise RunError(str(error)) from error
         try:
-            forwarding = Forwarding(self._library, inputs, self._drive)
+            forwarding = Forwarding(self._library, inputs, source, self._drive)
         except InputError as error:
             source.close()
             raise RunError(str(error)) from error
+        if inputs.forwarding and self._writer is not None:
+            self._drive.copy = self._writer.handle
         self._drive.input, self._drive.progress = source.handle, PROGRESS(self._reporting(progress))
         begin = time.perf_counter()
         try:
@@ -404,8 +447,8 @@ class Box:
             self._endless = False
             self._drive.progress = PROGRESS()
             self._library.sl_drive_close(ctypes.byref(self._drive))  # no thread needs its packets any more
-            source.close()
             forwarded, why = forwarding.close()
+            source.close()
         return Outcome(
             packets=self._drive.packets,
             counters=self.counters(),
@@ -498,7 +541,7 @@ class Box:
         self._library.sl_box_failure.restype = ctypes.c_char_p
         self._library.sl_box_failure.argtypes = [ctypes.c_void_p]
         text = self._library.sl_box_failure(self._box)
-        return text.decode(errors="replace") if text else self._output_fault
+        return text.decode(errors="replace") if text else self._function_fault or self._output_fault
 
     def reports(self) -> dict[str, int]:
         """The figures that functions reported, by name."""
@@ -524,6 +567,8 @@ class Box:
                 for _, _, handler in function.on_demand:
                     on_demand: Any = handler
                     on_demand.switch = None
+                for verdicts in function.verdicts:
+                    verdicts.decide = None
 
     def __enter__(self) -> Box:
         return self

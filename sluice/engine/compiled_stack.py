@@ -54,6 +54,7 @@ def compile_stack(
     demanded: tuple[frozenset[Hook], ...] = (),
     many: frozenset[Hook] = frozenset(),
     quick: Callable[[], None] | None = None,
+    decides: bool = False,
 ) -> CompiledStack:
     """Compile a description into a library. `seconds` of the result is the time of Sluice without the C compiler.
 
@@ -63,10 +64,10 @@ def compile_stack(
     The result is cached for later calls with the same description. fresh: do not read the cache, and do not store the
     program. check: called with the program before its C is compiled; may raise. python: the events that handlers in
     Python subscribe to. demanded: the events for each on-demand handler in Python. many: the events that batch handlers
-    in Python subscribe to.
+    in Python subscribe to. decides: whether one in Python drops packets.
     """
     begin = time.perf_counter()
-    hooked = Functions(functions, python, demanded, many)
+    hooked = Functions(functions, python, demanded, many, decides)
     if quick is not None:
         made, library, first = compile_quick(stack, hooked, options, check)
         if first:

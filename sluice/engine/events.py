@@ -305,6 +305,8 @@ class PythonFunction:
     label: str = ""
     shared: dict[str, Any] = field(default_factory=lambda: {})
     """The shared objects that it declares (sluice.functions.shared), by name."""
+    verdicts: list[Any] = field(default_factory=lambda: [])
+    """What it decides on packets with (sluice.functions.Verdicts); empty if it does not."""
 
     def taken(self) -> frozenset[Hook]:
         """The events to which its batch handlers subscribe."""

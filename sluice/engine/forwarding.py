@@ -6,23 +6,30 @@ import ctypes
 import os
 from typing import Any
 
-from sluice.engine.inputs import Drive, InputError, Inputs, Source
+from sluice.engine.inputs import POLICIES, XDP, Drive, InputError, Inputs, Source
 
 
 class Forwarding:
     """Where packets leave while a driver runs over interfaces. Closed by `close`."""
 
-    def __init__(self, library: Any, inputs: Inputs, drive: Drive) -> None:
-        """Opens nothing where the inputs are not to be forwarded. Raises InputError."""
+    def __init__(self, library: Any, inputs: Inputs, source: Source, drive: Drive) -> None:
+        """source: of the inputs. Opens nothing where they are not to be forwarded. Raises InputError."""
         self._drive = drive
+        self._inputs = inputs
         self._ports: list[Source] = []
+        self._own: list[Source] = []
+        """Those that are destinations only; the others are closed with the inputs."""
         if not inputs.forwarding:
             return
         try:
-            for uri in inputs.uris:
-                self._ports.append(Source.create_uri(library, os.fsencode(uri)))
+            for number, uri in enumerate(inputs.uris):
+                if uri.startswith(XDP):
+                    self._ports.append(source.part(number))
+                else:
+                    self._ports.append(Source.create_uri(library, os.fsencode(uri)))
+                    self._own.append(self._ports[-1])
         except InputError:
-            for port in self._ports:
+            for port in self._own:
                 port.close()
             raise
         count = len(self._ports)
@@ -31,6 +38,7 @@ class Forwarding:
         self._peers = (ctypes.c_uint16 * count)(*reversed(range(count)))
         drive.ports, drive.port_count = self._handles, count
         drive.peer = ctypes.cast(self._peers, ctypes.c_void_p)
+        drive.on_fault, drive.on_overload = POLICIES[inputs.on_fault], POLICIES[inputs.on_overload]
 
     def close(self) -> tuple[dict[str, int], str | None]:
         """How many packets left, how many could not, and why the last of these; nothing where none was forwarded."""
@@ -38,11 +46,13 @@ class Forwarding:
             return {}, None
         faults = [fault for port in self._ports if (fault := port.fault())]
         counted = [port.statistics() for port in self._ports]
-        self._drive.ports = None
-        for port in self._ports:
+        self._drive.ports = self._drive.peer = None
+        for port in self._own:
             port.close()
-        self._ports = []
+        self._ports, self._own = [], []
         return {
-            "forwarded": sum(one["packets"] for one in counted),
+            "forwarded": sum(one["sent"] for one in counted),
             "not_forwarded": sum(one["refused"] for one in counted) + self._drive.no_port + self._drive.no_checksum,
+            "unseen_overload": self._drive.unseen_overload,
+            f"unseen_fault_{'passed' if self._inputs.on_fault == 'open' else 'dropped'}": self._drive.unseen_fault,
         }, faults[-1] if faults else None

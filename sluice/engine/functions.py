@@ -77,6 +77,10 @@ class Wanted:
         """Events to which their batch handlers subscribe."""
         return frozenset(hook for function in self.python for hook in function.taken())
 
+    def python_decides(self) -> bool:
+        """Whether a function in Python decides on packets."""
+        return any(function.verdicts for function in self.python)
+
     def python_demanded(self) -> tuple[frozenset[Hook], ...]:
         """Events for each on-demand handler in Python."""
         return tuple(hooks for function in self.python for hooks in function.demanded())
@@ -251,6 +255,7 @@ def load_python(path: Path, options: Options = "", fresh: bool = False) -> Pytho
         many,
         _published(path, module),
         shared=shared,
+        verdicts=[item for item in vars(module).values() if hasattr(item, "__sluice_verdicts__")],
     )
 
 

@@ -15,6 +15,8 @@ MESSAGE_SIZE = 512
 """SL_SOURCE_MESSAGE."""
 INTERFACE = "af_packet:"
 """The URI prefix of interfaces."""
+XDP = "xdp:"
+"""The same by AF_XDP."""
 STANDARD_INPUT = "-"
 
 PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
@@ -22,18 +24,30 @@ STOPPED = 2
 """SL_DRIVEN_STOPPED."""
 
 
+POLICIES = {"stop": 0, "open": 1, "closed": 2}
+"""enum sl_drive_policy: the run ends, packets pass, packets are dropped."""
+
+
 class InputError(Exception):
     """A source or destination of packets cannot be opened; the text begins with its name."""
+
+
+def is_interface(uri: str) -> bool:
+    """Whether a URI is that of an interface."""
+    return uri.startswith((INTERFACE, XDP))
 
 
 @dataclass(frozen=True)
 class Inputs:
     """The sources whose packets a box processes, merged by time.
 
-    uris: files, `-` for standard input, `af_packet:NAME` for interfaces. follow: files may still grow. promiscuous:
-    interfaces also receive packets for other hosts. ring_bytes: the size of each interface's receive ring (0: 64 MiB).
-    snap_length: the number of bytes captured from each packet of an interface (0: all).
+    uris: files, `-` for standard input, `af_packet:NAME` or `xdp:NAME` for interfaces. follow: files may still grow.
+    promiscuous: interfaces also receive packets for other hosts. ring_bytes: the size of each interface's receive
+    ring (0: 64 MiB). snap_length: the number of bytes captured from each packet of an interface (0: all).
+    filter: in pcap syntax; only packets that it accepts are received (empty: all).
     forwarding: there are two interfaces; packets received on one are transmitted on the other.
+    on_fault, on_overload: what happens to packets that the box cannot process when they are forwarded, as a function
+    failed, or as they come faster than it can process them: keys of POLICIES.
     """
 
     uris: tuple[str, ...]
@@ -41,12 +55,15 @@ class Inputs:
     promiscuous: bool = True
     ring_bytes: int = 0
     snap_length: int = 0
+    filter: str = ""
     forwarding: bool = False
+    on_fault: str = "stop"
+    on_overload: str = "closed"
 
     @property
     def live(self) -> bool:
         """Whether any source is an interface."""
-        return any(uri.startswith(INTERFACE) for uri in self.uris)
+        return any(is_interface(uri) for uri in self.uris)
 
     @property
     def endless(self) -> bool:
@@ -63,6 +80,19 @@ def _file(path: str | os.PathLike[str]) -> str:
     """The URI of a path. The `file:` prefix prevents a path from being read as another scheme."""
     text = os.fsdecode(path)
     return text if text == STANDARD_INPUT else f"file:{text}"
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """When a capture file that is written is followed by the next one of a series. All 0: there is one file.
+
+    size: bytes of a file, before compression. seconds: between its first and its last packet. files: how many are kept
+    (0: all).
+    """
+
+    size: int = 0
+    seconds: float = 0.0
+    files: int = 0
 
 
 class Frame(ctypes.Structure):
@@ -90,11 +120,15 @@ class _Options(ctypes.Structure):
         ("no_promiscuous", ctypes.c_bool),
         ("ring_bytes", ctypes.c_uint64),
         ("snap_length", ctypes.c_uint32),
+        ("filter", ctypes.c_char_p),
         ("forwarding", ctypes.c_bool),
+        ("rotate_bytes", ctypes.c_uint64),
+        ("rotate_nanoseconds", ctypes.c_uint64),
+        ("rotate_files", ctypes.c_uint32),
     )
 
 
-_COUNTED = ("packets", "dropped_kernel", "dropped_interface", "refused", "vlan_restored", "freezes")
+_COUNTED = ("packets", "sent", "dropped_kernel", "dropped_interface", "refused", "vlan_restored", "filtered", "freezes")
 
 
 class _Statistics(ctypes.Structure):
@@ -123,6 +157,12 @@ class Drive(ctypes.Structure):
         ("no_checksum", ctypes.c_uint64),
         ("leaving", ctypes.c_void_p),
         ("workers", ctypes.c_void_p),
+        ("copy", ctypes.c_void_p),
+        ("fault", ctypes.c_int),
+        ("on_fault", ctypes.c_uint8),
+        ("on_overload", ctypes.c_uint8),
+        ("unseen_fault", ctypes.c_uint64),
+        ("unseen_overload", ctypes.c_uint64),
     )
 
 
@@ -141,7 +181,12 @@ class Source:
         names: Sequence[bytes] = [os.fsencode(uri) for uri in inputs.uris]
         array = (ctypes.c_char_p * len(names))(*names)
         options = _Options(
-            inputs.follow, not inputs.promiscuous, inputs.ring_bytes, inputs.snap_length, inputs.forwarding
+            inputs.follow,
+            not inputs.promiscuous,
+            inputs.ring_bytes,
+            inputs.snap_length,
+            inputs.filter.encode() or None,
+            inputs.forwarding,
         )
         handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
         size = ctypes.c_size_t(len(names))
@@ -152,17 +197,29 @@ class Source:
         return cls(library, handle)
 
     @classmethod
-    def create(cls, library: Any, path: str | os.PathLike[str]) -> Source:
+    def create(cls, library: Any, path: str | os.PathLike[str], rotation: Rotation | None = None) -> Source:
         """Create a capture file for packets that leave a box. Raises InputError."""
-        return cls.create_uri(library, b"file:" + os.fsencode(path))
+        return cls.create_uri(library, b"file:" + os.fsencode(path), rotation)
 
     @classmethod
-    def create_uri(cls, library: Any, uri: bytes) -> Source:
+    def create_uri(cls, library: Any, uri: bytes, rotation: Rotation | None = None) -> Source:
         """The same for a file or an interface by its URI."""
+        wanted = rotation or Rotation()
+        options = _Options(
+            rotate_bytes=wanted.size, rotate_nanoseconds=round(wanted.seconds * 1e9), rotate_files=wanted.files
+        )
         handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
-        if library.sl_source_create(ctypes.byref(handle), uri, message, ctypes.c_size_t(MESSAGE_SIZE)):
+        if library.sl_source_create(
+            ctypes.byref(handle), uri, ctypes.byref(options), message, ctypes.c_size_t(MESSAGE_SIZE)
+        ):
             raise InputError(message.value.decode(errors="replace"))
         return cls(library, handle)
+
+    def part(self, number: int) -> Source:
+        """The source of one of several inputs, as a destination. It is not to be closed."""
+        find = self._library.sl_source_part
+        find.restype, find.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t]
+        return Source(self._library, ctypes.c_void_p(find(self.handle, number)))
 
     def fault(self) -> str | None:
         """The error of the source, beginning with its name, or None."""

@@ -110,7 +110,7 @@ def content(stack: Stack, functions: Functions, passes: str | list[str], options
     limit = sys.getrecursionlimit()
     try:
         sys.setrecursionlimit(max(limit, 20000))  # expressions nest deeply, and refer to layers
-        _Content(stream, pickle.HIGHEST_PROTOCOL).dump((stack, in_c, hooks, passes, sorted(options)))
+        _Content(stream, pickle.HIGHEST_PROTOCOL).dump((stack, in_c, hooks, functions.decides, passes, sorted(options)))
     except (_UnknownContentError, pickle.PicklingError, AttributeError, TypeError, RecursionError):
         return None
     finally:

@@ -91,6 +91,31 @@ class OnDemand:
             raise RuntimeError("no box is running of whose events this is one")
 
 
+class Verdicts:
+    """What a file decides on packets with: `verdicts = Verdicts()` at its top level, then `verdicts.drop(event)`.
+
+    A box whose functions decide delivers the events of each packet before the packet leaves, which takes more time.
+    """
+
+    __sluice_verdicts__ = True
+
+    def __init__(self) -> None:
+        self.decide: Callable[[Any, bool], bool] | None = None
+        """Set while a box runs: decides there."""
+
+    def drop(self, event: Any) -> bool:
+        """Drop the packet of the event. False if it is not the current one, as in timers and at the end."""
+        return self.decide is not None and self.decide(event, False)
+
+    def reset(self, event: Any) -> bool:
+        """Reset the TCP connection of the event's packet: it is dropped, and both ends get a segment with RST.
+
+        False if it is not the current packet, is no TCP segment directly in the outermost IP packet, or if the box is
+        not inline. Then it is not dropped.
+        """
+        return self.decide is not None and self.decide(event, True)
+
+
 def on_demand(layer: str, event: str) -> Callable[[Callable[..., Any]], OnDemand]:
     """Call the function below for each `event` of `layer` while it is registered: see OnDemand."""
 

@@ -115,13 +115,15 @@ class Functions:
     """All functions that are compiled with a stack.
 
     python: events that functions in Python want. demanded: those for each of their handlers on demand. many: those that
-    they take many at once.
+    they take many at once. decides: one in Python drops packets, so each packet's events are delivered before its
+    verdict.
     """
 
     c: tuple[CFunction, ...] = ()
     python: frozenset[Hook] = field(default_factory=lambda: frozenset[Hook]())
     demanded: tuple[frozenset[Hook], ...] = ()
     many: frozenset[Hook] = field(default_factory=lambda: frozenset[Hook]())
+    decides: bool = False
 
     def hooks(self) -> frozenset[Hook]:
         """Every event of the stack that somebody listens to, or to what happens with it."""
@@ -200,7 +202,7 @@ class Functions:
     @property
     def inline(self) -> bool:
         """Whether some function drops, changes or sends packets."""
-        return any(function.inline for function in self.c)
+        return self.decides or any(function.inline for function in self.c)
 
     @property
     def shares(self) -> bool:

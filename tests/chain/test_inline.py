@@ -6,38 +6,16 @@ Three network namespaces: the client, the box with two interfaces without addres
 from __future__ import annotations
 
 import hashlib
-import http.server
-import json
-import os
-import random
-import shutil
-import signal
-import socket
 import subprocess
-import sys
-import threading
-import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sluice.cli.main import main
-from tests.live.veth import Veth, why_not
-from tests.support.packets import checksum
+from tests.live.wire import Inline, Wire, content, fetch, ping, serve, why_no_wire
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
-CLIENT, SERVER = "10.79.0.1", "10.79.0.2"
-
-
-def _why_not() -> str:
-    missing = [name for name in ("ethtool", "curl") if shutil.which(name) is None]
-    return why_not() or (f"there is no {missing[0]} (Debian: {missing[0]})" if missing else "")
-
-
-pytestmark = [pytest.mark.skipif(bool(_why_not()), reason=_why_not()), pytest.mark.root]
+pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 
 GUARD = """
 #include "sluice.h"
@@ -74,71 +52,6 @@ chain = Chain(function("guard.c", port=8023) >> function("count.c"), stack=stack
 """Of a small stack, which compiles fast; what it does not know passes."""
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-class Wire(Veth):
-    """NAMEa, the client with device c0; NAMEm, the box with b0 and b1; NAMEb, the server with s0."""
-
-    def __init__(self, name: str) -> None:
-        self.client, self.box, self.server = f"{name}a", f"{name}m", f"{name}b"
-        self.close()  # of a run that was killed
-        try:
-            for space in (self.client, self.box, self.server):
-                ip("netns", "add", space)
-            for space, device, address, other in (
-                (self.client, "c0", CLIENT, "b0"), (self.server, "s0", SERVER, "b1"),
-            ):  # fmt: skip
-                ip("link", "add", device, "netns", space, "type", "veth", "peer", "name", other, "netns", self.box)
-                ip("-n", space, "addr", "add", f"{address}/24", "dev", device)
-                for where, each in ((space, "lo"), (space, device), (self.box, other)):
-                    ip("-n", where, "link", "set", each, "up")
-                for where, each in ((space, device), (self.box, other)):
-                    words = f"-K {each} tx off sg off tso off gso off gro off".split()
-                    subprocess.run(["ip", "netns", "exec", where, "ethtool", *words], check=True, capture_output=True)
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> Wire:
-        return self
-
-    def close(self) -> None:
-        for space in (self.client, self.box, self.server):
-            subprocess.run(["ip", "netns", "del", space], capture_output=True)
-
-
-class Running:
-    """`sluice chain` in the box, once it receives; `stop` gives its summary."""
-
-    def __init__(self, wire: Wire, folder: Path) -> None:
-        self.errors = folder / "errors"
-        words = ["chain", str(folder / "chain.py"), "-i", "b0", "--forward", "b1", "--json"]
-        with self.errors.open("w") as errors:
-            self.process = wire.start(
-                wire.box, [sys.executable, "-m", "sluice", *words],
-                stdout=subprocess.PIPE, stderr=errors, env={**os.environ, "PYTHONPATH": str(ROOT)},
-            )  # fmt: skip
-        end = time.monotonic() + 10 * PATIENCE  # it compiles first
-        while "receiving from" not in self.errors.read_text():
-            assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
-            time.sleep(0.05)
-
-    def __enter__(self) -> Running:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self) -> dict[str, Any]:
-        self.process.send_signal(signal.SIGTERM)
-        text, _ = self.process.communicate(timeout=PATIENCE)
-        assert self.process.returncode == 0, self.errors.read_text()
-        return json.loads(text)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The chain and its functions, which are compiled once."""
@@ -154,54 +67,9 @@ def wire() -> Generator[Wire]:
         yield made
 
 
-class Site(http.server.BaseHTTPRequestHandler):
-    """Answers with bytes that follow from the path."""
-
-    def do_GET(self) -> None:
-        body = content(self.path)
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-def content(path: str) -> bytes:
-    return random.Random(path).randbytes(int(path.rpartition("/")[2]))
-
-
-def serve(wire: Wire, port: int) -> http.server.ThreadingHTTPServer:
-    server = wire.within(wire.server, lambda: http.server.ThreadingHTTPServer((SERVER, port), Site))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
-
-
-def fetch(wire: Wire, port: int, path: str, seconds: int) -> tuple[int, str]:
-    """The exit status of curl, and the digest of what it got."""
-    command = ["curl", "-s", "--noproxy", "*", "--max-time", str(seconds), f"http://{SERVER}:{port}{path}"]
-    with wire.start(wire.client, ["sh", "-c", '"$@" | sha256sum; ', "sh", *command], stdout=subprocess.PIPE) as done:
-        text, _ = done.communicate(timeout=PATIENCE)
-    return done.returncode, text.split()[0]
-
-
-def ping(wire: Wire, count: int) -> int:
-    """Echo requests that are answered with the same bytes."""
-    end = wire.socket(wire.client, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    end.settimeout(5)
-    answered = 0
-    with end:
-        for number in range(count):
-            body = bytes([0, 7, 0, number]) + bytes(range(56))
-            end.sendto(b"\x08\x00" + checksum(b"\x08\x00\0\0" + body).to_bytes(2, "big") + body, (SERVER, 0))
-            answered += end.recv(2048)[24:] == body
-    return answered
-
-
 def test_hosts_talk_through_a_chain(wire: Wire, folder: Path) -> None:
     """ARP, ICMP and TCP pass; a refused port does not; all is counted, and nothing is sent twice."""
-    with Running(wire, folder) as running:
+    with Inline(wire, folder, "chain", str(folder / "chain.py")) as running:
         assert ping(wire, 5) == 5
         site, refused = serve(wire, 8080), serve(wire, 8023)
         try:
@@ -226,7 +94,7 @@ def test_checksums_that_were_left_to_a_card_are_completed(wire: Wire, folder: Pa
     """The hosts send segments with the sum of the pseudo header only, as a veth pair needs no checksums."""
     for space, device in ((wire.client, "c0"), (wire.server, "s0")):
         subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", device, "tx", "on"], check=True)
-    with Running(wire, folder) as running:
+    with Inline(wire, folder, "chain", str(folder / "chain.py")) as running:
         site = serve(wire, 8080)
         try:
             status, digest = fetch(wire, 8080, "/x/100001", 30)

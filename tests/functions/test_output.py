@@ -272,7 +272,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "packets_dropped: 1" in capsys.readouterr().out
     assert len(rdpcap(out)) == 3
     assert main([*run, "-f", str(function)]) == 0
-    assert "note: drop.c: drops, changes or sends packets, which needs a box inline" in capsys.readouterr().err
+    assert "note: drop.c: drops, changes or sends packets, and nothing takes" in capsys.readouterr().err
     assert main([*run, "-f", "assemble", "-w", out]) == 1
     assert "no function drops, changes or sends packets" in capsys.readouterr().err
     assert main([*run, "-f", str(function), "-w", capture]) == 1

@@ -199,6 +199,22 @@ def test_flows_end_and_rows_appear_while_the_wire_is_idle(wire: Veth, tmp_path: 
     assert (found[0]["end"], found[0]["src_payload"]) == ("timeout", 100)
 
 
+def test_received_packets_are_in_a_file_at_once(wire: Veth, tmp_path: Path) -> None:
+    """Also if the box is killed: each burst is written before the next one is waited for."""
+    out = tmp_path / "out.pcap"
+    with Watch(wire, wire.client, tmp_path, "run", str(SMALL), "-i", "c0", "-w", str(out), "--json") as watch:
+        sender = wire.socket(wire.client, socket.AF_INET, socket.SOCK_DGRAM)
+        for number in range(100):
+            sender.sendto(b"datagram %02d" % number, (SERVER, 9))
+        sender.close()
+        end = time.monotonic() + PATIENCE
+        while out.read_bytes().count(b"datagram") < 100:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        watch.process.kill()
+    assert b"datagram 99" in out.read_bytes()
+
+
 TAG = bytes.fromhex("8100 0007")
 PRINT = """
 #include "sluice.h"
@@ -258,7 +274,7 @@ def test_packets_that_found_no_room_are_counted_as_the_kernels(wire: Veth, tmp_p
     "interface, said",
     [
         ("absent0", "absent0: there is no interface of that name"),
-        ("xdp:s0", "interfaces are received from by their names"),
+        ("dpdk:s0", "interfaces are received from by their names"),
     ],
 )
 def test_an_interface_that_cannot_be_opened_is_told(wire: Veth, interface: str, said: str) -> None:

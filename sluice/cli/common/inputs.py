@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 
 from sluice.cli.common.errors import CommandError, UsageError
-from sluice.engine.inputs import INTERFACE, STANDARD_INPUT, Inputs
+from sluice.engine.inputs import INTERFACE, STANDARD_INPUT, XDP, Inputs, is_interface
 
 _SCHEME = re.compile(r"[a-z_]+:")
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp)\d*(\.(gz|zst|lz4|xz))?$", re.IGNORECASE)
@@ -36,7 +36,8 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="INTERFACE",
         dest="interfaces",
-        help="interface to receive from until Ctrl-C or SIGTERM, `any` for all; may be given several times",
+        help="interface to receive from until Ctrl-C or SIGTERM, `any` for all, xdp:INTERFACE by AF_XDP; may be given "
+        "several times",
     )
     parser.add_argument("--follow", action="store_true", help="files still grow: wait for more until Ctrl-C or SIGTERM")
     parser.add_argument(
@@ -55,6 +56,13 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="BYTES",
         help="with -i: captured bytes of each packet (default: all)",
+    )
+    parser.add_argument(
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help="process only packets that a filter in pcap syntax accepts, as in 'tcp port 80' (of an interface, in the "
+        "kernel); needs libpcap",
     )
 
 
@@ -81,19 +89,21 @@ def inputs_of(options: argparse.Namespace) -> Inputs:
     files = [path for given in options.files for path in _files(given)]
     uris = [path if path == STANDARD_INPUT else f"file:{path}" for path in files]
     uris += [_interface(name) for name in options.interfaces]
-    return Inputs(tuple(uris), options.follow, not options.no_promiscuous, options.ring << 20, options.snaplen)
+    return Inputs(
+        tuple(uris), options.follow, not options.no_promiscuous, options.ring << 20, options.snaplen, options.filter
+    )
 
 
 def check_inputs(inputs: Inputs) -> None:
     """Raise CommandError if a file cannot be read. Call before anything is compiled or written."""
     for uri in inputs.uris:
-        if not uri.startswith(INTERFACE):
+        if not is_interface(uri):
             _check_readable(uri.removeprefix("file:"))
 
 
 def named(inputs: Inputs) -> str:
     """The inputs as a text for messages: the first, and the number of the others."""
-    first = inputs.uris[0].removeprefix("file:").removeprefix(INTERFACE)
+    first = inputs.uris[0].removeprefix("file:").removeprefix(INTERFACE).removeprefix(XDP)
     return first if len(inputs.uris) == 1 else f"{first} and {len(inputs.uris) - 1} more"
 
 
@@ -103,10 +113,12 @@ def input_files(inputs: Inputs) -> list[str]:
 
 
 def _interface(name: str) -> str:
-    if name.startswith(INTERFACE):
+    if is_interface(name):
         return name
     if _SCHEME.match(name):
-        raise UsageError(f"-i {name}: interfaces are received from by their names, as in -i eth0")
+        raise UsageError(
+            f"-i {name}: interfaces are received from by their names, as in -i eth0, or by AF_XDP, as in -i xdp:eth0"
+        )
     return INTERFACE + name
 
 

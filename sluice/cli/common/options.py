@@ -189,11 +189,11 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 def add_interpreter_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that processes packets, in a box or in the interpreter."""
     parser.add_argument(
-        "--idle", type=_seconds, metavar="SECONDS", help="time out what was quiet for so long, in packet time"
+        "--idle", type=seconds, metavar="SECONDS", help="time out what was quiet for so long, in packet time"
     )
     parser.add_argument(
         "--fragment-timeout",
-        type=_seconds,
+        type=seconds,
         metavar="SECONDS",
         help="how long the fragments of a datagram are waited for, in packet time (default 60)",
     )
@@ -248,13 +248,19 @@ def _number(what: str, least: int, most: int) -> Callable[[str], int]:
     return convert
 
 
+def byte_count(what: str) -> Callable[[str], int]:
+    """The type of an option whose value is a number of bytes of packets: from 64 KiB to 1 GiB."""
+    return _number(f"a number of {what}", 1 << 16, 1 << 30)
+
+
 _bytes = _number("a number of bytes", 1 << 16, 1 << 48)
 _instances = _number("a number of instances", 1, 1 << 28)
 _seed = _number("a seed", 0, (1 << 64) - 1)
 repeats = _number("a number of runs", 1, 10_000)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """The type of an option whose value is a positive number of seconds."""
     try:
         value = float(text)
     except ValueError:

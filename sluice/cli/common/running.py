@@ -14,7 +14,7 @@ from sluice.cli.common.progress import busy, progress_line
 from sluice.cli.common.streams import reader_is_gone
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
 from sluice.engine.functions import Wanted
-from sluice.engine.inputs import INTERFACE, Inputs
+from sluice.engine.inputs import Inputs, Rotation, is_interface
 from sluice.engine.workers import WorkerBoxes, refusal
 from sluice.ir.graph import Program
 from sluice.lang.errors import DescriptionError
@@ -77,6 +77,7 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
                 check=check,
                 demanded=wanted.python_demanded(),
                 many=wanted.python_many(),
+                decides=wanted.python_decides(),
                 quick=(lambda: compile_in_background(options.arguments)) if getattr(options, "quick", False) else None,
             )
     finally:
@@ -130,15 +131,16 @@ def run_file(
     rows_on_terminal: bool = False,
     output: str | None = None,
     workers: int = 1,
+    rotation: Rotation | None = None,
 ) -> Outcome:
     """Run a box over inputs. Progress is shown on a terminal, unless a function writes rows to it.
 
-    output: the capture file for transmitted packets. workers: the number of boxes that share the packets. Raises
-    BrokenPipeError if the reader of the output is gone.
+    output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
+    packets. Raises BrokenPipeError if the reader of the output is gone.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:
-        box = _open(compiled, wanted, settings, inputs, output, workers)
+        box = _open(compiled, wanted, settings, inputs, output, workers, rotation)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     with box, shown as progress:
@@ -152,10 +154,16 @@ def run_file(
 
 
 def _open(
-    compiled: CompiledStack, wanted: Wanted, settings: Settings, inputs: Inputs, output: str | None, workers: int
+    compiled: CompiledStack,
+    wanted: Wanted,
+    settings: Settings,
+    inputs: Inputs,
+    output: str | None,
+    workers: int,
+    rotation: Rotation | None,
 ) -> Box:
     if workers == 1:
-        return Box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding)
+        return Box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding, rotation)
     # an input without an end has no last row to wait for, and only interfaces cannot wait
     ordered = not inputs.endless
     return WorkerBoxes(
@@ -172,7 +180,7 @@ def check_workers(workers: int, wanted: Wanted, inputs: Inputs, output: str | No
 
 def _receiving(inputs: Inputs) -> None:
     """Report that the interfaces are open: packets sent from now on are received."""
-    names = ", ".join(uri.partition(":")[2] for uri in inputs.uris if uri.startswith(INTERFACE))
+    names = ", ".join(uri.partition(":")[2] for uri in inputs.uris if is_interface(uri))
     print(f"sluice: receiving from {names}; Ctrl-C ends it", file=sys.stderr, flush=True)
 
 

@@ -36,6 +36,12 @@ _BOX_REASONS = (
     ("too deep", "packets nested too deeply"),
 )
 
+_UNSEEN = (
+    ("unseen_overload", "packets passed without the functions, as they came faster than the box processed them"),
+    ("unseen_fault_passed", "packets passed without the functions, after one had failed"),
+    ("unseen_fault_dropped", "packets dropped after a function had failed"),
+)
+
 
 def summary(outcome: Outcome) -> str:
     """A summary by layer: packets, bytes, instances, what was forwarded, and what was given up and why."""
@@ -67,6 +73,7 @@ def summary(outcome: Outcome) -> str:
             f" ({outcome.not_forwarded})" if outcome.not_forwarded else ""
         )
         lines.append(f"{outcome.received['forwarded']:,} packets forwarded, {lost}")
+    lines += [f"{outcome.received[key]:,} {text}" for key, text in _UNSEEN if outcome.received.get(key)]
     lines += [f"{name}: {value:,}" for name, value in outcome.reports.items()]
     return "\n".join(lines)
 

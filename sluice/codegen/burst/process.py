@@ -191,6 +191,7 @@ def _turn(names: StackNames) -> list[str]:
         timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
     asks = names.functions.needs_packet or bool(names.program.natives)
     time = "box->base.time = frame->time; box->base.number = frame->number;"
+    flushes = names.functions.demanded or names.functions.decides
     return [
         "",
         "/* The second half of the way of packet `i` of a group, in order, begins. */",
@@ -211,7 +212,7 @@ def _turn(names: StackNames) -> list[str]:
         "/* And ends. */",
         "static inline void end_turn(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const struct sl_frame *frame)",
         "{",
-        *(["    sl_batch_flush(&box->base.batch);"] if names.functions.demanded else []),
+        *(["    sl_batch_flush(&box->base.batch);"] if flushes else []),
         *(["    sl_output_packet(&box->base, frame);"] if names.functions.inline else []),
         "}",
     ]

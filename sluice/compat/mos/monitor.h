@@ -13,6 +13,8 @@
 #include "core/box.h"
 #include "driver/drive.h"
 #include "io/capture.h"
+#include "io/filter.h"
+#include "io/source.h"
 #include "io/writer.h"
 
 #include <pthread.h>
@@ -53,7 +55,7 @@ struct mos_socket {
     struct mos_socket *previous, *next;   /* monitors: in the order in which they were made */
     /* of a monitor */
     struct mos_socket *closed;            /* those that the program has closed and that are still to be freed */
-    struct mos_filter *syn, *orphan, *raw;
+    struct sl_filter *syn, *orphan, *raw;
     int buffer[2], overlap[2];            /* for its flows, by side */
     /* of a flow */
     struct mos_flow *flow;                /* NULL when that is gone */
@@ -78,9 +80,9 @@ void mos_raise(struct mos_context *context, struct mos_socket *socket, int side,
 
 /* --- filters (filter.c) --- */
 
-struct mos_filter *mos_filter_new(const char *expression);   /* NULL, and a message, when it is none */
-bool mos_filter_accepts(struct mos_filter *filter, const struct sl_frame *frame);
-void mos_filter_free(struct mos_filter *filter);
+struct sl_filter *mos_filter_new(const char *expression);   /* NULL, and a message, when it is none */
+bool mos_filter_accepts(struct sl_filter *filter, const struct sl_frame *frame);
+void mos_filter_free(struct sl_filter *filter);
 
 /* --- the current packet (packet.c) --- */
 

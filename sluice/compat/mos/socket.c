@@ -202,11 +202,11 @@ int mtcp_bind_monitor_filter(mctx_t mctx, int sock, monitor_filter_t filter)
     bool raw = socket->type == MOS_SOCK_MONITOR_RAW;
     const char *given[2] = {raw ? filter->raw_pkt_filter : filter->stream_syn_filter,
                             raw ? NULL : filter->stream_orphan_filter};
-    struct mos_filter **kept[2] = {raw ? &socket->raw : &socket->syn, &socket->orphan};
+    struct sl_filter **kept[2] = {raw ? &socket->raw : &socket->syn, &socket->orphan};
     for (int i = 0; i < 2; i++) {
         if (!given[i])
             continue;
-        struct mos_filter *made = mos_filter_new(given[i]);
+        struct sl_filter *made = mos_filter_new(given[i]);
         if (!made)
             return failed(EINVAL);
         mos_filter_free(*kept[i]);

@@ -119,6 +119,8 @@ struct sl_timers {
 
 /* --- the output of the box, see output.h --- */
 
+struct sl_held_packets;
+
 struct sl_output {
     bool forwards;               /* the caller applies verdicts and transmits what functions send */
     bool dropped, changed, reset, redirected;   /* of the current packet; `reset`: its connection is reset */
@@ -141,6 +143,14 @@ struct sl_output {
     size_t sent_used, sent_bytes_room;
     uint32_t packet_sent, packet_sent_bytes;   /* by functions during the current packet */
     uint64_t drops, changes, sends, not_sent;
+    /* Packets that functions hold, see held.h: */
+    struct sl_held_packets *waiting;     /* NULL before the first one */
+    uint64_t held_bytes, held_nanoseconds;   /* the bounds */
+    bool held_open;              /* at a bound: packets pass; else they are dropped */
+    uint64_t holders, held_for;  /* functions that hold the current packet, and for which instance; 0: none */
+    uint64_t releasing, release_for;         /* functions that release packets at its end, and of which instance */
+    uint32_t packet_from;        /* entries of `sent` that precede those of the current packet */
+    uint64_t holds, released, discarded, expired, held_ended, held_refused;
 };
 
 /* --- the end of input in steps, see NAME_finish_step --- */
@@ -518,6 +528,8 @@ SL_COLD void sl_box_close(struct sl_box *box) {
     free(box->output.bytes);
     free(box->output.sent);
     free(box->output.sent_bytes);
+    free(box->output.waiting ? *(void **)(void *)box->output.waiting : NULL);   /* its first member is its ring */
+    free(box->output.waiting);
     for (uint32_t i = 0; box->texts && i < box->function_count; i++)
         free(box->texts[i]);
     free(box->texts);
@@ -545,6 +557,9 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->batch.deliver = options->deliver;
     box->batch.user = options->user;
     box->output.forwards = options->forwards;
+    box->output.held_bytes = options->held_bytes ? options->held_bytes : SL_HELD_BYTES;
+    box->output.held_nanoseconds = options->held_nanoseconds ? options->held_nanoseconds : SL_HELD_NANOSECONDS;
+    box->output.held_open = options->held_open;
     box->scratch.size = (size_t)1 << 28;
     box->scratch.at = sl_map(box->scratch.size, box->scratch.size);
     if (!box->workers || !box->common || !box->parameters || !box->texts || !box->function_counters || !box->scratch.at ||

@@ -32,6 +32,8 @@ struct sl_leaving {
 static void send_port(struct sl_drive *drive, uint32_t port)
 {
     struct sl_leaving *leaving = &drive->leaving[port];
+    if (leaving->count && drive->copy)
+        sl_source_send(drive->copy, leaving->frames, leaving->count);
     if (leaving->count)
         sl_source_send(drive->ports[port], leaving->frames, leaving->count);
     leaving->count = 0;
@@ -57,12 +59,27 @@ static uint32_t peer_of(const struct sl_drive *drive, uint32_t port)
     return port < drive->port_count ? drive->peer[port] : UINT32_MAX;
 }
 
-/* Transmits the packets that functions sent and that precede packet `before` of the burst. */
+/* Completes the checksum of a packet, if its sender left that to a card. Its bytes are in the ring of an interface, or
+ * copies of the box. False, and counted, if it is unknown. */
+static bool complete(struct sl_drive *drive, struct sl_frame *frame)
+{
+    if (!(frame->flags & SL_FRAME_CHECKSUM_PARTIAL))
+        return true;
+    if (!sl_checksum_complete((uint8_t *)(uintptr_t)frame->at, frame)) {
+        drive->no_checksum++;
+        return false;
+    }
+    frame->flags &= (uint8_t)~SL_FRAME_CHECKSUM_PARTIAL;
+    return true;
+}
+
+/* Transmits the packets that functions sent or released and that precede packet `before` of the burst. */
 static void leave_sent(struct sl_drive *drive, const struct sl_sent **sent, uint32_t *left, uint64_t before)
 {
     for (; *left && (*sent)->after <= before; ++*sent, --*left) {
-        const struct sl_frame *frame = &(*sent)->frame;
-        leave(drive, (*sent)->back && drive->peer ? frame->port : peer_of(drive, frame->port), frame);
+        struct sl_frame frame = (*sent)->frame;
+        if (complete(drive, &frame))
+            leave(drive, (*sent)->back && drive->peer ? frame.port : peer_of(drive, frame.port), &frame);
     }
 }
 
@@ -73,7 +90,7 @@ static void leave_burst(struct sl_drive *drive, const struct sl_frame *frames, s
     for (size_t i = 0; i < count; i++) {
         const struct sl_verdict *verdict = &verdicts[i];
         leave_sent(drive, &sent, &left, i);
-        if (verdict->action == SL_DROP)
+        if (verdict->action != SL_PASS)
             continue;
         struct sl_frame frame = frames[i];
         if (verdict->flags & SL_VERDICT_CHANGED) {
@@ -81,18 +98,24 @@ static void leave_burst(struct sl_drive *drive, const struct sl_frame *frames, s
             frame.captured = verdict->length;
             frame.at = verdict->at;
         }
-        if (frame.flags & SL_FRAME_CHECKSUM_PARTIAL) {   /* of an interface: the bytes are in its ring, or changed ones */
-            if (!sl_checksum_complete((uint8_t *)(uintptr_t)frame.at, &frame)) {
-                drive->no_checksum++;
-                continue;
-            }
-            frame.flags &= (uint8_t)~SL_FRAME_CHECKSUM_PARTIAL;
-        }
-        leave(drive, verdict->flags & SL_VERDICT_REDIRECTED ? verdict->port : peer_of(drive, frame.port), &frame);
+        if (complete(drive, &frame))
+            leave(drive, verdict->flags & SL_VERDICT_REDIRECTED ? verdict->port : peer_of(drive, frame.port), &frame);
     }
     leave_sent(drive, &sent, &left, UINT64_MAX);
     for (uint32_t port = 0; port < drive->port_count; port++)
         send_port(drive, port);   /* now: the bytes are valid only for this burst */
+}
+
+/* Transmits packets that the box does not process. */
+static void leave_unseen(struct sl_drive *drive, const struct sl_frame *frames, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct sl_frame frame = frames[i];
+        if (complete(drive, &frame))
+            leave(drive, peer_of(drive, frame.port), &frame);
+    }
+    for (uint32_t port = 0; port < drive->port_count; port++)
+        send_port(drive, port);
 }
 
 static bool begin_leaving(struct sl_drive *drive)
@@ -107,6 +130,27 @@ static void flush(struct sl_drive *drive)
     for (uint32_t port = 0; drive->ports && port < drive->port_count; port++)
         if (drive->ports[port])
             sl_source_flush(drive->ports[port]);
+    if (drive->copy)
+        sl_source_flush(drive->copy);
+}
+
+/* --- packets that the box cannot process --- */
+
+static bool is_faulty(const struct sl_drive *drive)
+{
+    return drive->peer && (drive->fault || sl_box_failure(drive->box)[0]);
+}
+
+/* Whether a burst is not processed; then it was transmitted or dropped, and counted. */
+static bool is_unseen(struct sl_drive *drive, const struct sl_frame *frames, size_t count)
+{
+    bool faulty = drive->on_fault != SL_DRIVE_STOP && is_faulty(drive);
+    if (!faulty && !(drive->on_overload == SL_DRIVE_OPEN && drive->in && sl_source_is_congested(drive->in)))
+        return false;
+    *(faulty ? &drive->unseen_fault : &drive->unseen_overload) += count;
+    if (!faulty || drive->on_fault == SL_DRIVE_OPEN)
+        leave_unseen(drive, frames, count);
+    return true;
 }
 
 /* --- receiving --- */
@@ -123,6 +167,8 @@ void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_
         drive->process(drive->box, frames, count, NULL);
         return;
     }
+    if (drive->peer && is_unseen(drive, frames, count))
+        return;
     struct sl_verdict verdicts[READ];
     for (size_t first = 0; first < count; first += READ) {
         size_t together = count - first < READ ? count - first : READ;
@@ -216,11 +262,14 @@ enum sl_driven sl_drive(struct sl_drive *drive)
             buffered = true;
         }
         sl_source_release(drive->in);
+        if (got && (clock || drive->peer))
+            flush(drive);   /* a file then has these packets, whatever happens to this process */
         if (drive->workers)
             sl_workers_time(drive->workers, clock);
         if (!got)
             idle(drive, clock, &buffered);
-        stopped = report(drive, &pace) || (drive->workers && sl_workers_failed(drive->workers));
+        stopped = report(drive, &pace) || (drive->workers && sl_workers_failed(drive->workers)) ||
+                  (drive->on_fault == SL_DRIVE_STOP && is_faulty(drive));
     }
     sl_source_on_secrets(drive->in, NULL, NULL);
     flush(drive);

@@ -29,6 +29,13 @@ typedef void (*sl_box_function)(struct sl_box *box);
 struct sl_leaving;   /* the send buffer of a port */
 struct sl_workers;   /* several boxes in threads, see workers.h */
 
+/* What happens to packets that the box does not process. */
+enum sl_drive_policy {
+    SL_DRIVE_STOP,     /* there are none: the run ends */
+    SL_DRIVE_OPEN,     /* they are transmitted */
+    SL_DRIVE_CLOSED,   /* they are dropped */
+};
+
 struct sl_drive {
     sl_process_function process;
     sl_tick_function tick;           /* NULL: time does not advance while no packets arrive */
@@ -50,6 +57,15 @@ struct sl_drive {
     uint64_t no_checksum;            /* packets that were not sent, as their checksum was left to a card and is unknown */
     struct sl_leaving *leaving;      /* by port; private to the driver */
     struct sl_workers *workers;      /* the boxes that get the packets in place of `box`; NULL: one box. Without ports */
+
+    /* Inline, that is with `peer`: */
+    struct sl_source *copy;          /* gets what is transmitted at any port; may be NULL */
+    int fault;                       /* set by the caller when a function failed; sl_box_failure counts as well */
+    uint8_t on_fault;                /* enum sl_drive_policy, for packets after a function failed */
+    /* For packets that arrive while the source is congested. SL_DRIVE_CLOSED, as SL_DRIVE_STOP: the box processes them,
+     * and what then finds no room in the ring is dropped by the kernel. */
+    uint8_t on_overload;
+    uint64_t unseen_fault, unseen_overload;   /* packets that the box did not process, for these reasons */
 };
 
 enum sl_driven {

@@ -44,3 +44,7 @@ uint32_t sl_box_sent(struct sl_box *box, const struct sl_sent **sent)
     output->taken = true;
     return output->sent_count;
 }
+
+bool sl_box_drop(struct sl_box *box, uint64_t number) { return box->frame && box->number == number && sl_drop_by(box, 0); }
+
+bool sl_box_reset(struct sl_box *box, uint64_t number) { return box->frame && box->number == number && sl_reset_by(box, 0); }

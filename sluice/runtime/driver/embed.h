@@ -39,6 +39,10 @@ struct sl_options {
     uint64_t hold;   /* bytes that one side of a connection may hold out of order, within `memory`; 0: SL_HOLD */
     struct sl_group *group;   /* the box is one of several that run in threads; NULL: it is alone */
     uint32_t worker;          /* its number among these, from 0 */
+    /* Packets that functions of an inline box hold until they have decided (SL_HELD): */
+    uint64_t held_bytes;         /* of their copies at most; 0: SL_HELD_BYTES */
+    uint64_t held_nanoseconds;   /* each waits at most so long; 0: SL_HELD_NANOSECONDS */
+    bool held_open;              /* at one of these bounds, packets pass; else they are dropped */
 };
 
 /* --- verdicts --- */
@@ -46,6 +50,7 @@ struct sl_options {
 enum sl_action {
     SL_PASS,   /* the packet is transmitted, unchanged or changed */
     SL_DROP,   /* the packet is not transmitted */
+    SL_HELD,   /* not now: the box has a copy, which is among its sent packets when functions release it */
 };
 
 enum {
@@ -71,9 +76,10 @@ struct sl_sent {
     struct sl_frame frame;
     uint32_t after;          /* the number of packets of the burst that precede it in the output */
     bool back;               /* true: transmit at frame.port; false: at its peer */
+    bool held;               /* a received packet that was held; its frame has its own time, number and flags */
 };
 
-enum { SL_HOLD = 1 << 24 };
+enum { SL_HOLD = 1 << 24, SL_HELD_BYTES = 1 << 24, SL_HELD_NANOSECONDS = 200 * 1000 * 1000 };
 
 struct sl_counter_info {
     const char *layer;   /* name of the layer, or "box" */
@@ -101,6 +107,11 @@ const uint64_t *sl_box_counters(const struct sl_box *box);
 
 /* The error of a function, or an empty text. */
 const char *sl_box_failure(const struct sl_box *box);
+
+/* For `deliver` of an inline box: drops the current packet, if it has this number; or resets its TCP connection, as
+ * SLUICE_RESET does. False if that is not possible. */
+bool sl_box_drop(struct sl_box *box, uint64_t number);
+bool sl_box_reset(struct sl_box *box, uint64_t number);
 
 /* Passes secrets to the native modules of a box, for the packets after this call. kind: SL_SECRETS_TLS_KEY_LOG, or any
  * other; modules ignore kinds that they do not know. The bytes are not needed after the call. */

@@ -197,29 +197,52 @@ static inline void sl_checksum_fix(uint8_t *at, const struct sl_frame *frame, co
     }
 }
 
+/* Finds the TCP or UDP checksum of a frame that is neither cut nor a fragment: its offset, the end of what it covers, and
+ * the sum of its pseudo header. False if there is none. */
+static inline bool sl_checksum_find(const struct sl_frame *frame, struct sl_ip_place *ip, uint32_t *place, uint32_t *end,
+                                    uint64_t *pseudo) {
+    bool found;
+    uint32_t first = sl_frame_ip(frame, &found);
+    if (!found || frame->captured != frame->length || !sl_ip_read(frame, first, ip) || !ip->first || !ip->last ||
+        (ip->protocol != 6 && ip->protocol != 17) || ip->end > frame->captured)
+        return false;
+    const uint32_t addresses = ip->ip + (ip->version == 4 ? 12 : 8);
+    *place = sl_transport_checksum(frame, ip);
+    if (!*place)
+        return false;
+    *end = ip->protocol == 17 ? sl_udp_end(frame->at, ip) : ip->end;
+    if (*place + 2 > *end)
+        return false;
+    *pseudo = sl_checksum_fix_sum(frame->at, addresses, addresses + (ip->version == 4 ? 8 : 32), addresses) + ip->protocol +
+              (*end - ip->payload);
+    return true;
+}
+
+static inline uint16_t sl_checksum_fold(uint64_t sum) {
+    while (sum >> 16)
+        sum = (sum & 0xffff) + (sum >> 16);
+    return (uint16_t)sum;
+}
+
+/* Whether a frame has only the sum of the pseudo header where its TCP or UDP checksum belongs. */
+static inline bool sl_checksum_is_partial(const struct sl_frame *frame) {
+    struct sl_ip_place ip;
+    uint32_t place, end;
+    uint64_t pseudo;
+    return sl_checksum_find(frame, &ip, &place, &end, &pseudo) && sl_frame16(frame, place) == sl_checksum_fold(pseudo);
+}
+
 /* Computes the TCP or UDP checksum of a frame that has only the sum of the pseudo header, as it was left to the network
  * card (SL_FRAME_CHECKSUM_PARTIAL). `at`: the frame's bytes. False if not all bytes are there, or in a fragment. */
 static inline bool sl_checksum_complete(uint8_t *at, const struct sl_frame *frame) {
-    bool found;
     struct sl_ip_place ip;
-    uint32_t first = sl_frame_ip(frame, &found);
-    if (!found || frame->captured != frame->length || !sl_ip_read(frame, first, &ip) || !ip.first || !ip.last ||
-        (ip.protocol != 6 && ip.protocol != 17) || ip.end > frame->captured)
-        return false;
-    const bool udp = ip.protocol == 17;
-    const uint32_t place = sl_transport_checksum(frame, &ip), addresses = ip.ip + (ip.version == 4 ? 12 : 8);
-    if (!place)
-        return false;
-    const uint32_t end = udp ? sl_udp_end(at, &ip) : ip.end;
-    if (place + 2 > end)
+    uint32_t place, end;
+    uint64_t pseudo;
+    if (!sl_checksum_find(frame, &ip, &place, &end, &pseudo))
         return false;
     at[place] = at[place + 1] = 0;
-    uint64_t sum = sl_checksum_fix_sum(at, addresses, addresses + (ip.version == 4 ? 8 : 32), addresses) + ip.protocol +
-                   (end - ip.payload) + sl_checksum_fix_sum(at, ip.payload, end, ip.payload);
-    while (sum >> 16)
-        sum = (sum & 0xffff) + (sum >> 16);
-    uint16_t now = (uint16_t)~sum;
-    if (udp && now == 0)
+    uint16_t now = (uint16_t)~sl_checksum_fold(pseudo + sl_checksum_fix_sum(at, ip.payload, end, ip.payload));
+    if (ip.protocol == 17 && now == 0)
         now = 0xffff;
     at[place] = (uint8_t)(now >> 8);
     at[place + 1] = (uint8_t)now;

@@ -111,7 +111,7 @@ static inline void sl_sent_reset(struct sl_output *output) {
     if (!output->taken)
         return;
     output->taken = false;
-    output->sent_count = 0;
+    output->sent_count = output->packet_from = 0;
     output->sent_used = 0;
 }
 
@@ -232,6 +232,8 @@ static inline bool sl_reset_by(struct sl_box *box, uint64_t function) {
     return box->output.reset && sl_drop_by(box, function);
 }
 
+#include "function/held.h"
+
 /* --- used by generated code --- */
 
 /* Begins a burst. verdicts: see NAME_process. */
@@ -244,23 +246,56 @@ static inline void sl_output_begin(struct sl_box *box, const struct sl_frame *fr
     output->place = 0;
     output->used = 0;
     output->packet_sent = output->packet_sent_bytes = 0;
+    output->packet_from = output->sent_count;
+    if (SL_UNLIKELY(output->waiting != NULL) && !frames)
+        sl_held_expire(box, false);
+}
+
+/* Ends the holding of packets that have waited until the time of the current one, and of those on which functions
+ * decided during it, and copies it if it is held. */
+SL_COLD void sl_output_hold(struct sl_box *box, const struct sl_frame *frame) {
+    struct sl_output *output = &box->output;
+    if (output->waiting)
+        sl_held_expire(box, false);
+    if (output->holders && output->release_for == output->held_for)
+        output->holders &= ~output->releasing;
+    if (output->releasing)
+        sl_held_decide(box, output->release_for, output->releasing, true);
+    output->releasing = 0;
+    if (output->holders && !output->dropped && !sl_held_fits(box, frame->captured)) {
+        output->holders = 0;
+        output->held_refused++;
+        if (!output->held_open)
+            sl_drop_by(box, 0);
+    }
+    if (output->holders && !output->dropped) {
+        struct sl_frame copied = *frame;
+        if (output->changed)
+            copied.at = output->bytes + output->current;
+        sl_held_put(box, &copied, output->held_for, output->holders);
+        output->holds++;
+    }
 }
 
 /* Records the verdict of a packet that was processed. */
 static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *frame) {
     struct sl_output *output = &box->output;
-    const bool changed = output->changed && !output->dropped;
+    if (SL_UNLIKELY(output->waiting || output->holders))
+        sl_output_hold(box, frame);
+    const bool held = output->holders && !output->dropped, changed = output->changed && !output->dropped && !held;
     if (output->verdicts)
         output->verdicts[frame - output->frames] = (struct sl_verdict){
             .at = changed ? (const uint8_t *)(uintptr_t)output->current : NULL,   /* an offset until the burst ends */
             .length = changed ? frame->captured : 0,
             .port = output->port,
-            .action = output->dropped ? SL_DROP : SL_PASS,
+            .action = output->dropped ? SL_DROP : held ? SL_HELD : SL_PASS,
             .flags = (uint8_t)((changed ? SL_VERDICT_CHANGED : 0) | (output->redirected ? SL_VERDICT_REDIRECTED : 0)),
         };
-    if (output->changed && (output->dropped || !output->verdicts))
+    if (output->changed && (output->dropped || held || !output->verdicts))
         output->used = output->current;   /* the changed bytes are not needed */
-    for (uint32_t i = output->sent_count - output->packet_sent; i < output->sent_count; i++) {
+    for (uint32_t i = output->packet_from; i < output->sent_count; i++) {
+        if (output->sent[i].held)
+            continue;
         output->sent[i].frame.time = box->time;
         output->sent[i].frame.number = box->number;
         output->sent[i].frame.link_type = frame->link_type;
@@ -272,7 +307,8 @@ static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *f
     output->place = (uint32_t)(frame - output->frames) + 1;
     output->packet_sent = output->packet_sent_bytes = 0;
     output->dropped = output->changed = output->reset = output->redirected = false;
-    output->dropped_by = 0;
+    output->dropped_by = output->holders = output->releasing = 0;
+    output->packet_from = output->sent_count;
 }
 
 /* Ends a burst of so many packets: offsets of changed bytes become pointers. */
@@ -289,6 +325,16 @@ SL_COLD void sl_output_finish(struct sl_box *box) {
     sl_report(box, "packets_dropped", box->output.drops);
     sl_report(box, "packets_changed", box->output.changes);
     sl_report(box, "packets_sent", box->output.sends);
+    if (box->output.waiting || box->output.held_refused) {
+        if (box->output.waiting)
+            sl_held_expire(box, true);
+        sl_report(box, "packets_held", box->output.holds);
+        sl_report(box, "held_released", box->output.released);
+        sl_report(box, "held_discarded", box->output.discarded);
+        sl_report(box, "held_expired", box->output.expired);
+        sl_report(box, "held_at_end", box->output.held_ended);
+        sl_report(box, "held_no_room", box->output.held_refused);
+    }
     if (box->output.not_sent)
         sl_report(box, "packets_not_sent", box->output.not_sent);
 }

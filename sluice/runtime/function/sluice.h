@@ -163,10 +163,15 @@
 #define SLUICE_RESET(box) SL_INLINE(sl_reset(box))
 #define SLUICE_REDIRECT(box, port) SL_INLINE(sl_redirect(box, port))
 #define SLUICE_SEND(box, bytes, length) SL_INLINE(sl_send(box, bytes, length))
+#define SLUICE_HOLD(event) SL_INLINE(sl_hold(event))
+#define SLUICE_RELEASE(event) SL_INLINE(sl_release(event))
+#define SLUICE_DISCARD(event) SL_INLINE(sl_discard(event))
 
 /* By name: the drop is the function's. */
 #define sl_drop(box) sl_drop_by(box, SL_FUNCTION_BIT)
 #define sl_reset(box) sl_reset_by(box, SL_FUNCTION_BIT)
+#define sl_hold(event) sl_hold_by(event, SL_FUNCTION_BIT)
+#define sl_release(event) sl_release_by(event, SL_FUNCTION_BIT)
 
 #define SLUICE_TIMER(layer, name)                                                                         \
     __attribute__((unused)) SL_ENTRY void SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, timer)))( \

@@ -186,6 +186,20 @@ static uint64_t earliest_clock(struct sl_source *source)
     return s->in_heap || earliest == UINT64_MAX ? 0 : earliest;
 }
 
+static struct sl_source *part(struct sl_source *source, size_t index)
+{
+    return index < of(source)->count ? of(source)->inputs[index].source : NULL;
+}
+
+static bool is_congested(const struct sl_source *source)
+{
+    const struct merge_source *s = (const struct merge_source *)(const void *)source;
+    for (size_t i = 0; i < s->count; i++)
+        if (sl_source_is_congested(s->inputs[i].source))
+            return true;
+    return false;
+}
+
 static void statistics(struct sl_source *source, struct sl_source_statistics *out)
 {
     struct merge_source *s = of(source);
@@ -195,6 +209,7 @@ static void statistics(struct sl_source *source, struct sl_source_statistics *ou
         out->dropped_kernel += one.dropped_kernel;
         out->dropped_interface += one.dropped_interface;
         out->vlan_restored += one.vlan_restored;
+        out->filtered += one.filtered;
         out->freezes += one.freezes;
     }
     out->packets = s->packets;
@@ -239,6 +254,8 @@ static const struct sl_source_back_end back_end = {
     .keeps = keeps,
     .descriptors = descriptors,
     .clock = earliest_clock,
+    .part = part,
+    .is_congested = is_congested,
     .progress = progress,
     .statistics = statistics,
     .close = close_source,

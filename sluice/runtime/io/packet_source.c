@@ -2,6 +2,7 @@
  * hands a block to user space when it is full or RETIRE milliseconds old (packet_mmap in the kernel's documentation).
  * Frames point into the ring; packets are not copied. */
 #define _GNU_SOURCE
+#include "io/filter.h"
 #include "io/source.h"
 
 #include <stdio.h>
@@ -43,6 +44,7 @@ struct packet_source {
     bool gone;                       /* the interface: nothing is received any more */
     bool forwarding;                 /* packets that leave at the interface are left out: we may have sent them */
     unsigned index;                  /* of the interface; 0: any */
+    uint16_t link_type;              /* of the interface, if it is one */
     uint8_t *ring;
     unsigned blocks, block, held;    /* total number; the current one; the number before it that are not released */
     uint32_t left;                   /* packets of the current block that are not received yet */
@@ -270,6 +272,16 @@ static uint64_t packet_clock(struct sl_source *source)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - DELAY;
 }
 
+/* The kernel fills blocks in order, so the one in the middle of the ring tells. */
+static bool packet_is_congested(const struct sl_source *source)
+{
+    const struct packet_source *s = (const struct packet_source *)(const void *)source;
+    if (!s->ring)
+        return false;
+    struct tpacket_block_desc *block = block_at(s, (s->block + s->blocks / 2) % s->blocks);
+    return __atomic_load_n(&block->hdr.bh1.block_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER;
+}
+
 static void packet_statistics(struct sl_source *source, struct sl_source_statistics *out)
 {
     struct packet_source *s = of(source);
@@ -280,6 +292,7 @@ static void packet_statistics(struct sl_source *source, struct sl_source_statist
         s->total.tp_freeze_q_cnt += now.tp_freeze_q_cnt;
     }
     out->packets = s->ring ? s->packets : s->sent;
+    out->sent = s->sent;
     out->dropped_kernel = s->total.tp_drops;
     out->dropped_interface = missed(s) - s->missed_before;
     out->refused = s->refused;
@@ -304,6 +317,7 @@ static const struct sl_source_back_end back_end = {
     .send = packet_send,
     .descriptors = packet_descriptors,
     .clock = packet_clock,
+    .is_congested = packet_is_congested,
     .statistics = packet_statistics,
     .close = packet_close,
 };
@@ -329,9 +343,48 @@ static int find_interface(struct packet_source *s)
         return sl_source_fail(&s->base, "the interface is down (`ip link set %s up`)", s->base.name);
     if (ioctl(s->socket, SIOCGIFHWADDR, &request))
         return refuse(s, "cannot be examined");
-    if (link_type_of(request.ifr_hwaddr.sa_family) < 0)
+    int link_type = link_type_of(request.ifr_hwaddr.sa_family);
+    s->link_type = (uint16_t)link_type;
+    if (link_type < 0)
         return sl_source_fail(&s->base, "device type %d of the kernel has no link type that is known here",
                               request.ifr_hwaddr.sa_family);
+    return 0;
+}
+
+static int attach_program(struct packet_source *s, struct sock_filter *instructions, unsigned count)
+{
+    struct sock_fprog program = {(unsigned short)count, instructions};
+    return setsockopt(s->socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+}
+
+/* Attaches the capture filter, or, without one, the snap length, before packets are received. Frames whose VLAN tag the
+ * kernel has taken off all pass: the filter is evaluated again when the tag is restored. If the kernel refuses the
+ * program, as it refuses long ones, or the link types of packets differ, all packets are filtered in this process. */
+static int attach_filter(struct packet_source *s, const struct sl_source_options *options)
+{
+    enum { BEFORE = 3 };
+    const uint32_t snap_length = options->snap_length ? options->snap_length : 262144;
+    struct sock_filter cut = {BPF_RET | BPF_K, 0, 0, snap_length};
+    const void *instructions;
+    unsigned count;
+    if (options->snap_length && attach_program(s, &cut, 1))
+        return refuse(s, "the snap length cannot be set");
+    if (!options->filter)
+        return 0;
+    s->base.filter = sl_filter_open(options->filter, options->snap_length, s->base.fault, sizeof s->base.fault);
+    if (!s->base.filter)
+        return -1;
+    if (!s->index || !(count = sl_filter_program(s->base.filter, s->link_type, &instructions)))
+        return 0;
+    struct sock_filter *whole = calloc(BEFORE + count, sizeof *whole);
+    if (!whole)
+        return sl_source_fail(&s->base, "out of memory");
+    whole[0] = (struct sock_filter){BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT)};
+    whole[1] = (struct sock_filter){BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0};
+    whole[2] = cut;
+    memcpy(whole + BEFORE, instructions, count * sizeof *whole);
+    s->base.filtered_in_kernel = attach_program(s, whole, BEFORE + count) == 0;
+    free(whole);
     return 0;
 }
 
@@ -343,10 +396,8 @@ static int set_up_ring(struct packet_source *s, const struct sl_source_options *
     s->blocks = (unsigned)(bytes / BLOCK < 2 ? 2 : bytes / BLOCK > 16384 ? 16384 : bytes / BLOCK);
     struct tpacket_req3 ring = {.tp_block_size = BLOCK, .tp_block_nr = s->blocks, .tp_frame_size = SLOT,
                                 .tp_frame_nr = s->blocks * (BLOCK / SLOT), .tp_retire_blk_tov = options->forwarding ? RETIRE_FORWARDING : RETIRE};
-    struct sock_filter cut = {BPF_RET | BPF_K, 0, 0, options->snap_length};
-    struct sock_fprog program = {1, &cut};
-    if (options->snap_length && setsockopt(s->socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program))
-        return refuse(s, "the snap length cannot be set");
+    if (attach_filter(s, options))
+        return -1;
     if (setsockopt(s->socket, SOL_PACKET, PACKET_VERSION, &version, sizeof version) ||
         setsockopt(s->socket, SOL_PACKET, PACKET_RESERVE, &reserve, sizeof reserve) ||
         setsockopt(s->socket, SOL_PACKET, PACKET_RX_RING, &ring, sizeof ring))
@@ -405,6 +456,7 @@ static int finish(struct packet_source *s, bool failed, struct sl_source **out, 
     if (failed) {
         snprintf(message, message_size, "%s", s->base.fault);
         packet_close(&s->base);
+        sl_filter_close(s->base.filter);
         free(s);
         return -1;
     }

@@ -1,5 +1,6 @@
 /* Finds the back end for a URI, and provides defaults for functions that a back end lacks. */
 #define _GNU_SOURCE
+#include "io/filter.h"
 #include "io/source.h"
 
 #include <errno.h>
@@ -10,7 +11,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { DESCRIPTORS = 64 };   /* maximum per wait; packets of further sources are found after the timeout */
+enum {
+    DESCRIPTORS = 64,   /* maximum per wait; packets of further sources are found after the timeout */
+    REJECTED = 4096,    /* bursts that a filter rejects in one call, so that the caller can stop */
+};
 
 static const char *after_scheme(const char *uri, const char *scheme)
 {
@@ -28,16 +32,31 @@ int sl_source_fail(struct sl_source *source, const char *form, ...)
     return -1;
 }
 
+static int open_back_end(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
+                         size_t message_size)
+{
+    const char *rest;
+    if ((rest = after_scheme(uri, "af_packet")))
+        return sl_packet_source_open(out, rest, options, message, message_size);
+    if ((rest = after_scheme(uri, "xdp")))
+        return sl_xdp_source_open(out, rest, options, message, message_size);
+    rest = after_scheme(uri, "file");
+    return sl_capture_source_open(out, rest ? rest : uri, options, message, message_size);
+}
+
 int sl_source_open(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
                    size_t message_size)
 {
     static const struct sl_source_options none;
-    const char *rest;
     options = options ? options : &none;
-    if ((rest = after_scheme(uri, "af_packet")))
-        return sl_packet_source_open(out, rest, options, message, message_size);
-    rest = after_scheme(uri, "file");
-    return sl_capture_source_open(out, rest ? rest : uri, options, message, message_size);
+    int result = open_back_end(out, uri, options, message, message_size);
+    if (result || !options->filter || (*out)->filter)
+        return result;
+    if (((*out)->filter = sl_filter_open(options->filter, options->snap_length, message, message_size)))
+        return 0;
+    sl_source_close(*out, NULL, 0);
+    *out = NULL;
+    return -1;
 }
 
 int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t count,
@@ -67,22 +86,50 @@ int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t c
     return -1;
 }
 
-int sl_source_create(struct sl_source **out, const char *uri, char *message, size_t message_size)
+int sl_source_create(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
+                     size_t message_size)
 {
     const char *rest = after_scheme(uri, "af_packet");
     if (rest)
         return sl_packet_source_create(out, rest, message, message_size);
     rest = after_scheme(uri, "file");
-    return sl_writer_source_create(out, rest ? rest : uri, message, message_size);
+    return sl_writer_source_create(out, rest ? rest : uri, options, message, message_size);
+}
+
+/* Moves the frames that the filter accepts to the front. Returns their number. */
+static uint32_t keep_accepted(struct sl_source *source, struct sl_frame *frames, uint32_t count)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if ((source->filtered_in_kernel && !(frames[i].flags & SL_FRAME_VLAN_RESTORED)) ||
+            sl_filter_accepts(source->filter, &frames[i]))
+            frames[kept++] = frames[i];
+    source->filtered += count - kept;
+    return kept;
 }
 
 int32_t sl_source_receive(struct sl_source *source, struct sl_frame *frames, uint32_t most)
 {
-    return source->back_end->receive ? source->back_end->receive(source, frames, most) : SL_SOURCE_END;
+    if (!source->back_end->receive)
+        return SL_SOURCE_END;
+    for (unsigned round = 0; round < REJECTED; round++) {
+        int32_t got = source->back_end->receive(source, frames, most);
+        if (got <= 0 || !source->filter)
+            return got;
+        uint32_t kept = keep_accepted(source, frames, (uint32_t)got);
+        source->out = source->out || kept;
+        if (kept)
+            return (int32_t)kept;
+        if (!source->out)
+            sl_source_release(source);   /* none of these frames was returned */
+    }
+    source->more = true;
+    return 0;
 }
 
 void sl_source_release(struct sl_source *source)
 {
+    source->out = false;
     if (source->back_end->release)
         source->back_end->release(source);
 }
@@ -105,6 +152,10 @@ int sl_source_flush(struct sl_source *source)
 bool sl_source_wait(struct sl_source *source, uint64_t nanoseconds)
 {
     struct pollfd fds[DESCRIPTORS];
+    if (source->more) {
+        source->more = false;
+        return true;
+    }
     unsigned count = source->back_end->descriptors ? source->back_end->descriptors(source, fds, DESCRIPTORS) : 0;
     if (count > DESCRIPTORS)
         count = DESCRIPTORS;
@@ -115,6 +166,16 @@ bool sl_source_wait(struct sl_source *source, uint64_t nanoseconds)
 uint64_t sl_source_clock(struct sl_source *source)
 {
     return source->back_end->clock ? source->back_end->clock(source) : 0;
+}
+
+struct sl_source *sl_source_part(struct sl_source *source, size_t index)
+{
+    return source->back_end->part ? source->back_end->part(source, index) : index ? NULL : source;
+}
+
+bool sl_source_is_congested(const struct sl_source *source)
+{
+    return source->back_end->is_congested && source->back_end->is_congested(source);
 }
 
 void sl_source_on_secrets(struct sl_source *source, void (*take)(void *user, uint32_t kind, sl_bytes secrets), void *user)
@@ -140,6 +201,7 @@ void sl_source_statistics(struct sl_source *source, struct sl_source_statistics 
     memset(out, 0, sizeof *out);
     if (source->back_end->statistics)
         source->back_end->statistics(source, out);
+    out->filtered += source->filtered;
 }
 
 int sl_source_close(struct sl_source *source, char *message, size_t message_size)
@@ -147,6 +209,7 @@ int sl_source_close(struct sl_source *source, char *message, size_t message_size
     if (!source)
         return 0;
     int result = source->back_end->close(source);
+    sl_filter_close(source->filter);
     if (result && message_size)
         snprintf(message, message_size, "%s", source->fault);
     free(source);

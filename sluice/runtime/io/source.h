@@ -36,6 +36,7 @@ enum {
 };
 
 struct sl_source;
+struct sl_filter;
 struct pollfd;
 
 struct sl_source_options {
@@ -43,17 +44,23 @@ struct sl_source_options {
     bool no_promiscuous;  /* interfaces: receive only packets for this host */
     uint64_t ring_bytes;  /* interfaces: size of the receive ring; 0: 64 MiB */
     uint32_t snap_length; /* interfaces: captured bytes of each packet; 0: all */
+    const char *filter;   /* in pcap syntax (filter.h): only packets that it accepts are received; NULL: all */
     bool forwarding;      /* interfaces between which packets are forwarded: transmitted packets are not received, and
                            * packets of several interfaces are not ordered by time, which would hold them back */
+    uint64_t rotate_bytes, rotate_nanoseconds;   /* written files: bounds of one in a series, before compression, and in
+                                                  * time of packets; both 0: one file without bounds */
+    uint32_t rotate_files;                       /* the number of files that are kept; 0: all */
 };
 
 /* The counters of a source. */
 struct sl_source_statistics {
-    uint64_t packets;            /* received, or sent */
+    uint64_t packets;            /* received, or, by a destination, sent */
+    uint64_t sent;
     uint64_t dropped_kernel;     /* packets that the kernel dropped because the ring was full */
     uint64_t dropped_interface;  /* packets that the card or its driver dropped, as far as the kernel counts them */
     uint64_t refused;            /* packets that could not be sent, see sl_source_fault */
     uint64_t vlan_restored;      /* packets whose VLAN tag was re-inserted */
+    uint64_t filtered;           /* packets that the filter rejected here; those that it rejected in the kernel do not count */
     uint64_t freezes;            /* how often the ring was full */
 };
 
@@ -62,6 +69,7 @@ struct sl_source_statistics {
  *     FILE, file:FILE       a capture file (pcap, pcapng), optionally compressed (gzip, zstd, lz4, xz); or a named pipe
  *     -                     standard input, in the same formats
  *     af_packet:INTERFACE   a network interface; `any` for all of them
+ *     xdp:INTERFACE         the same by AF_XDP, with libxdp; packets are withheld from the network stack of the host
  *
  * Returns 0, with the source in *out, which sl_source_close closes; or -1, with *out NULL and the reason in message,
  * beginning with the name. options may be NULL. */
@@ -74,8 +82,14 @@ int sl_source_open(struct sl_source **out, const char *uri, const struct sl_sour
 int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t count,
                        const struct sl_source_options *options, char *message, size_t message_size);
 
-/* Opens a destination of packets: a capture file (pcap), which is created or truncated, or af_packet:INTERFACE. */
-int sl_source_create(struct sl_source **out, const char *uri, char *message, size_t message_size);
+/* Opens a destination of packets: a capture file (pcap), which is created or truncated, compressed by its suffix (.gz,
+ * .zst, .lz4, .xz), or af_packet:INTERFACE. options may be NULL. */
+int sl_source_create(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
+                     size_t message_size);
+
+/* The source with that index among those that sl_source_open_all opened; one of AF_XDP is a destination as well, as it
+ * is the only one that can use its queues. It must not be closed. NULL if there is none. */
+struct sl_source *sl_source_part(struct sl_source *source, size_t index);
 
 /* Receives at most `most` available packets. Returns their number; 0 if none is available now (a live source, a pipe or
  * a growing file); SL_SOURCE_END; or SL_SOURCE_FAULT. The frames are valid until sl_source_release. If several calls
@@ -103,6 +117,9 @@ bool sl_source_wait(struct sl_source *source, uint64_t nanoseconds);
 /* A lower bound for the times of packets not received yet, in nanoseconds since 1970. For a live source, it is the
  * clock that stamps its packets, minus their maximum delay. For other sources, it is 0. */
 uint64_t sl_source_clock(struct sl_source *source);
+
+/* Whether more than half of the memory for received packets waits to be received: the caller does not keep up. */
+bool sl_source_is_congested(const struct sl_source *source);
 
 /* Subscribes `take` to decryption secrets in a capture. sl_source_receive calls it before it returns the packets after
  * the secrets, and after earlier calls have returned all packets before them. The bytes are valid during the call. */
@@ -135,6 +152,8 @@ struct sl_source_back_end {
     /* Fills in at most `most` descriptors that become readable when packets may have arrived. Returns their number. */
     unsigned (*descriptors)(struct sl_source *source, struct pollfd *fds, unsigned most);
     uint64_t (*clock)(struct sl_source *source);
+    struct sl_source *(*part)(struct sl_source *source, size_t index);
+    bool (*is_congested)(const struct sl_source *source);
     void (*progress)(struct sl_source *source, uint64_t *position, uint64_t *size);
     void (*statistics)(struct sl_source *source, struct sl_source_statistics *out);
     int (*close)(struct sl_source *source);   /* returns 0, or -1 with source->fault */
@@ -147,6 +166,11 @@ struct sl_source {
     void *secrets_user;
     char fault[SL_SOURCE_MESSAGE];   /* empty: none */
     char name[256];                  /* the beginning of messages */
+    struct sl_filter *filter;        /* NULL: none. source.c opens it, and closes it */
+    bool filtered_in_kernel;         /* it need be evaluated only for frames whose tag was restored */
+    bool out;                        /* frames are not released yet; used with a filter */
+    bool more;                       /* the last call returned 0, although packets may be available: all were rejected */
+    uint64_t filtered;
 };
 
 /* Records a fault, prefixed by the source's name. Returns -1. */
@@ -157,11 +181,14 @@ int sl_capture_source_open(struct sl_source **out, const char *path, const struc
                            size_t message_size);
 int sl_packet_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options,
                           char *message, size_t message_size);
+int sl_xdp_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options, char *message,
+                       size_t message_size);
 int sl_packet_source_create(struct sl_source **out, const char *interface, char *message, size_t message_size);
 /* Takes ownership of the sources, even on failure. ordered: by time. */
 int sl_merge_source_open(struct sl_source **out, struct sl_source **sources, size_t count, bool ordered, char *message,
                          size_t message_size);
-int sl_writer_source_create(struct sl_source **out, const char *path, char *message, size_t message_size);
+int sl_writer_source_create(struct sl_source **out, const char *path, const struct sl_source_options *options,
+                            char *message, size_t message_size);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,8 @@
-/* Writes capture files: pcap with nanosecond times, in little-endian byte order on every machine.
+/* Writes capture files: pcap with nanosecond times, in little-endian byte order on every machine. A file whose name ends
+ * with .gz, .zst, .lz4 or .xz is compressed (compressor.h).
+ *
+ * Only whole packets are written at once, so that a file is intact up to its last packet whatever ends the process, a full
+ * disk included. Packets since the last flush are lost by a crash.
  *
  * A pcap file has one link type, so a frame with another one is refused, and so is a time that exceeds 32 bits of
  * seconds (the year 2106). A refused frame does not change the file, and later frames can be written. After a failed
@@ -29,6 +33,9 @@ int sl_writer_open(struct sl_writer **out, const char *path, uint32_t link_type,
 /* Appends a frame: its at, captured, length, time and link_type; pcap cannot represent the other members. Returns 0, or
  * -1, see sl_writer_fault. */
 int sl_writer_write(struct sl_writer *w, const struct sl_frame *frame);
+
+/* The bytes of the file so far, before compression. */
+uint64_t sl_writer_size(const struct sl_writer *w);
 
 /* Flushes the buffer to the kernel: if the process is killed afterwards, the file has every packet up to here. Returns
  * 0, or -1. */

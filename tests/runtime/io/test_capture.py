@@ -82,7 +82,7 @@ class OpenError(Exception):
 
 
 class Library:
-    """capture.c, pcapng.c and writer.c, compiled with the system's compiler."""
+    """capture.c, pcapng.c, writer.c and compressor.c, compiled with the system's compiler."""
 
     def __init__(self, path: Path) -> None:
         c = self.c = ctypes.CDLL(str(path))
@@ -150,7 +150,12 @@ class Library:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     path = tmp_path_factory.mktemp("io") / "io.so"
     command = [*compiler(), "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
-    command += [*INCLUDES, *(str(SOURCES / name) for name in ("capture.c", "pcapng.c", "writer.c")), "-o", str(path)]
+    command += [
+        *INCLUDES,
+        *(str(SOURCES / name) for name in ("capture.c", "pcapng.c", "writer.c", "compressor.c")),
+        "-o",
+        str(path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return Library(path)

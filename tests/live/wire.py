@@ -1,0 +1,145 @@
+"""Two hosts and a box between them, in network namespaces that two veth pairs join. Needs root, `ip`, `ethtool`."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.live.veth import Veth, why_not
+from tests.support.packets import checksum
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 60.0
+CLIENT, SERVER = "10.79.0.1", "10.79.0.2"
+
+
+def why_no_wire() -> str:
+    """What keeps a Wire from being made here; empty when it can be."""
+    missing = [name for name in ("ethtool", "curl") if shutil.which(name) is None]
+    return why_not() or (f"there is no {missing[0]} (Debian: {missing[0]})" if missing else "")
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+class Wire(Veth):
+    """NAMEa, the client with device c0; NAMEm, the box with b0 and b1; NAMEb, the server with s0."""
+
+    def __init__(self, name: str) -> None:
+        self.client, self.box, self.server = f"{name}a", f"{name}m", f"{name}b"
+        self.close()  # of a run that was killed
+        try:
+            for space in (self.client, self.box, self.server):
+                ip("netns", "add", space)
+            for space, device, address, other in (
+                (self.client, "c0", CLIENT, "b0"), (self.server, "s0", SERVER, "b1"),
+            ):  # fmt: skip
+                ip("link", "add", device, "netns", space, "type", "veth", "peer", "name", other, "netns", self.box)
+                ip("-n", space, "addr", "add", f"{address}/24", "dev", device)
+                for where, each in ((space, "lo"), (space, device), (self.box, other)):
+                    ip("-n", where, "link", "set", each, "up")
+                for where, each in ((space, device), (self.box, other)):
+                    words = f"-K {each} tx off sg off tso off gso off gro off".split()
+                    subprocess.run(["ip", "netns", "exec", where, "ethtool", *words], check=True, capture_output=True)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def close(self) -> None:
+        for space in (self.client, self.box, self.server):
+            subprocess.run(["ip", "netns", "del", space], capture_output=True)
+
+
+class Inline:
+    """`sluice` in the box, between its two interfaces, once it receives; `stop` gives its summary."""
+
+    def __init__(self, wire: Wire, folder: Path, *words: str, between: tuple[str, str] = ("b0", "b1")) -> None:
+        self.errors = folder / "errors"
+        first, second = between
+        given = [*words, "-i", first, "--forward", second, "--json"]
+        with self.errors.open("w") as errors:
+            self.process = wire.start(
+                wire.box, [sys.executable, "-m", "sluice", *given],
+                stdout=subprocess.PIPE, stderr=errors, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )  # fmt: skip
+        end = time.monotonic() + 10 * PATIENCE  # it compiles first
+        while "receiving from" not in self.errors.read_text():
+            assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
+            time.sleep(0.05)
+
+    def __enter__(self) -> Inline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, status: int = 0) -> dict[str, Any]:
+        self.process.send_signal(signal.SIGTERM)
+        return self.ended(status)
+
+    def ended(self, status: int = 0) -> dict[str, Any]:
+        """The summary once it has ended."""
+        text, _ = self.process.communicate(timeout=PATIENCE)
+        assert self.process.returncode == status, self.errors.read_text()
+        return json.loads(text)
+
+
+class Site(http.server.BaseHTTPRequestHandler):
+    """Answers with bytes that follow from the path."""
+
+    def do_GET(self) -> None:
+        body = content(self.path)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def content(path: str) -> bytes:
+    return random.Random(path).randbytes(int(path.rpartition("/")[2]))
+
+
+def serve(wire: Wire, port: int) -> http.server.ThreadingHTTPServer:
+    server = wire.within(wire.server, lambda: http.server.ThreadingHTTPServer((SERVER, port), Site))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def fetch(wire: Wire, port: int, path: str, seconds: int) -> tuple[int, str]:
+    """The exit status of curl, and the digest of what it got."""
+    command = ["curl", "-s", "--noproxy", "*", "--max-time", str(seconds), f"http://{SERVER}:{port}{path}"]
+    with wire.start(wire.client, ["sh", "-c", '"$@" | sha256sum; ', "sh", *command], stdout=subprocess.PIPE) as done:
+        text, _ = done.communicate(timeout=PATIENCE)
+    return done.returncode, text.split()[0]
+
+
+def ping(wire: Wire, count: int) -> int:
+    """Echo requests that are answered with the same bytes."""
+    end = wire.socket(wire.client, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    end.settimeout(5)
+    answered = 0
+    with end:
+        for number in range(count):
+            body = bytes([0, 7, 0, number]) + bytes(range(56))
+            end.sendto(b"\x08\x00" + checksum(b"\x08\x00\0\0" + body).to_bytes(2, "big") + body, (SERVER, 0))
+            answered += end.recv(2048)[24:] == body
+    return answered

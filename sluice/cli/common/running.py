@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
@@ -130,11 +131,12 @@ def run_file(
     rows_on_terminal: bool = False,
     output: str | None = None,
     workers: int = 1,
+    failed: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Run a box over inputs. Progress is shown on a terminal, unless a function writes rows to it.
 
-    output: the capture file for transmitted packets. workers: the number of boxes that share the packets. Raises
-    BrokenPipeError if the reader of the output is gone.
+    output: the capture file for transmitted packets. workers: the number of boxes that share the packets. failed: stops
+    the run if it returns True. Raises BrokenPipeError if the reader of the output is gone.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:
@@ -146,7 +148,7 @@ def run_file(
         def report(done: int, size: int, packets: int) -> bool:
             if reader_is_gone():
                 raise BrokenPipeError
-            return progress is not None and progress(done, size, packets)
+            return failed() or (progress is not None and progress(done, size, packets))
 
         return box.run(inputs, report, (lambda: _receiving(inputs)) if inputs.live else None)
 

@@ -21,7 +21,7 @@ from sluice.ir.graph import Program
 from sluice.lang.errors import DescriptionError
 from sluice.lang.stack import Stack
 from sluice.stacks.find import find_stack
-from sluice.stacks.ports import add_tunnel_port
+from sluice.stacks.ports import add_tunnel_port, searches_tunnels
 
 
 def stack_of(name: str, options: argparse.Namespace) -> Stack:
@@ -43,7 +43,7 @@ def tunnel_ports_function(stack: Stack, options: argparse.Namespace) -> list[str
     """The function that detects tunnels on other ports, with the known ports as its parameter; none for a stack without
     UDP and VXLAN.
     """
-    if not {"udp", "vxlan"} <= stack.layers.keys():
+    if not searches_tunnels(stack):
         return []
     known = "+".join(str(port) for _, port in options.tunnel_ports)
     return [f"tunnel_ports:known={known}" if known else "tunnel_ports"]

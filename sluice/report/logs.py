@@ -64,6 +64,96 @@ LOGS: dict[str, tuple[str, str]] = {
         edns {version count, udp_size count, dnssec_ok bool}, answers_left_out bool, malformed text
         """,
     ),
+    "icmplog": (
+        "icmp",
+        BEGINNING
+        + """
+        version count, type count, code count, name text, id count, sequence count, bytes count, response_bytes count,
+        delay seconds, mtu count, gateway address, target address,
+        quoted {protocol count, src address, sport port, dst address, dport port}
+        """,
+    ),
+    "dhcplog": (
+        "dhcp",
+        BEGINNING
+        + """
+        version count, type text, transaction count, client_mac text, client_address address, your_address address,
+        next_server address, relay address, hops count, waited count, requested_address address, server address,
+        subnet_mask address, routers [address], name_servers [address], lease_time count, host_name text,
+        client_fqdn text, domain text, vendor_class text, message text, parameters [count], duid text,
+        addresses [address], malformed bool
+        """,
+    ),
+    "ntplog": (
+        "ntp",
+        BEGINNING
+        + """
+        version count, mode text, bytes count, leap count, stratum count, poll number, precision number,
+        root_delay seconds, root_dispersion seconds, reference text, reference_time time, origin_time time,
+        receive_time time, transmit_time time, extra_bytes count, response bool, opcode count
+        """,
+    ),
+    "sshlog": (
+        "ssh",
+        BEGINNING
+        + """
+        client text, server text, hassh text, hassh_algorithms text, hassh_server text, hassh_server_algorithms text,
+        kex text, host_key text, client_cipher text, server_cipher text, client_mac text, server_mac text,
+        compression text, client_error text, server_error text
+        """,
+    ),
+    "smtplog": (
+        "smtp",
+        BEGINNING
+        + """
+        server text, helo text, mail_from text, recipients [text], recipients_left_out count, date text, from text,
+        to [text], cc [text], subject text, message_id text, reply_to text, in_reply_to text, user_agent text,
+        bytes count, reply_code count, reply text, authenticated bool, tls bool
+        """,
+    ),
+    "ftplog": (
+        "ftp",
+        BEGINNING
+        + """
+        user text, command text, argument text, reply_code count, reply text, delay seconds, data_mode text,
+        data_address address, data_port port, data_flow count, data_bytes count, data_missing count
+        """,
+    ),
+    "filelog": (
+        "file",
+        BEGINNING
+        + """
+        source text, name text, type text, magic text, declared_type text, length count, missing count, expected count,
+        complete bool, md5 text, sha1 text, sha256 text, extracted text
+        """,
+    ),
+    "gtplog": (
+        "gtp",
+        BEGINNING
+        + """
+        kind text, teid count, last_ts time, packets count, bytes count,
+        contents [{protocol count, src address, dst address}], contents_left_out count, version count, type text,
+        sequence count, cause count, imsi text, msisdn text, apn text, addresses [address],
+        ends [{teid count, interface count, address address}], malformed bool
+        """,
+    ),
+    "sctplog": (
+        "sctp",
+        BEGINNING
+        + """
+        duration seconds, state text, shutdown bool, aborted_by text, abort_cause count, payload_protocols [count],
+        payload_protocols_left_out count
+        """
+        + "".join(
+            f"""
+            {side}_tag count, {side}_window count, {side}_out_streams count, {side}_in_streams count,
+            {side}_first_tsn count, {side}_pkts count, {side}_chunks count, {side}_data_chunks count,
+            {side}_data_bytes count, {side}_messages count, {side}_streams count, {side}_rexmit_bytes count,
+            {side}_heartbeats count, {side}_errors count
+            """
+            for side in ("src", "dst")
+        ),
+    ),
 }
 """By ready function: the name of the log, and its columns."""
 

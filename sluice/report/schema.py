@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Scalar:
-    """One value: text, address, count (0 to 2^64 - 1), port, bool, time (seconds since 1970, as text with nine
-    decimals), or seconds (a duration, as such a text).
+    """One value: text, address, count (0 to 2^64 - 1), number (with a sign), port, bool, time (seconds since 1970, as
+    text with nine decimals), or seconds (a duration, as such a text).
     """
 
     name: str
@@ -30,7 +30,7 @@ class Record:
 
 
 Type = Scalar | ListOf | Record
-SCALARS = ("text", "address", "count", "port", "bool", "time", "seconds")
+SCALARS = ("text", "address", "count", "number", "port", "bool", "time", "seconds")
 
 
 @dataclass(frozen=True)

@@ -466,5 +466,6 @@ SLUICE_OPEN {
 }
 
 SLUICE_CLOSE {
+    free(SLUICE_WORKER_OF(box)->bucket);
     log_close(&SLUICE_WORKER_OF(box)->log, box, "gtplog rows", "gtplog rows lost for want of memory", "gtplog flows without layers");
 }

@@ -42,6 +42,8 @@ def _type(pa: Any, kind: Type, read: bool) -> Any:
     match kind:
         case Scalar("count"):
             return pa.uint64()
+        case Scalar("number"):
+            return pa.int64()
         case Scalar("port"):
             return pa.uint16() if not read else pa.uint64()
         case Scalar("bool"):

@@ -15,7 +15,15 @@ from sluice.report.formats.zeek_fields import FIELDS, PATHS, Field
 from sluice.report.schema import ListOf, Record, Scalar, Schema, Type
 
 UNSET, EMPTY = "-", "(empty)"
-_TYPES = {"text": "string", "address": "string", "count": "count", "port": "port", "bool": "bool", "time": "time"}
+_TYPES = {
+    "text": "string",
+    "address": "string",
+    "count": "count",
+    "number": "int",
+    "port": "port",
+    "bool": "bool",
+    "time": "time",
+}
 
 
 class ZeekWriter(TextWriter):

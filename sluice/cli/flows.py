@@ -1,9 +1,13 @@
-"""sluice flows -r FILE [-o OUT.jsonl]: list the flows of captures or of an interface, one JSON object each.
+"""sluice flows -r FILE [-o OUT]: list the flows of captures or of an interface, one JSON object each, or as a table.
 
 A row for each connection or bidirectional flow, in order of first packet: who, how many packets and bytes,
 length and SHA-256 of each side's stream, gaps, the last state and how it ended (docs/commands.md has every
 key), inside tunnels too. On files nothing times out unless --idle is given; on interfaces flows do. Without -o
 the rows go to standard output, and the summary, if requested (--summary, --json), to standard error.
+
+  sluice flows -r capture.pcap -o flows.parquet     also .csv, .arrow, .duckdb, .log (Zeek), eve.json
+
+Rows in other formats than JSON lines have all that `flowlog` adds, such as the community-id; --details adds it to JSON.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import Any
 from sluice.cli.common.files import check_output
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
 from sluice.cli.common.options import add_command, add_run_options, add_workers, count_from_1
+from sluice.cli.common.outputs import add_outputs, outputs
 from sluice.cli.common.running import (
     compile_for,
     run_file,
@@ -29,6 +34,7 @@ from sluice.cli.common.summary import finish, outcome_json, summary
 from sluice.engine.box import Outcome
 from sluice.engine.functions import Wanted, find_functions
 from sluice.engine.inputs import Inputs
+from sluice.report.formats.find import JSON, format_of
 from sluice.stacks.find import DEFAULT
 
 NOTES = {
@@ -46,8 +52,11 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--stack", default=DEFAULT, metavar="STACK", help=f"a name, or a Python file (default {DEFAULT})"
     )
+    parser.add_argument("-o", metavar="OUT", dest="out", help="where to write the rows (default: standard output)")
     parser.add_argument(
-        "-o", metavar="OUT.jsonl", dest="out", help="where to write the rows (default: standard output)"
+        "--details",
+        action="store_true",
+        help="rows of flowlog: community-id, bytes on the wire, round-trip times, retransmissions, TTL, VLAN, tunnels",
     )
     parser.add_argument(
         "--summary",
@@ -66,6 +75,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--holes", type=count_from_1("gaps"), metavar="N", help="gaps that one row lists at most (default 65536)"
     )
+    add_outputs(parser)
     add_run_options(parser)
     add_workers(parser)
 
@@ -93,13 +103,19 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
         out = options.out or stdout
         given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": out}
         values = {name: str(value) for name, value in given.items() if value}
-        wanted = find_functions(["flow_log", *tunnel_ports_function(stack, options)], {"flow_log": values})
+        format = options.format or format_of(options.out or "")
+        log = "flowlog" if options.details or format is not JSON else "flow_log"
+        wanted = find_functions([log, *tunnel_ports_function(stack, options)], {log: values})
         compiled = compile_for(stack, wanted, options)
         settings = settings_of(options, timeouts=options.idle is not None or inputs.live)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     on_terminal = not options.out and sys.stdout.isatty()
-    return run_file(compiled, wanted, settings, inputs, rows_on_terminal=on_terminal, workers=options.workers)
+    with outputs(wanted, options, stdout, tuple(options.key)) as files:
+        outcome = run_file(
+            compiled, wanted, settings, inputs, on_terminal, workers=options.workers, failed=files.failed
+        )
+        return files.finished(outcome)
 
 
 def _finish(outcome: Outcome, options: argparse.Namespace, inputs: str) -> int:

@@ -10,9 +10,10 @@ what it saw: packets, bytes, what was passed on, and what was malformed or dropp
   sluice run tcp_ip -i eth1 --forward eth2 -f shield.c     inline: what comes in at one leaves at the other
   sluice run tcp_ip -r capture.pcap --workers 4            four threads, which share the connections
 
-A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; several have commas between
-them. Parameters follow a colon, as in flow_log:out=flows.jsonl. `none` tracks connections without storing their bytes.
-Without -f the functions run that the file of the stack defines. `sluice run -f FUNCTION --help` lists parameters.
+A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; several have commas between them.
+Parameters follow a colon, as in flow_log:out=flows.jsonl; the name of `out` decides on the format of a log. `none`
+tracks connections without storing their bytes. Without -f the functions run that the file of the stack defines.
+`sluice run -f FUNCTION --help` lists parameters.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from sluice.cli.common.files import check_function_outputs, check_output, write_
 from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
+from sluice.cli.common.outputs import add_outputs, outputs
 from sluice.cli.common.running import (
     check_workers,
     compile_for,
@@ -75,6 +77,7 @@ def add(commands: Any) -> None:
     )
     speed.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
+    add_outputs(parser)
     add_store(parser)
     parser.add_argument(
         "--state", metavar="FILE", help="file for the final state of shared objects, as `sluice state dump` prints it"
@@ -157,12 +160,22 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
     with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
         if stdout is not None:
             wanted.direct_rows(stdout)
-        with session(options.store, wanted.c, options.state is not None, wanted.python) as state:
+        with (
+            session(options.store, wanted.c, options.state is not None, wanted.python) as state,
+            outputs(wanted, options, stdout, tuple(options.key)) as files,
+        ):
             settings = replace(settings, store=state.store, state_file=state.state_file)
             ran = run_file(
-                compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation
+                compiled,
+                wanted,
+                settings,
+                inputs,
+                output=options.output,
+                workers=options.workers,
+                rotation=rotation,
+                failed=files.failed,
             )
-            outcome = state.finished(ran)
+            outcome = state.finished(files.finished(ran))
             if options.state is not None and state.text is not None:
                 try:
                     write_text(options.state, state.text())

@@ -455,7 +455,7 @@ class Box:
             reports=self.reports(),
             failure=self.failure(),
             fault=fault,
-            stopped=self._stopped or driven == STOPPED,
+            stopped=self._stopped or (driven == STOPPED and self.failure() is None),
             seconds=time.perf_counter() - begin,
             interrupted=self._stopped,
             received=counted | forwarded,
@@ -468,7 +468,7 @@ class Box:
         """The progress callback of the driver. Python handles pending signals when it is called."""
 
         def report(_user: int, done: int, size: int, packets: int) -> int:
-            if self._error is not None or self._stopped:
+            if self._error is not None or self._stopped or self.failure() is not None:
                 return 1
             try:
                 return int(progress(done, size, packets)) if progress is not None else 0

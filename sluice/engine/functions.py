@@ -212,6 +212,11 @@ def load_python(path: Path, options: Options = "", fresh: bool = False) -> Pytho
         _refuse_options(str(path), options, "it takes none (a function in Python declares them by parameter)")
     for name, value in _read_parameters(str(path), parameters, options).items():
         setattr(module, name, value)
+    return module_function(module, path)
+
+
+def module_function(module: ModuleType, path: Path) -> PythonFunction:
+    """The function that a module's handlers make. path: names it, and is named in messages. Raises FunctionError."""
     handlers: list[tuple[str, str, Handler]] = []
     on_demand: list[tuple[str, str, Handler]] = []
     many: list[tuple[str, str, ManyHandler]] = []

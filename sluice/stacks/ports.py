@@ -12,6 +12,11 @@ OTHER_NAMES = {"fou": "raw"}
 HIGHEST = 65535
 
 
+def searches_tunnels(stack: Stack) -> bool:
+    """Whether the ready function `tunnel_ports` finds tunnels on other ports in a stack: it needs UDP and VXLAN."""
+    return {"udp", "vxlan"} <= stack.layers.keys()
+
+
 def add_tunnel_port(stack: Stack, name: str, port: int) -> None:
     """Lead UDP datagrams to this port to a tunnel, before all other steps from UDP.
 

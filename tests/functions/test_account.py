@@ -135,4 +135,4 @@ def test_a_file_that_cannot_be_written(capfd: pytest.CaptureFixture[str]) -> Non
             Box(both(), Settings(max_instances=1 << 8, memory=1 << 20), [], options)
         assert "/nowhere/x: No such file or directory" in capfd.readouterr().err
     with Box(both(), Settings(max_instances=1 << 8, memory=1 << 20), [], ["out=/dev/full", "out=/dev/full"]) as box:
-        assert box.run(EXAMPLE).failure == "account: the rows could not all be written: No space left on device"
+        assert box.run(EXAMPLE).failure == "/dev/full: the rows could not all be written: No space left on device"

@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
@@ -20,7 +21,7 @@ from sluice.ir.graph import Program
 from sluice.lang.errors import DescriptionError
 from sluice.lang.stack import Stack
 from sluice.stacks.find import find_stack
-from sluice.stacks.ports import add_tunnel_port
+from sluice.stacks.ports import add_tunnel_port, searches_tunnels
 
 
 def stack_of(name: str, options: argparse.Namespace) -> Stack:
@@ -42,7 +43,7 @@ def tunnel_ports_function(stack: Stack, options: argparse.Namespace) -> list[str
     """The function that detects tunnels on other ports, with the known ports as its parameter; none for a stack without
     UDP and VXLAN.
     """
-    if not {"udp", "vxlan"} <= stack.layers.keys():
+    if not searches_tunnels(stack):
         return []
     known = "+".join(str(port) for _, port in options.tunnel_ports)
     return [f"tunnel_ports:known={known}" if known else "tunnel_ports"]
@@ -132,11 +133,12 @@ def run_file(
     output: str | None = None,
     workers: int = 1,
     rotation: Rotation | None = None,
+    failed: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Run a box over inputs. Progress is shown on a terminal, unless a function writes rows to it.
 
     output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
-    packets. Raises BrokenPipeError if the reader of the output is gone.
+    packets. failed: stops the run if it returns True. Raises BrokenPipeError if the reader of the output is gone.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:
@@ -148,7 +150,7 @@ def run_file(
         def report(done: int, size: int, packets: int) -> bool:
             if reader_is_gone():
                 raise BrokenPipeError
-            return progress is not None and progress(done, size, packets)
+            return failed() or (progress is not None and progress(done, size, packets))
 
         return box.run(inputs, report, (lambda: _receiving(inputs)) if inputs.live else None)
 

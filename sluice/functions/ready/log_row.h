@@ -39,6 +39,7 @@ struct log_flow {
     const struct sl_layer_info *layer;
     uint64_t number;
     uint32_t path;           /* number of the path, plus 1; 0: the path is not stored */
+    uint8_t icmp_type, icmp_code;   /* of ICMP: for the community-id */
     uint64_t half[2][LOG_HALF_MOST];   /* the key halves of the active and the passive side */
 };
 
@@ -209,7 +210,7 @@ SL_COLD struct log_text *log_begin(struct log_output *log, const struct sl_box *
     log_format(row, "{\"log\":\"%s\"", log->name);
     log_seconds(row, "ts", time);
     log_number(row, "flow", flow->number);
-    log_community(row, &log->hashes, flow, from, 0, 0);
+    log_community(row, &log->hashes, flow, from, flow->icmp_type, flow->icmp_code);
     log_layers(row, log, box, flow->path);
     log_end(row, flow, from, "src", "sport");
     log_end(row, flow, from ^ 1, "dst", "dport");

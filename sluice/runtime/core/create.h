@@ -8,22 +8,27 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The descriptor that /dev/stdout, /dev/stderr or /dev/fd/N stands for; -1 for any other path. */
+/* The descriptor that /dev/stdout, /dev/stderr, /dev/fd/N or /proc/self/fd/N stands for; -1 for any other path. */
 static inline int sl_named_descriptor(const char *path) {
     if (!strcmp(path, "/dev/stdout"))
         return 1;
     if (!strcmp(path, "/dev/stderr"))
         return 2;
-    size_t digits = !strncmp(path, "/dev/fd/", 8) ? strspn(path + 8, "0123456789") : 0;
-    return digits && digits < 9 && !path[8 + digits] ? atoi(path + 8) : -1;
+    size_t head = !strncmp(path, "/dev/fd/", 8) ? 8 : !strncmp(path, "/proc/self/fd/", 14) ? 14 : 0;
+    size_t digits = head ? strspn(path + head, "0123456789") : 0;
+    return digits && digits < 9 && !path[head + digits] ? atoi(path + head) : -1;
 }
 
-/* Opens a file to be written from its beginning; NULL with errno when that is not possible. A symbolic link is refused
+/* Opens a file to be written from its beginning; -1, or NULL, with errno when that is not possible. A symbolic link is refused
  * (ELOOP): one that another user planted under a name that can be guessed would lead the output to a file of this user's.
  * A descriptor of this process is taken as it is: to open it once more would cut the file that it appends to. */
-static inline FILE *sl_create(const char *path) {
+static inline int sl_create_descriptor(const char *path) {
     int named = sl_named_descriptor(path);
-    int descriptor = named >= 0 ? dup(named) : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    return named >= 0 ? dup(named) : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+}
+
+static inline FILE *sl_create(const char *path) {
+    int descriptor = sl_create_descriptor(path);
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     if (!file && descriptor >= 0)
         close(descriptor);

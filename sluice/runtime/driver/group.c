@@ -3,6 +3,7 @@
 
 #include "core/box.h"
 #include "core/create.h"
+#include "driver/row_file.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -103,7 +104,7 @@ static struct output *output_of(struct sl_group *group, const char *path)
         return NULL;
     memcpy(output->path, path, length + 1);
     output->standard = !*path;
-    output->out = output->standard ? stdout : sl_create(path);
+    output->out = output->standard ? stdout : sl_row_file(path, NULL);
     if (!output->out) {
         int reason = errno;
         free(output);

@@ -5,13 +5,16 @@
 #include "core/box.h"
 #include "core/create.h"
 #include "driver/group.h"
+#include "driver/row_file.h"
 
 #include <errno.h>
 
 /* Opens the file. On failure it prints the reason and returns NULL. With several workers, each has a file of its own,
  * whose lines come together (driver/group.h). */
 SL_COLD FILE *sl_output_file_open(struct sl_box *box, const char *path) {
-    FILE *out = box->group ? sl_group_rows(box->group, box, path) : *path ? sl_create(path) : stdout;
+    FILE *out = box->group ? sl_group_rows(box->group, box, path)
+              : *path      ? sl_row_file(path, box)
+                           : stdout;
     if (!out)
         perror(path);
     else if (box->group)

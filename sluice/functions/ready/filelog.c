@@ -1,0 +1,337 @@
+/* Writes a row for each file that HTTP, FTP and SMTP carry: name, type by libmagic, length and hashes; with `extract`, a copy
+ * of each file.
+ *
+ * Files are the bodies of HTTP messages, what RETR, STOR, STOU and APPE transfer, and the attachments of mails. They are
+ * hashed as they are transferred: a content encoding, such as gzip, is not removed. */
+#include "sluice.h"
+
+#include "log_stream.h"
+#include "file_body.h"
+#include "file_mime.h"
+#include "file_http.h"
+#include "ftp_session.h"
+#include "smtp_session.h"
+
+SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
+SLUICE_PARAMETER(extract, text, "", "existing folder that gets a copy of each file; without one nothing is copied")
+SLUICE_PARAMETER(extract_bytes, number, 104857600, "bytes of a file that are copied, at most")
+SLUICE_PARAMETER(search, number, 4096, "bytes of each side of a connection in which a first message of HTTP may begin")
+SLUICE_PARAMETER(files, number, 65536, "files that are read at once, at most")
+SLUICE_PARAMETER(connections, number, 65536, "connections that are read at once, at most")
+SLUICE_PARAMETER(memory, number, 1073741824, "bytes that all of them store together, at most")
+
+SLUICE_COUNTER(file_connections_left_out, "connections that are not read, as too many were open")
+SLUICE_COUNTER(file_no_memory, "connections that are not read for want of memory, or of the bound's")
+
+struct filelog_smtp {
+    struct smtp_session session;
+    struct mime mime;
+    bool begun;
+};
+
+struct filelog_connection {
+    struct sl_box *box;
+    struct log_flow flow;
+    uint8_t client;
+    struct file_http *http;
+    struct filelog_smtp *smtp;
+    bool http_over, smtp_over, seen[2];
+};
+
+struct filelog_state {
+    struct filelog_connection *connection;
+    struct ftp_connection ftp;
+    uint32_t path;
+    bool over;
+};
+SLUICE_STATE(struct filelog_state)
+
+struct filelog {
+    struct file_box files;
+    struct ftp_transfers transfers;
+    uint64_t open;
+};
+SLUICE_WORKER(struct filelog)
+
+/* --- FTP --- */
+
+static void filelog_no_exchange(struct ftp_session *session, const struct dialogue_message *command, const struct dialogue_message *reply)
+{
+    (void)session;
+    (void)command;
+    (void)reply;
+}
+
+static void filelog_transfer(struct sl_box *box, struct ftp_transfer *transfer)
+{
+    struct file_body *file = transfer->user;
+    const struct log_text *path = &transfer->argument;
+    size_t begin = path->used;
+    bool listing = transfer->command.used && ((transfer->command.at[0] | 0x20) == 'l' || (transfer->command.at[0] | 0x20) == 'n' ||
+                                              (transfer->command.at[0] | 0x20) == 'm');
+    transfer->user = NULL;
+    if (!file)
+        return;
+    if (listing) {
+        file_free(&SLUICE_WORKER_OF(box)->files, file);
+        return;
+    }
+    while (begin && path->at[begin - 1] != '/')
+        begin--;
+    if (path->used > begin)
+        file_name(&file->name, (const uint8_t *)path->at + begin, path->used - begin);
+    file->missing = transfer->missing;
+    file_end(box, &SLUICE_WORKER_OF(box)->files, file, "ftp", transfer->code / 100 == 2 || !transfer->code);
+}
+
+static const struct ftp_owner filelog_ftp = {filelog_no_exchange, filelog_transfer};
+
+/* Handles bytes of a data connection. */
+static void filelog_transferred(const struct sl_event *event, struct ftp_transfer *transfer, sl_bytes bytes)
+{
+    struct file_box *files = &SLUICE_WORKER_OF(event->box)->files;
+    if (!transfer->user) {
+        struct log_flow flow = log_flow_of(event, SLUICE_STATE_OF(event)->path);
+        transfer->user = transfer->bytes == bytes.captured ? file_begin(event->box, files, &flow, event->side, "ftp") : NULL;
+    }
+    if (transfer->user)
+        file_bytes(event->box, files, transfer->user, bytes.at, bytes.captured);
+}
+
+/* --- SMTP --- */
+
+static void filelog_no_mail(struct smtp_session *session) { (void)session; }
+
+static void filelog_content(struct smtp_session *session, const uint8_t *at, uint32_t length)
+{
+    struct filelog_connection *connection = session->user;
+    struct filelog_smtp *smtp = connection->smtp;
+    struct file_box *files = &SLUICE_WORKER_OF(connection->box)->files;
+    struct mime_reading reading = {connection->box, files, &connection->flow, connection->client};
+    if (!smtp->begun)
+        mime_open(&smtp->mime);
+    smtp->begun = true;
+    if (length) {
+        mime_bytes(&smtp->mime, &reading, at, length);
+        return;
+    }
+    mime_part_end(&smtp->mime, &reading, smtp->mime.depth == 0);
+    mime_close(&smtp->mime, files);
+    smtp->begun = false;
+}
+
+static const struct smtp_owner filelog_smtp_owner = {filelog_no_mail, filelog_content};
+
+static void filelog_smtp_free(struct filelog_connection *connection)
+{
+    struct file_box *files = &SLUICE_WORKER_OF(connection->box)->files;
+    if (!connection->smtp)
+        return;
+    mime_close(&connection->smtp->mime, files);
+    smtp_session_close(&connection->smtp->session);
+    log_give(&files->budget, sizeof *connection->smtp);
+    free(connection->smtp);
+    connection->smtp = NULL;
+    connection->smtp_over = true;
+}
+
+static void filelog_smtp(const struct sl_event *event, struct filelog_connection *connection, sl_bytes bytes, bool first)
+{
+    struct file_box *files = &SLUICE_WORKER_OF(event->box)->files;
+    unsigned side = event->side & 1;
+    uint16_t port = smtp_port(log_stream_port(event, 0), log_stream_port(event, 1));
+    if (first && !port && !smtp_may_begin(bytes.at[0], side != connection->client)) {
+        filelog_smtp_free(connection);
+        connection->smtp_over = true;
+        return;
+    }
+    if (!connection->smtp) {
+        bool room = log_take(&files->budget, sizeof *connection->smtp);
+        connection->smtp = room ? calloc(1, sizeof *connection->smtp) : NULL;
+        if (!connection->smtp) {
+            if (room)
+                log_give(&files->budget, sizeof *connection->smtp);
+            SLUICE_COUNTER_OF(event->box, file_no_memory)++;
+            connection->smtp_over = true;
+            return;
+        }
+        smtp_session_open(&connection->smtp->session, &filelog_smtp_owner, connection, &files->budget, log_from_syn(event), port);
+    }
+    struct smtp_session *session = &connection->smtp->session;
+    session->now = sl_packet_time(event);
+    if (side == connection->client)
+        dialogue_client(&session->dialogue, bytes.at, bytes.captured, session->now);
+    else
+        dialogue_server(&session->dialogue, bytes.at, bytes.captured, session->now);
+    if (session->dialogue.stopped)
+        filelog_smtp_free(connection);
+}
+
+/* --- connections --- */
+
+static void filelog_free(struct sl_box *box, struct filelog_state *state)
+{
+    struct filelog_connection *connection = state->connection;
+    struct filelog *log = SLUICE_WORKER_OF(box);
+    if (!connection)
+        return;
+    filelog_smtp_free(connection);
+    if (connection->http) {
+        file_http_close(connection->http);
+        log_give(&log->files.budget, sizeof *connection->http);
+        free(connection->http);
+    }
+    free(connection);
+    state->connection = NULL;
+    log->open--;
+}
+
+static struct filelog_connection *filelog_connection(const struct sl_event *event)
+{
+    struct filelog *log = SLUICE_WORKER_OF(event->box);
+    struct filelog_state *state = SLUICE_STATE_OF(event);
+    if (state->connection || state->over)
+        return state->connection;
+    bool many = log->open >= SLUICE_PARAMETER_OF(event->box, connections) || !log_take(&log->files.budget, sizeof(struct file_http));
+    struct filelog_connection *connection = many ? NULL : calloc(1, sizeof *connection);
+    struct file_http *http = connection ? calloc(1, sizeof *http) : NULL;
+    if (!http) {
+        if (!many)
+            log_give(&log->files.budget, sizeof *http);
+        SLUICE_COUNTER_OF(event->box, file_connections_left_out) += many;
+        SLUICE_COUNTER_OF(event->box, file_no_memory) += !many;
+        free(connection);
+        state->over = true;
+        return NULL;
+    }
+    log->open++;
+    state->connection = connection;
+    connection->box = event->box;
+    connection->http = http;
+    connection->flow = log_flow_of(event, state->path);
+    connection->client = (uint8_t)log_client(event, smtp_port(log_stream_port(event, 0), log_stream_port(event, 1)));
+    file_http_open(http, event->box, &log->files, &connection->flow, log_from_syn(event));
+    return connection;
+}
+
+SLUICE_ON(tcp, created) {
+    if (!event->instance)
+        return;
+    struct filelog *log = SLUICE_WORKER_OF(event->box);
+    struct filelog_state *state = SLUICE_STATE_OF(event);
+    state->path = state->ftp.path = log_path_of(&log->files.log, event->box);
+    ftp_connection_created(&log->transfers, &state->ftp, event);
+}
+
+SLUICE_ON(tcp, data) {
+    if (!event->instance || !data->bytes.captured)
+        return;
+    struct filelog *log = SLUICE_WORKER_OF(event->box);
+    struct filelog_state *state = SLUICE_STATE_OF(event);
+    bool no_memory = false;
+    if (!state->ftp.over || state->ftp.data) {
+        struct ftp_transfer *transfer = ftp_connection_data(&log->transfers, &state->ftp, event, data->bytes, &filelog_ftp, &no_memory);
+        SLUICE_COUNTER_OF(event->box, file_no_memory) += no_memory;
+        if (transfer) {
+            filelog_transferred(event, transfer, data->bytes);
+            return;
+        }
+    }
+    struct filelog_connection *connection = filelog_connection(event);
+    if (!connection)
+        return;
+    bool first = !connection->seen[event->side & 1];
+    connection->seen[event->side & 1] = true;
+    if (!connection->smtp_over)
+        filelog_smtp(event, connection, data->bytes, first);
+    if (!connection->http_over) {
+        file_http_bytes(connection->http, event->side & 1, data->bytes, SLUICE_PARAMETER_OF(event->box, search));
+        connection->http_over = file_http_over(connection->http);
+    }
+    if (connection->smtp_over && connection->http_over) {
+        filelog_free(event->box, state);
+        state->over = true;
+    }
+}
+
+SLUICE_ON(tcp, gap) {
+    struct filelog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (!state)
+        return;
+    if (state->ftp.data)
+        state->ftp.data->missing += data->length;
+    if (state->ftp.session)
+        dialogue_gap(&state->ftp.session->dialogue);
+    struct filelog_connection *connection = state->connection;
+    if (!connection)
+        return;
+    if (connection->smtp) {
+        if (connection->smtp->mime.file)
+            connection->smtp->mime.file->missing += data->length;
+        dialogue_gap(&connection->smtp->session.dialogue);
+    }
+    if (!connection->http_over)
+        file_http_gap(connection->http, event->side & 1, data->length);
+}
+
+SLUICE_ON(tcp, end) {
+    (void)data;
+    struct filelog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (!state)
+        return;
+    ftp_connection_end(event->box, &SLUICE_WORKER_OF(event->box)->transfers, &state->ftp, &filelog_ftp);
+    struct filelog_connection *connection = state->connection;
+    if (!connection)
+        return;
+    if (!connection->http_over)
+        file_http_end(connection->http);
+    if (connection->smtp)
+        smtp_session_end(&connection->smtp->session, sl_packet_time(event));
+}
+
+SLUICE_DESTROY {
+    ftp_connection_free(&SLUICE_WORKER_OF(box)->transfers, &state->ftp);
+    filelog_free(box, state);
+}
+
+SLUICE_OPEN {
+    struct filelog *log = SLUICE_WORKER_OF(box);
+    struct file_box *files = &log->files;
+    files->budget.most = SLUICE_PARAMETER_OF(box, memory);
+    files->most = SLUICE_PARAMETER_OF(box, files);
+    files->folder = SLUICE_PARAMETER_OF(box, extract);
+    files->copy_most = SLUICE_PARAMETER_OF(box, extract_bytes);
+    log->transfers.budget.most = SLUICE_PARAMETER_OF(box, memory);
+    log->transfers.most = SLUICE_PARAMETER_OF(box, files);
+    if (*files->folder && access(files->folder, W_OK)) {
+        fprintf(stderr, "filelog: extract=%s: %s\n", files->folder, strerror(errno));
+        return -1;
+    }
+    if (log_open(&files->log, box, "file", SLUICE_PARAMETER_OF(box, out)))
+        return -1;
+    if (!sl_digests_open(&files->digests)) {
+        fputs("filelog: " SL_DIGEST_ADVICE "\n", stderr);
+        return -1;
+    }
+    if (!file_magic_open(&files->magic))
+        fputs("sluice: note: filelog: libmagic (Debian, Ubuntu: apt install libmagic1) cannot be loaded: rows have no `type` and `magic`\n",
+              stderr);
+    return 0;
+}
+
+SLUICE_CLOSE {
+    struct filelog *log = SLUICE_WORKER_OF(box);
+    struct file_box *files = &log->files;
+    while (files->first)
+        file_free(files, files->first);
+    ftp_transfers_close(&log->transfers);
+    if (files->magic.type) {
+        files->magic.close(files->magic.type);
+        files->magic.close(files->magic.text);
+    }
+    sl_report(box, "files that bytes are missing of", files->gaps);
+    sl_report(box, "files left out, as too many were open", files->left_out);
+    sl_report(box, "files not read for want of memory", files->no_memory);
+    sl_report(box, "copies of files cut at extract_bytes", files->copies_cut);
+    log_close(&files->log, box, "filelog rows", "filelog rows lost for want of memory", "filelog flows without layers");
+}

@@ -1,0 +1,78 @@
+"""DuckDB: a table for each log in a database file, by the packages duckdb and pyarrow.
+
+Each group of rows is one transaction, so that the file is readable whatever happens. A database that exists keeps its
+other tables; the log's own is replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from sluice.report.errors import OutputError
+from sluice.report.formats.base import needed
+from sluice.report.formats.columnar import GROUP_BYTES, arrow_schema, table_of
+from sluice.report.schema import Schema
+
+EXTRA = "duckdb"
+
+
+class DuckWriter:
+    """Writes rows to the table that is called as the log."""
+
+    def __init__(self, path: str, schema: Schema, group_bytes: int = GROUP_BYTES) -> None:
+        self._duckdb: Any = needed("duckdb", EXTRA)
+        self._path, self._schema, self._group_bytes = path, schema, group_bytes
+        self._lines: list[bytes] = []
+        self._buffered = 0
+        try:
+            self._connection: Any = self._duckdb.connect(path)
+            self._connection.execute("SET TimeZone='UTC'")
+            empty = arrow_schema(schema).empty_table()
+            self._connection.register("rows", empty)
+            self._connection.execute(f'CREATE OR REPLACE TABLE "{schema.log}" AS SELECT * FROM rows')
+            self._connection.unregister("rows")
+        except self._duckdb.Error as error:
+            raise OutputError(f"{path}: {_first_line(error)}") from error
+        self._failed = False
+
+    def write(self, lines: bytes) -> None:
+        """Write rows."""
+        self._lines.append(lines)
+        self._buffered += len(lines)
+        if self._buffered >= self._group_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commit the buffered rows."""
+        if not self._buffered or self._failed:
+            return
+        table = table_of(b"".join(self._lines), self._schema)
+        self._lines, self._buffered = [], 0
+        try:
+            self._connection.register("rows", table)
+            self._connection.execute(f'INSERT INTO "{self._schema.log}" SELECT * FROM rows')
+            self._connection.unregister("rows")
+            self._connection.execute("CHECKPOINT")
+        except self._duckdb.Error as error:
+            self._failed = True
+            raise OutputError(f"{self._path}: {_first_line(error)}") from error
+
+    def size(self) -> int:
+        """The size of the file."""
+        return os.stat(self._path).st_size
+
+    def close(self) -> None:
+        """Commit what is buffered, and close the database."""
+        try:
+            self.flush()
+        finally:
+            try:
+                self._connection.close()
+            except self._duckdb.Error as error:
+                if not self._failed:
+                    raise OutputError(f"{self._path}: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]

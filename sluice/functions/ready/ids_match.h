@@ -99,7 +99,7 @@ static inline bool ids_search(struct ids_work *work, const struct ids_view *view
         return false;
     const uint8_t *at = view->at + (base - view->begin);
     PCRE2_SIZE length = (PCRE2_SIZE)(view->end - base), from = (PCRE2_SIZE)(low - base);
-    uint32_t options = view->last ? 0 : match->whole ? PCRE2_PARTIAL_HARD : PCRE2_NOTEOL;
+    uint32_t options = view->last ? 0 : match->whole || match->negated ? PCRE2_PARTIAL_HARD : PCRE2_NOTEOL;
     work->steps = 0;
     work->stepped = from;
     int found = pcre2_match(match->code, at, length, from, options, work->data, work->context);

@@ -67,8 +67,12 @@ static void ids_ip_packet(const struct sl_event *event) {
     struct ids_view views[IDS_BUFFERS] = {{0}};
     uint32_t header = (unit.at[0] & 15) * 4u, total = (uint32_t)sl_load_be16(unit.at + 2);
     sl_bytes payload = sl_bytes_slice(unit, header, total > header ? total : header);
-    memcpy(ends.address[0], unit.at + 12, 4);
-    memcpy(ends.address[1], unit.at + 16, 4);
+    const struct sl_key_part *address = sl_address_part(event->owner);
+    for (unsigned side = 0; side < 2; side++) {   /* a packet that is no fragment has no instance with a key */
+        memcpy(ends.address[side], unit.at + 12 + 4 * side, 4);
+        if (log_has(address) && address->bits == 32)
+            flow.half[side][address->word] |= (uint64_t)sl_load_be32(unit.at + 12 + 4 * side) << address->shift;
+    }
     ids_ip4_headers(unit, &headers);
     ids_set_field(&headers, IDS_DSIZE, payload.length);
     uint8_t protocol = unit.at[9];

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,17 @@ from sluice.chain.description import Chain
 from sluice.chain.find import find_chain
 from sluice.chain.plan import Plan, read_chain
 from sluice.cli.common.chain_text import chain_picture, chain_text
+from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
-from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
+from sluice.cli.common.inputs import (
+    add_forward,
+    add_inputs,
+    check_inputs,
+    forwarding_inputs,
+    input_files,
+    named,
+)
 from sluice.cli.common.options import add_command, add_run_options, add_workers
 from sluice.cli.common.running import (
     check_workers,
@@ -51,11 +58,7 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "chain", __doc__, action)
     parser.add_argument("chain", metavar="CHAIN.py", help="a Python file that describes a chain")
     add_inputs(parser)
-    parser.add_argument(
-        "--forward",
-        metavar="INTERFACE",
-        help="with -i A: run inline between A and this interface; each packet leaves at the other one",
-    )
+    add_forward(parser)
     parser.add_argument(
         "-w", metavar="FILE", dest="output", help="capture file (pcap) for what leaves the chain, with -r"
     )
@@ -120,22 +123,9 @@ def action(options: argparse.Namespace) -> int:
 
 
 def _inputs(options: argparse.Namespace) -> Inputs:
-    if options.forward is not None:
-        if len(options.interfaces) != 1 or options.files:
-            raise UsageError("--forward B: is for one interface more, as in -i A --forward B")
-        if options.forward in options.interfaces:
-            raise UsageError(f"--forward {options.forward}: is the interface of -i as well; give the other one")
-        if options.snaplen:
-            raise UsageError(
-                "--snaplen: packets that are cut off cannot be forwarded; leave one of it and --forward out"
-            )
-        if options.output is not None:
-            raise UsageError(
-                "-w: what leaves at an interface is not written to a file; leave one of --forward and -w out"
-            )
-        options.interfaces.append(options.forward)
-        return replace(inputs_of(options), forwarding=True)
-    return inputs_of(options)
+    if options.forward is not None and options.output is not None:
+        raise UsageError("-w: what leaves at an interface is not written to a file; leave one of --forward and -w out")
+    return forwarding_inputs(options)
 
 
 def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
@@ -145,6 +135,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         check_inputs(inputs)
         plan, stack = prepared(read_file(options.chain), options)
         wanted = plan.wanted()
+        prepare_rules(wanted)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *input_files(inputs))
         _check_inline(wanted, options, input_files(inputs))

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.engine.inputs import INTERFACE, STANDARD_INPUT, Inputs
@@ -17,6 +18,15 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp)\d*(\.(gz|zst|lz4|xz))?$", re.IGN
 _SNAP_MOST = 1 << 18
 _RING_MOST = 16384
 """MiB."""
+
+
+def add_forward(parser: argparse.ArgumentParser) -> None:
+    """Add the option --forward."""
+    parser.add_argument(
+        "--forward",
+        metavar="INTERFACE",
+        help="with -i A: run inline between A and this interface; each packet leaves at the other one",
+    )
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +92,20 @@ def inputs_of(options: argparse.Namespace) -> Inputs:
     uris = [path if path == STANDARD_INPUT else f"file:{path}" for path in files]
     uris += [_interface(name) for name in options.interfaces]
     return Inputs(tuple(uris), options.follow, not options.no_promiscuous, options.ring << 20, options.snaplen)
+
+
+def forwarding_inputs(options: argparse.Namespace) -> Inputs:
+    """The inputs of a command with --forward: its interface is the second one. Raises UsageError."""
+    if options.forward is None:
+        return inputs_of(options)
+    if len(options.interfaces) != 1 or options.files:
+        raise UsageError("--forward B: is for one interface more, as in -i A --forward B")
+    if options.forward in options.interfaces:
+        raise UsageError(f"--forward {options.forward}: is the interface of -i as well; give the other one")
+    if options.snaplen:
+        raise UsageError("--snaplen: packets that are cut off cannot be forwarded; leave one of it and --forward out")
+    options.interfaces.append(options.forward)
+    return replace(inputs_of(options), forwarding=True)
 
 
 def check_inputs(inputs: Inputs) -> None:

@@ -79,7 +79,9 @@ def _word(rule: Rule, option: Option, made: Bytes, word: str, sticky: int) -> bo
 def _check(option: Option, made: Bytes) -> None:
     if not made.base and made.count not in BINARY_SIZES:
         raise _error(
-            option, f"{made.count} bytes are no binary number", f"it has {', '.join(map(str, BINARY_SIZES))}, or add string."
+            option,
+            f"{made.count} bytes are no binary number",
+            f"it has {', '.join(map(str, BINARY_SIZES))}, or add string.",
         )
 
 
@@ -91,7 +93,9 @@ def byte_test(rule: Rule, option: Option, sticky: int) -> None:
     made.negated = parts[1].startswith("!")
     made.operator = parts[1][made.negated :].strip() or "="
     if made.operator not in OPERATORS:
-        raise _error(option, f"'{parts[1][:10]}' is no operator", f"it is one of {' '.join(OPERATORS)}, with ! before it.")
+        raise _error(
+            option, f"'{parts[1][:10]}' is no operator", f"it is one of {' '.join(OPERATORS)}, with ! before it."
+        )
     made.value = _operand(option, parts[2], 0, (1 << 32) - 1)
     made.offset = _operand(option, parts[3], -_OFFSET_MOST, _OFFSET_MOST)
     for word in parts[4:]:

@@ -122,7 +122,18 @@ def _fragbits(rule: Rule, option: Option) -> None:
         rule.compares.append(Compare("fragbits", bits, bits, mask=7))
 
 
-_IPOPTS = {"rr": 7, "eol": 0, "nop": 1, "ts": 68, "sec": 130, "esec": 133, "lsrr": 131, "lsrre": 131, "ssrr": 137, "satid": 136}
+_IPOPTS = {
+    "rr": 7,
+    "eol": 0,
+    "nop": 1,
+    "ts": 68,
+    "sec": 130,
+    "esec": 133,
+    "lsrr": 131,
+    "lsrre": 131,
+    "ssrr": 137,
+    "satid": 136,
+}
 IPOPT_NUMBERS = (7, 0, 1, 68, 130, 133, 131, 137, 136)
 """Numbers of IPv4's options, by the bit that stands for each in the field `ipopts` (ids_packet.h); `any` is the next."""
 

@@ -273,7 +273,10 @@ def _check_messages(rule: Rule, used: set[int]) -> None:
         return
     if len(kinds) > 1:
         raise RuleError(
-            rule.place, "rule", f"its options are about {' and '.join(kinds)}", "no message is both: write a rule for each."
+            rule.place,
+            "rule",
+            f"its options are about {' and '.join(kinds)}",
+            "no message is both: write a rule for each.",
         )
     if not rule.protocols & (STREAMS | UDP if kinds == ["DNS"] else STREAMS):
         raise RuleError(

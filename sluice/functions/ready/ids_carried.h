@@ -76,7 +76,8 @@ SLUICE_ON(quic_stream, end) {
 }
 
 /* A whole message: the rules on streams are evaluated on each, for itself. */
-SLUICE_ON(sctp_message, data) {
+static void ids_message_seen(const struct sl_event *event, sl_bytes bytes)
+{
     const struct ids_carrier *carrier = ids_carrier_of(event);
     if (!carrier || carrier->state->passed || carrier->state->blocked)
         return;
@@ -87,11 +88,20 @@ SLUICE_ON(sctp_message, data) {
                             .number = sl_packet_number(event), .event = event};
     struct ids_view views[IDS_BUFFERS] = {{0}};
     ids_carried_seen(&seen, carrier, carrier->side);
-    ids_set_view(&views[IDS_PAYLOAD], data->bytes.at, data->bytes.captured);
+    ids_set_view(&views[IDS_PAYLOAD], bytes.at, bytes.captured);
     SLUICE_WORKER_OF(box)->work.left = IDS_SCAN_MOST;
     ids_scan_begin(box);
     ids_scan_group(box, ids_group_of(&SLUICE_WORKER_OF(box)->table, IDS_STREAM, seen.side, ends.port[1]), &views[IDS_PAYLOAD]);
     ids_found_evaluate(box, NULL, &seen, views, 3, false);
 }
+
+/* Chunks DATA (RFC 9260, 3.3.1) and I-DATA (RFC 8260, 2.1): one with the flags B and E is a whole message; of others the layer
+ * delivers the message when its last fragment has come. */
+SLUICE_ON(sctp_message, packet) {
+    uint32_t header = event->unit.captured && event->unit.at[0] == 64 ? 20 : 16;
+    if (event->unit.captured > header && (event->unit.at[1] & 3) == 3)
+        ids_message_seen(event, sl_bytes_slice(event->unit, header, header + data->length));
+}
+SLUICE_ON(sctp_message, data) { ids_message_seen(event, data->bytes); }
 
 #endif

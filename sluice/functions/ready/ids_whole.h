@@ -70,7 +70,7 @@ static void ids_found_evaluate(struct sl_box *box, struct ids_side *side, const 
                 again |= ids_part_found(box, side, seen, part);
             } else {
                 again |= ids_bits_change(seen, rule);
-                ids_alert(box, seen, part->rule, false);
+                ids_alert(box, seen, part->rule, part->bit != 0);   /* a message is sent again where it was dropped */
                 passed |= rule->action == IDS_PASS;
             }
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def read_pcap(path: Path) -> list[bytes]:
     return found
 
 
-def ran(frames: list[bytes], rules: str, tmp_path: Path, *more: str) -> tuple[list[bytes], list[dict[str, object]]]:
+def ran(frames: list[bytes], rules: str, tmp_path: Path, *more: str) -> tuple[list[bytes], list[dict[str, Any]]]:
     """What leaves a box with the rules, and the rows."""
     source, out, rows = tmp_path / "in.pcap", tmp_path / "out.pcap", tmp_path / "rows"
     (tmp_path / "a.rules").write_text(rules)
@@ -44,12 +45,18 @@ def ran(frames: list[bytes], rules: str, tmp_path: Path, *more: str) -> tuple[li
 
 def test_drop_stops_the_segment_that_completes_the_match_and_what_follows(tmp_path: Path) -> None:
     client, server = pair()
-    frames = [*handshake(client, server), client.data(b"an ev"), server.send("A"), client.data(b"il text"), server.send("A")]
+    frames = [
+        *handshake(client, server),
+        client.data(b"an ev"),
+        server.send("A"),
+        client.data(b"il text"),
+        server.send("A"),
+    ]
     frames += [client.at(5, b"il text"), client.data(b"more"), server.data(b"answer")]
     other = connection([(">", b"good")], client_port=50000)
     passed, rows = ran([*frames, *other], rule('content:"evil";').replace("alert", "drop", 1), tmp_path)
     assert passed == [*frames[:5], *other]
-    assert [(row["pcap_cnt"], row["alert"]["action"]) for row in rows] == [(6, "blocked")]  # type: ignore[index]
+    assert [(row["pcap_cnt"], row["alert"]["action"]) for row in rows] == [(6, "blocked")]
 
 
 def test_a_segment_that_fills_a_gap_is_stopped(tmp_path: Path) -> None:
@@ -126,7 +133,9 @@ def test_the_packets_that_matched(tmp_path: Path) -> None:
     assert read_pcap(tmp_path / "m.pcap") == [frames[4], frames[5], late, frames[-2]]
 
 
-def test_packets_without_a_match_and_a_file_that_cannot_be_made(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_packets_without_a_match_and_a_file_that_cannot_be_made(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     packets([datagram(b"good")], rule('content:"evil";', "udp any any -> any any"), f"packets={tmp_path}/m.pcap")
     assert read_pcap(tmp_path / "m.pcap") == []
 
@@ -177,7 +186,9 @@ def test_the_event_in_a_chain(
     monkeypatch.chdir(tmp_path)
     for name, text in (("chain.py", CHAIN), ("saw.c", SAW)):
         Path(name).write_text(text)
-    Path("a.rules").write_text(rule('content:"evil";', sid=7).replace("alert", "drop", 1) + rule('content:"ev";', sid=5))
+    Path("a.rules").write_text(
+        rule('content:"evil";', sid=7).replace("alert", "drop", 1) + rule('content:"ev";', sid=5)
+    )
     frames = connection([(">", b"evil")], close=False)
     write_pcap(tmp_path / "in.pcap", frames)
     capfd.readouterr()

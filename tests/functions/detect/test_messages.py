@@ -32,7 +32,9 @@ def with_flags(bits: int, body: bytes = b"x") -> bytes:
     ],
 )  # fmt: skip
 def test_fragbits(value: str, matching: set[int]) -> None:
-    found = {bits for bits in (0, 1, 2, 3, 4, 5, 6) if packets([with_flags(bits)], rule(f"fragbits:{value};", ANY_IP)).rows}
+    found = {
+        bits for bits in (0, 1, 2, 3, 4, 5, 6) if packets([with_flags(bits)], rule(f"fragbits:{value};", ANY_IP)).rows
+    }
     assert found == matching
 
 

@@ -81,7 +81,10 @@ def test_classes_of_a_file() -> None:
         (f"{HEAD} (nocase; sid:1;)", "option 'nocase': there is no content before it"),
         (f'{HEAD} (content:"a"; nocase; nocase; sid:1;)', "option 'nocase': the content before it has one already"),
         (f'{HEAD} (content:"abc"; depth:2; sid:1;)', "option 'depth': the content has 3 bytes, which 2 cannot hold"),
-        (f'{HEAD} (content:"a"; depth:x; sid:1;)', "option 'content': no byte_extract before it sets 'x' in the payload"),
+        (
+            f'{HEAD} (content:"a"; depth:x; sid:1;)',
+            "option 'content': no byte_extract before it sets 'x' in the payload",
+        ),
         (f'{HEAD} (content:"a"; offset:1; within:2; sid:1;)', "option 'within': the content has offset or depth"),
         (f'{HEAD} (content:"a"; http_uri; http_method; sid:1;)', "option 'http_method'"),
         (f'{HEAD} (content:!"a"; fast_pattern; sid:1;)', "option 'fast_pattern': the content is negated"),

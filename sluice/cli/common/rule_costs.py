@@ -14,7 +14,7 @@ PRINTED = 20
 
 @dataclass(frozen=True)
 class Cost:
-    """checks: evaluations of the rule's options on bytes, after its fast pattern was found; matches: those that held."""
+    """checks: evaluations of the rule's options, after its fast pattern was found; matches: those that held."""
 
     gid: int
     sid: int

@@ -106,7 +106,7 @@ def byte_test(rule: Rule, option: Option, sticky: int) -> None:
 
 
 def byte_jump(rule: Rule, option: Option, sticky: int) -> None:
-    """byte_jump:COUNT,OFFSET[,relative][,multiplier N][,align][,from_beginning|from_end][,post_offset N] and as above."""
+    """byte_jump:COUNT,OFFSET[,multiplier N][,align][,from_beginning|from_end][,post_offset N] and as above."""
     parts = _parts(option, 2, "4,0,relative,align")
     made = _begin(rule, option, sticky)
     made.count = _integer(option, parts[0], 0, STRING_MOST)

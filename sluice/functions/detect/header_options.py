@@ -11,7 +11,8 @@ from sluice.functions.detect.model import ICMP, STREAMS, TCP, Compare, Flags, Ru
 
 _MOST = {
     "dsize": 65535, "ttl": 255, "itype": 255, "icode": 255, "tos": 255, "id": 65535, "window": 65535,
-    "seq": (1 << 32) - 1, "ack": (1 << 32) - 1, "icmp_id": 65535, "icmp_seq": 65535, "fragoffset": 8191, "ip_proto": 255,
+    "seq": (1 << 32) - 1, "ack": (1 << 32) - 1, "icmp_id": 65535, "icmp_seq": 65535, "fragoffset": 8191,
+    "ip_proto": 255,
 }  # fmt: skip
 _ALONE = frozenset({"tos", "id", "window", "seq", "ack", "icmp_id", "icmp_seq"})
 """Options that take a number and no range."""
@@ -135,7 +136,7 @@ _IPOPTS = {
     "satid": 136,
 }
 IPOPT_NUMBERS = (7, 0, 1, 68, 130, 133, 131, 137, 136)
-"""Numbers of IPv4's options, by the bit that stands for each in the field `ipopts` (ids_packet.h); `any` is the next."""
+"""Numbers of IPv4's options, by the bit of each in the field `ipopts` (ids_packet.h); `any` is the next one."""
 
 
 def _ipopts(rule: Rule, option: Option) -> None:

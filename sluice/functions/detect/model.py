@@ -15,8 +15,8 @@ STREAMS = TCP | SCTP | QUIC
 """The protocols that carry streams or messages."""
 
 ACTIONS = {
-    "alert": "alert", "log": "log", "pass": "pass", "drop": "drop", "block": "drop", "sdrop": "sdrop", "reject": "reject",
-    "rejectsrc": "reject",
+    "alert": "alert", "log": "log", "pass": "pass", "drop": "drop", "block": "drop", "sdrop": "sdrop",
+    "reject": "reject", "rejectsrc": "reject",
 }  # fmt: skip
 """The words for actions, and what they mean."""
 ACTION_NUMBERS = ("alert", "log", "pass", "drop", "sdrop", "reject")
@@ -56,7 +56,8 @@ class Pcre:
     """A regular expression. flags: letters of Perl's and of the options' own, without those that name a buffer.
 
     whole: whether a match within the bytes so far might be none with the bytes that follow. steps: whether its search
-    may take more steps than the bytes that it searches, so that they are counted. anchored: it begins where the search does.
+    may take more steps than the bytes that it searches, so that they are counted. anchored: it begins where the search
+    does.
     """
 
     place: Place

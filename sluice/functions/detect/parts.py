@@ -33,9 +33,9 @@ STREAM, TCP_PACKET, UDP_PACKET, ICMP_PACKET = range(4)
 HTTP = 3
 HTTP_ALWAYS, IP_PACKET, TLS_NAME, TLS_ALWAYS, DNS_NAME, DNS_ALWAYS = range(15, 21)
 FIXED = 21
-"""The groups: the stream, packets by protocol, HTTP's buffers (HTTP + the buffer), HTTP without a pattern, packets of IP,
-TLS's server name, TLS without a pattern, names of DNS queries, DNS without a pattern. From FIXED on there are those that
-ports make of the first three.
+"""The groups: the stream, packets by protocol, HTTP's buffers (HTTP + the buffer), HTTP without a pattern, packets of
+IP, TLS's server name, TLS without a pattern, names of DNS queries, DNS without a pattern. From FIXED on there are those
+that ports make of the first three.
 """
 
 ON_STREAM, ON_HTTP, ON_TLS, ON_DNS = 1, 2, 4, 8

@@ -60,13 +60,14 @@ static void ids_found_evaluate(struct sl_box *box, struct ids_side *side, const 
         for (uint32_t i = 0; i < count; i++) {
             const struct ids_part *part = &ids->table.parts[ids->found[i]];
             const struct ids_rule *rule = &ids->table.rules[part->rule];
-            bool lacks = !side && part->bit && rule->needed != part->bit;   /* it has a part about what is not read here */
-            if (lacks || part->needs_body != body || !(part->sides & sides) || !ids_is_about(&ids->table, rule, seen))
+            /* Parts of rules on streams are not those on packets; and of a message of SCTP nothing but its payload is read. */
+            bool other = !part->bit != (!side && seen->protocol != IDS_SCTP_BIT) || (!side && part->bit && rule->needed != part->bit);
+            if (other || part->needs_body != body || !(part->sides & sides) || !ids_is_about(&ids->table, rule, seen))
                 continue;
             bool turn = !passing || rule->action == IDS_PASS;
             if (!turn || passed || !ids_open_to(seen) || !ids_evaluate(box, part, seen, views)) {
                 ids->found[left++] = ids->found[i];
-            } else if (side && part->bit) {
+            } else if (side) {
                 again |= ids_part_found(box, side, seen, part);
             } else {
                 again |= ids_bits_change(seen, rule);

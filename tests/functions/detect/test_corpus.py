@@ -76,7 +76,7 @@ def chosen() -> list[Path]:
 
 
 def check(captures: list[Path]) -> tuple[int, int]:
-    """Compare the alerts on captures with a plain search. Returns the number of sides and of alerts that were compared."""
+    """Compare the alerts on captures with a plain search. Returns how many sides and alerts were compared."""
     sides, alerts = 0, 0
     for capture in captures:
         found: dict[tuple[int, int], set[int]] = defaultdict(set)

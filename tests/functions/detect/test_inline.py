@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -36,7 +37,7 @@ RULES = (
 class Site(http.server.BaseHTTPRequestHandler):
     """Answers with its path, after many bytes, which are in many segments."""
 
-    requested: list[str] = []
+    requested: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
         self.requested.append(self.path)

@@ -1,4 +1,4 @@
-"""The same rules on TCP, SCTP, QUIC with its keys and UDP, and in tunnels: the same alerts, however a pattern is cut."""
+"""The same rules on TCP, SCTP, QUIC with its keys, UDP, and in tunnels: the same alerts, however a pattern is cut."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from sluice.chain.description import Chain
 from sluice.chain.find import find_chain
 from sluice.chain.plan import Plan, read_chain
 from sluice.cli.common.chain_text import chain_picture, chain_text
+from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
@@ -122,6 +123,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         rotation = rotation_of(options)
         plan, stack = prepared(read_file(options.chain), options)
         wanted = plan.wanted()
+        prepare_rules(wanted)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *input_files(inputs))
         _check_inline(wanted, options, input_files(inputs))

@@ -1,4 +1,4 @@
-"""sluice ids RULES... -r FILE|-i INTERFACE: detect by rules in Snort's syntax, and write alerts.
+"""sluice ids RULES... -r FILE | -i A [--forward B]: detect by rules in Snort's syntax, and write alerts.
 
 Reads rules (files, or folders of .rules files), matches them on reassembled streams, on HTTP messages and on packets,
 inside tunnels too, and writes each alert as a line of JSON in eve.json's shape. A summary at the end says which
@@ -7,7 +7,9 @@ rules alerted how often, and what was bounded.
   sluice ids local.rules -r capture.pcap                    alerts to standard output
   sluice ids rules/ -r capture.pcap -o alerts.jsonl         a folder of rules, alerts to a file
   sluice ids local.rules -r capture.pcap --fast             lines of the fast log
+  sluice ids local.rules -r capture.pcap -w matched.pcap    the packets that matched, too
   sluice ids local.rules -i eth0 --var HOME_NET=10.0.0.0/8  an interface, until Ctrl-C or SIGTERM
+  sluice ids local.rules -i eth1 --forward eth2             inline: rules that drop and reject stop packets
 
 A rule that cannot be used ends the run with its file, line and option; --lenient skips and lists such rules.
 """
@@ -18,13 +20,16 @@ import argparse
 import json
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from sluice.cli.common.detection import list_skipped, variables_of, with_table
 from sluice.cli.common.files import check_output
-from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
+from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
+from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.options import add_command, add_run_options
+from sluice.cli.common.rule_costs import costs_of, print_costs
 from sluice.cli.common.running import (
     compile_for,
     run_file,
@@ -42,7 +47,7 @@ from sluice.functions.detect.errors import DetectionError
 from sluice.functions.detect.rules import RuleSet, read_files
 from sluice.stacks.find import DEFAULT
 
-ROUTINE = frozenset({"ids_alerts", "ids_http_messages"})
+ROUTINE = frozenset({"ids_alerts", "ids_http_messages", "ids_logged", "ids_blocked"})
 """Counters of `ids` that are no bounds."""
 
 
@@ -51,6 +56,7 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "ids", __doc__, action)
     parser.add_argument("rules", nargs="+", metavar="RULES", help="a file of rules, or a folder of .rules files")
     add_inputs(parser)
+    add_forwarding(parser)
     parser.add_argument(
         "--stack", default=DEFAULT, metavar="STACK", help=f"a name, or a Python file (default {DEFAULT})"
     )
@@ -66,6 +72,8 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "-o", metavar="OUT.jsonl", dest="out", help="where to write the alerts (default: standard output)"
     )
+    parser.add_argument("-w", metavar="FILE", dest="packets", help="capture file (pcap) for the packets that match")
+    parser.add_argument("--profile", action="store_true", help="print the checks and the time of each rule")
     parser.add_argument("--fast", action="store_true", help="write lines of the fast log, not JSON")
     parser.add_argument(
         "--json",
@@ -78,7 +86,7 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run it."""
-    inputs = inputs_of(options)
+    inputs = forwarding_inputs(options)
     rules = read_files(options.rules, variables_of(options.variables), options.lenient)
     list_skipped(rules)
     if not rules.rules:
@@ -87,30 +95,46 @@ def action(options: argparse.Namespace) -> int:
         )
     with tempfile.TemporaryDirectory() as folder:
         counts = Path(folder, "counts")
+        profile = Path(folder, "profile") if options.profile else None
         with printed_apart(None, apart=not options.out) as stdout:
-            outcome = _run(options, inputs, stdout, rules, counts)
+            outcome = _run(options, inputs, stdout, rules, counts, profile)
         alerts = _alerts(rules, counts)
+        costs = costs_of(rules, profile) if profile else None
     out = sys.stdout if options.out else sys.stderr
     if options.json:
-        print(json.dumps({**_summary(rules, alerts, outcome), **outcome_json(outcome)}), file=out)
+        profiled = {} if costs is None else {"profile": [asdict(cost) for cost in costs]}
+        print(json.dumps({**_summary(rules, alerts, outcome), **profiled, **outcome_json(outcome)}), file=out)
     else:
         _print(rules, alerts, outcome, out)
+        if costs is not None:
+            print_costs(costs, out)
     return finish(outcome, as_json=False, inputs=named(inputs), quiet=True)
 
 
-def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None, rules: RuleSet, counts: Path) -> Outcome:
+def _run(
+    options: argparse.Namespace,
+    inputs: Inputs,
+    stdout: str | None,
+    rules: RuleSet,
+    counts: Path,
+    profile: Path | None,
+) -> Outcome:
     """Everything but the summary. stdout: the path of the standard output, which takes the alerts."""
     wanted = Wanted()
     try:
         stack = stack_of(options.stack, options)
         check_inputs(inputs)
+        given = [*input_files(inputs), *(path for path in options.rules if Path(path).is_file())]
         if options.out:
-            check_output(options.out, *input_files(inputs), *(path for path in options.rules if Path(path).is_file()))
+            check_output(options.out, *given)
+        if options.packets:
+            check_output(options.packets, *given, *([options.out] if options.out else []))
         values = {"out": options.out or stdout or "", "counts": str(counts), "fast": "yes" if options.fast else "no"}
+        values |= {"packets": options.packets or "", "profile": str(profile or "")}
         names = ["ids", *tunnel_ports_function(stack, options)]
         wanted = find_functions(names, {"ids": with_table(values, rules)})
         compiled = compile_for(stack, wanted, options)
-        settings = settings_of(options, timeouts=not options.no_timeouts)
+        settings = inline_settings(settings_of(options, timeouts=not options.no_timeouts), options)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     on_terminal = not options.out and sys.stdout.isatty()

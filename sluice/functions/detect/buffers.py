@@ -1,14 +1,19 @@
-"""What options match in: the payload, or a part of an HTTP message. ids_table.h has the same numbers."""
+"""What options match in: the payload, or a part of a message of HTTP, TLS or DNS. ids_table.h has the same numbers."""
 
 from __future__ import annotations
 
 PAYLOAD = 0
 URI, RAW_URI, HEADER, RAW_HEADER, METHOD, COOKIE, CLIENT_BODY, STAT_CODE, STAT_MSG, HOST, USER_AGENT = range(1, 12)
-COUNT = 12
+TLS_SNI, TLS_VERSION, DNS_QUERY = 12, 13, 14
+COUNT = 15
+
+HTTP = frozenset(range(URI, USER_AGENT + 1))
+TLS = frozenset({TLS_SNI, TLS_VERSION})
+DNS = frozenset({DNS_QUERY})
 
 NAMES = (
     "payload", "uri", "raw uri", "header", "raw header", "method", "cookie", "client body", "stat code", "stat msg",
-    "host", "user agent",
+    "host", "user agent", "server name of TLS", "version of TLS", "name of a DNS query",
 )  # fmt: skip
 
 MODIFIERS = {
@@ -38,6 +43,10 @@ STICKY = {
     "http.stat_msg": STAT_MSG,
     "http.host": HOST,
     "http.user_agent": USER_AGENT,
+    "tls.sni": TLS_SNI,
+    "tls_sni": TLS_SNI,
+    "dns.query": DNS_QUERY,
+    "dns_query": DNS_QUERY,
     "pkt_data": PAYLOAD,
 }
 """Options after which contents are searched there, as Suricata has them."""

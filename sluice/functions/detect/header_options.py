@@ -7,15 +7,18 @@ from collections.abc import Callable
 
 from sluice.functions.detect.errors import RuleError
 from sluice.functions.detect.lines import Option
-from sluice.functions.detect.model import ICMP, TCP, Compare, Flags, Rule
+from sluice.functions.detect.model import ICMP, STREAMS, TCP, Compare, Flags, Rule
 
 _MOST = {
     "dsize": 65535, "ttl": 255, "itype": 255, "icode": 255, "tos": 255, "id": 65535, "window": 65535,
-    "seq": (1 << 32) - 1, "ack": (1 << 32) - 1,
+    "seq": (1 << 32) - 1, "ack": (1 << 32) - 1, "icmp_id": 65535, "icmp_seq": 65535, "fragoffset": 8191,
+    "ip_proto": 255,
 }  # fmt: skip
-_ALONE = frozenset({"tos", "id", "window", "seq", "ack"})
+_ALONE = frozenset({"tos", "id", "window", "seq", "ack", "icmp_id", "icmp_seq"})
 """Options that take a number and no range."""
-_PROTOCOLS = {"itype": ICMP, "icode": ICMP, "window": TCP, "seq": TCP, "ack": TCP}
+_PROTOCOLS = {
+    "itype": ICMP, "icode": ICMP, "icmp_id": ICMP, "icmp_seq": ICMP, "window": TCP, "seq": TCP, "ack": TCP,
+}  # fmt: skip
 
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[int, int], tuple[int, int | None]]], ...] = (
     (re.compile(r"([0-9]+)"), lambda a, b: (a, a)),
@@ -43,7 +46,9 @@ def _compare(rule: Rule, option: Option) -> None:
     """A number, a bound, or a range. A range may be negated."""
     name, value = option.name, (option.value or "").strip()
     most = _MOST[name]
-    if name in _PROTOCOLS and rule.protocols != _PROTOCOLS[name]:
+    wanted = _PROTOCOLS.get(name, 0)
+    others = ~(STREAMS if wanted == TCP else wanted)  # rules on TCP are on other streams, too, without their packets
+    if wanted and (not rule.protocols & wanted or rule.protocols & others):
         raise _error(option, f"the rule's protocol is not {'icmp' if _PROTOCOLS[name] == ICMP else 'tcp'}")
     negated = value.startswith("!")
     value = value[negated:].strip()
@@ -63,7 +68,7 @@ def _read(option: Option, value: str, most: int) -> tuple[int, int]:
             raise _error(option, f"'{value}' is no number", f"write {option.name}:64;")
         number = int(value, 16 if value.startswith("0x") else 10)
         return number, number
-    if between := _BETWEEN[option.name].fullmatch(value):
+    if (pattern := _BETWEEN.get(option.name)) and (between := pattern.fullmatch(value)):
         inner = option.name in _OPEN
         return int(between[1]) + inner, int(between[2]) - inner
     for form, bounds in _FORMS:
@@ -86,7 +91,7 @@ def _letters(option: Option, text: str) -> int:
 
 
 def _flags(rule: Rule, option: Option) -> None:
-    if rule.protocols != 1:
+    if not rule.protocols & TCP or rule.protocols & ~STREAMS:
         raise _error(option, "the rule's protocol is not tcp", "only TCP has flags.")
     text, comma, ignored = (option.value or "").replace(" ", "").partition(",")
     mode = text[:1] if text[:1] in ("+", "*", "!") and text[:1] else ""
@@ -97,4 +102,54 @@ def _flags(rule: Rule, option: Option) -> None:
     rule.flags = Flags(_letters(option, letters), mode, _letters(option, ignored))
 
 
-HEADER_OPTIONS: dict[str, Callable[[Rule, Option], None]] = {**dict.fromkeys(_MOST, _compare), "flags": _flags}
+_FRAGBITS = {"R": 4, "D": 2, "M": 1}
+"""Bits of the flags of IPv4 (RFC 791, 3.1), with the right one as 1."""
+
+
+def _fragbits(rule: Rule, option: Option) -> None:
+    """`M` or `=M` exactly these, `+M` at least, `*MD` any, `!M` none of them."""
+    text = (option.value or "").replace(" ", "")
+    mode = text[:1] if text[:1] in ("+", "*", "!", "=") and text[:1] else ""
+    mode = mode or (text[-1:] if text[-1:] in ("+", "*", "!") and text[-1:] else "")
+    letters = text.strip("+*!=").upper()
+    if not letters or set(letters) - _FRAGBITS.keys():
+        raise _error(option, f"'{(option.value or '')[:40]}' names no bit", "bits are R, D and M: fragbits:M; or +D;")
+    bits = sum({_FRAGBITS[letter] for letter in letters})
+    if mode == "+":
+        rule.compares.append(Compare("fragbits", bits, bits, mask=bits))
+    elif mode in ("*", "!"):
+        rule.compares.append(Compare("fragbits", 0, 0, negated=mode == "*", mask=bits))
+    else:
+        rule.compares.append(Compare("fragbits", bits, bits, mask=7))
+
+
+_IPOPTS = {
+    "rr": 7,
+    "eol": 0,
+    "nop": 1,
+    "ts": 68,
+    "sec": 130,
+    "esec": 133,
+    "lsrr": 131,
+    "lsrre": 131,
+    "ssrr": 137,
+    "satid": 136,
+}
+IPOPT_NUMBERS = (7, 0, 1, 68, 130, 133, 131, 137, 136)
+"""Numbers of IPv4's options, by the bit of each in the field `ipopts` (ids_packet.h); `any` is the next one."""
+
+
+def _ipopts(rule: Rule, option: Option) -> None:
+    name = (option.value or "").strip().lower()
+    if name not in _IPOPTS and name != "any":
+        raise _error(option, f"'{name[:40]}' is no option of IPv4", f"it is one of any, {', '.join(_IPOPTS)}.")
+    bit = 1 << (len(IPOPT_NUMBERS) if name == "any" else IPOPT_NUMBERS.index(_IPOPTS[name]))
+    rule.compares.append(Compare("ipopts", bit, bit, mask=bit))
+
+
+HEADER_OPTIONS: dict[str, Callable[[Rule, Option], None]] = {
+    **dict.fromkeys(_MOST, _compare),
+    "flags": _flags,
+    "fragbits": _fragbits,
+    "ipopts": _ipopts,
+}

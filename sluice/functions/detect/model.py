@@ -9,8 +9,21 @@ from sluice.functions.detect.errors import Place
 from sluice.functions.detect.ranges import Ranges
 from sluice.functions.detect.variables import Addresses
 
-TCP, UDP, ICMP = 1, 2, 4
-"""Bits of Rule.protocols."""
+TCP, UDP, ICMP, SCTP, QUIC, OTHER = 1, 2, 4, 8, 16, 32
+"""Bits of Rule.protocols. OTHER: what else IP carries; only rules about IP's header see it."""
+STREAMS = TCP | SCTP | QUIC
+"""The protocols that carry streams or messages."""
+
+ACTIONS = {
+    "alert": "alert", "log": "log", "pass": "pass", "drop": "drop", "block": "drop", "sdrop": "sdrop",
+    "reject": "reject", "rejectsrc": "reject",
+}  # fmt: skip
+"""The words for actions, and what they mean."""
+ACTION_NUMBERS = ("alert", "log", "pass", "drop", "sdrop", "reject")
+"""The order is that of enum ids_action."""
+
+Operand = int | str
+"""A number, or the name of a variable that byte_extract sets."""
 
 
 @dataclass
@@ -24,10 +37,10 @@ class Content:
     negated: bool = False
     nocase: bool = False
     buffer: int = buffers.PAYLOAD
-    offset: int | None = None
-    depth: int | None = None
-    distance: int | None = None
-    within: int | None = None
+    offset: Operand | None = None
+    depth: Operand | None = None
+    distance: Operand | None = None
+    within: Operand | None = None
     fast: bool = False
     fast_slice: tuple[int, int] | None = None
     modified: set[str] = field(default_factory=lambda: set[str]())
@@ -42,7 +55,9 @@ class Content:
 class Pcre:
     """A regular expression. flags: letters of Perl's and of the options' own, without those that name a buffer.
 
-    whole: whether a match within the bytes so far might be none with the bytes that follow.
+    whole: whether a match within the bytes so far might be none with the bytes that follow. steps: whether its search
+    may take more steps than the bytes that it searches, so that they are counted. anchored: it begins where the search
+    does.
     """
 
     place: Place
@@ -52,9 +67,68 @@ class Pcre:
     buffer: int = buffers.PAYLOAD
     relative: bool = False
     whole: bool = False
+    steps: bool = False
+    anchored: bool = False
 
 
-Match = Content | Pcre
+OPERATORS = ("<", ">", "=", "<=", ">=", "&", "^")
+FROM = ("", "from_beginning", "from_end")
+
+
+@dataclass
+class Bytes:
+    """An option about bytes at a place. kind: byte_test, byte_jump, byte_extract, or isdataat.
+
+    offset counts from the beginning of the buffer, or, `relative`, from the end of the last match. count, base, little:
+    how the number is written there; base 0 is binary. mask selects its bits, and shifts them to the right end.
+    """
+
+    place: Place
+    kind: str
+    negated: bool = False
+    buffer: int = buffers.PAYLOAD
+    relative: bool = False
+    offset: Operand = 0
+    count: int = 0
+    base: int = 0
+    little: bool = False
+    mask: int = 0
+    operator: str = "="
+    value: Operand = 0
+    multiplier: int = 1
+    align: int = 1
+    start: str = ""
+    post: Operand = 0
+    name: str = ""
+
+
+@dataclass
+class Size:
+    """The number of bytes of a buffer is between low and high, inclusive (urilen)."""
+
+    place: Place
+    buffer: int
+    low: int
+    high: int
+    negated: bool = False
+    relative: bool = False
+
+
+VERSIONS = ("sslv2", "sslv3", "tls1.0", "tls1.1", "tls1.2", "tls1.3")
+
+
+@dataclass
+class Version:
+    """The version of TLS is one of those whose bits are set (ssl_version); the bits are places in VERSIONS."""
+
+    place: Place
+    bits: int
+    buffer: int = buffers.TLS_VERSION
+    negated: bool = False
+    relative: bool = False
+
+
+Match = Content | Pcre | Bytes | Size | Version
 
 FLOW_BITS = {
     "to_server": 1, "from_client": 1, "to_client": 2, "from_server": 2, "established": 4, "not_established": 8,
@@ -74,18 +148,27 @@ class Flowbit:
     some: bool = False
 
 
-NUMBERS = ("dsize", "ttl", "tos", "id", "seq", "ack", "window", "itype", "icode")
+NUMBERS = (
+    "dsize", "ttl", "tos", "id", "seq", "ack", "window", "itype", "icode", "icmp_id", "icmp_seq", "fragoffset",
+    "fragbits", "ipopts", "ip_proto",
+)  # fmt: skip
 """Fields of headers that are compared. The order is that of enum ids_field."""
+OF_FRAGMENTS = frozenset({"fragbits", "fragoffset"})
+"""Fields of IP's header that rules compare in each packet, also where it is a fragment of a datagram."""
 
 
 @dataclass(frozen=True)
 class Compare:
-    """A field of the packet's headers: between low and high (inclusive), or, with `negated`, not there."""
+    """A field of the packet's headers: between low and high (inclusive), or, with `negated`, not there.
+
+    mask: the bits of it that are compared.
+    """
 
     field: str
     low: int
     high: int
     negated: bool = False
+    mask: int = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -109,9 +192,10 @@ class Threshold:
 
 @dataclass
 class Rule:
-    """A rule. `place` is its first line."""
+    """A rule. `place` is its first line, `application` HTTP, TLS or DNS where its protocol is that."""
 
     place: Place
+    action: str
     protocols: int
     src: Addresses
     sports: Ranges
@@ -119,6 +203,7 @@ class Rule:
     dports: Ranges
     both_ways: bool
     http: bool = False
+    application: str = ""
     msg: str = ""
     sid: int = 0
     gid: int = 1
@@ -142,3 +227,9 @@ class Rule:
         """Whether it says something about single packets, so that it is evaluated on these and not on streams."""
         only_header = not self.matches and not self.http
         return bool(self.compares or self.flags or self.flow & NO_STREAM or only_header)
+
+    @property
+    def of_ip(self) -> bool:
+        """Whether it is evaluated on each packet of IP, with its fragments: it is about these, or about IP alone."""
+        fields = {compare.field for compare in self.compares}
+        return bool(fields & OF_FRAGMENTS) or bool(self.protocols & OTHER and "ipopts" in fields)

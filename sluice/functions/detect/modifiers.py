@@ -43,6 +43,9 @@ def modify(option: Option, matches: Sequence[Match]) -> None:
         raise RuleError(option.place, item, "the content has distance or within already", "give a range of one kind.")
     if name in ("distance", "within") and (content.offset is not None or content.depth is not None):
         raise RuleError(option.place, item, "the content has offset or depth already", "give a range of one kind.")
+    if isinstance(value, str):
+        setattr(content, name, value)
+        return
     if name in ("offset", "depth", "within") and value < 0:
         raise RuleError(option.place, item, f"{value} is below 0")
     if name in ("depth", "within") and value < len(content.text):
@@ -68,14 +71,17 @@ def _set_buffer(option: Option, content: Content) -> None:
     content.buffer = buffers.MODIFIERS[option.name]
 
 
-def _number(option: Option) -> int:
+def _number(option: Option) -> int | str:
+    """A number of bytes, or the name of a variable."""
     value = option.value or ""
+    if re.fullmatch(r"[A-Za-z_][\w.\-]*", value):
+        return value
     if not re.fullmatch(r"-?[0-9]{1,9}", value) or abs(int(value)) > _MOST:
         raise RuleError(
             option.place,
             f"option '{option.name}'",
             f"'{value[:40]}' is no number of bytes up to {_MOST}",
-            "names of byte_extract are not supported." if value[:1].isalpha() else f"write {option.name}:10;",
+            f"write {option.name}:10; or a name that byte_extract sets.",
         )
     return int(value)
 

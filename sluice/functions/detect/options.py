@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 
 from sluice.functions.detect import buffers
+from sluice.functions.detect.byte_options import byte_extract, byte_jump, byte_test, check_variables, isdataat
 from sluice.functions.detect.errors import RuleError
 from sluice.functions.detect.header_options import HEADER_OPTIONS
 from sluice.functions.detect.libraries import check_pcre
 from sluice.functions.detect.lines import Option
+from sluice.functions.detect.message_options import ssl_version, urilen
 from sluice.functions.detect.model import (
     ESTABLISHED,
     FLOW_BITS,
@@ -17,8 +19,10 @@ from sluice.functions.detect.model import (
     NO_STREAM,
     NOT_ESTABLISHED,
     ONLY_STREAM,
+    STREAMS,
     TO_CLIENT,
     TO_SERVER,
+    UDP,
     Flowbit,
     Pcre,
     Rule,
@@ -166,7 +170,14 @@ def _threshold(rule: Rule, option: Option) -> None:
     rule.threshold = Threshold(found["type"], found["track"], numbers[0], numbers[1])
 
 
-_MATCHES: dict[str, Callable[[Rule, Option, int], None]] = {"content": _content, "pcre": _pcre}
+_MATCHES: dict[str, Callable[[Rule, Option, int], None]] = {
+    "content": _content,
+    "pcre": _pcre,
+    "byte_test": byte_test,
+    "byte_jump": byte_jump,
+    "byte_extract": byte_extract,
+    "isdataat": isdataat,
+}
 _PLAIN: dict[str, Callable[[Rule, Option], None]] = {
     "msg": _msg,
     "sid": _sid,
@@ -179,11 +190,13 @@ _PLAIN: dict[str, Callable[[Rule, Option], None]] = {
     "flow": _flow,
     "flowbits": _flowbits,
     "sameip": _sameip,
+    "urilen": urilen,
+    "ssl_version": ssl_version,
     "threshold": _threshold,
     "detection_filter": _threshold,
     **HEADER_OPTIONS,
 }
-_REPEATED = frozenset({"reference", "metadata", "uricontent", "flowbits"})
+_REPEATED = frozenset({"reference", "metadata", "uricontent", "flowbits", "urilen"})
 
 KNOWN = frozenset({*_MATCHES, *_PLAIN, *MODIFIERS, *buffers.STICKY, "classtype"})
 
@@ -227,6 +240,7 @@ def _check(rule: Rule) -> None:
             rule.place, "option 'sid'", "the rule has none", "give each rule a number of its own: sid:1000001;"
         )
     check_fast(rule.matches)
+    check_variables(rule)
     used = {match.buffer for match in rule.matches}
     if used & buffers.REQUEST_ONLY and used & buffers.RESPONSE_ONLY:
         names = ", ".join(buffers.NAMES[each] for each in sorted(used))
@@ -236,20 +250,45 @@ def _check(rule: Rule) -> None:
             f"it searches requests and responses ({names})",
             "write a rule for each, joined by flowbits.",
         )
-    http = rule.http or used - {buffers.PAYLOAD}
-    if http and not rule.protocols & 1:
-        raise RuleError(
-            rule.place, "rule", "HTTP is over TCP, and its protocol is another", "write alert tcp or alert http."
-        )
-    if http and rule.of_packets:
-        raise RuleError(
-            rule.place,
-            "rule",
-            "its options are about single packets, and others about HTTP messages",
-            "write a rule for each.",
-        )
+    _check_messages(rule, used)
     previous: set[int] = set()
     for match in rule.matches:
         if isinstance(match, Pcre) and match.relative and match.buffer not in previous:
             raise RuleError(match.place, "option 'pcre'", "flag R: there is no match in its buffer before it")
         previous.add(match.buffer)
+
+
+def _check_messages(rule: Rule, used: set[int]) -> None:
+    """Options about messages need the protocol that carries them. Raises RuleError."""
+    http = rule.http or used & buffers.HTTP
+    kinds = [name for name, has in (("HTTP", http), ("TLS", used & buffers.TLS), ("DNS", used & buffers.DNS)) if has]
+    if rule.application and kinds != [rule.application]:
+        raise RuleError(
+            rule.place,
+            "rule",
+            f"its protocol is {rule.application}, and it has no option about {rule.application} or one about another",
+            "write alert tcp, or add tls.sni, ssl_version or dns.query.",
+        )
+    if not kinds:
+        return
+    if len(kinds) > 1:
+        raise RuleError(
+            rule.place,
+            "rule",
+            f"its options are about {' and '.join(kinds)}",
+            "no message is both: write a rule for each.",
+        )
+    if not rule.protocols & (STREAMS | UDP if kinds == ["DNS"] else STREAMS):
+        raise RuleError(
+            rule.place,
+            "rule",
+            f"{kinds[0]} is over TCP, and its protocol is another",
+            f"write alert tcp or alert {kinds[0].lower()}.",
+        )
+    if rule.of_packets:
+        raise RuleError(
+            rule.place,
+            "rule",
+            f"its options are about single packets, and others about {kinds[0]} messages",
+            "write a rule for each.",
+        )

@@ -12,16 +12,37 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sluice.functions.detect import buffers
-from sluice.functions.detect.model import ICMP, ONLY_STREAM, TCP, UDP, Content, Match, Pcre, Rule
+from sluice.functions.detect.model import (
+    ICMP,
+    ONLY_STREAM,
+    STREAMS,
+    TCP,
+    TO_CLIENT,
+    TO_SERVER,
+    UDP,
+    Bytes,
+    Content,
+    Match,
+    Pcre,
+    Rule,
+)
+from sluice.functions.detect.port_groups import PortMap, port_groups
+from sluice.functions.detect.ranges import Ranges, union
 
 STREAM, TCP_PACKET, UDP_PACKET, ICMP_PACKET = range(4)
 HTTP = 3
-HTTP_ALWAYS = HTTP + buffers.COUNT
-GROUPS = HTTP_ALWAYS + 1
-"""The groups: the stream, packets by protocol, HTTP's buffers (HTTP + the buffer), and HTTP without a pattern."""
+HTTP_ALWAYS, IP_PACKET, TLS_NAME, TLS_ALWAYS, DNS_NAME, DNS_ALWAYS = range(15, 21)
+FIXED = 21
+"""The groups: the stream, packets by protocol, HTTP's buffers (HTTP + the buffer), HTTP without a pattern, packets of
+IP, TLS's server name, TLS without a pattern, names of DNS queries, DNS without a pattern. From FIXED on there are those
+that ports make of the first three.
+"""
 
-ON_STREAM, ON_HTTP = 1, 2
+ON_STREAM, ON_HTTP, ON_TLS, ON_DNS = 1, 2, 4, 8
 """Bits of Part.bit: which part of its rule it is."""
+
+PORTED = (STREAM, TCP_PACKET, UDP_PACKET)
+"""The groups that are divided by the ports of servers."""
 
 FAST_MOST = 255
 """Bytes of a fast pattern; of longer contents the beginning is searched."""
@@ -29,7 +50,7 @@ FAST_MOST = 255
 
 @dataclass
 class Part:
-    """A part of rule number `rule`. bit: ON_STREAM or ON_HTTP; 0 for one that is the whole rule on a packet.
+    """A part of rule number `rule`. bit: ON_STREAM, ...; 0 for one that is the whole rule on a packet.
 
     matches: those of a buffer follow each other. bits_undo: a bit of the flow that is set afterwards may undo it.
     """
@@ -60,6 +81,7 @@ class Part:
         following = self.matches[1:]
         undone = any(match.negated for match in self.matches)
         undone |= any(isinstance(match, Pcre) and match.whole for match in self.matches)
+        undone |= any(isinstance(match, Bytes) and match.start == "from_end" for match in self.matches)
         return (
             self.bits_undo
             or undone
@@ -72,38 +94,88 @@ class Part:
 
 @dataclass
 class Groups:
-    """All parts, and of each group the parts that have a pattern and those that have none."""
+    """All parts, and of each group the parts that have a pattern and those that have none.
+
+    ports: of each group of PORTED, for the packets of clients and for those of servers, the group of each port.
+    """
 
     parts: list[Part] = field(default_factory=lambda: list[Part]())
-    searched: list[list[int]] = field(default_factory=lambda: [[] for _ in range(GROUPS)])
-    always: list[list[int]] = field(default_factory=lambda: [[] for _ in range(GROUPS)])
+    searched: list[list[int]] = field(default_factory=lambda: [[] for _ in range(FIXED)])
+    always: list[list[int]] = field(default_factory=lambda: [[] for _ in range(FIXED)])
+    ports: list[tuple[PortMap, PortMap]] = field(default_factory=lambda: list[tuple[PortMap, PortMap]]())
+
+    def add(self, part: int, group: int) -> None:
+        """Add a part to a group."""
+        (self.searched if self.parts[part].fast else self.always)[group].append(part)
 
 
 def group(rules: Sequence[Rule]) -> Groups:
     """The groups of all rules."""
     found = Groups()
+    ported: dict[int, list[int]] = {which: [] for which in PORTED}
     for number, rule in enumerate(rules):
         for part in parts_of(number, rule):
             found.parts.append(part)
-            (found.searched if part.fast else found.always)[part.group].append(len(found.parts) - 1)
+            if part.group in ported:
+                ported[part.group].append(len(found.parts) - 1)
+            else:
+                found.add(len(found.parts) - 1, part.group)
+    known: dict[tuple[int, ...], int] = {}
+    for which in PORTED:
+        maps: list[PortMap] = []
+        for side in (0, 1):
+            wanted = [(part, _server_ports(rules[found.parts[part].rule], side)) for part in ported[which]]
+            sets = port_groups([(part, ports) for part, ports in wanted if ports])
+            for _, members in sets:
+                if members not in known:
+                    known[members] = len(found.searched)
+                    found.searched.append([])
+                    found.always.append([])
+                    for part in members:
+                        found.add(part, known[members])
+            maps.append(tuple((low, known[members]) for low, members in sets))
+        found.ports.append((maps[0], maps[1]))
     return found
+
+
+def _server_ports(rule: Rule, side: int) -> Ranges:
+    """The ports of servers that packets of clients (0) or servers (1) may have where a rule is about them."""
+    if rule.flow & (TO_SERVER if side else TO_CLIENT):
+        return ()
+    own, other = (rule.sports, rule.dports) if side else (rule.dports, rule.sports)
+    return union([*own, *other]) if rule.both_ways else own
 
 
 def parts_of(number: int, rule: Rule) -> Iterator[Part]:
     """The parts of a rule."""
+    if rule.of_ip:
+        yield Part(number, 0, rule.matches, IP_PACKET, None)
+        return
     payload = [match for match in rule.matches if match.buffer == buffers.PAYLOAD]
-    http = sorted((match for match in rule.matches if match.buffer != buffers.PAYLOAD), key=lambda match: match.buffer)
-    if rule.protocols & TCP:
-        if rule.of_packets:
+    http = sorted((match for match in rule.matches if match.buffer in buffers.HTTP), key=lambda match: match.buffer)
+    tls = sorted((match for match in rule.matches if match.buffer in buffers.TLS), key=lambda match: match.buffer)
+    dns = [match for match in rule.matches if match.buffer in buffers.DNS]
+    if rule.of_packets:
+        if rule.protocols & TCP:
             yield Part(number, 0, payload, TCP_PACKET, _fast(payload))
-        else:
-            if payload:
-                bits_undo = any(bit.action == "isnotset" for bit in rule.flowbits)
-                yield Part(number, ON_STREAM, payload, STREAM, _fast(payload), bits_undo)
-            if http or rule.http:
-                fast = _fast(http)
-                yield Part(number, ON_HTTP, http, HTTP + fast.buffer if fast else HTTP_ALWAYS, fast)
-    if rule.flow & ONLY_STREAM or http or rule.http:  # without its HTTP options, a rule on packets would hold always
+    elif rule.protocols & STREAMS:
+        if payload:
+            bits_undo = any(bit.action == "isnotset" for bit in rule.flowbits)
+            yield Part(number, ON_STREAM, payload, STREAM, _fast(payload), bits_undo)
+        if http or rule.http:
+            fast = _fast(http)
+            yield Part(number, ON_HTTP, http, HTTP + fast.buffer if fast else HTTP_ALWAYS, fast)
+        if tls:
+            fast = _fast(tls)
+            yield Part(number, ON_TLS, tls, TLS_NAME if fast else TLS_ALWAYS, fast)
+        if dns:
+            fast = _fast(dns)
+            yield Part(number, ON_DNS, dns, DNS_NAME if fast else DNS_ALWAYS, fast)
+    if rule.flow & ONLY_STREAM or http or tls or rule.http:  # a rule on packets would hold always without these
+        return
+    if rule.protocols & UDP and dns:
+        fast = _fast(dns)
+        yield Part(number, 0, [*payload, *dns], DNS_NAME if fast else DNS_ALWAYS, fast)
         return
     for protocol, where in ((UDP, UDP_PACKET), (ICMP, ICMP_PACKET)):
         if rule.protocols & protocol:

@@ -10,7 +10,7 @@ from pathlib import Path
 from sluice.functions.detect.classes import CLASSES
 from sluice.functions.detect.errors import DetectionError, RuleError
 from sluice.functions.detect.lines import Statement, read_lines
-from sluice.functions.detect.model import ICMP, TCP, UDP, Rule
+from sluice.functions.detect.model import ACTIONS, ICMP, OTHER, QUIC, SCTP, STREAMS, UDP, Rule
 from sluice.functions.detect.options import read_options
 from sluice.functions.detect.variables import ANY_PORT, Variables
 from sluice.lang.errors import did_you_mean
@@ -18,21 +18,22 @@ from sluice.lang.errors import did_you_mean
 FILE_MOST = 1 << 28
 """Bytes of a rules file."""
 
-ACTIONS = ("alert",)
-OTHER_ACTIONS = {
-    "log",
-    "pass",
-    "drop",
-    "reject",
-    "sdrop",
-    "activate",
-    "dynamic",
-    "rejectsrc",
-    "rejectdst",
-    "rejectboth",
-    "block",
+OTHER_ACTIONS = {"activate", "dynamic", "rejectdst", "rejectboth"}
+PROTOCOLS = {
+    "tcp": STREAMS,
+    "udp": UDP,
+    "icmp": ICMP,
+    "ip": STREAMS | UDP | ICMP | OTHER,
+    "sctp": SCTP,
+    "quic": QUIC,
+    "http": STREAMS,
+    "tls": STREAMS,
+    "ssl": STREAMS,
+    "dns": STREAMS | UDP,
 }
-PROTOCOLS = {"tcp": TCP, "udp": UDP, "icmp": ICMP, "ip": TCP | UDP | ICMP, "http": TCP}
+"""What rules on a protocol are evaluated on. Those on TCP are evaluated on other streams as well, where the stack has
+them: `sctp` and `quic` are these alone.
+"""
 DIRECTIONS = ("->", "<>")
 
 
@@ -115,7 +116,7 @@ class Reader:
         words = _split(statement.head)
         action = words[0] if words else ""
         if action in OTHER_ACTIONS:
-            raise RuleError(place, f"action '{action}'", "it is not supported", "alert is.")
+            raise RuleError(place, f"action '{action}'", "it is not supported", f"{', '.join(ACTIONS)} are.")
         if action not in ACTIONS:
             advice = did_you_mean(action, [*ACTIONS, "var", "ipvar", "portvar"])
             raise RuleError(place, f"'{action[:40]}'", "it begins no rule", advice)
@@ -140,6 +141,7 @@ class Reader:
         variables = self._variables
         rule = Rule(
             place,
+            ACTIONS[action],
             PROTOCOLS[protocol],
             variables.addresses(src, place, "source address"),
             variables.ports(sports, place, "source port"),
@@ -147,8 +149,9 @@ class Reader:
             variables.ports(dports, place, "destination port"),
             direction == "<>",
             http=protocol == "http",
+            application={"http": "HTTP", "tls": "TLS", "ssl": "TLS", "dns": "DNS"}.get(protocol, ""),
         )
-        ported = rule.protocols & (TCP | UDP) == rule.protocols
+        ported = not rule.protocols & ~(STREAMS | UDP)
         if not ported and not (rule.sports == ANY_PORT and rule.dports == ANY_PORT):
             raise RuleError(place, "ports", f"{protocol} has none", "write any, or a protocol that has ports.")
         read_options(rule, statement.options, self._classes)

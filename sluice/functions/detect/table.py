@@ -9,15 +9,30 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from sluice.functions.detect.byte_options import operands, variable_slots
 from sluice.functions.detect.libraries import database, pcre_options, pcre_text
-from sluice.functions.detect.model import FLOWBIT_ACTIONS, NUMBERS, Content, Match, Rule
-from sluice.functions.detect.parts import GROUPS, Groups, fast_text, group
+from sluice.functions.detect.model import (
+    ACTION_NUMBERS,
+    FLOWBIT_ACTIONS,
+    FROM,
+    NUMBERS,
+    OPERATORS,
+    Bytes,
+    Content,
+    Match,
+    Operand,
+    Pcre,
+    Rule,
+    Size,
+)
+from sluice.functions.detect.parts import Groups, fast_text, group
 from sluice.functions.detect.ranges import Ranges
 from sluice.functions.detect.variables import ANY_PORT, Addresses
 
-MAGIC = b"sluiceI1"
+MAGIC = b"sluiceI2"
 _NONE = -(1 << 31)
 """In place of an offset, depth, distance or within that is not given."""
+_KINDS = ("content", "pcre", "byte_test", "byte_jump", "byte_extract", "isdataat", "size", "version")
 _FLAG_MODES = ("", "+", "*", "!")
 _THRESHOLDS = ("limit", "threshold", "both", "detection_filter")
 
@@ -62,10 +77,17 @@ def table(rules: Sequence[Rule], compiled: Callable[[Sequence[tuple[bytes, bool]
     body.number(len(groups.parts))
     for part in groups.parts:
         body.number(part.rule, part.bit, part.sides, part.needs_body, part.whole, len(part.matches))
+        slots = variable_slots(list(part.matches))
         for match in part.matches:
-            _match(body, match)
-    for which in range(GROUPS):
+            _match(body, match, slots)
+    body.number(len(groups.searched))
+    for which in range(len(groups.searched)):
         _group(body, groups, which, compiled)
+    for sides in groups.ports:
+        for side in sides:
+            body.number(len(side))
+            for low, which in side:
+                body.number(low, which)
     head = _Writer()
     head.out += MAGIC
     head.number(len(bits), len(addresses.known))
@@ -89,13 +111,13 @@ def _ranges(to: _Writer, ranges: Ranges, size: int) -> None:
 
 
 def _rule(to: _Writer, rule: Rule, addresses: _Sets, ports: _Sets, bits: dict[str, int], needed: int) -> None:
-    to.number(rule.sid, rule.gid, rule.protocols)
+    to.number(rule.sid, rule.gid, rule.rev, rule.priority, ACTION_NUMBERS.index(rule.action), rule.protocols)
     to.number(addresses.index(rule.src, rule.src.any), ports.index(rule.sports, rule.sports == ANY_PORT))
     to.number(addresses.index(rule.dst, rule.dst.any), ports.index(rule.dports, rule.dports == ANY_PORT))
     to.number(rule.both_ways, rule.flow, rule.silent, rule.sameip, needed)
     to.number(len(rule.compares))
     for compare in rule.compares:
-        to.number(NUMBERS.index(compare.field), compare.low, compare.high, compare.negated)
+        to.number(NUMBERS.index(compare.field), compare.low, compare.high, compare.mask, compare.negated)
     flags = rule.flags
     to.number(flags is not None, *((flags.value, _FLAG_MODES.index(flags.mode), flags.ignored) if flags else (0, 0, 0)))
     threshold = rule.threshold
@@ -108,18 +130,35 @@ def _rule(to: _Writer, rule: Rule, addresses: _Sets, ports: _Sets, bits: dict[st
     for bit in rule.flowbits:
         to.number(FLOWBIT_ACTIONS.index(bit.action), bit.some, len(bit.names), *(bits[name] for name in bit.names))
     to.blob(alert_json(rule).encode())
+    to.blob(rule.msg.encode("utf-8", "surrogateescape"))
     to.blob(fast_line(rule).encode("utf-8", "surrogateescape"))
 
 
-def _match(to: _Writer, match: Match) -> None:
+def _match(to: _Writer, match: Match, slots: dict[str, int]) -> None:
+    """The numbers that all kinds have: those that may be variables as four pairs of number and 1 + slot, 0 for none."""
+    options, text = 0, b""
+    numbers: tuple[Operand | None, ...] = operands(match)
     if isinstance(match, Content):
+        kind, options = "content", int(match.nocase)
         text = match.text.lower() if match.nocase else match.text
-        bounds = [_NONE if each is None else each for each in (match.offset, match.depth, match.distance, match.within)]
-        to.number(0, match.negated, match.nocase, match.relative, match.buffer, *bounds)
-        to.blob(text)
+    elif isinstance(match, Pcre):
+        kind, options, text = "pcre", pcre_options(match), pcre_text(match)
+    elif isinstance(match, Bytes):
+        kind = match.kind
+    elif isinstance(match, Size):
+        kind, numbers = "size", (match.low, match.high)
     else:
-        to.number(1, match.negated, pcre_options(match), match.relative, match.buffer, _NONE, _NONE, _NONE, _NONE)
-        to.blob(pcre_text(match))
+        kind, options = "version", match.bits
+    to.number(_KINDS.index(kind), match.negated, options, match.relative, match.buffer)
+    for number in (*numbers, None, None, None, None)[:4]:
+        to.number(_NONE if number is None else 0 if isinstance(number, str) else number)
+        to.number(1 + slots[number] if isinstance(number, str) else 0)
+    to.blob(text)
+    if isinstance(match, Pcre):
+        to.number(match.whole, match.steps, match.anchored)
+    if isinstance(match, Bytes):
+        to.number(match.count, match.base, match.little, match.mask, OPERATORS.index(match.operator), match.multiplier)
+        to.number(match.align, FROM.index(match.start), slots.get(match.name, 0))
 
 
 def _group(to: _Writer, groups: Groups, which: int, compiled: Callable[[Sequence[tuple[bytes, bool]]], bytes]) -> None:
@@ -141,7 +180,6 @@ def alert_json(rule: Rule) -> str:
         name, _, value = item.partition(" ")
         metadata.setdefault(name, []).append(value.strip())
     alert = {
-        "action": "allowed",
         "gid": rule.gid,
         "signature_id": rule.sid,
         "rev": rule.rev,

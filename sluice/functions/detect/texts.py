@@ -79,8 +79,10 @@ def _bytes(text: str, place: Place, name: str) -> bytes:
 
 
 _PERL = "ismxAEG"
-_END = re.compile(r"\$|\\[bBzZKG]|\(\?[=!(R&P>0-9+-]|\(\*")
-"""Parts of an expression by which the bytes after a match may decide whether it is one."""
+_END = re.compile(r"\$|\\[bBzZKG]|\(\?[=!(R&P>0-9+-]|\(\*|[+*?}]\+")
+"""Parts of an expression by which the bytes after a match may decide whether it is one: also possessive repeats."""
+_REPEAT = re.compile(r"[*+?{|]|\\[1-9gk]")
+"""Parts by which a search may go over bytes again: repeats, alternatives, and references back."""
 
 
 def read_pcre(option: Option, buffer: int) -> Pcre:
@@ -115,5 +117,8 @@ def read_pcre(option: Option, buffer: int) -> Pcre:
                 f"there is no flag '{flag}' here",
                 "flags are i s m x A E G R U I P H D M C K S Y B O.",
             )
-    made.whole = "E" in made.flags or bool(_END.search(re.sub(r"\\\\", "", expression)))
+    plain = re.sub(r"\\\\", "", expression)
+    made.whole = "E" in made.flags or bool(_END.search(plain))
+    made.steps = bool(_REPEAT.search(plain))
+    made.anchored = "A" in made.flags or "\\G" in plain
     return made

@@ -6,11 +6,10 @@
 #include "http_side.h"
 #include "flow_ends.h"
 
+#include "ids_frames.h"
 #include "ids_table.h"
 
 #include <time.h>
-
-enum { IDS_TCP_BIT = 1, IDS_UDP_BIT = 2, IDS_ICMP_BIT = 4 };   /* detect/model.py */
 
 /* Fields of a packet's headers that rules compare; `known` has a bit for each that the packet has. */
 struct ids_headers {
@@ -27,6 +26,10 @@ struct ids_seen {
     unsigned side;            /* of the sender: 0 is the client */
     uint8_t protocol;         /* IDS_TCP_BIT, ... */
     bool established, http;
+    bool *passed, *blocked;   /* of the flow: a rule lets the rest of it pass, or blocks it; NULL: there is no flow */
+    const struct sl_event *event;
+    struct ids_frames *frames;   /* the stored packets of the side's stream, of which the alert is about [begin, end) */
+    uint64_t begin, end;
     const struct ids_headers *headers;      /* of the packet that is inspected; NULL: a stream is */
     const struct http_message *message;     /* of HTTP, that is inspected */
 };
@@ -137,6 +140,9 @@ static inline const char *ids_protocol_name(const struct ids_seen *seen) {
     switch (seen->protocol) {
     case IDS_TCP_BIT: return "TCP";
     case IDS_UDP_BIT: return "UDP";
+    case IDS_SCTP_BIT: return "SCTP";
+    case IDS_QUIC_BIT: return "QUIC";
+    case IDS_OTHER_BIT: return "IP";
     default: return seen->ends->size == 16 ? "IPv6-ICMP" : "ICMP";
     }
 }
@@ -163,7 +169,8 @@ SL_COLD void ids_http_row(struct log_text *row, const struct ids_seen *seen) {
     log_put(row, "}");
 }
 
-SL_COLD void ids_row(struct log_output *log, const struct sl_box *box, const struct ids_seen *seen, const struct ids_rule *rule) {
+SL_COLD void ids_row(struct log_output *log, const struct sl_box *box, const struct ids_seen *seen, const struct ids_rule *rule,
+                     bool blocked) {
     struct log_text *row = &log->row;
     time_t seconds = (time_t)(seen->time / 1000000000);
     char text[64];
@@ -183,8 +190,9 @@ SL_COLD void ids_row(struct log_output *log, const struct sl_box *box, const str
         log_number(row, "icmp_type", seen->headers->field[IDS_ITYPE]);
         log_number(row, "icmp_code", seen->headers->field[IDS_ICODE]);
     }
-    log_put(row, ",\"alert\":");
-    log_bytes(row, rule->alert, rule->alert_length);
+    log_put(row, blocked ? ",\"alert\":{\"action\":\"blocked\"," : ",\"alert\":{\"action\":\"allowed\",");
+    if (rule->alert_length)
+        log_bytes(row, rule->alert + 1, rule->alert_length - 1);   /* after its brace */
     if (seen->message)
         ids_http_row(row, seen);
     else if (seen->http)
@@ -203,7 +211,7 @@ SL_COLD void ids_fast_end(struct log_text *row, const struct ids_seen *seen, uns
         log_format(row, ":%u", ends->port[side]);
 }
 
-SL_COLD void ids_fast(struct log_output *log, const struct ids_seen *seen, const struct ids_rule *rule) {
+SL_COLD void ids_fast(struct log_output *log, const struct ids_seen *seen, const struct ids_rule *rule, bool blocked) {
     struct log_text *row = &log->row;
     time_t seconds = (time_t)(seen->time / 1000000000);
     char text[64];
@@ -212,7 +220,8 @@ SL_COLD void ids_fast(struct log_output *log, const struct ids_seen *seen, const
     strftime(text, sizeof text, "%m/%d/%Y-%H:%M:%S", &when);
     row->used = 0;
     row->failed = false;
-    log_format(row, "%s.%06u  ", text, (unsigned)(seen->time % 1000000000 / 1000));
+    log_format(row, "%s.%06u  %s", text, (unsigned)(seen->time % 1000000000 / 1000),
+               blocked ? "[Drop] " : "");
     log_bytes(row, rule->fast, rule->fast_length);
     log_format(row, " {%s} ", ids_protocol_name(seen));
     ids_fast_end(row, seen, seen->side);

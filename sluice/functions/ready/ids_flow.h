@@ -2,6 +2,7 @@
 #ifndef IDS_FLOW_H
 #define IDS_FLOW_H
 
+#include "ids_reject.h"
 #include "ids_rule.h"
 
 enum {
@@ -20,6 +21,8 @@ struct ids_side {
     uint8_t *window;
     uint32_t room;
     hs_stream_t *patterns;
+    uint32_t group;           /* of rules about it */
+    struct ids_frames frames; /* that carried the window, where packets that match are written */
     struct ids_hot *hot;
     uint32_t hot_count, hot_room;
     struct ids_held *held;
@@ -29,12 +32,16 @@ struct ids_side {
 };
 
 struct ids_http;
+struct ids_tls;
+struct ids_dns;
 
 struct ids_flow {
     struct log_flow flow;
     struct flow_ends ends;
     struct ids_side side[2];
     struct ids_http *http;
+    struct ids_tls *tls;
+    struct ids_dns *dns;
     uint64_t *bits;
 };
 
@@ -42,8 +49,15 @@ struct ids_state {
     struct ids_flow *flow;
     uint32_t path;
     bool established, sent[2], left_out;
+    bool passed, blocked;     /* a rule lets the rest of the flow pass, or blocks it */
 };
 SLUICE_STATE(struct ids_state)
+
+/* What evaluating a rule has cost (`profile`). */
+struct ids_cost { uint64_t checks, matches, nanoseconds; };
+
+/* The connection of QUIC or SCTP that the current packet is of; its streams and messages are those of a layer above. */
+struct ids_carrier { struct log_flow flow; struct ids_state *state; uint64_t packet; unsigned side; };
 
 struct ids {
     struct log_output log;
@@ -52,14 +66,16 @@ struct ids {
     struct ids_work work;
     struct ids_counts counts;
     hs_scratch_t *scratch;
-    hs_stream_t *packet[IDS_GROUPS];   /* for what is complete: packets and buffers */
     uint64_t *alerts;         /* by rule */
+    struct ids_cost *costs;   /* by rule; NULL without `profile` */
+    struct sl_writer *packets;   /* the file of packets that matched, or NULL */
+    struct ids_carrier carrier;
+    bool ported[IDS_PORTED];  /* there are rules, whatever their ports */
     uint32_t *found;          /* parts whose pattern one scan has found */
     uint32_t found_count;
     uint64_t *mark, scans;    /* by part: the scan that has found it */
     uint64_t flows, block;
     bool flush_due;           /* the timer is set that writes what is buffered */
-    size_t stream_size;       /* of the state of one stream's patterns */
 };
 SLUICE_WORKER(struct ids)
 
@@ -100,6 +116,17 @@ static inline bool ids_grow(struct sl_box *box, void **items, uint32_t *room, ui
     return true;
 }
 
+static inline uint64_t ids_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static inline sl_bytes ids_packet_bytes(const struct sl_event *event) {
+    const struct sl_frame *frame = sl_packet_frame(event);
+    return frame ? (sl_bytes){frame->at, frame->captured, frame->length} : (sl_bytes){0};
+}
+
 static inline size_t ids_bits_size(const struct ids *ids) { return ((size_t)ids->table.bit_count + 63) / 64 * 8; }
 
 /* Alerts are written a second after the first that is buffered, so that those of an interface are seen soon. */
@@ -110,24 +137,67 @@ SLUICE_TIMER(box, flush) {
         fflush(ids->log.out);   /* an error stays with the file, and is reported at the end */
 }
 
-SL_COLD void ids_alert(struct sl_box *box, const struct ids_seen *seen, uint32_t number) {
+/* Carries out what a rule decides about the current packet; was it stopped? A rule on a stream (`rest`) decides about what
+ * follows in its flow as well, as a segment that is dropped will be sent again. Without a packet, as where the end of a
+ * stream decides, there is nothing to stop. */
+static inline bool ids_act(struct sl_box *box, const struct ids_seen *seen, const struct ids_rule *rule, bool rest) {
+    bool stopped = false;
+    switch (rule->action) {
+    case IDS_PASS:
+        if (seen->passed && rest)
+            *seen->passed = true;
+        return false;
+    case IDS_REJECT:
+        stopped = seen->protocol == IDS_TCP_BIT ? SLUICE_RESET(box) : ids_unreachable(box);
+        SLUICE_COUNTER_OF(box, ids_not_rejected) += !stopped;
+        stopped |= SLUICE_DROP(box);
+        break;
+    case IDS_DROP:
+    case IDS_SILENT_DROP: stopped = SLUICE_DROP(box); break;
+    default: return false;
+    }
+    if (rest && seen->blocked)
+        *seen->blocked = true;
+    return stopped && sl_is_inline(box);
+}
+
+/* A rule matches: its verdict, and the alert unless a threshold or its action says otherwise. `rest`: it is about a stream. */
+SL_COLD void ids_alert(struct sl_box *box, const struct ids_seen *seen, uint32_t number, bool rest) {
     struct ids *ids = SLUICE_WORKER_OF(box);
     const struct ids_rule *rule = &ids->table.rules[number];
-    if (rule->silent)
+    if (rule->threshold == IDS_FILTER && !ids_counts_allow(&ids->counts, box->seed, seen, number, rule)) {
+        SLUICE_COUNTER_OF(box, ids_below_thresholds)++;   /* it does not match yet */
         return;
-    if (!ids_counts_allow(&ids->counts, box->seed, seen, number, rule)) {
+    }
+    bool blocked = ids_act(box, seen, rule, rest);
+    if (rule->silent || rule->action == IDS_PASS || rule->action == IDS_SILENT_DROP)
+        return;
+    if (rule->threshold != IDS_FILTER && !ids_counts_allow(&ids->counts, box->seed, seen, number, rule)) {
         SLUICE_COUNTER_OF(box, ids_below_thresholds)++;
+        return;
+    }
+    if (ids->packets)
+        SLUICE_COUNTER_OF(box, ids_packets_not_written) +=
+            ids_frames_write(ids->packets, seen->frames, seen->begin, seen->end, sl_packet_frame(seen->event));
+    if (rule->action == IDS_LOG) {
+        SLUICE_COUNTER_OF(box, ids_logged)++;
         return;
     }
     SLUICE_COUNTER_OF(box, ids_alerts)++;
     ids->alerts[number]++;
     if (SLUICE_PARAMETER_OF(box, fast))
-        ids_fast(&ids->log, seen, rule);
+        ids_fast(&ids->log, seen, rule, blocked);
     else
-        ids_row(&ids->log, box, seen, rule);
+        ids_row(&ids->log, box, seen, rule, blocked);
+    SLUICE_EMIT(seen->event, ids_alert, .gid = rule->gid, .sid = rule->sid, .rev = rule->rev, .priority = rule->priority,
+                .blocked = blocked, .msg = {(const uint8_t *)rule->msg, rule->msg_length, rule->msg_length},
+                .packet = ids_packet_bytes(seen->event));
     if (!ids->flush_due)
         ids->flush_due = SLUICE_ARM_BOX(box, flush, 1000000000);
 }
+
+/* May rules still be evaluated about what was seen? Not where one that passes has matched. */
+static inline bool ids_open_to(const struct ids_seen *seen) { return !seen->passed || !*seen->passed; }
 
 /* Evaluates a part; does it hold? Bits of the flow are tested before the bytes, which costs less. */
 static inline bool ids_evaluate(struct sl_box *box, const struct ids_part *part, const struct ids_seen *seen,
@@ -136,7 +206,14 @@ static inline bool ids_evaluate(struct sl_box *box, const struct ids_part *part,
     const struct ids_rule *rule = &ids->table.rules[part->rule];
     if (!ids_applies(rule, seen) || !ids_bits_allow(seen, rule))
         return false;
+    uint64_t begin = ids->costs ? ids_clock() : 0;
     bool holds = ids_part_holds(&ids->work, views, part);
+    if (ids->costs) {
+        struct ids_cost *cost = &ids->costs[part->rule];
+        cost->nanoseconds += ids_clock() - begin;
+        cost->checks++;
+        cost->matches += holds;
+    }
     SLUICE_COUNTER_OF(box, ids_bounded_matches) += ids->work.bounded;
     return holds;
 }
@@ -182,7 +259,11 @@ static inline bool ids_part_found(struct sl_box *box, struct ids_side *side, con
     if (once && (held & IDS_ALERTED || !ids_hold(box, side, part->rule, part->bit | IDS_ALERTED)))
         return false;
     bool changed = ids_bits_change(seen, rule);
-    ids_alert(box, seen, part->rule);
+    struct ids_seen here = *seen;
+    bool placed = part->bit == IDS_ON_STREAM && ids->work.first < ids->work.last;
+    here.begin = placed ? ids->work.first : side->begin;
+    here.end = placed ? ids->work.last : side->end;
+    ids_alert(box, &here, part->rule, true);
     return changed;
 }
 

@@ -3,7 +3,7 @@
 #ifndef IDS_HTTP_H
 #define IDS_HTTP_H
 
-#include "ids_stream.h"
+#include "ids_whole.h"
 
 enum { IDS_METHODS = 32 };    /* requests of a connection whose responses are to come; more count as GET */
 
@@ -107,10 +107,6 @@ static size_t ids_normalise(uint8_t *at, size_t length) {
     return shorter + to - path;
 }
 
-static void ids_set_view(struct ids_view *view, const void *at, size_t length) {
-    *view = (struct ids_view){length ? at : (const void *)"", 0, length, true};
-}
-
 /* The buffers of a message. Those that it does not have stay empty, with `at` NULL. */
 static void ids_http_views(struct ids_message *message, bool response, struct ids_view *views) {
     const struct http_message *http = &message->message;
@@ -135,67 +131,19 @@ static void ids_http_views(struct ids_message *message, bool response, struct id
         ids_set_view(&views[IDS_COOKIE], message->cookie.at, message->cookie.used);
 }
 
-/* Of hs_scan_stream on a whole packet or buffer: collects the parts, each once. */
-static int ids_on_pattern(unsigned id, unsigned long long from, unsigned long long to, unsigned flags, void *user) {
-    (void)from, (void)to, (void)flags;
-    struct ids_scan *scan = user;
-    struct ids *ids = SLUICE_WORKER_OF(scan->box);
-    const struct ids_group *group = &ids->table.groups[scan->base];
-    if (id >= group->count)
-        return 0;
-    uint32_t part = group->part[id];
-    if (ids->mark[part] != ids->scans) {
-        ids->mark[part] = ids->scans;
-        ids->found[ids->found_count++] = part;
-    }
-    return 0;
-}
-
-/* Adds the parts of a group to those that are found: by their patterns in a buffer, and those without one. */
-static void ids_scan_group(struct sl_box *box, unsigned number, const struct ids_view *view) {
-    struct ids *ids = SLUICE_WORKER_OF(box);
-    const struct ids_group *group = &ids->table.groups[number];
-    for (uint32_t i = 0; i < group->always_count; i++)
-        ids->found[ids->found_count++] = group->always[i];
-    if (!group->database || !view->at || view->end == view->begin)
-        return;
-    struct ids_scan scan = {box, NULL, NULL, number};
-    hs_reset_stream(ids->packet[number], 0, ids->scratch, NULL, NULL);
-    hs_scan_stream(ids->packet[number], (const char *)view->at, (unsigned)(view->end - view->begin), 0, ids->scratch,
-                   ids_on_pattern, &scan);
-}
-
 /* Inspects a message: its head, or, `body`, the rules that need its body. */
 static void ids_http_inspect(struct ids_http *http, struct ids_message *message, unsigned number, bool response, bool body) {
-    struct sl_box *box = message->box;
-    struct ids *ids = SLUICE_WORKER_OF(box);
-    struct ids_side *side = &http->flow->side[number];
     struct ids_seen seen = *http->seen;
     seen.message = &message->message;
     seen.side = number;       /* a response that waited for its request is read when that comes */
+    seen.frames = seen.frames ? &http->flow->side[number].frames : NULL;
     struct ids_view views[IDS_BUFFERS] = {{0}};
     ids_http_views(message, response, views);
-    ids->scans++;
-    ids->found_count = 0;
-    for (unsigned buffer = 1; buffer < IDS_BUFFERS; buffer++)
-        ids_scan_group(box, IDS_HTTP + buffer, &views[buffer]);
-    ids_scan_group(box, IDS_HTTP_ALWAYS, &views[IDS_PAYLOAD]);
-    uint32_t count = ids->found_count;
-    for (bool again = true; again;) {
-        again = false;
-        uint32_t left = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            const struct ids_part *part = &ids->table.parts[ids->found[i]];
-            if (part->needs_body != body || !(part->sides & (response ? 2 : 1)) ||
-                !ids_is_about(&ids->table, &ids->table.rules[part->rule], &seen))
-                continue;
-            if (ids_evaluate(box, part, &seen, views))
-                again |= ids_part_found(box, side, &seen, part);
-            else
-                ids->found[left++] = ids->found[i];
-        }
-        count = left;
-    }
+    ids_scan_begin(message->box);
+    for (unsigned buffer = 1; buffer <= IDS_USER_AGENT; buffer++)
+        ids_scan_group(message->box, IDS_HTTP + buffer, &views[buffer]);
+    ids_scan_group(message->box, IDS_HTTP_ALWAYS, &views[IDS_PAYLOAD]);
+    ids_found_evaluate(message->box, &http->flow->side[number], &seen, views, response ? 2 : 1, body);
 }
 
 /* --- what sides say --- */

@@ -2,11 +2,40 @@
 #ifndef IDS_PACKET_H
 #define IDS_PACKET_H
 
+#include "ids_dns.h"
 #include "ids_http.h"
+#include "ids_tls.h"
 
 static inline void ids_set_field(struct ids_headers *headers, enum ids_field field, uint32_t value) {
     headers->field[field] = value;
     headers->known |= 1u << field;
+}
+
+/* The options of an IPv4 header (RFC 791, 3.1) as bits, in the order of header_options.py: the last one is any of them. */
+static uint32_t ids_ip_options(sl_bytes unit) {
+    static const uint8_t numbers[] = {7, 0, 1, 68, 130, 133, 131, 137, 136};
+    uint32_t end = (uint32_t)sl_min((unit.at[0] & 15) * 4u, unit.captured), bits = 0, any = 1u << sizeof numbers;
+    for (uint32_t at = 20; at < end;) {
+        uint8_t number = unit.at[at];
+        bits |= any;
+        for (uint32_t i = 0; i < sizeof numbers; i++)
+            bits |= number == numbers[i] ? 1u << i : 0;
+        uint32_t length = number <= 1 ? 1 : at + 1 < end ? unit.at[at + 1] : 0;
+        if (!number || !length)
+            break;
+        at += length;
+    }
+    return bits;
+}
+
+static void ids_ip4_headers(sl_bytes unit, struct ids_headers *headers) {
+    ids_set_field(headers, IDS_TOS, unit.at[1]);
+    ids_set_field(headers, IDS_ID, (uint32_t)sl_load_be16(unit.at + 4));
+    ids_set_field(headers, IDS_TTL, unit.at[8]);
+    ids_set_field(headers, IDS_FRAGOFFSET, (uint32_t)sl_load_be16(unit.at + 6) & 0x1fff);
+    ids_set_field(headers, IDS_FRAGBITS, unit.at[6] >> 5);
+    ids_set_field(headers, IDS_IP_PROTO, unit.at[9]);
+    ids_set_field(headers, IDS_IPOPTS, ids_ip_options(unit));
 }
 
 /* The fields of the IP header that the layer of an event lies in: the innermost one. */
@@ -15,9 +44,7 @@ static void ids_ip_headers(const struct sl_event *event, struct ids_headers *hea
         sl_bytes unit = sl_layer_unit(event->box, depth);
         const char *name = sl_path_layer(event, depth)->prototype;
         if (strcmp(name, "ipv4") == 0 && unit.captured >= 20) {
-            ids_set_field(headers, IDS_TOS, unit.at[1]);
-            ids_set_field(headers, IDS_ID, (uint32_t)sl_load_be16(unit.at + 4));
-            ids_set_field(headers, IDS_TTL, unit.at[8]);
+            ids_ip4_headers(unit, headers);
             return;
         }
         if (strcmp(name, "ipv6") == 0 && unit.captured >= 40) {
@@ -26,6 +53,39 @@ static void ids_ip_headers(const struct sl_event *event, struct ids_headers *hea
             return;
         }
     }
+}
+
+/* Inspects a packet of IPv4, whole or a fragment, for the rules about its header. */
+static void ids_ip_packet(const struct sl_event *event) {
+    struct sl_box *box = event->box;
+    sl_bytes unit = event->unit;
+    if (unit.captured < 20)
+        return;
+    struct ids_headers headers = {0};
+    struct log_flow flow = {.layer = event->owner};
+    struct flow_ends ends = {.size = 4};
+    struct ids_view views[IDS_BUFFERS] = {{0}};
+    uint32_t header = (unit.at[0] & 15) * 4u, total = (uint32_t)sl_load_be16(unit.at + 2);
+    sl_bytes payload = sl_bytes_slice(unit, header, total > header ? total : header);
+    const struct sl_key_part *address = sl_address_part(event->owner);
+    for (unsigned side = 0; side < 2; side++) {   /* a packet that is no fragment has no instance with a key */
+        memcpy(ends.address[side], unit.at + 12 + 4 * side, 4);
+        if (log_has(address) && address->bits == 32)
+            flow.half[side][address->word] |= (uint64_t)sl_load_be32(unit.at + 12 + 4 * side) << address->shift;
+    }
+    ids_ip4_headers(unit, &headers);
+    ids_set_field(&headers, IDS_DSIZE, payload.length);
+    uint8_t protocol = unit.at[9];
+    struct ids_seen seen = {
+        .flow = &flow, .ends = &ends, .time = sl_packet_time(event), .number = sl_packet_number(event), .event = event,
+        .protocol = protocol == 6 ? IDS_TCP_BIT : protocol == 17 ? IDS_UDP_BIT : protocol == 1 ? IDS_ICMP_BIT : IDS_OTHER_BIT,
+        .headers = &headers,
+    };
+    ids_set_view(&views[IDS_PAYLOAD], payload.at, payload.captured);
+    SLUICE_WORKER_OF(box)->work.left = IDS_SCAN_MOST;
+    ids_scan_begin(box);
+    ids_scan_group(box, IDS_IP, &views[IDS_PAYLOAD]);
+    ids_found_evaluate(box, NULL, &seen, views, 3, false);
 }
 
 /* The payload of the packet of an event, whose header in its layer has so many bytes at least. */
@@ -40,6 +100,11 @@ static sl_bytes ids_payload(const struct sl_event *event, uint8_t protocol) {
     return sl_bytes_after(unit, 8);
 }
 
+/* Echo, timestamp and information messages (RFC 792), and echo of ICMPv6 (RFC 4443, 4). */
+static bool ids_icmp_has_id(uint8_t type) {
+    return type == 0 || type == 8 || (type >= 13 && type <= 16) || type == 128 || type == 129;
+}
+
 static void ids_transport_headers(const struct sl_event *event, uint8_t protocol, struct ids_headers *headers) {
     sl_bytes unit = event->unit;
     if (protocol == IDS_TCP_BIT && unit.captured >= 16) {
@@ -50,6 +115,10 @@ static void ids_transport_headers(const struct sl_event *event, uint8_t protocol
     } else if (protocol == IDS_ICMP_BIT && unit.captured >= 2) {
         ids_set_field(headers, IDS_ITYPE, unit.at[0]);
         ids_set_field(headers, IDS_ICODE, unit.at[1]);
+        if (unit.captured >= 8 && ids_icmp_has_id(unit.at[0])) {
+            ids_set_field(headers, IDS_ICMP_ID, (uint32_t)sl_load_be16(unit.at + 4));
+            ids_set_field(headers, IDS_ICMP_SEQ, (uint32_t)sl_load_be16(unit.at + 6));
+        }
     }
 }
 
@@ -66,27 +135,11 @@ static void ids_packet(const struct sl_event *event, struct ids_seen *seen, unsi
     seen->headers = &headers;
     ids_set_view(&views[IDS_PAYLOAD], payload.at, payload.captured);
     SLUICE_COUNTER_OF(box, ids_cut_packets) += payload.captured < payload.length;
-    ids->scans++;
-    ids->found_count = 0;
+    ids_scan_begin(box);
     ids_scan_group(box, number, &views[IDS_PAYLOAD]);
-    uint32_t count = ids->found_count;
-    for (bool again = true; again;) {
-        again = false;
-        uint32_t left = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            const struct ids_part *part = &ids->table.parts[ids->found[i]];
-            const struct ids_rule *rule = &ids->table.rules[part->rule];
-            if (!ids_is_about(&ids->table, rule, seen))
-                continue;
-            if (!ids_evaluate(box, part, seen, views)) {
-                ids->found[left++] = ids->found[i];
-                continue;
-            }
-            again |= ids_bits_change(seen, rule);
-            ids_alert(box, seen, part->rule);
-        }
-        count = left;
-    }
+    ids_found_evaluate(box, NULL, seen, views, 3, false);
+    if (ids->table.dns && seen->protocol == IDS_UDP_BIT && ids_is_dns(seen))
+        ids_dns_inspect(box, NULL, seen, payload, views);
 }
 
 #endif

@@ -75,7 +75,7 @@ static inline bool ids_applies(const struct ids_rule *rule, const struct ids_see
         return false;
     for (uint32_t i = 0; i < rule->compares; i++) {
         const struct ids_compare *compare = &rule->compare[i];
-        uint32_t value = headers->field[compare->field];
+        uint32_t value = headers->field[compare->field] & compare->mask;
         if (!(headers->known >> compare->field & 1) ||
             (value >= compare->low && value <= compare->high) == (compare->negated != 0))
             return false;

@@ -43,7 +43,7 @@ static int ids_on_stream_pattern(unsigned id, unsigned long long from, unsigned 
     (void)from, (void)flags;
     struct ids_scan *scan = user;
     struct ids *ids = SLUICE_WORKER_OF(scan->box);
-    const struct ids_group *group = &ids->table.groups[IDS_STREAM];
+    const struct ids_group *group = &ids->table.groups[scan->side->group];
     if (id < group->count)
         ids_add_hot(scan->box, scan->side, scan->seen, group->part[id], scan->base + to);
     return 0;
@@ -53,37 +53,44 @@ static struct ids_view ids_stream_view(const struct ids_side *side, bool last) {
     return (struct ids_view){side->window, side->begin, side->end, last};
 }
 
-/* Evaluates the parts that wait. `ended`: the block or the stream has ended. Bits that one rule sets may let another one
- * match, whichever is first in the list: it is gone through until no bit changes. */
+/* Evaluates the parts that wait. `ended`: the block or the stream has ended. Rules that pass come first. Bits that one rule
+ * sets may let another one match, whichever is first in the list: it is gone through until no bit changes. */
 static void ids_evaluate_hot(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, bool ended, bool last) {
     struct ids *ids = SLUICE_WORKER_OF(box);
     struct ids_view views[IDS_BUFFERS] = {ids_stream_view(side, last)};
-    for (bool again = side->hot_count > 0; again;) {
-        again = false;
+    bool passing = ids->table.passes, again = passing;
+    while (side->hot_count && ids_open_to(seen)) {
         uint32_t left = 0;
         for (uint32_t i = 0; i < side->hot_count; i++) {
             struct ids_hot hot = side->hot[i];
             const struct ids_part *part = &ids->table.parts[hot.part];
-            if ((!part->whole || ended) && ids_evaluate(box, part, seen, views))
+            bool turn = !passing || ids->table.rules[part->rule].action == IDS_PASS;
+            if (turn && ids_open_to(seen) && (!part->whole || ended) && ids_evaluate(box, part, seen, views))
                 again |= ids_part_found(box, side, seen, part);
             else
                 side->hot[left++] = hot;
         }
         side->hot_count = left;
+        passing = false;
+        if (!again)
+            break;
+        again = false;
     }
 }
 
 /* Evaluates the parts without a pattern, at the end of a block or of the stream. */
 static void ids_evaluate_always(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, bool last) {
     struct ids *ids = SLUICE_WORKER_OF(box);
-    const struct ids_group *group = &ids->table.groups[IDS_STREAM];
+    const struct ids_group *group = &ids->table.groups[side->group];
     struct ids_view views[IDS_BUFFERS] = {ids_stream_view(side, last)};
-    for (uint32_t i = 0; i < group->always_count; i++) {
-        const struct ids_part *part = &ids->table.parts[group->always[i]];
-        if (!(ids_held_bits(side, part->rule) & (IDS_ALERTED | part->bit)) &&
-            ids_is_about(&ids->table, &ids->table.rules[part->rule], seen) && ids_evaluate(box, part, seen, views))
-            ids_part_found(box, side, seen, part);
-    }
+    for (int passing = ids->table.passes; passing >= 0; passing--)
+        for (uint32_t i = 0; i < group->always_count && ids_open_to(seen); i++) {
+            const struct ids_part *part = &ids->table.parts[group->always[i]];
+            if ((!passing || ids->table.rules[part->rule].action == IDS_PASS) &&
+                !(ids_held_bits(side, part->rule) & (IDS_ALERTED | part->bit)) &&
+                ids_is_about(&ids->table, &ids->table.rules[part->rule], seen) && ids_evaluate(box, part, seen, views))
+                ids_part_found(box, side, seen, part);
+        }
 }
 
 /* The block, or the stream, has ended. A side that has sent nothing matches no rule, not even one that only negates. */
@@ -98,8 +105,9 @@ static void ids_side_free(struct sl_box *box, struct ids_side *side) {
     struct ids *ids = SLUICE_WORKER_OF(box);
     if (side->patterns) {
         hs_close_stream(side->patterns, ids->scratch, NULL, NULL);
-        log_give(&ids->budget, ids->stream_size);
+        log_give(&ids->budget, ids->table.groups[side->group].stream_size);
     }
+    ids_frames_free(&ids->budget, &side->frames);
     ids_give(box, side->window, side->room);
     ids_give(box, side->hot, side->hot_room * sizeof *side->hot);
     ids_give(box, side->held, side->held_room * sizeof *side->held);
@@ -126,19 +134,27 @@ static bool ids_side_room(struct sl_box *box, struct ids_side *side, uint32_t mo
     return true;
 }
 
-static bool ids_side_open(struct sl_box *box, struct ids_side *side) {
+static bool ids_side_open(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen) {
     struct ids *ids = SLUICE_WORKER_OF(box);
-    const struct ids_group *group = &ids->table.groups[IDS_STREAM];
+    if (!side->group)
+        side->group = ids_group_of(&ids->table, IDS_STREAM, seen->side, seen->ends->port[1]);
+    const struct ids_group *group = &ids->table.groups[side->group];
     if (!group->database || side->patterns)
         return true;
-    if (log_take(&ids->budget, ids->stream_size)) {
+    if (log_take(&ids->budget, group->stream_size)) {
         if (hs_open_stream(group->database, 0, &side->patterns) == HS_SUCCESS)
             return true;
         side->patterns = NULL;
-        log_give(&ids->budget, ids->stream_size);
+        log_give(&ids->budget, group->stream_size);
     }
     SLUICE_COUNTER_OF(box, ids_no_room)++;
     return false;
+}
+
+/* Has the group of a side rules? Without any, its bytes are only counted. */
+static inline bool ids_side_idle(const struct ids *ids, const struct ids_side *side) {
+    const struct ids_group *group = &ids->table.groups[side->group];
+    return !group->count && !group->always_count;
 }
 
 /* Bytes of the stream, in order. */
@@ -147,12 +163,16 @@ static void ids_stream_bytes(struct sl_box *box, struct ids_side *side, const st
     struct ids *ids = SLUICE_WORKER_OF(box);
     if (side->over)
         return;
-    if (!ids_side_open(box, side)) {   /* what comes later would have a false place in the stream */
+    if (!ids_side_open(box, side, seen)) {   /* what comes later would have a false place in the stream */
         ids_side_free(box, side);
         return;
     }
     side->time = seen->time;
     side->number = seen->number;
+    if (ids_side_idle(ids, side)) {
+        side->begin = side->end += length;
+        return;
+    }
     while (length) {
         uint64_t in_block = (side->end - side->origin) % ids->block;
         uint32_t take = (uint32_t)sl_min(length, ids->block - in_block);
@@ -164,6 +184,7 @@ static void ids_stream_bytes(struct sl_box *box, struct ids_side *side, const st
                 if (side->hot[i].at > side->begin)
                     side->hot[left++] = side->hot[i];
             side->hot_count = left;
+            ids_frames_forget(&ids->budget, &side->frames, side->begin);
         }
         if (!ids_side_room(box, side, take)) {
             ids_side_free(box, side);

@@ -7,86 +7,7 @@
 #ifndef IDS_TABLE_H
 #define IDS_TABLE_H
 
-#include "core/bytes.h"
-
-#if !__has_include(<hs/hs.h>) || !__has_include(<pcre2.h>)
-#error rules are matched by Hyperscan or Vectorscan and PCRE2: install libhyperscan-dev and libpcre2-dev (Debian)
-#endif
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <hs/hs.h>
-#include <pcre2.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-SLUICE_LIBRARY("hs")
-SLUICE_LIBRARY("pcre2-8")
-
-#define IDS_MAGIC "sluiceI1"
-
-enum ids_buffer {   /* detect/buffers.py */
-    IDS_PAYLOAD, IDS_URI, IDS_RAW_URI, IDS_HEADER, IDS_RAW_HEADER, IDS_METHOD, IDS_COOKIE, IDS_CLIENT_BODY, IDS_STAT_CODE,
-    IDS_STAT_MSG, IDS_HOST, IDS_USER_AGENT, IDS_BUFFERS
-};
-enum ids_group_number {   /* detect/parts.py */
-    IDS_STREAM, IDS_TCP, IDS_UDP, IDS_ICMP, IDS_HTTP = IDS_ICMP /* + buffer, from 1 on */, IDS_HTTP_ALWAYS = IDS_HTTP + IDS_BUFFERS,
-    IDS_GROUPS
-};
-enum { IDS_ON_STREAM = 1, IDS_ON_HTTP = 2 };   /* parts of a rule */
-enum {   /* detect/model.py, FLOW_BITS */
-    IDS_TO_SERVER = 1, IDS_TO_CLIENT = 2, IDS_ESTABLISHED = 4, IDS_NOT_ESTABLISHED = 8
-};
-enum ids_field { IDS_DSIZE, IDS_TTL, IDS_TOS, IDS_ID, IDS_SEQ, IDS_ACK, IDS_WINDOW, IDS_ITYPE, IDS_ICODE, IDS_FIELDS };
-enum ids_bit_action { IDS_SET, IDS_ISSET, IDS_ISNOTSET, IDS_UNSET, IDS_TOGGLE };
-enum ids_threshold_kind { IDS_NO_THRESHOLD, IDS_LIMIT, IDS_THRESHOLD, IDS_BOTH, IDS_FILTER };
-/* detect/libraries.py: what a pcre may be compiled with, and what it always is, as bytes are searched. */
-#define IDS_PCRE_BYTES (PCRE2_NEVER_BACKSLASH_C | PCRE2_NEVER_UTF)
-#define IDS_PCRE_OPTIONS \
-    (PCRE2_CASELESS | PCRE2_DOTALL | PCRE2_MULTILINE | PCRE2_EXTENDED | PCRE2_ANCHORED | PCRE2_DOLLAR_ENDONLY | PCRE2_UNGREEDY)
-#define IDS_NONE INT32_MIN   /* an offset, depth, distance or within that is not given */
-
-struct ids_range4 { uint32_t low, high; };
-struct ids_range6 { uint8_t low[16], high[16]; };
-struct ids_addresses { uint32_t count4, count6; struct ids_range4 *v4; struct ids_range6 *v6; };
-struct ids_ports { uint32_t count; struct ids_range4 *at; };
-struct ids_compare { uint32_t field, low, high, negated; };
-struct ids_bits { uint32_t action, some, count, *bit; };
-
-struct ids_match {
-    bool pcre, negated, relative, nocase;
-    uint32_t buffer;
-    int32_t offset, depth, distance, within;
-    const uint8_t *text;      /* of a content; in small letters for one without case */
-    uint32_t length;
-    pcre2_code *code;
-};
-
-struct ids_part {
-    uint32_t rule, bit, sides, needs_body;
-    uint32_t whole;           /* decided at the end of a block of the stream */
-    uint32_t count;
-    struct ids_match *match;
-};
-
-struct ids_rule {
-    uint32_t sid, gid, protocols;
-    uint32_t src, sports, dst, dports;   /* 0: any; else 1 + number of the set */
-    uint32_t both_ways, flow, silent, sameip;
-    uint32_t needed;          /* bits of its parts on streams */
-    uint32_t compares;
-    struct ids_compare *compare;
-    uint32_t has_flags, flags, flag_mode, flags_ignored;
-    uint32_t threshold, by_dst, count, seconds;
-    uint32_t bit_count;
-    struct ids_bits *bits;
-    const char *alert, *fast; /* not terminated */
-    uint32_t alert_length, fast_length;
-};
-
-struct ids_group {
-    uint32_t always_count, *always;   /* parts without a pattern */
-    uint32_t count, *part;    /* the part of each pattern */
-    hs_database_t *database;  /* NULL: there is no pattern */
-};
+#include "ids_types.h"
 
 struct ids_chunk { struct ids_chunk *next; };
 
@@ -97,8 +18,11 @@ struct ids_table {
     struct ids_ports *ports;
     struct ids_rule *rules;
     struct ids_part *parts;
-    struct ids_group groups[IDS_GROUPS];
-    bool http;                /* a group of HTTP has parts */
+    uint32_t group_count;
+    struct ids_group *groups;
+    struct ids_port_map ports_of[IDS_PORTED][2];   /* of packets of clients, and of servers */
+    bool http, tls, dns;      /* a group of theirs has parts */
+    bool passes;              /* a rule's action is to pass */
     struct ids_chunk *chunks; /* all that is allocated */
 };
 
@@ -206,6 +130,10 @@ SL_COLD void ids_read_rule(struct ids_reader *reader, struct ids_rule *rule) {
     struct ids_table *table = reader->table;
     rule->sid = ids_number(reader);
     rule->gid = ids_number(reader);
+    rule->rev = ids_number(reader);
+    rule->priority = ids_number(reader);
+    rule->action = ids_below(reader, IDS_ACTIONS);
+    table->passes |= rule->action == IDS_PASS;
     rule->protocols = ids_number(reader);
     rule->src = ids_below(reader, table->address_sets + 1);
     rule->sports = ids_below(reader, table->port_sets + 1);
@@ -223,6 +151,7 @@ SL_COLD void ids_read_rule(struct ids_reader *reader, struct ids_rule *rule) {
         compare->field = ids_below(reader, IDS_FIELDS);
         compare->low = ids_number(reader);
         compare->high = ids_number(reader);
+        compare->mask = ids_number(reader);
         compare->negated = ids_number(reader);
     }
     rule->has_flags = ids_number(reader);
@@ -244,62 +173,116 @@ SL_COLD void ids_read_rule(struct ids_reader *reader, struct ids_rule *rule) {
     }
     rule->alert_length = ids_number(reader);
     rule->alert = (const char *)ids_bytes(reader, rule->alert_length);
+    rule->msg_length = ids_number(reader);
+    rule->msg = (const char *)ids_bytes(reader, rule->msg_length);
     rule->fast_length = ids_number(reader);
     rule->fast = (const char *)ids_bytes(reader, rule->fast_length);
 }
 
+SL_COLD struct ids_operand ids_operand(struct ids_reader *reader) {
+    int32_t number = (int32_t)ids_number(reader);
+    return (struct ids_operand){number, ids_below(reader, IDS_VARIABLES + 1)};
+}
+
 SL_COLD void ids_read_match(struct ids_reader *reader, struct ids_match *match) {
-    match->pcre = ids_number(reader);
+    match->kind = ids_below(reader, IDS_KINDS);
     match->negated = ids_number(reader);
-    uint32_t options = ids_number(reader);   /* of a pcre; of a content whether it has no case */
-    match->nocase = options;
+    match->options = ids_number(reader);   /* of a pcre or a version; of a content whether it has no case */
+    match->nocase = match->options;
     match->relative = ids_number(reader);
     match->buffer = ids_below(reader, IDS_BUFFERS);
-    match->offset = (int32_t)ids_number(reader);
-    match->depth = (int32_t)ids_number(reader);
-    match->distance = (int32_t)ids_number(reader);
-    match->within = (int32_t)ids_number(reader);
+    match->offset = ids_operand(reader);
+    match->depth = ids_operand(reader);
+    match->distance = ids_operand(reader);
+    match->within = ids_operand(reader);
     match->length = ids_number(reader);
     match->text = ids_bytes(reader, match->length);
-    if (reader->wrong || !match->pcre) {
-        if (!match->length)
-            ids_wrong(reader, "a content is empty");
-        return;
+    if (match->kind == IDS_PCRE) {
+        match->whole = ids_number(reader);
+        match->steps = ids_number(reader);
+        match->anchored = ids_number(reader);
+    } else if (match->kind >= IDS_BYTE_TEST && match->kind <= IDS_DATA_AT) {
+        match->count = ids_below(reader, IDS_DIGITS + 1);
+        match->base = ids_below(reader, 17);
+        match->little = ids_number(reader);
+        match->mask = ids_number(reader);
+        match->operator = ids_below(reader, IDS_OPERATORS);
+        match->multiplier = ids_number(reader);
+        match->align = ids_below(reader, 5);
+        match->start = ids_below(reader, IDS_FROM_END + 1);
+        match->slot = ids_below(reader, IDS_VARIABLES);
+        if (!match->base && match->count > 8)
+            ids_wrong(reader, "a number has too many bytes");
+        if (!match->align)
+            ids_wrong(reader, "a number is aligned to 0 bytes");
+    } else if (match->kind == IDS_CONTENT && !match->length) {
+        ids_wrong(reader, "a content is empty");
     }
+    if (reader->wrong || match->kind != IDS_PCRE)
+        return;
+    uint32_t options = (match->options & IDS_PCRE_OPTIONS) | IDS_PCRE_BYTES | (match->steps ? PCRE2_AUTO_CALLOUT : 0);
     int error;
     PCRE2_SIZE place;
-    match->code = pcre2_compile(match->text, match->length, (options & IDS_PCRE_OPTIONS) | IDS_PCRE_BYTES, &error, &place, NULL);
+    match->code = pcre2_compile(match->text, match->length, options, &error, &place, NULL);
     if (!match->code)
         ids_wrong(reader, "a pcre cannot be compiled");
     else
-        (void)pcre2_jit_compile(match->code, PCRE2_JIT_COMPLETE);   /* without it, it is interpreted */
+        (void)pcre2_jit_compile(match->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);   /* without it, it is interpreted */
 }
 
 SL_COLD void ids_read_groups(struct ids_reader *reader) {
     struct ids_table *table = reader->table;
-    uint64_t listed = 0;
-    for (unsigned i = 0; !reader->wrong && i < IDS_GROUPS; i++) {
+    table->group_count = ids_number(reader);
+    if (table->group_count < IDS_FIXED)
+        ids_wrong(reader, "a group is missing");
+    table->groups = ids_items(reader, table->group_count, sizeof *table->groups);
+    for (uint32_t i = 0; !reader->wrong && i < table->group_count; i++) {
         struct ids_group *group = &table->groups[i];
         group->always_count = ids_number(reader);
         group->always = ids_numbers(reader, group->always_count, table->part_count);
         group->count = ids_number(reader);
         group->part = ids_numbers(reader, group->count, table->part_count);
-        listed += (uint64_t)group->always_count + group->count;
-        if (listed > table->part_count)   /* each part is in one group: lists of found parts have room for all */
-            ids_wrong(reader, "a part is in two groups");
         uint32_t length = ids_number(reader);
         const uint8_t *stored = ids_bytes(reader, length);
         if (!reader->wrong && group->count && hs_deserialize_database((const char *)stored, length, &group->database))
             ids_wrong(reader, "its patterns were compiled by another version of Hyperscan, or for another processor");
-        table->http |= i > IDS_HTTP && (group->count || group->always_count);
+        bool used = group->count || group->always_count;
+        table->http |= used && i > IDS_HTTP && i <= IDS_HTTP_ALWAYS;
+        table->tls |= used && (i == IDS_TLS_NAME || i == IDS_TLS_ALWAYS);
+        table->dns |= used && (i == IDS_DNS_NAME || i == IDS_DNS_ALWAYS);
     }
+    for (unsigned i = 0; !reader->wrong && i < 2 * IDS_PORTED; i++) {
+        struct ids_port_map *map = &table->ports_of[i / 2][i % 2];
+        map->count = ids_number(reader);
+        map->at = ids_items(reader, map->count, sizeof *map->at);
+        for (uint32_t k = 0; !reader->wrong && k < map->count; k++) {
+            map->at[k].low = ids_below(reader, 65536);
+            map->at[k].group = ids_below(reader, table->group_count);
+        }
+        if (!reader->wrong && (!map->count || map->at[0].low))
+            ids_wrong(reader, "ports have no group");
+    }
+}
+
+/* The group of the rules about packets of one side with this port of the server: the last item from there on. */
+static inline uint32_t ids_group_of(const struct ids_table *table, unsigned which, unsigned side, uint16_t port) {
+    const struct ids_port_map *map = &table->ports_of[which][side];
+    uint32_t low = 0, high = map->count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (map->at[middle].low <= port)
+            low = middle;
+        else
+            high = middle;
+    }
+    return map->at[low].group;
 }
 
 SL_COLD void ids_table_free(struct ids_table *table) {
     for (uint32_t i = 0; table->parts && i < table->part_count; i++)
         for (uint32_t k = 0; table->parts[i].match && k < table->parts[i].count; k++)
             pcre2_code_free(table->parts[i].match[k].code);
-    for (unsigned i = 0; i < IDS_GROUPS; i++)
+    for (uint32_t i = 0; table->groups && i < table->group_count; i++)
         hs_free_database(table->groups[i].database);
     for (struct ids_chunk *next, *at = table->chunks; at; at = next) {
         next = at->next;

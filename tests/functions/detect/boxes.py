@@ -64,20 +64,32 @@ def compiled(stack: str = "tcp_ip") -> CompiledStack:
     return compile_stack(find_stack(stack), tuple(find_functions(["ids"]).c))
 
 
+@cache
+def _table(rules: str, variables: tuple[tuple[str, str], ...]) -> bytes:
+    """The table of a text of rules: several runs share it."""
+    reader = Reader(dict(variables))
+    reader.read(rules, "test.rules")
+    return table(reader.found.rules)
+
+
 def run(
     feed: Callable[[Box], object],
     rules: str,
     parameters: str = "",
     stack: str = "tcp_ip",
     variables: dict[str, str] | None = None,
-    made: Callable[[RuleSet], bytes] = lambda rules: table(rules.rules),
+    made: Callable[[RuleSet], bytes] | None = None,
 ) -> Alerts:
     """The alerts of rules about what `feed` gives a box; each run is checked for what must hold after it."""
-    reader = Reader(variables)
-    reader.read(rules, "test.rules")
     found = Alerts()
+    if made is None:
+        stored = _table(rules, tuple(sorted((variables or {}).items())))
+    else:
+        reader = Reader(variables)
+        reader.read(rules, "test.rules")
+        stored = made(reader.found)
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "table").write_bytes(made(reader.found))
+        Path(folder, "table").write_bytes(stored)
         options = f"table={folder}/table,out={folder}/out{parameters and ',' + parameters}"
         with Box(compiled(stack), Settings(seed=1, timeouts=False, max_instances=1 << 16), [], [options]) as box:
             feed(box)

@@ -16,12 +16,22 @@ from sluice.engine.functions import find_functions
 from sluice.functions.detect.rules import Reader
 from sluice.functions.detect.table import table
 from sluice.stacks.find import find_stack
+from tests.functions.detect import families
 from tests.functions.detect.boxes import START, connection, missing
 from tests.functions.detect.cases import PACKETS, PORTS, WEB, frames
 from tests.support.connection import pair
 from tests.support.conserve import check_all_ended, check_conservation
 
-RULES = Path(__file__).with_name("own.rules").read_text()
+DECIDING = """
+drop tcp any any -> any any (content:"evil"; byte_extract:1,0,n,relative; content:"x"; distance:n; within:40; sid:90001;)
+reject udp any any -> any any (content:"a"; byte_jump:1,0,relative,multiplier 3,from_beginning,post_offset -2; sid:90002;)
+pass tcp any any -> any any (content:"SITE"; byte_test:4,>,3,-2,relative,string,hex; isdataat:!9000,relative; sid:90003;)
+reject tcp any any -> any 25 (pcre:"/%{3}.*+$/"; sid:90004;)
+alert ip any any -> any any (ipopts:any; fragoffset:>0; content:"e"; sid:90005;)
+sdrop ip any any -> any any (fragbits:+M; byte_jump:2,0,from_end,little; sid:90006;)
+"""
+CASES = families.cases()
+RULES = Path(__file__).with_name("own.rules").read_text() + "".join(case.rule for case in CASES) + DECIDING
 SEEDS = range(4)
 
 
@@ -121,15 +131,21 @@ def main() -> None:
     reader = Reader()
     reader.read(RULES, "own.rules")
     packets = [frame for cut in (1460, 100, 9) for sid in [*WEB, *PORTS, *PACKETS] for frame in frames(sid, cut)]
+    packets += [frame for case in CASES for frame in case.frames]
     count = 0
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "table").write_bytes(table(reader.found.rules))
-        count += run(packets, folder, 1)
+        count += run(packets, folder, 1, f",packets={folder}/matched,profile={folder}/profile")
         count += run(attacks(), folder, 1)
         count += run(attacks(), folder, 1, ",memory=60000,flows=3,block=2048,body=100,thresholds=1,pcre_limit=10")
         for seed in SEEDS:
             chance = random.Random(seed)
-            count += run(damaged(packets, chance), folder, seed, ",block=2048,memory=300000" if seed % 2 else "")
+            count += run(
+                damaged(packets, chance),
+                folder,
+                seed,
+                f",block=2048,memory=300000,packets={folder}/matched" if seed % 2 else "",
+            )
         bad_tables(folder, random.Random(1))
     print(count)
 

@@ -75,9 +75,10 @@ def chosen() -> list[Path]:
     return [path for path in captures() if path.stat().st_size < 400_000][::3]
 
 
-def test_a_plain_search_of_the_streams_agrees() -> None:
-    connections, alerts = 0, 0
-    for capture in chosen():
+def check(captures: list[Path]) -> tuple[int, int]:
+    """Compare the alerts on captures with a plain search. Returns how many sides and alerts were compared."""
+    sides, alerts = 0, 0
+    for capture in captures:
         found: dict[tuple[int, int], set[int]] = defaultdict(set)
         for row in run(lambda box, path=capture: box.run(path), RULES, f"block={BLOCK}").rows:
             found[row["flow_id"], row["direction"] == "to_client"].add(row["alert"]["signature_id"])
@@ -85,8 +86,19 @@ def test_a_plain_search_of_the_streams_agrees() -> None:
         for side, pieces in said.items():
             if sum(map(len, pieces)) >= 2 * BLOCK or len(pieces) > 1:
                 continue
-            connections += 1
+            sides += 1
             alerts += len(found[side])
             assert found[side] == expected(pieces), (capture.name, side)
         assert found.keys() <= said.keys(), capture.name
-    assert connections > 100 and alerts > 100
+    return sides, alerts
+
+
+def test_a_plain_search_of_the_streams_agrees() -> None:
+    sides, alerts = check(chosen())
+    assert sides > 100 and alerts > 100
+
+
+@pytest.mark.slow_matrix
+def test_a_plain_search_of_all_streams_agrees() -> None:
+    sides, alerts = check(captures())
+    assert sides > 1000 and alerts > 1000

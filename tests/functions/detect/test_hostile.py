@@ -167,3 +167,11 @@ def test_a_request_that_the_parser_refuses_is_inspected_as_far_as_it_was_read() 
     rules = rule('content:"/evil"; http_uri;') + rule('content:"chunked"; http_header;', sid=2)
     found = packets(connection([(">", smuggled)]), rules)
     assert 1 in found.sids and found.reports["ids_http_incomplete"] == 1
+
+
+def test_the_steps_of_compiled_pcres_are_bounded() -> None:
+    """Repeats of one character without alternatives, which no limit of PCRE2's counts, and nested ones."""
+    for expression in (r"/a++x/", r"/a.*b.*c.*d.*e/s", r"/(?:a|a)+x/", r"/(a?){30}ax/", r"/(.)+\1x/"):
+        rules = rule(f'content:"a"; pcre:"{expression}";', "udp any any -> any any")
+        found = packets([datagram(b"a" * 60_000 + b"-edcbx")], rules)
+        assert found.rows == [] and found.reports["ids_bounded_matches"] > 0, expression

@@ -1,0 +1,60 @@
+/* What a rule that rejects sends to the sender of a datagram: ICMP's "port unreachable". TCP gets segments with RST, which
+ * the runtime makes (SLUICE_RESET). */
+#ifndef IDS_REJECT_H
+#define IDS_REJECT_H
+
+#include "sluice.h"
+
+enum { IDS_LINK_MOST = 14 + 8, IDS_QUOTE_MOST = 128, IDS_ICMP_MOST = IDS_LINK_MOST + 40 + 8 + IDS_QUOTE_MOST };
+
+/* Sends it about the current packet, in the direction that this came from. False where no datagram lies directly in the
+ * outermost IP packet, where it may not be answered (RFC 1122, 3.2.2: ICMP, fragments but the first), or nothing can be sent. */
+static inline bool ids_unreachable(struct sl_box *box) {
+    const struct sl_frame *frame = box->frame;
+    struct sl_ip_place ip;
+    bool found = false;
+    uint32_t link = frame ? sl_frame_ip(frame, &found) : 0;
+    if (!found || link > IDS_LINK_MOST || !sl_ip_read(frame, link, &ip) || !ip.first || ip.protocol == 1 || ip.protocol == 58)
+        return false;
+    uint8_t out[IDS_ICMP_MOST], *header = out + link;
+    const uint8_t *from = frame->at + link;
+    uint32_t size = ip.version == 4 ? 4 : 16, addresses = ip.version == 4 ? 12 : 8, length = ip.version == 4 ? 20 : 40;
+    uint32_t quote = (uint32_t)sl_min(sl_min(frame->captured, ip.end) - link, IDS_QUOTE_MOST);
+    if (quote < length + 8)
+        return false;
+    memcpy(out, frame->at, link);
+    if (frame->link_type == 1) {
+        memcpy(out, frame->at + 6, 6);
+        memcpy(out + 6, frame->at, 6);
+    }
+    memcpy(header, from, length);
+    memcpy(header + addresses, from + addresses + size, size);
+    memcpy(header + addresses + size, from + addresses, size);
+    uint8_t *icmp = header + length;
+    memset(icmp, 0, 8);
+    memcpy(icmp + 8, from, quote);
+    uint64_t pseudo = 0;
+    if (ip.version == 4) {
+        header[0] = 0x45;
+        sl_store_be16(header + 2, length + 8 + quote);
+        sl_store_be16(header + 4, 0);
+        sl_store_be16(header + 6, 0);
+        header[8] = 64;
+        header[9] = 1;
+        sl_store_be16(header + 10, 0);
+        sl_store_be16(header + 10, (uint16_t)~sl_internet_checksum(header, length, 0));
+        icmp[0] = 3;          /* RFC 792: destination unreachable, port unreachable */
+        icmp[1] = 3;
+    } else {
+        sl_store_be16(header + 4, 8 + quote);
+        header[6] = 58;
+        header[7] = 64;
+        icmp[0] = 1;          /* RFC 4443, 3.1 */
+        icmp[1] = 4;
+        pseudo = sl_internet_checksum(header + addresses, 2 * size, 58 + 8 + quote);
+    }
+    sl_store_be16(icmp + 2, (uint16_t)~sl_internet_checksum(icmp, 8 + quote, pseudo));
+    return sl_send_to(box, out, link + length + 8 + quote, true);
+}
+
+#endif

@@ -62,9 +62,6 @@ class Controller:
     chain: IsolatedChain
     settings: Settings
     forwards: bool
-    closed: frozenset[str] = frozenset()
-    lossy: frozenset[str] = frozenset()
-    memory_limits: dict[str, int] = field(default_factory=lambda: {})
     patience: float = PATIENCE
     notify: Callable[[str], None] = lambda line: print(f"sluice: {line}", file=sys.stderr, flush=True)
 
@@ -85,8 +82,8 @@ class Controller:
         for name, is_so in (
             ("decide", part.decides),
             ("always", part.always),
-            ("closed", bool(self.closed & set(part.members))),
-            ("lossy", bool(self.lossy & set(part.members))),
+            ("closed", part.closed),
+            ("lossy", part.lossy),
         ):
             value = getattr(control, name)
             setattr(control, name, value | bit if is_so else value & ~bit)
@@ -105,8 +102,7 @@ class Controller:
         pid = os.fork()
         if not pid:
             os.close(read)
-            memory = next((self.memory_limits[name] for name in part.members if name in self.memory_limits), 0)
-            limits = Limits(part.number, memory, bool(part.python))
+            limits = Limits(part.number, part.memory, bool(part.python))
             run_part(part, self.memory, self.settings, self.forwards, limits, write)
         os.close(write)
         process.pid, process.result, process.text = pid, read, b""

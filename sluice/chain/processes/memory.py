@@ -180,7 +180,7 @@ class Memory:
         return Mapping(self._control.at, self._stack.at, self._slots, self._references, at, self.count, own)
 
     def restrict(self, function: int | None) -> None:
-        """In a new process: it may write the memory of a function, or, if None, that of the stack, and read the rest."""
+        """In a new process: it may write the memory of a function, or that of the stack if None, and read the rest."""
         own = self._stack if function is None else self._functions[function]
         for region in self.regions:
             if region is not own:

@@ -1,4 +1,4 @@
-"""From a chain to the programs of its processes: the stack, which sends events, and the functions, which receive them."""
+"""From a chain to the programs of its processes: the stack sends events, the functions receive them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluice.chain.check import publishers
+from sluice.chain.description import Function, Isolation
 from sluice.chain.plan import Member, Plan
 from sluice.codegen.isolated.events import (
     IsolatedEvents,
@@ -23,7 +24,6 @@ from sluice.engine.events import PythonFunction
 from sluice.engine.functions import Options, Wanted
 from sluice.hooks.function import CFunction
 from sluice.hooks.published import CHAIN, PublishedEvents
-from sluice.ir.graph import Program
 from sluice.ir.hook import Hook
 from sluice.lang.errors import DescriptionError
 
@@ -45,9 +45,25 @@ class Part:
     members: tuple[str, ...]
     python: list[PythonFunction] = field(default_factory=lambda: [])
     options: list[Options] = field(default_factory=lambda: [])
+    isolations: list[tuple[Function, Isolation]] = field(default_factory=lambda: [])
     before: int = 0
     drops: int = 0
     compiled: CompiledStack | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether packets do not pass without it."""
+        return any(isolation.closed for _, isolation in self.isolations)
+
+    @property
+    def lossy(self) -> bool:
+        """Whether it loses events if it is too slow; functions that share a process agree on it."""
+        return all(isolation.lossy for _, isolation in self.isolations)
+
+    @property
+    def memory(self) -> int:
+        """The limit of its memory in bytes; 0 for none."""
+        return sum(isolation.memory for _, isolation in self.isolations)
 
     @property
     def decides(self) -> bool:
@@ -72,6 +88,11 @@ class IsolatedChain:
     def wanted(self) -> Wanted:
         """What is compiled with the stack in place of the functions."""
         return Wanted(c=[self.sender()], options=[{}])
+
+    def set_options(self, wanted: Wanted) -> None:
+        """Take the options of the functions in C from those of the fused chain."""
+        for part in self.parts:
+            part.options = [] if part.python else [wanted.options[part.number]]
 
     def sender(self) -> CFunction:
         return sender([part.functions for part in self.parts])
@@ -139,6 +160,7 @@ def isolate(plan: Plan) -> IsolatedChain:
             c=(replace(function, after=()),), outside=published, publishing=tuple(_publishing(plan, [member]))
         )
         parts.append(Part(member.name, number, own, (member.name,), options=[wanted.options[number]]))
+        parts[-1].isolations = [(member.item, member.item.isolation)]
     if wanted.python:
         for function in wanted.python:
             if function.many:
@@ -149,10 +171,23 @@ def isolate(plan: Plan) -> IsolatedChain:
             publishing=tuple(_publishing(plan, in_python)),
         )  # fmt: skip
         names = tuple(member.name for member in in_python)
-        parts.append(Part("_".join(names[:1]), len(parts), own, names, wanted.python))
+        parts.append(Part(names[0], len(parts), own, names, wanted.python))
+        parts[-1].isolations = [(member.item, member.item.isolation) for member in in_python]
     for part in parts:
         _set_order(plan, part, parts)
+        _check_overload(plan, part)
     return IsolatedChain(plan, parts)
+
+
+def _check_overload(plan: Plan, part: Part) -> None:
+    """A function that decides about packets gets all of them."""
+    item = part.isolations[0][0]
+    if part.decides and any(isolation.lossy for _, isolation in part.isolations):
+        raise DescriptionError(
+            f"'{item.name}' decides about packets, and overload=\"lose\" would let it miss some",
+            'write overload="wait", or leave it out.',
+            item.where,
+        )
 
 
 def _set_order(plan: Plan, part: Part, parts: Sequence[Part]) -> None:
@@ -196,7 +231,10 @@ def _publishing(plan: Plan, members: Sequence[Member]) -> list[Hook]:
 
 _STACK_ONLY: tuple[tuple[Callable[[CFunction], bool], str], ...] = (
     (lambda function: bool(function.shared), "declares shared objects (SLUICE_SHARED)"),
-    (lambda function: any(size == 0 for _, size in function.kept), "reads bytes that the stack holds (sl_peek, sl_view)"),
+    (
+        lambda function: any(size == 0 for _, size in function.kept),
+        "reads bytes that the stack holds (sl_peek, sl_view)",
+    ),
     (
         lambda function: bool(re.search(r"\b(sl_buffer|sl_policy)\s*\(", function.text)),
         "changes how the stack reassembles (sl_buffer, sl_policy)",
@@ -213,11 +251,4 @@ def _check(plan: Plan, function: CFunction) -> None:
 
 
 def _refused(plan: Plan, name: str, what: str, advice: str) -> DescriptionError:
-    return DescriptionError(
-        f"'{name}' {what}, which an isolated function cannot", f"{advice}.", plan.chain.where
-    )
-
-
-def layers_of(program: Program) -> int:
-    """The number of layers, by which the table of events is indexed."""
-    return len(program.layers)
+    return DescriptionError(f"'{name}' {what}, which an isolated function cannot", f"{advice}.", plan.chain.where)

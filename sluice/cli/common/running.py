@@ -130,32 +130,39 @@ def run_file(
     rows_on_terminal: bool = False,
     output: str | None = None,
     workers: int = 1,
+    box: type[Box] = Box,
 ) -> Outcome:
     """Run a box over inputs. Progress is shown on a terminal, unless a function writes rows to it.
 
-    output: the capture file for transmitted packets. workers: the number of boxes that share the packets. Raises
-    BrokenPipeError if the reader of the output is gone.
+    output: the capture file for transmitted packets. workers: the number of boxes that share the packets. box: the class of a
+    single one. Raises BrokenPipeError if the reader of the output is gone.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:
-        box = _open(compiled, wanted, settings, inputs, output, workers)
+        opened = _open(compiled, wanted, settings, inputs, output, workers, box)
     except KeyboardInterrupt:
         return stopped_early(wanted)
-    with box, shown as progress:
+    with opened, shown as progress:
 
         def report(done: int, size: int, packets: int) -> bool:
             if reader_is_gone():
                 raise BrokenPipeError
             return progress is not None and progress(done, size, packets)
 
-        return box.run(inputs, report, (lambda: _receiving(inputs)) if inputs.live else None)
+        return opened.run(inputs, report, (lambda: _receiving(inputs)) if inputs.live else None)
 
 
 def _open(
-    compiled: CompiledStack, wanted: Wanted, settings: Settings, inputs: Inputs, output: str | None, workers: int
+    compiled: CompiledStack,
+    wanted: Wanted,
+    settings: Settings,
+    inputs: Inputs,
+    output: str | None,
+    workers: int,
+    box: type[Box],
 ) -> Box:
     if workers == 1:
-        return Box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding)
+        return box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding)
     # an input without an end has no last row to wait for, and only interfaces cannot wait
     ordered = not inputs.endless
     return WorkerBoxes(

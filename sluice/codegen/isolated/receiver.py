@@ -266,9 +266,9 @@ def _event(names: StackNames, events: IsolatedEvents) -> list[str]:
             f"    case {number}: {{   /* {layer_name}.{event} */",
             f"        {event_struct(layer.events[event])} data;",
             "        memcpy(&data, at, sizeof data);",
-            *(["        uint64_t watched = sl_watched(&event);"] if teller.tests_on_demand(event) else []),
+            *(["        uint64_t watched = sl_iso_watched(&event);"] if teller.tests_on_demand(event) else []),
             *(
-                [f"        uint64_t stopped = sl_stopped(&event, {'true' if event == END else 'false'});"]
+                [f"        uint64_t stopped = sl_iso_stopped(&event, {'true' if event == END else 'false'});"]
                 if teller.tests_stopped(event)
                 else []
             ),
@@ -325,7 +325,8 @@ def _published(names: StackNames, events: IsolatedEvents) -> list[str]:
                 "        }",
             ]
         out += ["        (void)given;", "        return true;", "    }"]
-    return [*out, "    }", "    return false;", "}"]
+    known = f"    return number < {len(events.published)};   /* no function here has subscribed to it */"
+    return [*out, "    }", known if events.published else "    return false;", "}"]
 
 
 def _program(names: StackNames, events: IsolatedEvents) -> list[str]:

@@ -47,6 +47,9 @@ static struct sl_iso_receiver {
     bool timed;                          /* there was a packet */
     struct sl_iso_arrival *arrivals;
     size_t arrived, room;
+    /* The handlers on demand that receive event `before`, and the functions that are stopped for it, as they were before
+     * what is published on its account: a registration takes effect with the next event. */
+    struct { uint64_t order, watched, stopped; } before;
 } sl_iso_receiver;
 
 static inline struct sl_iso_function *sl_iso_own(void) {
@@ -283,6 +286,35 @@ static inline void sl_iso_handle(const struct sl_iso_message *message) {
     }
 }
 
+/* sl_watched and sl_stopped for the event that is handled. */
+static inline uint64_t sl_iso_watched(const struct sl_event *event) {
+    const struct sl_iso_receiver *receiver = &sl_iso_receiver;
+    return receiver->before.order == receiver->here.order ? receiver->before.watched : sl_watched(event);
+}
+
+static inline uint64_t sl_iso_stopped(const struct sl_event *event, bool of_both) {
+    const struct sl_iso_receiver *receiver = &sl_iso_receiver;
+    return receiver->before.order == receiver->here.order ? receiver->before.stopped : sl_stopped(event, of_both);
+}
+
+/* An event is published on account of an event that this function receives, too. */
+static inline void sl_iso_before(const struct sl_iso_message *message) {
+    struct sl_iso_receiver *receiver = &sl_iso_receiver;
+    struct sl_box *box = receiver->box;
+    if (receiver->before.order == message->order)
+        return;
+    struct sl_event event = {.box = box, .layer = &box->layers[message->layer], .side = message->side,
+                             .owner = &box->layers[message->owner]};
+    struct sl_mirrors *mirrors = message->number ? receiver->program->mirrors(box, message->owner) : NULL;
+    struct sl_instance *instance = mirrors ? sl_mirror_at(mirrors, message->slot) : NULL;
+    if (instance && sl_mirror_number(event.owner, instance) == message->number)
+        event.instance = instance;
+    receiver->before.order = message->order;
+    receiver->before.watched = sl_watched(&event);
+    receiver->before.stopped =
+        sl_stopped(&event, message->type < receiver->program->types && receiver->program->ends[message->type]);
+}
+
 /* --- published events --- */
 
 static int sl_iso_compare_arrivals(const void *one, const void *other) {
@@ -428,6 +460,8 @@ static inline void sl_iso_handle_batch(uint64_t resume) {
             continue;
         }
         sl_iso_advance(order);
+        if (first && message && message->order == order)
+            sl_iso_before(message);
         if (first)
             sl_iso_handle_published(arrival);
         else

@@ -134,8 +134,8 @@ def run_file(
 ) -> Outcome:
     """Run a box over inputs. Progress is shown on a terminal, unless a function writes rows to it.
 
-    output: the capture file for transmitted packets. workers: the number of boxes that share the packets. box: the class of a
-    single one. Raises BrokenPipeError if the reader of the output is gone.
+    output: the capture file for transmitted packets. workers: the number of boxes that share the packets. box: the
+    class of a single one. Raises BrokenPipeError if the reader of the output is gone.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:

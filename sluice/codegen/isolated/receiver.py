@@ -21,7 +21,7 @@ from sluice.codegen.layer.on_demand import watch
 from sluice.codegen.stack import Generated, bits_of, numbered, sequence_rules, stack_names
 from sluice.codegen.stack_names import StackNames
 from sluice.hooks.function import CFunction
-from sluice.hooks.published import CHAIN
+from sluice.hooks.published import CHAIN, PublishedEvent
 from sluice.ir.graph import Program
 
 _HERE = "#line HERE"
@@ -295,7 +295,7 @@ def _published(names: StackNames, events: IsolatedEvents) -> list[str]:
         "    switch (number) {",
     ]
     for event in events.published:
-        if not any(teller.listening(name) for name in published.lineage(event.name)):
+        if not _is_subscribed(names, event):
             continue
         shape = names.published.events[event.name]
         out += [
@@ -325,23 +325,30 @@ def _published(names: StackNames, events: IsolatedEvents) -> list[str]:
                 "        }",
             ]
         out += ["        (void)given;", "        return true;", "    }"]
-    known = f"    return number < {len(events.published)};   /* no function here has subscribed to it */"
-    return [*out, "    }", known if events.published else "    return false;", "}"]
+    return [*out, "    }", "    return false;", "}"]
+
+
+def _is_subscribed(names: StackNames, event: PublishedEvent) -> bool:
+    teller = Dispatcher(names.functions, names.published)
+    return any(teller.listening(name) for name in names.functions.published.lineage(event.name))
 
 
 def _program(names: StackNames, events: IsolatedEvents) -> list[str]:
     functions = names.functions
     of_types = withheld(names.program, events)
     rows = ", ".join(str(int(value)) for value in of_types) or "0"
+    wants = ", ".join(str(int(_is_subscribed(names, event))) for event in events.published) or "0"
     ends = ", ".join(str(int(event == END)) for _, event in events.stack) or "0"
     return [
         "",
         f"static const uint8_t withheld[] = {{{rows}}};",
         f"static const uint8_t ends[] = {{{ends}}};",
+        f"static const uint8_t wants[] = {{{wants}}};",
         "static const struct sl_iso_program program = {",
         "    .event = call_event, .published = call_published, .mirrors = mirrors_of,",
         f"    .fire = {'fire_box_timers' if functions.timers else 'NULL'},",
         f"    .withheld = withheld, .ends = ends, .types = {len(events.stack)}, .timers = {len(functions.timers)},",
+        f"    .wants = wants, .published_events = {len(events.published)},",
         f"    .deferred = {'true' if functions.python or functions.demanded else 'false'},",
         "};",
     ]

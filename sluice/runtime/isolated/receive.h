@@ -20,16 +20,16 @@ struct sl_iso_program {
     void (*fire)(struct sl_box *box);    /* fires timers that are due; NULL: there are no timers */
     const uint8_t *withheld;             /* by event, whether a drop withholds it */
     const uint8_t *ends;                 /* by event, whether it ends the instance */
-    uint32_t types, timers;
+    const uint8_t *wants;                /* by number of a published event, whether a function subscribes to it */
+    uint32_t types, timers, published_events;
     bool deferred;                       /* handlers run at the end of a batch, as those in Python do */
 };
 
 /* A published event that waits for its place in the order. */
 struct sl_iso_arrival {
     const struct sl_iso_entry *entry;
-    const struct sl_iso_place *place;    /* of the entry; this function's number is added in `own` */
-    struct sl_iso_place own;
-    uint32_t from, size;
+    struct sl_iso_place own;             /* of the entry, and this function's number */
+    uint32_t number, from, size;
 };
 
 /* A process has one. */
@@ -333,7 +333,9 @@ static inline void sl_iso_arrive(uint32_t from) {
         const struct sl_iso_entry *entry = (const struct sl_iso_entry *)(const void *)((const uint8_t *)(log + 1) + at);
         if (!(size = sl_iso_entry_size(entry, used - at)))
             return;
-        if (entry->action != SL_ISO_PUBLISH || size < sizeof *entry + sizeof(struct sl_iso_message))
+        uint32_t number = entry->event;
+        if (entry->action != SL_ISO_PUBLISH || size < sizeof *entry + sizeof(struct sl_iso_message) ||
+            number >= receiver->program->published_events || !receiver->program->wants[number])
             continue;
         if (receiver->arrived == receiver->room) {
             size_t room = receiver->room ? 2 * receiver->room : 256;
@@ -346,7 +348,7 @@ static inline void sl_iso_arrive(uint32_t from) {
             receiver->room = room;
         }
         struct sl_iso_arrival *arrival = &receiver->arrivals[receiver->arrived];
-        *arrival = (struct sl_iso_arrival){.entry = entry, .from = from, .size = size, .own = entry->place};
+        *arrival = (struct sl_iso_arrival){.entry = entry, .number = number, .from = from, .size = size, .own = entry->place};
         if (arrival->own.length >= 2 * SL_ISO_NESTED || arrival->own.order > receiver->slot->last)
             continue;
         arrival->own.path[arrival->own.length++] = receiver->iso->self;
@@ -402,7 +404,7 @@ static inline void sl_iso_handle_published(const struct sl_iso_arrival *arrival)
         receiver->published = 0;
         __atomic_store_n(&sl_iso_own()->begun, arrival->own.order, __ATOMIC_RELEASE);
         valid = sl_iso_event_of(message, &event) &&
-                receiver->program->published(box, &event, message, arrival->entry->event, arrival->from);
+                receiver->program->published(box, &event, message, arrival->number, arrival->from);
     }
     sl_iso_own()->not_published += !valid;
 }

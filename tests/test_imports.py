@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "functions": {"lang"},
     "compat": {"lang", "protocols"},
     "isolate": {"engine"},
-    "chain": {"engine", "hooks", "ir", "lang"},
+    "chain": {"codegen", "engine", "hooks", "ir", "lang"},
     "service": {"engine"},
     "analyze": {"engine"},
     "state": {"engine", "hooks"},

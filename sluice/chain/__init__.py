@@ -2,8 +2,9 @@
 
 `description` is what users write, `find` reads their file, `plan` makes of it the functions that the engine compiles
 with the stack, `check` refuses what cannot work, and `file_scope` separates the names of the functions in C.
+`processes` runs the functions of a chain in processes of their own.
 
-May import: engine, hooks, ir, lang. The command line imports it.
+May import: codegen, engine, hooks, ir, lang. The command line imports it.
 """
 
 from sluice.chain.description import Chain as Chain

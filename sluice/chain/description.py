@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.hooks.c_words import C_WORDS
@@ -58,6 +59,19 @@ class Arrangement:
         return f" {self.sign} ".join(texts)
 
 
+@dataclass(frozen=True)
+class Isolation:
+    """How a function runs in a process of its own.
+
+    closed: without the function, packets do not pass. lossy: if it is too slow, it loses events. memory: bytes that its
+    process may have of its own; 0 for no limit.
+    """
+
+    closed: bool = False
+    lossy: bool = False
+    memory: int = 0
+
+
 class Function(Arrangement):
     """A function of a chain, with its parameters and its name there."""
 
@@ -66,6 +80,25 @@ class Function(Arrangement):
         self.name = name
         self.parameters = parameters
         self.where = where
+        self.isolation = Isolation()
+
+    def isolated(self, failure: str = "open", overload: str = "wait", memory: int = 0) -> Function:
+        """Set how it runs with `--isolate`; without, this has no effect. Returns the function.
+
+        failure: "open": packets pass while it does not run, and at events at which it crashed; "closed": they do not.
+        overload: "wait": the chain waits for it; "lose": it loses events, which are counted, if it is too slow; not for
+        a function that decides about packets. memory: bytes that its process may have of its own, 0 for no limit.
+        Raises DescriptionError.
+        """
+        for name, given, known in (("failure", failure, ("open", "closed")), ("overload", overload, ("wait", "lose"))):
+            if given not in known:
+                raise DescriptionError(
+                    f"{name}={given!r} of '{self.name}'", f'write "{known[0]}" or "{known[1]}".', _user_line()
+                )
+        if not isinstance(memory, int) or memory < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(f"memory={memory!r} of '{self.name}'", "write a number of bytes.", _user_line())
+        self.isolation = Isolation(failure == "closed", overload == "lose", memory)
+        return self
 
     def functions(self) -> Iterator[Function]:
         yield self

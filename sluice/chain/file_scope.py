@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sluice.hooks.c_words import C_WORDS
+from sluice.hooks.subscription import HookError
 
 _TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)
@@ -56,8 +57,13 @@ class _Token:
     text: str
 
 
-def separated(texts: Mapping[str, str]) -> dict[str, str]:
-    """The texts of functions, by name, in which none shares a name at file scope with another one."""
+def separated(texts: Mapping[str, str], paths: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The texts of functions, by name, in which none shares a name at file scope with another one.
+
+    paths: their files, for messages. Raises HookError where a macro makes names at file scope.
+    """
+    for name, text in texts.items() if len(texts) > 1 else ():
+        _check_macros(text, (paths or {}).get(name, name))
     tokens = {name: list(_tokens(text)) for name, text in texts.items()}
     words = {name: set(_words(found)) for name, found in tokens.items()}
     out: dict[str, str] = {}
@@ -66,6 +72,31 @@ def separated(texts: Mapping[str, str]) -> dict[str, str]:
         shared = file_scope_names(texts[name]) & others
         out[name] = _renamed(found, {word: f"{word}__{name}" for word in shared}) if shared else texts[name]
     return out
+
+
+_PASTES = re.compile(r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/)|(\#)""", re.DOTALL)
+
+
+def _check_macros(text: str, path: str) -> None:
+    """Raise HookError for a use, at file scope, of a macro with # or ##: the names that it makes cannot be known."""
+    makes: dict[str, str] = {}
+    depth, line = 0, 1
+    for token in _tokens(text):
+        if token.kind == "directive" and (match := re.match(r"\s*#\s*define\s+(\w+)(.*)", token.text, re.DOTALL)):
+            if any(found[2] for found in _PASTES.finditer(match[2])):
+                makes[match[1]] = match[1]
+            for name in re.findall(r"[A-Za-z_]\w*", match[2]):  # a macro that uses such a macro
+                if name in makes:
+                    makes.setdefault(match[1], makes[name])
+        elif token.kind == "other":
+            depth += {"{": 1, "}": -1}.get(token.text, 0)
+        elif token.kind == "word" and depth == 0 and token.text in makes:
+            raise HookError(
+                f"{path}:{line}: macro '{token.text}' is used at file scope, and makes names or texts by # or ##, so "
+                "names of functions of the chain could not be kept apart\n"
+                "    write out what it expands to, or use it inside of functions only."
+            )
+        line += token.text.count("\n")
 
 
 def file_scope_names(text: str) -> set[str]:

@@ -53,7 +53,10 @@ class Plan:
 
     def wanted(self) -> Wanted:
         """What the engine compiles and runs: all functions in one program."""
-        texts = separated({function.name: function.text for function in self.c()})
+        texts = separated(
+            {function.name: function.text for function in self.c()},
+            {function.name: function.path for function in self.c()},
+        )
         found = Wanted()
         for member in self.members:
             if isinstance(member.loaded, CFunction):

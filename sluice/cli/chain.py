@@ -6,6 +6,9 @@ All are compiled with the stack into one program, so that parsing and reassembly
   sluice chain guard.py -r in.pcap -w out.pcap      a capture; what leaves the chain goes to another one
   sluice chain guard.py -i eth1 --forward eth2      inline: what comes in at one interface leaves at the other
 
+With --isolate each function runs in a process of its own, with its own user and limits: it can neither read nor crash
+the others, and is restarted if it crashes.
+
 A packet that a function drops is not seen by the functions after it. In parallel all functions decide, and drop wins
 over change, change over pass. `sluice show CHAIN.py` says what each function subscribes to and publishes.
 """
@@ -23,6 +26,8 @@ from sluice.chain.describe import describe
 from sluice.chain.description import Chain
 from sluice.chain.find import find_chain
 from sluice.chain.plan import Plan, read_chain
+from sluice.chain.processes.controller import Controller
+from sluice.chain.processes.program import IsolatedChain, isolate
 from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError, UsageError
@@ -42,9 +47,9 @@ from sluice.cli.common.running import (
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish
 from sluice.cli.common.written import add_written, rotation_of
-from sluice.engine.box import Outcome
+from sluice.engine.box import Box, Outcome, Settings
 from sluice.engine.functions import Wanted
-from sluice.engine.inputs import Inputs
+from sluice.engine.inputs import Inputs, Rotation
 from sluice.lang.stack import Stack
 
 
@@ -60,6 +65,10 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "-o", metavar="FILE", dest="prints", help="where functions print, and write rows (default: standard output)"
+    )
+    parser.add_argument("--isolate", action="store_true", help="each function runs in a process of its own")
+    parser.add_argument(
+        "--control", metavar="SOCKET", help="with --isolate: where `sluice chainctl` reaches the running chain"
     )
     parser.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
@@ -124,10 +133,13 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         plan, stack = prepared(read_file(options.chain), options)
         wanted = plan.wanted()
         prepare_rules(wanted)
+        isolated = _isolated(plan, options)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *input_files(inputs))
         _check_inline(wanted, options, input_files(inputs))
-        compiled = compile_for(stack, wanted, options)
+        compiled = compile_for(stack, isolated.wanted() if isolated else wanted, options)
+        if isolated:
+            isolated.compile(compiled)
         warn(list(late_drops(plan, compiled.program)))
         if options.compile_only:
             return Outcome(0, {}, {})
@@ -139,9 +151,46 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
     with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
         if stdout is not None:
             wanted.direct_rows(stdout)
+        if isolated:
+            isolated.set_options(wanted)
+            return _run_isolated(isolated, wanted, settings, inputs, options, rotation)
         return run_file(
             compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation
         )
+
+
+def _isolated(plan: Plan, options: argparse.Namespace) -> IsolatedChain | None:
+    """The processes of a chain, with --isolate. Raises UsageError for options that do not go with it."""
+    if not options.isolate:
+        if options.control is not None:
+            raise UsageError("--control: is of a chain that runs with --isolate; give both, or none")
+        return None
+    for name, given in (("--workers", options.workers != 1), ("--quick", getattr(options, "quick", False))):
+        if given:
+            raise UsageError(f"{name}: does not go with --isolate; leave one of them out")
+    return isolate(plan)
+
+
+def _run_isolated(
+    chain: IsolatedChain,
+    wanted: Wanted,
+    settings: Settings,
+    inputs: Inputs,
+    options: argparse.Namespace,
+    rotation: Rotation | None,
+) -> Outcome:
+    """Run it in processes."""
+    assert chain.stack is not None
+    stack, forwards = chain.stack, options.output is not None or inputs.forwarding
+    stack_functions = chain.wanted()
+
+    def run(box: type[Box]) -> Outcome:
+        return run_file(stack, stack_functions, settings, inputs, output=options.output, rotation=rotation, box=box)
+
+    try:
+        return Controller(chain, settings, forwards).run(run)
+    except OSError as error:
+        raise CommandError(f"--isolate: {error.filename or 'a process'}: {error.strerror}") from error
 
 
 def _check_inline(wanted: Wanted, options: argparse.Namespace, files: list[str]) -> None:

@@ -32,15 +32,7 @@ def header(names: StackNames) -> str:
         "#endif",
         "",
     ]
-    for shape in _callbacks(names.program):
-        out += [f"/* {comment(shape.where)} */" if not shape.where.startswith("/") else f"/* event {shape.name} */"]
-        out += _for_both(f"{event_struct(shape)} {{")
-        for name, bits in shape.fields:
-            kind = "sl_bytes" if bits == 0 else f"uint{8 * storage(bits)}_t"
-            out += _for_both(f"    {kind} {data_member(name)};")
-        if not shape.fields:
-            out.append("    char nothing;")  # C has no empty structs
-        out += ["};", ""]
+    out += callback_structs(names)
     if names.weak:
         out.append("/* Called for each event; weak and empty until you define one of your own. */")
         for name, shape in callback_functions(names.program).items():
@@ -79,6 +71,21 @@ def header(names: StackNames) -> str:
         "",
     ]
     return "\n".join(out)
+
+
+def callback_structs(names: StackNames) -> list[str]:
+    """The structs of the user's layouts, which are the data of events."""
+    out: list[str] = []
+    for shape in _callbacks(names.program):
+        out += [f"/* {comment(shape.where)} */" if not shape.where.startswith("/") else f"/* event {shape.name} */"]
+        out += _for_both(f"{event_struct(shape)} {{")
+        for name, bits in shape.fields:
+            kind = "sl_bytes" if bits == 0 else f"uint{8 * storage(bits)}_t"
+            out += _for_both(f"    {kind} {data_member(name)};")
+        if not shape.fields:
+            out.append("    char nothing;")  # C has no empty structs
+        out += ["};", ""]
+    return out
 
 
 _CPP_WORD = re.compile(rf"\b({'|'.join(sorted(CPP_WORDS))})\b")

@@ -57,7 +57,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
     Raises HookError if a C function hooks events of one name that carry different data.
     """
     check_controls(functions, list(program.layers.values()))
-    names = _names(program, functions, weak)
+    names = stack_names(program, functions, weak)
     writers = [LayerWriter(layer, names) for layer in program.layers.values()]
     bodies: list[str] = []
     for writer in writers:  # first: counters are numbered in the order of first use
@@ -102,7 +102,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
     assert len(names.counters.names) == counted
     return Generated(
         name=names.prefix,
-        source=_numbered("\n".join(out), f"{names.prefix}.c"),
+        source=numbered("\n".join(out), f"{names.prefix}.c"),
         header=header(names),
         counters=list(names.counters.names),
         events=list(names.events),
@@ -116,7 +116,8 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
     )
 
 
-def _names(program: Program, functions: Functions, weak: bool) -> StackNames:
+def stack_names(program: Program, functions: Functions, weak: bool = False) -> StackNames:
+    """The names and numbers of a program."""
     seconds: list[float] = []
     first: dict[str, int] = {}
     for layer in program.layers.values():
@@ -155,7 +156,7 @@ def _functions(names: StackNames) -> list[str]:
             f"#define SLUICE_FUNCTION {function.name}",
             *data_names(names.program, names.functions, function),
             *publish_names(names, function),
-            *_bits(names.functions, function),
+            *bits_of(names.functions, function),
             *timer_numbers(names.functions, function.name),
             f"enum {{ {function.name}_index = {index} }};",
             *parameter_struct(function.name, function.parameters),
@@ -170,7 +171,7 @@ def _functions(names: StackNames) -> list[str]:
     return out
 
 
-def _bits(functions: Functions, function: CFunction) -> list[str]:
+def bits_of(functions: Functions, function: CFunction) -> list[str]:
     """The bits of a function's on-demand handlers."""
     bits = functions.bits()
     values = [f"{handler(function.name, hook)}_bit = {bits[function.name, hook]}" for hook in function.on_demand]
@@ -183,6 +184,12 @@ def _instances(names: StackNames) -> list[str]:
         states = function_states(table, names.functions)
         watched, controlled = is_on_demand(table, names.functions), is_controlled(table, names.functions)
         out += ["", *struct_text(table, states, watched, controlled, timer_fields(table, names.functions))]
+    return [*out, *sequence_rules(names)]
+
+
+def sequence_rules(names: StackNames) -> list[str]:
+    """The rules of each layer's sequences."""
+    out: list[str] = []
     for layer in names.program.layers.values():
         rules = layer.rules
         if rules is None:
@@ -261,7 +268,7 @@ def _box(names: StackNames) -> list[str]:
 _HERE = "#line HERE"
 
 
-def _numbered(text: str, file: str) -> str:
+def numbered(text: str, file: str) -> str:
     """Restore the line numbers of the generated file after the text of each function, by #line."""
     lines = text.split("\n")
     return "\n".join(f'#line {n + 1} "{file}"' if line == _HERE else line for n, line in enumerate(lines, 1)) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
@@ -10,7 +11,9 @@ from pathlib import Path
 from sluice.chain.check import check_chain
 from sluice.chain.description import Arrangement, Chain
 from sluice.chain.plan import Plan, read_chain
-from sluice.engine.box import Box, Settings, compile_stack
+from sluice.chain.processes.controller import Controller
+from sluice.chain.processes.program import IsolatedChain, isolate
+from sluice.engine.box import Box, Outcome, Settings, compile_stack
 from sluice.lang import Pred, Stack
 from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.ipv4 import ipv4_parser
@@ -58,6 +61,7 @@ class Came:
 
     reports: dict[str, int]
     left: list[bytes]
+    counters: dict[str, dict[str, int]]
 
 
 def run(plan: Plan, output: Path, packets: tuple[bytes, ...] | None = None) -> Came:
@@ -73,8 +77,54 @@ def run(plan: Plan, output: Path, packets: tuple[bytes, ...] | None = None) -> C
         box.burst([(packet, n * SECOND, 1, None) for n, packet in enumerate(packets or talk(), 1)])
         box.finish()
         assert box.failure() is None
-        reports = box.reports()
-    return Came(reports, records(output) if inline else list(packets or talk()))
+        reports, counters = box.reports(), box.counters()
+    return Came(reports, records(output) if inline else list(packets or talk()), counters)
+
+
+SETTINGS = Settings(max_instances=1 << 8, memory=1 << 24, seed=1)
+
+
+def compiled_chain(plan: Plan) -> IsolatedChain:
+    """A chain that was compiled to run in processes."""
+    assert isinstance(plan.chain.stack, Stack)
+    chain = isolate(plan)
+    chain.compile(compile_stack(plan.chain.stack, (chain.sender(),)))
+    return chain
+
+
+def run_isolated(
+    plan: Plan,
+    output: Path,
+    packets: tuple[bytes, ...] | None = None,
+    chain: IsolatedChain | None = None,
+    controller: Callable[[Controller], None] = lambda _: None,
+    between: Callable[[int], None] = lambda _: None,
+) -> Came:
+    """The same in processes. controller: called with the controller first. between: called after each burst, in the
+    process of the stack."""
+    chain = chain or compiled_chain(plan)
+    inline = any(function.inline for function in plan.c())
+    given = packets or talk()
+
+    def run_stack(kind: type[Box]) -> Outcome:
+        assert chain.stack is not None
+        with kind(chain.stack, SETTINGS, [], [{}], output if inline else None) as box:
+            for first in range(0, len(given), BURST):
+                burst = enumerate(given[first : first + BURST], first + 1)
+                box.burst([(packet, n * SECOND, 1, None) for n, packet in burst])
+                between(first)
+            box.finish()
+            return Outcome(len(given), box.counters(), box.reports(), failure=box.failure())
+
+    running = Controller(chain, SETTINGS, inline)
+    controller(running)
+    outcome = running.run(run_stack)
+    assert outcome.failure is None
+    return Came(outcome.reports, records(output) if inline else list(given), outcome.counters)
+
+
+BURST = 20
+"""Packets: several batches, and connections that go on in the next one."""
 
 
 def records(path: Path) -> list[bytes]:

@@ -8,6 +8,7 @@ import pytest
 
 from sluice.chain.file_scope import file_scope_names, separated
 from sluice.engine.compiler import compiler
+from sluice.hooks.subscription import HookError
 
 TEXT = """
 #include "sluice.h"
@@ -109,3 +110,25 @@ def test_attributes_strings_with_comment_signs_and_pointers_to_functions() -> No
     assert file_scope_names(HARD) == names
     for text in separated({"one": HARD, "two": HARD}).values():
         assert all(f"{name}__" in text for name in names) and "aligned(64)" in text
+
+
+@pytest.mark.parametrize(
+    ("macro", "use"),
+    [
+        ("#define MAKE(name) static int name##_count", "MAKE(row);"),
+        ("#define TEXT(name) #name", "static const char *text = TEXT(row);"),
+        ("#define MAKE(name) static int name##_count\n#define ROW MAKE(row)", "ROW;"),
+    ],
+)
+def test_a_macro_that_makes_names_is_refused_at_file_scope(macro: str, use: str) -> None:
+    text = f"{macro}\n\n{use}\n"
+    line = text.count("\n")
+    with pytest.raises(HookError, match=f"dpi.c:{line}: macro .* at file scope.*\n    write out"):
+        separated({"one": text, "two": text}, {"one": "dpi.c", "two": "dpi.c"})
+    assert separated({"one": text}) == {"one": text}  # alone, it shares nothing
+
+
+def test_such_a_macro_may_be_used_inside_of_functions() -> None:
+    text = '#define TEXT(name) #name\n#define SIGN "#"\nstatic const char *sign = SIGN;\n'
+    text += "static const char *f(void) { return TEXT(f); }\n"
+    assert separated({"one": text, "two": text})

@@ -134,25 +134,27 @@ def run_file(
     workers: int = 1,
     rotation: Rotation | None = None,
     failed: Callable[[], bool] = lambda: False,
+    box: type[Box] = Box,
 ) -> Outcome:
     """Run a box over inputs. Progress is shown on a terminal, unless a function writes rows to it.
 
     output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
-    packets. failed: stops the run if it returns True. Raises BrokenPipeError if the reader of the output is gone.
+    packets. failed: stops the run if it returns True. box: the class of a single one. Raises BrokenPipeError if the
+    reader of the output is gone.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:
-        box = _open(compiled, wanted, settings, inputs, output, workers, rotation)
+        opened = _open(compiled, wanted, settings, inputs, output, workers, rotation, box)
     except KeyboardInterrupt:
         return stopped_early(wanted)
-    with box, shown as progress:
+    with opened, shown as progress:
 
         def report(done: int, size: int, packets: int) -> bool:
             if reader_is_gone():
                 raise BrokenPipeError
             return failed() or (progress is not None and progress(done, size, packets))
 
-        return box.run(inputs, report, (lambda: _receiving(inputs)) if inputs.live else None)
+        return opened.run(inputs, report, (lambda: _receiving(inputs)) if inputs.live else None)
 
 
 def _open(
@@ -163,9 +165,10 @@ def _open(
     output: str | None,
     workers: int,
     rotation: Rotation | None,
+    box: type[Box],
 ) -> Box:
     if workers == 1:
-        return Box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding, rotation)
+        return box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding, rotation)
     # an input without an end has no last row to wait for, and only interfaces cannot wait
     ordered = not inputs.endless
     return WorkerBoxes(

@@ -1,5 +1,6 @@
 /* The packet in hand: looking at it, changing it, and sending others. */
 #include "monitor.h"
+#include "function/checksum_fix.h"
 
 #include <errno.h>
 
@@ -138,39 +139,18 @@ static void update_checksums(struct mos_packet *packet, int option)
                      pseudo_header(packet->ip, IPPROTO_TCP, packet->tcp_length));
 }
 
-/* Where IP begins in a frame of Ethernet, perhaps with VLAN tags, or of IP; UINT32_MAX for other link types. */
-static uint32_t ip_place(const struct sl_frame *frame)
-{
-    uint32_t at = 12;
-    if (frame->link_type != 1)
-        return frame->link_type == 101 ? 0 : UINT32_MAX;
-    for (uint64_t type; at + 4 <= frame->captured; at += 4) {
-        type = sl_load_be16(frame->at + at);
-        if (type != ETH_P_8021Q && type != ETH_P_8021AD)
-            break;
-    }
-    return at + 2;
-}
-
 /* A network card may leave the checksum to the one that sends the packet, and only sum up the pseudo header (Linux,
  * CHECKSUM_PARTIAL): what is forwarded has none then that its receiver would accept. */
 void mos_frame_complete(struct sl_frame *frame, uint8_t *memory)
 {
-    const uint32_t place = ip_place(frame);
-    if (frame->captured != frame->length || frame->captured > MOS_FRAME_MOST || place > frame->captured ||
-        frame->captured - place < MOS_IPV6_HEADER)
-        return;
-    const uint8_t *ip = frame->at + place;
-    const struct mos_ip header = mos_ip_of(ip);
-    const uint32_t sum = header.protocol == IPPROTO_TCP ? 16 : 6, total = header.total;
-    if (header.fragment || (header.protocol != IPPROTO_TCP && header.protocol != IPPROTO_UDP) ||
-        total > frame->captured - place || header.header + sum + 2 > total)
+    if (frame->captured > MOS_FRAME_MOST)
         return;
     if (frame->at != memory)
         memcpy(memory, frame->at, frame->captured);
-    uint8_t *segment = memory + place + header.header;
-    const uint32_t length = total - header.header;
-    put_checksum(segment + sum, segment, length, pseudo_header(memory + place, header.protocol, length));
+    struct sl_frame copy = *frame;
+    copy.at = memory;
+    if (!sl_checksum_complete(memory, &copy))
+        return;
     frame->at = memory;
     frame->flags &= (uint8_t)~SL_FRAME_CHECKSUM_PARTIAL;
 }

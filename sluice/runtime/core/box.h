@@ -201,6 +201,8 @@ struct sl_box {
     uint32_t worker;             /* its number among them */
     uint64_t row_order;          /* of rows that are written now, see sl_row_order; 0: that of the current packet */
     void **common;               /* by function, what all workers have in common */
+    uint64_t lost_before;        /* in the process of a function of a chain that crashed: instances up to this number
+                                  * were known to it before; else 0 */
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
     sl_bytes *units;             /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
     struct sl_report reports[SL_REPORTS_MOST];
@@ -290,6 +292,12 @@ static inline uint64_t sl_event_number(const struct sl_event *event) {
     uint64_t number;
     memcpy(&number, (const char *)event->instance + event->owner->number_offset, sizeof number);
     return number;
+}
+
+/* Has the function lost what it knew of the instance? It runs isolated, in its own process, and crashed after the
+ * instance began (docs/chain.md). */
+static inline bool sl_flow_lost(const struct sl_event *event) {
+    return event->box->lost_before && event->instance && sl_event_number(event) <= event->box->lost_before;
 }
 
 /* The words of one side's half of the instance's key: side 0 is the active one. */

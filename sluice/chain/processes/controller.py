@@ -1,0 +1,331 @@
+"""The controller of an isolated chain: starts the processes of the stack and of the functions, and restarts those that
+crash.
+
+It is the only process that changes struct sl_iso_control, and no packet passes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice.chain.processes.boxes import StackBox, stack_box
+from sluice.chain.processes.host import run_part
+from sluice.chain.processes.limits import Limits, begin_process
+from sluice.chain.processes.memory import QUEUE, Memory
+from sluice.chain.processes.program import IsolatedChain, Part
+from sluice.engine.box import Outcome, RunError, Settings
+
+SPARE = 4
+"""Places for functions that are added while a chain runs."""
+CRASHES_MOST = 64
+"""A function that crashes so often without being done with a batch does not run any more."""
+PATIENCE = 30.0
+"""Seconds after which a function that does not return from an event is killed."""
+_STEP = 0.05
+
+
+@dataclass
+class Process:
+    """The process of a function."""
+
+    part: Part
+    pid: int = 0
+    pidfd: int = -1
+    result: int = -1
+    text: bytes = b""
+    crashes: int = 0
+    in_batch: int = 0
+    """Crashes since it was done with a batch."""
+    done: int = 0
+    seen: tuple[int, int] = (0, 0)
+    since: float = 0.0
+    reports: dict[str, int] | None = None
+    failure: str | None = None
+    error: str | None = None
+    missing: list[str] = field(default_factory=lambda: [])
+    ended: bool = False
+
+
+@dataclass
+class Controller:
+    """Runs a chain. run: runs the stack's box, given its class, in the process of the stack. notify: prints a line."""
+
+    chain: IsolatedChain
+    settings: Settings
+    forwards: bool
+    patience: float = PATIENCE
+    notify: Callable[[str], None] = lambda line: print(f"sluice: {line}", file=sys.stderr, flush=True)
+
+    def __post_init__(self) -> None:
+        self.memory = Memory(min(64, len(self.chain.parts) + SPARE))
+        self.processes = [Process(part) for part in self.chain.parts]
+        control = self.memory.control
+        for place in range(len(self.chain.parts), 64):
+            control.absent |= 1 << place
+        for part in self.chain.parts:
+            self._describe(part)
+        self._stack = 0
+        self._stopping = False
+
+    def _describe(self, part: Part) -> None:
+        """Set what other processes need to know of a part."""
+        control, bit = self.memory.control, 1 << part.number
+        for name, is_so in (
+            ("decide", part.decides),
+            ("always", part.always),
+            ("closed", part.closed),
+            ("lossy", part.lossy),
+        ):
+            value = getattr(control, name)
+            setattr(control, name, value | bit if is_so else value & ~bit)
+        control.before[part.number], control.drops[part.number] = part.before, part.drops
+        for number in self.chain.subscriptions(part):
+            control.subscribed[number] |= bit
+
+    # --- processes ---
+
+    def _start(self, process: Process) -> None:
+        """Start the process of a function."""
+        part = process.part
+        read, write = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if not pid:
+            os.close(read)
+            limits = Limits(part.number, part.memory, bool(part.python))
+            run_part(part, self.memory, self.settings, self.forwards, limits, write)
+        os.close(write)
+        process.pid, process.result, process.text = pid, read, b""
+        process.pidfd = os.pidfd_open(pid)
+        process.since = time.monotonic()
+
+    def _await_start(self, process: Process) -> None:
+        """Wait until a function has opened. Raises RunError if it refuses."""
+        side = self.memory.functions[process.part.number]
+        while not side.running:
+            if select.select([process.pidfd], [], [], 0.002)[0]:
+                self._reap(process)
+                raise RunError(process.error or f"'{process.part.name}' ended before the first packet")
+
+    def _reap(self, process: Process) -> int:
+        """Take the result and the exit status of a process that has ended."""
+        while chunk := os.read(process.result, 65536):
+            process.text += chunk
+        _, status = os.waitpid(process.pid, 0)
+        os.close(process.result)
+        os.close(process.pidfd)
+        process.pid, process.result, process.pidfd = 0, -1, -1
+        for line in process.text.splitlines():
+            found: dict[str, Any] = json.loads(line)
+            process.missing = found.get("missing", process.missing)
+            process.error = found.get("error", process.error)
+            if "reports" in found:
+                process.reports, process.failure = found["reports"], found["failure"]
+        return os.waitstatus_to_exitcode(status)
+
+    def _ended(self, process: Process) -> None:
+        """A process of a function has ended: restart it, unless it is done."""
+        code = self._reap(process)
+        if process.reports is not None or self._stopping:
+            process.ended = True
+            return
+        part, side, control = process.part, self.memory.functions[process.part.number], self.memory.control
+        queue, stack = self.memory.stack.queue[part.number], self.memory.stack
+        process.crashes += 1
+        # what a function that crashed has written may be anything
+        if (queue.count - side.done) % (1 << 32) > QUEUE or (stack.batches - side.done_batch) % (1 << 32) > 1 << 31:
+            side.done, side.done_batch = queue.count, stack.batches
+        at = self.memory.slot(queue.entry[side.done % QUEUE])
+        process.in_batch = process.in_batch + 1 if side.done == process.done else 1
+        process.done = side.done
+        working = queue.count != side.done
+        control.resume[part.number] = min(side.begun, at.last) if working else 0
+        control.lost_before[part.number] = max(control.lost_before[part.number], at.created)
+        flows = side.flows
+        side.sleeping = side.running = side.flows = 0
+        why = f"signal {-code}, {signal.strsignal(-code)}" if code < 0 else f"exit status {code}"
+        if process.in_batch > CRASHES_MOST:
+            self._leave_out(process, f"'{part.name}' crashed {process.in_batch} times in one batch ({why})")
+            return
+        if process.crashes <= 10 or process.crashes % 100 == 0:
+            self.notify(
+                f"warning: '{part.name}' crashed ({why}); it is restarted, and lost what it knew of {flows} flows"
+            )
+        self._start(process)
+
+    def _leave_out(self, process: Process, why: str) -> None:
+        """A function does not run any more."""
+        part = process.part
+        self.memory.control.absent |= 1 << part.number
+        process.ended = True
+        closed = self.memory.control.closed >> part.number & 1
+        self.notify(f"warning: {why}; it is left out, and packets {'do not ' if closed else ''}pass without it")
+
+    def _watch(self, process: Process) -> None:
+        """Kill a function that does not return from an event."""
+        part, now = process.part, time.monotonic()
+        side, queue = self.memory.functions[part.number], self.memory.stack.queue[part.number]
+        seen = (side.done, side.begun)
+        if seen != process.seen or side.sleeping or queue.count == side.done:
+            process.seen, process.since = seen, now
+        elif now - process.since > self.patience and process.pid:
+            self.notify(f"warning: '{part.name}' has not returned from an event for {self.patience:g} s; it is killed")
+            process.since = now
+            os.kill(process.pid, signal.SIGKILL)
+
+    # --- the run ---
+
+    def run(self, run: Callable[[type[StackBox]], Outcome]) -> Outcome:
+        """Run the chain to the end of its input. Raises what `run` raises, and RunError."""
+        try:
+            for process in self.processes:
+                self._start(process)
+            for process in self.processes:
+                self._await_start(process)
+            outcome = self._run_stack(run)
+        finally:
+            self._stop()
+        return self._joined(outcome)
+
+    def _run_stack(self, run: Callable[[type[StackBox]], Outcome]) -> Outcome:
+        read, write = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._stack = os.fork()
+        if not self._stack:
+            os.close(read)
+            self._be_stack(run, write)
+        os.close(write)
+        pidfd = os.pidfd_open(self._stack)
+        previous = {number: signal.signal(number, self._forward) for number in (signal.SIGINT, signal.SIGTERM)}
+        text = b""
+        try:
+            while True:
+                files = {process.pidfd: process for process in self.processes if process.pid}
+                ready, _, _ = select.select([read, *self._also(), *files], [], [], _STEP)
+                if read in ready:
+                    chunk = os.read(read, 1 << 16)
+                    if not chunk:
+                        break
+                    text += chunk
+                for file in ready:
+                    if file in files and files[file].pid:
+                        self._ended(files[file])
+                    elif file != read and file not in files:
+                        self._serve(file)
+                for process in self.processes:
+                    self._watch(process)
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            os.close(read)
+            os.close(pidfd)
+        _, status = os.waitpid(self._stack, 0)
+        self._stack = 0
+        if not text:
+            code = os.waitstatus_to_exitcode(status)
+            raise RunError(f"the process of the stack ended ({signal.strsignal(-code) if code < 0 else code})")
+        kind, value = pickle.loads(text)
+        if kind == "raised":
+            raise value
+        return value
+
+    def _also(self) -> list[int]:
+        """Files of which the controller waits for requests."""
+        return []
+
+    def _serve(self, file: int) -> None:
+        """Serve a request."""
+
+    def _forward(self, number: int, _frame: object) -> None:
+        """Ctrl-C and SIGTERM are the stack's: it ends its input."""
+        if self._stack:
+            os.kill(self._stack, number)
+
+    def _be_stack(self, run: Callable[[type[StackBox]], Outcome], write: int) -> None:
+        """The process of the stack."""
+        status = 1
+        try:
+            begin_process()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self.memory.restrict(None)
+            try:
+                result = ("done", run(stack_box(self.chain, self.memory.mapping(None))))
+            except BaseException as error:
+                result = ("raised", error)
+            sys.stdout.flush()
+            data = pickle.dumps(result)
+            while data:
+                data = data[os.write(write, data) :]
+            status = 0
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+
+    def _stop(self) -> None:
+        """End all processes: those that are done end by themselves."""
+        end = time.monotonic() + self.patience
+        while any(process.pid for process in self.processes) and time.monotonic() < end and not self._stack:
+            waiting = [process for process in self.processes if process.pid]
+            done = [process for process in waiting if select.select([process.pidfd], [], [], 0)[0]]
+            for process in done:
+                self._ended(process)
+            if not done:
+                self.memory.control.ending = int(all(self._at_end(process) for process in waiting))
+                select.select([process.pidfd for process in waiting], [], [], _STEP)
+        self._stopping = True
+        self.memory.control.ending = 1
+        for pid in filter(None, [self._stack, *(process.pid for process in self.processes)]):
+            os.kill(pid, signal.SIGKILL)
+        if self._stack:
+            os.waitpid(self._stack, 0)
+            self._stack = 0
+        for process in self.processes:
+            if process.pid:
+                self._ended(process)
+
+    def _at_end(self, process: Process) -> bool:
+        """Whether a function has nothing to do any more."""
+        side = self.memory.functions[process.part.number]
+        return bool(side.running) and side.done == self.memory.stack.queue[process.part.number].count
+
+    def _joined(self, outcome: Outcome) -> Outcome:
+        """The outcome with the figures of the functions, in the order of the fused chain."""
+        in_c: dict[str, int] = {}
+        python: dict[str, int] = {}
+        isolation: dict[str, int] = {}
+        for process in self.processes:
+            found = python if process.part.python else in_c
+            found |= process.reports or {}
+            outcome.failure = outcome.failure or process.failure
+            isolation |= {
+                f"{process.part.name}.{name}": value for name, value in self.figures(process).items() if value
+            }
+        for name, value in (("closed_drops", self.memory.stack.closed_drops), ("invalid", self.memory.stack.invalid)):
+            isolation |= {f"isolated_{name}": value} if value else {}
+        outcome.reports = in_c | outcome.reports | python | isolation
+        return outcome
+
+    def figures(self, process: Process) -> dict[str, int]:
+        """What a function lost, and why."""
+        number = process.part.number
+        side, stack = self.memory.functions[number], self.memory.stack
+        return {
+            "crashes": process.crashes,
+            "events_skipped": side.skipped,
+            "flows_lost": side.flows_lost,
+            "events_lost": stack.lost[number],
+            "events_without_room": stack.no_room[number],
+            "not_published": side.not_published,
+            "not_decided": side.not_decided,
+        }

@@ -1,0 +1,57 @@
+"""The process of an isolated function: opens its box, gives up what it does not need, and receives events."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import Any, NoReturn
+
+from sluice.chain.processes.boxes import FunctionBox
+from sluice.chain.processes.limits import Limits, begin_process
+from sluice.chain.processes.memory import Memory
+from sluice.chain.processes.program import Part
+from sluice.engine.box import RunError, Settings
+
+FAILED = 70
+"""The exit status after an exception of a function in Python."""
+
+
+class _HostBox(FunctionBox):
+    """An exception of a handler ends the process, as a crash of a function in C does."""
+
+    def _batch(self, _user: int, at: int, size: int) -> None:
+        super()._batch(_user, at, size)
+        if self._error is not None:
+            traceback.print_exception(self._error)
+            sys.stderr.flush()
+            os._exit(FAILED)
+
+
+def run_part(part: Part, memory: Memory, settings: Settings, forwards: bool, limits: Limits, result: int) -> NoReturn:
+    """Run it to the end of the input. The result is written to the file `result` as JSON."""
+    begin_process()
+    status = 1
+    try:
+        memory.restrict(part.number)
+        assert part.compiled is not None
+        box = _HostBox(part.compiled, settings, part.python, part.options, None, forwards)
+        _write(result, {"missing": limits.apply()})
+        if box.receive(memory.mapping(part.number)):
+            _write(result, {"reports": box.reports(), "failure": box.failure()})
+        status = 0
+    except RunError as error:
+        _write(result, {"error": str(error)})
+    except BaseException as error:
+        traceback.print_exception(error)
+        status = FAILED
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _write(file: int, data: dict[str, Any]) -> None:
+    """One line; it is shorter than a pipe."""
+    os.write(file, json.dumps(data).encode() + b"\n")

@@ -1,0 +1,193 @@
+"""The memory that the processes of an isolated chain share: runtime/isolated/memory.h, as Python sees it."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from dataclasses import dataclass, field
+
+FUNCTIONS = 64
+SLOTS = 16
+TYPES = 1024
+QUEUE = 32
+_SLOT_BYTES = 128 << 20
+_LOG_BYTES = 4 << 20
+_REFERENCES = 1 << 18
+_HEAD = 1 << 16
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_MAP_FIXED = 0x10
+_FAILED = ctypes.c_void_p(-1).value
+
+
+class Control(ctypes.Structure):
+    """struct sl_iso_control."""
+
+    _fields_ = (
+        ("absent", ctypes.c_uint64),
+        ("closed", ctypes.c_uint64),
+        ("lossy", ctypes.c_uint64),
+        ("decide", ctypes.c_uint64),
+        ("always", ctypes.c_uint64),
+        ("before", ctypes.c_uint64 * FUNCTIONS),
+        ("drops", ctypes.c_uint64 * FUNCTIONS),
+        ("subscribed", ctypes.c_uint64 * TYPES),
+        ("resume", ctypes.c_uint64 * FUNCTIONS),
+        ("lost_before", ctypes.c_uint64 * FUNCTIONS),
+        ("ending", ctypes.c_uint32),
+    )
+
+
+class Queue(ctypes.Structure):
+    """struct sl_iso_queue."""
+
+    _fields_ = (("count", ctypes.c_uint32), ("entry", ctypes.c_uint32 * QUEUE), ("_rest", ctypes.c_uint32 * 15))
+
+
+class StackSide(ctypes.Structure):
+    """struct sl_iso_stack."""
+
+    _fields_ = (
+        ("sleeping", ctypes.c_uint32),
+        ("batches", ctypes.c_uint32),
+        ("lost", ctypes.c_uint64 * FUNCTIONS),
+        ("no_room", ctypes.c_uint64 * FUNCTIONS),
+        ("closed_drops", ctypes.c_uint64),
+        ("invalid", ctypes.c_uint64),
+        ("_rest", ctypes.c_uint64 * 5),
+        ("queue", Queue * FUNCTIONS),
+    )
+
+
+class Slot(ctypes.Structure):
+    """The beginning of struct sl_iso_slot."""
+
+    _fields_ = (
+        ("batch", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32),
+        ("functions", ctypes.c_uint64),
+        ("now", ctypes.c_uint64),
+        ("last", ctypes.c_uint64),
+        ("created", ctypes.c_uint64),
+    )
+
+
+class FunctionSide(ctypes.Structure):
+    """struct sl_iso_function."""
+
+    _fields_ = (
+        ("done_batch", ctypes.c_uint32),
+        ("done", ctypes.c_uint32),
+        ("sleeping", ctypes.c_uint32),
+        ("running", ctypes.c_uint32),
+        ("begun", ctypes.c_uint64),
+        ("skipped", ctypes.c_uint64),
+        ("flows", ctypes.c_uint64),
+        ("flows_lost", ctypes.c_uint64),
+        ("not_published", ctypes.c_uint64),
+        ("not_decided", ctypes.c_uint64),
+    )
+
+
+class Mapping(ctypes.Structure):
+    """struct sl_iso."""
+
+    _fields_ = (
+        ("control", ctypes.c_void_p),
+        ("stack", ctypes.c_void_p),
+        ("slots", ctypes.c_void_p),
+        ("references", ctypes.c_void_p),
+        ("functions", ctypes.c_void_p * FUNCTIONS),
+        ("count", ctypes.c_uint32),
+        ("self", ctypes.c_uint32),
+    )
+
+
+@dataclass
+class Region:
+    """Memory with one writer, at the same address in all processes."""
+
+    name: str
+    size: int
+    at: int = 0
+    writable: int = -1
+    """The file, open for writing; a process that may only read has `readable`."""
+    readable: int = -1
+
+    def __post_init__(self) -> None:
+        self.writable = os.memfd_create(f"sluice-{self.name}")
+        os.ftruncate(self.writable, self.size)
+        self.readable = os.open(f"/proc/self/fd/{self.writable}", os.O_RDONLY | os.O_CLOEXEC)
+        self.at = self._map(None, self.writable, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED)
+
+    def _map(self, at: int | None, file: int, protection: int, flags: int) -> int:
+        found = _libc.mmap(at, self.size, protection, flags, file, 0)
+        if found == _FAILED:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), f"shared memory '{self.name}' of {self.size} bytes")
+        return found
+
+    def protect(self) -> None:
+        """From now on this process may only read it. A file that is open for reading cannot be mapped otherwise."""
+        self._map(self.at, self.readable, mmap.PROT_READ, mmap.MAP_SHARED | _MAP_FIXED)
+
+    def close_files(self) -> None:
+        """Close the files; the mapping stays."""
+        os.close(self.writable)
+        os.close(self.readable)
+
+    def close(self) -> None:
+        """Free it."""
+        self.close_files()
+        _libc.munmap(self.at, self.size)
+
+
+@dataclass
+class Memory:
+    """The memory of a chain with places for `count` functions."""
+
+    count: int
+    regions: list[Region] = field(default_factory=lambda: [])
+
+    def __post_init__(self) -> None:
+        references = SLOTS * self.count * _REFERENCES * 4
+        self._control = self._region("control", _HEAD)
+        self._stack = self._region("stack", _HEAD + references + SLOTS * _SLOT_BYTES)
+        self._references = self._stack.at + _HEAD
+        self._slots = self._references + references
+        self._functions = [self._region(f"function{i}", 4096 + SLOTS * _LOG_BYTES) for i in range(self.count)]
+        self.control = Control.from_address(self._control.at)
+        self.stack = StackSide.from_address(self._stack.at)
+        self.functions = [FunctionSide.from_address(region.at) for region in self._functions]
+
+    def _region(self, name: str, size: int) -> Region:
+        region = Region(name, size)
+        self.regions.append(region)
+        return region
+
+    def slot(self, place: int) -> Slot:
+        """A slot of a batch."""
+        return Slot.from_address(self._slots + place % SLOTS * _SLOT_BYTES)
+
+    def mapping(self, function: int | None) -> Mapping:
+        """What C needs, for a function, or for the stack."""
+        at = (ctypes.c_void_p * FUNCTIONS)(*(region.at for region in self._functions))
+        own = 0 if function is None else function
+        return Mapping(self._control.at, self._stack.at, self._slots, self._references, at, self.count, own)
+
+    def restrict(self, function: int | None) -> None:
+        """In a new process: it may write the memory of a function, or that of the stack if None, and read the rest."""
+        own = self._stack if function is None else self._functions[function]
+        for region in self.regions:
+            if region is not own:
+                region.protect()
+            region.close_files()
+
+    def close(self) -> None:
+        """Free all of it."""
+        for region in self.regions:
+            region.close()

@@ -1,0 +1,254 @@
+"""From a chain to the programs of its processes: the stack sends events, the functions receive them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sluice.chain.check import publishers
+from sluice.chain.description import Function, Isolation
+from sluice.chain.plan import Member, Plan
+from sluice.codegen.isolated.events import (
+    IsolatedEvents,
+    ReceivedFunctions,
+    number_events,
+    places_of_bytes,
+    received,
+)
+from sluice.codegen.isolated.receiver import receiver
+from sluice.codegen.isolated.sender import NONE, sender, types
+from sluice.engine.compiled_stack import CompiledStack
+from sluice.engine.compiler import compile_library
+from sluice.engine.events import PythonFunction
+from sluice.engine.functions import Options, Wanted
+from sluice.hooks.function import CFunction
+from sluice.hooks.published import CHAIN, PublishedEvents
+from sluice.ir.hook import Hook
+from sluice.lang.errors import DescriptionError
+
+BYTES_MOST = 16
+"""SL_ISO_BYTES_MOST."""
+
+
+@dataclass
+class Part:
+    """The functions of one process: one in C, or all in Python.
+
+    name: in messages and figures. number: its bit. before: parts that it waits for. drops: parts of which a drop
+    withholds events. decides: whether it drops, changes or sends packets. always: whether it receives every batch.
+    """
+
+    name: str
+    number: int
+    functions: ReceivedFunctions
+    members: tuple[str, ...]
+    python: list[PythonFunction] = field(default_factory=lambda: [])
+    options: list[Options] = field(default_factory=lambda: [])
+    isolations: list[tuple[Function, Isolation]] = field(default_factory=lambda: [])
+    before: int = 0
+    drops: int = 0
+    compiled: CompiledStack | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether packets do not pass without it."""
+        return any(isolation.closed for _, isolation in self.isolations)
+
+    @property
+    def lossy(self) -> bool:
+        """Whether it loses events if it is too slow; functions that share a process agree on it."""
+        return all(isolation.lossy for _, isolation in self.isolations)
+
+    @property
+    def memory(self) -> int:
+        """The limit of its memory in bytes; 0 for none."""
+        return sum(isolation.memory for _, isolation in self.isolations)
+
+    @property
+    def decides(self) -> bool:
+        return any(function.inline for function in self.functions.c)
+
+    @property
+    def always(self) -> bool:
+        functions = self.functions
+        hooks = [*functions.python, *(hook for one in functions.c for hook in one.hooks)]
+        return bool(functions.timers) or any(hook.layer == CHAIN for hook in hooks)
+
+
+@dataclass
+class IsolatedChain:
+    """The parts of a chain, and its compiled stack with the numbers of its events."""
+
+    plan: Plan
+    parts: list[Part]
+    stack: CompiledStack | None = None
+    events: IsolatedEvents | None = None
+
+    def wanted(self) -> Wanted:
+        """What is compiled with the stack in place of the functions."""
+        return Wanted(c=[self.sender()], options=[{}])
+
+    def set_options(self, wanted: Wanted) -> None:
+        """Take the options of the functions in C from those of the fused chain."""
+        for part in self.parts:
+            part.options = [] if part.python else [wanted.options[part.number]]
+
+    def sender(self) -> CFunction:
+        return sender([part.functions for part in self.parts])
+
+    def compile(self, stack: CompiledStack) -> None:
+        """Compile the functions for a stack that was compiled with `wanted`."""
+        self.stack = stack
+        self.events = number_events(stack.program, [part.functions for part in self.parts])
+        for part in self.parts:
+            self.compile_part(part)
+
+    def compile_part(self, part: Part) -> None:
+        """Compile the functions of one process."""
+        assert self.stack is not None and self.events is not None
+        program = self.stack.program
+        name = f"isolated_{part.name}"
+        generated = receiver(program, part.functions, self.events, self.subscribed(), name)
+        part.compiled = CompiledStack(program, generated, compile_library(generated), part.functions, 0.0)
+
+    def subscribed(self) -> frozenset[str]:
+        """The published events that have subscribers, each with those whose base it is."""
+        known = self.parts[0].functions.published if self.parts else PublishedEvents(())
+        hooks = {hook.event for part in self.parts for hook in _all_hooks(part.functions) if hook.layer == CHAIN}
+        return frozenset(name for name in known.names if set(known.lineage(name)) & hooks)
+
+    def types(self) -> list[int]:
+        """struct sl_iso_events.types."""
+        assert self.stack is not None and self.events is not None
+        return types(self.stack.program, self.sender().hooks, self.events)
+
+    def bytes(self) -> list[int]:
+        """struct sl_iso_events.bytes."""
+        assert self.stack is not None and self.events is not None
+        found: list[int] = []
+        for layer, event in self.events.stack:
+            places = places_of_bytes(self.stack.program.layers[layer].events[event])
+            if len(places) >= BYTES_MOST:
+                raise DescriptionError(
+                    f"event '{event}' of layer '{layer}' has {len(places)} fields of bytes: isolated functions receive "
+                    f"at most {BYTES_MOST - 1}",
+                    "split its layout, or run the chain without --isolate.",
+                    self.plan.chain.where,
+                )
+            found += [*places, *[NONE] * (BYTES_MOST - len(places))]
+        return found
+
+    def subscriptions(self, part: Part) -> list[int]:
+        """The numbers of the events that a process receives."""
+        assert self.stack is not None and self.events is not None
+        needed = received(self.stack.program, part.functions)
+        return [number for number, event in enumerate(self.events.stack) if event in needed]
+
+
+def isolate(plan: Plan) -> IsolatedChain:
+    """The parts of a chain. Raises DescriptionError for functions that cannot run in a process of their own."""
+    wanted = plan.wanted()  # also sets which drops withhold events from functions in Python
+    members = [member for member in plan.members if isinstance(member.loaded, CFunction)]
+    functions = plan.c()
+    for function in functions:
+        _check(plan, function)
+    published = tuple(event for function in functions for event in function.published)
+    parts: list[Part] = []
+    for number, (member, function) in enumerate(zip(members, functions, strict=True)):
+        own = ReceivedFunctions(
+            c=(replace(function, after=()),), outside=published, publishing=tuple(_publishing(plan, [member]))
+        )
+        parts.append(Part(member.name, number, own, (member.name,), options=[wanted.options[number]]))
+        parts[-1].isolations = [(member.item, member.item.isolation)]
+    if wanted.python:
+        for function in wanted.python:
+            if function.many:
+                raise _refused(plan, function.label, "takes many events at once (@on_batch)", "write @on")
+        in_python = [member for member in plan.members if isinstance(member.loaded, PythonFunction)]
+        own = ReceivedFunctions(
+            python=wanted.python_hooks(), demanded=wanted.python_demanded(), outside=published,
+            publishing=tuple(_publishing(plan, in_python)),
+        )  # fmt: skip
+        names = tuple(member.name for member in in_python)
+        parts.append(Part(names[0], len(parts), own, names, wanted.python))
+        parts[-1].isolations = [(member.item, member.item.isolation) for member in in_python]
+    for part in parts:
+        _set_order(plan, part, parts)
+        _check_overload(plan, part)
+    return IsolatedChain(plan, parts)
+
+
+def _check_overload(plan: Plan, part: Part) -> None:
+    """A function that decides about packets gets all of them."""
+    item = part.isolations[0][0]
+    if part.decides and any(isolation.lossy for _, isolation in part.isolations):
+        raise DescriptionError(
+            f"'{item.name}' decides about packets, and overload=\"lose\" would let it miss some",
+            'write overload="wait", or leave it out.',
+            item.where,
+        )
+
+
+def _set_order(plan: Plan, part: Part, parts: Sequence[Part]) -> None:
+    """Which parts a part waits for: those before it that drop packets, or publish what it subscribes to."""
+    hooks = {hook.event for hook in _all_hooks(part.functions) if hook.layer == CHAIN}
+    from_ = {name for event in hooks for name in publishers(plan, event)}
+    for other in parts:
+        if other is part or other.python or not any(plan.is_before(other.name, name) for name in part.members):
+            continue
+        drops = any(function.drops for function in other.functions.c)
+        part.drops |= drops << other.number
+        part.before |= (drops or other.name in from_) << other.number
+
+
+def _all_hooks(functions: ReceivedFunctions) -> list[Hook]:
+    events = [Hook(event.layer, event.base) for function in functions.c for event in function.events]
+    python = functions.python.union(*functions.demanded)
+    return [*events, *python, *(hook for function in functions.c for hook in function.hooks)]
+
+
+def _publishing(plan: Plan, members: Sequence[Member]) -> list[Hook]:
+    """The subscriptions of the functions that publish what some functions subscribe to, directly or not."""
+    by_name = {member.name: member for member in plan.members}
+    to_see, seen, found = list(members), set[str](), list[Hook]()
+    while to_see:
+        member = to_see.pop()
+        loaded = member.loaded
+        if isinstance(loaded, CFunction):
+            hooks = [*loaded.hooks, *(Hook(event.layer, event.base) for event in loaded.events)]
+            hooks += [Hook(timer.layer, timer.name) for timer in loaded.timers]
+        else:
+            hooks = [*loaded.hooks(), *(hook for one in loaded.demanded() for hook in one)]
+        if member not in members:
+            found += hooks
+        for name in {name for hook in hooks if hook.layer == CHAIN for name in publishers(plan, hook.event)} - seen:
+            seen.add(name)
+            if isinstance(by_name[name].loaded, CFunction):
+                to_see.append(by_name[name])
+    return found
+
+
+_STACK_ONLY: tuple[tuple[Callable[[CFunction], bool], str], ...] = (
+    (lambda function: bool(function.shared), "declares shared objects (SLUICE_SHARED)"),
+    (
+        lambda function: any(size == 0 for _, size in function.kept),
+        "reads bytes that the stack holds (sl_peek, sl_view)",
+    ),
+    (
+        lambda function: bool(re.search(r"\b(sl_buffer|sl_policy)\s*\(", function.text)),
+        "changes how the stack reassembles (sl_buffer, sl_policy)",
+    ),
+    (lambda function: "sl_give_back" in function.text, "ends instances of the stack (sl_give_back)"),
+)
+
+
+def _check(plan: Plan, function: CFunction) -> None:
+    """Refuse what needs the stack's own memory."""
+    for is_so, what in _STACK_ONLY:
+        if is_so(function):
+            raise _refused(plan, function.label, what, "run the chain without --isolate")
+
+
+def _refused(plan: Plan, name: str, what: str, advice: str) -> DescriptionError:
+    return DescriptionError(f"'{name}' {what}, which an isolated function cannot", f"{advice}.", plan.chain.where)

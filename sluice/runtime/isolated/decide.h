@@ -1,0 +1,248 @@
+/* Carries out what isolated functions decide about packets, in the process of the stack.
+ *
+ * The entries of all logs of a batch are put into the order of the fused chain, and applied by the same functions that
+ * a fused function calls (function/output.h), so that verdicts, bytes and figures are the same. */
+#ifndef SL_ISOLATED_DECIDE_H
+#define SL_ISOLATED_DECIDE_H
+
+#include "isolated/order.h"
+#include "isolated/send.h"
+
+/* An entry, with the function that wrote it. */
+struct sl_iso_decision {
+    const struct sl_iso_entry *entry;
+    const struct sl_iso_place *place;
+    uint32_t function;
+};
+
+static struct sl_iso_decisions {
+    struct sl_iso_decision *at;
+    size_t count, room;
+} sl_iso_decisions;
+
+/* qsort is not stable; entries of one function lie in memory in their order. */
+static int sl_iso_compare_decisions(const void *one, const void *other) {
+    const struct sl_iso_decision *a = one, *b = other;
+    int order = sl_iso_compare_places(a->place, b->place);
+    return order ? order : a->entry < b->entry ? -1 : a->entry > b->entry;
+}
+
+/* Collects the entries of a function's log. */
+static inline void sl_iso_collect(const struct sl_iso *iso, uint32_t function, uint32_t place, uint32_t batch) {
+    const struct sl_iso_log *log = sl_iso_log_of(iso, function, place);
+    struct sl_iso_decisions *all = &sl_iso_decisions;
+    size_t used = __atomic_load_n(&log->used, __ATOMIC_ACQUIRE), at = 0;
+    if (log->batch != batch)
+        return;
+    used = sl_min(used, SL_ISO_LOG_BYTES - sizeof *log);
+    while (at < used) {
+        const struct sl_iso_entry *entry = (const struct sl_iso_entry *)(const void *)((const uint8_t *)(log + 1) + at);
+        uint32_t size = sl_iso_entry_size(entry, used - at);
+        if (!size) {
+            iso->stack->invalid++;
+            return;
+        }
+        at += size;
+        if (entry->action == SL_ISO_PUBLISH)
+            continue;
+        if (all->count == all->room) {
+            size_t room = all->room ? 2 * all->room : 1024;
+            struct sl_iso_decision *larger = realloc(all->at, room * sizeof *larger);
+            if (!larger) {
+                iso->stack->invalid++;
+                return;
+            }
+            all->at = larger;
+            all->room = room;
+        }
+        all->at[all->count++] = (struct sl_iso_decision){entry, &entry->place, function};
+    }
+}
+
+static inline void sl_iso_apply(struct sl_box *box, const struct sl_iso_decision *decision) {
+    struct sl_iso_entry entry;
+    memcpy(&entry, decision->entry, sizeof entry);   /* once: the function may change it any time */
+    const uint8_t *bytes = (const uint8_t *)(decision->entry + 1);
+    uint64_t function = (uint64_t)1 << decision->function;
+    bool fits = entry.size >= sizeof entry && entry.length <= entry.size - sizeof entry;
+    switch (entry.action) {
+    case SL_ISO_DROP:
+        (sl_drop_by)(box, function);
+        break;
+    case SL_ISO_REWRITE:
+        if (fits && box->frame && entry.at <= box->frame->captured)
+            (sl_rewrite)(box, box->frame->at + entry.at, bytes, entry.length);
+        break;
+    case SL_ISO_REDIRECT:
+        (sl_redirect)(box, (uint16_t)entry.length);
+        break;
+    case SL_ISO_RESET:
+        (sl_reset_by)(box, function);
+        break;
+    case SL_ISO_SEND:
+        if (fits)
+            (sl_send)(box, bytes, entry.length);
+        break;
+    }
+}
+
+static inline void sl_iso_at_packet(struct sl_box *box, const struct sl_iso_slot *slot, uint32_t frame, bool current) {
+    box->output.place = frame ? frame - 1 : 0;
+    box->frame = frame && current ? &slot->frames[frame - 1] : NULL;
+    if (frame) {
+        box->time = slot->frames[frame - 1].time;
+        box->number = slot->frames[frame - 1].number;
+    }
+}
+
+/* A packet which a function that fails closed has not seen, as it is absent, does not pass. */
+static inline void sl_iso_close(struct sl_box *box, const struct sl_iso *iso, const struct sl_iso_slot *slot,
+                                struct sl_verdict *verdicts) {
+    uint64_t closed = __atomic_load_n(&iso->control->absent, __ATOMIC_ACQUIRE) & iso->control->closed;
+    for (uint32_t i = 0; closed && verdicts && i < slot->packets; i++)
+        if (verdicts[i].action != SL_DROP) {
+            verdicts[i] = (struct sl_verdict){.action = SL_DROP};
+            box->output.drops++;
+            iso->stack->closed_drops++;
+        }
+}
+
+/* Waits for the functions that decide, and applies what they decided. */
+static inline void sl_iso_decide(struct sl_box *box, const struct sl_iso_slot *slot, uint32_t place, uint64_t functions,
+                                 struct sl_verdict *verdicts) {
+    const struct sl_iso *iso = sl_iso_sender.iso;
+    struct sl_iso_decisions *all = &sl_iso_decisions;
+    all->count = 0;
+    for (uint64_t left = functions & iso->control->decide; left; left &= left - 1) {
+        uint32_t function = sl_iso_first(left);
+        if (!sl_iso_wait_done(iso, function, slot->batch, &iso->stack->sleeping))
+            return;
+        sl_iso_collect(iso, function, place, slot->batch);
+    }
+    if (all->count) {
+        const struct sl_frame *frames = slot->packets ? slot->frames : NULL;
+        uint64_t time = box->time, number = box->number;
+        uint32_t frame = 0;
+        qsort(all->at, all->count, sizeof *all->at, sl_iso_compare_decisions);
+        if (frames)
+            sl_output_begin(box, frames, verdicts);
+        for (size_t i = 0; i < all->count; i++) {
+            const struct sl_iso_entry *entry = all->at[i].entry;
+            uint32_t of = entry->frame, current = entry->current;
+            if (of > slot->packets) {
+                iso->stack->invalid++;
+                continue;
+            }
+            if (of != frame) {
+                if (frame && frames)
+                    sl_output_packet(box, &frames[frame - 1]);
+                frame = of;
+            }
+            sl_iso_at_packet(box, slot, of, current != 0);
+            sl_iso_apply(box, &all->at[i]);
+        }
+        if (frame && frames)
+            sl_output_packet(box, &frames[frame - 1]);
+        if (frames)
+            sl_output_end(box, slot->packets);
+        box->frame = NULL;
+        box->time = time;
+        box->number = number;
+        if (frames) {
+            const struct sl_frame *last = &frames[slot->packets - 1];
+            box->output.link_type = last->link_type;
+            box->output.last_port = last->port;
+        }
+    }
+    sl_iso_close(box, iso, slot, verdicts);
+}
+
+/* --- what the driver calls --- */
+
+/* Submits the batch, if one has begun, or if functions need it for their timers. */
+static inline void sl_iso_end(struct sl_box *box, struct sl_verdict *verdicts, bool needed) {
+    struct sl_iso_sender *sender = &sl_iso_sender;
+    if (!sender->slot && (!needed || !sl_iso_begin()))
+        return;
+    const struct sl_iso_slot *slot = sender->slot;
+    uint32_t place = sender->place;
+    sl_iso_decide(box, slot, place, sl_iso_submit(box), verdicts);
+}
+
+void sl_iso_process(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts) {
+    struct sl_iso_sender *sender = &sl_iso_sender;
+    sender->kind = SL_ISO_BURST;
+    for (size_t first = 0; first < count;) {
+        if (!sl_iso_begin()) {   /* the chain ends: the controller is gone */
+            for (; verdicts && first < count; first++)
+                verdicts[first] = (struct sl_verdict){.action = SL_DROP};
+            return;
+        }
+        struct sl_iso_slot *slot = sender->slot;
+        size_t packets = 0;
+        for (; packets < SL_ISO_PACKETS && first + packets < count; packets++) {
+            struct sl_frame *frame = &slot->frames[packets];
+            *frame = frames[first + packets];
+            if (frame->captured > SL_ISO_SLOT_BYTES / 2 - slot->used && packets && !verdicts)
+                break;
+            uint8_t *copy = sl_iso_room(frame->captured);
+            if (!copy) {   /* more than the driver reads at once: it is processed as if it were cut off */
+                sl_fail(box, "isolated chain", "packets of a burst that are larger than its memory");
+                frame->captured = 0;
+            } else if (frame->captured) {
+                memcpy(copy, frame->at, frame->captured);
+                frame->at = copy;
+            }
+        }
+        slot->packets = (uint32_t)packets;
+        sender->process(box, slot->frames, packets, verdicts ? verdicts + first : NULL);
+        sl_iso_end(box, verdicts ? verdicts + first : NULL, true);
+        first += packets;
+    }
+}
+
+uint64_t sl_iso_tick(struct sl_box *box, uint64_t now) {
+    struct sl_iso_sender *sender = &sl_iso_sender;
+    sender->kind = SL_ISO_TICK;
+    uint64_t due = sender->tick(box, now);
+    sl_iso_end(box, NULL, sender->iso->control->always != 0);
+    return due;
+}
+
+/* The figures of packets, which the stack reported before functions had decided about its last events. */
+static inline void sl_iso_report(struct sl_box *box) {
+    const struct sl_output *output = &box->output;
+    const struct { const char *name; uint64_t value; } figures[] = {
+        {"packets_dropped", output->drops}, {"packets_changed", output->changes}, {"packets_sent", output->sends}};
+    for (uint32_t i = 0; i < box->report_count; i++)
+        for (unsigned k = 0; k < 3; k++)
+            if (!box->reports[i].function && strcmp(box->reports[i].name, figures[k].name) == 0)
+                box->reports[i].value = figures[k].value;
+}
+
+bool sl_iso_step(struct sl_box *box, uint32_t slots) {
+    struct sl_iso_sender *sender = &sl_iso_sender;
+    sender->kind = SL_ISO_STEP;
+    bool more = sender->step(box, slots);
+    sl_iso_end(box, NULL, false);
+    if (more)
+        return true;
+    sender->kind = SL_ISO_END;
+    sl_iso_end(box, NULL, true);
+    for (uint32_t place = 0; place < SL_ISO_SLOTS; place++) {   /* of functions that only watch, too */
+        const struct sl_iso_slot *slot = sl_iso_slot_at(sender->iso, place);
+        for (uint64_t left = slot->functions; left; left &= left - 1)
+            sl_iso_wait_done(sender->iso, sl_iso_first(left), slot->batch, &sender->iso->stack->sleeping);
+    }
+    sl_iso_report(box);
+    return false;
+}
+
+/* Connects the stack with the functions. */
+void sl_iso_attach(const struct sl_iso *iso, const struct sl_iso_events *events, sl_iso_process_function process,
+                   sl_iso_tick_function tick, sl_iso_step_function step) {
+    sl_iso_sender = (struct sl_iso_sender){
+        .iso = iso, .events = *events, .process = process, .tick = tick, .step = step};
+}
+
+#endif

@@ -1,0 +1,269 @@
+/* The memory that the processes of an isolated chain share: packets, messages, queues, and what functions decide.
+ *
+ * The process of the stack writes packets and event messages into slots, one batch each, and puts a reference to each
+ * message into the array of each function that receives it. A function reads these, and writes what it decides and
+ * publishes into a log of its own, one for each slot. So every word has one writer. A process maps what others write
+ * read-only, at the same addresses in all processes, so that a pointer into the memory is valid in each of them.
+ *
+ * What the stack and the controller write is trusted. What a function writes is not: it may have written anything
+ * before it crashed. Whatever reads it checks every length and pointer (Microboxes, section 6, has no such check). */
+#ifndef SL_ISOLATED_MEMORY_H
+#define SL_ISOLATED_MEMORY_H
+
+#include "core/box.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SL_ISO_FUNCTIONS = 64,
+    SL_ISO_SLOTS = 16,
+    SL_ISO_PACKETS = 256,        /* of a batch: as many as the driver hands over at once */
+    SL_ISO_TYPES = 1024,         /* events of the stack that functions receive */
+    SL_ISO_REFERENCES = 1 << 18, /* messages of a batch for one function */
+    SL_ISO_QUEUE = 32,           /* batches that wait for one function: more than there are slots */
+    SL_ISO_NESTED = 8,           /* publications within publications */
+    SL_ISO_SLOT_BYTES = 128 << 20,
+    SL_ISO_LOG_BYTES = 4 << 20,
+    SL_ISO_LINE = 64,
+};
+
+/* Where in a run something happens: the number of the event of the stack, then for each publication on the path the
+ * number of the function that publishes and its publications before. Functions handle events in this order, which is
+ * that of the fused chain. */
+struct sl_iso_place {
+    uint64_t order;
+    uint32_t length;
+    uint32_t path[2 * SL_ISO_NESTED];
+};
+
+/* An event message: what the event is about, and a snapshot of its instance. The key, the fields, the units and the path
+ * of the packet, and the event's data follow it. */
+struct sl_iso_message {
+    uint64_t order;
+    uint64_t now, time, packet;      /* of the box; of the current packet, or the last one */
+    uint64_t number, deadline;       /* of the instance; number is 0 if there is none */
+    sl_bytes unit;
+    uint32_t frame;                  /* place of the packet in the batch, from 1; 0 if no packet is processed */
+    uint32_t slot;                   /* of the instance in its table */
+    uint32_t size;                   /* of the message */
+    uint32_t data;                   /* offset of the event's data */
+    uint16_t type;                   /* number of the event */
+    uint16_t layer, owner;           /* indices of layers */
+    uint16_t words, fields, depth;   /* words of the key, fields, and layers of the path that follow */
+    uint8_t side, swapped, state, paths;   /* paths: 1 if the path follows, 2 if the units follow as well */
+};
+
+enum sl_iso_kind { SL_ISO_BURST, SL_ISO_TICK, SL_ISO_STEP, SL_ISO_END };
+
+/* A batch. Its memory follows: copies of packets, then messages. */
+struct sl_iso_slot {
+    uint32_t batch;                  /* its number */
+    uint32_t kind;                   /* enum sl_iso_kind */
+    uint64_t functions;              /* bits of those that receive it */
+    uint64_t now;                    /* of the box, at the end */
+    uint64_t last;                   /* number of the last event */
+    uint64_t created;                /* the number of the newest instance */
+    uint32_t packets;
+    uint32_t used;                   /* bytes, from the beginning of the slot */
+    uint64_t frame_order[SL_ISO_PACKETS];   /* the number of an event between those before the packet and its own */
+    uint32_t references[SL_ISO_FUNCTIONS];  /* how many */
+    struct sl_frame frames[SL_ISO_PACKETS];
+};
+
+/* The batches for a function. */
+struct sl_iso_queue {
+    _Alignas(SL_ISO_LINE) uint32_t count;   /* that were ever put into it; a futex */
+    uint32_t entry[SL_ISO_QUEUE];           /* the slot of each */
+};
+
+/* What the process of the stack writes. */
+struct sl_iso_stack {
+    _Alignas(SL_ISO_LINE) uint32_t sleeping;   /* it waits for a function */
+    uint32_t batches;
+    uint64_t lost[SL_ISO_FUNCTIONS];     /* events that a function did not get, as it was too slow */
+    uint64_t no_room[SL_ISO_FUNCTIONS];  /* events for which a slot had no room */
+    uint64_t closed_drops;               /* packets dropped as a function that fails closed is absent */
+    uint64_t invalid;                    /* entries of logs that make no sense */
+    struct sl_iso_queue queue[SL_ISO_FUNCTIONS];
+};
+
+/* What the controller writes. */
+struct sl_iso_control {
+    uint64_t absent;                     /* bits of functions that do not run, and are not waited for */
+    uint64_t closed;                     /* that fail closed */
+    uint64_t lossy;                      /* that lose events where they are too slow */
+    uint64_t decide;                     /* that drop, change or send packets */
+    uint64_t always;                     /* that receive batches without events for them, too */
+    uint64_t before[SL_ISO_FUNCTIONS];   /* those that a function waits for */
+    uint64_t drops[SL_ISO_FUNCTIONS];    /* those of which a drop withholds events from a function */
+    uint64_t subscribed[SL_ISO_TYPES];   /* by event, the functions that receive it */
+    uint64_t resume[SL_ISO_FUNCTIONS];   /* the last event that a function before a crash had begun with */
+    uint64_t lost_before[SL_ISO_FUNCTIONS];   /* instances with lower numbers were known to a function that crashed */
+    uint32_t ending;
+};
+
+/* What a function has decided about the packets of a slot, and published. Entries follow. */
+struct sl_iso_log {
+    uint32_t batch;
+    uint32_t used;                       /* bytes of entries */
+    uint64_t drops[SL_ISO_PACKETS];      /* the event at which it dropped a packet; 0: it did not */
+};
+
+enum sl_iso_action { SL_ISO_DROP, SL_ISO_REWRITE, SL_ISO_REDIRECT, SL_ISO_RESET, SL_ISO_SEND, SL_ISO_PUBLISH };
+
+struct sl_iso_entry {
+    uint32_t size;                       /* with its bytes, a multiple of 8 */
+    uint16_t action;                     /* enum sl_iso_action */
+    uint16_t event;                      /* of SL_ISO_PUBLISH: its number in the chain */
+    uint32_t frame;                      /* place of the packet, from 1; 0 without one */
+    uint32_t current;                    /* the packet is processed: not so for timers that fire before it */
+    uint32_t at, length;                 /* of a change: its place in the packet; of a redirection: the port */
+    struct sl_iso_place place;
+};
+
+/* What a function writes; its logs follow, see sl_iso_log_of. */
+struct sl_iso_function {
+    _Alignas(SL_ISO_LINE) uint32_t done_batch;   /* the last one that it is done with; a futex */
+    uint32_t done;                       /* how many */
+    uint32_t sleeping;
+    uint32_t running;                    /* it has begun to receive */
+    uint64_t begun;                      /* the event with which it began last */
+    uint64_t skipped;                    /* events that crashed it, or at which it was killed */
+    uint64_t flows, flows_lost;          /* instances that it knows; of which it lost the state by a crash */
+    uint64_t not_published, not_decided; /* for which its log had no room */
+};
+
+/* As sluice/chain/processes/memory.py has them. */
+_Static_assert(offsetof(struct sl_iso_stack, queue) == 1088 && sizeof(struct sl_iso_queue) == 192, "see memory.py");
+_Static_assert(offsetof(struct sl_iso_slot, created) == 32 && offsetof(struct sl_iso_function, begun) == 16, "see memory.py");
+_Static_assert(sizeof(struct sl_iso_function) <= 4096 && SL_ISO_SLOTS <= SL_ISO_QUEUE, "see sl_iso_log_of");
+
+/* The mappings of a process. */
+struct sl_iso {
+    struct sl_iso_control *control;
+    struct sl_iso_stack *stack;
+    uint8_t *slots;
+    uint32_t *references;                /* by slot and function */
+    uint8_t *functions[SL_ISO_FUNCTIONS];
+    uint32_t count;                      /* places for functions */
+    uint32_t self;                       /* the number of this function */
+};
+
+static inline struct sl_iso_slot *sl_iso_slot_at(const struct sl_iso *iso, uint32_t slot) {
+    return (struct sl_iso_slot *)(void *)(iso->slots + (size_t)slot * SL_ISO_SLOT_BYTES);
+}
+
+static inline uint32_t *sl_iso_references(const struct sl_iso *iso, uint32_t slot, uint32_t function) {
+    return iso->references + ((size_t)slot * iso->count + function) * SL_ISO_REFERENCES;
+}
+
+static inline struct sl_iso_function *sl_iso_function_at(const struct sl_iso *iso, uint32_t function) {
+    return (struct sl_iso_function *)(void *)iso->functions[function];
+}
+
+static inline struct sl_iso_log *sl_iso_log_of(const struct sl_iso *iso, uint32_t function, uint32_t slot) {
+    return (struct sl_iso_log *)(void *)(iso->functions[function] + 4096 + (size_t)slot * SL_ISO_LOG_BYTES);
+}
+
+/* The functions of a set, one after the other: `for (uint64_t left = set; left; left &= left - 1)`. */
+static inline uint32_t sl_iso_first(uint64_t set) { return (uint32_t)__builtin_ctzll(set); }
+
+/* --- waiting --- */
+
+enum { SL_ISO_SPINS = 2000, SL_ISO_WAIT_NANOSECONDS = 20 * 1000 * 1000 };
+
+/* Sleeps while *word is `seen`, for 20 ms at most: what else the caller waits for is tested then. */
+static inline void sl_iso_sleep(const uint32_t *word, uint32_t seen, uint32_t *sleeping) {
+    struct timespec most = {0, SL_ISO_WAIT_NANOSECONDS};
+    __atomic_store_n(sleeping, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == seen)
+        syscall(SYS_futex, word, FUTEX_WAIT, seen, &most, NULL, 0);
+    __atomic_store_n(sleeping, 0, __ATOMIC_RELAXED);
+}
+
+static inline void sl_iso_wake(const uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static inline void sl_iso_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Is a function done with a batch that it received, or absent? */
+static inline bool sl_iso_is_done(const struct sl_iso *iso, uint32_t function, uint32_t batch) {
+    uint32_t done = __atomic_load_n(&sl_iso_function_at(iso, function)->done_batch, __ATOMIC_ACQUIRE);
+    return (int32_t)(done - batch) >= 0 || (__atomic_load_n(&iso->control->absent, __ATOMIC_ACQUIRE) >> function & 1);
+}
+
+/* Waits until a function is done with a batch. False if the chain ends before. */
+static inline bool sl_iso_wait_done(const struct sl_iso *iso, uint32_t function, uint32_t batch, uint32_t *sleeping) {
+    const uint32_t *word = &sl_iso_function_at(iso, function)->done_batch;
+    for (uint32_t spins = 0; !sl_iso_is_done(iso, function, batch); spins++) {
+        if (__atomic_load_n(&iso->control->ending, __ATOMIC_RELAXED))
+            return false;
+        uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+        if (spins < SL_ISO_SPINS)
+            sl_iso_pause();
+        else if ((int32_t)(seen - batch) < 0)
+            sl_iso_sleep(word, seen, sleeping);
+    }
+    return true;
+}
+
+/* --- messages --- */
+
+static inline size_t sl_iso_padded(size_t size) { return (size + 7) & ~(size_t)7; }
+
+/* The size of a message without the event's data. */
+static inline size_t sl_iso_head(const struct sl_event *event, uint8_t paths) {
+    const struct sl_layer_info *owner = event->owner;
+    size_t words = event->instance ? owner->half_words * (owner->oriented ? 2u : 1u) + owner->fields : 0;
+    size_t depth = paths && event->box->frame ? event->box->depth : 0;
+    return sizeof(struct sl_iso_message) + 8 * words + (paths > 1 ? sizeof(sl_bytes) : 0) * depth + sl_iso_padded(depth);
+}
+
+/* Writes a message without the event's data, at `message`, where there is room for it. */
+static inline void sl_iso_write(struct sl_iso_message *message, const struct sl_event *event, uint16_t type,
+                                uint8_t paths, size_t head, size_t size) {
+    const struct sl_box *box = event->box;
+    const struct sl_layer_info *owner = event->owner;
+    *message = (struct sl_iso_message){
+        .now = box->now, .time = box->time, .packet = box->number, .unit = event->unit, .type = type,
+        .layer = (uint16_t)event->layer->index, .owner = (uint16_t)owner->index, .side = (uint8_t)event->side,
+        .paths = paths, .data = (uint32_t)head, .size = (uint32_t)(head + sl_iso_padded(size)),
+    };
+    uint64_t *at = (uint64_t *)(message + 1);
+    if (event->instance) {
+        const struct sl_instance *instance = event->instance;
+        message->number = sl_event_number(event);
+        message->deadline = instance->deadline;
+        message->slot = instance->slot;
+        message->swapped = *((const uint8_t *)instance + owner->swapped_offset);
+        message->state = owner->states ? *((const uint8_t *)instance + owner->state_offset) : 0;
+        message->words = (uint16_t)(owner->half_words * (owner->oriented ? 2 : 1));
+        message->fields = (uint16_t)owner->fields;
+        memcpy(at, sl_instance_key(instance), 8u * message->words);
+        at += message->words;
+        for (uint32_t i = 0; i < owner->fields; i++)
+            *at++ = sl_field_value(instance, &owner->field[i]);
+    }
+    if (paths && box->frame) {
+        message->depth = (uint16_t)box->depth;
+        for (uint32_t i = 0; paths > 1 && i < box->depth; i++, at += 2)
+            memcpy(at, &box->units[i], sizeof(sl_bytes));
+        memcpy(at, box->path, box->depth);
+    }
+}
+
+/* The units of a message; the caller copies their bytes. */
+static inline sl_bytes *sl_iso_units(struct sl_iso_message *message) {
+    return (sl_bytes *)(void *)((uint64_t *)(message + 1) + message->words + message->fields);
+}
+
+#endif

@@ -1,0 +1,220 @@
+/* The stack's side of an isolated chain: events become messages to the functions, which run in processes of their own.
+ *
+ * The generated function of the stack (codegen/isolated/sender.py) subscribes to what any function of the chain
+ * subscribes to, and calls sl_iso_send. The driver calls sl_iso_process in place of the stack's own function: it copies
+ * the packets of a burst into shared memory, lets the stack process them there, hands the batch to the functions, and,
+ * if some of them decide, waits for them and carries out their decisions (decide.h). */
+#ifndef SL_ISOLATED_SEND_H
+#define SL_ISOLATED_SEND_H
+
+#include "function/sluice.h"
+#include "isolated/memory.h"
+
+typedef void (*sl_iso_process_function)(struct sl_box *, const struct sl_frame *, size_t, struct sl_verdict *);
+typedef uint64_t (*sl_iso_tick_function)(struct sl_box *, uint64_t);
+typedef bool (*sl_iso_step_function)(struct sl_box *, uint32_t);
+
+enum { SL_ISO_BYTES_MOST = 16, SL_ISO_NONE = 0xffff };   /* fields of bytes of an event */
+
+/* The events that functions receive. */
+struct sl_iso_events {
+    const uint16_t *types;         /* by handler of the sender and layer: the number of the event, or SL_ISO_NONE */
+    const uint16_t (*bytes)[SL_ISO_BYTES_MOST];   /* by number: the places of bytes in the data, up to SL_ISO_NONE */
+    uint32_t layers;
+    uint32_t paths;                /* see struct sl_iso_message */
+};
+
+/* The sender; a process has one. */
+static struct sl_iso_sender {
+    const struct sl_iso *iso;
+    sl_iso_process_function process;
+    sl_iso_tick_function tick;
+    sl_iso_step_function step;
+    struct sl_iso_slot *slot;      /* of the current batch; NULL: it has not begun */
+    uint32_t place;                /* of the slot */
+    uint32_t kind;
+    uint64_t order;                /* number of the last event */
+    uint32_t frame;                /* the last packet, from 1, that has a place in the order */
+    uint64_t taking;               /* functions that receive this batch */
+    struct sl_iso_events events;
+} sl_iso_sender;
+
+/* Is no function at work on the batch in a slot? */
+static inline bool sl_iso_slot_free(const struct sl_iso *iso, uint32_t place) {
+    const struct sl_iso_slot *slot = sl_iso_slot_at(iso, place);
+    for (uint64_t left = slot->functions; left; left &= left - 1)
+        if (!sl_iso_is_done(iso, sl_iso_first(left), slot->batch))
+            return false;
+    return true;
+}
+
+/* Batches that a function has received, and is not done with. */
+static inline uint32_t sl_iso_waiting(const struct sl_iso *iso, uint32_t function) {
+    uint32_t waiting = iso->stack->queue[function].count -
+                       __atomic_load_n(&sl_iso_function_at(iso, function)->done, __ATOMIC_ACQUIRE);
+    return waiting <= SL_ISO_QUEUE ? waiting : 0;   /* else the function has overwritten it */
+}
+
+/* Waits for the oldest batch. */
+static inline bool sl_iso_wait_oldest(const struct sl_iso *iso) {
+    uint32_t oldest = UINT32_MAX;
+    for (uint32_t i = 0; i < SL_ISO_SLOTS; i++)
+        if (oldest == UINT32_MAX || (int32_t)(sl_iso_slot_at(iso, i)->batch - sl_iso_slot_at(iso, oldest)->batch) < 0)
+            oldest = i;
+    const struct sl_iso_slot *slot = sl_iso_slot_at(iso, oldest);
+    for (uint64_t left = slot->functions; left; left &= left - 1)
+        if (!sl_iso_wait_done(iso, sl_iso_first(left), slot->batch, &iso->stack->sleeping))
+            return false;
+    return true;
+}
+
+/* Begins a batch: finds a slot that is free, or waits for one. This is the back-pressure of functions that are slower
+ * than the stack; a function that loses events instead takes at most two slots, or one where there are many of them. */
+SL_COLD bool sl_iso_begin(void) {
+    struct sl_iso_sender *sender = &sl_iso_sender;
+    const struct sl_iso *iso = sender->iso;
+    uint64_t absent = __atomic_load_n(&iso->control->absent, __ATOMIC_ACQUIRE), lossy = iso->control->lossy & ~absent;
+    uint32_t most = __builtin_popcountll(lossy) > SL_ISO_SLOTS / 2 - 1 ? 1 : 2, place = 0;
+    while (!sl_iso_slot_free(iso, place))
+        if (++place == SL_ISO_SLOTS) {
+            if (!sl_iso_wait_oldest(iso))
+                return false;
+            place = 0;
+        }
+    sender->taking = ~absent;
+    for (uint64_t left = lossy; left; left &= left - 1)
+        if (sl_iso_waiting(iso, sl_iso_first(left)) >= most)
+            sender->taking &= ~(left & -left);
+    struct sl_iso_slot *slot = sl_iso_slot_at(iso, place);
+    slot->functions = 0;
+    slot->packets = 0;
+    slot->kind = sender->kind;
+    slot->used = (uint32_t)sl_iso_padded(sizeof *slot);
+    memset(slot->references, 0, sizeof slot->references);
+    sender->slot = slot;
+    sender->place = place;
+    sender->frame = 0;
+    return true;
+}
+
+/* Room in the current slot, or NULL. */
+static inline void *sl_iso_room(size_t size) {
+    struct sl_iso_slot *slot = sl_iso_sender.slot;
+    size = sl_iso_padded(size);
+    if (size > SL_ISO_SLOT_BYTES - slot->used)
+        return NULL;
+    void *at = (uint8_t *)slot + slot->used;
+    slot->used += (uint32_t)size;
+    return at;
+}
+
+/* Bytes as a message refers to them: those of a packet of the batch where they are, others as a copy. */
+static inline sl_bytes sl_iso_bytes(sl_bytes bytes) {
+    const uint8_t *memory = (const uint8_t *)sl_iso_sender.slot;
+    if (!bytes.captured || (bytes.at >= memory && bytes.at < memory + SL_ISO_SLOT_BYTES))
+        return bytes;
+    uint8_t *copy = sl_iso_room(bytes.captured);
+    if (!copy)   /* the length says that bytes are missing, as after a cut at the snap length */
+        return (sl_bytes){NULL, 0, bytes.length};
+    memcpy(copy, bytes.at, bytes.captured);
+    bytes.at = copy;
+    return bytes;
+}
+
+/* Gives the packets up to the current one their place in the order. */
+static inline void sl_iso_enter_packet(struct sl_iso_sender *sender, uint32_t frame) {
+    sender->order++;
+    while (sender->frame < frame)
+        sender->slot->frame_order[sender->frame++] = sender->order;
+}
+
+/* A message for an event of number `type`, with `size` bytes of data that the caller writes, to all functions that have
+ * subscribed. NULL if there are none, or no room. */
+static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, uint16_t type, size_t size) {
+    struct sl_iso_sender *sender = &sl_iso_sender;
+    if (!sender->iso)
+        return NULL;
+    const struct sl_iso *iso = sender->iso;
+    uint64_t to = __atomic_load_n(&iso->control->subscribed[type], __ATOMIC_RELAXED);
+    if (!to || (SL_UNLIKELY(!sender->slot) && !sl_iso_begin()))
+        return NULL;
+    for (uint64_t lost = to & ~sender->taking & iso->control->lossy; SL_UNLIKELY(lost); lost &= lost - 1)
+        iso->stack->lost[sl_iso_first(lost)]++;
+    to &= sender->taking;
+    struct sl_iso_slot *slot = sender->slot;
+    const struct sl_frame *frame = event->box->frame;
+    uint32_t number = frame ? (uint32_t)(frame - slot->frames) + 1 : 0;
+    if (number > sender->frame)
+        sl_iso_enter_packet(sender, number);
+    sender->order++;
+    size_t head = sl_iso_head(event, (uint8_t)sender->events.paths);
+    struct sl_iso_message *message = to ? sl_iso_room(head + sl_iso_padded(size)) : NULL;
+    if (!message) {
+        for (uint64_t left = to; left; left &= left - 1)
+            iso->stack->no_room[sl_iso_first(left)]++;
+        return NULL;
+    }
+    sl_iso_write(message, event, type, (uint8_t)sender->events.paths, head, size);
+    message->order = sender->order;
+    message->frame = number;
+    message->unit = sl_iso_bytes(event->unit);
+    for (uint32_t i = 0; message->paths > 1 && i < message->depth; i++)
+        sl_iso_units(message)[i] = sl_iso_bytes(sl_iso_units(message)[i]);
+    uint32_t offset = (uint32_t)((uint8_t *)message - (uint8_t *)slot) / 8;
+    for (uint64_t left = to; left; left &= left - 1) {
+        uint32_t function = sl_iso_first(left);
+        if (slot->references[function] < SL_ISO_REFERENCES)
+            sl_iso_references(iso, sender->place, function)[slot->references[function]++] = offset;
+        else
+            iso->stack->no_room[function]++;
+    }
+    return message;
+}
+
+/* What each handler of the sender does with an event. */
+static inline void sl_iso_handler(const struct sl_event *event, uint32_t handler, const void *data, size_t size) {
+    const struct sl_iso_events *events = &sl_iso_sender.events;
+    if (!events->types)
+        return;   /* the box runs without functions */
+    uint16_t type = events->types[handler * events->layers + event->layer->index];
+    struct sl_iso_message *message = type != SL_ISO_NONE ? sl_iso_send(event, type, size) : NULL;
+    if (!message)
+        return;
+    uint8_t *copy = (uint8_t *)message + message->data;
+    memcpy(copy, data, size);
+    for (const uint16_t *at = events->bytes[type]; *at != SL_ISO_NONE; at++) {
+        sl_bytes bytes;
+        memcpy(&bytes, copy + *at, sizeof bytes);
+        bytes = sl_iso_bytes(bytes);
+        memcpy(copy + *at, &bytes, sizeof bytes);
+    }
+}
+
+/* Hands the batch to the functions. Returns those that receive it. */
+static inline uint64_t sl_iso_submit(const struct sl_box *box) {
+    struct sl_iso_sender *sender = &sl_iso_sender;
+    const struct sl_iso *iso = sender->iso;
+    struct sl_iso_slot *slot = sender->slot;
+    if (slot->packets > sender->frame)
+        sl_iso_enter_packet(sender, slot->packets);
+    slot->now = box->now;
+    slot->last = sender->order;
+    slot->created = box->created;
+    uint64_t to = iso->control->always | (slot->kind == SL_ISO_END ? ~UINT64_C(0) : 0);
+    for (uint32_t function = 0; function < iso->count; function++)
+        to |= (uint64_t)(slot->references[function] != 0) << function;
+    to &= sender->taking & (iso->count < 64 ? ((uint64_t)1 << iso->count) - 1 : ~UINT64_C(0));
+    slot->batch = ++iso->stack->batches;
+    slot->functions = to;
+    for (uint64_t left = to; left; left &= left - 1) {
+        struct sl_iso_queue *queue = &iso->stack->queue[sl_iso_first(left)];
+        queue->entry[queue->count % SL_ISO_QUEUE] = sender->place;
+        __atomic_store_n(&queue->count, queue->count + 1, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&sl_iso_function_at(iso, sl_iso_first(left))->sleeping, __ATOMIC_SEQ_CST))
+            sl_iso_wake(&queue->count);
+    }
+    sender->slot = NULL;
+    return to;
+}
+
+#endif

@@ -82,6 +82,8 @@ class Counters:
     """Of the host only: all interrupts that were measured."""
     measured_ns: int = 0
     """Of the host only: the measured part of these interrupts."""
+    preempted: int = 0
+    """Times that a task of it was switched out although it could run on."""
 
     def __add__(self, other: Counters) -> Counters:
         return Counters(*(a + b for a, b in zip(self.values(), other.values(), strict=True)))

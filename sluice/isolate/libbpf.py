@@ -41,6 +41,10 @@ class _TestRun(ctypes.Structure):
     )
 
 
+class _LinkOptions(ctypes.Structure):
+    _fields_ = (("size", c_size_t), ("flags", c_uint32), ("spare", c_uint32))
+
+
 _SIGNATURES: dict[str, tuple[type, list[type]]] = {
     "bpf_object__open_file": (c_void_p, [c_char_p, c_void_p]),
     "bpf_object__load": (c_int, [c_void_p]),
@@ -56,6 +60,7 @@ _SIGNATURES: dict[str, tuple[type, list[type]]] = {
     "bpf_program__fd": (c_int, [c_void_p]),
     "bpf_prog_test_run_opts": (c_int, [c_int, POINTER(_TestRun)]),
     "bpf_link__destroy": (c_int, [c_void_p]),
+    "bpf_link_create": (c_int, [c_int, c_int, c_uint32, POINTER(_LinkOptions)]),
     "bpf_map__fd": (c_int, [c_void_p]),
     "bpf_map__value_size": (c_uint32, [c_void_p]),
     "bpf_map__key_size": (c_uint32, [c_void_p]),
@@ -169,6 +174,14 @@ class Map:
             return None
         return value.raw
 
+    def lookup_per_cpu(self, key: bytes, cpus: int) -> list[bytes]:
+        """The values of a key on all possible CPUs, of which there are `cpus`."""
+        size = self.value_size + -self.value_size % 8
+        values = ctypes.create_string_buffer(size * cpus)
+        if _library().bpf_map_lookup_elem(self.descriptor, key, values):
+            raise _failed("reading a map")
+        return [values.raw[start : start + self.value_size] for start in range(0, size * cpus, size)]
+
     def keys(self) -> Iterator[bytes]:
         """All keys; those that are added or removed meanwhile may be missing, and the walk may start again."""
         size = int(_library().bpf_map__key_size(self._handle))
@@ -238,6 +251,21 @@ class Object:
         """Detach what attach_to_cgroup() attached."""
         self._links.remove(link)
         _library().bpf_link__destroy(link)
+
+    def attach_to_interface(self, name: str, index: int, place: int, flags: int = 0) -> int:
+        """Attach a program to an interface of the calling thread's network namespace; the descriptor of the link. The
+        kernel detaches it when that is closed, or the interface is removed.
+
+        place: a value of enum bpf_attach_type. Raises IsolateError if the kernel or the driver cannot do it.
+        """
+        options = _LinkOptions(ctypes.sizeof(_LinkOptions), flags, 0)
+        _log.clear()
+        descriptor = _library().bpf_link_create(
+            _library().bpf_program__fd(self._program(name)), index, place, ctypes.byref(options)
+        )
+        if descriptor < 0:
+            raise _failed(f"attaching {name} to interface {index}")
+        return int(descriptor)
 
     def run_on(self, name: str, cpu: int) -> int:
         """Run a program of type raw_tp on a CPU, which is interrupted for it; its result. Raises OSError, if the CPU is

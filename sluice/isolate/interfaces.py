@@ -1,4 +1,4 @@
-"""Network interfaces of a container, and the host's ends of its links: rtnetlink (rtnetlink(7)), in either namespace."""
+"""Network interfaces of a container, and the host's ends of its links, by rtnetlink(7)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Interface:
 
 @contextlib.contextmanager
 def entered(namespace: int) -> Generator[None]:
-    """The calling thread is in a network namespace, given by a descriptor. Raises IsolateError without CAP_SYS_ADMIN."""
+    """The calling thread is in a network namespace, by its descriptor. Raises IsolateError without CAP_SYS_ADMIN."""
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         _set_namespace(namespace)

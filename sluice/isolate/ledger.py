@@ -28,6 +28,7 @@ class Ledger:
     """
 
     quota: int
+    """It may change between two periods."""
     bound: int = BOUND
     gained: int = 0
     """Credit for work that was done for others while its tasks ran."""
@@ -88,10 +89,6 @@ class Ledger:
     def _lapse(self, ns: int) -> None:
         self.lapsed += ns
         self.runtime -= ns
-
-    def change_quota(self, quota: int) -> None:
-        """The limit of the container was changed. What it has for this period remains; the bound is the new one."""
-        self.quota = quota
 
 
 @dataclass

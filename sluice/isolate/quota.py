@@ -11,8 +11,8 @@ from pathlib import Path
 from sluice.isolate.errors import IsolateError
 
 OUR_PERIOD = 1_000_000
-"""The longest period that the kernel accepts, in us: between two writes, the kernel refills as little as possible. It is
-also how a limit is recognised as one that was taken over.
+"""The longest period that the kernel accepts, in us: between two writes it refills as little as possible. A limit that
+was taken over is recognised by it.
 """
 _SMALLEST = 1000
 _GONE = (errno.ENOENT, errno.ENODEV)
@@ -89,17 +89,26 @@ class Quota:
         self._written = (slice_us, OUR_PERIOD)
 
     def changed(self, ordinary: Limit) -> Limit | None:
-        """The limit as another program changed it since the last write; `ordinary` if none did.
+        """The limit as another program has set it since the last write, None if it removed it; `ordinary` if none did.
 
         ordinary: the limit before take_over(). A new quota without a new period is for the ordinary period.
         """
         now = self._now()
-        if now == self._written:
+        if now == (self._written or (ordinary.quota_us, ordinary.period_us)):
             return ordinary
         if now is None:
             return None
         quota, period = now
-        return Limit(quota, ordinary.period_us if period == OUR_PERIOD else period, ordinary.burst_us)
+        taken = self._written is not None and period == OUR_PERIOD
+        return Limit(quota, ordinary.period_us if taken else period, ordinary.burst_us)
+
+    def lift(self, ordinary: Limit) -> None:
+        """Another program removed the limit: nothing of take_over() remains."""
+        if self.is_v1:
+            self._put("cpu.cfs_period_us", str(ordinary.period_us))
+        else:
+            self._put("cpu.max", f"max {ordinary.period_us}")
+        self._written = None
 
     def restore(self, limit: Limit) -> None:
         """Set a limit as it was before take_over()."""

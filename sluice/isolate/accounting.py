@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sluice.isolate.build import compiled
 from sluice.isolate.errors import IsolateError
-from sluice.isolate.libbpf import Object, has_tracepoint
+from sluice.isolate.libbpf import Object, known_tracepoints
 
 HOST, IDLE, FIRST = 0, 1, 2
 """Slots: all that is in no container; idle CPUs; the first of a container."""
@@ -168,8 +168,9 @@ class Accounting:
         tracepoints = {
             name: point for name, section in bpf.programs().items() if (point := tracepoint_of(section)) is not None
         }
+        known = known_tracepoints(tracepoints.values())
         for name, point in list(tracepoints.items()):
-            if has_tracepoint(point):
+            if point in known:
                 continue
             if name in _REQUIRED:
                 raise IsolateError(f"the kernel has no tracepoint {point}, without which nothing can be accounted")

@@ -143,9 +143,9 @@ class Enforced:
 
     def _follow_limit(self) -> bool:
         """A limit that another program has set becomes the ordinary one; False if it was removed."""
-        limit = self.quota.changed(self.limit)
-        if limit == self.limit:
+        if self.taken and (self._record is None or self.quota.is_as_written()):
             return True
+        limit = self.quota.set_by_others(self.limit)
         if limit is None:
             if self.taken and self._record is not None:
                 self.quota.lift(self.limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -119,14 +119,18 @@ def _failed(what: str) -> IsolateError:
     return IsolateError(text)
 
 
-def has_tracepoint(name: str) -> bool:
-    """Whether the running kernel has a tracepoint that a BTF program can attach to."""
+def known_tracepoints(names: Iterable[str]) -> set[str]:
+    """Those of the named tracepoints that the running kernel has, and a BTF program can attach to."""
     library = _library()
     btf = library.btf__load_vmlinux_btf()
     if not btf:
         raise IsolateError("the kernel has no BTF (/sys/kernel/btf/vmlinux): one with CONFIG_DEBUG_INFO_BTF is needed")
     try:
-        return int(library.btf__find_by_name_kind(btf, f"btf_trace_{name}".encode(), _BTF_KIND_TYPEDEF)) > 0
+        return {
+            name
+            for name in names
+            if library.btf__find_by_name_kind(btf, f"btf_trace_{name}".encode(), _BTF_KIND_TYPEDEF) > 0
+        }
     finally:
         library.btf__free(btf)
 

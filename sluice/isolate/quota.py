@@ -88,19 +88,26 @@ class Quota:
             self._put("cpu.max", f"{slice_us} {OUR_PERIOD}")
         self._written = (slice_us, OUR_PERIOD)
 
-    def changed(self, ordinary: Limit) -> Limit | None:
-        """The limit as another program has set it since the last write, None if it removed it; `ordinary` if none did.
+    def is_as_written(self) -> bool:
+        """Whether the limit is what take_over() or refill() wrote."""
+        return self._now() == self._written
 
-        ordinary: the limit before take_over(). A new quota without a new period is for the ordinary period.
+    def set_by_others(self, ordinary: Limit) -> Limit | None:
+        """The limit as others have set it, None if they removed it.
+
+        ordinary: the limit before take_over(). A new quota without a new period is for the ordinary period. A quota of
+        ours with the ordinary period is no change: the watchdog had restored the limit just before it was written.
         """
         now = self._now()
-        if now == (self._written or (ordinary.quota_us, ordinary.period_us)):
-            return ordinary
         if now is None:
             return None
         quota, period = now
-        taken = self._written is not None and period == OUR_PERIOD
-        return Limit(quota, ordinary.period_us if taken else period, ordinary.burst_us)
+        if self._written is not None:
+            if period == OUR_PERIOD:
+                period = ordinary.period_us
+            elif quota == self._written[0] and period == ordinary.period_us:
+                return ordinary
+        return Limit(quota, period, ordinary.burst_us)
 
     def lift(self, ordinary: Limit) -> None:
         """Another program removed the limit: nothing of take_over() remains."""

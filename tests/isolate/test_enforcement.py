@@ -75,18 +75,28 @@ def flooded(lab: Lab) -> tuple[str, str]:
     return namespace, address
 
 
+def has_xdp(namespace: str) -> bool:
+    show = ["ip", "-n", namespace, "link", "show", "link0"]
+    return "prog/xdp" in subprocess.run(show, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.parametrize("mode", ["host-end", "xdp", "tc"])
 def test_a_container_that_has_used_its_share_gets_no_packets(
     lab: Lab, make: Callable[..., Enforcer], mode: str
 ) -> None:
     """They are dropped at the requested place, and counted; before and after, nothing remains."""
-    flooded(lab)
+    namespace, _ = flooded(lab)
     with make(mode) as enforcer:
         state, dropped = waited(enforcer, "i", lambda state: state.taken and state.dropped["spent"].packets > 0)
         assert [place.split()[0] for place in state.places] == [mode]
         assert dropped["spent"].bytes >= 1400 * dropped["spent"].packets
-        assert quota_of(lab, "i") != ORDINARY
+        limit = quota_of(lab, "i")
+        assert limit is not None
+        assert limit.period_us == OUR_PERIOD
+        assert limit.quota_us >= 1000
+        assert has_xdp(namespace) == (mode == "xdp")
     assert quota_of(lab, "i") == ORDINARY
+    assert not has_xdp(namespace)
 
 
 def test_the_ledger_has_exactly_what_accounting_measured(lab: Lab, make: Callable[..., Enforcer]) -> None:
@@ -114,11 +124,15 @@ def ledgers(enforcer: Enforcer) -> dict[str, tuple[Counters, Ledger]]:
 
 
 def test_a_container_without_traffic_keeps_the_kernels_own_limit(lab: Lab, make: Callable[..., Enforcer]) -> None:
+    """One without a limit is named."""
     lab.burn(lab.limited("v", PERCENT), cpu=CPU)
+    lab.burn(lab.cgroup("free"), cpu=CPU)
     with make() as enforcer:
         enforcer.wait(0.5)
-        assert not state_of(enforcer.sample(), "v").taken
+        found = enforcer.sample()
+        assert not state_of(found, "v").taken
         assert quota_of(lab, "v") == ORDINARY
+        assert found.unlimited == [f"{lab.name}/free"]
 
 
 def test_packets_pass_again_when_the_flood_has_ended(lab: Lab, make: Callable[..., Enforcer]) -> None:
@@ -197,15 +211,6 @@ def test_a_container_that_ends_in_the_flood_leaves_nothing(
         assert not (tmp_path / "state" / "limits.json").exists()
 
 
-def test_containers_without_a_limit_are_named(lab: Lab, make: Callable[..., Enforcer]) -> None:
-    lab.burn(lab.cgroup("free"), cpu=CPU)
-    enforcer = make()
-    enforcer.wait(0.1)
-    found = enforcer.sample()
-    assert found.unlimited == [f"{lab.name}/free"]
-    assert found.states == []
-
-
 def test_a_shared_namespace_is_named_and_nothing_is_dropped_there(lab: Lab, make: Callable[..., Enforcer]) -> None:
     """Before its socket is found, it is not known whose a packet is."""
     namespace, _ = lab.namespace()
@@ -217,22 +222,3 @@ def test_a_shared_namespace_is_named_and_nothing_is_dropped_there(lab: Lab, make
     for name in ("a", "b"):
         assert state_of(found, name).places == []
         assert list(state_of(found, name).refused.values()) == ["it shares its network namespace with other containers"]
-
-
-def test_no_program_stays_on_an_interface(lab: Lab, make: Callable[..., Enforcer]) -> None:
-    namespace, _ = flooded(lab)
-    show = ["ip", "-n", namespace, "link", "show", "link0"]
-    with make("xdp") as enforcer:
-        enforcer.wait(0.1)
-        assert "prog/xdp" in subprocess.run(show, capture_output=True, text=True, check=True).stdout
-    assert "prog/xdp" not in subprocess.run(show, capture_output=True, text=True, check=True).stdout
-
-
-def test_the_period_is_the_controllers_while_it_refills(lab: Lab, make: Callable[..., Enforcer]) -> None:
-    flooded(lab)
-    with make("none") as enforcer:
-        waited(enforcer, "i", lambda state: state.taken)
-        limit = quota_of(lab, "i")
-        assert limit is not None
-        assert limit.period_us == OUR_PERIOD
-        assert limit.quota_us >= 1000

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sluice.isolate.build import compiled
 from sluice.isolate.errors import IsolateError
-from sluice.isolate.libbpf import Object, has_tracepoint
+from sluice.isolate.libbpf import Object, known_tracepoints
 
 HOST, IDLE, FIRST = 0, 1, 2
 """Slots: all that is in no container; idle CPUs; the first of a container."""
@@ -82,6 +82,8 @@ class Counters:
     """Of the host only: all interrupts that were measured."""
     measured_ns: int = 0
     """Of the host only: the measured part of these interrupts."""
+    preempted: int = 0
+    """Times that a task of it was switched out although it could run on."""
 
     def __add__(self, other: Counters) -> Counters:
         return Counters(*(a + b for a, b in zip(self.values(), other.values(), strict=True)))
@@ -166,8 +168,9 @@ class Accounting:
         tracepoints = {
             name: point for name, section in bpf.programs().items() if (point := tracepoint_of(section)) is not None
         }
+        known = known_tracepoints(tracepoints.values())
         for name, point in list(tracepoints.items()):
-            if has_tracepoint(point):
+            if point in known:
                 continue
             if name in _REQUIRED:
                 raise IsolateError(f"the kernel has no tracepoint {point}, without which nothing can be accounted")

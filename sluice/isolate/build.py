@@ -16,6 +16,7 @@ from sluice.isolate.errors import IsolateError
 
 _HERE = Path(__file__).resolve().parent
 _PROGRAMS = _HERE / "bpf" / "account.bpf.c"
+_DROP = _HERE / "bpf" / "drop.bpf.c"
 _GAPS = _HERE / "gaps.c"
 COMPILERS = ("clang", "clang-19", "clang-16", "clang-14")
 """Tried in this order, after the one in the environment variable SLUICE_BPF_CC. gcc 12 has no usable BPF back end."""
@@ -24,15 +25,24 @@ _ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm64", "ppc64le": "powerpc", "s3
 
 
 def compiled() -> Path:
-    """The path of the object with the BPF programs; compiles them if no cached object fits. Raises IsolateError."""
+    """The path of the object with the programs that account; compiles them if no cached object fits. Raises
+    IsolateError.
+    """
+    return _compiled(_PROGRAMS)
+
+
+def compiled_drop() -> Path:
+    """The same with the programs that drop packets."""
+    return _compiled(_DROP)
+
+
+def _compiled(source: Path) -> Path:
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
         raise IsolateError(f"the BPF programs are not built for {machine}; they are for {', '.join(_ARCHITECTURES)}")
     # asm/types.h lies in a folder of the architecture on Debian, where clang does not look for target bpf
     options = ["-target", "bpf", "-g", f"-D__TARGET_ARCH_{_ARCHITECTURES[machine]}"]
-    return _cached(
-        _PROGRAMS, [*options, "-Wno-unused-parameter", "-idirafter", f"/usr/include/{machine}-linux-gnu", "-c"]
-    )
+    return _cached(source, [*options, "-Wno-unused-parameter", "-idirafter", f"/usr/include/{machine}-linux-gnu", "-c"])
 
 
 def compiled_gaps() -> Path:

@@ -1,4 +1,4 @@
-"""Drops the capabilities that accounting does not need once the programs are loaded."""
+"""Drops the capabilities that are not needed once the programs are loaded."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import os
 from collections.abc import Collection
 
 CAPABILITIES = {
+    "CAP_DAC_OVERRIDE": 1,
     "CAP_NET_ADMIN": 12,
     "CAP_SYS_PTRACE": 19,
+    "CAP_SYS_ADMIN": 21,
     "CAP_PERFMON": 38,
     "CAP_BPF": 39,
 }
+ACCOUNTING = ("CAP_NET_ADMIN", "CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_BPF")
+ENFORCING = (*ACCOUNTING, "CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE")
 """What remains: CAP_BPF updates the programs' tables, CAP_PERFMON reads the counters through a program of type raw_tp,
 CAP_SYS_PTRACE finds the network namespaces of other users' processes, CAP_NET_ADMIN attaches the program that sees the
-sockets of received packets, once containers share a namespace.
+sockets of received packets, once containers share a namespace. To enforce, CAP_SYS_ADMIN enters the network namespaces
+of containers, and CAP_DAC_OVERRIDE writes the limits of cgroups that belong to other users.
 """
 _HIGHEST = 63
 _VERSION_3 = 0x20080522
@@ -29,7 +34,7 @@ class _Data(ctypes.Structure):
     _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
 
 
-def drop_capabilities(keep: Collection[str] = tuple(CAPABILITIES)) -> list[str]:
+def drop_capabilities(keep: Collection[str] = ACCOUNTING) -> list[str]:
     """Drop all capabilities of the calling thread but those of CAPABILITIES that are named, for good. Returns those
     that are left: of the named ones, what it had.
 

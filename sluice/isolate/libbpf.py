@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -41,6 +41,10 @@ class _TestRun(ctypes.Structure):
     )
 
 
+class _LinkOptions(ctypes.Structure):
+    _fields_ = (("size", c_size_t), ("flags", c_uint32), ("spare", c_uint32))
+
+
 _SIGNATURES: dict[str, tuple[type, list[type]]] = {
     "bpf_object__open_file": (c_void_p, [c_char_p, c_void_p]),
     "bpf_object__load": (c_int, [c_void_p]),
@@ -56,6 +60,7 @@ _SIGNATURES: dict[str, tuple[type, list[type]]] = {
     "bpf_program__fd": (c_int, [c_void_p]),
     "bpf_prog_test_run_opts": (c_int, [c_int, POINTER(_TestRun)]),
     "bpf_link__destroy": (c_int, [c_void_p]),
+    "bpf_link_create": (c_int, [c_int, c_int, c_uint32, POINTER(_LinkOptions)]),
     "bpf_map__fd": (c_int, [c_void_p]),
     "bpf_map__value_size": (c_uint32, [c_void_p]),
     "bpf_map__key_size": (c_uint32, [c_void_p]),
@@ -114,14 +119,18 @@ def _failed(what: str) -> IsolateError:
     return IsolateError(text)
 
 
-def has_tracepoint(name: str) -> bool:
-    """Whether the running kernel has a tracepoint that a BTF program can attach to."""
+def known_tracepoints(names: Iterable[str]) -> set[str]:
+    """Those of the named tracepoints that the running kernel has, and a BTF program can attach to."""
     library = _library()
     btf = library.btf__load_vmlinux_btf()
     if not btf:
         raise IsolateError("the kernel has no BTF (/sys/kernel/btf/vmlinux): one with CONFIG_DEBUG_INFO_BTF is needed")
     try:
-        return int(library.btf__find_by_name_kind(btf, f"btf_trace_{name}".encode(), _BTF_KIND_TYPEDEF)) > 0
+        return {
+            name
+            for name in names
+            if library.btf__find_by_name_kind(btf, f"btf_trace_{name}".encode(), _BTF_KIND_TYPEDEF) > 0
+        }
     finally:
         library.btf__free(btf)
 
@@ -168,6 +177,14 @@ class Map:
         if _library().bpf_map_lookup_elem(self.descriptor, key, value):
             return None
         return value.raw
+
+    def lookup_per_cpu(self, key: bytes, cpus: int) -> list[bytes]:
+        """The values of a key on all possible CPUs, of which there are `cpus`."""
+        size = self.value_size + -self.value_size % 8
+        values = ctypes.create_string_buffer(size * cpus)
+        if _library().bpf_map_lookup_elem(self.descriptor, key, values):
+            raise _failed("reading a map")
+        return [values.raw[start : start + self.value_size] for start in range(0, size * cpus, size)]
 
     def keys(self) -> Iterator[bytes]:
         """All keys; those that are added or removed meanwhile may be missing, and the walk may start again."""
@@ -238,6 +255,21 @@ class Object:
         """Detach what attach_to_cgroup() attached."""
         self._links.remove(link)
         _library().bpf_link__destroy(link)
+
+    def attach_to_interface(self, name: str, index: int, place: int, flags: int = 0) -> int:
+        """Attach a program to an interface of the calling thread's network namespace; the descriptor of the link. The
+        kernel detaches it when that is closed, or the interface is removed.
+
+        place: a value of enum bpf_attach_type. Raises IsolateError if the kernel or the driver cannot do it.
+        """
+        options = _LinkOptions(ctypes.sizeof(_LinkOptions), flags, 0)
+        _log.clear()
+        descriptor = _library().bpf_link_create(
+            _library().bpf_program__fd(self._program(name)), index, place, ctypes.byref(options)
+        )
+        if descriptor < 0:
+            raise _failed(f"attaching {name} to interface {index}")
+        return int(descriptor)
 
     def run_on(self, name: str, cpu: int) -> int:
         """Run a program of type raw_tp on a CPU, which is interrupted for it; its result. Raises OSError, if the CPU is

@@ -17,11 +17,13 @@ from dataclasses import dataclass, field, replace
 from sluice.isolate.accounting import HOST, IDLE, MAX_CONTAINERS, Accounting, Counters, Snapshot
 from sluice.isolate.cgroups import Hierarchy, find_hierarchy
 from sluice.isolate.containers import Container, Containers
-from sluice.isolate.interrupts import InterruptCost, measure
+from sluice.isolate.interrupts import MILLISECONDS, InterruptCost, measure
 from sluice.isolate.support import Limit, limits
 
 _STEP = 0.1
 """Seconds after which a container that appeared is noticed, as soon as it runs."""
+_LONGER = (3, 9)
+"""Factors of time by which the cost of an interrupt is measured again, when too few could be measured."""
 _CACHED = 4096
 """Cgroups that the programs may have cached before their table is cleared of them: a quarter of it."""
 _LISTED = 256
@@ -62,6 +64,16 @@ class Sample:
         return sum(row.charged for row in rows) / 1e9 / max(self.seconds * self.cpus, 1e-9)
 
 
+def _measured(accounting: Accounting) -> InterruptCost:
+    """The cost of an interrupt; on a machine under load it takes longer until enough of them were measured."""
+    cost = measure(accounting)
+    for factor in _LONGER:
+        if not cost.why_not or cost.samples == 0:
+            break
+        cost = measure(accounting, factor * MILLISECONDS)
+    return cost
+
+
 class Session:
     """Loads the programs, finds containers, and samples. Use as a context: nothing stays in the kernel afterwards.
 
@@ -83,7 +95,7 @@ class Session:
         self.accounting = Accounting(self.hierarchy.is_v1, max_containers)
         try:
             given = interrupt_ns is not None
-            self.interrupt_cost = InterruptCost(interrupt_ns, 0, 1) if given else measure(self.accounting)
+            self.interrupt_cost = InterruptCost(interrupt_ns, 0, 1) if given else _measured(self.accounting)
             self.accounting.control.interrupt_ns = self.interrupt_cost.hidden_ns
             self.containers = Containers(self.accounting, self.hierarchy, patterns)
             self.stopped = False

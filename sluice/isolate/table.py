@@ -29,7 +29,7 @@ def sample_text(sample: Sample, rows: int | None = None) -> str:
     width = max(len("container"), *(min(len(name), _NAME_LIMIT) for name, _ in shown))
     out = [f"{'container':<{width}}" + "".join(f" {column:>10}" for column in _COLUMNS)]
     for name, counters in shown:
-        out.append(f"{_clip(name, width):<{width}}{_row(counters, sample.seconds)}")
+        out.append(f"{clip(name, width):<{width}}{_row(counters, sample.seconds)}")
     out.append(f"{sample.cpus} CPUs, {sample.seconds:.2f} s, {100 * sample.accounted:.1f}% of their time accounted")
     return "\n".join(out)
 
@@ -38,7 +38,7 @@ def _sum(counters: Sequence[Counters]) -> Counters:
     return sum(counters, Counters())
 
 
-def _clip(name: str, width: int) -> str:
+def clip(name: str, width: int) -> str:
     """A long path keeps its end, which tells containers apart."""
     return name if len(name) <= width else "..." + name[3 - width :]
 

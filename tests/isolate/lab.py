@@ -90,6 +90,20 @@ class Lab:
             (folder / "cgroup.subtree_control").write_text("+cpu")
         return folder
 
+    def limited(self, name: str, percent: int) -> Path:
+        """A new control group with a limit, in percent of one CPU."""
+        folder = self.cgroup(name)
+        if self.hierarchy.is_v1:
+            (folder / "cpu.cfs_quota_us").write_text(str(1000 * percent))
+        else:
+            (folder / "cpu.max").write_text(f"{1000 * percent} 100000")
+        return folder
+
+    def prefer(self) -> None:
+        """Let the control groups have the CPUs before other tasks of the machine, whose load would change a figure."""
+        name, weight = ("cpu.shares", 262144) if self.hierarchy.is_v1 else ("cpu.weight", 10000)
+        (self.hierarchy.folder / self.name / name).write_text(str(weight))
+
     def v2_cgroup(self, name: str) -> Path | None:
         """A control group of v2 beside one of v1, in which sockets are known; None where v2 has both, or is missing."""
         root = self.hierarchy.v2_folder
@@ -146,11 +160,22 @@ class Lab:
         _run("ip", "link", "set", name, "up")
         return name
 
-    def thread_napi(self, namespace: str) -> None:
-        """Let a thread of the kernel poll a namespace's link, in place of softirqs."""
+    def thread_napi(self, namespace: str, cgroup: Path | None = None, cpu: int | None = None) -> None:
+        """Let a thread of the kernel poll a namespace's link, in place of softirqs; in a control group, on a CPU."""
         inside = ("ip", "netns", "exec", namespace)
+        before = _napi_threads()
         _run(*inside, "ethtool", "-K", "link0", "gro", "on")  # without, the link does not poll
         _run(*inside, "sh", "-c", "echo 1 > /sys/class/net/link0/threaded")
+        for thread in _napi_threads() - before:
+            if cpu is not None:
+                os.sched_setaffinity(thread, {cpu})
+            if cgroup is not None:
+                (cgroup / ("tasks" if self.hierarchy.is_v1 else "cgroup.threads")).write_text(str(thread))
+
+    def without_tso(self, namespace: str) -> None:
+        """Let the host's end of a link send no packets that the other end would not poll for."""
+        number = int(namespace.rsplit("-", 1)[1])
+        _run("ethtool", "-K", f"sli{number}h{os.getpid() % 100000}", "tso", "off")
 
     def shape(self, namespace: str, rate: str) -> None:
         """Shape what a namespace sends, with HTB."""
@@ -212,6 +237,15 @@ def _load_program() -> Path:
     compiler = shutil.which("gcc") or shutil.which("clang") or "cc"
     subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", folder / "load", _SOURCE], check=True)
     return folder / "load"
+
+
+def _napi_threads() -> set[int]:
+    found: set[int] = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (folder / "comm").read_text().startswith("napi/link0"):
+                found.add(int(folder.name))
+    return found
 
 
 def _run(*command: str) -> None:

@@ -4,6 +4,8 @@
  *   load receive PORT                    receives UDP
  *   load hold PORT                       has a UDP socket, and never reads from it
  *   load send ADDRESS PORT RATE BYTES N  sends UDP at a rate (packets/s; 0: as fast as it can), N packets (0: no end)
+ *   load sink PORT                       receives TCP, on any number of connections
+ *   load stream ADDRESS PORT FLOWS       sends TCP as fast as it can, on so many connections
  *
  * Each ends with the process that started it.
  */
@@ -11,6 +13,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -94,6 +97,53 @@ static int send_all(const char *host, int port, uint64_t rate, size_t bytes, uin
     return 0;
 }
 
+enum { FLOWS = 256 };
+
+static int sink(int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    static char data[1 << 18];
+    struct pollfd open_[1 + FLOWS];
+    nfds_t count = 1;
+    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s < 0 || bind(s, (struct sockaddr *)&address, sizeof(address)) || listen(s, FLOWS))
+        return fail("listen");
+    open_[0] = (struct pollfd){.fd = s, .events = POLLIN};
+    for (;;) {
+        if (poll(open_, count, -1) < 0)
+            return fail("poll");
+        for (nfds_t i = count - 1; i > 0; i--)
+            if (open_[i].revents && recv(open_[i].fd, data, sizeof(data), MSG_DONTWAIT) == 0) {
+                close(open_[i].fd);
+                open_[i] = open_[--count];
+            }
+        if (open_[0].revents && count <= FLOWS)
+            open_[count++] = (struct pollfd){.fd = accept(s, NULL, NULL), .events = POLLIN};
+    }
+}
+
+static int stream(const char *host, int port, int flows)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    static char data[1 << 16];
+    struct pollfd open_[FLOWS];
+    if (inet_pton(AF_INET, host, &address.sin_addr) != 1 || flows < 1 || flows > FLOWS)
+        return fail(host);
+    for (int i = 0; i < flows; i++) {
+        open_[i] = (struct pollfd){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .events = POLLOUT};
+        if (open_[i].fd < 0 || connect(open_[i].fd, (struct sockaddr *)&address, sizeof(address)))
+            return fail(host);
+    }
+    for (;;) {
+        if (poll(open_, (nfds_t)flows, -1) < 0)
+            return fail("poll");
+        for (int i = 0; i < flows; i++)
+            if (open_[i].revents && send(open_[i].fd, data, sizeof(data), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+                open_[i].revents & (POLLERR | POLLHUP))
+                return fail("send");
+    }
+}
+
 int main(int n, char **a)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -105,6 +155,11 @@ int main(int n, char **a)
         return receive(atoi(a[2]), 0);
     if (n == 7 && !strcmp(a[1], "send"))
         return send_all(a[2], atoi(a[3]), strtoull(a[4], NULL, 10), strtoull(a[5], NULL, 10), strtoull(a[6], NULL, 10));
-    fprintf(stderr, "usage: load burn FILE | receive PORT | hold PORT | send ADDRESS PORT RATE BYTES N\n");
+    if (n == 3 && !strcmp(a[1], "sink"))
+        return sink(atoi(a[2]));
+    if (n == 5 && !strcmp(a[1], "stream"))
+        return stream(a[2], atoi(a[3]), atoi(a[4]));
+    fprintf(stderr, "usage: load burn FILE | receive PORT | hold PORT | send ADDRESS PORT RATE BYTES N | sink PORT | "
+                    "stream ADDRESS PORT FLOWS\n");
     return 2;
 }

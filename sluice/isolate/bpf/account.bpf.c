@@ -40,6 +40,11 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *previous, struct task_
         __sync_fetch_and_add(&control.unfinished, 1);
         cpu->section = NO_SECTION;
     }
+    if (preempt || is_runnable(previous)) {
+        struct account *account = account_of(cpu->runner);
+        if (account)
+            account->preempted++;
+    }
     cpu->runner = slot_of_task(next);
     leave(cpu);
     return 0;

@@ -44,8 +44,13 @@ struct css_set {
 
 struct task_struct {
     unsigned int flags;
+    unsigned int __state;
     int pid;
     struct css_set *cgroups;
+};
+
+struct task_struct___before_5_14 {
+    volatile long state;
 };
 
 struct ns_common {

@@ -64,6 +64,14 @@ static __always_inline __u32 slot_of_task(struct task_struct *task)
     return css ? slot_of_cgroup(css->cgroup, 0) : SLOT_HOST;
 }
 
+/* Whether a task that is switched out waits for a CPU, or for the quota of its cgroup. */
+static __always_inline bool is_runnable(struct task_struct *task)
+{
+    if (bpf_core_field_exists(task->__state))
+        return task->__state == 0;
+    return ((struct task_struct___before_5_14 *)task)->state == 0;
+}
+
 static __always_inline __u32 slot_of_namespace(__u32 inode)
 {
     if (inode == settings.host_namespace)

@@ -1,4 +1,4 @@
-/* What the programs share with the loader (sluice/isolate/programs.py has the same layouts), and the state of a CPU.
+/* What the programs share with the loader (sluice/isolate/accounting.py has the same layouts), and the state of a CPU.
  *
  * All time of a CPU is divided: each nanosecond is added to `run` of exactly one slot, that of the task in whose context
  * it passed. Work for another container is then transferred: the one pays (`for_others`), the other is charged
@@ -29,7 +29,8 @@ struct account {
     __u64 transmitted;   /* packets that a softirq transmitted, not those of system calls */
     __u64 interrupts;    /* slot of the host only: all interrupts that were measured */
     __u64 measured_ns;   /* slot of the host only: the measured part of these interrupts */
-    __u64 spare[5];
+    __u64 preempted;     /* times that a task of it was switched out although it could run on */
+    __u64 spare[4];
 };
 
 /* Set before the programs are loaded. */

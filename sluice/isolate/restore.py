@@ -1,0 +1,223 @@
+"""Ordinary limits of containers whose quota is written by a controller: kept in a file before the first write, so that
+they are restored however the controller ends.
+
+A watchdog, which is a process of its own, restores them as soon as the controller's end of a pipe is closed, or when it
+has not written to it for some seconds. If the watchdog is killed, too, the file is still there: the next start of the
+controller restores them first, and so does `sluice isolate restore`.
+
+    python -m sluice.isolate.restore FOLDER      the watchdog; standard input is the pipe
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sluice.isolate.errors import IsolateError
+from sluice.isolate.quota import OUR_PERIOD, GoneError, Limit, Quota
+
+FOLDER = Path("/run/sluice-isolate")
+_HANGS = 3.0
+"""Seconds without a beat after which the controller is taken for stopped."""
+_BEAT, _END = b".", b"q"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The ordinary limit of one cgroup."""
+
+    folder: str
+    inode: int
+    is_v1: bool
+    limit: Limit
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What restore() did."""
+
+    restored: list[str]
+    changed: list[str]
+    """Cgroups whose limit another program has set since: it was left."""
+    gone: list[str]
+    failed: list[str]
+    """What could not be restored, with the reason."""
+
+
+class Record:
+    """The file, held by one controller at a time.
+
+    Raises IsolateError if another one has it, or if the folder is not the user's own.
+    """
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self.folder = folder
+        self.kept: dict[str, Kept] = {}
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = folder.lstat()
+            if status.st_uid != os.geteuid() or status.st_mode & 0o022 or not folder.is_dir():
+                raise IsolateError(f"{folder}: other users can write there; give another folder by --state")
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise IsolateError(f"{folder}: {os.strerror(error.errno or 0)}; give another folder by --state") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise IsolateError(
+                f"another `sluice isolate run` uses {folder}; stop it, or give another folder by --state"
+            ) from error
+
+    def close(self) -> None:
+        """Let another controller have it."""
+        os.close(self._lock)
+
+    def keep(self, quota: Quota, limit: Limit) -> None:
+        """Record an ordinary limit. It is in the file when this returns."""
+        path = str(quota.folder)
+        self.kept[path] = Kept(path, quota.folder.stat().st_ino, quota.is_v1, limit)
+        self._write()
+
+    def forget(self, folder: Path) -> None:
+        """The limit has been restored, or the cgroup is gone."""
+        if self.kept.pop(str(folder), None) is not None:
+            self._write()
+
+    def _write(self) -> None:
+        target = self.folder / "limits.json"
+        if not self.kept:
+            target.unlink(missing_ok=True)
+            return
+        temporary = self.folder / "limits.new"
+        temporary.write_text(json.dumps({"version": 1, "cgroups": [asdict(one) for one in self.kept.values()]}))
+        os.replace(temporary, target)
+
+
+def read_kept(folder: Path) -> list[Kept]:
+    """What the file has; nothing if there is none. Raises IsolateError if it is not such a file."""
+    path = folder / "limits.json"
+    try:
+        rows = json.loads(path.read_text())["cgroups"]
+        return [Kept(str(row["folder"]), int(row["inode"]), bool(row["is_v1"]), _limit(row["limit"])) for row in rows]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise IsolateError(f"{path} cannot be read ({error}): remove it, and set the limits again") from error
+
+
+def _limit(row: dict[str, int]) -> Limit:
+    return Limit(int(row["quota_us"]), int(row["period_us"]), int(row["burst_us"]))
+
+
+def restore(folder: Path = FOLDER) -> Restored:
+    """Restore all ordinary limits of the file. A limit that another program has set meanwhile is left."""
+    found = Restored([], [], [], [])
+    for kept in read_kept(folder):
+        try:
+            _restore(kept, found)
+        except IsolateError as error:
+            found.failed.append(str(error))
+    if not found.failed:
+        with contextlib.suppress(OSError):
+            (folder / "limits.json").unlink()
+    return found
+
+
+def _restore(kept: Kept, found: Restored) -> None:
+    quota = None
+    try:
+        path = Path(kept.folder)
+        if path.stat().st_ino != kept.inode:
+            raise GoneError
+        quota = Quota(path, kept.is_v1)
+        now = quota.read()
+        if now is None or now.period_us != OUR_PERIOD:
+            found.changed.append(kept.folder)
+            return
+        quota.restore(kept.limit)
+        found.restored.append(kept.folder)
+    except (GoneError, FileNotFoundError):
+        found.gone.append(kept.folder)
+    finally:
+        if quota is not None:
+            quota.close()
+
+
+class Watchdog:
+    """The process that restores limits when this one ends. Start it before anything is changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.starts = 0
+        self._start()
+
+    def _start(self) -> None:
+        reading, self._pipe = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._pipe, False)
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "sluice.isolate.restore", str(self._folder)],
+                stdin=reading,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path[1:]])},
+                start_new_session=True,  # a Ctrl-C, or a closed terminal, ends only the controller
+            )
+        finally:
+            os.close(reading)
+        self.starts += 1
+
+    def beat(self) -> None:
+        """The controller works. A watchdog that was killed is started again."""
+        try:
+            os.write(self._pipe, _BEAT)
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            os.close(self._pipe)
+            self.process.wait()
+            self._start()
+
+    def end(self) -> None:
+        """All limits are restored: it has nothing to do."""
+        with contextlib.suppress(OSError):
+            os.write(self._pipe, _END)
+        os.close(self._pipe)
+        self.process.wait()
+
+
+def watch(folder: Path, pipe: int) -> None:
+    """The watchdog's loop."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # it ends after the controller
+        signal.signal(number, signal.SIG_IGN)
+    stopped = False
+    while True:
+        ready, _, _ = select.select([pipe], [], [], None if stopped else _HANGS)
+        data = os.read(pipe, 4096) if ready else None
+        if data is not None and _END in data:
+            return
+        stopped = not data
+        if stopped:
+            _say(restore(folder))
+        if data == b"":
+            return
+
+
+def _say(done: Restored) -> None:
+    if done.restored:
+        print(f"sluice isolate: restored the CPU limits of {len(done.restored)} containers", file=sys.stderr)
+    for text in done.failed:
+        print(f"sluice isolate: {text}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    watch(Path(sys.argv[1]), sys.stdin.fileno())

@@ -1,0 +1,235 @@
+"""Ordinary limits come back, however `sluice isolate run` ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluice.cli.main import main
+from sluice.isolate.cgroups import Hierarchy
+from sluice.isolate.enforcer import Enforcer
+from sluice.isolate.errors import IsolateError
+from sluice.isolate.quota import OUR_PERIOD, GoneError, Limit, Quota
+from sluice.isolate.restore import Record, read_kept, restore
+from tests.isolate.lab import Lab
+
+COMMAND = (sys.executable, "-m", "sluice", "isolate")
+ORDINARY = Limit(3_000, 100_000)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def start(lab: Lab, state: Path, *more: str) -> subprocess.Popen[str]:
+    """A controller on a container `i` that is flooded."""
+    namespace, address = lab.namespace(cpu=0)
+    lab.start("receive", "5000", cgroup=lab.limited("i", 3), namespace=namespace, cpu=0)
+    lab.start("send", address, "5000", "0", "1400", "0", cpu=1)
+    options = ["--cgroup", lab.pattern, "--interrupt-ns", "0", "--interval", "0.1", "--json", "--state", str(state)]
+    return subprocess.Popen([*COMMAND, "run", *options, *more], stdout=subprocess.PIPE, text=True)
+
+
+def sampled(process: subprocess.Popen[str], condition: Callable[[dict[str, object]], bool]) -> dict[str, object]:
+    """Reads samples until the state of the container fulfils a condition."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        sample = json.loads(line)
+        if sample["type"] == "sample" and sample["enforcement"] and condition(sample["enforcement"][0]):
+            return sample["enforcement"][0]
+    raise AssertionError("it ended before")
+
+
+def is_taken(one: dict[str, object]) -> bool:
+    return bool(one["taken_over"]) and one["dropped"]["spent"]["packets"] > 0  # type: ignore[index]
+
+
+def limit_of(lab: Lab, name: str = "i") -> Limit | None:
+    quota = Quota(lab.hierarchy.folder / lab.name / name, lab.hierarchy.is_v1)
+    try:
+        return quota.read()
+    finally:
+        quota.close()
+
+
+def restored(lab: Lab) -> bool:
+    """Whether the ordinary limit is back, within a time that only a loaded machine needs."""
+    for _ in range(500):
+        if limit_of(lab) == ORDINARY:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def watchdog_of(process: int) -> int:
+    """Its only child; 0 while it has none."""
+    return int((Path(f"/proc/{process}/task/{process}/children").read_text().split() or ["0"])[0])
+
+
+@pytest.mark.root
+def test_a_killed_controller_leaves_the_ordinary_limit_and_no_gate(lab: Lab, state: Path) -> None:
+    with start(lab, state) as process:
+        sampled(process, is_taken)
+        assert limit_of(lab) != ORDINARY
+        watchdog = watchdog_of(process.pid)
+        process.kill()
+        process.communicate()
+        assert restored(lab)
+    for _ in range(500):
+        if not Path(f"/proc/{watchdog}").exists():
+            break
+        time.sleep(0.02)
+    assert not (state / "limits.json").exists()
+    assert not Path(f"/proc/{watchdog}").exists()
+    links = subprocess.run(["ip", "-d", "link"], capture_output=True, text=True, check=True).stdout
+    assert "prog/xdp" not in links
+
+
+@pytest.mark.root
+def test_without_its_watchdog_the_next_start_restores(
+    lab: Lab, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both were killed: the file is what remains. `restore` does the same without a start."""
+    with start(lab, state) as process:
+        sampled(process, is_taken)
+        watchdog = watchdog_of(process.pid)
+        os.kill(watchdog, signal.SIGSTOP)
+        process.kill()
+        process.communicate()
+        os.kill(watchdog, signal.SIGKILL)
+    folder = lab.hierarchy.folder / lab.name / "i"
+    limit = limit_of(lab)
+    assert limit is not None
+    assert limit.period_us == OUR_PERIOD
+    kept = (state / "limits.json").read_text()
+    assert main(["isolate", "restore", "--state", str(state)]) == 0
+    assert capsys.readouterr().out == f"restored: {folder}\n"
+    assert limit_of(lab) == ORDINARY
+    quota = Quota(folder, lab.hierarchy.is_v1)
+    quota.take_over(1000)
+    quota.close()
+    (state / "limits.json").write_text(kept)
+    with Enforcer([f"{lab.name}/none"], "none", interrupt_ns=0, state_folder=state) as enforcer:
+        assert enforcer.found is not None
+        assert enforcer.found.restored == [str(folder)]
+        assert limit_of(lab) == ORDINARY
+
+
+@pytest.mark.root
+def test_a_controller_survives_its_watchdog_and_a_stop(lab: Lab, state: Path) -> None:
+    """Its watchdog is killed, and started again. Then it is stopped, and its container must not starve; when it
+    continues, what the watchdog restored is the ordinary limit still.
+    """
+    with start(lab, state) as process:
+        sampled(process, is_taken)
+        status = dict(line.split(":\t") for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+        assert int(status["CapEff"], 16) == 1 << 1 | 1 << 12 | 1 << 19 | 1 << 21 | 1 << 38 | 1 << 39
+        assert status["NoNewPrivs"] == "1"
+        first = watchdog_of(process.pid)
+        os.kill(first, signal.SIGKILL)
+        sampled(process, lambda _: watchdog_of(process.pid) not in (first, 0))
+        process.send_signal(signal.SIGSTOP)
+        assert restored(lab)
+        process.send_signal(signal.SIGCONT)
+        found = sampled(process, lambda one: bool(one["taken_over"]) and is_ours(lab))
+        assert found["limit"] == {"quota_us": ORDINARY.quota_us, "period_us": ORDINARY.period_us}
+        process.terminate()
+        last = process.communicate()[0].splitlines()[-1]
+        assert json.loads(last)["dropped"][f"{lab.name}/i"]["spent"]["packets"] > 0
+        assert process.returncode == 0
+    assert limit_of(lab) == ORDINARY
+
+
+def is_ours(lab: Lab) -> bool:
+    limit = limit_of(lab)
+    return limit is not None and limit.period_us == OUR_PERIOD
+
+
+@pytest.mark.root
+def test_a_limit_that_another_program_has_set_since_is_left(lab: Lab, state: Path) -> None:
+    folder = lab.limited("i", 3)
+    quota = Quota(folder, lab.hierarchy.is_v1)
+    record = Record(state)
+    record.keep(quota, ORDINARY)
+    quota.take_over(1000)
+    quota.restore(Limit(70_000, 100_000))
+    done = restore(state)
+    assert (done.restored, done.changed) == ([], [str(folder)])
+    assert limit_of(lab) == Limit(70_000, 100_000)
+    record.keep(quota, ORDINARY)
+    lab.remove(folder)
+    assert restore(state).gone == [str(folder)]
+    with pytest.raises(GoneError):
+        quota.read()
+    quota.close()
+    record.close()
+
+
+@pytest.mark.root
+def test_a_limit_is_restored_with_its_burst(lab: Lab, state: Path) -> None:
+    folder = lab.limited("i", 3)
+    name = "cpu.cfs_burst_us" if lab.hierarchy.is_v1 else "cpu.max.burst"
+    if not (folder / name).exists():
+        pytest.skip("the kernel has no bursts")
+    (folder / name).write_text("2000")
+    quota = Quota(folder, lab.hierarchy.is_v1)
+    record = Record(state)
+    before = quota.read()
+    assert before == Limit(3_000, 100_000, 2_000)
+    record.keep(quota, before)
+    quota.take_over(1000)
+    assert quota.read() == Limit(1000, OUR_PERIOD, 0)
+    assert restore(state).restored == [str(folder)]
+    assert quota.read() == before
+    quota.close()
+    record.close()
+
+
+def test_one_controller_at_a_time(state: Path) -> None:
+    first = Record(state)
+    with pytest.raises(IsolateError, match="another `sluice isolate run` uses"):
+        Record(state)
+    first.close()
+    Record(state).close()
+
+
+def test_a_folder_that_others_can_write_to_is_refused(state: Path) -> None:
+    state.mkdir()
+    state.chmod(0o777)
+    with pytest.raises(IsolateError, match="--state"):
+        Record(state)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"cgroups": [{"folder": "/x"}]}', "[1]", '{"cgroups": 3}'])
+def test_a_damaged_file_is_an_error_that_names_it(state: Path, text: str) -> None:
+    state.mkdir()
+    (state / "limits.json").write_text(text)
+    with pytest.raises(IsolateError, match=r"limits\.json cannot be read"):
+        read_kept(state)
+
+
+def test_without_the_cpu_controller_the_error_says_so(tmp_path: Path) -> None:
+    with pytest.raises(IsolateError, match="the cpu controller is not enabled there"):
+        Quota(tmp_path, is_v1=False)
+    with pytest.raises(GoneError):
+        Quota(tmp_path / "gone", is_v1=True)
+
+
+@pytest.mark.parametrize("is_v1", [False, True])
+def test_an_unlimited_cgroup_has_no_limit(tmp_path: Path, is_v1: bool) -> None:
+    hierarchy = Hierarchy(tmp_path, is_v1, None)
+    files = {"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"} if is_v1 else {"cpu.max": "max 100000\n"}
+    for name, text in files.items():
+        (hierarchy.folder / name).write_text(text)
+    quota = Quota(tmp_path, is_v1)
+    assert quota.read() is None
+    quota.close()

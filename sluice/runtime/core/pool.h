@@ -72,7 +72,7 @@ struct sl_pool {
     uint64_t used;       /* bytes handed out, each block counted with the size of its class */
     uint64_t reserved;   /* bytes of the budget that blocks have been cut from */
     uint64_t budget;     /* as given at open, rounded down to 64 */
-    uint64_t refused;    /* calls of sl_pool_take that returned NULL */
+    uint64_t refused;    /* calls of sl_pool_take that returned NULL, and of sl_pool_suffices that returned false */
     uint64_t blocks;     /* handed out, of any class */
     uint64_t hold;       /* maximum bytes of one side, if its sequence has no limit of its own */
     uint64_t promised;   /* argument of the last sl_pool_suffices; its caller may still be taking these bytes */
@@ -224,15 +224,20 @@ static inline bool sl_pool_has(struct sl_pool *pool, size_t bytes) {
  * order. */
 static inline bool sl_pool_suffices(struct sl_pool *pool, uint64_t bytes) {
     pool->promised = bytes;
-    if (bytes <= SL_POOL_MOST)
-        return sl_pool_has(pool, bytes);
+    if (bytes <= SL_POOL_MOST) {
+        bool has = sl_pool_has(pool, bytes);
+        pool->refused += !has;
+        return has;
+    }
     uint64_t whole = (pool->budget - pool->reserved) / SL_POOL_MOST;
     if (whole * SL_POOL_MOST >= bytes)
         return true;
     sl_pool_join_all(pool);
     for (const struct sl_pool_free *at = pool->free[SL_POOL_CLASSES - 1]; at && whole * SL_POOL_MOST < bytes; at = at->next)
         whole++;
-    return whole * SL_POOL_MOST >= bytes;
+    bool enough = whole * SL_POOL_MOST >= bytes;
+    pool->refused += !enough;
+    return enough;
 }
 
 /* sl_pool_take when the magazine of the class is empty. */

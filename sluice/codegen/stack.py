@@ -21,9 +21,10 @@ from sluice.codegen.layer.instance_layout import struct_text, tables
 from sluice.codegen.layer.layer import Counters, LayerWriter, StackNames, layer_text
 from sluice.codegen.layer.lifetime import lifetime
 from sluice.codegen.layer.on_demand import find_instance, watch
+from sluice.codegen.layer.relief import relief
 from sluice.hooks.function import CFunction, Functions
 from sluice.hooks.subscription import handler
-from sluice.ir.graph import NativeModule, Program, Rules, alias_tables
+from sluice.ir.graph import CONTEXTS_GAVE_UP, NativeModule, Program, Rules, alias_tables
 from sluice.lang.events import END_REASONS
 
 
@@ -90,6 +91,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *(line for writer in writers for line in writer.prototypes()),
         *waiting(names),
         *(line for table in names.tables.values() for line in lifetime(table)),
+        *relief(names),
         *told,
         *publish_functions(names),
         *find_instance(names),
@@ -126,6 +128,8 @@ def stack_names(program: Program, functions: Functions, weak: bool = False) -> S
     counters = Counters()
     for name in ("packets", "bytes", "unknown link type", "too deep"):
         counters.index("box", name)
+    if program.natives:
+        counters.index("box", CONTEXTS_GAVE_UP)
     for layer in program.layers.values():
         for name in ("packets", "bytes", *layer.outcomes(), *layer.counters()):
             counters.index(layer.name, name)

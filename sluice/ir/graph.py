@@ -189,6 +189,16 @@ def given_up_name(units: bool) -> str:
     return "units:given up" if units else BYTES[-1]
 
 
+GAVE_UP = "memory:given up"
+"""The counter of a layer's sides, and of messages that it takes, that gave up what they held because memory was nearly
+exhausted and they had held it for longest.
+"""
+
+CONTEXTS_GAVE_UP = "contexts given up"
+"""The counter of the box of contexts of native modules that ended for the same reason. Of these, the one that was used
+longest ago gives up.
+"""
+
 CUT_BYTES = ("bytes:of packets", "bytes:lost")
 """Counters of a layer that takes messages from packets: the bytes given to the framing, and those of them that formed
 no message. Together with the bytes of the messages (`bytes`) they conserve.
@@ -256,6 +266,8 @@ class LayerProgram:
         names = [i.counter for g in self.graphs() for i in g.instructions() if isinstance(i, Count)]
         if self.rules is not None:
             names += ["no memory", *BYTES[:-1], given_up_name(self.rules.units)]
+        if self.rules is not None or self.of_streams:
+            names.append(GAVE_UP)
         return list(dict.fromkeys(names + (list(CUT_BYTES) if self.of_packets else [])))
 
 

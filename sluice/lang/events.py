@@ -52,10 +52,11 @@ unplaced: `length` captured bytes of a side have no position in its stream, for 
 Other offsets count bytes from the first byte of the side's sequence. Lengths are in bytes.
 """
 
-GAP_CAUSES = ("limit", "timeout", "close", "snaplen", "skipped", "acknowledged")
+GAP_CAUSES = ("limit", "timeout", "close", "snaplen", "skipped", "acknowledged", "memory")
 """The causes of a gap, by the number in event `gap`: a limit of the sequence was reached; the instance timed out; it
 ended for another reason; the snap length cut the bytes off; the sender announced that they will not come; the receiver
-has acknowledged them although they were not captured.
+has acknowledged them although they were not captured; memory was nearly exhausted, and the side had held data for
+longest.
 """
 
 UNPLACED_CAUSES = ("before", "repeated", "outside")
@@ -63,13 +64,14 @@ UNPLACED_CAUSES = ("before", "repeated", "outside")
 are before the base and were counted earlier; the receiver could not have accepted them.
 """
 
-LOSS_CAUSES = ("limit", "gap", "malformed", "close", "short", "snaplen")
+LOSS_CAUSES = ("limit", "gap", "malformed", "close", "short", "snaplen", "memory")
 """The causes why bytes form no message, by the number in event `lost`: the message exceeds its length limit; the stream
-has a gap; the bytes are no valid message; the stream ended within a message; the packet ended within one; or the snap
-length cut off the header that holds the length.
+has a gap; the bytes are no valid message; the stream ended within a message; the packet ended within one; the snap
+length cut off the header that holds the length; or memory was nearly exhausted, and the part of the message had been
+held for longest.
 """
 
-STREAM_LOSSES = LOSS_CAUSES[:4]
+STREAM_LOSSES = ("limit", "gap", "malformed", "close", "memory")
 """The causes in streams."""
 
 PACKET_LOSSES = ("limit", "malformed", "short", "snaplen")
@@ -77,7 +79,7 @@ PACKET_LOSSES = ("limit", "malformed", "short", "snaplen")
 
 END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
 """The reasons why an instance ended, by the number in event `end`: its machine reached an accept state; no packet came
-for its timeout; a restart transition; it was evicted for another instance; end of input; a limit was reached (in a
+for its timeout; a restart transition; it was evicted for another instance or for memory; end of input; a limit was reached (in a
 sequence that delivers only the whole).
 """
 

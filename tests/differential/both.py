@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
 from sluice.engine.box import TLS_KEY_LOG, Box, CompiledStack, Frame, Settings, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.events import PythonFunction, Seen
 from sluice.engine.values import value_names
-from sluice.ir.graph import LayerProgram, Program
+from sluice.ir.graph import CONTEXTS_GAVE_UP, GAVE_UP, LayerProgram, Program
+from sluice.hooks.function import CFunction
 from sluice.ir.hook import Hook
 from sluice.ir.interpreter import Interpreter
 from sluice.lang.events import BUILT_IN
 from sluice.lang.stack import Stack
 from sluice.lower.build import build
+
+MOST = 40
+"""Packets of a burst: more than a group."""
+
+_REFUSED = Path(__file__).resolve().parents[1] / "support/refused.c"
+REFUSED = read_c_function("refused", _REFUSED.read_text(), str(_REFUSED))
+"""A function that reports what Pressure needs."""
 
 NOT_MODELLED = ("no memory", "bytes:no memory")
 """Counters of what the interpreter, which has all the memory it wants, never does."""
@@ -50,6 +60,19 @@ def everything(stack: Stack) -> frozenset[Hook]:
 
 
 @dataclass
+class Pressure:
+    """A run with little memory, in bursts of at most `most` packets, no more than a group.
+
+    moments: for each burst, how many holders of memory gave up after it. refused: requests for memory that failed while
+    a packet was processed.
+    """
+
+    most: int
+    moments: list[int] = field(default_factory=lambda: [])
+    refused: int = 0
+
+
+@dataclass
 class Compared(CompiledStack):
     """A stack as a library, and its program as it was built: what the library must do, whatever passes made of it."""
 
@@ -61,15 +84,25 @@ def compared(made: CompiledStack, stack: Stack, options: frozenset[str] = frozen
     return Compared(**vars(made), built=build(stack, made.functions.hooks(), options))
 
 
-def compiled(stack: Stack, passes: str | list[str] = "all", options: frozenset[str] = frozenset()) -> Compared:
+def compiled(
+    stack: Stack,
+    passes: str | list[str] = "all",
+    options: frozenset[str] = frozenset(),
+    functions: tuple[CFunction, ...] = (),
+) -> Compared:
     """The stack as a library that tells every event."""
-    return compared(compile_stack(stack, python=everything(stack), passes=passes, options=options), stack, options)
+    made = compile_stack(stack, functions, python=everything(stack), passes=passes, options=options)
+    return compared(made, stack, options)
 
 
 def run_compiled(
-    made: CompiledStack, packets: Iterable[Input], settings: Settings
+    made: CompiledStack,
+    packets: Iterable[Input],
+    settings: Settings,
+    pressure: Pressure | None = None,
 ) -> tuple[list[Any], dict[str, dict[str, int]]]:
     """Events and counters of compiled code."""
+    gave_up = 0
     events: list[Any] = []
 
     def saw(event: Seen) -> None:
@@ -79,17 +112,28 @@ def run_compiled(
 
     handlers = [(hook.layer, hook.event, saw) for hook in made.functions.python]
     with Box(made, settings, [PythonFunction("all", handlers, [])]) as box:
-        for burst in bursts(packets):
+        for burst in bursts(packets, pressure.most if pressure else MOST):
             if isinstance(burst, Secrets):
                 box.secrets(burst.data, burst.kind)
             else:
                 box.burst([(packet.data, packet.time, packet.link_type, packet.length) for packet in burst])
+            if pressure is not None:
+                before, gave_up = gave_up, holders_that_gave_up(box.counters())
+                pressure.moments.append(gave_up - before)
         box.finish()
+        if pressure is not None:
+            assert box.reports()["pool left"] == 0
+            pressure.refused = box.reports()["pool refused"]
         return events, box.counters()
 
 
-def bursts(packets: Iterable[Input]) -> Iterator[Secrets | list[Packet]]:
-    """The packets in bursts of 1, 2, 3 and so on to 40, which is more than a group, and again; ended by secrets."""
+def holders_that_gave_up(counters: dict[str, dict[str, int]]) -> int:
+    """How many holders of memory have given up."""
+    return counters["box"].get(CONTEXTS_GAVE_UP, 0) + sum(own.get(GAVE_UP, 0) for own in counters.values())
+
+
+def bursts(packets: Iterable[Input], most: int = MOST) -> Iterator[Secrets | list[Packet]]:
+    """The packets in bursts of 1, 2, 3 and so on to `most`, and again; ended by secrets."""
     burst: list[Packet] = []
     size = 1
     for packet in packets:
@@ -97,7 +141,7 @@ def bursts(packets: Iterable[Input]) -> Iterator[Secrets | list[Packet]]:
             burst.append(packet)
         if burst and (len(burst) == size or isinstance(packet, Secrets)):
             yield burst
-            burst, size = [], size % 40 + 1
+            burst, size = [], size % most + 1
         if isinstance(packet, Secrets):
             yield packet
     if burst:
@@ -110,7 +154,10 @@ def _number(layer: LayerProgram, event: str, name: str, value: Any) -> Any:
 
 
 def run_interpreted(
-    made: Compared, packets: Iterable[Input], settings: Settings
+    made: Compared,
+    packets: Iterable[Input],
+    settings: Settings,
+    pressure: Pressure | None = None,
 ) -> tuple[list[Any], dict[str, dict[str, int]]]:
     """Events and counters of the interpreter, on which no pass had an influence."""
     interpreter = Interpreter(
@@ -122,22 +169,33 @@ def run_interpreted(
         library=made.compiled.path,
         natives=settings.natives,
     )
-    for packet in packets:
-        if isinstance(packet, Secrets):
-            interpreter.secrets(packet.data, packet.kind)
+    pressure = pressure or Pressure(MOST)
+    for burst, count in zip(bursts(packets, pressure.most), chain(pressure.moments, repeat(0))):
+        if isinstance(burst, Secrets):
+            interpreter.secrets(burst.data, burst.kind)
         else:
-            interpreter.packet(packet.data, packet.time, packet.link_type, packet.length)
+            for packet in burst:
+                interpreter.packet(packet.data, packet.time, packet.link_type, packet.length)
+        interpreter.give_up(count)
     interpreter.close()
     assert interpreter.conserves()
     events = [(e.layer, e.name, e.instance, e.side, e.values) for e in interpreter.events]
     return events, {**interpreter.counters, "box": interpreter.box}
 
 
-def assert_same(made: Compared, packets: Sequence[Input], settings: Settings | None = None) -> None:
-    """Both say the same: same events in the same order, same bytes, same counters."""
+def assert_same(
+    made: Compared, packets: Sequence[Input], settings: Settings | None = None, pressure: Pressure | None = None
+) -> None:
+    """Both say the same: same events in the same order, same bytes, same counters.
+
+    With `pressure`, the interpreter's holders of memory give up when those of compiled code do. Nothing is compared if
+    compiled code had no memory for a packet. The stack was compiled with the function REFUSED.
+    """
     settings = settings or Settings(timeouts=True, memory=1 << 26, max_instances=1 << 16, seed=1)
-    events, counters = run_compiled(made, packets, settings)
-    expected, expected_counters = run_interpreted(made, packets, settings)
+    events, counters = run_compiled(made, packets, settings, pressure)
+    if pressure is not None and pressure.refused:
+        return
+    expected, expected_counters = run_interpreted(made, packets, settings, pressure)
     for number, (one, other) in enumerate(zip(events, expected, strict=False)):
         assert one == other, f"event {number}: compiled {one}, interpreted {other}"
     assert len(events) == len(expected), (

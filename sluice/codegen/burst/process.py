@@ -25,6 +25,7 @@ from sluice.codegen.burst.stages import (
 )
 from sluice.codegen.c.names import identifier, member
 from sluice.codegen.events.shared import flush_shared
+from sluice.codegen.layer.relief import has_holders
 from sluice.codegen.stack_names import StackNames
 from sluice.ir.graph import LayerProgram
 
@@ -63,11 +64,19 @@ def process(names: StackNames) -> list[str]:
         *_go_on(names),
         "            end_turn(box, &frame[i]);",
         "        }",
+        *_relief(names),
         "    }",
         *flush_shared(names.functions),
         *_verdicts(names),
         "}",
     ]
+
+
+def _relief(names: StackNames) -> list[str]:
+    """Statements after a group that let the longest holders of memory give up if the pool is nearly full."""
+    if not has_holders(names):
+        return []
+    return ["        if (SL_UNLIKELY(base->pool.pressed))", "            relieve(box);"]
 
 
 def _verdicts(names: StackNames) -> list[str]:

@@ -81,7 +81,7 @@ struct flow {
 };
 SLUICE_STATE(struct flow)
 
-static const char *const gap_causes[] = {"limit", "timeout", "close", "snaplen", "skipped", "acknowledged"};
+static const char *const gap_causes[] = {"limit", "timeout", "close", "snaplen", "skipped", "acknowledged", "memory"};
 enum { GAP_CAUSES = sizeof gap_causes / sizeof *gap_causes };
 
 static uint8_t *row_path(struct row *row) { return (uint8_t *)(row->key + 2 * row->layer->half_words); }

@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE, LayerProgram, Program
+from sluice.ir.graph import GAVE_UP, INSTANCE_NUMBER, INSTANCE_PLACE, LayerProgram, Program
 from sluice.ir.interpreter.frame import Code, Context, Frame, Stream, run
-from sluice.ir.interpreter.native import NativeWorker
+from sluice.ir.interpreter.holders import Holders
+from sluice.ir.interpreter.messages import MEMORY, Messages
+from sluice.ir.interpreter.native import NativeWorker, OfContext
 from sluice.ir.interpreter.observer import Observer
 from sluice.ir.interpreter.sequence import Sequence
 from sluice.ir.interpreter.table import NEVER, SWEEP_SLOTS, Aliases, Instance, Key, Table
 from sluice.ir.interpreter.units import Units
 from sluice.ir.interpreter.value import EMPTY, Bytes, InterpreterError, Registers
-from sluice.lang.events import END_REASONS
+from sluice.lang.events import END_REASONS, GAP_CAUSES
 
 TIMEOUT, EVICTED, EOF = (END_REASONS.index(name) for name in ("timeout", "evicted", "eof"))
 
@@ -66,6 +68,8 @@ class Box:
     time: int = 0
     created: int = 0
     too_deep: int = 0
+    contexts_gave_up: int = 0
+    holders: Holders = field(default_factory=Holders)
     events: list[Event] = field(default_factory=lambda: [])
     observer: Observer | None = None
 
@@ -201,7 +205,12 @@ class Box:
                 raise InterpreterError(f"layer '{program.name}' has sides but no sequence")
             rules = program.rules
             sequences = [Units(rules) if rules.units else Sequence(rules) for _ in range(layout.sides)]
-        return Instance(fields, sequences, key, swapped)
+        instance = Instance(fields, sequences, key, swapped)
+        for side, sequence in enumerate(sequences):
+            sequence.holders, sequence.owner = self.holders, (layer, instance, side)
+        for messages in instance.messages:
+            messages.holders = self.holders
+        return instance
 
     def fresh(self, layer: LayerState, frame: Frame) -> None:
         """An instance for this packet alone."""
@@ -214,6 +223,8 @@ class Box:
             if sequence.rules.buffer_data:
                 layer.counters["bytes:discarded"] += sequence.bytes
             sequence.clear()
+        for messages in instance.messages:
+            messages.drop()
         if instance.stored:
             _table(layer).remove(instance)
         frame.use(None)
@@ -255,6 +266,30 @@ class Box:
         """The instance lives on from now."""
         lifetime = layer.lifetimes[timeout]
         instance.deadline = min(self.now + lifetime, NEVER) if lifetime else NEVER
+
+    def give_up(self) -> None:
+        """The longest holder gives up what it holds, between two packets."""
+        holder = self.holders.oldest
+        if isinstance(holder, Messages):
+            self.layers[holder.taker].counters[GAVE_UP] += 1
+            holder.lose(MEMORY)
+        elif isinstance(holder, Sequence):
+            self._give_up_side(holder)
+        elif isinstance(holder, OfContext):
+            self.contexts_gave_up += 1
+            self.natives[holder.module].end(holder.instance)
+
+    def _give_up_side(self, sequence: Sequence) -> None:
+        user, instance, side = sequence.owner
+        layer = self.owner(user, instance)
+        layer.counters[GAVE_UP] += 1
+        if sequence.rules.whole:
+            self.end_other(layer, instance, EVICTED, 0)
+            return
+        frame = Frame(EMPTY, Context(empty=True), 0)
+        frame.use(instance)
+        self.drain(layer, frame, side, GAP_CAUSES.index("memory"), 1)
+        sequence.gave_up()
 
     def _sweep(self, layer: LayerState, table: Table, depth: int) -> None:
         for _ in range(SWEEP_SLOTS):

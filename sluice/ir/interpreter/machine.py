@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sluice.ir.graph import GATHERED, LayerProgram, Program, alias_tables
+from sluice.ir.graph import CONTEXTS_GAVE_UP, GATHERED, LayerProgram, Program, alias_tables
 from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.frame import Code, Context
 from sluice.ir.interpreter.instructions import Compiler
@@ -46,6 +46,8 @@ class Interpreter:
         self.program = program
         workers = native_workers(program.natives, library, natives or {})
         self._box = Box(program, natives=workers, observer=observer)
+        for worker in workers.values():
+            worker.holders = self._box.holders
         for layer in program.layers.values():
             table = None
             if layer.instance is not None:
@@ -89,7 +91,8 @@ class Interpreter:
     @property
     def box(self) -> dict[str, int]:
         """The counters of the whole."""
-        return {**self._counts, "too deep": self._box.too_deep}
+        natives = {CONTEXTS_GAVE_UP: self._box.contexts_gave_up} if self._box.natives else {}
+        return {**self._counts, "too deep": self._box.too_deep, **natives}
 
     def packet(self, data: bytes, time_ns: int, link_type: int = 1, length: int | None = None) -> None:
         """A packet of `length` bytes on the wire, of which `data` was captured, arrives at `time_ns`."""
@@ -105,6 +108,13 @@ class Interpreter:
         context = Context()
         context.numbers.update(self._gathered)
         self._box.enter(root, (data[:length], length), context, 1)
+
+    def give_up(self, count: int) -> None:
+        """Between two packets, memory is nearly exhausted: the `count` longest holders give up. When that is, and how
+        many do, depends on the pool of the compiled box, which is not modelled.
+        """
+        for _ in range(count):
+            self._box.give_up()
 
     def secrets(self, data: bytes, kind: int) -> None:
         """Secrets have come with the packets; kind: as `sl_box_secrets` has it."""

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluice.ir.graph import CUT_BYTES
+from sluice.ir.interpreter.holders import Holders
 from sluice.ir.interpreter.value import Bytes
 
 FOUND, LOST, SEARCHING, OVER = range(4)
-LIMIT, GAP, MALFORMED_CAUSE, CLOSE, SHORT, SNAPLEN = range(6)
+LIMIT, GAP, MALFORMED_CAUSE, CLOSE, SHORT, SNAPLEN, MEMORY = range(7)
 
 INCOMPLETE = 0
 MALFORMED, TOO_LONG, CUT = ((1 << 64) - number for number in (1, 2, 3))
@@ -53,7 +54,7 @@ class Messages:
 
     begin: stream offset of the first byte that no message has had. seen: of the byte behind all that came or was
     given up. want: how many bytes the message has whose beginning is kept, once that tells. taker: the layer that took
-    them last.
+    them last. holders: among which it is while it keeps bytes.
     """
 
     def __init__(self) -> None:
@@ -64,6 +65,12 @@ class Messages:
         self.begin = 0
         self.seen = 0
         self.taker = ""
+        self.holders = Holders()
+
+    def drop(self) -> None:
+        """Forget what is kept."""
+        self.kept, self.want = b"", 0
+        self.holders.leave(self)
 
     def gap(self, end: int) -> None:
         """Bytes of the stream, up to offset `end`, do not come."""
@@ -72,8 +79,7 @@ class Messages:
 
     def lose(self, cause: int) -> None:
         """What was kept is of no use any more."""
-        self.kept = b""
-        self.want = 0
+        self.drop()
         if self.state not in (OVER, LOST):
             self.state = LOST
             self.cause = cause
@@ -88,7 +94,7 @@ class Messages:
         if self.kept and len(rest) < self.want:
             self.kept = rest
             return
-        self.kept, self.want = b"", 0
+        self.drop()
         while rest:
             if self.state == LOST:
                 taker.lost(self.begin, max(self.seen - len(rest) - self.begin, 0), self.cause)
@@ -112,6 +118,8 @@ class Messages:
             taker.deliver((rest[:length], length))
             rest = rest[length:]
         self.kept = rest
+        if rest:
+            self.holders.enter(self)
         if self.state != LOST:
             self.begin = self.seen - len(rest)
 
@@ -123,5 +131,5 @@ class Messages:
             self.lose(CLOSE)
         if self.state == LOST:
             taker.lost(self.begin, self.seen - self.begin, self.cause)
-        self.kept = b""
+        self.drop()
         self.state = OVER

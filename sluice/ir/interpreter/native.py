@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.ir.graph import NativeModule
+from sluice.ir.interpreter.holders import Holders
 from sluice.ir.interpreter.value import EMPTY, Bytes, InterpreterError
 
 
@@ -63,11 +64,21 @@ class Given:
     outputs: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class OfContext:
+    """What a module stores for an instance, as a holder of memory."""
+
+    module: str
+    instance: int
+
+
 class NativeWorker:
     """A module at work: what it keeps for the worker and for each instance."""
 
     def __init__(self, library: ctypes.CDLL, module: NativeModule, option: str) -> None:
         self._library = library
+        self._name = module.name
+        self.holders = Holders()
         self._shapes = dict(module.functions)
         self._module = CModule.in_dll(library, module.name)
         self._worker = ctypes.create_string_buffer(self._module.worker_bytes + 1)
@@ -81,6 +92,8 @@ class NativeWorker:
         if number and begins and self._module.context_bytes and number not in self._contexts:
             self._contexts[number] = ctypes.create_string_buffer(self._module.context_bytes)
         context = self._contexts.get(number)
+        if context is not None:
+            self.holders.renew(OfContext(self._name, number))
         numbers = [item for item in inputs if isinstance(item, int)]
         pieces = [item for item in inputs if not isinstance(item, int)]
         held = [ctypes.create_string_buffer(data, len(data)) if data else None for data, _ in pieces]
@@ -116,6 +129,7 @@ class NativeWorker:
     def end(self, number: int) -> None:
         """The instance ends."""
         context = self._contexts.pop(number, None)
+        self.holders.leave(OfContext(self._name, number))
         if context is not None and self._module.end:
             self._module.end(ctypes.addressof(self._worker), ctypes.addressof(context))
 

@@ -11,11 +11,14 @@ or in held pieces. For each packet: begin, position, overlap, room, insert, then
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from sluice.ir.expression import MASK
 from sluice.ir.graph import Rules
+from sluice.ir.interpreter.holders import Holders
 from sluice.ir.interpreter.value import EMPTY, Bytes, clip
 
 DATA, CUT, PHANTOM = "data", "cut", "phantom"
@@ -125,13 +128,36 @@ class Gap(NamedTuple):
     cut: bool
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+Own = TypeVar("Own", bound="Sequence")
+
+
+def holding(operation: Callable[Concatenate[Own, P], R]) -> Callable[Concatenate[Own, P], R]:
+    """An operation after which the sequence may hold memory that it did not hold before, or none any more."""
+
+    @wraps(operation)
+    def noted(self: Own, *arguments: P.args, **named: P.kwargs) -> R:
+        result = operation(self, *arguments, **named)
+        if self.holds:
+            self.holders.enter(self)
+        else:
+            self.holders.leave(self)
+        return result
+
+    return noted
+
+
 class Sequence:
-    """One side's sequence."""
+    """One side's sequence. `holders`: among which it is while it holds memory. `owner`: whose it is, for the box."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
+        self.holders = Holders()
+        self.owner: Any = None
         self.clear()
 
+    @holding
     def clear(self) -> None:
         """The end of an instance: everything held is gone."""
         self.based = self.rules.linear
@@ -175,8 +201,26 @@ class Sequence:
         """Bytes that are here and were not delivered: held, or the packet's own."""
         return self.held_bytes + (len(self.fresh) if self.fresh is not None else 0)
 
+    def _begin_holding(self) -> None:
+        """A piece or record is about to be added: if it is the first, the side begins to hold data."""
+        if not self.pieces and not self.records:
+            self.holders.renew(self)
+
+    @holding
+    def gave_up(self) -> None:
+        """After a drain that gave up all holes: records, history and the ranges before the base go, too."""
+        if self.pieces:
+            self.holders.renew(self)
+            return
+        self.records.clear()
+        self.history.clear()
+        self.earlier.clear()
+        self.unplaced = [0, 0, 0]
+        self._unhold()
+
     # --- where things lie -----------------------------------------------------------------------------------
 
+    @holding
     def begin(self, meta: int, anew: int) -> None:
         """The first packet sets the base; so does one with `anew` 1, while nothing is held or delivered. With 2 what
         is held beyond it stays.
@@ -278,6 +322,7 @@ class Sequence:
         """Before which position holes are to be given up."""
         return self.settled if self.armed else self.next
 
+    @holding
     def leave_out(self) -> tuple[int, int, int]:
         """Discard what is held further along than the receiver would take, if it is the first. Bytes without a place
         since the last call: before the base, there again, outside.
@@ -428,6 +473,7 @@ class Sequence:
         """Whether `position` is beyond `next`, and there are as many records as there may be."""
         return signed(position - self.next) > 0 and len(self.records) >= self.rules.limit_records
 
+    @holding
     def insert(self, position: int, data: Bytes, units: int) -> None:
         """Insert `units` of sequence space: the captured bytes of `data`, those that were cut, then phantoms.
 
@@ -499,11 +545,13 @@ class Sequence:
         """Whether the packet's own bytes can be held: a model has the memory."""
         return True
 
+    @holding
     def settle(self) -> None:
         """End of the packet: bytes that were not delivered are copied."""
         if self.fresh is None:
             return
         data, self.fresh = self.fresh, None
+        self._begin_holding()
         end = self.delivered + len(data)
         made = _cut_up(DATA, self.delivered, len(data), data)
         if self.next != end & MASK:
@@ -514,6 +562,7 @@ class Sequence:
         """Make [low, high) known: what is known stays, but the policy may let bytes replace bytes."""
         if low == high:
             return
+        self._begin_holding()
         length = high - low
         start = self._distance(low)
         end = start + length
@@ -632,6 +681,7 @@ class Sequence:
 
     # --- deliver --------------------------------------------------------------------------------------------
 
+    @holding
     def assemble(self) -> tuple[Bytes, int]:
         """Deliver the contiguous bytes: all of [delivered, next), and the stream offset of the first."""
         offset = self._offset(self.delivered)
@@ -659,6 +709,7 @@ class Sequence:
                 self._skip(piece.length)
         return (bytes(parts), len(parts) + unknown), offset
 
+    @holding
     def give_up(self) -> Gap | None:
         """Give up what is missing at `next`: what was cut there, else all up to the first piece or record.
 
@@ -682,6 +733,7 @@ class Sequence:
         self._advance()
         return gap
 
+    @holding
     def skip_to(self, position: int) -> Gap | None:
         """Give up what is missing at `next`, up to `position` or to the first piece before it.
 
@@ -700,14 +752,17 @@ class Sequence:
 
     # --- records --------------------------------------------------------------------------------------------
 
+    @holding
     def record(self, position: int, values: tuple[int, ...]) -> None:
         """Keep a record behind those that are not beyond it."""
         self._unhold()
+        self._begin_holding()
         at = len(self.records)
         while at and signed(position - self.records[at - 1].position) < 0:
             at -= 1
         self.records.insert(at, Record(position, values))
 
+    @holding
     def release(self) -> tuple[int, ...] | None:
         """Take the lowest record out when it is not beyond `next` any more."""
         if not self.records or signed(self.records[0].position - self.next) > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.ir.expression import MASK
 from sluice.ir.graph import Rules
-from sluice.ir.interpreter.sequence import DATA, FARTHEST, PIECE_MAX, Overlap, Piece, Sequence, signed
+from sluice.ir.interpreter.sequence import DATA, FARTHEST, PIECE_MAX, Overlap, Piece, Sequence, holding, signed
 from sluice.ir.interpreter.value import EMPTY, Bytes
 
 UNIT_MAX = PIECE_MAX - 8
@@ -19,6 +19,7 @@ class Units(Sequence):
         self.fresh_length = 0
         super().__init__(rules)
 
+    @holding
     def clear(self) -> None:
         super().clear()
         self.lengths.clear()
@@ -63,6 +64,7 @@ class Units(Sequence):
         self.insert(position, data, units)
         return True
 
+    @holding
     def insert(self, position: int, data: Bytes, units: int) -> None:
         """Insert the unit, or nothing. What is known stays."""
         self.settle()
@@ -76,6 +78,7 @@ class Units(Sequence):
         self._advance()
 
     def _hold(self, position: int, data: Bytes) -> None:
+        self._begin_holding()
         self.pieces.append(Piece(DATA, position, 1, bytearray(data[0])))
         self.pieces.sort(key=lambda piece: self._distance(piece.position))
         self.lengths[position] = data[1]
@@ -84,12 +87,14 @@ class Units(Sequence):
         """Whether the packet's own unit can be held."""
         return self.fresh is None or len(self.fresh) <= UNIT_MAX
 
+    @holding
     def settle(self) -> None:
         """End of the packet: a unit that was not delivered is copied."""
         if self.fresh is not None:
             data, self.fresh = self.fresh, None
             self._hold(self.delivered, (data, self.fresh_length))
 
+    @holding
     def assemble(self) -> tuple[Bytes, int]:
         """The next contiguous unit that has a length, and its number."""
         offset = self._offset(self.delivered)

@@ -38,6 +38,10 @@ enum {
     SL_POOL_CLASSES = 12,   /* 64 << 11 == 131072 */
     SL_POOL_CUT = 3,        /* a block that is larger by so many classes is split into eight at once */
     SL_MAGAZINE_MOST = 16,  /* blocks in one magazine */
+    SL_POOL_SPARE = 8,      /* while holders give up: until this part of the budget is free */
+    SL_POOL_PACKET = 4096,  /* bytes in one block that are enough to hold a packet of 1,500 bytes, whatever its place */
+    SL_POOL_PACKETS = 32,   /* so many of these blocks are free then, if the spare part has room for them */
+    SL_RELIEF_MOST = 1024,  /* holders that give up between two groups of packets: 32 for each packet */
     SL_POOL_HUGE_FROM = 2 * SL_POOL_MOST,   /* bytes cut from the budget from which on the rest may lie in huge pages */
     SL_ADDRESS_BITS = 48,   /* of all blocks' addresses: no known kernel hands out others unless requested to, even if
                              * the processor supports them (x86-64's fifth level, arm64's 52 bits) */
@@ -54,14 +58,28 @@ struct sl_magazine {
     uint32_t count;
 };
 
+/* The owner of blocks: a side of an instance that holds data, an incomplete message, or the context of a native module.
+ * It is a member of struct sl_held, sl_messages, or sl_native_context. */
+struct sl_holder {
+    struct sl_holder *older, *newer;
+    enum sl_holder_kind { SL_HOLDER_SIDE, SL_HOLDER_MESSAGE, SL_HOLDER_CONTEXT } kind;
+};
+
+/* The struct of this type that contains a holder. */
+#define SL_HOLDER_OF(holder, type) ((type *)(void *)((char *)(holder) - offsetof(type, holder)))
+
 struct sl_pool {
     uint64_t used;       /* bytes handed out, each block counted with the size of its class */
     uint64_t reserved;   /* bytes of the budget that blocks have been cut from */
     uint64_t budget;     /* as given at open, rounded down to 64 */
-    uint64_t refused;    /* calls of sl_pool_take that returned NULL */
+    uint64_t refused;    /* calls of sl_pool_take that returned NULL, and of sl_pool_suffices that returned false */
     uint64_t blocks;     /* handed out, of any class */
     uint64_t hold;       /* maximum bytes of one side, if its sequence has no limit of its own */
     uint64_t promised;   /* argument of the last sl_pool_suffices; its caller may still be taking these bytes */
+
+    struct sl_holder *oldest, *newest;   /* the holders, in the order in which they began to hold data; a context is renewed
+                                          * by each call */
+    bool pressed;        /* blocks were taken while the budget was nearly cut up: see sl_pool_ready */
 
     uint8_t *memory;     /* `budget` bytes of address space */
     uint8_t *starts;     /* for each 64 bytes of `memory`: 1 + the class of the free block that starts here, or 0 */
@@ -206,15 +224,20 @@ static inline bool sl_pool_has(struct sl_pool *pool, size_t bytes) {
  * order. */
 static inline bool sl_pool_suffices(struct sl_pool *pool, uint64_t bytes) {
     pool->promised = bytes;
-    if (bytes <= SL_POOL_MOST)
-        return sl_pool_has(pool, bytes);
+    if (bytes <= SL_POOL_MOST) {
+        bool has = sl_pool_has(pool, bytes);
+        pool->refused += !has;
+        return has;
+    }
     uint64_t whole = (pool->budget - pool->reserved) / SL_POOL_MOST;
     if (whole * SL_POOL_MOST >= bytes)
         return true;
     sl_pool_join_all(pool);
     for (const struct sl_pool_free *at = pool->free[SL_POOL_CLASSES - 1]; at && whole * SL_POOL_MOST < bytes; at = at->next)
         whole++;
-    return whole * SL_POOL_MOST >= bytes;
+    bool enough = whole * SL_POOL_MOST >= bytes;
+    pool->refused += !enough;
+    return enough;
 }
 
 /* sl_pool_take when the magazine of the class is empty. */
@@ -233,6 +256,8 @@ SL_COLD void *sl_pool_cut(struct sl_pool *pool, size_t bytes) {
     struct sl_pool_free *block = pool->free[class];
     sl_pool_unlink(pool, block, class);
     uint64_t offset = (uint64_t)((uint8_t *)block - pool->memory);
+    if (pool->budget - pool->reserved < pool->budget / SL_POOL_SPARE)
+        pool->pressed = true;
     /* Splitting into eight leaves less for other classes. It is only done while the promised bytes fit into the part of
      * the budget that nothing was cut from, counted in whole blocks of the largest class. */
     bool several = class >= wanted + SL_POOL_CUT && pool->budget - pool->reserved >= pool->promised + SL_POOL_MOST;
@@ -273,6 +298,54 @@ static inline void sl_pool_give(struct sl_pool *pool, void *at, size_t bytes) {
         sl_magazine_add(&pool->magazines[class], at);
     else
         sl_pool_join(pool, at, class);
+}
+
+/* --- holders ---
+ *
+ * When the pool is full, the request of a packet fails, whichever connection it belongs to. So that a flood of
+ * connections that hold data does not take the memory of all later ones, the longest holder gives up: between two
+ * packets, in order, until the pool is ready for the next ones. */
+
+/* A holder begins to hold. */
+static inline void sl_holder_add(struct sl_pool *pool, struct sl_holder *holder) {
+    holder->older = pool->newest;
+    holder->newer = NULL;
+    *(pool->newest ? &pool->newest->newer : &pool->oldest) = holder;
+    pool->newest = holder;
+}
+
+/* A holder has given back all its blocks. */
+static inline void sl_holder_remove(struct sl_pool *pool, struct sl_holder *holder) {
+    *(holder->older ? &holder->older->newer : &pool->oldest) = holder->newer;
+    *(holder->newer ? &holder->newer->older : &pool->newest) = holder->older;
+}
+
+/* A holder begins anew: it is the newest. */
+static inline void sl_holder_renew(struct sl_pool *pool, struct sl_holder *holder) {
+    if (pool->newest != holder) {
+        sl_holder_remove(pool, holder);
+        sl_holder_add(pool, holder);
+    }
+}
+
+/* Free blocks of SL_POOL_PACKET bytes, counted up to `most`. */
+static inline uint64_t sl_pool_packets(const struct sl_pool *pool, uint64_t most) {
+    uint64_t count = (pool->budget - pool->reserved) / SL_POOL_PACKET;
+    for (unsigned class = sl_pool_class(SL_POOL_PACKET); class < SL_POOL_CLASSES; class++)
+        for (const struct sl_pool_free *at = pool->free[class]; at && count < most; at = at->next)
+            count += ((uint64_t)SL_POOL_LEAST << class) / SL_POOL_PACKET;
+    return count;
+}
+
+/* Is there room for the next packets: is a part of the budget free, and not only in small blocks? Merges the blocks in
+ * magazines if that is necessary. */
+SL_COLD bool sl_pool_ready(struct sl_pool *pool) {
+    uint64_t spare = pool->budget / SL_POOL_SPARE, packets = sl_min(SL_POOL_PACKETS, spare / SL_POOL_PACKET);
+    if (pool->budget - pool->used < spare)
+        return false;
+    if (sl_pool_packets(pool, packets) < packets)
+        sl_pool_join_all(pool);
+    return sl_pool_packets(pool, packets) >= packets;
 }
 
 /* --- scratch: memory that is valid until the packet's callbacks have returned --- */

@@ -314,6 +314,13 @@ static inline struct sl_instance *sl_table_at(const struct sl_table *table, uint
     return instance->slot == slot ? instance : NULL;
 }
 
+/* The slot that contains this address, whether its instance is live or not; NULL for an address outside the table. */
+static inline struct sl_instance *sl_table_containing(const struct sl_table *table, const void *at) {
+    uint64_t offset = (uint64_t)((uintptr_t)at - (uintptr_t)table->instances);
+    uint64_t slot = offset / table->instance_bytes;
+    return slot < table->high_water ? sl_table_slot(table, (uint32_t)slot) : NULL;
+}
+
 /* The number of entries of a bucket. They are at the front; empty ones, or the link, follow. */
 static inline unsigned sl_bucket_count(const struct sl_bucket *bucket) {
     unsigned none = sl_bucket_words(bucket->place, 0) | sl_bucket_words(bucket->place, SL_BUCKET_LINK);

@@ -19,6 +19,7 @@ struct sl_native_context {
     struct sl_instance head;
     uint64_t key[1];            /* the number of the instance */
     void *memory;
+    struct sl_holder holder;    /* in the order of the last calls */
 };
 
 /* Opens a module. `tables`: the number of tables whose instances may have a context, each with as many as a table can
@@ -62,6 +63,8 @@ SL_COLD void *sl_native_begin(struct sl_natives *natives, struct sl_pool *pool, 
     }
     memset(memory, 0, natives->module->context_bytes);
     context->memory = memory;
+    context->holder.kind = SL_HOLDER_CONTEXT;
+    sl_holder_add(pool, &context->holder);
     return memory;
 }
 
@@ -72,8 +75,19 @@ SL_COLD void sl_native_end(struct sl_natives *natives, struct sl_pool *pool, uin
         return;
     if (natives->module->end)
         natives->module->end(natives->worker, context->memory);
+    sl_holder_remove(pool, &context->holder);
     sl_pool_give(pool, context->memory, natives->module->context_bytes);
     sl_table_remove(&natives->contexts, &context->head);
+}
+
+/* The context that was used longest ago gives up: its module knows its instance no longer. */
+SL_COLD void sl_native_give_up(struct sl_box *box, struct sl_holder *holder) {
+    struct sl_native_context *context = SL_HOLDER_OF(holder, struct sl_native_context);
+    struct sl_natives *natives = box->natives;
+    while (natives && !sl_table_containing(&natives->contexts, context))
+        natives = natives->next;
+    if (natives)
+        sl_native_end(natives, &box->pool, context->key[0]);
 }
 
 /* Closes a module with its box, whose instances need not have ended. The pool must still be open. */
@@ -107,6 +121,8 @@ static inline uint64_t sl_native_run(struct sl_natives *natives, struct sl_box *
     if (number && natives->module->context_bytes) {
         struct sl_native_context *context = sl_native_find(natives, number);
         call->context = context ? context->memory : NULL;
+        if (context)
+            sl_holder_renew(&box->pool, &context->holder);
         if (!context && bounds.begins && !(call->context = sl_native_begin(natives, &box->pool, number)))
             return bounds.reasons;
     }

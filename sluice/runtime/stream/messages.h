@@ -27,7 +27,9 @@ enum sl_messages_state {
 };
 
 /* Why the thread was lost: the numbers of LOSS_CAUSES in the language. */
-enum sl_loss_cause { SL_LOSS_LIMIT, SL_LOSS_GAP, SL_LOSS_MALFORMED, SL_LOSS_CLOSE, SL_LOSS_SHORT, SL_LOSS_SNAPLEN };
+enum sl_loss_cause {
+    SL_LOSS_LIMIT, SL_LOSS_GAP, SL_LOSS_MALFORMED, SL_LOSS_CLOSE, SL_LOSS_SHORT, SL_LOSS_SNAPLEN, SL_LOSS_MEMORY
+};
 
 /* Why what is left of a packet makes no message, by what the frame graph returned for it. */
 SL_COLD uint64_t sl_packet_loss(uint64_t frame) {
@@ -49,6 +51,7 @@ struct sl_messages {
     uint32_t taker;   /* 1 + index of the layer that took messages last, 0 none */
     uint8_t state;    /* enum sl_messages_state */
     uint8_t cause;    /* of the loss, while state is LOST */
+    struct sl_holder holder;   /* while room is not 0 */
 };
 
 /* Of all instances of a table; address space until it is used. */
@@ -79,8 +82,10 @@ static inline struct sl_messages *sl_messages_begin(struct sl_messages **message
 
 /* Forgets what is kept and gives its memory back; the state stays. */
 static inline void sl_messages_drop(struct sl_messages *messages, struct sl_pool *pool) {
-    if (messages->room)
+    if (messages->room) {
+        sl_holder_remove(pool, &messages->holder);
         sl_pool_give(pool, messages->at, messages->room);
+    }
     messages->at = NULL;
     messages->used = messages->room = messages->want = 0;
 }
@@ -125,8 +130,12 @@ SL_COLD bool sl_messages_store(struct sl_messages *messages, struct sl_pool *poo
             return false;
         if (messages->used)
             memcpy(larger, messages->at, messages->used);
-        if (messages->room)
+        if (messages->room) {
             sl_pool_give(pool, messages->at, messages->room);
+        } else {
+            messages->holder.kind = SL_HOLDER_MESSAGE;
+            sl_holder_add(pool, &messages->holder);
+        }
         messages->at = larger;
         messages->room = (uint32_t)room;
     }

@@ -762,18 +762,36 @@ SL_COLD void sl_sequence_forget_bytes(struct sl_sequence *seq) {
     seq->held->bytes = 0;
 }
 
+/* All memory goes back; the positions stay. Nothing waits that was not delivered. */
+SL_COLD void sl_sequence_release_all(struct sl_sequence *seq, struct sl_pool *pool) {
+    struct sl_held *held = seq->held;
+    if (!held)
+        return;
+    sl_sequence_discard(seq, pool);
+    if (held->history)
+        sl_pool_give(pool, held->history, held->history_size);
+    if (held->earlier)
+        sl_pool_give(pool, held->earlier, sizeof *held->earlier);
+    sl_holder_remove(pool, &held->holder);
+    sl_pool_give(pool, held, sizeof *held);
+    seq->held = NULL;
+}
+
 /* The end of an instance: all memory goes back, the sequence is empty. */
 static inline void sl_sequence_clear(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                      struct sl_pool *pool) {
-    if (seq->held) {
-        sl_sequence_discard(seq, pool);
-        if (seq->held->history)
-            sl_pool_give(pool, seq->held->history, seq->held->history_size);
-        if (seq->held->earlier)
-            sl_pool_give(pool, seq->held->earlier, sizeof *seq->held->earlier);
-        sl_pool_give(pool, seq->held, sizeof(struct sl_held));
-    }
+    if (seq->held)
+        sl_sequence_release_all(seq, pool);
     sl_sequence_reset(seq, rules);
+}
+
+/* After a drain that gave up all holes, because the side is the longest holder: frees what is left, which is records,
+ * history, and the ranges before the base. If bytes still wait, they stay, and the side becomes the newest holder. */
+static inline void sl_sequence_gave_up(struct sl_sequence *seq, struct sl_pool *pool) {
+    if (seq->held && !seq->held->pieces.first)
+        sl_sequence_release_all(seq, pool);
+    else if (seq->held)
+        sl_holder_renew(pool, &seq->held->holder);
 }
 
 #endif

@@ -62,8 +62,16 @@ struct sl_held {
     uint64_t before, repeated, outside;
     struct sl_earlier *earlier;      /* NULL while there are none */
     bool heard, armed;               /* edge, window and received are known; settled and since are */
+    struct sl_holder holder;         /* in the order in which sides began to hold pieces or records, else anything */
+    struct sl_sequence *owner;
 };
 _Static_assert(sizeof(struct sl_held) <= 256, "a block of four cache lines");
+
+/* A piece or record is about to be added: if it is the first, the side begins to hold data. */
+static inline void sl_held_begin(struct sl_held *held, struct sl_pool *pool) {
+    if (!held->pieces.first && !held->records.first)
+        sl_holder_renew(pool, &held->holder);
+}
 
 /* --- pieces --- */
 
@@ -158,6 +166,7 @@ static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct 
     struct sl_piece *piece = sl_piece_take(pool, kind, position, length, room);
     if (!piece)
         return NULL;
+    sl_held_begin(held, pool);
     bool indexed = held->pieces.root;
     if (!sl_ordered_add(&held->pieces, pool, &piece->node, length, behind ? &behind->node : NULL)) {
         sl_pool_give(pool, piece, piece->node.size);
@@ -267,6 +276,7 @@ static inline bool sl_records_add(struct sl_held *held, struct sl_pool *pool, ui
     record->node.size = (uint32_t)sl_record_size(count);
     if (count)
         memcpy(record->words, words, 8 * (size_t)count);
+    sl_held_begin(held, pool);
     struct sl_node *last = held->records.last, *behind = NULL;
     if (last && sl_position_before(position, last->position)) {
         struct sl_node *before = sl_ordered_find(&held->records, position);

@@ -78,14 +78,17 @@ static inline uint64_t sl_sequence_old_offset(const struct sl_sequence *seq, uin
 
 /* Makes seq->held exist; false without memory. sl_sequence_unhold frees it when nothing is in it. */
 static inline bool sl_sequence_hold(struct sl_sequence *seq, struct sl_pool *pool) {
-    if (!seq->held && (seq->held = sl_pool_take(pool, sizeof(struct sl_held))))
-        *seq->held = (struct sl_held){0};
+    if (!seq->held && (seq->held = sl_pool_take(pool, sizeof(struct sl_held)))) {
+        *seq->held = (struct sl_held){.owner = seq, .holder = {.kind = SL_HOLDER_SIDE}};
+        sl_holder_add(pool, &seq->held->holder);
+    }
     return seq->held != NULL;
 }
 
 static inline void sl_sequence_unhold(struct sl_sequence *seq, struct sl_pool *pool) {
     if (seq->held && !seq->held->pieces.first && !seq->held->records.first && !seq->held->history &&
         !seq->held->earlier && !seq->held->outside) {
+        sl_holder_remove(pool, &seq->held->holder);
         sl_pool_give(pool, seq->held, sizeof(struct sl_held));
         seq->held = NULL;
     }

@@ -1,0 +1,13 @@
+/* Reports the requests for memory that failed while packets were processed, and the memory that is left at the end. */
+#include "sluice.h"
+
+/* A function handles an event. */
+SLUICE_ON(any, gap) {
+    (void)event;
+    (void)data;
+}
+
+SLUICE_CLOSE {
+    sl_report(box, "pool refused", box->pool.refused);
+    sl_report(box, "pool left", box->pool.used);
+}

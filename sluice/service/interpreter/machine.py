@@ -9,7 +9,7 @@ from sluice.service.interpreter.values import EndError, FaultError, Value
 from sluice.service.interpreter.world import Channel
 from sluice.service.lang import tree
 from sluice.service.lang.check.scope import Signature
-from sluice.service.lang.types import ChannelOf
+from sluice.service.lang.types import ChannelOf, DictionaryOf
 from sluice.service.load import Service
 
 
@@ -43,11 +43,12 @@ class Instance:
         for part in parts:
             evaluator = Evaluator(service, by_binding, states)
             evaluator.turn = turn
-            self._rules.append(_Rule(evaluator, part, _inputs(part, by_binding, service)))
+            self._rules.append(_Rule(evaluator, part, _inputs(part, by_binding, service), body.handlers))
         for state in body.states:
             assert state.binding is not None
             if not state.everywhere or state.binding not in states:
-                states[state.binding] = _finish(self._rules[0].evaluator.value(state.start))
+                empty = isinstance(state.binding.type, DictionaryOf)
+                states[state.binding] = {} if empty else _finish(self._rules[0].evaluator.value(state.start))
 
     def give(self, channel: str, data: bytes, index: int = 0) -> None:
         """Bytes that come from a connection."""
@@ -78,7 +79,10 @@ class Instance:
 class _Rule:
     """A rule at the place where it waits."""
 
-    def __init__(self, evaluator: Evaluator, node: tree.Expression, inputs: list[Channel]) -> None:
+    def __init__(
+        self, evaluator: Evaluator, node: tree.Expression, inputs: list[Channel], handlers: list[tree.Handler]
+    ) -> None:
+        self.handlers = handlers
         self.evaluator = evaluator
         self.node = node
         self.inputs = inputs
@@ -92,7 +96,7 @@ class _Rule:
         if self._waiting is None:
             self.evaluator.did = False
             self.evaluator.made = 0
-            self._waiting = self.evaluator.value(self.node)
+            self._waiting = self.evaluator.handled(self.node, self.handlers)
         before = sum(len(each.received) for each in self.inputs)
         try:
             next(self._waiting)

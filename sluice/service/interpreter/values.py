@@ -23,6 +23,19 @@ class EndError(Exception):
     """Nothing is to come from what a rule waits for."""
 
 
+_CLASSES = {
+    "broken_connection": {"TRUNCATED", "CONNECT_FAILED", "BACKEND_CLOSED", "RESET", "CLOSED_CHANNEL"},
+    "malformed_message": {"BAD_MESSAGE", "CHECKSUM"},
+    "timeout": {"TIMEOUT", "SLOW"},
+    "limit": {"TOO_LARGE", "LIMIT"},
+}
+
+
+def exception_of(reason: str) -> str:
+    """What `except` calls a fault."""
+    return next((name for name, reasons in _CLASSES.items() if reason in reasons), "failure")
+
+
 @dataclass
 class Record:
     """A record; of a message, `raw` is how it came, until it is changed."""
@@ -62,6 +75,37 @@ def zero(type: Type) -> Value:
             return Record(type.name, {name: zero(item) for name, item in type.fields.items()})
         case _:
             return b"" if type == STRING else False if type == BOOLEAN else 0
+
+
+def texts(value: Value) -> int:
+    """Bytes of all strings and messages of a value, as state holds them."""
+    match value:
+        case bytes():
+            return len(value)
+        case Record():
+            raw = 0 if value.raw is None else len(value.raw)
+            return raw if raw and not value.changed else raw + sum(map(texts, value.fields.values()))
+        case Variant():
+            return texts(value.value)
+        case list() | tuple():
+            return sum(texts(item) for item in value)  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        case _:
+            return 0
+
+
+def key_size(value: Value) -> int:
+    """Bytes of a dictionary's key."""
+    match value:
+        case bytes():
+            return 8 + len(value)
+        case Record():
+            return sum(map(key_size, value.fields.values()))
+        case Variant():
+            return 8 + key_size(value.value)
+        case tuple():
+            return sum(key_size(item) for item in value)  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        case _:
+            return 8
 
 
 def arithmetic(operator: str, left: int, right: int) -> int:

@@ -32,13 +32,18 @@ class Channel:
         try:
             found = parse(unit, self.received)
         except MalformedError as error:
-            raise FaultError("BAD_MESSAGE") from error
+            raise self._unreadable("BAD_MESSAGE") from error
         if found is None:
             if self.ended:
-                raise FaultError("TRUNCATED")
+                raise self._unreadable("TRUNCATED")
             return None
         values = {field: found.values[field] for field in fields}
         return Record(name, values, self.received[: found.end], changed=False), found.end
+
+    def _unreadable(self, reason: str) -> FaultError:
+        """What comes after a message that cannot be read cannot be told from its rest, and is dropped."""
+        self.received, self.ended = b"", True
+        return FaultError(reason)
 
     def send(self, unit: Plan, message: Record) -> None:
         """Raises FaultError where a value does not fit its field."""

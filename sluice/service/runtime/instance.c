@@ -26,8 +26,8 @@ void service_instance_begin(struct service_instance *self, struct service_core *
             c->reopens = program->ports[port].sends;
         }
     }
-    if (program->begin)
-        program->begin(self);
+    if (program->begin && program->begin(self) != SERVICE_STEP && !self->fault)
+        self->fault = SERVICE_LIMIT;
 }
 
 void service_instance_close(struct service_instance *self)
@@ -123,6 +123,18 @@ static bool all_sent(const struct service_instance *self)
     return true;
 }
 
+static enum service_outcome run_rule(struct service_instance *self, const struct service_rule *rule)
+{
+    enum service_outcome outcome;
+
+    if (!rule->shared)
+        return rule->run(self);
+    pthread_mutex_lock(&self->core->shared->lock);
+    outcome = rule->run(self);
+    pthread_mutex_unlock(&self->core->shared->lock);
+    return outcome;
+}
+
 /* Each rule once. False if one has failed. */
 static bool run_rules(struct service_instance *self)
 {
@@ -131,8 +143,11 @@ static bool run_rules(struct service_instance *self)
     for (uint32_t i = 0; i < program->rule_count; i++) {
         if (!(self->alive >> i & 1))
             continue;
-        switch (program->rules[i].run(self)) {
-        case SERVICE_STEP:
+        switch (run_rule(self, &program->rules[i])) {
+        case SERVICE_STEP: /* also the end of a step that was begun in a turn before this one */
+        case SERVICE_YIELD:
+            self->progressed = true;
+            break;
         case SERVICE_WAIT:
             break;
         case SERVICE_END:

@@ -64,6 +64,29 @@ static inline bool service_waiting(const struct service_channel *c)
     return c->passing == 0 && c->in && service_left(c) >= (c->need ? c->need : 1);
 }
 
+/* A message that cannot be read: what comes after it cannot be told from its rest, and is dropped. */
+static inline enum service_outcome service_unreadable(struct service_channel *c, enum service_counter reason)
+{
+    if (c->in && c->taken == 0 && !c->pinned)
+        c->in->start = c->in->end;
+    else if (c->in)
+        c->in->end = c->in->start + c->taken;
+    if (!c->pinned)
+        service_empty_in(c);
+    c->in_ended = true;
+    c->readable = false;
+    return service_fail(c->instance, reason);
+}
+
+/* The fault of a connection that has ended while the program handles such faults. It is reported once. */
+static inline enum service_outcome service_notify(struct service_channel *c)
+{
+    enum service_counter reason = (enum service_counter)c->broken;
+
+    c->broken = 0;
+    return service_fail(c->instance, reason);
+}
+
 /* The message that stands next on a channel, without taking it: SERVICE_STEP if it is there. `whole`: with all its bytes,
  * not only with the fields that the program names. */
 static inline enum service_outcome service_look(struct service_channel *c, service_parse *parse, bool whole,
@@ -75,14 +98,16 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
 
     if (c->passing)
         return SERVICE_WAIT;
+    if (c->broken)
+        return service_notify(c);
     if (left == 0)
         return service_over(c) ? SERVICE_END : SERVICE_WAIT;
     if (left < c->need)
-        return c->in_ended ? service_fail(self, SERVICE_TRUNCATED) : SERVICE_WAIT;
+        return c->in_ended ? service_unreadable(c, SERVICE_TRUNCATED) : SERVICE_WAIT;
     data = c->in->bytes + c->in->start + c->taken;
     switch (parse(data, left, message, &need)) {
     case SERVICE_MALFORMED:
-        return service_fail(self, SERVICE_BAD_MESSAGE);
+        return service_unreadable(c, SERVICE_BAD_MESSAGE);
     case SERVICE_READY:
         if (!whole || message->total <= left) {
             message->raw = data;
@@ -97,11 +122,11 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
         break;
     }
     if (need > self->core->buffers.size)
-        return service_fail(self, SERVICE_TOO_LARGE);
+        return service_unreadable(c, SERVICE_TOO_LARGE);
     if (c->in_ended)
-        return service_fail(self, SERVICE_TRUNCATED);
+        return service_unreadable(c, SERVICE_TRUNCATED);
     if (c->taken && c->in->start + c->taken + need > self->core->buffers.size)
-        return service_fail(self, SERVICE_TOO_LARGE); /* what the step has received fills the buffer */
+        return service_unreadable(c, SERVICE_TOO_LARGE); /* what the step has received fills the buffer */
     c->need = need;
     return SERVICE_WAIT;
 }
@@ -114,6 +139,27 @@ static inline enum service_outcome service_peek(struct service_channel *c, servi
 
     c->pinned = c->pinned || outcome == SERVICE_STEP;
     return outcome;
+}
+
+/* size: the messages of a channel that are there as a whole. Negative after a fault. `scratch` holds one of them. */
+static inline int64_t service_messages(struct service_channel *c, service_parse *parse, struct service_message *scratch)
+{
+    uint64_t left = c->passing ? 0 : service_left(c), at = 0, need = 0;
+    int64_t count = 0;
+
+    while (at < left) {
+        enum service_parsed parsed = parse(c->in->bytes + c->in->start + c->taken + at, left - at, scratch, &need);
+
+        if (parsed == SERVICE_MALFORMED) {
+            service_unreadable(c, SERVICE_BAD_MESSAGE);
+            return -1;
+        }
+        if (parsed == SERVICE_MORE || scratch->total > left - at)
+            break;
+        at += scratch->total;
+        count++;
+    }
+    return count;
 }
 
 /* Takes the message that stands next. */
@@ -144,7 +190,7 @@ static inline struct service_channel *service_any(struct service_instance *self,
     for (uint32_t i = 0; i < count; i++) {
         struct service_channel *c = first + (self->turn + i) % count;
 
-        if (service_waiting(c) || (c->passing == 0 && c->in_ended && service_left(c))) {
+        if (service_waiting(c) || (c->passing == 0 && (c->broken || (c->in_ended && service_left(c))))) {
             self->turn = (uint16_t)(c - first + 1);
             return c;
         }
@@ -171,6 +217,8 @@ static inline enum service_outcome service_sendable(struct service_channel *c)
 {
     struct service_instance *self = c->instance;
 
+    if (c->broken)
+        return service_notify(c);
     if (c->out_ending || c->out_ended)
         return service_fail(self, SERVICE_CLOSED_CHANNEL);
     if (c->from)
@@ -187,6 +235,25 @@ static inline enum service_outcome service_sendable(struct service_channel *c)
         }
     }
     return SERVICE_STEP;
+}
+
+/* Whether a channel can be sent to now; `can c ! e`. */
+static inline bool service_can_send(const struct service_channel *c)
+{
+    return !c->broken && !c->out_ending && !c->out_ended && !c->from;
+}
+
+/* bind(): a backend's address, from the next connection on; a connection on which nothing is due is closed. */
+static inline void service_bind(struct service_channel *c, int64_t address)
+{
+    if (c->address == (uint32_t)address)
+        return;
+    c->address = (uint32_t)address;
+    if (c->link != SERVICE_CLOSED && c->received >= c->sent && !c->out && !c->passing && service_left(c) == 0) {
+        service_io_close(c);
+        c->in_ended = false;
+        c->received = c->sent = 0;
+    }
 }
 
 /* Room for `size` bytes at the end of `out`: SERVICE_STEP and where they go. */
@@ -224,7 +291,8 @@ static inline enum service_outcome service_copy(struct service_channel *c, const
 
     if (outcome == SERVICE_STEP) {
         memcpy(at, message->raw, message->total);
-        message->origin->unsent = false;
+        if (message->origin)
+            message->origin->unsent = false;
         service_wrote(c, message->total);
     }
     return outcome;
@@ -300,8 +368,8 @@ static inline void service_release(struct service_channel *c)
     if (c->taken) {
         c->in->start += c->taken;
         c->taken = 0;
-        service_empty_in(c);
     }
+    service_empty_in(c);
 }
 
 #endif

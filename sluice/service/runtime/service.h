@@ -7,10 +7,12 @@
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
 
+#include <pthread.h>
 #include <stddef.h>
 
 #include "buffer.h"
 #include "counters.h"
+#include "dictionary.h"
 #include "value.h"
 
 struct service_instance;
@@ -19,6 +21,7 @@ enum service_outcome {
     SERVICE_STEP,  /* did something; may go on */
     SERVICE_WAIT,  /* for bytes, or for room */
     SERVICE_END,   /* nothing is to come from what it reads */
+    SERVICE_YIELD, /* its time slice is over; it has more to do */
     SERVICE_FAULT, /* the instance ends; its `fault` says why */
 };
 
@@ -27,6 +30,7 @@ typedef enum service_outcome service_run(struct service_instance *self);
 struct service_rule {
     service_run *run;
     uint64_t reads, writes; /* bit i: port i */
+    bool shared;            /* uses global state: it runs with the lock */
 };
 
 struct service_port {
@@ -40,7 +44,10 @@ struct service_program {
     const struct service_rule *rules;
     uint32_t port_count, rule_count; /* at most SERVICE_PORTS, and 64 */
     uint32_t frame_size;
-    void (*begin)(struct service_instance *self); /* first values of its state; may be null */
+    uint32_t handles;       /* bit i: `except` handles the class i of faults, enum service_exception */
+    size_t shared_size;     /* bytes of global state */
+    enum service_outcome (*begin)(struct service_instance *self);        /* first values of its state; may be null */
+    enum service_outcome (*begin_shared)(struct service_instance *self); /* those of global state; may be null */
 };
 
 enum service_link { SERVICE_CLOSED, SERVICE_CONNECTING, SERVICE_OPEN };
@@ -57,7 +64,9 @@ struct service_channel {
     uint32_t taken;               /* bytes at the front of `in` that the current step of a rule has received */
     int fd;
     uint16_t port, index;
+    uint32_t address; /* IPv4: of the client; of a backend, that to which `bind` has bound it; 0: none */
     uint8_t link;     /* enum service_link */
+    uint8_t broken;   /* enum service_counter: why the connection has ended; the next rule that uses it is notified */
     bool reopens;     /* connected to a backend, at the first message and again after its end */
     bool readable;    /* more may be read from the connection */
     bool writable;    /* more may be written to it */
@@ -71,9 +80,17 @@ struct service_channel {
 
 enum { SERVICE_PORTS = 16 };
 
+/* Global state, which the instances of all workers share. */
+struct service_shared {
+    pthread_mutex_t lock;
+    void *state;
+};
+
 /* What instances of one program share within a worker. */
 struct service_core {
     const struct service_program *program;
+    struct service_shared *shared;
+    uint32_t work; /* iterations of loops, to look at the clock only at some of them */
     struct service_buffers buffers;
     uint64_t counters[SERVICE_COUNTER_COUNT];
     uint32_t counts[SERVICE_PORTS]; /* channels of each port */
@@ -105,6 +122,15 @@ static inline struct service_channel *service_port(struct service_instance *self
 static inline size_t service_instance_head(uint32_t channels)
 {
     return (sizeof(struct service_instance) + channels * sizeof(struct service_channel) + 15) & ~(size_t)15;
+}
+
+/* Whether the time slice of the instance that runs is over. */
+bool service_slice_over(struct service_core *core);
+
+/* What a loop of compiled code tests after each iteration. */
+static inline bool service_spent(struct service_instance *self)
+{
+    return (++self->core->work & 63) == 0 && service_slice_over(self->core);
 }
 
 static inline enum service_outcome service_fail(struct service_instance *self, enum service_counter reason)

@@ -64,7 +64,7 @@ class ChannelEvaluator:
         return channel.look(self.service.units[type.name], type.name, self.service.fields(type))
 
     def take(self, channel: Channel, found: tuple[Record, int]) -> Record:
-        channel.received = channel.received[found[1] :]
+        channel.took(self.service.units[found[0].name], found[0], found[1])
         self.did = True
         return found[0]
 

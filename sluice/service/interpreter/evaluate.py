@@ -63,7 +63,7 @@ class Evaluator(ChannelEvaluator):
             case tree.With():
                 base = yield from self.value(node.base)
                 value = yield from self.value(node.value)
-                return Record(base.name, {**base.fields, node.name: value}, base.raw, True, base.came_from)
+                return Record(base.name, {**base.fields, node.name: value}, base.raw, True, base.parsed, base.note)
             case tree.Typed():
                 return self._cast(node, (yield from self.value(node.value)))
             case tree.CompileTime():

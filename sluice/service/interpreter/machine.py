@@ -28,6 +28,7 @@ class Instance:
         everywhere: dict[tree.Binding, Value] | None = None,
     ) -> None:
         self.process = process
+        self._service = service
         self.fault = ""
         self.finished = False
         self.channels: dict[str, list[Channel]] = {}
@@ -74,6 +75,13 @@ class Instance:
                     self.fault = error.reason
                     return
         self.finished = all(rule.ended for rule in self._rules)
+        if self.finished:
+            for binding in self.process.channels:
+                assert isinstance(binding.type, ChannelOf)
+                unit = self._service.units.get(str(binding.type.sends))
+                if unit is not None:
+                    for channel in self.channels[binding.name]:
+                        channel.finish(unit)
 
 
 class _Rule:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from sluice.service.grammar.codec import wrap
+from sluice.service.grammar.codec import Parsed, wrap
 from sluice.service.lang.types import BOOLEAN, STRING, DictionaryOf, ListOf, Named, RefTo, TupleOf, Type
 
 Value = Any
@@ -44,8 +44,10 @@ class Record:
     fields: dict[str, Value]
     raw: bytes | None = None
     changed: bool = True
-    came_from: list[bool] = field(default_factory=list[bool])
-    """Of a message: one item, which is set when it is sent on."""
+    parsed: Parsed | None = None
+    """Of a message that was received."""
+    note: int = 0
+    """Of a response: that of its request."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and self.fields == other.fields

@@ -87,7 +87,8 @@ def _rule(
 ) -> HandlerWriter:
     rule = HandlerWriter(service, values, number, ports, states)
     rule.kept.update(states.kept)
-    rule.streamed = streams(node, service.checked)
+    sums = any("checksum" in unit.expressions for unit in service.units.values())
+    rule.streamed = not sums and streams(node, service.checked)
     handlers = declaration.body.handlers
     if handlers:
         rule.caught(tree.Body([], node, handlers), UNIT)
@@ -185,7 +186,13 @@ def _tables(process: Signature, rules: list[HandlerWriter], states: States, serv
         type = each.type
         assert isinstance(type, ChannelOf)
         flags = [each.kind == "array", type.receives != NOTHING, type.sends != NOTHING]
-        out.append(f'    {{"{each.name}", {", ".join(str(flag).lower() for flag in flags)}}},')
+        units = [service.units[str(side)] for side in (type.receives, type.sends) if str(side) in service.units]
+        sent = service.units.get(str(type.sends))
+        finish = sent.finish if sent is not None else None
+        marks = "NULL" if finish is None else '"' + "".join(f"\\{byte:03o}" for byte in finish) + '"'
+        sums = any("checksum" in unit.expressions for unit in units)
+        text = ", ".join(str(flag).lower() for flag in flags)
+        out.append(f'    {{"{each.name}", {text}, {marks}, {len(finish or b"")}, {str(sums).lower()}}},')
     out += ["};", "", "static const struct service_rule rules[] = {"]
     for rule in rules:
         reads, writes = (sum(1 << port for port in side) for side in (rule.reads, rule.writes))

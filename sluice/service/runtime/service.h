@@ -13,6 +13,7 @@
 #include "buffer.h"
 #include "counters.h"
 #include "dictionary.h"
+#include "text.h"
 #include "value.h"
 
 struct service_instance;
@@ -36,6 +37,9 @@ struct service_rule {
 struct service_port {
     const char *name;
     bool array, receives, sends;
+    const char *finish; /* what ends the stream of messages that are sent; may be null */
+    uint32_t finish_size;
+    bool sums;          /* a checksum follows it */
 };
 
 struct service_program {
@@ -50,6 +54,8 @@ struct service_program {
     enum service_outcome (*begin_shared)(struct service_instance *self); /* those of global state; may be null */
 };
 
+enum { SERVICE_NOTES = 16 }; /* requests without an answer of which the parser of answers needs to know something */
+
 enum service_link { SERVICE_CLOSED, SERVICE_CONNECTING, SERVICE_OPEN };
 
 /* One end of a connection. */
@@ -58,13 +64,19 @@ struct service_channel {
     struct service_buffer *in, *out;
     struct service_channel *to;   /* where the message that passes goes; null if it is skipped */
     struct service_channel *from; /* whose message is passing to this one: no other may be sent meanwhile */
+    struct service_tail tail;     /* parts of that message that come after these */
     uint64_t passing;             /* bytes of a message that are still to pass or to be skipped */
     uint64_t need;                /* bytes without which a parser cannot go on */
-    uint64_t received, sent;      /* messages since the connection was made */
+    uint64_t received, sent;      /* since the connection was made: messages, and requests that have an answer */
+    uint32_t due_since;           /* the second since which an answer is due */
+    uint32_t waits_since;         /* the second since which the rest of a message is missing; 0: none is */
+    uint32_t sum_in, sum_out;     /* checksums of the messages */
     uint32_t taken;               /* bytes at the front of `in` that the current step of a rule has received */
     int fd;
     uint16_t port, index;
     uint32_t address; /* IPv4: of the client; of a backend, that to which `bind` has bound it; 0: none */
+    uint8_t notes[SERVICE_NOTES]; /* of the requests that were sent, for the parser of their answers */
+    uint8_t notes_first, notes_count;
     uint8_t link;     /* enum service_link */
     uint8_t broken;   /* enum service_counter: why the connection has ended; the next rule that uses it is notified */
     bool reopens;     /* connected to a backend, at the first message and again after its end */
@@ -75,6 +87,9 @@ struct service_channel {
     bool out_ending;  /* nothing more will be sent: the connection's half is shut when `out` is empty */
     bool out_ended;   /* it is shut */
     bool pinned;      /* the current step has looked at the bytes of `in`: they must not move */
+    bool ends;        /* the message received last is the last one */
+    bool sums;        /* its messages have a checksum at their end */
+    bool finished;    /* what ends a stream was sent */
     bool unsent;      /* the message received last was not sent to any channel yet */
 };
 
@@ -90,6 +105,7 @@ struct service_shared {
 struct service_core {
     const struct service_program *program;
     struct service_shared *shared;
+    uint32_t now;  /* seconds */
     uint32_t work; /* iterations of loops, to look at the clock only at some of them */
     struct service_buffers buffers;
     uint64_t counters[SERVICE_COUNTER_COUNT];
@@ -122,6 +138,12 @@ static inline struct service_channel *service_port(struct service_instance *self
 static inline size_t service_instance_head(uint32_t channels)
 {
     return (sizeof(struct service_instance) + channels * sizeof(struct service_channel) + 15) & ~(size_t)15;
+}
+
+/* Whether a message is passing, or is skipped: what follows it cannot be received yet. */
+static inline bool service_transit(const struct service_channel *c)
+{
+    return c->passing > 0 || c->tail.kind != SERVICE_NO_TAIL;
 }
 
 /* Whether the time slice of the instance that runs is over. */

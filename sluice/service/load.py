@@ -128,7 +128,7 @@ def _match(record: Named, unit: Plan, program: tree.Program, grammar: Grammar) -
             raise ServiceError(
                 places[name], f"the unit '{unit.name}' ({grammar.place}) has no field '{name}'", suggest(name, items)
             )
-        wanted = STRING if items[name].kind == "bytes" else INTEGER
+        wanted = STRING if items[name].is_text else INTEGER
         if type != wanted:
             raise ServiceError(
                 places[name],

@@ -47,6 +47,14 @@ class Writer:
     def pick(self, *options: str) -> str:
         return self.rng.choice(options)
 
+    def item(self) -> str:
+        """An item of a list that has a name."""
+        return f"{self.pick(*self.known('[integer]'))}[{self.pick('0', '1', self.leaf('integer'))}]"
+
+    def number(self) -> int:
+        self.count += 1
+        return self.count
+
     def fresh(self) -> str:
         self.count += 1
         return f"x{self.count}"
@@ -84,9 +92,7 @@ class Writer:
         own = {
             "integer": [
                 lambda: f"({self.e('integer', d)} {self.pick('+', '-', '*')} {self.e('integer', d)})",
-                lambda: (
-                    f"({self.e('integer', d)} {self.pick('/', 'mod')} {self.pick('3', '-2', self.e('integer', d))})"
-                ),
+                lambda: f"({self.e('integer', d)} {self.pick('/', 'mod')} {self.pick('3', '-2', '(0 + n)')})",
                 lambda: f"hash({self.e(self.pick('integer', 'string'), d)})",
                 lambda: f"len({self.e(self.pick('string', '[integer]'), d)})",
                 lambda: f"abs ({self.e('integer', d)})",
@@ -95,6 +101,13 @@ class Writer:
                 lambda: f"head({self.e('[integer]', d)})",
                 lambda: f"describe({self.e('v', d)})",
                 lambda: f"{self.e('t', 0)}.{self.pick('a', 'b')}",
+                lambda: f"{self.pick('d', 'g')}[{self.e('string', d)}]",
+                lambda: f"len({self.pick('d', 'g')})",
+                lambda: self.item() if self.known("[integer]") else "n",
+                lambda: f"(({self.e('boolean', d)}) unsafe_cast integer)",
+                lambda: f"safe({self.e('integer', d)}, {self.e('integer', d)})",
+                lambda: f"count(g, {self.e('string', d)})",
+                lambda: f"pairs[<{self.e('integer', 0)}, {self.e('string', 0)}>].a",
             ],
             "boolean": [
                 lambda: f"({self.e('integer', d)} {self.pick('=', '<', '>', '<=', '>=', '!=')} {self.e('integer', d)})",
@@ -102,11 +115,15 @@ class Writer:
                 lambda: f"({self.e('boolean', d)} {self.pick('and', 'or')} {self.e('boolean', d)})",
                 lambda: f"(not {self.e('boolean', d)})",
                 lambda: f"({self.e('t', 0)} = {self.e('t', 0)})",
+                lambda: f"({self.e('[integer]', d)} {self.pick('=', '!=')} {self.e('[integer]', d)})",
+                lambda: f"({self.e('v', d)} {self.pick('=', '!=')} {self.e('v', d)})",
+                lambda: f"({self.pick('d', 'g')}[{self.e('string', d)}] {self.pick('=', '!=')} None)",
             ],
             "string": [
                 lambda: f"({self.e('string', d)} @ {self.e('string', d)})",
                 lambda: f"int_to_string({self.e('integer', d)})",
                 lambda: f"{self.e('t', 0)}.s",
+                lambda: "last",
             ],
             "[integer]": [
                 lambda: f"({self.e('integer', d)} :: {self.e('[integer]', d)})",
@@ -115,9 +132,15 @@ class Writer:
                 lambda: f"map(double, {self.e('[integer]', d)})",
                 lambda: f"filter(positive, {self.e('[integer]', d)})",
                 lambda: f"tail({self.e('[integer]', d)})",
+                lambda: f"(map x{self.number()} in ds: {self.e('integer', d)})",
             ],
-            "v": [lambda: f"number({self.e('integer', d)})", lambda: f"name({self.e('string', d)})"],
+            "v": [
+                lambda: "kept",
+                lambda: f"number({self.e('integer', d)})",
+                lambda: f"name({self.e('string', d)})",
+            ],
             "t": [
+                lambda: f"pairs[<{self.e('integer', 0)}, {self.e('string', d)}>]",
                 lambda: f"({self.e('t', d)} with a = {self.e('integer', d)})",
                 lambda: f"({self.e('t', d)} with s = {self.e('string', d)})",
                 lambda: f"t({self.e('integer', d)}, ({self.e('integer', d)} mod 60000), {self.e('string', d)})",
@@ -154,8 +177,20 @@ class Writer:
             self.names.setdefault("string", []).append(name)
             return out
         if kind == 5:
-            return f"{indent}n := {self.e('integer', depth)}\n"
+            return indent + self.assignment(depth)
         return self.send(indent, depth)
+
+    def assignment(self, depth: int) -> str:
+        """A change of state."""
+        key, name = self.e("string", 1), self.pick("d", "g")
+        return self.pick(
+            f"n := {self.e('integer', depth)}\n",
+            f"last := {self.e('string', depth)}\n",
+            f"kept := {self.e('v', depth)}\n",
+            f"{name}[{key}] := {self.e('integer', depth)}\n",
+            f"{name}[{key}] := None\n",
+            f"pairs[<{self.e('integer', 0)}, {key}>] := {self.e('t', depth)}\n",
+        )
 
     def send(self, indent: str, depth: int) -> str:
         target = self.pick("c", f"ds[hash({self.e('integer', 1)}) mod len(ds)]", "ds[0]")
@@ -167,6 +202,10 @@ class Writer:
     def program(self) -> str:
         """A process that receives a message in each step, or two."""
         out = UNIT + TYPES + "process P: (t/t c, [-/t] ds)\n  local n : integer := 3\n"
+        out += '  global last : string := "first"\n  local kept : v := number(2)\n'
+        out += "  local d : dictionary [string] integer := []\n"
+        out += "  global g : dictionary [string] integer := empty_dictionary\n"
+        out += "  local pairs : dictionary [<integer * string>] t := empty_dictionary\n"
         self.names = {"integer": ["n"]}
         for _ in range(self.rng.randint(1, 2)):
             name = self.fresh()
@@ -175,7 +214,16 @@ class Writer:
         for _ in range(self.rng.randint(2, 6)):
             out += self.line("  ", self.rng.randint(1, 3))
         out += self.send("  ", 2)
+        if self.rng.random() < 0.6:
+            self.names = {"integer": ["n"]}
+            out += f"  except {self.pick('failure', 'limit', 'malformed_message')}: ds[0] ! {self.e('t', 2)}\n"
+            out += f"  except broken_connection: ds[1] ! {self.e('t', 1)}\n"
         out += "\nfun add: (x: integer, y: integer) -> (integer): x + y * 3\n"
         out += "fun double: (x: integer) -> (integer)\n  let twice = x + x\n  twice\n"
         out += "fun positive: (x: integer) -> (boolean): x > 0\n"
+        out += "fun safe: (x: integer, y: integer) -> (integer)\n  local sum : integer := x\n  sum := sum / y\n  sum\n"
+        out += "  except failure: x - 1\n"
+        out += "fun count: (seen: ref dictionary [string] integer, key: string) -> (integer)\n"
+        out += "  global calls : integer := 0\n  calls := calls + 1\n"
+        out += "  seen[key] := seen[key] + 1\n  seen[key] * calls\n"
         return out + "fun describe: (x: v) -> (integer)\n  switch x:\n    number(i): i\n    name(s): len(s)\n"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 
-import pytest
+from hypothesis import given as for_all
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from sluice.service.load import load_source
 from tests.service.random_programs import Writer, message
@@ -13,7 +15,8 @@ from tests.service.trial import Compiled, interpreted
 COUNTS = {"ds": 3}
 
 
-@pytest.mark.parametrize("seed", range(24))
+@for_all(st.integers(0, 1 << 40))
+@settings(max_examples=10)
 def test_random_programs(seed: int) -> None:
     source = Writer(seed).program()
     service = load_source(source)

@@ -26,12 +26,12 @@ def test_check_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["memory"]["instance"] < 1024
 
 
-def test_check_of_a_program_that_is_not_compiled_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_listing_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "listing3.fk"
     path.write_text(LISTING_3 + PAIR)
     assert main(["serve", str(path), "--check"]) == 0
     out, err = capsys.readouterr()
-    assert "memory: not compiled" in out and "'foldt' is not compiled yet" in out
+    assert "memory: an instance takes" in out
     assert err.count("'value' is taken") == 2
 
 

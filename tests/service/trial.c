@@ -13,6 +13,7 @@ struct end {
 
 struct trial {
     struct service_core core;
+    struct service_shared shared;
     struct service_instance *instance;
     struct end *ends;
     unsigned budget; /* bytes that each read and write may move */
@@ -20,6 +21,13 @@ struct trial {
 };
 
 extern const struct service_program service_program;
+
+/* Each time slice is over when it is looked at. */
+bool service_slice_over(struct service_core *core)
+{
+    (void)core;
+    return true;
+}
 
 /* Makes room for `size` bytes, and one: a pointer to no bytes is none that memcpy takes. */
 static void grow(uint8_t **bytes, size_t *room, size_t size)
@@ -120,7 +128,17 @@ struct trial *trial_make(const uint32_t *counts, uint32_t buffer_size, unsigned 
     uint32_t channels = 0;
 
     trial->core.program = &service_program;
+    trial->core.work = 60;
     trial->budget = budget;
+    pthread_mutex_init(&trial->shared.lock, NULL);
+    trial->core.shared = &trial->shared;
+    if (service_program.shared_size) {
+        struct service_instance scratch = {.core = &trial->core};
+
+        trial->shared.state = calloc(1, service_program.shared_size);
+        if (service_program.begin_shared)
+            service_program.begin_shared(&scratch);
+    }
     for (uint32_t port = 0; port < service_program.port_count; port++)
         channels += trial->core.counts[port] = counts[port];
     service_buffers_make(&trial->core.buffers, 2 * channels, buffer_size);
@@ -128,6 +146,7 @@ struct trial *trial_make(const uint32_t *counts, uint32_t buffer_size, unsigned 
     service_instance_begin(trial->instance, &trial->core);
     trial->ends = calloc(channels, sizeof *trial->ends);
     for (uint32_t i = 0; i < channels; i++) {
+        trial->instance->channels[i].address = 0x7f000001;
         trial->instance->channels[i].reopens = false; /* its end is an end, not a fault */
         service_io_open(&trial->instance->channels[i]);
     }
@@ -177,6 +196,7 @@ void trial_free(struct trial *trial)
     service_instance_close(trial->instance);
     service_buffers_free(&trial->core.buffers);
     free(trial->ends);
+    free(trial->shared.state);
     free(trial->instance);
     free(trial);
 }

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluice.service.grammar.plan import Item, Plan
+from sluice.service.grammar import scan
+from sluice.service.grammar.plan import FRAMINGS, Item, Plan
+from sluice.service.grammar.scan import EndError, MalformedError
 from sluice.service.grammar.tree import Value
 
+__all__ = ["MalformedError", "Parsed", "evaluate", "parse", "property_of", "serialise", "wrap"]
+
 WORD = 1 << 64
-
-
-class MalformedError(Exception):
-    """Bytes that are no message; the reason."""
+Values = Mapping[str, int | bytes]
 
 
 @dataclass
 class Parsed:
-    """A message: where it ends, and the value and the place of each item. A field whose condition
-    is false is 0 or empty."""
+    """A message: where it ends, and the value and the place of each item. A field whose condition is false is 0 or
+    empty.
+    """
 
     end: int
     values: dict[str, int | bytes]
     spans: list[tuple[int, int]]
+    note: int = 0
+    open: bool = False
+    """Whether it goes on to the end of the connection."""
 
 
 def wrap(number: int) -> int:
@@ -31,109 +36,168 @@ def wrap(number: int) -> int:
     return number - WORD if number >= WORD // 2 else number
 
 
-def parse(unit: Plan, data: bytes) -> Parsed | None:
-    """The message that the bytes begin with, or None if there are too few. Raises MalformedError."""
+def parse(unit: Plan, data: bytes, note: int = 0, ended: bool = False) -> Parsed | None:
+    """The message that the bytes begin with, or None if there are too few. `note` is that of the request, if it is an
+    answer; `ended` says that nothing follows the bytes. Raises MalformedError.
+    """
     try:
-        return _parse(unit, data)
-    except _EndError:
+        return _parse(unit, data, note, ended)
+    except EndError:
         return None
 
 
-def _parse(unit: Plan, data: bytes) -> Parsed | None:
+def property_of(unit: Plan, found: Parsed, name: str, default: int = 0) -> int:
+    """The value of a property of a message."""
+    value = unit.expressions.get(name)
+    return default if value is None else _integer(value, found.values, 0, found.note)
+
+
+def _parse(unit: Plan, data: bytes, note: int, ended: bool) -> Parsed | None:
     at, values, spans = 0, dict[str, int | bytes](), list[tuple[int, int]]()
+    found = Parsed(0, values, spans, note)
     for item in unit.items:
         start = at
-        if item.condition is None or evaluate(item.condition, values):
-            at = _item(item, data, at, values, unit.limit)
+        if item.condition is None or _integer(item.condition, values, 0, note):
+            at = _item(item, data, at, found, unit.limit, ended)
         elif item.name:
-            values[item.name] = b"" if item.kind == "bytes" else 0
+            values[item.name] = b"" if item.is_text else 0
         spans.append((start, at))
         if at > unit.limit:
             raise MalformedError("too long")
-    return None if at > len(data) else Parsed(at, values, spans)
+    found.end = at
+    return None if at > len(data) else found
 
 
-def _item(item: Item, data: bytes, at: int, values: dict[str, int | bytes], limit: int) -> int:
+def _item(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bool) -> int:
     """One item; where the next one begins. Bytes beyond the data are left out: the caller sees that by the end."""
+    values, note = found.values, found.note
     match item.kind:
         case "integer":
             if at + item.size > len(data):
-                raise _EndError
-            values[item.name] = wrap(
-                int.from_bytes(
-                    data[at : at + item.size], "big" if item.order == "big" else "little", signed=item.signed
-                )
-            )
+                raise EndError
+            order = "big" if item.order == "big" else "little"
+            values[item.name] = wrap(int.from_bytes(data[at : at + item.size], order, signed=item.signed))
             return at + item.size
+        case "vint":
+            values[item.name], end = scan.vint(data, at)
+            return end
         case "constant":
             got = data[at : at + item.size]
             if not item.constant.startswith(got):
                 raise MalformedError(item.name or "constant")
             if len(got) < item.size:
-                raise _EndError
+                raise EndError
             return at + item.size
         case "variable":
             assert item.parse is not None
-            value = evaluate(item.parse, values)
+            value = _integer(item.parse, values, 0, note)
             if not (item.size == 8 or item.smallest <= value <= item.largest):
                 raise MalformedError(item.name)
             values[item.name] = value
             return at
+        case "text":
+            assert item.parse is not None
+            values[item.name] = _bytes(evaluate(item.parse, values, 0, note))
+            return at
+        case "until":
+            end = data.find(item.constant, at)
+            if end < 0:
+                raise EndError
+            values[item.name] = data[at:end]
+            return end + len(item.constant)
+        case "headers":
+            block = scan.headers(data[at:])
+            if block is None:
+                raise EndError
+            values[item.name] = block
+            return at + len(block) + 2
+        case "tail":
+            return _tail(item, data, at, found, limit, ended)
         case _:
             assert item.length is not None
-            length = evaluate(item.length, values)
+            length = _integer(item.length, values, 0, note)
             if not 0 <= length <= limit:
                 raise MalformedError(item.name or "length")
             values[item.name] = data[at : at + length]
             return at + length
 
 
-class _EndError(Exception):
-    """There are too few bytes."""
+def _tail(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bool) -> int:
+    framing, end = FRAMINGS[item.framing], at
+    if framing.kind == "http":
+        answer = item.framing == "http_response"
+        empty = answer and bodiless(_bytes(found.values["status"]), found.note)
+        kind, size = scan.framing(_bytes(found.values["headers"]), answer, empty)
+        end += size
+    else:
+        kind = scan.RESP if item.framing == "resp" else scan.VALUES
+    if kind == scan.TO_THE_END:
+        if not ended:
+            raise EndError
+        found.open = True
+        end = len(data)
+    elif kind:
+        end = scan.parts(scan.Tail(kind, limit), data, end)
+    if end > len(data):
+        raise EndError
+    found.values[item.name] = data[at:end]
+    return end
 
 
-def serialise(unit: Plan, fields: Mapping[str, int | bytes], base: bytes | None = None) -> bytes:
+def bodiless(status: bytes, note: int) -> bool:
+    """Whether a response of HTTP has no body whatever its header fields say (RFC 9112, section 6.3)."""
+    return note == 1 or status in (b"204", b"304") or status[:1] == b"1"
+
+
+def serialise(unit: Plan, fields: Values, base: bytes | None = None, note: int = 0) -> bytes:
     """The bytes of a message with these fields; the others are those of `base`, a whole message, or 0 and empty.
 
     Raises MalformedError where a value does not fit its field.
     """
-    before = parse(unit, base) if base is not None else None
+    before = parse(unit, base, note, True) if base is not None else None
     values: dict[str, int | bytes] = dict(before.values) if before is not None else {}
     for item in unit.items:
         if item.name and item.name not in values:
-            values[item.name] = b"" if item.kind == "bytes" else 0
+            values[item.name] = b"" if item.is_text else 0
     values.update(fields)
     for name, of in unit.lengths().items():
         values[name] = len(_bytes(values[of]))
     for item in reversed(unit.items):
         if item.target and item.serialize is not None:
-            values[item.target] = evaluate(item.serialize, values, values[item.name])
+            values[item.target] = _integer(item.serialize, values, values[item.name], note)
     out = b""
     for item in unit.items:
-        if item.condition is not None and not evaluate(item.condition, values):
+        if item.condition is not None and not _integer(item.condition, values, 0, note):
             continue
-        if item.kind == "integer":
-            value = values.get(item.name, 0)
-            if not item.name and before is not None and base is not None:
-                start, end = before.spans[item.index]
-                out += base[start:end].ljust(item.size, b"\0")
-                continue
+        if item.kind == "constant":
+            out += item.constant
+        elif not item.name:
+            out += _unnamed(item, before, base)
+        elif item.is_text and item.kind != "text":
+            out += _bytes(values[item.name]) + (item.constant if item.kind == "until" else b"")
+            out += b"\r\n" if item.kind == "headers" else b""
+        elif item.kind in ("integer", "vint"):
+            value = values[item.name]
             assert isinstance(value, int)
             if item.size < 8 and not item.smallest <= value <= item.largest:
                 raise MalformedError(item.name)
-            out += (value % (1 << (8 * item.size))).to_bytes(item.size, "big" if item.order == "big" else "little")
-        elif item.kind == "constant":
-            out += item.constant
-        elif item.kind == "bytes":
-            if item.name:
-                out += _bytes(values[item.name])
-            elif before is not None and base is not None:
-                start, end = before.spans[item.index]
-                out += base[start:end]
-    again = parse(unit, out)
+            order = "big" if item.order == "big" else "little"
+            fixed = (value % (1 << (8 * item.size))).to_bytes(item.size, order)
+            out += scan.vint_bytes(value) if item.kind == "vint" else fixed
+    again = parse(unit, out, note)
     if again is None or again.end != len(out):
         raise MalformedError("length")
     return out
+
+
+def _unnamed(item: Item, before: Parsed | None, base: bytes | None) -> bytes:
+    """The bytes of an anonymous item: as they were, or 0."""
+    if before is not None and base is not None:
+        start, end = before.spans[item.index]
+        return base[start:end].ljust(item.size if item.kind == "integer" else 0, b"\0")
+    if item.kind == "vint":
+        return b"\0"
+    return bytes(item.size) + (item.constant if item.kind == "until" else b"") + b"\r\n" * (item.kind == "headers")
 
 
 def _bytes(value: int | bytes) -> bytes:
@@ -141,30 +205,64 @@ def _bytes(value: int | bytes) -> bytes:
     return value
 
 
-def evaluate(value: Value, values: Mapping[str, int | bytes], own: int | bytes = 0) -> int:
+def _integer(value: Value, values: Values, own: int | bytes = 0, note: int = 0) -> int:
+    found = evaluate(value, values, own, note)
+    assert isinstance(found, int)
+    return found
+
+
+def evaluate(value: Value, values: Values, own: int | bytes = 0, note: int = 0) -> int | bytes:
     """An expression. Division by 0 makes the message malformed."""
+
+    def integer(index: int) -> int:
+        return _integer(value.items[index], values, own, note)
+
     match value.kind:
         case "number":
             return wrap(value.number)
+        case "text":
+            return value.name.encode("latin-1")
         case "field":
-            found = values[value.name]
-            assert isinstance(found, int)
-            return found
+            return values[value.name]
         case "self":
-            assert isinstance(own, int)
             return own
+        case "note":
+            return note
+        case "call":
+            return _called(value.name, [evaluate(item, values, own, note) for item in value.items])
         case "not":
-            return int(not evaluate(value.items[0], values, own))
+            return int(not integer(0))
         case "negative":
-            return wrap(-evaluate(value.items[0], values, own))
+            return wrap(-integer(0))
         case "choice":
-            return evaluate(value.items[1 if evaluate(value.items[0], values, own) else 2], values, own)
+            return evaluate(value.items[1 if integer(0) else 2], values, own, note)
         case "&&":
-            return int(bool(evaluate(value.items[0], values, own)) and bool(evaluate(value.items[1], values, own)))
+            return int(bool(integer(0)) and bool(integer(1)))
         case "||":
-            return int(bool(evaluate(value.items[0], values, own)) or bool(evaluate(value.items[1], values, own)))
+            return int(bool(integer(0)) or bool(integer(1)))
+        case "==" | "!=":
+            left, right = (evaluate(item, values, own, note) for item in value.items)
+            return int((left == right) == (value.kind == "=="))
         case _:
-            return binary(value.kind, evaluate(value.items[0], values, own), evaluate(value.items[1], values, own))
+            return binary(value.kind, integer(0), integer(1))
+
+
+def _called(name: str, given: list[int | bytes]) -> int | bytes:
+    texts = [each for each in given if isinstance(each, bytes)]
+    numbers = [each for each in given if isinstance(each, int)]
+    match name:
+        case "header":
+            return scan.header(texts[0], texts[1])
+        case "has":
+            return scan.has(texts[0], texts[1], texts[2])
+        case "word":
+            return scan.word(texts[0], numbers[0])
+        case "item":
+            return scan.item(texts[0], numbers[0])
+        case "number":
+            return scan.decimal(texts[0])
+        case _:
+            return len(texts[0])
 
 
 def binary(operator: str, left: int, right: int) -> int:

@@ -6,18 +6,41 @@ more bytes at any time. It allocates nothing. A serialiser is made only for unit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
-from sluice.service.grammar.plan import Item, Plan
+from sluice.service.grammar.plan import FRAMINGS, Item, Plan, fields_of, text_of
 from sluice.service.grammar.tree import Value
 
+_FUNCTIONS = {"header": "header", "has": "has", "word": "word", "item": "item", "number": "decimal"}
 _CALLS = {"+": "service_add", "-": "service_subtract", "*": "service_multiply"}
 _SAME = ("|", "^", "&", "==", "!=", "<", ">", "<=", ">=", "&&", "||")
 
 
-def expression(value: Value, own: str = "0") -> str:
-    """The C of an expression over the variables `v_FIELD`; a division by 0 sets `bad`."""
+def literal(data: bytes) -> str:
+    """The C of bytes that are known."""
+    text = "".join(f"\\{byte:03o}" for byte in data)
+    return f'(struct service_text){{(const uint8_t *)"{text}", {len(data)}}}'
+
+
+def expression(value: Value, plan: Plan, own: str = "0") -> str:
+    """The C of an expression over the variables `v_FIELD` and `t_FIELD`; a division by 0 sets `bad`."""
     match value.kind:
+        case "text":
+            return literal(value.name.encode("latin-1"))
+        case "note":
+            return "note"
+        case "call":
+            given = ", ".join(expression(item, plan) for item in value.items)
+            if value.name == "length":
+                return f"(int64_t)({given}).length"
+            extra = {"number": ", &bad", "item": ", &missing"}.get(value.name, "")
+            return f"service_{_FUNCTIONS[value.name]}({given}{extra})"
+        case "field" if plan.by_name[value.name].is_text:
+            return f"t_{value.name}"
+        case "==" | "!=" if text_of(value.items[0], plan.by_name):
+            left, right = (expression(item, plan) for item in value.items)
+            return f"(int64_t){'!' if value.kind == '!=' else ''}service_same({left}, {right})"
         case "number":
             number = value.number % (1 << 64)
             return f"(int64_t)UINT64_C({number})" if number >= 1 << 31 else str(number)
@@ -26,14 +49,14 @@ def expression(value: Value, own: str = "0") -> str:
         case "self":
             return own
         case "not":
-            return f"(int64_t)!{expression(value.items[0], own)}"
+            return f"(int64_t)!{expression(value.items[0], plan, own)}"
         case "negative":
-            return f"service_subtract(0, {expression(value.items[0], own)})"
+            return f"service_subtract(0, {expression(value.items[0], plan, own)})"
         case "choice":
-            first, then, otherwise = (expression(item, own) for item in value.items)
+            first, then, otherwise = (expression(item, plan, own) for item in value.items)
             return f"({first} ? {then} : {otherwise})"
         case _:
-            left, right = (expression(item, own) for item in value.items)
+            left, right = (expression(item, plan, own) for item in value.items)
             if value.kind in _CALLS:
                 return f"{_CALLS[value.kind]}({left}, {right})"
             if value.kind in ("/", "mod"):
@@ -50,7 +73,7 @@ def structure(name: str, plan: Plan, fields: Iterable[str]) -> list[str]:
     """The struct of a message: what the platform knows of it, and the fields that the program names."""
     out = [f"struct m_{name} {{", "    struct service_message m;"]
     for field in fields:
-        kind = "struct service_text" if plan.by_name[field].kind == "bytes" else "int64_t"
+        kind = "struct service_text" if plan.by_name[field].is_text else "int64_t"
         out.append(f"    {kind} f_{field};")
     return [*out, "};", ""]
 
@@ -58,7 +81,9 @@ def structure(name: str, plan: Plan, fields: Iterable[str]) -> list[str]:
 class _Parser:
     """Writes the body of a parser."""
 
-    def __init__(self, plan: Plan, needed: set[str], spans: bool) -> None:
+    def __init__(self, plan: Plan, needed: set[str], spans: bool, asked: set[str] | None = None) -> None:
+        self.asked = needed if asked is None else asked
+        """What the program names."""
         self.plan = plan
         self.needed = needed
         self.spans = spans
@@ -71,6 +96,8 @@ class _Parser:
         self.out.append(f"    {line}")
 
     def wants(self, item: Item) -> bool:
+        if item.kind == "tail":  # what is computed of it may need its beginning only
+            return item.name in self.asked or self.spans
         return item.kind == "constant" or item.name in self.needed or (self.spans and not item.name)
 
     def offset(self, more: int) -> str:
@@ -135,9 +162,18 @@ class _Parser:
             self.put(f"v_{item.name} = (int64_t){cast}{loaded};")
 
     def single(self, item: Item) -> None:
+        if item.kind == "text":
+            if item.name in self.needed:
+                assert item.parse is not None
+                self.put(f"t_{item.name} = {expression(item.parse, self.plan)};")
+                self.missing(item.parse)
+                self.put("if (bad)")
+                self.put("    return SERVICE_MALFORMED;")
+            return
         if item.kind == "variable":
             assert item.parse is not None
-            self.put(f"v_{item.name} = {expression(item.parse)};")
+            self.put(f"v_{item.name} = {expression(item.parse, self.plan)};")
+            self.missing(item.parse)
             checks = ["bad"]
             if item.size < 8:
                 checks += [f"v_{item.name} < {_constant(item.smallest)}", f"v_{item.name} > {_constant(item.largest)}"]
@@ -146,9 +182,20 @@ class _Parser:
             return
         self.dynamic()
         if item.condition is not None:
-            self.put(f"if ({expression(item.condition)}) {{")
+            self.put(f"if ({expression(item.condition, self.plan)}) {{")
         if item.kind == "bytes":
             self.bytes(item)
+        elif item.kind == "vint":
+            self.put(f"size = (int64_t)service_vint(data + at, length < at ? 0 : length - at, &{self.place(item)});")
+            self.put("if (size == 0) {")
+            self.put("    *need = length < at ? at + 1 : length + 1;")
+            self.put("    return SERVICE_MORE;")
+            self.put("}")
+            self.put("at += (uint64_t)size;")
+        elif item.kind in ("until", "headers"):
+            self.scanned(item)
+        elif item.kind == "tail":
+            self.tail(item)
         else:
             if self.wants(item):
                 self.require(f"at + {item.size}")
@@ -159,9 +206,83 @@ class _Parser:
             self.put("if (bad)")
             self.put("    return SERVICE_MALFORMED;")
 
+    def place(self, item: Item) -> str:
+        """The variable of an item."""
+        if item.is_text:
+            return f"t_{item.name}" if item.name else f"a_{item.index}"
+        return f"v_{item.name}" if item.name else "ignored"
+
+    def missing(self, value: Value) -> None:
+        if any(name == "item" for name in calls_of(value)):
+            self.put("if (missing) {")
+            self.put("    *need = length + 1;")
+            self.put("    return SERVICE_MORE;")
+            self.put("}")
+
+    def scanned(self, item: Item) -> None:
+        """Bytes up to a delimiter, and header fields."""
+        self.require("at + 1")
+        extra = 2
+        if item.kind == "until":
+            extra, text = len(item.constant), "".join(f"\\{byte:03o}" for byte in item.constant)
+            self.put(f'end = service_find(data + at, length - at, "{text}", {extra});')
+            more = "end == length - at"
+        else:
+            self.put("parsed = service_headers(data + at, length - at, &end);")
+            self.put("if (parsed == SERVICE_MALFORMED)")
+            self.put("    return SERVICE_MALFORMED;")
+            more = "parsed == SERVICE_MORE"
+        self.put(f"if ({more}) {{")
+        self.put(f"    if (length - at > {self.plan.limit})")
+        self.put("        return SERVICE_MALFORMED;")
+        self.put("    *need = length + 1;")
+        self.put("    return SERVICE_MORE;")
+        self.put("}")
+        if self.wants(item):
+            self.put(f"{self.place(item)} = (struct service_text){{data + at, (uint32_t)end}};")
+        self.put(f"at += end + {extra};")
+
+    def tail(self, item: Item) -> None:
+        """The last item: its parts, as far as they are there."""
+        framing = FRAMINGS[item.framing]
+        kind = framing.kind if framing.kind != "http" else "SERVICE_NO_TAIL"
+        self.put(f"tail = (struct service_tail){{.kind = {kind}, .left = 1, .allowed = {self.plan.limit}}};")
+        used = self.wants(item) or item.name in self.needed
+        if used:
+            self.put("begin = at;")
+        if framing.kind == "http":
+            answer = item.framing == "http_response"
+            empty = "service_bodiless(t_status, note)" if answer else "false"
+            self.put(f"if (!service_framing(t_headers, {str(answer).lower()}, {empty}, &tail, &end))")
+            self.put("    return SERVICE_MALFORMED;")
+            self.put("at += end;")
+        self.put("if (tail.kind == SERVICE_TO_THE_END) {")
+        self.put("    if (ended && length >= at) {")
+        self.put("        at = length;")
+        self.put("        tail.kind = SERVICE_NO_TAIL;")
+        self.put("    } else {")
+        self.put("        tail_need = length + 1;")
+        self.put("    }")
+        self.put("} else if (tail.kind) {")
+        self.put("    parsed = service_parts(&tail, data, length, &at, &tail_need);")
+        self.put("    if (parsed == SERVICE_MALFORMED)")
+        self.put("        return SERVICE_MALFORMED;")
+        self.put("}")
+        whole = "tail.kind" if self.wants(item) else "tail.kind && at == 0"
+        self.put(f"if ({whole}) {{")
+        self.put("    *need = tail_need;")
+        self.put("    return SERVICE_MORE;")
+        self.put("}")
+        if self.wants(item):
+            self.require("at")
+        if item.name in self.needed:
+            self.put(f"t_{item.name} = (struct service_text){{data + begin, (uint32_t)((at < length ? at : length) - begin)}};")
+        elif self.wants(item):
+            self.put(f"a_{item.index} = (struct service_text){{data + begin, (uint32_t)(at - begin)}};")
+
     def bytes(self, item: Item) -> None:
         assert item.length is not None
-        self.put(f"size = {expression(item.length)};")
+        self.put(f"size = {expression(item.length, self.plan)};")
         self.put(f"if (bad || size < 0 || size > {self.plan.limit} || at > {self.plan.limit})")
         self.put("    return SERVICE_MALFORMED;")
         if self.wants(item):
@@ -179,45 +300,79 @@ def _constant(number: int) -> str:
     return f"INT64_C({number})" if abs(number) >= 1 << 31 else str(number)
 
 
-def _declarations(plan: Plan, needed: set[str], spans: bool) -> list[str]:
+def calls_of(value: Value) -> Iterator[str]:
+    """Names of all functions in an expression."""
+    if value.kind == "call":
+        yield value.name
+    for item in value.items:
+        yield from calls_of(item)
+
+
+_LOCALS = (
+    ("size", "int64_t size;"), ("ignored", "int64_t ignored = 0;"), ("end", "uint64_t end = 0;"),
+    ("begin", "uint64_t begin = 0;"), ("tail_need", "uint64_t tail_need = 0;"), ("at", "uint64_t at = 0;"),
+    ("parsed", "enum service_parsed parsed;"), ("tail", "struct service_tail tail;"), ("bad", "bool bad = false;"),
+    ("missing", "bool missing = false;"),
+)  # fmt: skip
+
+
+def _declarations(plan: Plan, needed: set[str], spans: bool, lines: list[str]) -> list[str]:
     out: list[str] = []
     for item in plan.items:
-        if item.kind == "bytes" and item.name in needed and item.name:
+        if item.is_text and item.name in needed and item.name:
             out.append(f"    struct service_text t_{item.name} = {{NULL, 0}};")
-        elif item.kind in ("integer", "variable") and item.name in needed and item.name:
+        elif not item.is_text and item.kind != "constant" and item.name and (item.name in needed or item.kind == "vint"):
             out.append(f"    int64_t v_{item.name} = 0;")
-        elif spans and not item.name and item.kind in ("bytes", "integer"):
+        elif spans and not item.name and item.kind != "constant":
             out.append(f"    struct service_text a_{item.index} = {{NULL, 0}};")
-    if any(item.kind == "bytes" for item in plan.items):
-        out.append("    int64_t size;")
-    out.append("    uint64_t at = 0;")
-    if any(item.kind in ("bytes", "variable") or item.condition is not None for item in plan.items):
-        out.append("    bool bad = false;")
-    return out
+    words = set(re.findall(r"(?<![.>\w])\w+", " ".join(lines)))
+    return out + [f"    {text}" for name, text in _LOCALS if name in words]
 
 
 def parser(name: str, plan: Plan, fields: list[str]) -> list[str]:
     """The parser of a message of which the program names some fields."""
     needed = plan.needed(set(fields))
-    out = [
+    lines = _Parser(plan, needed, False, set(fields)).run()
+    for each, value in plan.expressions.items():
+        lines.append(f"    out->m.{each} = {_property(each, value, plan)};")
+    if any("bad" in line or "missing" in line for line in lines[len(lines) - len(plan.expressions) :]):
+        lines += ["    if (bad)", "        return SERVICE_MALFORMED;"]
+    if plan.tail is not None:
+        lines += ["    out->m.tail = tail;", "    out->m.tail_need = tail_need;"]
+    for field in fields:
+        lines.append(f"    out->f_{field} = {'t' if plan.by_name[field].is_text else 'v'}_{field};")
+    lines.append("    out->m.total = at;")
+    inputs = [f"    const int64_t note = out->m.note;"] if _uses(lines, "note") else []
+    inputs += ["    const bool ended = out->m.ended;"] if _uses(lines, "ended") else []
+    return [
         f"static enum service_parsed m_{name}_parse(const uint8_t *data, uint64_t length, void *target, uint64_t *need)",
         "{",
         f"    struct m_{name} *out = target;",
-        *_declarations(plan, needed, False),
+        *inputs,
+        *_declarations(plan, needed, False, lines),
         "",
-        *_Parser(plan, needed, False).run(),
+        *lines,
+        "    return SERVICE_READY;",
+        "}",
+        "",
     ]
-    for field in fields:
-        out.append(f"    out->f_{field} = {'t' if plan.by_name[field].kind == 'bytes' else 'v'}_{field};")
-    return [*out, "    out->m.total = at;", "    return SERVICE_READY;", "}", ""]
+
+
+def _uses(lines: list[str], word: str) -> bool:
+    return any(re.search(rf"(?<![.>\w]){word}\b", line) for line in lines)
+
+
+def _property(name: str, value: Value, plan: Plan) -> str:
+    text = expression(value, plan)
+    return text if name == "blank" else f"(uint32_t){text}" if name == "checksum" else f"(uint8_t){text}"
 
 
 def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
     """What sends a message that the program has made or changed."""
     everything = {item.name for item in plan.items if item.name}
-    held = [(f"a_{item.index}", item) for item in plan.items if not item.name and item.kind in ("bytes", "integer")]
-    held += [(f"{'t' if item.kind == 'bytes' else 'v'}_{item.name}", item) for item in plan.items if item.name]
-    texts = {place for place, item in held if not item.name or item.kind == "bytes"}
+    held = [(f"a_{item.index}", item) for item in plan.items if not item.name and item.kind != "constant"]
+    held += [(f"{'t' if item.is_text else 'v'}_{item.name}", item) for item in plan.items if item.name]
+    texts = {place for place, item in held if not item.name or item.is_text}
     out = [f"struct w_{name} {{", "    uint64_t size;"]
     out += [
         f"    {'struct service_text' if place in texts else 'int64_t'} {place};"
@@ -225,13 +380,16 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         if _stored(item)
     ]
     out += ["};", ""]
+    lines = _Parser(plan, everything, True).run()
     out += [
         f"static enum service_parsed w_{name}_parse(const uint8_t *data, uint64_t length, struct w_{name} *out,",
-        "                                        uint64_t *need)",
+        "                                        uint64_t *need, int64_t note, bool ended)",
         "{",
-        *_declarations(plan, everything, True),
+        *_declarations(plan, everything, True, [*lines, "at"]),
         "",
-        *_Parser(plan, everything, True).run(),
+        "    (void)note;",
+        "    (void)ended;",
+        *lines,
         *[f"    out->{place} = {place};" for place, item in held if _stored(item)],
         "    out->size = at;",
         "    return SERVICE_READY;",
@@ -244,6 +402,7 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         f"static enum service_outcome m_{name}_write(struct service_channel *c, const struct m_{name} *m)",
         "{",
         f"    struct w_{name} w, again;",
+        f"    struct m_{name} sent = {{0}};",
         "    enum service_outcome outcome;",
         "    uint64_t need;",
         "    uint8_t *at;",
@@ -254,11 +413,14 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         "    if (outcome != SERVICE_STEP)",
         "        return outcome;",
         f"    w_{name}_emit(&w, at);",
-        f"    if (w_{name}_parse(at, w.size, &again, &need) != SERVICE_READY || again.size != w.size)",
+        f"    if (w_{name}_parse(at, w.size, &again, &need, m->m.note, false) != SERVICE_READY || again.size != w.size)",
         "        return service_fail(c->instance, SERVICE_UNFIT);",
         "    if (m->m.origin)",
         "        m->m.origin->unsent = false;",
-        "    service_wrote(c, w.size);",
+        "    sent.m.answered = sent.m.final = 1;",
+        "    sent.m.note = m->m.note;",
+        *([f"    m_{name}_parse(at, w.size, &sent, &need);"] if plan.expressions else []),
+        "    service_wrote(c, w.size, &sent.m);",
         "    return SERVICE_STEP;",
         "}",
         "",
@@ -283,27 +445,29 @@ def _prepare(name: str, plan: Plan, fields: list[str], places: list[str], texts:
         "    bool bad = false;",
         "",
         "    memset(w, 0, sizeof *w);",
-        f"    if (m->m.raw && w_{name}_parse(m->m.raw, m->m.total, w, &need) != SERVICE_READY)",
+        f"    if (m->m.raw && w_{name}_parse(m->m.raw, m->m.total, w, &need, m->m.note, true) != SERVICE_READY)",
         "        return false;",
         *[f"    {place} = w->{place};" for place in places],
     ]
     for field in fields:
-        out.append(f"    {'t' if plan.by_name[field].kind == 'bytes' else 'v'}_{field} = m->f_{field};")
+        out.append(f"    {'t' if plan.by_name[field].is_text else 'v'}_{field} = m->f_{field};")
     for length, of in plan.lengths().items():
         out.append(f"    v_{length} = t_{of}.length;")
     for item in reversed(plan.items):
         if item.target and item.serialize is not None:
-            out.append(f"    v_{item.target} = {expression(item.serialize, f'v_{item.name}')};")
+            out.append(f"    v_{item.target} = {expression(item.serialize, plan, f'v_{item.name}')};")
     out.append("    w->size = 0;")
+    if any("note" in line for line in out):
+        out.insert(-1, "")
     for item in plan.items:
         line = f"w->size += {_size_of(item)};"
-        if item.kind == "variable":
+        if item.kind in ("variable", "text"):
             continue
         checks = []
         if item.kind == "integer" and item.name and item.size < 8:
             checks = [f"v_{item.name} < {_constant(item.smallest)}", f"v_{item.name} > {_constant(item.largest)}"]
         if item.condition is not None:
-            out.append(f"    if ({expression(item.condition)}) {{")
+            out.append(f"    if ({expression(item.condition, plan)}) {{")
         if checks:
             out += [f"    if ({' || '.join(checks)})", "        return false;"]
         out.append(f"    {line}")
@@ -314,49 +478,56 @@ def _prepare(name: str, plan: Plan, fields: list[str], places: list[str], texts:
 
 
 def _size_of(item: Item) -> str:
-    if item.kind == "bytes":
-        return f"{f't_{item.name}' if item.name else f'a_{item.index}'}.length"
-    return str(item.size)
+    if item.kind == "vint" and item.name:
+        return f"service_vint_size(v_{item.name})"
+    if not item.is_text and item.kind != "vint":
+        return str(item.size)
+    text = f"{f't_{item.name}' if item.name else f'a_{item.index}'}.length"
+    return f"{text} + {_end_of(item)}" if _end_of(item) else text
+
+
+def _end_of(item: Item) -> int:
+    """Bytes after the value of an item. Those of an anonymous one include them."""
+    return len(item.constant) if item.kind == "until" else 2 if item.kind == "headers" else 0
 
 
 def _emit(name: str, plan: Plan) -> list[str]:
-    out = [f"static void w_{name}_emit(const struct w_{name} *w, uint8_t *at)", "{"]
-    used = {field for item in plan.items if item.condition is not None for field in _names(item.condition)}
-    out += [f"    const int64_t v_{field} = w->v_{field};" for field in sorted(used)]
-    if any(item.condition is not None for item in plan.items):
-        out.append("    bool bad = false;")
+    out: list[str] = []
     for item in plan.items:
-        if item.kind == "variable":
+        if item.kind in ("variable", "text"):
             continue
         if item.condition is not None:
-            out.append(f"    if ({expression(item.condition)}) {{")
+            out.append(f"    if ({expression(item.condition, plan)}) {{")
         if item.kind == "constant":
             text = "".join(f"\\{byte:03o}" for byte in item.constant)
-            out.append(f'    memcpy(at, "{text}", {item.size});')
+            out += [f'    memcpy(at, "{text}", {item.size});', f"    at += {item.size};"]
         elif item.kind == "integer" and item.name:
             order = "true" if item.order == "big" else "false"
             out.append(f"    service_store(at, (uint64_t)w->v_{item.name}, {item.size}, {order});")
+            out.append(f"    at += {item.size};")
+        elif item.kind == "vint" and item.name:
+            out.append(f"    service_vint_store(at, w->v_{item.name});")
+            out.append(f"    at += service_vint_size(w->v_{item.name});")
         else:
             source = f"w->t_{item.name}" if item.name else f"w->a_{item.index}"
-            size = f"{source}.length" if item.kind == "bytes" else str(item.size)
-            out.append(f"    if ({source}.length)")
-            out.append(f"        memcpy(at, {source}.at, {source}.length);")
+            out += [f"    if ({source}.length)", f"        memcpy(at, {source}.at, {source}.length);"]
             if item.kind == "integer":
-                out += ["    else", f"        memset(at, 0, {item.size});"]
-            out.append(f"    at += {size};")
-            if item.condition is not None:
-                out.append("    }")
-            continue
-        out.append(f"    at += {item.size};")
+                out += ["    else", f"        memset(at, 0, {item.size});", f"    at += {item.size};"]
+            else:
+                out.append(f"    at += {source}.length;")
+            end = item.constant if item.kind == "until" else b"\r\n" if item.kind == "headers" else b""
+            if end:
+                text = "".join(f"\\{byte:03o}" for byte in end)
+                out += [f'    memcpy(at, "{text}", {len(end)});', f"    at += {len(end)};"]
         if item.condition is not None:
             out.append("    }")
+    used = {field for item in plan.items if item.condition is not None for field in fields_of(item.condition)}
+    known = [f"    const int64_t v_{field} = w->v_{field};" for field in sorted(used) if not plan.by_name[field].is_text]
+    known += [
+        f"    const struct service_text t_{field} = w->t_{field};" for field in sorted(used) if plan.by_name[field].is_text
+    ]
     if any(item.condition is not None for item in plan.items):
+        known.append("    bool bad = false;")
         out.append("    (void)bad;")
-    return [*out, "    (void)at;", "}", ""]
-
-
-def _names(value: Value) -> set[str]:
-    found = {value.name} if value.kind == "field" else set[str]()
-    for item in value.items:
-        found |= _names(item)
-    return found
+    head = [f"static void w_{name}_emit(const struct w_{name} *w, uint8_t *at)", "{", *known]
+    return [*head, *out, "    (void)at;", "    (void)w;", "}", ""]

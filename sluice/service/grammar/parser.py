@@ -24,10 +24,13 @@ _LEVELS = (
 )  # fmt: skip
 """Binary operators, the loosest first."""
 _SAME = {"or": "||", "and": "&&"}
-_KNOWN_ATTRIBUTES = ("length", "byteorder", "parse", "serialize", "eod", "until", "parseUntil", "limit")
-_PROPERTIES = ("byteorder", "limit")
+_KNOWN_ATTRIBUTES = ("length", "byteorder", "parse", "serialize", "eod", "until", "parseUntil", "limit", "framing")
+_EXPRESSIONS = ("note", "final", "answered", "last", "end", "blank", "checksum")
+_PROPERTIES = ("byteorder", "limit", "finish", *_EXPRESSIONS)
 _ORDERS = {"big": "big", "ByteOrder::big": "big", "little": "little", "ByteOrder::little": "little"}
 DEEPEST = 100
+FUNCTIONS = {"header": 2, "has": 3, "word": 2, "item": 2, "number": 1, "length": 1}
+"""Functions of an expression, with the number of their arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,14 @@ class _Parser:
         if name not in _PROPERTIES:
             raise ServiceError(place, f"there is no property %{name}", f"known here: {', '.join(_PROPERTIES)}.")
         self.expect("=", f"after %{name}")
+        if name in _EXPRESSIONS:
+            grammar.expressions[name] = self.value()
+            self.expect(";", f"after %{name}")
+            return
+        if name == "finish":
+            grammar.properties[name] = _unescape(self.take()) if self.token.kind == "text" else ""
+            self.expect(";", f"after %{name}")
+            return
         value = self.take().text
         if name == "byteorder" and value not in _ORDERS:
             raise ServiceError(place, f"'{value}' is no byte order", "write big or little.")
@@ -187,7 +198,7 @@ class _Parser:
         integer = re.fullmatch(r"(u?int)(8|16|32|64)", token.text)
         if integer:
             return WireType(token.place, integer[1], int(integer[2]))
-        if token.text in ("bytes", "string"):
+        if token.text in ("bytes", "string", "headers", "vint"):
             return WireType(token.place, token.text)
         if token.kind == "number":
             return WireType(token.place, "constant", number=int(token.text, 0))
@@ -216,7 +227,10 @@ class _Parser:
             if self.take_if("="):
                 if name == "serialize":
                     target = self._target()
-                value = self.value()
+                if name == "framing":
+                    value = Value(self.token.place, "text", self.name("a framing"))
+                else:
+                    value = self.value()
             elif self.take_if("("):
                 value = self.value()
                 self.expect(")", f"after the value of &{name}")
@@ -276,11 +290,27 @@ class _Parser:
             return Value(place, "field", name=self.name("a field"))
         if token.text in ("True", "False"):
             return Value(place, "number", number=int(token.text == "True"))
+        if token.text == "note":
+            return Value(place, "note")
+        if token.text in FUNCTIONS and self.token.text == "(":
+            return self._call(place, token.text)
         if token.kind == "word":
             raise ServiceError(
                 place, f"'{token.text}' has no value here", f"write self.{token.text} for a field of this unit."
             )
         raise ServiceError(place, f"a value is missing; '{token.text}' stands there", "write a number, or self.FIELD.")
+
+
+    def _call(self, place: Place, name: str) -> Value:
+        self.take()
+        items: list[Value] = []
+        while not self.take_if(")"):
+            if items:
+                self.expect(",", "between arguments")
+            items.append(self.value())
+        if len(items) != FUNCTIONS[name]:
+            raise ServiceError(place, f"'{name}' takes {FUNCTIONS[name]} arguments, not {len(items)}", "give it all of them.")
+        return Value(place, "call", name, items=tuple(items))
 
 
 def _unescape(token: _Token) -> str:

@@ -8,7 +8,7 @@ and one above the limit make the message malformed. When a message is serialised
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluice.service.grammar.tree import Attribute, Grammar, Value, Variable, WireField
@@ -19,9 +19,31 @@ LIMIT = 64 << 20
 LARGEST_LIMIT = (1 << 31) - 1
 
 
+TEXT_KINDS = ("bytes", "until", "headers", "tail", "text")
+"""Items whose value is bytes."""
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How the end of a tail is found: the kind of its parts, and the fields on which it depends."""
+
+    kind: str
+    fields: tuple[str, ...] = ()
+
+
+FRAMINGS = {
+    "http_request": Framing("http", ("headers",)),
+    "http_response": Framing("http", ("headers", "status")),
+    "resp": Framing("SERVICE_RESP"),
+    "memcached_values": Framing("SERVICE_VALUES"),
+}
+
+
 @dataclass(frozen=True)
 class Item:
-    """kind: integer, constant, bytes or variable."""
+    """kind: integer, vint, constant, bytes, until (bytes up to a delimiter), headers, tail (the last item, whose end is
+    found part by part), variable, or text (a variable that is a string).
+    """
 
     index: int
     name: str
@@ -39,6 +61,12 @@ class Item:
     target: str = ""
     """Of a variable with &serialize: the field that it sets."""
     serialize: Value | None = None
+    framing: str = ""
+    """Of a tail: how its end is found."""
+
+    @property
+    def is_text(self) -> bool:
+        return self.kind in TEXT_KINDS
 
     @property
     def smallest(self) -> int:
@@ -56,6 +84,10 @@ class Plan:
     name: str
     items: list[Item] = field(default_factory=list[Item])
     limit: int = LIMIT
+    expressions: dict[str, Value] = field(default_factory=dict[str, Value])
+    """Properties whose value depends on the message: note, final, answered, last, end, blank, checksum."""
+    finish: bytes | None = None
+    """What is sent when nothing more is; before a checksum, if messages have one."""
 
     @property
     def by_name(self) -> dict[str, Item]:
@@ -72,7 +104,20 @@ class Plan:
                 found.update(fields_of(value))
             if item.kind == "variable":
                 found.add(item.name)
+            if item.kind == "tail":
+                found.update(FRAMINGS[item.framing].fields)
+            if item.kind == "vint" and item.name:
+                found.add(item.name)
+        for value in self.expressions.values():
+            found.update(fields_of(value))
+        for item in reversed(self.items):
+            if item.kind == "text" and item.name in found:
+                found.update(fields_of(item.parse))
         return found
+
+    @property
+    def tail(self) -> Item | None:
+        return next((item for item in self.items if item.kind == "tail"), None)
 
     def lengths(self) -> dict[str, str]:
         """Fields and variables that are the length of a byte string, with the name of that one."""
@@ -109,25 +154,38 @@ def plan(grammar: Grammar) -> Plan:
             raise ServiceError(
                 source.place, f"'{item.name}' stands twice in unit '{grammar.name}'", "rename one of them."
             )
-        for value in (item.length, item.condition, item.parse):
-            _check(value, names, item)
+        for value, text in ((item.length, False), (item.condition, False), (item.parse, item.kind == "text")):
+            _check(value, names, item, text=text)
+        if found.tail is not None:
+            if item.kind not in ("variable", "text"):
+                raise ServiceError(source.place, "an item follows one with &framing", "put that one last.")
+        if item.kind == "tail":
+            for each in FRAMINGS[item.framing].fields:
+                if each not in names:
+                    raise ServiceError(source.place, f"&framing uses a field '{each}'", f"put '{each}' before this one.")
         found.items.append(item)
         if item.name:
             names[item.name] = item
+    for name, value in grammar.expressions.items():
+        found.expressions[name] = value
+        _check(value, names, found.items[-1], text=name == "blank")
+    if "finish" in grammar.properties:
+        found.finish = grammar.properties["finish"].encode("latin-1")
     if not any(item.kind != "variable" for item in found.items):
         raise ServiceError(grammar.place, f"the unit '{grammar.name}' has no field", "a message has one byte at least.")
-    if not any(item.kind in ("integer", "constant") and item.condition is None for item in found.items):
+    sized = ("integer", "vint", "constant", "until", "headers", "tail")
+    if not any(item.kind in sized and item.condition is None for item in found.items):
         raise ServiceError(
             grammar.place, f"a message of unit '{grammar.name}' can be empty", "give it a field of fixed size."
         )
     for item, source in zip(found.items, grammar.items, strict=True):
         if item.target:
             attribute = next(each for each in source.attributes if each.name == "serialize")
-            if item.target not in names or names[item.target].kind != "integer":
+            if item.target not in names or names[item.target].kind not in ("integer", "vint"):
                 raise ServiceError(
                     attribute.place,
                     f"&serialize sets '{item.target}', which is no integer field of this unit",
-                    suggest(item.target, [name for name, each in names.items() if each.kind == "integer"]),
+                    suggest(item.target, [name for name, each in names.items() if each.kind in ("integer", "vint")]),
                 )
             _check(item.serialize, names, item, own=True)
     return found
@@ -135,9 +193,9 @@ def plan(grammar: Grammar) -> Plan:
 
 def _variable(source: Variable, index: int) -> Item:
     attributes = _by_name(source.attributes, ("parse", "serialize"), "a variable")
-    if source.type.kind not in ("uint", "int"):
+    if source.type.kind not in ("uint", "int", "bytes", "string"):
         raise ServiceError(
-            source.place, f"the variable '{source.name}' is no integer", "give it uint8 to uint64, or int8 to int64."
+            source.place, f"the variable '{source.name}' is no integer", "give it uint8 to uint64, int8 to int64, or string."
         )
     parse = attributes.get("parse")
     if parse is None or parse.value is None:
@@ -145,6 +203,10 @@ def _variable(source: Variable, index: int) -> Item:
             source.place, f"nothing says how the variable '{source.name}' is computed", "add &parse = VALUE."
         )
     serialize = attributes.get("serialize")
+    if source.type.kind in ("bytes", "string"):
+        if serialize is not None:
+            raise ServiceError(serialize.place, "&serialize sets an integer", "change the field that has these bytes.")
+        return Item(index, source.name, "text", text=source.type.kind == "string", parse=parse.value)
     return Item(
         index,
         source.name,
@@ -176,8 +238,30 @@ def _field(source: WireField, index: int, order: str) -> Item:
                 order,
                 condition=source.condition,
             )
+        case "vint":
+            _by_name(source.attributes, (), what)
+            return Item(index, source.name, "vint", 8, True, condition=source.condition)
+        case "headers":
+            _by_name(source.attributes, (), what)
+            return Item(index, source.name, "headers", text=True, condition=source.condition)
         case "bytes" | "string":
-            attributes = _by_name(source.attributes, ("length",), what)
+            attributes = _by_name(source.attributes, ("length", "until", "framing"), what)
+            text = source.type.kind == "string"
+            if len(attributes) > 1:
+                raise ServiceError(source.place, f"{what} ends in two ways", "give it one of &length, &until, &framing.")
+            until, framing = attributes.get("until"), attributes.get("framing")
+            if until is not None:
+                if until.value is None or until.value.kind != "text" or not until.value.name:
+                    raise ServiceError(until.place, "&until is a string", 'write &until = "\\r\\n".')
+                mark = until.value.name.encode("latin-1")
+                return Item(index, source.name, "until", text=text, constant=mark, condition=source.condition)
+            if framing is not None:
+                name = framing.value.name if framing.value is not None else ""
+                if name not in FRAMINGS:
+                    raise ServiceError(framing.place, f"there is no framing '{name}'", suggest(name, FRAMINGS))
+                if source.condition is not None:
+                    raise ServiceError(source.place, f"{what} has a condition", "an item with &framing is always there.")
+                return Item(index, source.name, "tail", text=text, framing=name)
             length = attributes.get("length")
             if length is None or length.value is None:
                 raise ServiceError(source.place, f"{what} has no length", "add &length = VALUE.")
@@ -185,7 +269,7 @@ def _field(source: WireField, index: int, order: str) -> Item:
                 index,
                 source.name,
                 "bytes",
-                text=source.type.kind == "string",
+                text=text,
                 length=length.value,
                 condition=source.condition,
             )
@@ -218,23 +302,56 @@ def _by_name(attributes: list[Attribute], known: tuple[str, ...], what: str) -> 
     return {each.name: each for each in attributes}
 
 
-def _check(value: Value | None, names: dict[str, Item], item: Item, own: bool = False) -> None:
-    """Every field of an expression is an integer that stands before it."""
+def text_of(value: Value, names: Mapping[str, Item]) -> bool:
+    """Whether a value is bytes, and not an integer."""
+    match value.kind:
+        case "text":
+            return True
+        case "field":
+            return value.name in names and names[value.name].is_text
+        case "call":
+            return value.name in ("header", "word", "item")
+        case "choice":
+            return text_of(value.items[1], names)
+        case _:
+            return False
+
+
+_ARGUMENTS = {
+    "header": (True, True), "has": (True, True, True), "word": (True, False), "item": (True, False),
+    "number": (True,), "length": (True,),
+}  # fmt: skip
+"""Which arguments of a function are bytes."""
+
+
+def _check(
+    value: Value | None, names: dict[str, Item], item: Item, own: bool = False, text: bool = False
+) -> None:
+    """Every field of an expression stands before it, and every part of it has the type that its place wants."""
     if value is None:
         return
-    if value.kind == "field":
-        if value.name not in names:
-            raise ServiceError(
-                value.place,
-                f"'self.{value.name}' is not known here",
-                suggest(value.name, [name for name, each in names.items() if each.kind in ("integer", "variable")],
-                        "a length can only use fields that stand before it."),
-            )  # fmt: skip
-        if names[value.name].kind not in ("integer", "variable"):
-            raise ServiceError(value.place, f"'self.{value.name}' is no integer", "use an integer field.")
-    if value.kind == "text":
-        raise ServiceError(value.place, "a string stands where a number belongs", "write a number, or self.FIELD.")
+    if value.kind == "field" and value.name not in names:
+        known = [name for name, each in names.items() if each.is_text == text]
+        raise ServiceError(
+            value.place,
+            f"'self.{value.name}' is not known here",
+            suggest(value.name, known, "a length can only use fields that stand before it."),
+        )
     if value.kind == "self" and not own:
         raise ServiceError(value.place, "'$$' has no value here", "use it in &serialize only.")
-    for each in value.items:
-        _check(each, names, item, own)
+    if text_of(value, names) != text:
+        if value.kind == "field":
+            what = "is no string" if text else "is no integer"
+            raise ServiceError(value.place, f"'self.{value.name}' {what}", f"use {'a string' if text else 'an integer'} field.")
+        if text:
+            raise ServiceError(value.place, "a number stands where a string belongs", "write a string, or self.FIELD.")
+        raise ServiceError(value.place, "a string stands where a number belongs", "write a number, or self.FIELD.")
+    wanted = [False] * len(value.items)
+    if value.kind == "call":
+        wanted = list(_ARGUMENTS[value.name])
+    elif value.kind in ("==", "!="):
+        wanted = [text_of(value.items[0], names)] * 2
+    elif value.kind == "choice":
+        wanted = [False, text, text]
+    for each, part in zip(value.items, wanted, strict=True):
+        _check(each, names, item, own, part)

@@ -9,7 +9,7 @@ from sluice.service.lang.errors import Place
 
 @dataclass(frozen=True)
 class Value:
-    """An expression of a grammar. kind: number, text, field (`self.x`), self (`$$`), not, negative, choice
+    """An expression of a grammar. kind: number, text, field (`self.x`), self (`$$`), note, call, not, negative, choice
     (`a ? b : c`), or a binary operator.
     """
 
@@ -68,3 +68,5 @@ class Grammar:
     name: str
     items: list[Variable | WireField] = field(default_factory=list[Variable | WireField])
     properties: dict[str, str] = field(default_factory=dict[str, str])
+    expressions: dict[str, Value] = field(default_factory=dict[str, Value])
+    """Properties whose value depends on the message."""

@@ -6,12 +6,15 @@ from abc import abstractmethod
 from collections.abc import Generator
 from typing import Any
 
-from sluice.service.interpreter.values import EndError, FaultError, Record, Value
+from sluice.service.interpreter.values import EndError, FaultError, Record, Value, texts
 from sluice.service.interpreter.world import Channel
 from sluice.service.lang import tree
 from sluice.service.lang.types import NOTHING, ChannelOf, Named, Type
 from sluice.service.load import Service
+from sluice.service.lower.writer import ARENA
 
+ADDRESS = 0x7F000001
+"""Where all connections of the interpreter come from."""
 Wait = Generator[None, None, Any]
 
 
@@ -24,6 +27,8 @@ class ChannelEvaluator:
         self.service = service
         self.states = states
         self.names: dict[tree.Binding, Value] = {}
+        self.refs: dict[tree.Binding, tree.Binding] = {}
+        """The state that a parameter refers to."""
         self.ports: dict[tree.Binding, list[Channel]] = dict(channels)
         self.did = False
         """Whether this step has received or sent anything."""
@@ -59,7 +64,7 @@ class ChannelEvaluator:
         return channel.look(self.service.units[type.name], type.name, self.service.fields(type))
 
     def take(self, channel: Channel, found: tuple[Record, int]) -> Record:
-        channel.received = channel.received[found[1] :]
+        channel.took(self.service.units[found[0].name], found[0], found[1])
         self.did = True
         return found[0]
 
@@ -90,7 +95,7 @@ class ChannelEvaluator:
     def of_channels(self, node: tree.Call) -> Wait:
         if node.function == "src_address":
             yield from ()
-            return 0x7F000001
+            return ADDRESS
         if node.function == "bind":
             yield from self.value(node.ordered[1])
             return ()
@@ -145,26 +150,27 @@ class ChannelEvaluator:
         channels = self.array(node.channels)
         key: Value = None
         result: Value = None
+        before = self.made
         while True:
-            heads: list[tuple[Value, Channel, tuple[Record, int]]] = []
-            for channel in channels:
+            heads: list[tuple[Value, int, tuple[Record, int]]] = []
+            for number, channel in enumerate(channels):
                 while (found := self.look(channel, node.type)) is None and not channel.over:
                     yield
                 if found is not None:
                     self.names[node.bindings["element"]] = found[0]
-                    heads.append(((yield from self.value(node.key)), channel, found))
-            if result is None:
-                if not heads:
-                    raise EndError
-                key = min(each[0] for each in heads)
-            same = [each for each in heads if each[0] == key]
-            if not same:
+                    heads.append(((yield from self.value(node.key)), number, found))
+            if result is None and not heads:
+                raise EndError
+            smallest = min(heads, key=lambda each: each[:2]) if heads else None
+            if smallest is None or (result is not None and smallest[0] != key):
                 return result
-            for _, channel, found in same:
-                taken = self.take(channel, found)
-                if result is None:
-                    result = taken
-                    continue
+            taken = self.take(channels[smallest[1]], smallest[2])
+            if result is None:
+                key, result = smallest[0], taken
+            else:
                 for role, value in (("left", result), ("right", taken), ("key", key)):
                     self.names[node.bindings[role]] = value
                 result = yield from self.value(node.body)
+            if texts(result) + (len(key) if isinstance(key, bytes) else 0) > ARENA:
+                raise FaultError("LIMIT")
+            self.made = before

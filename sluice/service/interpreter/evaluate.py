@@ -12,18 +12,22 @@ from sluice.service.interpreter.values import (
     Value,
     Variant,
     arithmetic,
+    exception_of,
     hashed,
+    key_size,
+    texts,
     to_integer,
     zero,
 )
 from sluice.service.interpreter.world import Channel
 from sluice.service.lang import tree
-from sluice.service.lang.types import STRING, ChannelOf, DictionaryOf, ListOf, Named, Type
-from sluice.service.lower.expressions import ARENA, RANGE
-from sluice.service.lower.values import bound_of
+from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, STRING, ChannelOf, DictionaryOf, ListOf, Named, Type
+from sluice.service.lower.expressions import RANGE
+from sluice.service.lower.values import DICTIONARY, TEXTS, bound_of
+from sluice.service.lower.writer import ARENA
 
-DICTIONARY = 1024
-"""Entries of a dictionary."""
+_KEY = 256
+"""Bytes of a dictionary's key."""
 
 
 class Evaluator(ChannelEvaluator):
@@ -59,8 +63,10 @@ class Evaluator(ChannelEvaluator):
             case tree.With():
                 base = yield from self.value(node.base)
                 value = yield from self.value(node.value)
-                return Record(base.name, {**base.fields, node.name: value}, base.raw, True, base.came_from)
-            case tree.Typed() | tree.CompileTime():
+                return Record(base.name, {**base.fields, node.name: value}, base.raw, True, base.parsed, base.note)
+            case tree.Typed():
+                return self._cast(node, (yield from self.value(node.value)))
+            case tree.CompileTime():
                 return (yield from self.value(node.value))
             case tree.Dotted():
                 return (yield from self.value(node.call))
@@ -121,16 +127,34 @@ class Evaluator(ChannelEvaluator):
             return zero(node.type)
         if node.binding in self.names:
             return self.names[node.binding]
-        if node.binding in self.states:
-            return self.states[node.binding]
+        binding = self._kept(node.binding)
+        if binding in self.states:
+            return self._out(self.states[binding], binding.type)
         return node.binding.value or 0
+
+    def _kept(self, binding: tree.Binding) -> tree.Binding:
+        """The state that a name stands for: a parameter may refer to it."""
+        while binding in self.refs:
+            binding = self.refs[binding]
+        return binding
+
+    def _out(self, value: Value, type: Type) -> Value:
+        """A value that is copied out of state: its bytes count among those that the step makes."""
+        if isinstance(type, DictionaryOf):
+            return value
+        size = texts(value)
+        if size > ARENA - self.made:
+            raise FaultError("LIMIT")
+        self.made += size
+        return value
 
     def _index(self, node: tree.Index) -> Wait:
         base = yield from self.value(node.base)
         index = yield from self.value(node.index)
         if isinstance(base, dict):
             entries = cast(dict[Value, Value], base)
-            return entries.get(_key(index), zero(node.type))
+            key = _key(index)
+            return self._out(entries[key], node.type) if key in entries else zero(node.type)
         if not 0 <= index < len(base):
             raise FaultError("BAD_INDEX")
         return base[index]
@@ -150,6 +174,15 @@ class Evaluator(ChannelEvaluator):
                 return value & 0xFFFFFFFF
             case _:
                 return value
+
+    def _cast(self, node: tree.Typed, value: Value) -> Value:
+        """unsafe_cast: numbers keep their value; of anything else, only its own type has a meaning."""
+        found, wanted, numbers = node.value.type, node.type, (INTEGER, ADDRESS)
+        if not node.unsafe or found == wanted:
+            return value
+        if wanted == BOOLEAN and found in numbers:
+            return value != 0
+        return int(value) if wanted in numbers and found in (*numbers, BOOLEAN) else zero(wanted)
 
     def _size(self, node: tree.Expression) -> Wait:
         if not isinstance(node.type, ChannelOf):
@@ -249,16 +282,36 @@ class Evaluator(ChannelEvaluator):
         return zero(node.type)
 
     def _assign(self, node: tree.Assign) -> Wait:
-        value = yield from self.value(node.value)
-        if isinstance(node.target, tree.Index):
-            base = yield from self.value(node.target.base)
-            key = _key((yield from self.value(node.target.index)))
+        target, removes = node.target, False
+        value: Value = None
+        if isinstance(target, tree.Index) and isinstance(node.value, tree.Name):
+            removes = node.value.binding is None and node.value.name == "None"
+        if not removes:
+            value = yield from self.value(node.value)
+        if isinstance(target, tree.Index):
+            base = yield from self.value(target.base)
+            key = _key((yield from self.value(target.index)))
+            if removes:
+                base.pop(key, None)
+                return ()
+            self._fits(value)
             if key not in base and len(base) >= DICTIONARY:
-                raise FaultError("LIMIT")
+                assert isinstance(target.base, tree.Name) and target.base.binding is not None
+                if self._kept(target.base.binding).kind != "global":
+                    raise FaultError("LIMIT")
+                del base[next(iter(base))]  # the entry that was inserted first
             base[key] = value
-        elif isinstance(node.target, tree.Name) and node.target.binding is not None:
-            self.states[node.target.binding] = value
+        elif isinstance(target, tree.Name) and target.binding is not None:
+            if target.binding in self.names:
+                self.names[target.binding] = value
+            else:
+                self._fits(value)
+                self.states[self._kept(target.binding)] = value
         return ()
+
+    def _fits(self, value: Value) -> None:
+        if texts(value) > TEXTS:
+            raise FaultError("LIMIT")
 
     def _items(self, node: tree.Expression) -> Wait:
         """What a loop goes over."""
@@ -300,8 +353,10 @@ class Evaluator(ChannelEvaluator):
             self._bind(node.binding, item)
             value = yield from self.value(node.body)
             if node.kind == "map":
+                self._limited([*found, value], node.type)
                 found.append(value)
             elif value:
+                self._limited([*found, item], node.type)
                 found.append(item)
         return found
 
@@ -327,6 +382,10 @@ class Evaluator(ChannelEvaluator):
             if isinstance(parameter.type, ChannelOf):
                 inner = each.operand if isinstance(each, tree.Unary) else each
                 given.append(self.array(inner) if parameter.type.array else [(yield from self.channel(inner))])
+            elif parameter.kind == "ref":
+                assert isinstance(each, tree.Name) and each.binding is not None
+                self.refs[parameter] = each.binding
+                given.append(None)
             else:
                 given.append((yield from self.value(each)))
         return (yield from self.apply(node.function, given))
@@ -334,12 +393,32 @@ class Evaluator(ChannelEvaluator):
     def apply(self, name: str, given: list[Value]) -> Wait:
         """A function with its arguments."""
         function = self.service.checked.functions[name]
+        body = function.declaration.body
         for value, parameter in zip(given, function.parameters, strict=True):
-            self._bind(parameter, value)
-        for state in function.declaration.body.states:
-            if state.binding is not None and (state.binding not in self.states or not state.everywhere):
-                self.states[state.binding] = yield from self.value(state.start)
-        return (yield from self.value(function.declaration.body.expression))
+            if parameter.kind != "ref":
+                self._bind(parameter, value)
+        for state in body.states:
+            if state.binding is None:
+                continue
+            if not state.everywhere:
+                self.names[state.binding] = yield from self.value(state.start)
+            elif state.binding not in self.states:
+                empty = isinstance(state.binding.type, DictionaryOf)
+                self.states[state.binding] = {} if empty else (yield from self.value(state.start))
+        return (yield from self.handled(body.expression, body.handlers))
+
+    def handled(self, node: tree.Expression, handlers: list[tree.Handler]) -> Wait:
+        """An expression with the handlers of its faults."""
+        try:
+            return (yield from self.value(node))
+        except FaultError as fault:
+            for handler in handlers:
+                if handler.exception == exception_of(fault.reason):
+                    break
+            else:
+                raise
+        self.did = True
+        return (yield from self.value(handler.body))
 
     def _built_in(self, node: tree.Call) -> Wait:
         first = node.ordered[0]
@@ -377,11 +456,16 @@ class Evaluator(ChannelEvaluator):
             else:
                 value = yield from self.apply(name, [item])
                 if node.function == "map":
+                    self._limited([*found, value], node.type)
                     found.append(value)
                 elif value:
+                    self._limited([*found, item], node.type)
                     found.append(item)
         return found
 
 
 def _key(value: Value) -> Value:
+    """What a dictionary of Python finds an entry by."""
+    if key_size(value) > _KEY:
+        raise FaultError("LIMIT")
     return tuple(sorted(value.fields.items())) if isinstance(value, Record) else value

@@ -9,7 +9,7 @@ from sluice.service.interpreter.values import EndError, FaultError, Value
 from sluice.service.interpreter.world import Channel
 from sluice.service.lang import tree
 from sluice.service.lang.check.scope import Signature
-from sluice.service.lang.types import ChannelOf
+from sluice.service.lang.types import ChannelOf, DictionaryOf
 from sluice.service.load import Service
 
 
@@ -28,6 +28,7 @@ class Instance:
         everywhere: dict[tree.Binding, Value] | None = None,
     ) -> None:
         self.process = process
+        self._service = service
         self.fault = ""
         self.finished = False
         self.channels: dict[str, list[Channel]] = {}
@@ -43,11 +44,12 @@ class Instance:
         for part in parts:
             evaluator = Evaluator(service, by_binding, states)
             evaluator.turn = turn
-            self._rules.append(_Rule(evaluator, part, _inputs(part, by_binding, service)))
+            self._rules.append(_Rule(evaluator, part, _inputs(part, by_binding, service), body.handlers))
         for state in body.states:
             assert state.binding is not None
             if not state.everywhere or state.binding not in states:
-                states[state.binding] = _finish(self._rules[0].evaluator.value(state.start))
+                empty = isinstance(state.binding.type, DictionaryOf)
+                states[state.binding] = {} if empty else _finish(self._rules[0].evaluator.value(state.start))
 
     def give(self, channel: str, data: bytes, index: int = 0) -> None:
         """Bytes that come from a connection."""
@@ -73,12 +75,22 @@ class Instance:
                     self.fault = error.reason
                     return
         self.finished = all(rule.ended for rule in self._rules)
+        if self.finished:
+            for binding in self.process.channels:
+                assert isinstance(binding.type, ChannelOf)
+                unit = self._service.units.get(str(binding.type.sends))
+                if unit is not None:
+                    for channel in self.channels[binding.name]:
+                        channel.finish(unit)
 
 
 class _Rule:
     """A rule at the place where it waits."""
 
-    def __init__(self, evaluator: Evaluator, node: tree.Expression, inputs: list[Channel]) -> None:
+    def __init__(
+        self, evaluator: Evaluator, node: tree.Expression, inputs: list[Channel], handlers: list[tree.Handler]
+    ) -> None:
+        self.handlers = handlers
         self.evaluator = evaluator
         self.node = node
         self.inputs = inputs
@@ -92,7 +104,7 @@ class _Rule:
         if self._waiting is None:
             self.evaluator.did = False
             self.evaluator.made = 0
-            self._waiting = self.evaluator.value(self.node)
+            self._waiting = self.evaluator.handled(self.node, self.handlers)
         before = sum(len(each.received) for each in self.inputs)
         try:
             next(self._waiting)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from sluice.service.grammar.codec import wrap
+from sluice.service.grammar.codec import Parsed, wrap
 from sluice.service.lang.types import BOOLEAN, STRING, DictionaryOf, ListOf, Named, RefTo, TupleOf, Type
 
 Value = Any
@@ -23,6 +23,19 @@ class EndError(Exception):
     """Nothing is to come from what a rule waits for."""
 
 
+_CLASSES = {
+    "broken_connection": {"TRUNCATED", "CONNECT_FAILED", "BACKEND_CLOSED", "RESET", "CLOSED_CHANNEL"},
+    "malformed_message": {"BAD_MESSAGE", "CHECKSUM"},
+    "timeout": {"TIMEOUT", "SLOW"},
+    "limit": {"TOO_LARGE", "LIMIT"},
+}
+
+
+def exception_of(reason: str) -> str:
+    """What `except` calls a fault."""
+    return next((name for name, reasons in _CLASSES.items() if reason in reasons), "failure")
+
+
 @dataclass
 class Record:
     """A record; of a message, `raw` is how it came, until it is changed."""
@@ -31,8 +44,10 @@ class Record:
     fields: dict[str, Value]
     raw: bytes | None = None
     changed: bool = True
-    came_from: list[bool] = field(default_factory=list[bool])
-    """Of a message: one item, which is set when it is sent on."""
+    parsed: Parsed | None = None
+    """Of a message that was received."""
+    note: int = 0
+    """Of a response: that of its request."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and self.fields == other.fields
@@ -62,6 +77,37 @@ def zero(type: Type) -> Value:
             return Record(type.name, {name: zero(item) for name, item in type.fields.items()})
         case _:
             return b"" if type == STRING else False if type == BOOLEAN else 0
+
+
+def texts(value: Value) -> int:
+    """Bytes of all strings and messages of a value, as state holds them."""
+    match value:
+        case bytes():
+            return len(value)
+        case Record():
+            raw = 0 if value.raw is None else len(value.raw)
+            return raw if raw and not value.changed else raw + sum(map(texts, value.fields.values()))
+        case Variant():
+            return texts(value.value)
+        case list() | tuple():
+            return sum(texts(item) for item in value)  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        case _:
+            return 0
+
+
+def key_size(value: Value) -> int:
+    """Bytes of a dictionary's key."""
+    match value:
+        case bytes():
+            return 8 + len(value)
+        case Record():
+            return sum(map(key_size, value.fields.values()))
+        case Variant():
+            return 8 + key_size(value.value)
+        case tuple():
+            return sum(key_size(item) for item in value)  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        case _:
+            return 8
 
 
 def arithmetic(operator: str, left: int, right: int) -> int:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from dataclasses import dataclass, field
 
-from sluice.service.grammar.codec import MalformedError, parse, serialise
+from sluice.service.grammar.codec import MalformedError, Parsed, evaluate, parse, property_of, serialise
 from sluice.service.grammar.plan import Plan
 from sluice.service.interpreter.values import FaultError, Record
+
+NOTES = 16
+"""Requests without an answer of which the parser of answers needs to know something."""
 
 
 @dataclass
@@ -25,29 +30,87 @@ class Channel:
     def over(self) -> bool:
         return self.ended and not self.received
 
+    notes: list[int] = field(default_factory=list[int])
+    """Of the requests that were sent, for the parser of their answers."""
+    sum_in: int = 0
+    sum_out: int = 0
+
     def look(self, unit: Plan, name: str, fields: list[str]) -> tuple[Record, int] | None:
         """The message that stands next, and its bytes; None if it is not there as a whole. Raises FaultError."""
         if not self.received:
             return None
+        note = self.notes[0] if self.notes else 0
         try:
-            found = parse(unit, self.received)
+            found = parse(unit, self.received, note, self.ended)
         except MalformedError as error:
-            raise FaultError("BAD_MESSAGE") from error
+            raise self._unreadable("BAD_MESSAGE") from error
         if found is None:
             if self.ended:
-                raise FaultError("TRUNCATED")
+                raise self._unreadable("TRUNCATED")
+            return None
+        if property_of(unit, found, "end"):
+            raw = self.received[: found.end - 4]
+            wrong = zlib.crc32(raw, self.sum_in) != property_of(unit, found, "checksum") % (1 << 32)
+            fault = self._unreadable("CHECKSUM")
+            if wrong and "checksum" in unit.expressions:
+                raise fault
             return None
         values = {field: found.values[field] for field in fields}
-        return Record(name, values, self.received[: found.end], changed=False), found.end
+        raw = _blanked(unit, found, self.received[: found.end])
+        return Record(name, values, raw, changed=False, parsed=found, note=note), found.end
+
+    def took(self, unit: Plan, message: Record, size: int) -> None:
+        """A message was received."""
+        self.received = self.received[size:]
+        found = message.parsed
+        assert found is not None
+        if "checksum" in unit.expressions:
+            self.sum_in = zlib.crc32(message.raw or b"", self.sum_in)
+        if self.notes and property_of(unit, found, "final", 1):
+            self.notes.pop(0)
+        if property_of(unit, found, "last") or found.open:
+            self.received, self.ended = b"", True
+
+    def _unreadable(self, reason: str) -> FaultError:
+        """What comes after a message that cannot be read cannot be told from its rest, and is dropped."""
+        self.received, self.ended = b"", True
+        return FaultError(reason)
 
     def send(self, unit: Plan, message: Record) -> None:
         """Raises FaultError where a value does not fit its field."""
         if self.closed:
             raise FaultError("CLOSED_CHANNEL")
-        if message.raw is not None and not message.changed:
-            self.sent += message.raw
-            return
-        try:
-            self.sent += serialise(unit, message.fields, message.raw)
-        except MalformedError as error:
-            raise FaultError("UNFIT") from error
+        data = message.raw
+        if data is None or message.changed:
+            try:
+                data = serialise(unit, message.fields, message.raw, message.note)
+            except MalformedError as error:
+                raise FaultError("UNFIT") from error
+        found = parse(unit, data, message.note, True)
+        if found is not None and property_of(unit, found, "answered", 1) and len(self.notes) < NOTES:
+            self.notes.append(property_of(unit, found, "note") % 256)
+        if "checksum" in unit.expressions:
+            self.sum_out = zlib.crc32(data, self.sum_out)
+        self.sent += data
+
+    def finish(self, unit: Plan) -> None:
+        """Nothing more is sent: what ends a stream of such messages."""
+        if unit.finish is not None and not self.closed:
+            self.sent += unit.finish
+            if "checksum" in unit.expressions:
+                self.sent += zlib.crc32(unit.finish, self.sum_out).to_bytes(4, "big")
+        self.closed = True
+
+
+def _blanked(unit: Plan, found: Parsed, raw: bytes) -> bytes:
+    """The bytes of a message without what belongs to its connection alone."""
+    value = unit.expressions.get("blank")
+    text = evaluate(value, found.values, 0, found.note) if value is not None else b""
+    if not isinstance(text, bytes) or not text:
+        return raw
+    start, end = next(span for span, item in zip(found.spans, unit.items, strict=True) if item.kind == "headers")
+    block = raw[start:end]
+    name = re.search(rb"(?:^|\r\n)connection:", block, re.IGNORECASE)
+    assert name is not None
+    at = start + block.index(text, name.end())
+    return raw[:at] + b" " * len(text) + raw[at + len(text) :]

@@ -105,8 +105,8 @@ class ChannelOf(Type):
 
 def joined(left: Type, right: Type) -> Type | None:
     """The type of what is of either type, or None. The element of `[]` joins with every type."""
-    if left == ANY or left == right:
-        return right if left == ANY or (isinstance(right, ListOf) and right.bound is not None) else left
+    if left == ANY or (left == right and not isinstance(left, ListOf)):
+        return right
     if right == ANY:
         return left
     match left, right:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from sluice.service.lang import tree
 from sluice.service.lang.errors import Place
-from sluice.service.lang.types import BOOLEAN, INTEGER, UNIT, ChannelOf, ListOf, Named, Type
+from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, UNIT, ChannelOf, ListOf, Named, Type
 from sluice.service.lower.expressions import RANGE, ExpressionWriter
-from sluice.service.lower.values import not_yet
+from sluice.service.lower.values import bound_of
 from sluice.service.lower.writer import Port
+
+_NUMBERS = (INTEGER, ADDRESS)
 
 
 class StatementWriter(ExpressionWriter):
@@ -62,11 +67,26 @@ class StatementWriter(ExpressionWriter):
             case tree.Pipe():
                 return self.pipe(node)
             case tree.FoldT():
-                raise not_yet(node.place, "'foldt'")
+                return self.foldt(node)
             case tree.Typed():
-                raise not_yet(node.place, "'unsafe_cast'")
+                return self.cast(node)
             case _:
                 return self.value(node)
+
+    def foldt(self, node: tree.FoldT) -> str:
+        raise NotImplementedError
+
+    def cast(self, node: tree.Typed) -> str:
+        """unsafe_cast: numbers keep their value; of anything else, only its own type has a meaning."""
+        text = self.value(node.value)
+        if node.value.type == node.type:
+            return text
+        if node.type == BOOLEAN and node.value.type in _NUMBERS:
+            return f"({text} != 0)"
+        if node.type in _NUMBERS and node.value.type in (*_NUMBERS, BOOLEAN):
+            return f"(int64_t){text}"
+        self.keep(text, node.value.type, node.place)
+        return self.zero(node.type, node.place)
 
     # --- choices
 
@@ -128,9 +148,15 @@ class StatementWriter(ExpressionWriter):
         return found
 
     def assign(self, node: tree.Assign) -> None:
-        if not isinstance(node.target, tree.Name) or node.target.binding is None:
-            raise not_yet(node.place, "a dictionary")
-        self.put(f"{self.name(node.target)} = {self.value(node.value)};")
+        if isinstance(node.target, tree.Index):
+            self.set_entry(node.target, node.value, node.place)
+            return
+        assert isinstance(node.target, tree.Name) and node.target.binding is not None
+        kept = self.state_of(node.target)
+        if kept is not None:
+            self.set_state(kept, node.value, node.place)
+        else:
+            self.put(f"{self.names[node.target.binding]} = {self.value(node.value)};")
 
     # --- loops
 
@@ -154,35 +180,57 @@ class StatementWriter(ExpressionWriter):
             self.names[node.binding] = counter
             with self.block(f"for ({counter} = {low}; {low} <= {high}; {counter}++)"):
                 body()
+                self.slice()
                 with self.block(f"if ({counter} == {high})"):
                     self.put("break;")
         elif isinstance(node.over.type, ChannelOf):
-            port = self.port(node.over)
-            counter, pointer = self.raw_variable("uint32_t"), self.raw_variable("struct service_channel *")
-            self.ports[node.binding] = Port(port.number, pointer, False)
-            with self.block(f"for ({counter} = 0; {counter} < self->core->counts[{port.number}]; {counter}++)"):
-                self.put(f"{pointer} = {port.pointer} + {counter};")
+            with self.each_channel(node.over, node.binding):
                 body()
         else:
-            items, counter = self.held(node.over), self.raw_variable("uint32_t")
+            items, counter = self.own(node.over), self.raw_variable("uint32_t")
             self.names[node.binding] = f"{items}.items[{counter}]"
             with self.block(f"for ({counter} = 0; {counter} < {items}.count; {counter}++)"):
                 body()
+                self.slice()
         return found
 
+    def own(self, node: tree.Expression) -> str:
+        """A variable with a value that nothing else changes while a loop goes over it."""
+        changes = isinstance(node, tree.Name) and node.binding is not None and node.binding.kind in ("local", "loop")
+        return self.keep(self.value(node), node.type, node.place) if changes else self.held(node)
+
+    @contextmanager
+    def each_channel(self, over: tree.Expression, binding: tree.Binding) -> Generator[None]:
+        """A loop over the channels of an array."""
+        port = self.port(over)
+        counter, pointer = self.raw_variable("uint32_t"), self.raw_variable("struct service_channel *")
+        self.ports[binding] = Port(port.number, pointer, False)
+        with self.block(f"for ({counter} = 0; {counter} < self->core->counts[{port.number}]; {counter}++)"):
+            self.put(f"{pointer} = {port.pointer} + {counter};")
+            yield
+            self.slice()
+
     def map(self, node: tree.Map) -> str:
-        if isinstance(node.over.type, ChannelOf):
-            raise not_yet(node.place, f"'{node.kind}' over channels")
-        items, found, counter = self.held(node.over), self.zero(node.type, node.place), self.raw_variable("uint32_t")
+        found = self.zero(node.type, node.place)
         assert node.binding is not None and isinstance(node.type, ListOf)
+        if isinstance(node.over.type, ChannelOf):
+            with self.each_channel(node.over, node.binding):
+                text = self.keep(self.value(node.body), node.type.item, node.place)
+                self.fault(f"{found}.count == {bound_of(node.type)}", "LIMIT")
+                self.put(f"{found}.items[{found}.count++] = {text};")
+            return found
+        items, counter = self.own(node.over), self.raw_variable("uint32_t")
         self.names[node.binding] = item = f"{items}.items[{counter}]"
         with self.block(f"for ({counter} = 0; {counter} < {items}.count; {counter}++)"):
             if node.kind == "map":
-                text = self.value(node.body)
+                text = self.keep(self.value(node.body), node.type.item, node.place)
+                self.fault(f"{found}.count == {bound_of(node.type)}", "LIMIT")
                 self.put(f"{found}.items[{found}.count++] = {text};")
             else:
                 with self.block(f"if ({self.value(node.body)})"):
+                    self.fault(f"{found}.count == {bound_of(node.type)}", "LIMIT")
                     self.put(f"{found}.items[{found}.count++] = {item};")
+            self.slice()
         return found
 
     # --- channels
@@ -228,7 +276,11 @@ class StatementWriter(ExpressionWriter):
     def can(self, node: tree.Can) -> str:
         found = self.variable(BOOLEAN, node.place)
         if isinstance(node.what, tree.Send):
-            raise not_yet(node.place, "'can' of a message to be sent")
+            self.value(node.what.value)
+            port = self.port(node.what.channel)
+            self.writes.add(port.number)
+            self.put(f"{found} = service_can_send({port.pointer});")
+            return found
         receives = not isinstance(node.what, tree.Name | tree.Index)
         channel = node.what.channel if isinstance(node.what, tree.Receive) else node.what
         port, type = self.port(channel), channel.type
@@ -239,18 +291,37 @@ class StatementWriter(ExpressionWriter):
             self.put(f"{found} = outcome == SERVICE_STEP;")
         else:
             self.writes.add(port.number)
-            self.put(f"outcome = service_sendable({port.pointer});")
-            self.put("if (outcome == SERVICE_FAULT)")
-            self.put("    return outcome;")
-            self.put(f"{found} = outcome == SERVICE_STEP;")
+            self.put(f"{found} = service_can_send({port.pointer});")
         return found
 
     def ready(self, pointer: str, type: Type, place: Place) -> None:
         """Look at the next message of a channel: `outcome` says whether it is there."""
         scratch = self.variable(type, place)
         self.put(f"outcome = service_look({pointer}, {self.parse_of(type, place)}, {self.whole}, &{scratch}.m);")
-        self.put("if (outcome == SERVICE_FAULT)")
-        self.put("    return outcome;")
+        with self.block("if (outcome == SERVICE_FAULT)"):
+            self.put(f"goto {self.catchers[-1]};" if self.catchers else "return outcome;")
+
+    def messages(self, node: tree.Expression) -> str:
+        """size of a channel, or of an array."""
+        type, port = node.type, self.port(node)
+        assert isinstance(type, ChannelOf)
+        if type.array:
+            return f"(int64_t)self->core->counts[{port.number}]"
+        scratch, found = self.variable(type.receives, node.place), self.variable(INTEGER, node.place)
+        parse = self.parse_of(type.receives, node.place)
+        self.reads.add(port.number)
+        self.put(f"{found} = service_messages({port.pointer}, {parse}, &{scratch}.m);")
+        with self.block(f"if ({found} < 0)"):
+            self.put(f"goto {self.catchers[-1]};" if self.catchers else "return SERVICE_FAULT;")
+        return found
+
+    def of_channel(self, node: tree.Call) -> str:
+        """src_address(c), bind(c, address)."""
+        port = self.port(node.ordered[0])
+        if node.function == "src_address":
+            return f"(int64_t){port.pointer}->address"
+        self.put(f"service_bind({port.pointer}, {self.value(node.ordered[1])});")
+        return "0"
 
     def all_ready(self, node: tree.Call) -> str:
         """Whether each channel that is not over has a message, and one of them is not over."""
@@ -296,9 +367,9 @@ class StatementWriter(ExpressionWriter):
         pointer = self.raw_variable("struct service_channel *")
         sources = [self.port(each) for each in node.sources]
         self.reads.update(each.number for each in sources)
-        self.labels += 1
-        label = f"resume_{self.labels}"
-        self.put(f"f->resume = {self.labels};")
+        number = self.label()
+        label = f"resume_{number}"
+        self.put(f"f->resume = {number};")
         self.lines.append(f"{label}:;")
         self.put("over = true;")
         self.put(f"{pointer} = NULL;")
@@ -313,7 +384,7 @@ class StatementWriter(ExpressionWriter):
         with self.block("if (outcome == SERVICE_WAIT)"):
             self.put(f"goto {label}; /* only a part of it is there: another channel may have more */")
         with self.block("if (outcome != SERVICE_STEP)"):
-            self.put("return outcome;")
+            self.stop()
         self.site(pointer)
         self.put("f->did = true;")
         return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sluice.service.lang import tree
-from sluice.service.lang.errors import Place
+from sluice.service.lang.check.scope import Signature
+from sluice.service.lang.errors import Place, ServiceError
 from sluice.service.lang.types import (
     ADDRESS,
     BOOLEAN,
@@ -11,16 +12,15 @@ from sluice.service.lang.types import (
     STRING,
     UNIT,
     ChannelOf,
+    DictionaryOf,
     ListOf,
     Named,
-    TupleOf,
     Type,
 )
-from sluice.service.lower.values import bound_of, not_yet
-from sluice.service.lower.writer import Port, RuleWriter
+from sluice.service.lower.state import StateWriter
+from sluice.service.lower.values import bound_of
+from sluice.service.lower.writer import ARENA, Kept, Port
 
-ARENA = 16384
-"""Bytes of the strings that a step of a rule can make."""
 RANGE = 65536
 """Numbers of a range that a loop goes over."""
 
@@ -28,7 +28,7 @@ _ARITHMETIC = {"+": "service_add", "-": "service_subtract", "*": "service_multip
 _CHECKED = {"/": "service_divide", "mod": "service_remainder"}
 
 
-class ExpressionWriter(RuleWriter):
+class ExpressionWriter(StateWriter):
     """Writes expressions."""
 
     def value(self, node: tree.Expression) -> str:
@@ -51,6 +51,8 @@ class ExpressionWriter(RuleWriter):
                 return f"{self.value(node.base)}.f_{node.name}"
             case tree.Item():
                 return f"{self.value(node.base)}.i_{node.number}"
+            case tree.Index():
+                return self.index(node)
             case tree.Unary():
                 return self.unary(node)
             case tree.Binary():
@@ -74,13 +76,29 @@ class ExpressionWriter(RuleWriter):
     def name(self, node: tree.Name) -> str:
         if node.binding is None:
             return self.zero(node.type, node.place)
+        kept = self.state_of(node)
+        if kept is not None:
+            return self.loaded(kept, node.place)
         if node.binding in self.names:
             return self.names[node.binding]
-        if node.binding.kind == "constant":
+        if node.binding.kind in ("constant", "parameter"):
             if node.binding.value is None:
-                raise not_yet(node.place, f"the compile-time parameter '{node.name}' without a value (--set)")
+                raise ServiceError(
+                    node.place,
+                    f"the parameter '{node.name}' has no value",
+                    f"give it one: --set {node.name}=NUMBER.",
+                )
             return f"INT64_C({node.binding.value})"
-        raise not_yet(node.place, f"'{node.name}' as a value")
+        raise ServiceError(node.place, f"'{node.name}' is not a value here", "name a value.")
+
+    def index(self, node: tree.Index) -> str:
+        """An entry of a dictionary, or an item of a list."""
+        if isinstance(node.base.type, DictionaryOf):
+            return self.looked_up(node)
+        items = self.held(node.base)
+        index = self.keep(self.value(node.index), INTEGER, node.place)
+        self.fault(f"{index} < 0 || {index} >= (int64_t){items}.count", "BAD_INDEX")
+        return f"{items}.items[{index}]"
 
     # --- operators
 
@@ -103,9 +121,14 @@ class ExpressionWriter(RuleWriter):
     def size(self, node: tree.Expression) -> str:
         if node.type == STRING:
             return f"(int64_t){self.value(node)}.length"
-        if isinstance(node.type, ListOf):
-            return f"(int64_t){self.held(node)}.count"
-        raise not_yet(node.place, f"the size of {node.type}")
+        if isinstance(node.type, DictionaryOf):
+            return f"(int64_t){self.dictionary(node)[0].value}->count"
+        if isinstance(node.type, ChannelOf):
+            return self.messages(node)
+        return f"(int64_t){self.held(node)}.count"
+
+    def messages(self, node: tree.Expression) -> str:
+        raise NotImplementedError
 
     def held(self, node: tree.Expression) -> str:
         """A value that is a variable, so that its parts can be taken."""
@@ -120,6 +143,9 @@ class ExpressionWriter(RuleWriter):
             return self.range(node)
         if operator in ("::", "@"):
             return self.joined(node)
+        absent = self.absent(node)
+        if absent:
+            return absent
         left = self.value(node.left)
         if _effects(node.right):
             left = self.keep(left, node.left.type, node.left.place)
@@ -141,16 +167,19 @@ class ExpressionWriter(RuleWriter):
             if operator in ("=", "!="):
                 return f"{'!' if operator == '!=' else ''}service_same({left}, {right})"
             return f"(service_compare({left}, {right}) {sign} 0)"
-        if isinstance(type, (TupleOf, Named)) and not (isinstance(type, Named) and type.variant):
-            parts = (
-                [(f"i_{number}", item) for number, item in enumerate(type.items, 1)]
-                if isinstance(type, TupleOf)
-                else [(f"f_{name}", item) for name, item in type.fields.items()]
-            )
-            left, right = self.keep(left, type, place), self.keep(right, type, place)
-            each = [self.compared("=", f"{left}.{name}", f"{right}.{name}", item, place) for name, item in parts]
-            return f"{'!' if operator == '!=' else ''}({' && '.join(each) or 'true'})"
-        raise not_yet(place, f"a comparison of {type}")
+        left, right = self.keep(left, type, place), self.keep(right, type, place)
+        return f"{'!' if operator == '!=' else ''}{self.values.same(type, place)}(&{left}, &{right})"
+
+    def absent(self, node: tree.Binary) -> str:
+        """`d[k] = None`: whether the dictionary has no such key; empty for another expression."""
+        sides = [node.left, node.right]
+        empty = [each for each in sides if isinstance(each, tree.Name) and each.binding is None and each.name == "None"]
+        if node.operator not in ("=", "!=") or len(empty) != 1:
+            return ""
+        other = sides[0] if sides[1] is empty[0] else sides[1]
+        if not isinstance(other, tree.Index) or not isinstance(other.base.type, DictionaryOf):
+            return ""
+        return f"({self.entry(other)[0]} {'==' if node.operator == '=' else '!='} NULL)"
 
     def circuit(self, node: tree.Binary) -> str:
         """`and` and `or`: the right side only where it counts."""
@@ -222,7 +251,11 @@ class ExpressionWriter(RuleWriter):
                 found = self.zero(node.type, node.place)
                 assert isinstance(node.type, ListOf)
                 if len(node.items) > bound_of(node.type):
-                    raise not_yet(node.place, f"a list of more than {bound_of(node.type)} items here")
+                    raise ServiceError(
+                        node.place,
+                        f"this list has {len(node.items)} items, and there is room for {bound_of(node.type)}",
+                        "give its type a larger cardinality.",
+                    )
                 for item in node.items:
                     text = self.value(item)
                     self.put(f"{found}.items[{found}.count++] = {text};")
@@ -236,7 +269,7 @@ class ExpressionWriter(RuleWriter):
                     self.put(f"{found}.m.changed = true;")
                 return found
             case _:
-                raise not_yet(node.place, "this value")
+                raise AssertionError(type(node).__name__)
 
     def record(self, type: Type, fields: list[tuple[str, tree.Expression]], place: Place) -> str:
         found = self.zero(type, place)
@@ -267,41 +300,59 @@ class ExpressionWriter(RuleWriter):
     def inlined(self, node: tree.Call) -> str:
         """A call of a function of the program: its body, with its own variables."""
         function = self.checked.functions[node.function]
-        if function.declaration.body.states or function.declaration.body.handlers:
-            raise not_yet(node.place, f"the function '{function.name}' with state or handlers of its own")
         ports: dict[tree.Binding, Port] = {}
         names: dict[tree.Binding, str] = {}
+        kept: dict[tree.Binding, Kept] = {}
         for given, parameter in zip(node.ordered, function.parameters, strict=True):
             if isinstance(parameter.type, ChannelOf):
                 ports[parameter] = self.port(given)
+            elif parameter.kind == "ref":
+                found = self.state_of(given)
+                if found is not None:
+                    kept[parameter] = found
+                else:
+                    names[parameter] = self.value(given)
             else:
                 names[parameter] = self.keep(self.value(given), parameter.type, given.place)
-        return self.body(function.declaration.body.expression, function.result, ports, names, node.place)
+        return self.body(function, ports, names, kept, node.place)
 
     def body(
         self,
-        node: tree.Expression,
-        result: Type,
+        function: Signature,
         ports: dict[tree.Binding, Port],
         names: dict[tree.Binding, str],
+        kept: dict[tree.Binding, Kept],
         place: Place,
     ) -> str:
         """A function's body, with what its parameters stand for."""
-        kept = self.ports, self.names
+        before = self.ports, self.names, self.kept
         self.ports, self.names = {**self.ports, **ports}, {**self.names, **names}
-        if result == UNIT:
-            self.effect(node)
+        self.kept = {**self.kept, **kept}
+        body = function.declaration.body
+        for state in body.states:
+            assert state.binding is not None
+            if state.everywhere:
+                self.kept[state.binding] = self.states.declare(state)
+            else:  # begins anew at each call
+                self.names[state.binding] = self.keep(self.value(state.start), state.binding.type, state.place)
+        if body.handlers:
+            found = self.caught(body, function.result)
+        elif function.result == UNIT:
+            self.effect(body.expression)
             found = "0"
         else:
-            found = self.keep(self.value(node), result, place)
-        self.ports, self.names = kept
+            found = self.keep(self.value(body.expression), function.result, place)
+        self.ports, self.names, self.kept = before
         return found
 
     def applied(self, function: str, given: list[str], place: Place) -> str:
         """A function with values that are there."""
         target = self.checked.functions[function]
         names = dict(zip(target.parameters, given, strict=True))
-        return self.body(target.declaration.body.expression, target.result, {}, names, place)
+        return self.body(target, {}, names, {}, place)
+
+    def caught(self, body: tree.Body, result: Type) -> str:
+        raise NotImplementedError
 
     def built_in(self, node: tree.Call) -> str:
         first = node.ordered[0]
@@ -331,7 +382,10 @@ class ExpressionWriter(RuleWriter):
             case "all_ready":
                 return self.all_ready(node)
             case _:
-                raise not_yet(node.place, f"'{node.function}'")
+                return self.of_channel(node)
+
+    def of_channel(self, node: tree.Call) -> str:
+        raise NotImplementedError
 
     def ends_of(self, which: str, first: tree.Expression, node: tree.Call) -> str:
         items = self.held(first)
@@ -356,11 +410,16 @@ class ExpressionWriter(RuleWriter):
             if node.function == "fold":
                 self.put(f"{found} = {self.applied(function, [item, found], node.place)};")
             elif node.function == "map":
-                text = self.applied(function, [item], node.place)
+                assert isinstance(node.type, ListOf)
+                text = self.keep(self.applied(function, [item], node.place), node.type.item, node.place)
+                self.fault(f"{found}.count == {bound_of(node.type)}", "LIMIT")
                 self.put(f"{found}.items[{found}.count++] = {text};")
             else:
+                assert isinstance(node.type, ListOf)
                 with self.block(f"if ({self.applied(function, [item], node.place)})"):
+                    self.fault(f"{found}.count == {bound_of(node.type)}", "LIMIT")
                     self.put(f"{found}.items[{found}.count++] = {item};")
+            self.slice()
         return found
 
     def construct(self, node: tree.Expression) -> str:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from sluice.service.lang import tree
 from sluice.service.lang.check.scope import Signature
-from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, NOTHING, ChannelOf
+from sluice.service.lang.errors import ServiceError
+from sluice.service.lang.types import NOTHING, UNIT, ChannelOf, DictionaryOf
 from sluice.service.load import Service
-from sluice.service.lower.channels import StatementWriter
-from sluice.service.lower.expressions import ARENA
+from sluice.service.lower.handlers import CLASSES, HandlerWriter
 from sluice.service.lower.streams import changed_records, streams
-from sluice.service.lower.values import Values, not_yet
-from sluice.service.lower.writer import Port
+from sluice.service.lower.values import Values
+from sluice.service.lower.writer import ARENA, Port, States
 
 RULES = 64
 
@@ -26,7 +26,7 @@ class Lowered:
 
 
 def lower(service: Service, process: Signature) -> Lowered:
-    """Compile a process. Raises ServiceError for what has no form on the wire, or is not compiled yet."""
+    """Compile a process. Raises ServiceError for what has no form on the wire, and for a value that is too large."""
     capacities: dict[str, int] = {}
     _lower(service, process, capacities)
     return _lower(service, process, capacities)  # now that the largest list of each type is known
@@ -34,12 +34,11 @@ def lower(service: Service, process: Signature) -> Lowered:
 
 def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> Lowered:
     declaration = process.declaration
-    if declaration.body.handlers:
-        raise not_yet(declaration.body.handlers[0].place, "'except'")
-    if process.values:
-        raise not_yet(process.values[0].place, f"the parameter '{process.values[0].name}' of a process")
     values = Values(service, capacities)
     values.written = changed_records(service.checked)
+    states = States(values)
+    for state in declaration.body.states:
+        states.declare(state)
     ports = {
         each: Port(number, f"service_port(self, {number})", each.kind == "array")
         for number, each in enumerate(process.channels)
@@ -47,52 +46,34 @@ def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> 
     body = declaration.body.expression
     parts = body.items if isinstance(body, tree.Parallel) else [body]
     if len(parts) > RULES:
-        raise not_yet(declaration.place, f"a process of more than {RULES} rules")
-    states = _States(service, values, process)
-    rules = [_rule(service, values, number, part, ports, states) for number, part in enumerate(parts)]
+        raise ServiceError(
+            declaration.place,
+            f"the process has {len(parts)} rules",
+            f"join some of them: at most {RULES} are possible.",
+        )
+    rules = [_rule(service, values, number, part, ports, states, declaration) for number, part in enumerate(parts)]
+    starts = _starts(service, values, states)
     out = [
         f"/* {declaration.name}, compiled from {declaration.place} */",
         '#include "message.h"',
         "",
         *values.text,
         *values.parsers(),
-        *states.text,
     ]
+    if states.shared:
+        out += ["struct shared {", *states.shared, "};", ""]
     for rule in rules:
         out += _frame(rule)
-    out += ["struct frame {", *([] if not states.fields else ["    struct states states;"])]
+    out.append("struct frame {")
+    if states.own:
+        out += ["    struct {", *[f"    {line}" for line in states.own], "    } states;"]
     out += [f"    struct frame_{rule.number} rule_{rule.number};" for rule in rules]
     out += ["};", ""]
     for rule in rules:
         out += _function(rule)
-    out += _tables(process, rules, states)
+    out += starts
+    out += _tables(process, rules, states, service)
     return Lowered("\n".join(out) + "\n", tuple(rule.streamed for rule in rules))
-
-
-class _States:
-    """State of the process's instances."""
-
-    def __init__(self, service: Service, values: Values, process: Signature) -> None:
-        self.fields: dict[tree.Binding, str] = {}
-        self.text: list[str] = []
-        self.starts: list[str] = []
-        for state in process.declaration.body.states:
-            binding = state.binding
-            assert binding is not None
-            if state.everywhere:
-                raise not_yet(state.place, "global state")
-            if binding.type not in (INTEGER, BOOLEAN, ADDRESS):
-                raise not_yet(state.place, f"state of type {binding.type}")
-            writer = StatementWriter(service, values, 0, {})
-            self.fields[binding] = f"s_{state.name}"
-            start = writer.value(state.start)
-            if writer.lines:
-                raise not_yet(state.place, "a first value that is calculated")
-            self.starts.append(f"    ((struct frame *)self->frame)->states.s_{state.name} = {start};")
-        if self.fields:
-            self.text = ["struct states {"]
-            self.text += [f"    {values.c_type(each.type, each.place)} {name};" for each, name in self.fields.items()]
-            self.text += ["};", ""]
 
 
 def _rule(
@@ -101,23 +82,67 @@ def _rule(
     number: int,
     node: tree.Expression,
     ports: dict[tree.Binding, Port],
-    states: _States,
-) -> StatementWriter:
-    rule = StatementWriter(service, values, number, ports)
-    rule.names.update({each: f"all->states.{name}" for each, name in states.fields.items()})
-    rule.streamed = streams(node, service.checked)
-    rule.effect(node)
+    states: States,
+    declaration: tree.Function | tree.Process,
+) -> HandlerWriter:
+    rule = HandlerWriter(service, values, number, ports, states)
+    rule.kept.update(states.kept)
+    sums = any("checksum" in unit.expressions for unit in service.units.values())
+    rule.streamed = not sums and streams(node, service.checked)
+    handlers = declaration.body.handlers
+    if handlers:
+        rule.caught(tree.Body([], node, handlers), UNIT)
+    else:
+        rule.effect(node)
     return rule
 
 
-def _frame(rule: StatementWriter) -> list[str]:
+def _starts(service: Service, values: Values, states: States) -> list[str]:
+    """The functions that give state its first values: that of an instance, and that of all instances."""
+    out: list[str] = []
+    for everywhere, name in ((False, "begin"), (True, "begin_shared")):
+        writer = HandlerWriter(service, values, 0, {}, states)
+        writer.slices = False
+        for state, shared in states.starts:
+            if shared != everywhere or state.binding is None:
+                continue
+            kept = states.kept[state.binding]
+            if isinstance(kept.type, DictionaryOf):
+                size = f"sizeof({states.entry(kept.type, state.place)})"
+                writer.put(f"service_dictionary_begin({kept.value}, {values.entries}, {size});")
+            else:
+                writer.set_state(kept, state.start, state.place)
+        if writer.lines:
+            extra = ["    uint32_t used;", f"    uint8_t arena[{ARENA}];"] if writer.arena else []
+            body = [*writer.frame, *extra]
+            frame = (
+                [f"    struct {{ {' '.join(line.strip() for line in body)} }} start = {{0}}, *f = &start;"]
+                if body
+                else []
+            )
+            uses = "all->" in "\n".join(writer.lines)
+            out += [
+                f"static enum service_outcome {name}(struct service_instance *self)",
+                "{",
+                *(["    struct frame *all = self->frame;"] if uses else []),
+                *frame,
+                "",
+                *writer.lines,
+                "    return SERVICE_STEP;",
+                "}",
+                "",
+            ]
+    return out
+
+
+def _frame(rule: HandlerWriter) -> list[str]:
     out = [f"struct frame_{rule.number} {{", "    uint32_t resume;", "    bool did;", *rule.frame]
     if rule.arena:
         out += ["    uint32_t used;", f"    uint8_t arena[{ARENA}];"]
     return [*out, "};", ""]
 
 
-def _function(rule: StatementWriter) -> list[str]:
+def _function(rule: HandlerWriter) -> list[str]:
     """The rule's function: a jump to where it waited, its step, and the end of the step."""
     text = "\n".join(rule.lines)
     out = [
@@ -155,20 +180,27 @@ def _function(rule: StatementWriter) -> list[str]:
     return [*out, "    return SERVICE_END;", "}", ""]
 
 
-def _tables(process: Signature, rules: list[StatementWriter], states: _States) -> list[str]:
-    out: list[str] = []
-    if states.starts:
-        out += ["static void begin(struct service_instance *self)", "{", *states.starts, "}", ""]
-    out.append("static const struct service_port ports[] = {")
+def _tables(process: Signature, rules: list[HandlerWriter], states: States, service: Service) -> list[str]:
+    out = ["static const struct service_port ports[] = {"]
     for each in process.channels:
         type = each.type
         assert isinstance(type, ChannelOf)
         flags = [each.kind == "array", type.receives != NOTHING, type.sends != NOTHING]
-        out.append(f'    {{"{each.name}", {", ".join(str(flag).lower() for flag in flags)}}},')
+        units = [service.units[str(side)] for side in (type.receives, type.sends) if str(side) in service.units]
+        sent = service.units.get(str(type.sends))
+        finish = sent.finish if sent is not None else None
+        marks = "NULL" if finish is None else '"' + "".join(f"\\{byte:03o}" for byte in finish) + '"'
+        sums = any("checksum" in unit.expressions for unit in units)
+        text = ", ".join(str(flag).lower() for flag in flags)
+        out.append(f'    {{"{each.name}", {text}, {marks}, {len(finish or b"")}, {str(sums).lower()}}},')
     out += ["};", "", "static const struct service_rule rules[] = {"]
     for rule in rules:
         reads, writes = (sum(1 << port for port in side) for side in (rule.reads, rule.writes))
-        out.append(f"    {{rule_{rule.number}, {reads:#x}, {writes:#x}}},")
+        out.append(f"    {{rule_{rule.number}, {reads:#x}, {writes:#x}, {str(rule.shares).lower()}}},")
+    own, shared = (any(everywhere == each for _, everywhere in states.starts) for each in (False, True))
+    bodies = [each.declaration.body for each in (process, *service.checked.functions.values())]
+    named = {handler.exception for body in bodies for handler in body.handlers}
+    handles = sum(1 << number for number, name in enumerate(CLASSES) if name in named)
     out += [
         "};",
         "",
@@ -179,7 +211,10 @@ def _tables(process: Signature, rules: list[StatementWriter], states: _States) -
         f"    .port_count = {len(process.channels)},",
         f"    .rule_count = {len(rules)},",
         "    .frame_size = sizeof(struct frame),",
-        f"    .begin = {'begin' if states.starts else 'NULL'},",
+        f"    .handles = {handles:#x},",
+        f"    .shared_size = {'sizeof(struct shared)' if states.shared else '0'},",
+        f"    .begin = {'begin' if own else 'NULL'},",
+        f"    .begin_shared = {'begin_shared' if shared else 'NULL'},",
         "};",
     ]
     return out

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sluice.service.lang import tree
 from sluice.service.lang.check.scope import Checked
-from sluice.service.lang.types import ChannelOf, Named, Type
+from sluice.service.lang.types import ChannelOf, DictionaryOf, Named, Type
 
 
 def streams(node: tree.Expression, checked: Checked) -> bool:
@@ -130,7 +130,11 @@ def changed_records(checked: Checked) -> set[str]:
     found: set[str] = set()
 
     def visit(node: tree.Expression) -> None:
-        made: Type | None = node.type if isinstance(node, (tree.With, tree.Record)) else None
+        made: Type | None = node.type if isinstance(node, (tree.With, tree.Record, tree.Switch)) else None
+        if isinstance(node, tree.Index) and isinstance(node.base.type, DictionaryOf):
+            made = node.type  # it is empty where there is no entry
+        if isinstance(node, tree.Name) and node.binding is None:
+            made = node.type
         if isinstance(node, tree.Call) and node.kind == "record":
             made = node.type
         if isinstance(made, Named):

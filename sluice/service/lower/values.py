@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sluice.service.grammar.lower import parser, serialiser, structure
 from sluice.service.lang.errors import Place, ServiceError
 from sluice.service.lang.types import (
@@ -21,6 +23,12 @@ from sluice.service.load import Service
 
 LIST = 256
 """Items of a list whose type has no cardinality."""
+DICTIONARY = 1024
+"""Entries of a dictionary."""
+TEXTS = 1024
+"""Bytes of all strings of a state variable, or of an entry of a dictionary."""
+LARGEST_VALUE = 1 << 24
+"""Bytes of a value."""
 
 
 def bound_of(type: ListOf) -> int:
@@ -53,7 +61,11 @@ class Values:
         self.text: list[str] = []
         self.written: set[str] = set()
         """Records that are sent after the program made or changed them."""
+        self.sizes: dict[str, int] = {}
+        """Bytes of the values of each C type, about."""
+        self.entries = DICTIONARY
         self._units: list[Named] = []
+        self._helpers: dict[str, str] = {}
 
     def c_type(self, type: Type, place: Place) -> str:
         """The C type of a value. Raises ServiceError for what is not compiled yet."""
@@ -72,31 +84,214 @@ class Values:
 
     def _declare(self, type: Type, key: str, place: Place) -> None:
         match type:
+            case RefTo():
+                self.declared[key] = self.c_type(type.item, place)
             case Named() if type.variant:
                 fields = [("int64_t", "label")]
                 fields += [(self.c_type(item, place), f"f_{name}") for name, item in type.fields.items()]
-                self._structure(f"v_{type.name}", fields, key)
+                self._structure(f"v_{type.name}", fields, key, place)
             case Named() if type.name in self.service.units:
                 self.declared[key] = f"struct m_{type.name}"
+                self.sizes[self.declared[key]] = 64 + 16 * len(type.fields)
                 self.text += structure(type.name, self.service.units[type.name], self.service.fields(type))
                 self._units.append(type)
             case Named() if type.name:
                 fields = [(self.c_type(item, place), f"f_{name}") for name, item in type.fields.items()]
-                self._structure(f"r_{type.name}", fields, key)
+                self._structure(f"r_{type.name}", fields, key, place)
             case TupleOf():
                 fields = [(self.c_type(item, place), f"i_{number}") for number, item in enumerate(type.items, 1)]
-                self._structure(f"t_{len(self.declared)}", fields or [("char", "nothing")], key)
+                self._structure(f"t_{len(self.declared)}", fields or [("char", "nothing")], key, place)
             case ListOf() if type.item != ANY:
                 fields = [("uint32_t", "count"), (self.c_type(type.item, place), f"items[{self.capacities[key]}]")]
-                self._structure(f"l_{len(self.declared)}", fields, key)
-            case DictionaryOf() | RefTo():
-                raise not_yet(place, f"a value of type {type}")
+                self._structure(f"l_{len(self.declared)}", fields, key, place, self.capacities[key])
+            case DictionaryOf():
+                raise ServiceError(
+                    place,
+                    f"a value of type {type} stands here",
+                    "a dictionary is state: use its name, or an entry of it.",
+                )
             case _:
                 raise ServiceError(place, f"the type of this is not known ({type})", "say what it is: e typed TYPE.")
 
-    def _structure(self, name: str, fields: list[tuple[str, str]], key: str) -> None:
+    def entry(self, type: Type, place: Place) -> str:
+        """The C type of an entry of a dictionary: a value, and the room for its bytes."""
+        value = self.c_type(type, place)
+        name = f"entry {_key(type)}"
+        if name not in self._helpers:
+            self._helpers[name] = f"struct e_{len(self._helpers)}"
+            room = [] if self.flat(type) else [f"    uint8_t room[{TEXTS}];"]
+            self.text += [f"{self._helpers[name]} {{", f"    {value} value;", *room, "};", ""]
+        return self._helpers[name]
+
+    def _structure(self, name: str, fields: list[tuple[str, str]], key: str, place: Place, repeated: int = 1) -> None:
+        size = 8 + sum(self.size(kind) for kind, _ in fields) * repeated
+        if size > LARGEST_VALUE:
+            raise ServiceError(
+                place,
+                f"a value of type {key} takes {size:,} bytes",
+                f"give its lists a cardinality, such as [T]{{8}}: a value has at most {LARGEST_VALUE:,} bytes.",
+            )
         self.declared[key] = f"struct {name}"
+        self.sizes[f"struct {name}"] = size
         self.text += [f"struct {name} {{", *[f"    {kind} {field};" for kind, field in fields], "};", ""]
+
+    def size(self, c_type: str) -> int:
+        """Bytes of a C type, about."""
+        return {"bool": 1, "char": 1, "uint32_t": 4, "struct service_text": 16}.get(c_type) or self.sizes.get(c_type, 8)
+
+    # --- helpers: C functions over values of one type
+
+    def parts(self, type: Type) -> list[tuple[str, Type]]:
+        """The fields in C of a value that has several."""
+        match type:
+            case TupleOf():
+                return [(f"i_{number}", item) for number, item in enumerate(type.items, 1)]
+            case Named():
+                return [(f"f_{name}", item) for name, item in type.fields.items()]
+            case _:
+                return []
+
+    def flat(self, type: Type) -> bool:
+        """Whether a value holds no bytes that stand elsewhere: no string, and no message."""
+        match type:
+            case ListOf():
+                return self.flat(type.item)
+            case Named() if not type.variant and type.name in self.service.units:
+                return False
+            case TupleOf() | Named():
+                return all(self.flat(item) for _, item in self.parts(type))
+            case _:
+                return type != STRING
+
+    def _helper(self, kind: str, type: Type, place: Place, write: Callable[[str, str], list[str]]) -> str:
+        name = f"{kind} {_key(type)}"
+        if name not in self._helpers:
+            self._helpers[name] = f"{kind}_{len(self._helpers)}"
+            self.text += write(self._helpers[name], self.c_type(type, place))
+        return self._helpers[name]
+
+    def same(self, type: Type, place: Place) -> str:
+        """A function that compares two values, by pointers."""
+        return self._helper("same", type, place, lambda name, c_type: self._same(name, c_type, type, place))
+
+    def _same(self, name: str, c_type: str, type: Type, place: Place) -> list[str]:
+        if type == STRING:
+            body = ["    return service_same(*a, *b);"]
+        elif isinstance(type, ListOf):
+            each = self.same(type.item, place)
+            body = [
+                "    if (a->count != b->count)",
+                "        return false;",
+                "    for (uint32_t i = 0; i < a->count; i++)",
+                f"        if (!{each}(&a->items[i], &b->items[i]))",
+                "            return false;",
+                "    return true;",
+            ]
+        elif parts := self.parts(type):
+            tests = [f"{self.same(item, place)}(&a->{field}, &b->{field})" for field, item in parts]
+            if isinstance(type, Named) and type.variant:
+                tests.insert(0, "a->label == b->label")
+            body = [f"    return {' && '.join(tests)};"]
+        elif isinstance(type, TupleOf):
+            body = ["    (void)a;", "    (void)b;", "    return true;"]
+        else:
+            body = ["    return *a == *b;"]
+        return [f"static bool {name}(const {c_type} *a, const {c_type} *b)", "{", *body, "}", ""]
+
+    def texts(self, type: Type, place: Place) -> str:
+        """A function that gives the bytes of all strings and messages of a value."""
+        return self._helper("texts", type, place, lambda name, c_type: self._texts(name, c_type, type, place))
+
+    def _texts(self, name: str, c_type: str, type: Type, place: Place) -> list[str]:
+        if type == STRING:
+            body = ["    return v->length;"]
+        elif isinstance(type, ListOf):
+            body = [
+                "    uint64_t sum = 0;",
+                "",
+                "    for (uint32_t i = 0; i < v->count; i++)",
+                f"        sum += {self.texts(type.item, place)}(&v->items[i]);",
+                "    return sum;",
+            ]
+        else:
+            parts = [(field, item) for field, item in self.parts(type) if not self.flat(item)]
+            sums = [f"{self.texts(item, place)}(&v->{field})" for field, item in parts] or ["0"]
+            body = [f"    return {' + '.join(sums)};"]
+            if isinstance(type, Named) and not type.variant and type.name in self.service.units:
+                body = [
+                    "    if (v->m.raw && !v->m.changed)",
+                    "        return v->m.total;",
+                    f"    return (v->m.raw ? v->m.total : 0) + {' + '.join(sums)};",
+                ]
+        return [f"static uint64_t {name}(const {c_type} *v)", "{", *body, "}", ""]
+
+    def copy(self, type: Type, place: Place) -> str:
+        """A function that moves the bytes of all strings and messages of a value to where a pointer leads."""
+        return self._helper("copy", type, place, lambda name, c_type: self._copy(name, c_type, type, place))
+
+    def _copy(self, name: str, c_type: str, type: Type, place: Place) -> list[str]:
+        if type == STRING:
+            body = ["    service_move_text(v, to);"]
+        elif isinstance(type, ListOf):
+            each = self.copy(type.item, place)
+            body = ["    for (uint32_t i = 0; i < v->count; i++)", f"        {each}(&v->items[i], to);"]
+        else:
+            parts = [(field, item) for field, item in self.parts(type) if not self.flat(item)]
+            body = [f"    {self.copy(item, place)}(&v->{field}, to);" for field, item in parts]
+            if isinstance(type, Named) and not type.variant and type.name in self.service.units:
+                moved = [f"        v->{field}.at = raw + (v->{field}.at - v->m.raw);" for field, _ in parts]
+                moved = [
+                    f"        if (v->{field}.at)\n    {line}" for (field, _), line in zip(parts, moved, strict=True)
+                ]
+                raw = ["    const uint8_t *raw = *to;", ""] if parts else []
+                body = [
+                    *raw,
+                    "    if (v->m.raw) {",
+                    "        memcpy(*to, v->m.raw, v->m.total);",
+                    "        *to += v->m.total;",
+                    "    }",
+                    *(["    if (v->m.raw && !v->m.changed) {", *moved, "    } else {"] if parts else []),
+                    *(f"    {line}" for line in body),
+                    *(["    }"] if parts else []),
+                    "    if (v->m.raw)",
+                    f"        v->m.raw = {'raw' if parts else '*to - v->m.total'};",
+                    "    v->m.origin = NULL;",
+                ]
+        return [
+            f"static void {name}({c_type} *v, uint8_t **to)",
+            "{",
+            *(body or ["    (void)v;", "    (void)to;"]),
+            "}",
+            "",
+        ]
+
+    def key(self, type: Type, place: Place) -> str:
+        """A function that appends a value to a dictionary's key."""
+        return self._helper("key", type, place, lambda name, c_type: self._key_of(name, c_type, type, place))
+
+    def _key_of(self, name: str, c_type: str, type: Type, place: Place) -> list[str]:
+        if type == STRING:
+            test = "service_key_text(key, *v)"
+        elif type in (INTEGER, BOOLEAN, ADDRESS):
+            test = "service_key_integer(key, *v)"
+        elif isinstance(type, (TupleOf, Named)):
+            tests = [f"{self.key(item, place)}(&v->{field}, key)" for field, item in self.parts(type)]
+            if isinstance(type, Named) and type.variant:
+                tests.insert(0, "service_key_integer(key, v->label)")
+            test = " && ".join(tests) or "true"
+        else:
+            raise ServiceError(
+                place, f"{type} cannot be the key of a dictionary", "use an integer, a string, or a tuple."
+            )
+        extra = ["    (void)v;", "    (void)key;"] if test == "true" else []
+        return [
+            f"static bool {name}(const {c_type} *v, struct service_key *key)",
+            "{",
+            *extra,
+            f"    return {test};",
+            "}",
+            "",
+        ]
 
     def parsers(self) -> list[str]:
         """The parsers and serialisers of all messages that are used."""
@@ -107,10 +302,3 @@ class Values:
             if each.name in self.written:
                 out += serialiser(each.name, unit, fields)
         return out
-
-
-def not_yet(place: Place, what: str) -> ServiceError:
-    """The error for what the interpreter runs and the compiler does not."""
-    return ServiceError(
-        place, f"{what} is not compiled yet", "express it differently; the interpreter and --check accept it."
-    )

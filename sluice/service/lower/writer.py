@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from sluice.service.lang import tree
 from sluice.service.lang.errors import Place, ServiceError
-from sluice.service.lang.types import ChannelOf, Named, Type
+from sluice.service.lang.types import DictionaryOf, Named, Type
 from sluice.service.load import Service
-from sluice.service.lower.values import Values, not_yet
+from sluice.service.lower.values import TEXTS, Values
 
 LARGEST = 50_000
 """Lines of C of a rule; functions are inlined, and a program could grow exponentially."""
+ARENA = 16384
+"""Bytes of the strings that a step of a rule can make."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,72 @@ class Port:
     array: bool
 
 
+@dataclass(frozen=True)
+class Kept:
+    """State of a program: the C of its value (of a dictionary: of a pointer to it), and that of the room for its bytes."""
+
+    value: str
+    room: str
+    type: Type
+    everywhere: bool
+
+
+class States:
+    """The state that a program has by now: of an instance, and of all instances."""
+
+    def __init__(self, values: Values) -> None:
+        self.values = values
+        self.own: list[str] = []
+        self.shared: list[str] = []
+        """Fields of the two structs."""
+        self.kept: dict[tree.Binding, Kept] = {}
+        self.starts: list[tuple[tree.StateDeclaration, bool]] = []
+
+    def declare(self, state: tree.StateDeclaration) -> Kept:
+        """The place of a state variable, which is made when it is met first."""
+        binding = state.binding
+        assert binding is not None
+        if binding in self.kept:
+            return self.kept[binding]
+        fields = self.shared if state.everywhere else self.own
+        base = "((struct shared *)self->core->shared->state)" if state.everywhere else "all->states."
+        number = len(self.kept)
+        name = f"s{number}_{state.name.replace(chr(39), '_')}"
+        where = f"{base}->{name}" if state.everywhere else base + name
+        room = ""
+        if isinstance(binding.type, DictionaryOf):
+            capacity, size = self.values.entries, self.entry(binding.type, state.place)
+            fields.append(f"    _Alignas(16) uint8_t {name}[SERVICE_DICTIONARY_SIZE({capacity}, sizeof({size}))];")
+            where = f"((struct service_dictionary *)(void *){where})"
+        else:
+            fields.append(f"    {self.values.c_type(binding.type, state.place)} {name};")
+            if not self.values.flat(binding.type):
+                fields.append(f"    uint8_t {name}_room[{TEXTS}];")
+                room = f"{where}_room"
+        self.kept[binding] = Kept(where, room, binding.type, state.everywhere)
+        self.starts.append((state, state.everywhere))
+        return self.kept[binding]
+
+    def entry(self, type: DictionaryOf, place: Place) -> str:
+        """The C type of an entry's value, with the room for its bytes."""
+        return self.values.entry(type.value, place)
+
+
 class RuleWriter:
     """Writes the statements of one rule."""
 
-    def __init__(self, service: Service, values: Values, number: int, ports: dict[tree.Binding, Port]) -> None:
+    def __init__(
+        self, service: Service, values: Values, number: int, ports: dict[tree.Binding, Port], states: States
+    ) -> None:
+        self.states = states
+        self.kept: dict[tree.Binding, Kept] = {}
+        """State that is known by a name here: its own one, or that of a parameter that refers to it."""
+        self.catchers: list[str] = []
+        """Labels of the handlers around the current place, the innermost last."""
+        self.shares = False
+        """Whether it uses global state."""
+        self.slices = True
+        """Whether it can stop when its time is over."""
         self.service = service
         self.checked = service.checked
         self.values = values
@@ -81,7 +145,32 @@ class RuleWriter:
 
     def fault(self, condition: str, reason: str) -> None:
         with self.block(f"if ({condition})"):
-            self.put(f"return service_fail(self, SERVICE_{reason});")
+            if self.catchers:
+                self.put(f"service_fail(self, SERVICE_{reason});")
+                self.put(f"goto {self.catchers[-1]};")
+            else:
+                self.put(f"return service_fail(self, SERVICE_{reason});")
+
+    def stop(self, outcome: str = "outcome") -> None:
+        """What did not succeed: a fault is handled, if there is a handler; else the rule stops."""
+        if self.catchers:
+            with self.block(f"if ({outcome} == SERVICE_FAULT)"):
+                self.put(f"goto {self.catchers[-1]};")
+        self.put(f"return {outcome};")
+
+    def label(self) -> int:
+        """A new place at which the rule may go on."""
+        self.labels += 1
+        return self.labels
+
+    def slice(self) -> None:
+        """The end of an iteration: the rule stops here if its time is over, and goes on in its next turn."""
+        if self.slices:
+            number = self.label()
+            with self.block("if (service_spent(self))"):
+                self.put(f"f->resume = {number};")
+                self.put("return SERVICE_YIELD;")
+            self.lines.append(f"resume_{number}:;")
 
     # --- variables
 
@@ -113,12 +202,12 @@ class RuleWriter:
 
     def wait(self, call: str) -> None:
         """A call that is done again until it has not to wait; an end or a fault ends the rule."""
-        self.labels += 1
-        self.put(f"f->resume = {self.labels};")
-        self.lines.append(f"resume_{self.labels}:;")
+        number = self.label()
+        self.put(f"f->resume = {number};")
+        self.lines.append(f"resume_{number}:;")
         self.put(f"outcome = {call};")
         with self.block("if (outcome != SERVICE_STEP)"):
-            self.put("return outcome;")
+            self.stop()
 
     def site(self, pointer: str) -> None:
         """Remember a channel from which the step has received."""
@@ -139,7 +228,11 @@ class RuleWriter:
             pointer = self.raw_variable("struct service_channel *")
             self.put(f"{pointer} = {base.pointer} + {index};")
             return Port(base.number, pointer, False)
-        raise not_yet(node.place, "a channel named like this" if isinstance(node.type, ChannelOf) else "this")
+        if isinstance(node, tree.Unary) and node.operator == "-":
+            return self.port(node.operand)
+        if isinstance(node, tree.CompileTime):
+            return self.port(node.value)
+        raise ServiceError(node.place, "this does not name a channel", "name a channel, or an item of an array: c[i].")
 
     def integer(self, node: tree.Expression) -> str:
         raise NotImplementedError

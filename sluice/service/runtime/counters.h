@@ -30,6 +30,11 @@
     X(LIMIT, "faults: limit of a list, string or dictionary")                                  \
     X(EMPTY_LIST, "faults: head or tail of an empty list")                                     \
     X(UNFIT, "faults: a value does not fit its field")                                         \
+    X(TIMEOUT, "faults: a backend did not answer in time")                                     \
+    X(SLOW, "faults: a message did not arrive in time")                                        \
+    X(CHECKSUM, "faults: wrong checksum")                                                      \
+    X(HANDLED, "faults handled by the program")                                                \
+    X(EVICTED, "entries of global dictionaries replaced: the dictionary was full")             \
     X(IDLE, "faults: nothing happened for the idle time")                                      \
     X(STOPPED, "instances ended by the end of the service")
 
@@ -39,5 +44,37 @@ enum service_counter {
 #undef SERVICE_NAME
     SERVICE_COUNTER_COUNT
 };
+
+/* What `except` can name: classes of faults. */
+enum service_exception {
+    SERVICE_BROKEN_CONNECTION,
+    SERVICE_MALFORMED_MESSAGE,
+    SERVICE_TIMED_OUT,
+    SERVICE_LIMITED,
+    SERVICE_FAILURE, /* of the program's own computation */
+};
+
+static inline enum service_exception service_class(enum service_counter fault)
+{
+    switch (fault) {
+    case SERVICE_TRUNCATED:
+    case SERVICE_CONNECT_FAILED:
+    case SERVICE_BACKEND_CLOSED:
+    case SERVICE_RESET:
+    case SERVICE_CLOSED_CHANNEL:
+        return SERVICE_BROKEN_CONNECTION;
+    case SERVICE_BAD_MESSAGE:
+    case SERVICE_CHECKSUM:
+        return SERVICE_MALFORMED_MESSAGE;
+    case SERVICE_TIMEOUT:
+    case SERVICE_SLOW:
+        return SERVICE_TIMED_OUT;
+    case SERVICE_TOO_LARGE:
+    case SERVICE_LIMIT:
+        return SERVICE_LIMITED;
+    default:
+        return SERVICE_FAILURE;
+    }
+}
 
 #endif

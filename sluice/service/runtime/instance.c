@@ -24,10 +24,11 @@ void service_instance_begin(struct service_instance *self, struct service_core *
             c->port = (uint16_t)port;
             c->index = (uint16_t)i;
             c->reopens = program->ports[port].sends;
+            c->sums = program->ports[port].sums;
         }
     }
-    if (program->begin)
-        program->begin(self);
+    if (program->begin && program->begin(self) != SERVICE_STEP && !self->fault)
+        self->fault = SERVICE_LIMIT;
 }
 
 void service_instance_close(struct service_instance *self)
@@ -58,19 +59,53 @@ static bool write_all(struct service_instance *self)
     return true;
 }
 
+/* No message follows the one that was received last: other bytes are dropped. */
+static void end_input(struct service_channel *c)
+{
+    if (c->in) {
+        service_buffer_give(&c->instance->core->buffers, c->in);
+        c->in = NULL;
+    }
+    c->in_ended = true;
+    c->readable = false;
+    c->instance->progressed = true;
+}
+
 static bool pass_all(struct service_instance *self)
 {
     for (uint32_t i = 0; i < self->channel_count; i++) {
         struct service_channel *c = &self->channels[i];
 
-        if (c->passing && c->taken == 0) {
+        if (service_transit(c) && c->taken == 0) {
             service_pass(c);
-            if (c->passing && c->in_ended && service_buffer_held(c->in) == 0) {
+            if (self->fault)
+                return false;
+            if (service_transit(c) && c->in_ended && (service_buffer_held(c->in) == 0 || c->passing == 0)) {
                 service_fail(self, SERVICE_TRUNCATED);
                 return false;
             }
         }
+        if (c->ends && !c->in_ended && c->taken == 0 && !service_transit(c))
+            end_input(c);
     }
+    return true;
+}
+
+/* What ends a stream of messages. False if there is no room for it yet. */
+static bool finish(struct service_channel *c, const struct service_port *port)
+{
+    uint32_t size = port->finish_size + (port->sums ? 4 : 0);
+    uint8_t *at;
+
+    if (c->finished || !port->finish)
+        return true;
+    if (service_room(c, size, &at) != SERVICE_STEP)
+        return c->instance->fault != 0;
+    memcpy(at, port->finish, port->finish_size);
+    if (port->sums)
+        service_store(at + port->finish_size, service_crc(c->sum_out, at, port->finish_size), 4, true);
+    c->out->end += size;
+    c->finished = c->instance->progressed = true;
     return true;
 }
 
@@ -88,8 +123,11 @@ static void end_outputs(struct service_instance *self)
 
         if (written >> c->port & 1 || c->from)
             continue;
-        if (program->ports[c->port].sends)
+        if (program->ports[c->port].sends && !c->out_ending) {
+            if (!finish(c, &program->ports[c->port]))
+                continue;
             c->out_ending = true;
+        }
         if (c->link == SERVICE_CLOSED)
             c->in_ended = true;
     }
@@ -117,10 +155,22 @@ static bool all_sent(const struct service_instance *self)
     for (uint32_t i = 0; i < self->channel_count; i++) {
         const struct service_channel *c = &self->channels[i];
 
-        if (c->out || c->passing)
+        if (c->out || service_transit(c))
             return false;
     }
     return true;
+}
+
+static enum service_outcome run_rule(struct service_instance *self, const struct service_rule *rule)
+{
+    enum service_outcome outcome;
+
+    if (!rule->shared)
+        return rule->run(self);
+    pthread_mutex_lock(&self->core->shared->lock);
+    outcome = rule->run(self);
+    pthread_mutex_unlock(&self->core->shared->lock);
+    return outcome;
 }
 
 /* Each rule once. False if one has failed. */
@@ -131,8 +181,11 @@ static bool run_rules(struct service_instance *self)
     for (uint32_t i = 0; i < program->rule_count; i++) {
         if (!(self->alive >> i & 1))
             continue;
-        switch (program->rules[i].run(self)) {
-        case SERVICE_STEP:
+        switch (run_rule(self, &program->rules[i])) {
+        case SERVICE_STEP: /* also the end of a step that was begun in a turn before this one */
+        case SERVICE_YIELD:
+            self->progressed = true;
+            break;
         case SERVICE_WAIT:
             break;
         case SERVICE_END:

@@ -8,20 +8,32 @@
 #define SERVICE_MESSAGE_H
 
 #include "io.h"
+#include "text.h"
 
 /* A message that came from a channel, or one that the program made (`raw` is null then). */
 struct service_message {
     const uint8_t *raw;
     uint64_t here, total; /* bytes in the buffer, and in all */
     struct service_channel *origin;
-    bool changed; /* has to be serialised */
+    struct service_tail tail;     /* what follows `total` bytes, until the message is known as a whole */
+    uint64_t tail_need;           /* bytes without which no more of it can be known */
+    struct service_text blank;    /* bytes that are overwritten by spaces */
+    uint32_t checksum;            /* that ends the stream */
+    uint8_t note;                 /* to the parser: that of the request; from it: that of the message */
+    uint8_t final;                /* an answer that is the last one to its request */
+    uint8_t answered;             /* a request to which an answer comes */
+    uint8_t last;                 /* no message follows it */
+    uint8_t end;                  /* no message, but the end of the stream */
+    bool ended;                   /* to the parser: no bytes follow */
+    bool changed;                 /* has to be serialised */
 };
 
-enum service_parsed {
-    SERVICE_READY,     /* all fields that the program names are there */
-    SERVICE_MORE,      /* `need` bytes are needed */
-    SERVICE_MALFORMED,
-};
+/* Whether a response of HTTP has no body whatever its header fields say (RFC 9112, section 6.3). */
+static inline bool service_bodiless(struct service_text status, int64_t note)
+{
+    return note == 1 || (status.length && status.at[0] == '1') ||
+           (status.length == 3 && (memcmp(status.at, "204", 3) == 0 || memcmp(status.at, "304", 3) == 0));
+}
 
 /* Looks at the message that the bytes begin with; sets the fields of `out`, and its `total`. */
 typedef enum service_parsed service_parse(const uint8_t *data, uint64_t length, void *out, uint64_t *need);
@@ -49,7 +61,7 @@ static inline uint64_t service_left(const struct service_channel *c)
 /* Whether all that has come from a connection that has ended was received. */
 static inline bool service_drained(const struct service_channel *c)
 {
-    return c->in_ended && c->passing == 0 && service_left(c) == 0;
+    return c->in_ended && !service_transit(c) && service_left(c) == 0;
 }
 
 /* Whether nothing is to come from a channel. A backend may answer again as long as it may be sent to. */
@@ -61,7 +73,49 @@ static inline bool service_over(const struct service_channel *c)
 /* Whether it may pay to receive from it. */
 static inline bool service_waiting(const struct service_channel *c)
 {
-    return c->passing == 0 && c->in && service_left(c) >= (c->need ? c->need : 1);
+    return !service_transit(c) && c->in && service_left(c) >= (c->need ? c->need : 1);
+}
+
+/* A message that cannot be read: what comes after it cannot be told from its rest, and is dropped. */
+static inline enum service_outcome service_unreadable(struct service_channel *c, enum service_counter reason)
+{
+    if (c->in && c->taken == 0 && !c->pinned)
+        c->in->start = c->in->end;
+    else if (c->in)
+        c->in->end = c->in->start + c->taken;
+    if (!c->pinned)
+        service_empty_in(c);
+    c->in_ended = true;
+    c->readable = false;
+    return service_fail(c->instance, reason);
+}
+
+/* The fault of a connection that has ended while the program handles such faults. It is reported once. */
+static inline enum service_outcome service_notify(struct service_channel *c)
+{
+    enum service_counter reason = (enum service_counter)c->broken;
+
+    c->broken = 0;
+    return service_fail(c->instance, reason);
+}
+
+/* The note of the request to which the next answer of a channel belongs. */
+static inline uint8_t service_note(const struct service_channel *c)
+{
+    return c->notes_count ? c->notes[c->notes_first] : 0;
+}
+
+/* The mark that ends a stream: nothing follows it. Its checksum is that of all before it. */
+static inline enum service_outcome service_stream_end(struct service_channel *c, const uint8_t *data,
+                                                      const struct service_message *message)
+{
+    bool wrong = c->sums && service_crc(c->sum_in, data, message->total - 4) != message->checksum;
+
+    service_unreadable(c, SERVICE_CHECKSUM);
+    if (wrong)
+        return SERVICE_FAULT;
+    c->instance->fault = 0;
+    return service_over(c) ? SERVICE_END : SERVICE_WAIT;
 }
 
 /* The message that stands next on a channel, without taking it: SERVICE_STEP if it is there. `whole`: with all its bytes,
@@ -73,35 +127,44 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
     uint64_t left = service_left(c), need = 0;
     const uint8_t *data;
 
-    if (c->passing)
+    if (service_transit(c))
         return SERVICE_WAIT;
+    if (c->broken)
+        return service_notify(c);
     if (left == 0)
         return service_over(c) ? SERVICE_END : SERVICE_WAIT;
     if (left < c->need)
-        return c->in_ended ? service_fail(self, SERVICE_TRUNCATED) : SERVICE_WAIT;
+        return c->in_ended ? service_unreadable(c, SERVICE_TRUNCATED) : SERVICE_WAIT;
     data = c->in->bytes + c->in->start + c->taken;
+    message->note = service_note(c);
+    message->answered = message->final = 1;
+    message->last = message->end = message->tail.kind = 0;
+    message->blank.length = 0;
+    message->ended = c->in_ended;
     switch (parse(data, left, message, &need)) {
     case SERVICE_MALFORMED:
-        return service_fail(self, SERVICE_BAD_MESSAGE);
+        return service_unreadable(c, SERVICE_BAD_MESSAGE);
     case SERVICE_READY:
-        if (!whole || message->total <= left) {
+        if (!whole || (message->total <= left && message->tail.kind == SERVICE_NO_TAIL)) {
+            if (message->end)
+                return service_stream_end(c, data, message);
             message->raw = data;
             message->here = message->total < left ? message->total : left;
             message->origin = c;
             message->changed = false;
             return SERVICE_STEP;
         }
-        need = message->total;
+        need = message->total > left ? message->total : message->tail_need;
         break;
     case SERVICE_MORE:
         break;
     }
     if (need > self->core->buffers.size)
-        return service_fail(self, SERVICE_TOO_LARGE);
+        return service_unreadable(c, SERVICE_TOO_LARGE);
     if (c->in_ended)
-        return service_fail(self, SERVICE_TRUNCATED);
+        return service_unreadable(c, SERVICE_TRUNCATED);
     if (c->taken && c->in->start + c->taken + need > self->core->buffers.size)
-        return service_fail(self, SERVICE_TOO_LARGE); /* what the step has received fills the buffer */
+        return service_unreadable(c, SERVICE_TOO_LARGE); /* what the step has received fills the buffer */
     c->need = need;
     return SERVICE_WAIT;
 }
@@ -116,6 +179,27 @@ static inline enum service_outcome service_peek(struct service_channel *c, servi
     return outcome;
 }
 
+/* size: the messages of a channel that are there as a whole. Negative after a fault. `scratch` holds one of them. */
+static inline int64_t service_messages(struct service_channel *c, service_parse *parse, struct service_message *scratch)
+{
+    uint64_t left = service_transit(c) ? 0 : service_left(c), at = 0, need = 0;
+    int64_t count = 0;
+
+    while (at < left) {
+        enum service_parsed parsed = parse(c->in->bytes + c->in->start + c->taken + at, left - at, scratch, &need);
+
+        if (parsed == SERVICE_MALFORMED) {
+            service_unreadable(c, SERVICE_BAD_MESSAGE);
+            return -1;
+        }
+        if (parsed == SERVICE_MORE || scratch->total > left - at)
+            break;
+        at += scratch->total;
+        count++;
+    }
+    return count;
+}
+
 /* Takes the message that stands next. */
 static inline enum service_outcome service_receive(struct service_channel *c, service_parse *parse, bool whole,
                                                    struct service_message *message)
@@ -125,9 +209,22 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
     if (outcome == SERVICE_STEP) {
         c->taken += (uint32_t)message->here;
         c->passing = message->total - message->here;
+        c->tail = message->tail;
         c->to = NULL;
         c->need = 0;
-        c->received++;
+        c->waits_since = 0;
+        if (message->final) {
+            c->received++;
+            if (c->notes_count) {
+                c->notes_count--;
+                c->notes_first = (c->notes_first + 1) % SERVICE_NOTES;
+            }
+        }
+        if (message->blank.length) /* within the buffer, which is this channel's own */
+            memset((uint8_t *)c->in->bytes + (message->blank.at - c->in->bytes), ' ', message->blank.length);
+        if (c->sums)
+            c->sum_in = service_crc(c->sum_in, message->raw, message->total);
+        c->ends |= message->last;
         c->unsent = true;
         c->instance->progressed = true;
         service_count(c->instance, SERVICE_RECEIVED, 1);
@@ -144,7 +241,7 @@ static inline struct service_channel *service_any(struct service_instance *self,
     for (uint32_t i = 0; i < count; i++) {
         struct service_channel *c = first + (self->turn + i) % count;
 
-        if (service_waiting(c) || (c->passing == 0 && c->in_ended && service_left(c))) {
+        if (service_waiting(c) || (!service_transit(c) && (c->broken || (c->in_ended && service_left(c))))) {
             self->turn = (uint16_t)(c - first + 1);
             return c;
         }
@@ -154,14 +251,21 @@ static inline struct service_channel *service_any(struct service_instance *self,
     return NULL;
 }
 
+/* Nothing of a connection that was closed is left. */
+static inline void service_fresh(struct service_channel *c)
+{
+    c->in_ended = c->ends = false;
+    c->received = c->sent = 0;
+    c->notes_count = 0;
+}
+
 /* A backend that has closed its connection and owes no answer: the next message opens another one. */
 static inline bool service_reopen(struct service_channel *c)
 {
     if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || c->received < c->sent || c->out || !service_drained(c))
         return false;
     service_io_close(c);
-    c->in_ended = false;
-    c->received = c->sent = 0;
+    service_fresh(c);
     service_count(c->instance, SERVICE_REOPENED, 1);
     return true;
 }
@@ -171,9 +275,11 @@ static inline enum service_outcome service_sendable(struct service_channel *c)
 {
     struct service_instance *self = c->instance;
 
+    if (c->broken)
+        return service_notify(c);
     if (c->out_ending || c->out_ended)
         return service_fail(self, SERVICE_CLOSED_CHANNEL);
-    if (c->from)
+    if (c->from || (c->reopens && c->notes_count == SERVICE_NOTES))
         return SERVICE_WAIT;
     service_reopen(c);
     if (c->link == SERVICE_CLOSED && !service_io_open(c))
@@ -187,6 +293,24 @@ static inline enum service_outcome service_sendable(struct service_channel *c)
         }
     }
     return SERVICE_STEP;
+}
+
+/* Whether a channel can be sent to now; `can c ! e`. */
+static inline bool service_can_send(const struct service_channel *c)
+{
+    return !c->broken && !c->out_ending && !c->out_ended && !c->from;
+}
+
+/* bind(): a backend's address, from the next connection on; a connection on which nothing is due is closed. */
+static inline void service_bind(struct service_channel *c, int64_t address)
+{
+    if (c->address == (uint32_t)address)
+        return;
+    c->address = (uint32_t)address;
+    if (c->link != SERVICE_CLOSED && c->received >= c->sent && !c->out && !service_transit(c) && service_left(c) == 0) {
+        service_io_close(c);
+        service_fresh(c);
+    }
 }
 
 /* Room for `size` bytes at the end of `out`: SERVICE_STEP and where they go. */
@@ -207,11 +331,24 @@ static inline enum service_outcome service_room(struct service_channel *c, uint6
     return SERVICE_STEP;
 }
 
-/* `size` bytes were written to where service_room() said. */
-static inline void service_wrote(struct service_channel *c, uint64_t size)
+/* A request was sent: an answer is due. */
+static inline void service_due(struct service_channel *c, const struct service_message *message)
 {
+    if (!message->answered)
+        return;
+    if (c->sent++ == c->received)
+        c->due_since = c->instance->core->now;
+    if (c->notes_count < SERVICE_NOTES)
+        c->notes[(c->notes_first + c->notes_count++) % SERVICE_NOTES] = message->note;
+}
+
+/* `size` bytes of a message were written to where service_room() said. */
+static inline void service_wrote(struct service_channel *c, uint64_t size, const struct service_message *message)
+{
+    if (c->sums)
+        c->sum_out = service_crc(c->sum_out, c->out->bytes + c->out->end, size);
     c->out->end += (uint32_t)size;
-    c->sent++;
+    service_due(c, message);
     c->instance->progressed = true;
     service_count(c->instance, SERVICE_SENT, 1);
 }
@@ -224,14 +361,44 @@ static inline enum service_outcome service_copy(struct service_channel *c, const
 
     if (outcome == SERVICE_STEP) {
         memcpy(at, message->raw, message->total);
-        message->origin->unsent = false;
-        service_wrote(c, message->total);
+        if (message->origin)
+            message->origin->unsent = false;
+        service_wrote(c, message->total, message);
     }
     return outcome;
 }
 
-/* Moves what there is, and what there is room for, of a message that passes from `c`. */
-static inline void service_pass(struct service_channel *c)
+/* The next part of a message that passes, of which the parts before are gone. False if there is none yet, or if it is
+ * malformed: `fault` is set then. */
+static inline bool service_more_parts(struct service_channel *c)
+{
+    uint64_t take = 0, need = 0;
+    const uint8_t *data = c->in ? c->in->bytes + c->in->start : NULL;
+
+    if (c->tail.kind == SERVICE_TO_THE_END && c->in_ended && service_buffer_held(c->in) == 0) {
+        c->tail.kind = SERVICE_NO_TAIL;
+        c->ends = true;
+        if (c->to)
+            c->to->out_ending = true; /* the end of its bytes is all that ends the message */
+        return true;
+    }
+    if (!data)
+        return false;
+    switch (service_next_part(&c->tail, data, service_buffer_held(c->in), &take, &need)) {
+    case SERVICE_MALFORMED:
+        service_fail(c->instance, SERVICE_BAD_MESSAGE);
+        return false;
+    case SERVICE_MORE:
+        return false;
+    case SERVICE_READY:
+        break;
+    }
+    c->passing = take;
+    return true;
+}
+
+/* Moves what there is of `passing` bytes, and what there is room for. */
+static inline void service_pass_bytes(struct service_channel *c)
 {
     struct service_instance *self = c->instance;
     uint64_t size = service_buffer_held(c->in);
@@ -262,9 +429,20 @@ static inline void service_pass(struct service_channel *c)
         c->passing -= size;
         self->progressed = true;
     }
+}
+
+/* Moves what there is, and what there is room for, of a message that passes from `c`. */
+static inline void service_pass(struct service_channel *c)
+{
+    do {
+        service_pass_bytes(c);
+        if (c->passing)
+            break;
+    } while (c->tail.kind && service_more_parts(c));
     service_empty_in(c);
-    if (c->passing == 0 && c->to) {
-        c->to->from = NULL;
+    if (!service_transit(c)) {
+        if (c->to)
+            c->to->from = NULL;
         c->to = NULL;
     }
 }
@@ -283,7 +461,7 @@ static inline enum service_outcome service_forward(struct service_channel *c, co
     origin->passing = message->total;
     origin->to = c;
     c->from = origin;
-    c->sent++;
+    service_due(c, message);
     service_count(c->instance, SERVICE_SENT, 1);
     service_pass(origin);
     return SERVICE_STEP;
@@ -300,8 +478,8 @@ static inline void service_release(struct service_channel *c)
     if (c->taken) {
         c->in->start += c->taken;
         c->taken = 0;
-        service_empty_in(c);
     }
+    service_empty_in(c);
 }
 
 #endif

@@ -7,10 +7,13 @@
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
 
+#include <pthread.h>
 #include <stddef.h>
 
 #include "buffer.h"
 #include "counters.h"
+#include "dictionary.h"
+#include "text.h"
 #include "value.h"
 
 struct service_instance;
@@ -19,6 +22,7 @@ enum service_outcome {
     SERVICE_STEP,  /* did something; may go on */
     SERVICE_WAIT,  /* for bytes, or for room */
     SERVICE_END,   /* nothing is to come from what it reads */
+    SERVICE_YIELD, /* its time slice is over; it has more to do */
     SERVICE_FAULT, /* the instance ends; its `fault` says why */
 };
 
@@ -27,11 +31,15 @@ typedef enum service_outcome service_run(struct service_instance *self);
 struct service_rule {
     service_run *run;
     uint64_t reads, writes; /* bit i: port i */
+    bool shared;            /* uses global state: it runs with the lock */
 };
 
 struct service_port {
     const char *name;
     bool array, receives, sends;
+    const char *finish; /* what ends the stream of messages that are sent; may be null */
+    uint32_t finish_size;
+    bool sums;          /* a checksum follows it */
 };
 
 struct service_program {
@@ -40,8 +48,13 @@ struct service_program {
     const struct service_rule *rules;
     uint32_t port_count, rule_count; /* at most SERVICE_PORTS, and 64 */
     uint32_t frame_size;
-    void (*begin)(struct service_instance *self); /* first values of its state; may be null */
+    uint32_t handles;       /* bit i: `except` handles the class i of faults, enum service_exception */
+    size_t shared_size;     /* bytes of global state */
+    enum service_outcome (*begin)(struct service_instance *self);        /* first values of its state; may be null */
+    enum service_outcome (*begin_shared)(struct service_instance *self); /* those of global state; may be null */
 };
+
+enum { SERVICE_NOTES = 16 }; /* requests without an answer of which the parser of answers needs to know something */
 
 enum service_link { SERVICE_CLOSED, SERVICE_CONNECTING, SERVICE_OPEN };
 
@@ -51,13 +64,21 @@ struct service_channel {
     struct service_buffer *in, *out;
     struct service_channel *to;   /* where the message that passes goes; null if it is skipped */
     struct service_channel *from; /* whose message is passing to this one: no other may be sent meanwhile */
+    struct service_tail tail;     /* parts of that message that come after these */
     uint64_t passing;             /* bytes of a message that are still to pass or to be skipped */
     uint64_t need;                /* bytes without which a parser cannot go on */
-    uint64_t received, sent;      /* messages since the connection was made */
+    uint64_t received, sent;      /* since the connection was made: messages, and requests that have an answer */
+    uint32_t due_since;           /* the second since which an answer is due */
+    uint32_t waits_since;         /* the second since which the rest of a message is missing; 0: none is */
+    uint32_t sum_in, sum_out;     /* checksums of the messages */
     uint32_t taken;               /* bytes at the front of `in` that the current step of a rule has received */
     int fd;
     uint16_t port, index;
+    uint32_t address; /* IPv4: of the client; of a backend, that to which `bind` has bound it; 0: none */
+    uint8_t notes[SERVICE_NOTES]; /* of the requests that were sent, for the parser of their answers */
+    uint8_t notes_first, notes_count;
     uint8_t link;     /* enum service_link */
+    uint8_t broken;   /* enum service_counter: why the connection has ended; the next rule that uses it is notified */
     bool reopens;     /* connected to a backend, at the first message and again after its end */
     bool readable;    /* more may be read from the connection */
     bool writable;    /* more may be written to it */
@@ -66,14 +87,26 @@ struct service_channel {
     bool out_ending;  /* nothing more will be sent: the connection's half is shut when `out` is empty */
     bool out_ended;   /* it is shut */
     bool pinned;      /* the current step has looked at the bytes of `in`: they must not move */
+    bool ends;        /* the message received last is the last one */
+    bool sums;        /* its messages have a checksum at their end */
+    bool finished;    /* what ends a stream was sent */
     bool unsent;      /* the message received last was not sent to any channel yet */
 };
 
 enum { SERVICE_PORTS = 16 };
 
+/* Global state, which the instances of all workers share. */
+struct service_shared {
+    pthread_mutex_t lock;
+    void *state;
+};
+
 /* What instances of one program share within a worker. */
 struct service_core {
     const struct service_program *program;
+    struct service_shared *shared;
+    uint32_t now;  /* seconds */
+    uint32_t work; /* iterations of loops, to look at the clock only at some of them */
     struct service_buffers buffers;
     uint64_t counters[SERVICE_COUNTER_COUNT];
     uint32_t counts[SERVICE_PORTS]; /* channels of each port */
@@ -105,6 +138,21 @@ static inline struct service_channel *service_port(struct service_instance *self
 static inline size_t service_instance_head(uint32_t channels)
 {
     return (sizeof(struct service_instance) + channels * sizeof(struct service_channel) + 15) & ~(size_t)15;
+}
+
+/* Whether a message is passing, or is skipped: what follows it cannot be received yet. */
+static inline bool service_transit(const struct service_channel *c)
+{
+    return c->passing > 0 || c->tail.kind != SERVICE_NO_TAIL;
+}
+
+/* Whether the time slice of the instance that runs is over. */
+bool service_slice_over(struct service_core *core);
+
+/* What a loop of compiled code tests after each iteration. */
+static inline bool service_spent(struct service_instance *self)
+{
+    return (++self->core->work & 63) == 0 && service_slice_over(self->core);
 }
 
 static inline enum service_outcome service_fail(struct service_instance *self, enum service_counter reason)

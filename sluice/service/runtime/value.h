@@ -124,6 +124,15 @@ static inline uint32_t service_to_text(int64_t value, uint8_t *out)
     return length;
 }
 
+/* Copies the bytes of a string to where `to` points, which is moved on; the string is the copy then. */
+static inline void service_move_text(struct service_text *text, uint8_t **to)
+{
+    if (text->length)
+        memcpy(*to, text->at, text->length);
+    text->at = *to;
+    *to += text->length;
+}
+
 /* Integers of a message. */
 static inline uint64_t service_load(const uint8_t *at, unsigned size, bool big)
 {

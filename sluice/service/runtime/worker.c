@@ -20,6 +20,12 @@ enum {
     BACKLOG = 4096,
 };
 
+bool service_slice_over(struct service_core *core)
+{
+    (void)core;
+    return false;
+}
+
 static void listen_for(struct service_worker *worker, bool wanted)
 {
     struct epoll_event event = {.events = wanted ? EPOLLIN : 0, .data.ptr = worker};

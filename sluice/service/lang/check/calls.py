@@ -86,6 +86,19 @@ class CallChecker(OperatorChecker):
 
     def _argument(self, given: tree.Expression, parameter: tree.Binding, function: str) -> None:
         what = f"the parameter '{parameter.name}' of '{function}'"
+        if parameter.kind == "ref":
+            if not isinstance(given, tree.Name) or self.find(given.name) is None:
+                raise ServiceError(
+                    given.place, f"{what} refers to state, and this is a value", "give it the name of a state variable."
+                )
+            self.want(given, parameter.type, what)
+            if given.binding is None or given.binding.kind not in ("local", "global", "ref"):
+                raise ServiceError(
+                    given.place,
+                    f"{what} refers to state, and '{given.name}' is none",
+                    "declare it at the beginning of the body: local NAME : TYPE := VALUE.",
+                )
+            return
         if not isinstance(parameter.type, ChannelOf):
             self.want(given, parameter.type, what)
             return

@@ -145,6 +145,10 @@ class ExpressionChecker(CallChecker):
             raise ServiceError(
                 node.place, f"'{node.name}' would be a channel", "name a channel by its own name, or receive: ? c."
             )
+        if isinstance(found, DictionaryOf):
+            raise ServiceError(
+                node.place, f"'{node.name}' would be a dictionary", "a dictionary is state: local NAME : TYPE := []."
+            )
         if node.wanted is not None:
             wanted = self.resolve(node.wanted)
             self.coerce(node.value, wanted, f"'{node.name}'")
@@ -156,7 +160,11 @@ class ExpressionChecker(CallChecker):
         target = node.target
         base = target.base if isinstance(target, tree.Index) else target
         wanted = self.check(target)
-        if not isinstance(base, tree.Name) or base.binding is None or base.binding.kind not in ("local", "global"):
+        if (
+            not isinstance(base, tree.Name)
+            or base.binding is None
+            or base.binding.kind not in ("local", "global", "ref")
+        ):
             raise ServiceError(
                 node.place,
                 "only state can be assigned",
@@ -305,6 +313,10 @@ class ExpressionChecker(CallChecker):
         with self.block():
             node.binding = self.declare(node.name, "loop", item, node.place)
             if node.kind == "filter":
+                if isinstance(item, ChannelOf):
+                    raise ServiceError(
+                        node.over.place, "'filter' would give a list of channels", "use 'for' with an 'if', or 'map'."
+                    )
                 self.want(node.body, BOOLEAN, "the condition of 'filter'")
                 return ListOf(item, bound)
             return ListOf(self.value(node.body, "the body of 'map'"), bound)

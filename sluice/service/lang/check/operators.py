@@ -86,6 +86,11 @@ class OperatorChecker(Scope):
             raise ServiceError(
                 node.place, f"'{operator}' compares {left} with {right}", "compare values of the same type."
             )
+        if isinstance(both, ListOf) and isinstance(left, ListOf) and isinstance(right, ListOf):
+            if left.bound is None or right.bound is None:
+                both = ListOf(both.item)  # a comparison limits neither side
+        if isinstance(both, DictionaryOf):
+            raise ServiceError(node.place, f"'{operator}' of dictionaries", "compare their entries, or their len().")
         self.coerce(node.left, both, "the left side")
         self.coerce(node.right, both, "the right side")
         if operator not in ("=", "!=") and both not in ORDERED:

@@ -7,6 +7,7 @@ from sluice.service.lang.check.expressions import ExpressionChecker
 from sluice.service.lang.check.scope import Checked, Scope, Signature
 from sluice.service.lang.errors import Place, ServiceError, Warned
 from sluice.service.lang.types import (
+    BOOLEAN,
     INTEGER,
     UNIT,
     DictionaryOf,
@@ -18,8 +19,8 @@ from sluice.service.lang.types import (
     joined,
 )
 
-EXCEPTIONS = ("broken_connection", "malformed_message", "timeout", "limit")
-"""What `except` can name."""
+EXCEPTIONS = ("broken_connection", "malformed_message", "timeout", "limit", "failure")
+"""What `except` can name; a failure is one of the program's own computation, such as a division by 0."""
 
 
 def check_program(
@@ -155,9 +156,16 @@ class _Bodies(ExpressionChecker):
                 kind = "array" if channel.array else "channel"
                 by_name[channel.name] = self.declare(channel.name, kind, self.channel_type(channel), channel.place)
             for parameter in declaration.parameters:
-                by_name[parameter.name] = self.declare(
-                    parameter.name, "parameter", self.resolve(parameter.type), parameter.place
+                type = self.resolve(parameter.type)
+                refers = isinstance(type, (RefTo, DictionaryOf)) and isinstance(declaration, tree.Function)
+                by_name[parameter.name] = binding = self.declare(
+                    parameter.name,
+                    "ref" if refers else "parameter",
+                    type.item if isinstance(type, RefTo) else type,
+                    parameter.place,
                 )
+                if isinstance(declaration, tree.Process):
+                    self._setting(binding)
             order = declaration.order if isinstance(declaration, tree.Function) else list(by_name)
             found.parameters = [by_name[each] for each in order]
             if isinstance(declaration, tree.Function):
@@ -168,6 +176,16 @@ class _Bodies(ExpressionChecker):
                     declaration.place, f"the process '{name}' has no channel", "a process connects channels."
                 )
         known[name] = found
+
+    def _setting(self, binding: tree.Binding) -> None:
+        """A parameter of a process has a value that is known when it is compiled."""
+        if binding.type not in (INTEGER, BOOLEAN):
+            raise ServiceError(
+                binding.place,
+                f"the parameter '{binding.name}' of a process is {binding.type}",
+                "a process takes integers and booleans, which --set gives; use a constant for anything else.",
+            )
+        binding.value = self.checked.settings.get(binding.name)
 
     def body(self, signature: Signature) -> None:
         """Check a body."""
@@ -194,7 +212,15 @@ class _Bodies(ExpressionChecker):
                 if handler.exception not in EXCEPTIONS:
                     self.warn(handler.place, f"'{handler.exception}' never happens; there are {', '.join(EXCEPTIONS)}")
                 with self.block():
-                    self.check(handler.body, used=False)
+                    found = self.check(handler.body, used)
+                if used:
+                    if joined(signature.result, found) is None:
+                        raise ServiceError(
+                            handler.place,
+                            f"'{signature.name}' returns {signature.result}, and this handler gives {found}",
+                            "give it a value of that type.",
+                        )
+                    self.coerce(handler.body, signature.result, "the handler")
         self.current = None
 
     def _state(self, state: tree.StateDeclaration, signature: Signature) -> None:
